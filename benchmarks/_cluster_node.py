@@ -26,7 +26,7 @@ from secvm.coordinator.present import Present
 from secvm.coordinator.shards import ShardCounting
 from secvm.coordinator.store.port import StoredKey
 from secvm.coordinator.store.postgres import PostgresStore
-from secvm.crypto.lanes import Lanes
+from secvm.crypto.sealing.lanes import Lanes
 from secvm.runtime.lanes import find_lanes
 from secvm.runtime.metrics import Metrics
 

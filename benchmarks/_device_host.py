@@ -21,7 +21,7 @@ from secvm.runtime.lanes import find_lanes
 _EVERY_S = 0.002
 #: By file below ``secvm``.
 _WORK = {
-    "protocol/relays/submission.py": "sealing",
+    "protocol/relays/sending/submission.py": "sealing",
     "participant/sending/transport.py": "fetching",
     "participant/storage/state.py": "storing",
     "participant/storage/relayed_book.py": "storing",
@@ -38,7 +38,7 @@ _WORK = {
     "participant/relayed/canaries.py": "checking",
     "participant/relayed/held_log.py": "checking",
     "participant/relayed/rounds.py": "checking",
-    "protocol/relays/session.py": "checking",
+    "protocol/relays/sending/session.py": "checking",
     "learning/individual/contribution.py": "learning",
 }
 #: Whoever asks a host for its counts pays for all that this calls.

@@ -18,8 +18,8 @@ from pathlib import Path
 import orjson
 import uvloop
 
-from secvm.crypto import capsules as packing
-from secvm.crypto.oblivious import REQUEST_MEDIA_TYPE
+from secvm.crypto.sealing import capsules as packing
+from secvm.crypto.sealing.oblivious import REQUEST_MEDIA_TYPE
 
 
 def request(path: str, media_type: str, body: bytes, token: str = "") -> bytes:

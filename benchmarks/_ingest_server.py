@@ -28,10 +28,10 @@ from secvm.coordinator.package_routes import BODY_LIMITS, PackageRoutes
 from secvm.coordinator.present import OpenRound, Present
 from secvm.coordinator.store.port import CoordinatorStore, StoredKey
 from secvm.coordinator.store.sqlite import SQLiteStore
-from secvm.crypto.capsules import pack
+from secvm.crypto.sealing.capsules import pack
 from secvm.crypto.signing import SigningKey
 from secvm.learning.experiment import Experiment
-from secvm.protocol.experiment_document import ExperimentDocument, FeaturesWanted, HashedBins, Windows
+from secvm.protocol.documents.experiment import ExperimentDocument, FeaturesWanted, HashedBins, Windows
 from secvm.runtime.clock import SystemClock
 from secvm.runtime.http.server import HttpServer, Request, Response, http_date
 from secvm.runtime.metrics import Metrics

@@ -21,19 +21,19 @@ import numpy as np
 import orjson
 
 from secvm.auditor.relayed.recounting import OpenedRound, Recounting, ShardFiles, Shown
-from secvm.crypto.bulk_sealing import BulkSealer
-from secvm.crypto.layers import EPHEMERAL_BYTES, INNER_BYTES, inner_layer
+from secvm.crypto.sealing.bulk_sealing import BulkSealer
+from secvm.crypto.sealing.layers import EPHEMERAL_BYTES, INNER_BYTES, inner_layer
 from secvm.crypto.signing import Envelope
 from secvm.errors import SecVMError
 from secvm.learning.cover_law import Noise, RelayCover
+from secvm.protocol.canonical import digest_of
 from secvm.protocol.codec import AddressedPackage, encode
-from secvm.protocol.documents import digest_of
-from secvm.protocol.experiment_document import HashedBins, publish, read_published
-from secvm.protocol.relays.bulk_junk import sub_tally_of
-from secvm.protocol.relays.cells import Cells
-from secvm.protocol.relays.recount import RawCount, ShardTally
-from secvm.protocol.relays.shard_runs import ShardRun
-from secvm.protocol.relays.shards import SHARD, ShardTree, shard_count
+from secvm.protocol.documents.experiment import HashedBins, publish, read_published
+from secvm.protocol.relays.counting.bulk_junk import sub_tally_of
+from secvm.protocol.relays.counting.cells import Cells
+from secvm.protocol.relays.counting.recount import RawCount, ShardTally
+from secvm.protocol.relays.counting.shard_runs import ShardRun
+from secvm.protocol.relays.counting.shards import SHARD, ShardTree, shard_count
 from secvm.runtime.lanes import Mode, find_lanes
 from secvm_lab.rigs.audited_rounds import LightRound
 from secvm_lab.rigs.relayed_rounds import COORDINATOR, MIX, relayed_document, relayed_experiment

@@ -28,22 +28,22 @@ from benchmarks import _capacity_plan as arithmetic
 from benchmarks import relay_cover
 from benchmarks.tally import drawn_tally, padded_bytes, planned_cover, round_bytes
 from secvm.coordinator.relayed.run_results import count_run
-from secvm.crypto.bulk_sealing import BulkSealer
-from secvm.crypto.kem import X25519PrivateKey
-from secvm.crypto.layers import EPHEMERAL_BYTES, inner_layer, outer_layer
-from secvm.crypto.oblivious import GatewayKey, GatewayKeys, seal_request
+from secvm.crypto.sealing.bulk_sealing import BulkSealer
+from secvm.crypto.sealing.kem import X25519PrivateKey
+from secvm.crypto.sealing.layers import EPHEMERAL_BYTES, inner_layer, outer_layer
+from secvm.crypto.sealing.oblivious import GatewayKey, GatewayKeys, seal_request
 from secvm.errors import SecVMError
 from secvm.learning.cover_law import relay_budget
 from secvm.learning.package import NullPackage
 from secvm.participant.trust.surroundings import REFETCHES
-from secvm.protocol.blobs import encode_tally, read_tally_bytes
 from secvm.protocol.codec import AddressedPackage, encode
-from secvm.protocol.relays.bulk_junk import BulkReader
-from secvm.protocol.relays.chain import RelayedChain, RelayedServed
-from secvm.protocol.relays.junk import CapsuleReader
-from secvm.protocol.relays.shards import SHARD
-from secvm.protocol.relays.submission import SECRETS_BYTES, draw_order, seal_submission
-from secvm.protocol.sealed_requests import SEALED_ANSWER_BYTES, fetch_answer, fetch_request
+from secvm.protocol.documents.blobs import encode_tally, read_tally_bytes
+from secvm.protocol.plain.sealed_requests import SEALED_ANSWER_BYTES, fetch_answer, fetch_request
+from secvm.protocol.relays.counting.bulk_junk import BulkReader
+from secvm.protocol.relays.counting.junk import CapsuleReader
+from secvm.protocol.relays.counting.shards import SHARD
+from secvm.protocol.relays.sending.submission import SECRETS_BYTES, draw_order, seal_submission
+from secvm.protocol.trust.relayed_chain import RelayedChain, RelayedServed
 from secvm.relay.entry.intake import Intake, IntakeLimits, read_submission
 from secvm.relay.identity import Identity
 from secvm.runtime.lanes import build_lanes, find_lanes

@@ -40,7 +40,7 @@ from benchmarks import _ingest_server as setting
 from benchmarks._cluster_node import key_of
 from benchmarks.ingest import Server, capsules, load, openssl_x25519
 from secvm.coordinator.store.postgres import PostgresStore
-from secvm.crypto.capsules import pack
+from secvm.crypto.sealing.capsules import pack
 from secvm.errors import SecVMError
 from secvm.runtime.lanes import build_lanes
 from secvm_lab.rigs.postgres import PostgresCluster

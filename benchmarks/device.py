@@ -29,10 +29,10 @@ from typing import Any
 import orjson
 
 from benchmarks import _device_host
-from secvm.crypto.kem import X25519PrivateKey
-from secvm.crypto.layers import PACKAGE_BYTES, seal_both
+from secvm.crypto.sealing.kem import X25519PrivateKey
+from secvm.crypto.sealing.layers import PACKAGE_BYTES, seal_both
 from secvm.errors import BadInputError
-from secvm.protocol.relayed_terms import RelayTimes
+from secvm.protocol.documents.relay_terms import RelayTimes
 from secvm.runtime.lanes import find_lanes
 from secvm.testing.federation import Federation, HostOf, Pace
 

@@ -35,12 +35,12 @@ from cryptography.hazmat.primitives.asymmetric import x25519
 from benchmarks import _ingest_server as setting
 from benchmarks.ingest_close import measure_close
 from secvm.coordinator.present import gateway_key
-from secvm.crypto.capsules import pack
-from secvm.crypto.oblivious import RequestSealer
+from secvm.crypto.sealing.capsules import pack
+from secvm.crypto.sealing.oblivious import RequestSealer
 from secvm.errors import SecVMError
 from secvm.learning.package import TrainPackage
 from secvm.protocol.codec import AddressedPackage, encode
-from secvm.protocol.sealed_requests import package_request
+from secvm.protocol.plain.sealed_requests import package_request
 
 _HERE = Path(__file__).resolve().parent
 _BATCH = 1000

@@ -33,9 +33,9 @@ from benchmarks.ingest import openssl_x25519
 from secvm.auditor.relayed.recounting import Shown, judge_shard
 from secvm.crypto import merkle
 from secvm.errors import SecVMError
-from secvm.protocol.relays.label import DIGEST_BYTES, INNER_BYTES
-from secvm.protocol.relays.shard_runs import index_bytes
-from secvm.protocol.relays.shards import SHARD, shard_count
+from secvm.protocol.relays.batches.label import DIGEST_BYTES, INNER_BYTES
+from secvm.protocol.relays.counting.shard_runs import index_bytes
+from secvm.protocol.relays.counting.shards import SHARD, shard_count
 from secvm.runtime.lanes import Mode, build_lanes, find_lanes
 
 _HERE = Path(__file__).resolve().parent

@@ -22,14 +22,14 @@ import numpy as np
 import orjson
 from cryptography.hazmat.primitives.asymmetric import x25519
 
-from secvm.crypto.bulk_sealing import BulkSealer
-from secvm.crypto.kem import X25519PrivateKey
-from secvm.crypto.layers import INNER_BYTES, OUTER_BYTES
+from secvm.crypto.sealing.bulk_sealing import BulkSealer
+from secvm.crypto.sealing.kem import X25519PrivateKey
+from secvm.crypto.sealing.layers import INNER_BYTES, OUTER_BYTES
 from secvm.learning.cover_law import Noise, RelayCover
 from secvm.learning.experiment import Experiment
 from secvm.protocol.codec import ExperimentId
-from secvm.protocol.cover_parts import CoverPart, derive_part
-from secvm.protocol.part_sealing import seal_part
+from secvm.protocol.relays.cover.part_sealing import seal_part
+from secvm.protocol.relays.cover.parts import CoverPart, derive_part
 from secvm.runtime.lanes import find_lanes
 
 _LABEL, _ROOT = bytes(32), b"\1" * 32

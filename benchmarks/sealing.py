@@ -19,8 +19,8 @@ import orjson
 from cryptography.hazmat.primitives import hpke
 from cryptography.hazmat.primitives.asymmetric import x25519
 
-from secvm.crypto import kem
-from secvm.crypto.oblivious import GatewayKey, GatewayKeys, OpenedRequest, RequestSealer
+from secvm.crypto.sealing import kem
+from secvm.crypto.sealing.oblivious import GatewayKey, GatewayKeys, OpenedRequest, RequestSealer
 
 _PACKAGE = bytes(32)
 

@@ -47,10 +47,10 @@ from secvm.learning.experiment import Experiment
 from secvm.learning.thinning import Thinning
 from secvm.privacy.relay_plan import plan_relays, question_for
 from secvm.privacy.target import PrivacyTarget
-from secvm.protocol.blobs import encode_tally, read_tally_bytes
-from secvm.protocol.relays.canary import RECOUNTED_ONE_IN
+from secvm.protocol.documents.blobs import encode_tally, read_tally_bytes
+from secvm.protocol.plain.sealed_requests import SEALED_ANSWER_BYTES, fetch_answer
 from secvm.protocol.relays.news import make_news
-from secvm.protocol.sealed_requests import SEALED_ANSWER_BYTES, fetch_answer
+from secvm.protocol.relays.sending.canary import RECOUNTED_ONE_IN
 from secvm_lab.rigs.known_log import known_log_terms
 from secvm_lab.rigs.relayed_rounds import relayed_document
 from tests.rigs.relayed_history import RelayedHistory

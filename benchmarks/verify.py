@@ -25,9 +25,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from secvm.learning.aggregate.descent import Swift
 from secvm.learning.experiment import Experiment
 from secvm.learning.thinning import Thinning
-from secvm.protocol.blobs import decode_state, decode_tally
-from secvm.protocol.recompute import next_model, what_differs
-from secvm.protocol.trusted_rounds import TrustedRounds
+from secvm.protocol.documents.blobs import decode_state, decode_tally
+from secvm.protocol.documents.recomputation import next_model, what_differs
+from secvm.protocol.trust.trusted_rounds import TrustedRounds
 from secvm_lab.rigs.public_history import PublicHistory
 
 WITNESSES = 3

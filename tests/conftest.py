@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
-from secvm.crypto.lanes import Lanes
+from secvm.crypto.sealing.lanes import Lanes
 from tests import connections
 from tests.effort import DEEP
 from tests.seeds import RUN_SEED, seed_for

@@ -29,8 +29,8 @@ import generate_tokens  # type: ignore[import-not-found]  # beside this program,
 import generate_trusted  # type: ignore[import-not-found]  # beside this program, not in a package
 import numpy as np
 
-from secvm.crypto import binary_http, kem, oblivious
-from secvm.crypto.hpke import AEADS, Schedule
+from secvm.crypto.sealing import binary_http, kem, oblivious
+from secvm.crypto.sealing.hpke import AEADS, Schedule
 from secvm.learning._kernels import reference
 from secvm.learning.aggregate.descent import Pegasos, Swift
 from secvm.learning.aggregate.robust import Robust

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from secvm.crypto.beacon import LocalUnsafeBeacon, round_time, salt_from, verify_beacon
-from secvm.crypto.nist_pulse import NistPulse
+from secvm.crypto.beacons.nist_pulse import NistPulse
+from secvm.crypto.beacons.sources import LocalUnsafeBeacon, round_time, salt_from, verify_beacon
 
 JSON = dict[str, Any]
 RECORDED: JSON = json.loads(Path(__file__).with_name("recorded_beacons.json").read_text(encoding="utf-8"))

@@ -10,16 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from secvm.crypto.kem import X25519PrivateKey
-from secvm.crypto.layers import seal_both
-from secvm.crypto.part_streams import PartStream, StreamName, part_key
+from secvm.crypto.sealing.kem import X25519PrivateKey
+from secvm.crypto.sealing.layers import seal_both
+from secvm.crypto.sealing.part_streams import PartStream, StreamName, part_key
 from secvm.learning.cover_law import Noise, RelayCover
 from secvm.learning.experiment import Experiment
 from secvm.learning.losses import Loss
+from secvm.protocol.canonical import ratio_text
 from secvm.protocol.codec import ExperimentId
-from secvm.protocol.cover_parts import CoverPart, derive_part
-from secvm.protocol.documents import ratio_text
-from secvm.protocol.part_sealing import seal_part
+from secvm.protocol.relays.cover.part_sealing import seal_part
+from secvm.protocol.relays.cover.parts import CoverPart, derive_part
 
 JSON = dict[str, Any]
 STREAMS: tuple[StreamName, ...] = ("train", "participation", "test", "seals")

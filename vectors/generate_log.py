@@ -9,11 +9,11 @@ from typing import Any
 from secvm.crypto.merkle import Tree, leaf_hash
 from secvm.crypto.notes import Note, NoteKey, NoteSignature, SignatureKind, cosign_note, sign_note
 from secvm.crypto.signing import SigningKey
-from secvm.protocol.checkpoints import Checkpoint
-from secvm.protocol.log import LogTerms, Witness
-from secvm.protocol.log_entries import Entry, ending_entry, experiment_entry, manifest_entry, opening_entry
-from secvm.protocol.log_proofs import CosigningRequest, LogProof, write_cosignatures
-from secvm.protocol.tiles import Tile, write_bundle, write_tile
+from secvm.protocol.log.checkpoints import Checkpoint
+from secvm.protocol.log.entries import Entry, ending_entry, experiment_entry, manifest_entry, opening_entry
+from secvm.protocol.log.proofs import CosigningRequest, LogProof, write_cosignatures
+from secvm.protocol.log.terms import LogTerms, Witness
+from secvm.protocol.log.tiles import Tile, write_bundle, write_tile
 
 JSON = dict[str, Any]
 LOG, STRANGER = SigningKey(bytes([5]) * 32), SigningKey(bytes([4]) * 32)

@@ -10,7 +10,7 @@ from typing import Any
 from secvm.crypto.merkle import Tree, leaf_hash
 from secvm.crypto.notes import Note, NoteKey, SignatureKind, cosign_note, sign_note
 from secvm.crypto.signing import SigningKey
-from secvm.protocol.checkpoints import Checkpoint, hash_line
+from secvm.protocol.log.checkpoints import Checkpoint, hash_line
 
 JSON = dict[str, Any]
 LOG, SECOND, STRANGER = (SigningKey(bytes([i]) * 32) for i in (5, 6, 4))

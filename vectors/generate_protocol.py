@@ -10,8 +10,8 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-from secvm.crypto import binary_http, kem
-from secvm.crypto.oblivious import OUR_ALGORITHMS
+from secvm.crypto.sealing import binary_http, kem
+from secvm.crypto.sealing.oblivious import OUR_ALGORITHMS
 from secvm.crypto.signing import SigningKey, sign, signed_bytes
 from secvm.learning._kernels import reference
 from secvm.learning.aggregate.descent import Swift
@@ -27,11 +27,11 @@ from secvm.learning.package import (
     TrainPackage,
 )
 from secvm.learning.thinning import Thinning
-from secvm.protocol.blobs import encode_tally
+from secvm.protocol.canonical import Fields, encode_document
 from secvm.protocol.codec import AddressedPackage, ExperimentId, encode
-from secvm.protocol.documents import Fields, encode_document
-from secvm.protocol.ending import Ending, Why, make_ending
-from secvm.protocol.experiment_document import (
+from secvm.protocol.documents.blobs import encode_tally
+from secvm.protocol.documents.ending import Ending, Why, make_ending
+from secvm.protocol.documents.experiment import (
     Beacon,
     ExperimentDocument,
     FeaturesWanted,
@@ -40,11 +40,11 @@ from secvm.protocol.experiment_document import (
     VocabularyBins,
     Windows,
 )
-from secvm.protocol.log import LogTerms, Witness
-from secvm.protocol.manifest import RelayCount, RoundManifest, last_round, make_manifest
+from secvm.protocol.documents.manifest import RelayCount, RoundManifest, last_round, make_manifest
+from secvm.protocol.log.terms import LogTerms, Witness
+from secvm.protocol.plain.sealed_requests import fetch_answer, fetch_request, package_request
 from secvm.protocol.problems import PROBLEMS
 from secvm.protocol.schedule import Window, redraw, shuffle, spread
-from secvm.protocol.sealed_requests import fetch_answer, fetch_request, package_request
 from secvm.protocol.version import ENDING_TYPE, EXPERIMENT_TYPE, MANIFEST_TYPE
 
 JSON = dict[str, Any]

@@ -11,27 +11,27 @@ from typing import Any
 
 import generate_relays_bad  # type: ignore[import-not-found]  # beside this program, not in a package
 
-from secvm.crypto.kem import X25519PrivateKey
-from secvm.crypto.layers import seal_inner, seal_outer
+from secvm.crypto.sealing.kem import X25519PrivateKey
+from secvm.crypto.sealing.layers import seal_inner, seal_outer
 from secvm.learning.cover_law import Noise, RelayCover, relay_budget
 from secvm.learning.losses import Loss
 from secvm.learning.package import Cohort, NullPackage, Package, ParticipationPackage, TestPackage, TrainPackage
+from secvm.protocol.canonical import digest_of
 from secvm.protocol.codec import AddressedPackage, encode
-from secvm.protocol.documents import digest_of
-from secvm.protocol.experiment_document import HashedBins, VocabularyBins, publish
-from secvm.protocol.relays.canary import recounts
-from secvm.protocol.relays.capsule_tree import CapsuleTree, capsule_root
-from secvm.protocol.relays.cells import Cells
-from secvm.protocol.relays.commitments import RoundSecret, entry_commitment, mix_commitment, part_entry, part_path
+from secvm.protocol.documents.experiment import HashedBins, VocabularyBins, publish
+from secvm.protocol.relays.batches.capsule_tree import CapsuleTree, capsule_root
+from secvm.protocol.relays.batches.label import capsule_digest, label_of
+from secvm.protocol.relays.counting.cells import Cells
+from secvm.protocol.relays.counting.junk import CapsuleReader
+from secvm.protocol.relays.counting.recount import ShardTally
+from secvm.protocol.relays.counting.shard_runs import ShardRun
+from secvm.protocol.relays.counting.shards import SHARD, ShardTree, shard_entry, write_sub_tally
+from secvm.protocol.relays.cover.commitments import RoundSecret, entry_commitment, mix_commitment, part_entry, part_path
+from secvm.protocol.relays.cover.reveals import part_index
 from secvm.protocol.relays.ending import RelayedEnding
-from secvm.protocol.relays.judging import opening_faults
-from secvm.protocol.relays.junk import CapsuleReader
-from secvm.protocol.relays.label import capsule_digest, label_of
+from secvm.protocol.relays.judgement import opening_faults
 from secvm.protocol.relays.news import News
-from secvm.protocol.relays.recount import ShardTally
-from secvm.protocol.relays.reveals import part_index
-from secvm.protocol.relays.shard_runs import ShardRun
-from secvm.protocol.relays.shards import SHARD, ShardTree, shard_entry, write_sub_tally
+from secvm.protocol.relays.sending.canary import recounts
 from secvm_lab.rigs.relayed_rounds import (
     COORDINATOR,
     ENTRY,

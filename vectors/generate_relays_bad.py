@@ -8,21 +8,21 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from secvm.crypto.hpke import CHACHA20_POLY1305
-from secvm.crypto.kem import MLKEM768_X25519, PublicKey
-from secvm.crypto.layers import seal_inner
-from secvm.crypto.oblivious import OUR_ALGORITHMS, KeyConfiguration, encode_key_configurations
+from secvm.crypto.sealing.hpke import CHACHA20_POLY1305
+from secvm.crypto.sealing.kem import MLKEM768_X25519, PublicKey
+from secvm.crypto.sealing.layers import seal_inner
+from secvm.crypto.sealing.oblivious import OUR_ALGORITHMS, KeyConfiguration, encode_key_configurations
 from secvm.crypto.signing import SigningKey, sign
 from secvm.learning.package import Cohort, Package, ParticipationPackage, TestPackage, TrainPackage
+from secvm.protocol.canonical import encode_document
 from secvm.protocol.codec import AddressedPackage, ExperimentId, encode
-from secvm.protocol.documents import encode_document
-from secvm.protocol.log import LogTerms, Witness
-from secvm.protocol.relays.capsule_tree import Absence, CapsuleTree
-from secvm.protocol.relays.commitments import RoundSecret, entry_commitment, mix_commitment, part_path
-from secvm.protocol.relays.judging import opening_faults
+from secvm.protocol.log.terms import LogTerms, Witness
+from secvm.protocol.relays.batches.capsule_tree import Absence, CapsuleTree
+from secvm.protocol.relays.counting.shards import SHARD, ShardTree, write_sub_tally
+from secvm.protocol.relays.cover.commitments import RoundSecret, entry_commitment, mix_commitment, part_path
+from secvm.protocol.relays.judgement import opening_faults
 from secvm.protocol.relays.manifest import Instants, RelayedManifest, manifest_faults
 from secvm.protocol.relays.opening import Opening
-from secvm.protocol.relays.shards import SHARD, ShardTree, write_sub_tally
 from secvm.protocol.relays.statements import Statement
 from secvm_lab.rigs.relayed_rounds import (
     COORDINATOR,

@@ -12,7 +12,7 @@ import numpy as np
 
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.experiment import Experiment
-from secvm.protocol.blobs import encode_tally, tally_digest
+from secvm.protocol.documents.blobs import encode_tally, tally_digest
 from secvm_lab.rigs.relayed_rounds import relayed_document
 
 JSON = dict[str, Any]

@@ -11,24 +11,24 @@ from typing import Any
 import generate_protocol  # type: ignore[import-not-found]  # beside this program, not in a package
 import numpy as np
 
-from secvm.crypto.kem import X25519PrivateKey
 from secvm.crypto.merkle import Tree, leaf_hash
-from secvm.crypto.oblivious import GatewayKey, encode_key_configurations
+from secvm.crypto.sealing.kem import X25519PrivateKey
+from secvm.crypto.sealing.oblivious import GatewayKey, encode_key_configurations
 from secvm.crypto.signing import SigningKey
 from secvm.learning.aggregate.descent import Pegasos, State, Swift
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.experiment import Experiment
 from secvm.learning.thinning import Thinning
-from secvm.protocol.checkpoints import Checkpoint, SignedCheckpoint, read_checkpoint
-from secvm.protocol.ending import Ending, Why, make_ending
-from secvm.protocol.evidence import Evidence, Kind, LoggedEntry
-from secvm.protocol.experiment_document import ExperimentDocument, FeaturesWanted, HashedBins, Relay, Windows, publish
-from secvm.protocol.log import LogTerms, Witness
-from secvm.protocol.log_entries import Entry, experiment_entry, manifest_entry
-from secvm.protocol.log_proofs import LogProof
-from secvm.protocol.logged_documents import entry_of
-from secvm.protocol.manifest import LastRound, RelayCount, RoundManifest, last_round, make_manifest
-from secvm.protocol.trusted_rounds import Served, TrustedRounds, tallies_named
+from secvm.protocol.documents.ending import Ending, Why, make_ending
+from secvm.protocol.documents.experiment import ExperimentDocument, FeaturesWanted, HashedBins, Relay, Windows, publish
+from secvm.protocol.documents.manifest import LastRound, RelayCount, RoundManifest, last_round, make_manifest
+from secvm.protocol.evidence.logged_documents import entry_of
+from secvm.protocol.evidence.plain import Evidence, Kind, LoggedEntry
+from secvm.protocol.log.checkpoints import Checkpoint, SignedCheckpoint, read_checkpoint
+from secvm.protocol.log.entries import Entry, experiment_entry, manifest_entry
+from secvm.protocol.log.proofs import LogProof
+from secvm.protocol.log.terms import LogTerms, Witness
+from secvm.protocol.trust.trusted_rounds import Served, TrustedRounds, tallies_named
 
 JSON = dict[str, Any]
 COORDINATOR, RELAY, LOG = (SigningKey(bytes([i]) * 32) for i in (1, 3, 5))

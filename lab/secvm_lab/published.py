@@ -12,15 +12,15 @@ from dataclasses import dataclass, field
 from secvm.crypto.signing import Envelope
 from secvm.estimator.round_cover import CoverOrigin, CoverOrigins
 from secvm.learning.aggregate.tally import Tally
-from secvm.protocol.blobs import decode_tally
-from secvm.protocol.ending import Ending
-from secvm.protocol.experiment_document import ExperimentDocument
-from secvm.protocol.manifest import RoundManifest, read_relay_count
-from secvm.protocol.relays.counts import EntryCount
+from secvm.protocol.documents.blobs import decode_tally
+from secvm.protocol.documents.ending import Ending
+from secvm.protocol.documents.experiment import ExperimentDocument
+from secvm.protocol.documents.manifest import RoundManifest, read_relay_count
+from secvm.protocol.relays.batches.counts import EntryCount
+from secvm.protocol.relays.cover.reveals import EntryReveal
 from secvm.protocol.relays.ending import RelayedEnding
 from secvm.protocol.relays.manifest import RelayedManifest
 from secvm.protocol.relays.opening import Opening, read_opening
-from secvm.protocol.relays.reveals import EntryReveal
 from secvm.testing.federation import Federation
 
 

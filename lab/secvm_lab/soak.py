@@ -26,15 +26,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
-from secvm.crypto.capsules import MEDIA_TYPE, pack
-from secvm.crypto.oblivious import RequestSealer, decode_key_configurations
+from secvm.crypto.sealing.capsules import MEDIA_TYPE, pack
+from secvm.crypto.sealing.oblivious import RequestSealer, decode_key_configurations
 from secvm.crypto.signing import SEED_BYTES, Envelope
 from secvm.learning.package import Cohort, ParticipationPackage, TrainPackage
-from secvm.protocol.blobs import decode_tally
 from secvm.protocol.codec import AddressedPackage, encode
-from secvm.protocol.experiment_document import ExperimentDocument, read_published
-from secvm.protocol.manifest import RoundManifest
-from secvm.protocol.sealed_requests import package_request
+from secvm.protocol.documents.blobs import decode_tally
+from secvm.protocol.documents.experiment import ExperimentDocument, read_published
+from secvm.protocol.documents.manifest import RoundManifest
+from secvm.protocol.plain.sealed_requests import package_request
 from secvm.runtime.clock import ClockSteering
 from secvm.runtime.settings import make_secret
 from secvm.testing.federation_settings import BEGIN_MS, ORIGIN_MS

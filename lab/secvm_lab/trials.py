@@ -22,12 +22,12 @@ from pathlib import Path
 from secvm.auditor.audit import audit_files
 from secvm.auditor.files import GivenFiles
 from secvm.errors import CheatingError, RemoteProtocolError
-from secvm.protocol.documents import digest_of
-from secvm.protocol.evidence import examine
-from secvm.protocol.examining import examine_relayed
-from secvm.protocol.experiment_document import ExperimentDocument, HashedBins, read_published
-from secvm.protocol.salt import salt_of
-from secvm.protocol.trusted_rounds import Checked, TrustedRounds
+from secvm.protocol.canonical import digest_of
+from secvm.protocol.documents.experiment import ExperimentDocument, HashedBins, read_published
+from secvm.protocol.evidence.examination import examine_relayed
+from secvm.protocol.evidence.plain import examine
+from secvm.protocol.trust.salt import salt_of
+from secvm.protocol.trust.trusted_rounds import Checked, TrustedRounds
 from secvm_lab.rigs.audited_history import draw_history
 from secvm_lab.rigs.honest_run import honest_run
 from secvm_lab.rigs.lied_to import lied_to, told_the_truth

@@ -188,5 +188,5 @@ class CheatingError(RemoteProtocolError):
 
     def __init__(self, message: str | None = None, *, evidence: bytes) -> None:
         super().__init__(message, next_step="Send nothing more to this experiment, and show the evidence to others.")
-        #: A file of ``secvm.protocol.evidence``: server-signed bytes only.
+        #: A file of ``secvm.protocol.evidence.plain``: server-signed bytes only.
         self.evidence = evidence

@@ -20,14 +20,14 @@ from secvm.coordinator.relayed.routes import PREFIX
 from secvm.coordinator.relayed_question import private_plan
 from secvm.coordinator.settings import CoordinatorSettings
 from secvm.coordinator.specification import Specification
-from secvm.crypto.layers import INNER_BYTES, OUTER_BYTES
+from secvm.crypto.sealing.layers import INNER_BYTES, OUTER_BYTES
 from secvm.crypto.signing import SigningKey
 from secvm.crypto.tokens import TOKEN_BYTES
 from secvm.dashboard.guard import MOST_BODY_BYTES
 from secvm.dashboard.settings import DashboardSettings
 from secvm.participant.settings import ParticipantSettings
 from secvm.privacy.relay_remarks import Outlook
-from secvm.protocol.relays.batch_pieces import PIECE_CAPSULES
+from secvm.protocol.relays.batches.pieces import PIECE_CAPSULES
 from secvm.protocol.relays.terms import RelayedTerms
 from secvm.relay.batches.doors import MOST_ASKED_BYTES, MOST_PAPER_BYTES
 from secvm.relay.batches.experiments import OwnRelay, check_document

@@ -148,8 +148,8 @@ TRESPASSES = {
         witness.t -> numpy
         witness.t -> secvm.learning.package
         witness.t -> secvm.people
-        witness.t -> secvm.protocol.log
-        witness.t -> secvm.protocol.manifest
+        witness.t -> secvm.protocol.log.terms
+        witness.t -> secvm.protocol.documents.manifest
     """,
     "participant": "participant.t -> httptools",
     "dashboard": """

@@ -4,7 +4,7 @@ from fractions import Fraction
 
 from benchmarks.tally import V1_BYTES, drawn_tally, round_bytes
 from secvm.learning.cover_law import Noise, RelayCover
-from secvm.protocol.blobs import encode_tally
+from secvm.protocol.documents.blobs import encode_tally
 
 BINS = 10_000
 #: What the planner comes to for ε = 1, δ = 1e-6 and 10,000 people, rounded; the rest as large as it may be.

@@ -22,10 +22,10 @@ from pathlib import Path
 
 import pytest
 
-from secvm.crypto.kem import X25519PrivateKey
 from secvm.crypto.locking import Cost
-from secvm.crypto.oblivious import decode_key_configurations
-from secvm.protocol.manifest import RoundManifest
+from secvm.crypto.sealing.kem import X25519PrivateKey
+from secvm.crypto.sealing.oblivious import decode_key_configurations
+from secvm.protocol.documents.manifest import RoundManifest
 from secvm.runtime.disk.passphrases import CREDENTIAL, Passphrase
 from secvm.runtime.disk.secret_files import make_secret, protect, read_secret
 from secvm.testing.federation import COORDINATOR, RELAY, Federation, HostOf, Pace

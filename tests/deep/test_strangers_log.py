@@ -18,8 +18,8 @@ from secvm.crypto.merkle import Tree, check_consistency, check_inclusion, leaf_h
 from secvm.crypto.notes import Note, NoteKey
 from secvm.crypto.signing import SigningKey
 from secvm.errors import BadProofError
-from secvm.protocol.checkpoints import Checkpoint, read_checkpoint
-from secvm.protocol.tiles import TILE_WIDTH, tiles_of, write_tile
+from secvm.protocol.log.checkpoints import Checkpoint, read_checkpoint
+from secvm.protocol.log.tiles import TILE_WIDTH, tiles_of, write_tile
 from secvm_lab.rigs.known_log import KnownLog, known_log_terms
 from tests.deep.strangers.node import STRANGERS, Stranger
 from tests.effort import scaled

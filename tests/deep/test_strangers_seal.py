@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from secvm.crypto import kem
-from secvm.crypto.binary_http import (
+from secvm.crypto.sealing import kem
+from secvm.crypto.sealing.binary_http import (
     InformationalResponse,
     Request,
     Response,
@@ -19,7 +19,7 @@ from secvm.crypto.binary_http import (
     encode_request,
     encode_response,
 )
-from secvm.crypto.oblivious import (
+from secvm.crypto.sealing.oblivious import (
     GatewayKey,
     GatewayKeys,
     decode_key_configurations,

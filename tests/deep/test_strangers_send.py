@@ -12,13 +12,13 @@ from typing import Any, Literal
 
 import pytest
 
-from secvm.crypto.oblivious import decode_key_configurations
+from secvm.crypto.sealing.oblivious import decode_key_configurations
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.package import Cohort, Package, ParticipationPackage, TestPackage, TrainPackage
-from secvm.protocol.blobs import decode_tally
-from secvm.protocol.ending import accept_ending
-from secvm.protocol.experiment_document import ExperimentDocument, read_published
-from secvm.protocol.manifest import AcceptedManifest, accept
+from secvm.protocol.documents.blobs import decode_tally
+from secvm.protocol.documents.ending import accept_ending
+from secvm.protocol.documents.experiment import ExperimentDocument, read_published
+from secvm.protocol.documents.manifest import AcceptedManifest, accept
 from secvm.protocol.problems import PROBLEMS
 from secvm.relay.main import make_key
 from tests.deep.strangers.node import Stranger, speaking

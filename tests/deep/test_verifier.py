@@ -11,7 +11,7 @@ from secvm.learning.aggregate.descent import Pegasos, Swift
 from secvm.learning.cover_law import Noise, RelayCover
 from secvm.learning.experiment import Experiment
 from secvm.learning.thinning import Thinning
-from secvm.protocol.documents import digest_of
+from secvm.protocol.canonical import digest_of
 from secvm_lab.rigs.audited_history import AuditedHistory, draw_told
 from secvm_lab.rigs.browser import PHONE, Browser
 from secvm_lab.rigs.relayed_rounds import relayed_document, relayed_experiment

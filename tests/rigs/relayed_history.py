@@ -12,28 +12,28 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from secvm.crypto.layers import open_inner, open_outer
+from secvm.crypto.sealing.layers import open_inner, open_outer
 from secvm.crypto.tokens import TokenKey, issue
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.package import Package
 from secvm.participant.sending.transport import Issued
-from secvm.protocol.blobs import encode_tally, tally_digest
 from secvm.protocol.codec import decode
-from secvm.protocol.experiment_document import ExperimentDocument, publish
-from secvm.protocol.log_entries import Entry, experiment_entry
-from secvm.protocol.logged_documents import entry_of
-from secvm.protocol.recompute import Model, ModelNames, first_model, next_model
-from secvm.protocol.relays.bulk_junk import BulkReader, sub_tally_of
-from secvm.protocol.relays.capsule_tree import RUN
+from secvm.protocol.documents.blobs import encode_tally, tally_digest
+from secvm.protocol.documents.experiment import ExperimentDocument, publish
+from secvm.protocol.documents.recomputation import Model, ModelNames, first_model, next_model
+from secvm.protocol.evidence.logged_documents import entry_of
+from secvm.protocol.log.entries import Entry, experiment_entry
+from secvm.protocol.relays.batches.capsule_tree import RUN
+from secvm.protocol.relays.batches.label import INNER_BYTES, capsule_digest
+from secvm.protocol.relays.counting.bulk_junk import BulkReader, sub_tally_of
+from secvm.protocol.relays.counting.junk import CapsuleReader
+from secvm.protocol.relays.counting.recount import ShardTally
+from secvm.protocol.relays.counting.shards import ShardTree
 from secvm.protocol.relays.ending import RelayedEnding
-from secvm.protocol.relays.junk import CapsuleReader
-from secvm.protocol.relays.label import INNER_BYTES, capsule_digest
 from secvm.protocol.relays.manifest import Instants, RelayedManifest
 from secvm.protocol.relays.opening import Opening
-from secvm.protocol.relays.receipts import receipt_for
-from secvm.protocol.relays.recount import ShardTally
-from secvm.protocol.relays.shards import ShardTree
-from secvm.protocol.relays.submission import read_request, token_bytes
+from secvm.protocol.relays.sending.receipts import receipt_for
+from secvm.protocol.relays.sending.submission import read_request, token_bytes
 from secvm.protocol.relays.terms import RelayedTerms
 from secvm_lab.rigs.known_log import KnownLog
 from secvm_lab.rigs.relayed_rounds import COORDINATOR, ENTRY

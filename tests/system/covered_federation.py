@@ -30,11 +30,11 @@ from secvm.learning.individual.dice import UnsafeSeededDice
 from secvm.learning.individual.update import fixed_target
 from secvm.learning.package import Cohort, Package
 from secvm.participant.storage.state import DeviceState
-from secvm.protocol.experiment_document import ExperimentDocument
+from secvm.protocol.documents.experiment import ExperimentDocument
+from secvm.protocol.relays.counting.recount import Recount, ShardTally
+from secvm.protocol.relays.counting.shard_runs import read_run
 from secvm.protocol.relays.manifest import RelayedManifest
 from secvm.protocol.relays.opening import read_opening
-from secvm.protocol.relays.recount import Recount, ShardTally
-from secvm.protocol.relays.shard_runs import read_run
 from secvm.testing.federation import Federation, HostOf, Pace
 from secvm_lab.demo.crowd import binned, sampled, who_trains
 from secvm_lab.disturbed import from_outside

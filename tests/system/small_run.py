@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from secvm.protocol.experiment_document import read_published
-from secvm.protocol.manifest import AcceptedManifest, accept
+from secvm.protocol.documents.experiment import read_published
+from secvm.protocol.documents.manifest import AcceptedManifest, accept
 from tests.system.parties import PATIENCE_S, Party, Place, get, party, relay_url
 
 SEALED = {"content-type": "message/ohttp-req"}

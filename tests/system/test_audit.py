@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from secvm.protocol.documents import digest_of
-from secvm.protocol.experiment_document import read_published
-from secvm.protocol.manifest import AcceptedManifest, accept
+from secvm.protocol.canonical import digest_of
+from secvm.protocol.documents.experiment import read_published
+from secvm.protocol.documents.manifest import AcceptedManifest, accept
 from tests.system import test_coordinator as real
 from tests.unit.auditor.histories import history, serving
 

@@ -19,17 +19,17 @@ import aiohttp
 import pytest
 
 from secvm.cli.main import run
-from secvm.crypto import capsules as packing
-from secvm.crypto.oblivious import REQUEST_MEDIA_TYPE, decode_key_configurations, seal_request
+from secvm.crypto.sealing import capsules as packing
+from secvm.crypto.sealing.oblivious import REQUEST_MEDIA_TYPE, decode_key_configurations, seal_request
 from secvm.learning.individual.binning import HashBinning, bin_features
 from secvm.learning.individual.contribution import Individual, contribute
 from secvm.learning.individual.dice import UnsafeSeededDice
 from secvm.learning.package import Cohort
-from secvm.protocol.blobs import decode_weights
 from secvm.protocol.codec import AddressedPackage, encode
-from secvm.protocol.experiment_document import ExperimentDocument, HashedBins, read_published
-from secvm.protocol.manifest import AcceptedManifest, RoundManifest, accept
-from secvm.protocol.sealed_requests import package_request
+from secvm.protocol.documents.blobs import decode_weights
+from secvm.protocol.documents.experiment import ExperimentDocument, HashedBins, read_published
+from secvm.protocol.documents.manifest import AcceptedManifest, RoundManifest, accept
+from secvm.protocol.plain.sealed_requests import package_request
 from secvm.runtime.clock import ClockSteering
 
 ROOT = Path(__file__).resolve().parents[2]

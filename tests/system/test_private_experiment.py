@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from secvm.cli.main import run
-from secvm.protocol.experiment_document import ExperimentDocument, read_published
+from secvm.protocol.documents.experiment import ExperimentDocument, read_published
 from secvm.protocol.relays.ending import read_ending
 from secvm.protocol.relays.manifest import RelayedManifest, read_manifest
 from secvm_lab.rigs.relayed_rounds import START

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 from secvm.crypto.signing import verify
-from secvm.protocol.manifest import RelayCount
+from secvm.protocol.documents.manifest import RelayCount
 from secvm.protocol.version import RELAY_COUNT_TYPE
 from secvm.testing.gateway import FakeGateway, Reply
 from tests.unit.relay.helpers import DEPOSIT_MS, PERIOD_MS, Place, capsule, fetch, send, taken_apart, traces

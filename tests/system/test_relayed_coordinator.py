@@ -24,16 +24,16 @@ from secvm.coordinator.questions import OwnSettings
 from secvm.coordinator.store.port import Standing, StoredExperiment
 from secvm.coordinator.store.sqlite import SQLiteStore
 from secvm.crypto.signing import SigningKey
-from secvm.protocol.blobs import decode_tally
-from secvm.protocol.experiment_document import ExperimentDocument, publish
-from secvm.protocol.relays.capsule_tree import capsule_root
-from secvm.protocol.relays.counts import MixCount
-from secvm.protocol.relays.judging import clients_of, following_faults, is_opened
-from secvm.protocol.relays.label import capsule_digest
+from secvm.protocol.documents.blobs import decode_tally
+from secvm.protocol.documents.experiment import ExperimentDocument, publish
+from secvm.protocol.relays.batches.capsule_tree import capsule_root
+from secvm.protocol.relays.batches.counts import MixCount
+from secvm.protocol.relays.batches.label import capsule_digest
+from secvm.protocol.relays.counting.recount import Recount, ShardTally
+from secvm.protocol.relays.counting.shard_runs import read_run
+from secvm.protocol.relays.judgement import clients_of, following_faults, is_opened
 from secvm.protocol.relays.manifest import Instants, RelayedManifest, read_manifest
 from secvm.protocol.relays.opening import Opening, read_opening
-from secvm.protocol.relays.recount import Recount, ShardTally
-from secvm.protocol.relays.shard_runs import read_run
 from secvm.runtime.disk.secret_files import read_secret
 from secvm.testing.processes import free_port
 from secvm_lab.rigs.relayed_rounds import relayed_document

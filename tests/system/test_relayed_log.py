@@ -18,14 +18,14 @@ from secvm.coordinator.store.port import Standing, StoredExperiment
 from secvm.coordinator.store.sqlite import SQLiteStore
 from secvm.crypto.merkle import Tree, leaf_hash
 from secvm.crypto.notes import Note
-from secvm.protocol.checkpoints import Checkpoint, read_checkpoint
-from secvm.protocol.experiment_document import ExperimentDocument, publish
-from secvm.protocol.log_entries import Entry, follows
-from secvm.protocol.log_proofs import CosigningRequest
-from secvm.protocol.logged_documents import entry_of
-from secvm.protocol.relays.judging import is_opened
+from secvm.protocol.documents.experiment import ExperimentDocument, publish
+from secvm.protocol.evidence.logged_documents import entry_of
+from secvm.protocol.log.checkpoints import Checkpoint, read_checkpoint
+from secvm.protocol.log.entries import Entry, follows
+from secvm.protocol.log.proofs import CosigningRequest
+from secvm.protocol.log.tiles import Tile, read_bundle
+from secvm.protocol.relays.judgement import is_opened
 from secvm.protocol.relays.opening import read_opening
-from secvm.protocol.tiles import Tile, read_bundle
 from secvm.runtime.disk.secret_files import make_secret
 from secvm.testing.clock import ManualClock
 from secvm_lab.rigs.relayed_rounds import START

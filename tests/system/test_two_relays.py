@@ -23,25 +23,25 @@ from typing import Any
 
 import pytest
 
-from secvm.crypto.kem import X25519PrivateKey, X25519PublicKey
-from secvm.crypto.layers import INNER_BYTES, open_inner, seal_both
-from secvm.crypto.oblivious import GatewayKey, encode_key_configurations
+from secvm.crypto.sealing.kem import X25519PrivateKey, X25519PublicKey
+from secvm.crypto.sealing.layers import INNER_BYTES, open_inner, seal_both
+from secvm.crypto.sealing.oblivious import GatewayKey, encode_key_configurations
 from secvm.crypto.signing import SigningKey
 from secvm.learning.cover_law import Noise, RelayCover
 from secvm.privacy.target import PrivacyTarget
+from secvm.protocol.canonical import encode_document
 from secvm.protocol.codec import decode
-from secvm.protocol.cover_parts import derive_part
-from secvm.protocol.documents import encode_document
-from secvm.protocol.experiment_document import ExperimentDocument, Relay, publish
-from secvm.protocol.part_sealing import seal_part
-from secvm.protocol.relays.batch_pieces import split_piece
-from secvm.protocol.relays.capsule_tree import capsule_root
-from secvm.protocol.relays.counts import EntryCount, MixCount
-from secvm.protocol.relays.label import capsule_digest
+from secvm.protocol.documents.experiment import ExperimentDocument, Relay, publish
+from secvm.protocol.relays.batches.capsule_tree import capsule_root
+from secvm.protocol.relays.batches.counts import EntryCount, MixCount
+from secvm.protocol.relays.batches.label import capsule_digest
+from secvm.protocol.relays.batches.piece_tickets import FIELD, check_ticket
+from secvm.protocol.relays.batches.pieces import split_piece
+from secvm.protocol.relays.cover.part_sealing import seal_part
+from secvm.protocol.relays.cover.parts import derive_part
+from secvm.protocol.relays.cover.reveals import EntryReveal, MixReveal
 from secvm.protocol.relays.manifest import Instants, RelayedManifest
-from secvm.protocol.relays.pieces import FIELD, check_ticket
-from secvm.protocol.relays.receipts import Receipt
-from secvm.protocol.relays.reveals import EntryReveal, MixReveal
+from secvm.protocol.relays.sending.receipts import Receipt
 from secvm.relay.main import make_key, read_key
 from secvm.runtime.clock import ClockSteering
 from secvm.runtime.disk.secret_files import make_secret

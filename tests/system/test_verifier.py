@@ -13,7 +13,7 @@ from secvm.auditor.audit import audit_files
 from secvm.auditor.files import GivenFiles
 from secvm.crypto.signing import Envelope, sign
 from secvm.learning.aggregate.robust import Robust
-from secvm.protocol.documents import digest_of
+from secvm.protocol.canonical import digest_of
 from secvm_lab.rigs.audited_history import AuditedHistory, draw_told
 from secvm_lab.rigs.lies_about_relays import RELAYED_LIES
 from secvm_lab.rigs.lies_about_shards import COUNT_LIES

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from secvm.cli.main import run
-from secvm.protocol.checkpoints import Checkpoint
+from secvm.protocol.log.checkpoints import Checkpoint
 from secvm.witness.settings import PORT
 from tests.conftest import ROOT
 from tests.unit.relay.helpers import ask

@@ -9,8 +9,8 @@ import pytest
 from secvm.coordinator import questions, settings, specification
 from secvm.coordinator.epochs import Grid
 from secvm.errors import BadExperimentError, LocalProtocolError
-from secvm.protocol import ending, manifest
-from secvm.protocol.manifest import MAX_QUOTA, LastRound
+from secvm.protocol.documents import ending, manifest
+from secvm.protocol.documents.manifest import MAX_QUOTA, LastRound
 from tests.unit.protocol.helpers import COORDINATOR, GATEWAY_KEYS, RELAY, START, document
 
 #: Experiments and tests of the project's own, which nobody runs with -O.

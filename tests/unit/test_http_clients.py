@@ -26,7 +26,7 @@ from secvm.errors import (
     UnreachableError,
 )
 from secvm.participant.sending.transport import Issued, RelayTransport, SendResult, Submitted, UnsafeDirectTransport
-from secvm.protocol.experiment_document import Relay
+from secvm.protocol.documents.experiment import Relay
 from secvm.relay.forwarding import GatewayClient
 from secvm.runtime.beacons import WebBeacons
 from secvm.runtime.clock import SteadyClock

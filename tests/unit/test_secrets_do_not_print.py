@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from secvm.coordinator.settings import CoordinatorSettings
-from secvm.crypto.kem import HybridPrivateKey, X25519PrivateKey
 from secvm.crypto.locking import KeptKey
-from secvm.crypto.oblivious import GatewayKey, GatewayKeys
+from secvm.crypto.sealing.kem import HybridPrivateKey, X25519PrivateKey
+from secvm.crypto.sealing.oblivious import GatewayKey, GatewayKeys
 from secvm.crypto.signing import SigningKey
 from secvm.crypto.tokens import TokenBatch, TokenKey
 from secvm.learning.individual.features import KeptOnDevice

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from secvm.coordinator.counting import RoundToCount, count_epoch
 from secvm.coordinator.gateway import open_block
 from secvm.coordinator.records import view_records
-from secvm.crypto.kem import X25519PrivateKey
-from secvm.crypto.oblivious import GatewayKey, GatewayKeys, encode_key_configurations
+from secvm.crypto.sealing.kem import X25519PrivateKey
+from secvm.crypto.sealing.oblivious import GatewayKey, GatewayKeys, encode_key_configurations
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.experiment import Experiment
 from secvm.learning.package import Cohort, Package, ParticipationPackage, TrainPackage

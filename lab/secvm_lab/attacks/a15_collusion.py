@@ -15,8 +15,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from secvm.crypto.kem import X25519PrivateKey
-from secvm.crypto.oblivious import GatewayKey, GatewayKeys, RequestSealer
+from secvm.crypto.sealing.kem import X25519PrivateKey
+from secvm.crypto.sealing.oblivious import GatewayKey, GatewayKeys, RequestSealer
 from secvm.protocol.schedule import Window, shuffle, spread
 from secvm_lab.attacks.attack import Advance, Attack, Curve, Measurement, Point
 from secvm_lab.attacks.dice import generator, words

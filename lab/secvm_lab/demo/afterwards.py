@@ -21,7 +21,7 @@ from secvm.learning.experiment import Experiment
 from secvm.learning.individual.binning import Binning, HashBinning
 from secvm.learning.rows import BinnedRows
 from secvm.participant.storage.state import DeviceState
-from secvm.protocol.experiment_document import ExperimentDocument
+from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm_lab.demo.attack import VICTIMS, attack_labels
 from secvm_lab.demo.crowd import Crowd, binned, central_accuracy, sampled, who_trains
 from secvm_lab.demo.plan import Plan

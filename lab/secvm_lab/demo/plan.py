@@ -9,13 +9,13 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from secvm.crypto.beacon import LocalUnsafeBeacon, salt_from, verify_beacon
+from secvm.crypto.beacons.sources import LocalUnsafeBeacon, salt_from, verify_beacon
 from secvm.errors import BadInputError
 from secvm.learning.aggregate.descent import DescentRule, Pegasos, Swift
 from secvm.learning.experiment import Experiment
 from secvm.learning.individual.binning import VocabularyBinning
 from secvm.learning.thinning import Thinning
-from secvm.protocol.experiment_document import Beacon
+from secvm.protocol.documents.experiment import Beacon
 from secvm.testing.federation_settings import BEACON_ROUND
 
 #: ρ for swift: with a few hundred people a unit more says more than a round more.

@@ -10,8 +10,8 @@ from secvm.learning.aggregate.scoring import Score
 from secvm.learning.cover_law import RELAYS
 from secvm.privacy.label_leakage import auc_of
 from secvm.privacy.relayed_statement import RelayedAssumption, state_relayed
-from secvm.protocol.experiment_document import ExperimentDocument
-from secvm.protocol.stating import relayed_terms_of
+from secvm.protocol.documents.experiment import ExperimentDocument
+from secvm.protocol.documents.privacy_terms import relayed_terms_of
 from secvm_lab.demo.attack import LabelAttack
 
 

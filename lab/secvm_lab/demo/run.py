@@ -29,8 +29,8 @@ from secvm.learning.aggregate.scoring import score
 from secvm.learning.experiment import Experiment
 from secvm.participant.sending.sealing import CAPSULE_BYTES
 from secvm.participant.storage.state import DeviceState, Status
-from secvm.protocol.blobs import decode_weights
-from secvm.protocol.relays.label import OUTER_BYTES
+from secvm.protocol.documents.blobs import decode_weights
+from secvm.protocol.relays.batches.label import OUTER_BYTES
 from secvm.runtime.clock import SystemClock
 from secvm.testing.federation import COORDINATOR, Federation, HostOf, Pace
 from secvm_lab.demo.afterwards import Afterwards, Computing

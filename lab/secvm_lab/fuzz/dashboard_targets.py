@@ -9,7 +9,7 @@ from secvm.dashboard.plan_request import read_request
 from secvm.dashboard.settings import read_listen
 from secvm.dashboard.told import Status, read_health, read_list, read_metrics
 from secvm.errors import BadInputError, RemoteProtocolError
-from secvm.protocol.log import LogTerms
+from secvm.protocol.log.terms import LogTerms
 from secvm_lab.fuzz import world
 from secvm_lab.fuzz.target import Target
 from secvm_lab.rigs.long_history import LongHistory

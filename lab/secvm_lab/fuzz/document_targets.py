@@ -24,19 +24,18 @@ from secvm.errors import (
 )
 from secvm.learning.package import Cohort, NullPackage, ParticipationPackage, TestPackage, TrainPackage
 from secvm.protocol import codec
-from secvm.protocol.documents import decode_document, encode_document
-from secvm.protocol.ending import Ending, accept_ending
-from secvm.protocol.evidence import Evidence, Kind, examine
-from secvm.protocol.experiment_document import ExperimentDocument, read_published
-from secvm.protocol.manifest import (
+from secvm.protocol.canonical import decode_document, encode_document
+from secvm.protocol.documents.ending import Ending, accept_ending
+from secvm.protocol.documents.experiment import ExperimentDocument, read_published
+from secvm.protocol.documents.manifest import (
     AcceptedManifest,
     RelayCount,
     RoundManifest,
     accept,
     read_relay_count,
 )
-from secvm.protocol.problems import PROBLEMS, read_problem
-from secvm.protocol.sealed_requests import (
+from secvm.protocol.evidence.plain import Evidence, Kind, examine
+from secvm.protocol.plain.sealed_requests import (
     PackageRequest,
     fetch_answer,
     fetch_request,
@@ -45,6 +44,7 @@ from secvm.protocol.sealed_requests import (
     read_answer,
     read_request,
 )
+from secvm.protocol.problems import PROBLEMS, read_problem
 from secvm.protocol.version import ENDING_TYPE, MANIFEST_TYPE, RELAY_COUNT_TYPE
 from secvm_lab.fuzz import world
 from secvm_lab.fuzz.target import Target, expect

@@ -10,8 +10,8 @@ from secvm.errors import BadInputError, BadSignatureError, InconsistentManifestE
 from secvm.learning.aggregate.descent import State
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.weights import Weights
-from secvm.protocol.belief import Trusted
-from secvm.protocol.blobs import (
+from secvm.protocol.canonical import decode_document, digest_of, encode_document
+from secvm.protocol.documents.blobs import (
     decode_state,
     decode_tally,
     decode_weights,
@@ -19,12 +19,12 @@ from secvm.protocol.blobs import (
     read_tally_bytes,
     tally_digest,
 )
-from secvm.protocol.documents import decode_document, digest_of, encode_document
-from secvm.protocol.logged_documents import entry_of
-from secvm.protocol.manifest import read_tally
-from secvm.protocol.session import ParticipantSession
-from secvm.protocol.session_memory import WaitingRow
-from secvm.protocol.trusted_log import SeenLog
+from secvm.protocol.documents.manifest import read_tally
+from secvm.protocol.evidence.logged_documents import entry_of
+from secvm.protocol.plain.session import ParticipantSession
+from secvm.protocol.plain.session_memory import WaitingRow
+from secvm.protocol.trust.belief import Trusted
+from secvm.protocol.trust.trusted_log import SeenLog
 from secvm.protocol.version import SESSION_HEADER_TYPE
 from secvm_lab.fuzz import world
 from secvm_lab.fuzz.document_targets import canonically, tried_both_ways

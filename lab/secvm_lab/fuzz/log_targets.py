@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 
-from secvm.crypto.beacon import verify_beacon
-from secvm.crypto.beacon_records import read_object
-from secvm.crypto.drand import QUICKNET, verify_round
+from secvm.crypto.beacons.drand import QUICKNET, verify_round
+from secvm.crypto.beacons.nist_pulse import NistPulse, verify_pulse
+from secvm.crypto.beacons.records import read_object
+from secvm.crypto.beacons.sources import verify_beacon
 from secvm.crypto.merkle import Frontier, check_consistency, check_inclusion
-from secvm.crypto.nist_pulse import NistPulse, verify_pulse
 from secvm.crypto.notes import Note, NoteKey, NoteSignature, SignatureKind, read_signature_lines
 from secvm.errors import BadBeaconError, BadInputError, BadProofError, BadSignatureError, MalformedMessageError
-from secvm.protocol.checkpoints import Checkpoint, hash_line, read_checkpoint, read_hash, read_number
-from secvm.protocol.log_policy import LogPolicy, read_policy
-from secvm.protocol.log_proofs import (
+from secvm.protocol.evidence.logged_documents import entry_of
+from secvm.protocol.log.checkpoints import Checkpoint, hash_line, read_checkpoint, read_hash, read_number
+from secvm.protocol.log.policy import LogPolicy, read_policy
+from secvm.protocol.log.proofs import (
     CosigningRequest,
     LogProof,
     read_cosignatures,
@@ -21,9 +22,8 @@ from secvm.protocol.log_proofs import (
     write_cosignatures,
     write_size,
 )
-from secvm.protocol.logged_documents import entry_of
-from secvm.protocol.tiles import Tile, read_bundle, read_tile, write_bundle, write_tile
-from secvm.protocol.trusted_log import Appended
+from secvm.protocol.log.tiles import Tile, read_bundle, read_tile, write_bundle, write_tile
+from secvm.protocol.trust.trusted_log import Appended
 from secvm.runtime.beacons import WebBeacons
 from secvm_lab.fuzz import world
 from secvm_lab.fuzz.target import Target

@@ -9,7 +9,7 @@ from secvm.coordinator.relayed.figures import RoundFigures
 from secvm.coordinator.relayed.run_results import CountedShard, read_run, write_run
 from secvm.coordinator.shards import ShardCount
 from secvm.crypto.locking import MAGIC, Cost, KeptKey, lock, unlock
-from secvm.crypto.oblivious import GatewayKeys
+from secvm.crypto.sealing.oblivious import GatewayKeys
 from secvm.errors import BadInputError, MalformedMessageError, WrongPassphraseError
 from secvm.runtime.lanes import find_lanes
 from secvm_lab.fuzz import world

@@ -6,10 +6,10 @@ import base64
 from typing import Any
 
 from secvm.errors import BadSignatureError, MalformedMessageError
-from secvm.protocol.documents import encode_document
-from secvm.protocol.relays.batch_pieces import split_piece
-from secvm.protocol.relays.label import OUTER_BYTES, capsule_digest
-from secvm.protocol.relays.pieces import PieceTicket, check_ticket, ticket_for
+from secvm.protocol.canonical import encode_document
+from secvm.protocol.relays.batches.label import OUTER_BYTES, capsule_digest
+from secvm.protocol.relays.batches.piece_tickets import PieceTicket, check_ticket, ticket_for
+from secvm.protocol.relays.batches.pieces import split_piece
 from secvm.protocol.relays.terms import RelayedTerms
 from secvm.relay.batches.doors import read_asked, read_index
 from secvm.relay.batches.handing_on import have_json, read_have

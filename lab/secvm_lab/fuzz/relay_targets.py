@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from secvm.auditor.relayed.relay_doors import read_door
-from secvm.crypto.layers import seal_inner
+from secvm.crypto.sealing.layers import seal_inner
 from secvm.crypto.signing import SigningKey, sign
 from secvm.errors import (
     BadProofError,
@@ -17,36 +17,36 @@ from secvm.errors import (
     RemoteProtocolError,
 )
 from secvm.learning.package import NullPackage, TrainPackage
+from secvm.protocol.canonical import Fields, decode_document, encode_document
 from secvm.protocol.codec import AddressedPackage, encode
-from secvm.protocol.documents import Fields, decode_document, encode_document
-from secvm.protocol.evidence_relays import PartProof, RelayedEvidence, RelayedKind
-from secvm.protocol.examining import examine_relayed, read_told
-from secvm.protocol.experiment_document import publish
-from secvm.protocol.log_entries import Entry, ending_entry, experiment_entry, manifest_entry, opening_entry
-from secvm.protocol.relays.canary import Canary
-from secvm.protocol.relays.capsule_tree import Absence, CapsuleTree
-from secvm.protocol.relays.cells import Cells
-from secvm.protocol.relays.commitments import EntryCommitment, MixCommitment
-from secvm.protocol.relays.counts import EntryCount, MixCount
+from secvm.protocol.documents.experiment import publish
+from secvm.protocol.evidence.examination import examine_relayed, read_told
+from secvm.protocol.evidence.missing_canary import MissingCanary, examine_canary
+from secvm.protocol.evidence.relayed import PartProof, RelayedEvidence, RelayedKind
+from secvm.protocol.log.entries import Entry, ending_entry, experiment_entry, manifest_entry, opening_entry
+from secvm.protocol.relays.batches.capsule_tree import Absence, CapsuleTree
+from secvm.protocol.relays.batches.counts import EntryCount, MixCount
+from secvm.protocol.relays.batches.label import capsule_digest, label_from_text
+from secvm.protocol.relays.counting.cells import Cells
+from secvm.protocol.relays.counting.junk import CapsuleReader
+from secvm.protocol.relays.counting.recount import RawCount, ShardTally, entry_bytes
+from secvm.protocol.relays.counting.shard_runs import ShardRun, read_index, read_run
+from secvm.protocol.relays.counting.shards import SHARD, ShardProof, read_sub_tally, write_sub_tally
+from secvm.protocol.relays.cover.commitments import EntryCommitment, MixCommitment
+from secvm.protocol.relays.cover.reveals import EntryReveal, MixReveal
 from secvm.protocol.relays.ending import RelayedEnding, read_ending
-from secvm.protocol.relays.judging import following_faults, opening_faults
-from secvm.protocol.relays.junk import CapsuleReader
-from secvm.protocol.relays.label import capsule_digest, label_from_text
+from secvm.protocol.relays.judgement import following_faults, opening_faults
 from secvm.protocol.relays.manifest import RelayedManifest, manifest_faults, read_manifest
-from secvm.protocol.relays.missing_canary import MissingCanary, examine_canary
 from secvm.protocol.relays.news import News, news_path, read_news_path
 from secvm.protocol.relays.opening import Opening, read_opening
-from secvm.protocol.relays.receipts import Receipt
-from secvm.protocol.relays.recount import RawCount, ShardTally, entry_bytes
-from secvm.protocol.relays.reveals import EntryReveal, MixReveal
-from secvm.protocol.relays.session import RelayedSession
-from secvm.protocol.relays.session_events import RequestReady, RoundAnnounced
-from secvm.protocol.relays.session_memory import RequestRow
-from secvm.protocol.relays.shard_runs import ShardRun, read_index, read_run
-from secvm.protocol.relays.shards import SHARD, ShardProof, read_sub_tally, write_sub_tally
-from secvm.protocol.relays.shown import read_shown, write_shown
+from secvm.protocol.relays.public_counts import read_shown, write_shown
+from secvm.protocol.relays.sending.canary import Canary
+from secvm.protocol.relays.sending.receipts import Receipt
+from secvm.protocol.relays.sending.session import RelayedSession
+from secvm.protocol.relays.sending.session_events import RequestReady, RoundAnnounced
+from secvm.protocol.relays.sending.session_memory import RequestRow
+from secvm.protocol.relays.sending.submission import read_request
 from secvm.protocol.relays.statements import Statement
-from secvm.protocol.relays.submission import read_request
 from secvm.protocol.version import OPENING_TYPE, RELAYED_ENDING_TYPE, RELAYED_MANIFEST_TYPE
 from secvm_lab.fuzz.document_targets import canonically, tried_both_ways
 from secvm_lab.fuzz.target import Target, expect

@@ -5,11 +5,12 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from secvm.crypto import binary_http, capsules, layers, ristretto255
-from secvm.crypto.bulk_sealing import BulkSealer
-from secvm.crypto.kem import X25519PrivateKey
-from secvm.crypto.lanes import Lanes
-from secvm.crypto.oblivious import KeyConfiguration, decode_key_configurations, encode_key_configurations
+from secvm.crypto import ristretto255
+from secvm.crypto.sealing import binary_http, capsules, layers
+from secvm.crypto.sealing.bulk_sealing import BulkSealer
+from secvm.crypto.sealing.kem import X25519PrivateKey
+from secvm.crypto.sealing.lanes import Lanes
+from secvm.crypto.sealing.oblivious import KeyConfiguration, decode_key_configurations, encode_key_configurations
 from secvm.crypto.signing import Envelope, verify
 from secvm.crypto.tokens import PUBLIC_KEY_BYTES, TokenBatch, issue, redeem, tokens_wanted
 from secvm.errors import BadProofError, BadSignatureError, MalformedMessageError, OpeningError, RemoteProtocolError

@@ -8,8 +8,8 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from secvm.crypto.kem import X25519PrivateKey
-from secvm.crypto.oblivious import GatewayKey, GatewayKeys, SealedRequest, seal_request
+from secvm.crypto.sealing.kem import X25519PrivateKey
+from secvm.crypto.sealing.oblivious import GatewayKey, GatewayKeys, SealedRequest, seal_request
 from secvm.crypto.signing import Envelope
 from secvm.crypto.tokens import TokenKey
 from secvm_lab.rigs.public_history import PublicHistory

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from secvm.coordinator.epochs import Grid, offset_at, time_zone
-from secvm.protocol.experiment_document import Windows
+from secvm.protocol.documents.experiment import Windows
 from secvm_lab.online.day import is_night
 from secvm_lab.online.plan import ROUND_MINUTES, Plan
 from secvm_lab.online.residents import DAY_MS

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from secvm.crypto.layers import OUTER_BYTES
+from secvm.crypto.sealing.layers import OUTER_BYTES
 from secvm.errors import BadInputError
 from secvm.estimator.privacy import PrivacyPlan, planned
 from secvm.learning._kernels.dispatch import kernels

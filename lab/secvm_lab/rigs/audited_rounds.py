@@ -15,28 +15,28 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from secvm.crypto.layers import open_outer, seal_both
+from secvm.crypto.sealing.layers import open_outer, seal_both
 from secvm.errors import OpeningError
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.package import Cohort, NullPackage, Package, ParticipationPackage
-from secvm.protocol.blobs import tally_digest
+from secvm.protocol.canonical import base64_text
 from secvm.protocol.codec import AddressedPackage, encode
-from secvm.protocol.documents import base64_text
-from secvm.protocol.part_sealing import seal_part
-from secvm.protocol.recompute import ModelNames
-from secvm.protocol.relays.capsule_tree import capsule_root
-from secvm.protocol.relays.cells import Cells
-from secvm.protocol.relays.commitments import RoundSecret
-from secvm.protocol.relays.counts import EntryCount, MixCount
-from secvm.protocol.relays.junk import CapsuleReader
-from secvm.protocol.relays.label import INNER_BYTES, OUTER_BYTES, capsule_digest
+from secvm.protocol.documents.blobs import tally_digest
+from secvm.protocol.documents.recomputation import ModelNames
+from secvm.protocol.relays.batches.capsule_tree import capsule_root
+from secvm.protocol.relays.batches.counts import EntryCount, MixCount
+from secvm.protocol.relays.batches.label import INNER_BYTES, OUTER_BYTES, capsule_digest
+from secvm.protocol.relays.counting.cells import Cells
+from secvm.protocol.relays.counting.junk import CapsuleReader
+from secvm.protocol.relays.counting.opened_parts import OpenedPart, Role
+from secvm.protocol.relays.counting.recount import ShardTally
+from secvm.protocol.relays.counting.shard_runs import ShardRun
+from secvm.protocol.relays.counting.shards import SHARD, ShardTree, read_sub_tally
+from secvm.protocol.relays.cover.commitments import RoundSecret
+from secvm.protocol.relays.cover.part_sealing import seal_part
+from secvm.protocol.relays.cover.reveals import EntryReveal, MixReveal
 from secvm.protocol.relays.manifest import Instants, RelayedManifest
-from secvm.protocol.relays.opened_parts import OpenedPart, Role
 from secvm.protocol.relays.opening import Opening
-from secvm.protocol.relays.recount import ShardTally
-from secvm.protocol.relays.reveals import EntryReveal, MixReveal
-from secvm.protocol.relays.shard_runs import ShardRun
-from secvm.protocol.relays.shards import SHARD, ShardTree, read_sub_tally
 from secvm_lab.rigs.relayed_rounds import ENTRY, MIX, RelayedRound, known_bytes
 
 T = TypeVar("T")

@@ -13,9 +13,9 @@ import numpy as np
 from secvm.learning.aggregate.descent import State
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.weights import Weights
-from secvm.protocol.experiment_document import read_published
-from secvm.protocol.salt import salt_of
-from secvm.protocol.trusted_rounds import Trusted, TrustedRounds
+from secvm.protocol.documents.experiment import read_published
+from secvm.protocol.trust.salt import salt_of
+from secvm.protocol.trust.trusted_rounds import Trusted, TrustedRounds
 from secvm_lab.rigs import second_rule
 from secvm_lab.rigs.public_history import PublicHistory, lines_from
 

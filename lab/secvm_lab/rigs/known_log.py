@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from secvm.protocol.checkpoints import SignedCheckpoint
-from secvm.protocol.log import LogTerms, Witness
-from secvm.protocol.log_entries import Entry, EntryKind
+from secvm.protocol.log.checkpoints import SignedCheckpoint
+from secvm.protocol.log.entries import Entry, EntryKind
+from secvm.protocol.log.terms import LogTerms, Witness
 from secvm.protocol.version import LOG_ORIGIN
 from secvm_lab.rigs.relayed_rounds import START, known_key
 from secvm_lab.rigs.witnessed_log import WitnessedLog

@@ -21,10 +21,10 @@ from secvm.participant.storage.state import DeviceState
 from secvm.participant.storage.vault import Vault
 from secvm.participant.trust.salts import fetch_salt
 from secvm.participant.trust.surroundings import TrustPolicy
-from secvm.protocol.events import Reason
-from secvm.protocol.evidence import examine
-from secvm.protocol.experiment_document import read_published
-from secvm.protocol.manifest import RoundManifest
+from secvm.protocol.documents.experiment import read_published
+from secvm.protocol.documents.manifest import RoundManifest
+from secvm.protocol.evidence.plain import examine
+from secvm.protocol.plain.session_events import Reason
 from secvm.testing.clock import ManualClock
 from secvm.testing.transport import MemoryTransport
 from secvm_lab.rigs.lying import Scene, Told

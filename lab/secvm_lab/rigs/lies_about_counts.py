@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from secvm.protocol.manifest import RelayCount, read_relay_count
+from secvm.protocol.documents.manifest import RelayCount, read_relay_count
 from secvm_lab.rigs.lying import Liar, Scene, Told
 from secvm_lab.rigs.parties import draw_key
 from secvm_lab.rigs.public_history import LEAD_S

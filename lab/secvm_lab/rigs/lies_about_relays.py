@@ -11,11 +11,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from secvm.protocol.recompute import Model, model_of
-from secvm.protocol.relays.commitments import part_path
-from secvm.protocol.relays.label import capsule_digest
-from secvm.protocol.relays.reveals import EntryReveal
-from secvm.protocol.relays.shards import SHARD, read_sub_tally, write_sub_tally
+from secvm.protocol.documents.recomputation import Model, model_of
+from secvm.protocol.relays.batches.label import capsule_digest
+from secvm.protocol.relays.counting.shards import SHARD, read_sub_tally, write_sub_tally
+from secvm.protocol.relays.cover.commitments import part_path
+from secvm.protocol.relays.cover.reveals import EntryReveal
 from secvm_lab.rigs.audited_history import AuditedHistory
 from secvm_lab.rigs.audited_rounds import LightRound, SealedRound
 from secvm_lab.rigs.relayed_rounds import COORDINATOR, MIX, STRANGER

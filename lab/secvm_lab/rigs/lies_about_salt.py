@@ -6,9 +6,9 @@ import hashlib
 import json
 from dataclasses import replace
 
-from secvm.crypto.beacon import LocalUnsafeBeacon
-from secvm.protocol.experiment_document import Beacon, HashedBins
-from secvm.protocol.log_entries import experiment_entry
+from secvm.crypto.beacons.sources import LocalUnsafeBeacon
+from secvm.protocol.documents.experiment import Beacon, HashedBins
+from secvm.protocol.log.entries import experiment_entry
 from secvm_lab.rigs.lying import Liar, Scene, Told, lines_of
 from secvm_lab.rigs.parties import Parties
 from secvm_lab.rigs.public_history import PublicHistory

@@ -19,18 +19,18 @@ from typing import Any
 
 import numpy as np
 
-from secvm.crypto.kem import X25519PrivateKey
+from secvm.crypto.sealing.kem import X25519PrivateKey
 from secvm.errors import RemoteProtocolError
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.cover_law import Noise, RelayCover
-from secvm.protocol.blobs import encode_tally, tally_digest
-from secvm.protocol.relays.cells import Cells
-from secvm.protocol.relays.judging import is_opened
-from secvm.protocol.relays.label import INNER_BYTES, capsule_digest
+from secvm.protocol.documents.blobs import encode_tally, tally_digest
+from secvm.protocol.relays.batches.label import INNER_BYTES, capsule_digest
+from secvm.protocol.relays.counting.cells import Cells
+from secvm.protocol.relays.counting.recount import Recount, ShardTally
+from secvm.protocol.relays.counting.shard_runs import ShardRun, read_run
+from secvm.protocol.relays.counting.shards import SHARD, ShardTree, read_sub_tally, write_sub_tally
+from secvm.protocol.relays.judgement import is_opened
 from secvm.protocol.relays.opening import Opening
-from secvm.protocol.relays.recount import Recount, ShardTally
-from secvm.protocol.relays.shard_runs import ShardRun, read_run
-from secvm.protocol.relays.shards import SHARD, ShardTree, read_sub_tally, write_sub_tally
 from secvm_lab.rigs.audited_history import AuditedHistory, draw_told
 from secvm_lab.rigs.audited_rounds import SealedRound
 from secvm_lab.rigs.relayed_rounds import COORDINATOR, relayed_document, relayed_experiment

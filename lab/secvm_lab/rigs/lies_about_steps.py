@@ -15,8 +15,8 @@ from secvm.learning.aggregate.descent import Pegasos, State, Swift
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.experiment import Experiment
 from secvm.learning.weights import Weights
-from secvm.protocol.documents import digest_of
-from secvm.protocol.experiment_document import ExperimentDocument, HashedBins, publish
+from secvm.protocol.canonical import digest_of
+from secvm.protocol.documents.experiment import ExperimentDocument, HashedBins, publish
 from secvm_lab.rigs.lies_to_one import other_weights
 from secvm_lab.rigs.lying import Liar, Scene, Shown, Step, Told
 from secvm_lab.rigs.public_history import PublicHistory

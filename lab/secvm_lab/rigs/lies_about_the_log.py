@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from secvm.crypto.signing import sign
-from secvm.protocol.checkpoints import SignedCheckpoint
-from secvm.protocol.documents import digest_of, encode_document
-from secvm.protocol.log_entries import experiment_entry, manifest_entry
-from secvm.protocol.logged_documents import entry_of
-from secvm.protocol.tiles import TILE_WIDTH, Tile, read_bundle, write_bundle
+from secvm.protocol.canonical import digest_of, encode_document
+from secvm.protocol.evidence.logged_documents import entry_of
+from secvm.protocol.log.checkpoints import SignedCheckpoint
+from secvm.protocol.log.entries import experiment_entry, manifest_entry
+from secvm.protocol.log.tiles import TILE_WIDTH, Tile, read_bundle, write_bundle
 from secvm.protocol.version import EXPERIMENT_TYPE
 from secvm_lab.rigs.lying import Liar, Scene, Told, lines_of, no_padding, one_witness_twice, unknown_witness
 from secvm_lab.rigs.public_history import PublicHistory

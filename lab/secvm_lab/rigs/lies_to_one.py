@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from secvm.crypto.hpke import CHACHA20_POLY1305
-from secvm.crypto.kdf import HKDF_SHA256
-from secvm.crypto.kem import X25519PrivateKey
-from secvm.crypto.oblivious import OUR_ALGORITHMS, GatewayKey, encode_key_configurations
+from secvm.crypto.sealing.hpke import CHACHA20_POLY1305
+from secvm.crypto.sealing.kdf import HKDF_SHA256
+from secvm.crypto.sealing.kem import X25519PrivateKey
+from secvm.crypto.sealing.oblivious import OUR_ALGORITHMS, GatewayKey, encode_key_configurations
 from secvm.learning.weights import Weights
-from secvm.protocol.documents import digest_of
-from secvm.protocol.manifest import RoundManifest
+from secvm.protocol.canonical import digest_of
+from secvm.protocol.documents.manifest import RoundManifest
 from secvm_lab.rigs.lying import Liar, Scene, Told, one_too_few
 from secvm_lab.rigs.public_history import PublicHistory
 

@@ -28,9 +28,9 @@ from secvm.coordinator.store.port import Standing
 from secvm.learning.aggregate.descent import Swift
 from secvm.learning.experiment import Experiment
 from secvm.learning.thinning import Thinning
-from secvm.protocol.documents import digest_of
-from secvm.protocol.experiment_document import ExperimentDocument
-from secvm.protocol.manifest import LastRound
+from secvm.protocol.canonical import digest_of
+from secvm.protocol.documents.experiment import ExperimentDocument
+from secvm.protocol.documents.manifest import LastRound
 from secvm.protocol.round_state import RoundState
 from secvm_lab.rigs.parties import Parties
 from secvm_lab.rigs.public_history import PublicHistory

@@ -17,10 +17,10 @@ from secvm.crypto.notes import NoteSignature, cosign_note
 from secvm.learning.aggregate.descent import State
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.weights import Weights
-from secvm.protocol.checkpoints import SignedCheckpoint
-from secvm.protocol.documents import digest_of
-from secvm.protocol.manifest import RoundManifest
-from secvm.protocol.trusted_rounds import Trusted, TrustedRounds
+from secvm.protocol.canonical import digest_of
+from secvm.protocol.documents.manifest import RoundManifest
+from secvm.protocol.log.checkpoints import SignedCheckpoint
+from secvm.protocol.trust.trusted_rounds import Trusted, TrustedRounds
 from secvm_lab.rigs.parties import HonestWitness, draw_key
 from secvm_lab.rigs.public_history import PublicHistory
 

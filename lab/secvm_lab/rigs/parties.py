@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from secvm.crypto.merkle import EMPTY_ROOT
 from secvm.crypto.notes import NoteKey, NoteSignature
 from secvm.crypto.signing import SEED_BYTES, SigningKey
-from secvm.protocol.checkpoints import Checkpoint, check_growth, read_checkpoint
-from secvm.protocol.log import LogTerms, Witness
-from secvm.protocol.log_proofs import CosigningRequest
+from secvm.protocol.log.checkpoints import Checkpoint, check_growth, read_checkpoint
+from secvm.protocol.log.proofs import CosigningRequest
+from secvm.protocol.log.terms import LogTerms, Witness
 
 
 @dataclass(slots=True)

@@ -40,8 +40,8 @@ from secvm.participant.ui.offers import Way
 from secvm.participant.ui.server import MakeGuard, serve_page
 from secvm.privacy.relay_plan import RelayQuestion, plan_relays
 from secvm.privacy.target import PrivacyTarget
-from secvm.protocol.experiment_document import FeaturesWanted, HashedBins, Relay, Windows
-from secvm.protocol.relayed_terms import RelayTimes
+from secvm.protocol.documents.experiment import FeaturesWanted, HashedBins, Relay, Windows
+from secvm.protocol.documents.relay_terms import RelayTimes
 from secvm.runtime.disk.process_lock import FILE as LOCK_FILE
 from secvm.runtime.disk.process_lock import only_one
 from secvm.testing.clock import ManualClock

@@ -19,27 +19,27 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from secvm.crypto.beacon import LocalUnsafeBeacon
-from secvm.crypto.kem import X25519PrivateKey
+from secvm.crypto.beacons.sources import LocalUnsafeBeacon
 from secvm.crypto.notes import Note
-from secvm.crypto.oblivious import GatewayKey, encode_key_configurations
+from secvm.crypto.sealing.kem import X25519PrivateKey
+from secvm.crypto.sealing.oblivious import GatewayKey, encode_key_configurations
 from secvm.crypto.signing import Envelope
 from secvm.errors import MalformedMessageError
 from secvm.learning.aggregate.descent import State
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.experiment import Experiment
 from secvm.learning.weights import Weights
-from secvm.protocol.blobs import encode_tally
-from secvm.protocol.checkpoints import Checkpoint, SignedCheckpoint
-from secvm.protocol.documents import digest_of
-from secvm.protocol.ending import Ending, Why, make_ending
-from secvm.protocol.experiment_document import ExperimentDocument, HashedBins, publish
-from secvm.protocol.log import LogTerms
-from secvm.protocol.log_entries import experiment_entry, manifest_entry
-from secvm.protocol.logged_documents import entry_of
-from secvm.protocol.manifest import LastRound, RelayCount, RoundManifest, last_round, make_manifest
-from secvm.protocol.tiles import TILE_WIDTH, Tile, read_bundle
-from secvm.protocol.trusted_rounds import Served, TrustedRounds, tallies_named
+from secvm.protocol.canonical import digest_of
+from secvm.protocol.documents.blobs import encode_tally
+from secvm.protocol.documents.ending import Ending, Why, make_ending
+from secvm.protocol.documents.experiment import ExperimentDocument, HashedBins, publish
+from secvm.protocol.documents.manifest import LastRound, RelayCount, RoundManifest, last_round, make_manifest
+from secvm.protocol.evidence.logged_documents import entry_of
+from secvm.protocol.log.checkpoints import Checkpoint, SignedCheckpoint
+from secvm.protocol.log.entries import experiment_entry, manifest_entry
+from secvm.protocol.log.terms import LogTerms
+from secvm.protocol.log.tiles import TILE_WIDTH, Tile, read_bundle
+from secvm.protocol.trust.trusted_rounds import Served, TrustedRounds, tallies_named
 from secvm.protocol.version import LOG_ORIGIN
 from secvm_lab.rigs.parties import HonestWitness, Parties
 from secvm_lab.rigs.random_experiments import START, draw_document, draw_tally

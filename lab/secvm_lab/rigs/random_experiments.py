@@ -10,7 +10,7 @@ from secvm.learning.aggregate.descent import Pegasos, Swift
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.experiment import Experiment
 from secvm.learning.thinning import Thinning
-from secvm.protocol.experiment_document import (
+from secvm.protocol.documents.experiment import (
     Beacon,
     ExperimentDocument,
     FeaturesWanted,

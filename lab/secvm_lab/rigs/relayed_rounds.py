@@ -12,24 +12,24 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
-from secvm.crypto.kem import X25519PrivateKey
-from secvm.crypto.oblivious import GatewayKey, encode_key_configurations
+from secvm.crypto.sealing.kem import X25519PrivateKey
+from secvm.crypto.sealing.oblivious import GatewayKey, encode_key_configurations
 from secvm.crypto.signing import SigningKey
 from secvm.learning.cover_law import Noise, RelayCover, relay_budget
 from secvm.learning.experiment import Experiment
 from secvm.privacy.target import PrivacyTarget
-from secvm.protocol.documents import digest_of
-from secvm.protocol.experiment_document import ExperimentDocument, FeaturesWanted, HashedBins, Relay, Windows
-from secvm.protocol.relayed_terms import RelayTimes
-from secvm.protocol.relays.capsule_tree import capsule_root
-from secvm.protocol.relays.commitments import RoundSecret, entry_commitment, mix_commitment
-from secvm.protocol.relays.counts import EntryCount, MixCount
-from secvm.protocol.relays.label import INNER_BYTES, OUTER_BYTES, capsule_digest
+from secvm.protocol.canonical import digest_of
+from secvm.protocol.documents.experiment import ExperimentDocument, FeaturesWanted, HashedBins, Relay, Windows
+from secvm.protocol.documents.relay_terms import RelayTimes
+from secvm.protocol.relays.batches.capsule_tree import capsule_root
+from secvm.protocol.relays.batches.counts import EntryCount, MixCount
+from secvm.protocol.relays.batches.label import INNER_BYTES, OUTER_BYTES, capsule_digest
+from secvm.protocol.relays.counting.shards import SHARD, ShardTree
+from secvm.protocol.relays.cover.commitments import RoundSecret, entry_commitment, mix_commitment
+from secvm.protocol.relays.cover.reveals import EntryReveal, MixReveal, entry_reveal, mix_reveal
 from secvm.protocol.relays.manifest import Instants, RelayedManifest
 from secvm.protocol.relays.opening import Opening
-from secvm.protocol.relays.receipts import Receipt, receipt_for
-from secvm.protocol.relays.reveals import EntryReveal, MixReveal, entry_reveal, mix_reveal
-from secvm.protocol.relays.shards import SHARD, ShardTree
+from secvm.protocol.relays.sending.receipts import Receipt, receipt_for
 
 #: 2026-01-01.
 START = 1_767_225_600_000

@@ -10,15 +10,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from secvm.crypto.layers import open_outer
+from secvm.crypto.sealing.layers import open_outer
 from secvm.learning.package import Cohort, NullPackage, Package, ParticipationPackage
-from secvm.protocol.experiment_document import publish
-from secvm.protocol.relays.capsule_tree import RUN, CapsuleTree
-from secvm.protocol.relays.label import INNER_BYTES, OUTER_BYTES, capsule_digest
-from secvm.protocol.relays.missing_canary import MissingCanary, missing_canary
-from secvm.protocol.relays.receipts import receipt_for
-from secvm.protocol.relays.shard_runs import ShardRun, absence_in, beside, shard_of, write_index
-from secvm.protocol.relays.submission import SECRETS_BYTES, Submission, draw_order, read_request, seal_submission
+from secvm.protocol.documents.experiment import publish
+from secvm.protocol.evidence.missing_canary import MissingCanary, missing_canary
+from secvm.protocol.relays.batches.capsule_tree import RUN, CapsuleTree
+from secvm.protocol.relays.batches.label import INNER_BYTES, OUTER_BYTES, capsule_digest
+from secvm.protocol.relays.counting.shard_runs import ShardRun, absence_in, beside, shard_of, write_index
+from secvm.protocol.relays.sending.receipts import receipt_for
+from secvm.protocol.relays.sending.submission import (
+    SECRETS_BYTES,
+    Submission,
+    draw_order,
+    read_request,
+    seal_submission,
+)
 from secvm_lab.rigs.relayed_rounds import COORDINATOR, ENTRY, MIX, RelayedRound, known_bytes
 
 

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from secvm.crypto.merkle import Tree, leaf_hash
 from secvm.crypto.notes import NoteKey, NoteSignature
 from secvm.crypto.signing import SigningKey
-from secvm.protocol.checkpoints import Checkpoint, SignedCheckpoint, read_checkpoint
-from secvm.protocol.log_entries import Entry
-from secvm.protocol.log_proofs import CosigningRequest, LogProof
-from secvm.protocol.tiles import TILE_WIDTH, Tile, tiles_of, write_bundle, write_tile
+from secvm.protocol.log.checkpoints import Checkpoint, SignedCheckpoint, read_checkpoint
+from secvm.protocol.log.entries import Entry
+from secvm.protocol.log.proofs import CosigningRequest, LogProof
+from secvm.protocol.log.tiles import TILE_WIDTH, Tile, tiles_of, write_bundle, write_tile
 from secvm_lab.rigs.parties import HonestWitness
 
 

@@ -26,8 +26,8 @@ from secvm.errors import RefusedPackageError
 from secvm.learning.package import Package
 from secvm.participant.consent.ledger import spending
 from secvm.participant.storage.ledger_book import NOTHING
-from secvm.protocol.blobs import decode_tally
 from secvm.protocol.codec import check_package
+from secvm.protocol.documents.blobs import decode_tally
 from secvm.protocol.round_state import RoundState
 from secvm_lab.simulation.nodes import SimulatedNode
 from secvm_lab.simulation.question import GRID

@@ -29,8 +29,8 @@ from secvm.participant.trust.model_files import ModelShelf
 from secvm.participant.trust.shared_checks import SharedChecks
 from secvm.participant.trust.surroundings import TrustPolicy
 from secvm.privacy.label_leakage import auc_of
-from secvm.protocol.experiment_document import ExperimentDocument, Relay
-from secvm.protocol.session_memory import NEVER
+from secvm.protocol.documents.experiment import ExperimentDocument, Relay
+from secvm.protocol.plain.session_memory import NEVER
 from secvm_lab.simulation.clock import SimulatedClock
 from secvm_lab.simulation.disk import Connection, Disk
 from secvm_lab.simulation.lives import Life, Process

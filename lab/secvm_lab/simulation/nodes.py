@@ -20,7 +20,7 @@ from secvm.coordinator.log_keeping import LogKeeping
 from secvm.coordinator.node import Node
 from secvm.coordinator.settings import CoordinatorSettings
 from secvm.coordinator.store.port import CoordinatorStore
-from secvm.crypto.beacon import LocalUnsafeBeacon
+from secvm.crypto.beacons.sources import LocalUnsafeBeacon
 from secvm.runtime.http.server import Handler, Request, Response
 from secvm.runtime.logs import Log
 from secvm.runtime.waits import end_all

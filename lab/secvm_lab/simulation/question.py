@@ -17,8 +17,8 @@ from typing import Any
 from secvm.coordinator.epochs import Grid
 from secvm.learning.aggregate.descent import Pegasos
 from secvm.learning.experiment import Experiment
-from secvm.protocol.experiment_document import ExperimentDocument, FeaturesWanted, HashedBins, Relay, Windows, publish
-from secvm.protocol.log import LogTerms
+from secvm.protocol.documents.experiment import ExperimentDocument, FeaturesWanted, HashedBins, Relay, Windows, publish
+from secvm.protocol.log.terms import LogTerms
 from secvm.runtime.metrics import Counter, Gauge, Histogram, Labels, Metrics
 from secvm_lab.rigs.parties import Parties
 

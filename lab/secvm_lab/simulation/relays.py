@@ -6,7 +6,7 @@ import random
 from collections.abc import Awaitable
 from pathlib import Path
 
-from secvm.crypto.capsules import MEDIA_TYPE
+from secvm.crypto.sealing.capsules import MEDIA_TYPE
 from secvm.relay.admission import Admission, Allowance
 from secvm.relay.deposits import Depositor
 from secvm.relay.epochs import Epochs

@@ -15,12 +15,13 @@ from unittest import mock
 
 from secvm.coordinator import present
 from secvm.coordinator.store import memory, rules
-from secvm.crypto import kem, notes, signing
+from secvm.crypto import notes, signing
+from secvm.crypto.sealing import kem
 from secvm.participant.consent.policies import Consent, Statement
-from secvm.protocol.ending import Ending
-from secvm.protocol.experiment_document import ExperimentDocument
-from secvm.protocol.log import LogTerms
-from secvm.protocol.manifest import RoundManifest
+from secvm.protocol.documents.ending import Ending
+from secvm.protocol.documents.experiment import ExperimentDocument
+from secvm.protocol.documents.manifest import RoundManifest
+from secvm.protocol.log.terms import LogTerms
 
 _MOST = 2**14
 _SHARDS = 2

@@ -19,11 +19,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from secvm.coordinator.present import gateway_key
-from secvm.crypto.capsules import unpack
-from secvm.crypto.oblivious import GatewayKeys
+from secvm.crypto.sealing.capsules import unpack
+from secvm.crypto.sealing.oblivious import GatewayKeys
 from secvm.errors import RemoteProtocolError
 from secvm.protocol.codec import AddressedPackage, decode
-from secvm.protocol.sealed_requests import package_in
+from secvm.protocol.plain.sealed_requests import package_in
 from secvm.runtime.http.server import Request, Response
 from secvm_lab.simulation.database import Database
 from secvm_lab.simulation.question import GRACE_S, GRID, LENGTH_S

@@ -9,8 +9,8 @@ from functools import lru_cache
 from pathlib import Path
 
 from secvm.crypto.notes import Note
-from secvm.protocol.checkpoints import Checkpoint
-from secvm.protocol.log_proofs import CosigningRequest
+from secvm.protocol.log.checkpoints import Checkpoint
+from secvm.protocol.log.proofs import CosigningRequest
 from secvm.runtime.http.server import Request, Response
 from secvm.runtime.logs import Log
 from secvm.witness.decision import KnownLog, Logs

@@ -18,8 +18,8 @@ from secvm.coordinator.questions import OwnSettings
 from secvm.coordinator.store.port import Standing, StoredExperiment
 from secvm.errors import StoreError
 from secvm.participant.trust.shared_checks import SharedChecks
-from secvm.protocol.checkpoints import Checkpoint
-from secvm.protocol.experiment_document import ExperimentDocument
+from secvm.protocol.documents.experiment import ExperimentDocument
+from secvm.protocol.log.checkpoints import Checkpoint
 from secvm.runtime.http.server import Request, Response
 from secvm_lab.simulation.clock import SimulatedClock
 from secvm_lab.simulation.database import Database

@@ -25,11 +25,11 @@ from secvm.auditor.relayed.replay import RelayedReplay
 from secvm.auditor.relayed.subject import RelayedSubject
 from secvm.auditor.report import ExperimentReport, Report
 from secvm.auditor.subject import Subject
-from secvm.crypto.beacon import BeaconSource
+from secvm.crypto.beacons.sources import BeaconSource
 from secvm.errors import BadInputError, RemoteProtocolError
-from secvm.protocol.experiment_document import ExperimentDocument, read_published
-from secvm.protocol.log_policy import LogPolicy
-from secvm.protocol.relays.opened_parts import Role
+from secvm.protocol.documents.experiment import ExperimentDocument, read_published
+from secvm.protocol.log.policy import LogPolicy
+from secvm.protocol.relays.counting.opened_parts import Role
 
 #: A million bins in eight models. Larger ones are replayed when the auditor says so.
 MOST_TALLY_BYTES = 2**28

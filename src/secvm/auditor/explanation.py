@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from secvm.crypto.signing import Envelope
-from secvm.protocol.documents import digest_of
-from secvm.protocol.evidence import Evidence, Kind, examine
-from secvm.protocol.evidence_relays import RelayedEvidence, RelayedKind, is_relayed_evidence
-from secvm.protocol.examining import examine_relayed
-from secvm.protocol.experiment_document import ExperimentDocument, read_published
-from secvm.protocol.relays.missing_canary import BEGINS, MissingCanary, examine_canary
+from secvm.protocol.canonical import digest_of
+from secvm.protocol.documents.experiment import ExperimentDocument, read_published
+from secvm.protocol.evidence.examination import examine_relayed
+from secvm.protocol.evidence.missing_canary import BEGINS, MissingCanary, examine_canary
+from secvm.protocol.evidence.plain import Evidence, Kind, examine
+from secvm.protocol.evidence.relayed import RelayedEvidence, RelayedKind, is_relayed_evidence
 
 _WHAT = {
     Kind.TWO_DOCUMENTS: "two documents that cannot both be true, each with the coordinator's signature",

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from secvm.errors import RemoteProtocolError
-from secvm.protocol.evidence import MAX_EVIDENCE_BYTES, Evidence, examine
-from secvm.protocol.evidence_relays import RelayedEvidence
-from secvm.protocol.examining import examine_relayed
+from secvm.protocol.evidence.examination import examine_relayed
+from secvm.protocol.evidence.plain import MAX_EVIDENCE_BYTES, Evidence, examine
+from secvm.protocol.evidence.relayed import RelayedEvidence
 
 #: Checks of a round, in the order in which reports show them.
 ROUND_CHECKS = (

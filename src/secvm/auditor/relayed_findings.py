@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
-from secvm.protocol.evidence_relays import Who
+from secvm.protocol.evidence.relayed import Who
 
 #: Checks of a round with two relays, in the order in which reports show them.
 RELAYED_CHECKS = (

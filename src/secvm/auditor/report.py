@@ -9,7 +9,7 @@ from typing import Any
 from secvm.auditor.findings import ROUND_CHECKS, Fault, Findings, Mark
 from secvm.auditor.relayed_findings import RELAYED_CHECKS
 from secvm.auditor.round_facts import RoundFacts
-from secvm.protocol.recompute import Model
+from secvm.protocol.documents.recomputation import Model
 
 #: What nobody can see from outside, whatever the files say.
 NOT_SEEN = (

@@ -11,7 +11,7 @@ from typing import Any
 
 from secvm.learning.aggregate.tally import Tally
 from secvm.privacy.caught import CellCount, blindly_for, canary, false_cover, in_cell_for
-from secvm.protocol.experiment_document import ExperimentDocument
+from secvm.protocol.documents.experiment import ExperimentDocument
 
 #: What "surely" means in a report.
 SURELY = Fraction(99, 100)

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from secvm.auditor.files import MOST_DOCUMENT_BYTES, PublicFiles
 from secvm.auditor.findings import Findings
 from secvm.errors import RemoteProtocolError
-from secvm.protocol.ending import Ending
-from secvm.protocol.evidence import Evidence, Kind, LoggedEntry
-from secvm.protocol.experiment_document import ExperimentDocument
-from secvm.protocol.manifest import RoundManifest
+from secvm.protocol.documents.ending import Ending
+from secvm.protocol.documents.experiment import ExperimentDocument
+from secvm.protocol.documents.manifest import RoundManifest
+from secvm.protocol.evidence.plain import Evidence, Kind, LoggedEntry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,13 +29,13 @@ from secvm.coordinator.relayed_question import private_plan
 from secvm.coordinator.specification import Specification
 from secvm.coordinator.status import privacy_told
 from secvm.coordinator.store.port import CoordinatorStore, Standing, StoredExperiment
-from secvm.crypto.kem import RandomBytes
+from secvm.crypto.sealing.kem import RandomBytes
 from secvm.crypto.signing import Envelope, SigningKey
 from secvm.errors import BadInputError, LocalProtocolError, StoreError
 from secvm.privacy.private_plan import PrivatePlan
 from secvm.privacy.relay_remarks import Outlook
-from secvm.protocol.experiment_document import ExperimentDocument, publish
-from secvm.protocol.log import LogTerms
+from secvm.protocol.documents.experiment import ExperimentDocument, publish
+from secvm.protocol.log.terms import LogTerms
 from secvm.protocol.problems import MEDIA_TYPE as PROBLEM_MEDIA_TYPE
 from secvm.runtime.clock import Clock
 from secvm.runtime.http.server import Request, Response

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from http import HTTPStatus
 
-from secvm.protocol.documents import encode_document
+from secvm.protocol.canonical import encode_document
 from secvm.protocol.problems import MEDIA_TYPE, PROBLEMS, Problem
 from secvm.runtime.http.server import Response
 

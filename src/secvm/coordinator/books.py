@@ -20,10 +20,10 @@ from secvm.crypto.signing import Envelope
 from secvm.learning.aggregate.convergence import Plateau
 from secvm.learning.aggregate.descent import State
 from secvm.learning.aggregate.tally import Tally
-from secvm.protocol.blobs import decode_state, decode_tally
-from secvm.protocol.documents import Fields, decode_document, digest_of, encode_document
-from secvm.protocol.experiment_document import ExperimentDocument, HashedBins
-from secvm.protocol.manifest import MAX_MANIFEST_BYTES, LastRound, RoundManifest, read_last, write_last
+from secvm.protocol.canonical import Fields, decode_document, digest_of, encode_document
+from secvm.protocol.documents.blobs import decode_state, decode_tally
+from secvm.protocol.documents.experiment import ExperimentDocument, HashedBins
+from secvm.protocol.documents.manifest import MAX_MANIFEST_BYTES, LastRound, RoundManifest, read_last, write_last
 from secvm.protocol.round_state import RoundState
 from secvm.protocol.version import RELAYED_EXPERIMENT_TYPE
 

@@ -12,9 +12,9 @@ from typing import Annotated, NamedTuple
 
 import pydantic
 
-from secvm.crypto.beacon import DRAND_CHAINS, MAX_BEACONS, MAX_ROUND, is_unsafe, round_time
+from secvm.crypto.beacons.sources import DRAND_CHAINS, MAX_BEACONS, MAX_ROUND, is_unsafe, round_time
 from secvm.errors import BadBeaconError, BadExperimentError
-from secvm.protocol.experiment_document import Beacon
+from secvm.protocol.documents.experiment import Beacon
 from secvm.runtime.settings import Settings
 
 #: Of NIST's chains.

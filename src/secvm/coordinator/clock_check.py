@@ -20,7 +20,7 @@ from collections.abc import Callable
 from secvm.coordinator.logbook import Logbook
 from secvm.coordinator.settings import CoordinatorSettings
 from secvm.crypto.notes import NoteKey
-from secvm.protocol.log import LogTerms
+from secvm.protocol.log.terms import LogTerms
 from secvm.runtime.clock import Clock
 from secvm.runtime.logs import Log
 

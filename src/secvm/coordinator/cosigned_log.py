@@ -18,9 +18,9 @@ from secvm.coordinator.store.port import CoordinatorStore, StoredNote
 from secvm.crypto.notes import Note, NoteKey, NoteSignature
 from secvm.crypto.signing import SigningKey
 from secvm.errors import BadSignatureError, LocalProtocolError, StaleCheckpointError
-from secvm.protocol.checkpoints import MAX_AHEAD_S, Checkpoint, SignedCheckpoint, read_checkpoint
-from secvm.protocol.documents import digest_of, encode_document
-from secvm.protocol.log import LogTerms
+from secvm.protocol.canonical import digest_of, encode_document
+from secvm.protocol.log.checkpoints import MAX_AHEAD_S, Checkpoint, SignedCheckpoint, read_checkpoint
+from secvm.protocol.log.terms import LogTerms
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from typing import Any
 from secvm.coordinator.logbook import Logbook
 from secvm.crypto.notes import NoteKey
 from secvm.errors import MalformedMessageError, RemoteProtocolError, UnreachableError
-from secvm.protocol.log_proofs import CosigningRequest, read_cosignatures, read_size
+from secvm.protocol.log.proofs import CosigningRequest, read_cosignatures, read_size
 from secvm.runtime.clock import Clock
 from secvm.runtime.http.client import HttpClient
 from secvm.runtime.logs import Log

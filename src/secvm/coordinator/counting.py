@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from secvm.coordinator._kernels import plan as p
 from secvm.coordinator._kernels.dispatch import Name, kernels
 from secvm.coordinator.records import check_block, view_words
-from secvm.crypto.kem import RandomBytes, throw
+from secvm.crypto.sealing.kem import RandomBytes, throw
 from secvm.errors import LocalProtocolError
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.experiment import Experiment

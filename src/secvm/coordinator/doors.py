@@ -27,10 +27,10 @@ from secvm.coordinator.relayed.telling import Telling
 from secvm.coordinator.server import Routes
 from secvm.coordinator.settings import CoordinatorSettings
 from secvm.coordinator.store.port import CoordinatorStore
-from secvm.crypto.kem import RandomBytes
-from secvm.crypto.lanes import Lanes
+from secvm.crypto.sealing.kem import RandomBytes
+from secvm.crypto.sealing.lanes import Lanes
 from secvm.crypto.signing import SigningKey
-from secvm.protocol.log import LogTerms
+from secvm.protocol.log.terms import LogTerms
 from secvm.runtime.clock import Clock
 from secvm.runtime.http.server import HttpServer, http_date
 from secvm.runtime.logs import Log

@@ -45,14 +45,14 @@ from secvm.coordinator.publisher import Publisher
 from secvm.coordinator.salting import has_salt
 from secvm.coordinator.showing import Veil, ending_path, show
 from secvm.coordinator.store.port import CoordinatorStore, Standing, StoredKey, StoredRound
-from secvm.crypto.kem import RandomBytes, X25519PrivateKey
+from secvm.crypto.sealing.kem import RandomBytes, X25519PrivateKey
 from secvm.crypto.signing import SigningKey
 from secvm.errors import ArithmeticRangeError, BadExperimentError, LocalProtocolError, ProtocolError
 from secvm.learning.aggregate.tally import Tally
-from secvm.protocol.blobs import encode_tally, tally_digest
-from secvm.protocol.documents import digest_of
-from secvm.protocol.evidence import count_fault
-from secvm.protocol.manifest import LastRound, last_round, make_manifest, read_relay_count, tells_count
+from secvm.protocol.canonical import digest_of
+from secvm.protocol.documents.blobs import encode_tally, tally_digest
+from secvm.protocol.documents.manifest import LastRound, last_round, make_manifest, read_relay_count, tells_count
+from secvm.protocol.evidence.plain import count_fault
 from secvm.protocol.round_state import RoundEvent, RoundState, advance, due
 from secvm.runtime.clock import Clock
 from secvm.runtime.logs import Log

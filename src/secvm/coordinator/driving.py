@@ -17,7 +17,7 @@ from secvm.coordinator.log_keeping import LogKeeping
 from secvm.coordinator.publisher import Publisher
 from secvm.coordinator.relayed_assembly import make_driver
 from secvm.coordinator.store.port import CoordinatorStore
-from secvm.crypto.beacon import BeaconSource
+from secvm.crypto.beacons.sources import BeaconSource
 from secvm.crypto.signing import SigningKey
 from secvm.errors import LocalProtocolError
 from secvm.runtime.clock import Clock

@@ -23,7 +23,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from secvm.coordinator.store.port import CoordinatorStore
-from secvm.crypto.kem import RandomBytes
+from secvm.crypto.sealing.kem import RandomBytes
 from secvm.errors import StaleDriverError, StoreError
 from secvm.runtime.clock import Clock
 from secvm.runtime.logs import Log

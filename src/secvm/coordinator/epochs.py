@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from secvm.errors import BadExperimentError
-from secvm.protocol.experiment_document import Windows
+from secvm.protocol.documents.experiment import Windows
 
 #: No calendar repeats itself later than this; an experiment that finds no opening in it never will.
 _HORIZON_MS = 400 * 86_400_000

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from secvm.coordinator.logbook import Logbook
 from secvm.coordinator.logged_experiments import LoggedExperiment
 from secvm.coordinator.store.port import CoordinatorStore
-from secvm.protocol.log import LogTerms
+from secvm.protocol.log.terms import LogTerms
 
 
 class FollowedLogbook(Logbook):

@@ -30,7 +30,7 @@ from secvm.coordinator.showing import show
 from secvm.coordinator.store.port import CoordinatorStore
 from secvm.errors import StoreError
 from secvm.protocol.codec import ExperimentId
-from secvm.protocol.log import LogTerms
+from secvm.protocol.log.terms import LogTerms
 from secvm.protocol.round_state import RoundState
 from secvm.runtime.clock import Clock
 from secvm.runtime.logs import Log

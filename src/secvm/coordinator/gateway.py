@@ -20,13 +20,12 @@ import numpy as np
 from secvm.coordinator.forms import right_form
 from secvm.coordinator.present import Present
 from secvm.coordinator.records import DIGEST_BYTES
-from secvm.crypto.kem import RandomBytes
-from secvm.crypto.oblivious import GatewayKeys
+from secvm.crypto.sealing.kem import RandomBytes
+from secvm.crypto.sealing.oblivious import GatewayKeys
 from secvm.errors import MalformedMessageError, RemoteProtocolError
 from secvm.protocol import codec
 from secvm.protocol.codec import PACKAGE_BYTES
-from secvm.protocol.problems import PROBLEMS
-from secvm.protocol.sealed_requests import (
+from secvm.protocol.plain.sealed_requests import (
     REQUEST_BYTES,
     REQUEST_PREFIX,
     REQUEST_SUFFIX,
@@ -35,6 +34,7 @@ from secvm.protocol.sealed_requests import (
     package_in,
     read_request,
 )
+from secvm.protocol.problems import PROBLEMS
 
 #: Content and media type of a public file, by its path (docs/protocol.md §19.2); None where there is none.
 Public = Callable[[str], tuple[bytes, str] | None]

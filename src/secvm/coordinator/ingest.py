@@ -22,8 +22,8 @@ from secvm.coordinator.answers import problem_response
 from secvm.coordinator.opener import Opener
 from secvm.coordinator.present import Present
 from secvm.coordinator.store.port import CoordinatorStore, Deposit
-from secvm.crypto.capsules import MAX_CAPSULE_BYTES, first_bytes, pack, unpack
-from secvm.crypto.lanes import Lanes
+from secvm.crypto.sealing.capsules import MAX_CAPSULE_BYTES, first_bytes, pack, unpack
+from secvm.crypto.sealing.lanes import Lanes
 from secvm.errors import MalformedMessageError, RefusedPackageError
 from secvm.protocol.problems import PROBLEMS, Problem
 from secvm.runtime.clock import Clock

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from secvm.coordinator.main import ADMIN_FILE, KEY_FILE, LOG_KEY_FILE, log_key
 from secvm.coordinator.settings import CoordinatorSettings
-from secvm.crypto.kem import RandomBytes, throw
+from secvm.crypto.sealing.kem import RandomBytes, throw
 from secvm.errors import BadInputError
 from secvm.files import write_atomically
-from secvm.protocol.log_policy import LogPolicy
+from secvm.protocol.log.policy import LogPolicy
 from secvm.runtime.disk.passphrases import Passphrase
 from secvm.runtime.settings import read_settings
 

@@ -16,8 +16,8 @@ from typing import Any
 from secvm.learning.aggregate.tally import Tally
 from secvm.privacy.experiment_leak import PlannedLeak, measured_leak, planned_leak
 from secvm.privacy.label_leakage import auc_of
-from secvm.protocol.experiment_document import ExperimentDocument
-from secvm.protocol.stating import terms_of
+from secvm.protocol.documents.experiment import ExperimentDocument
+from secvm.protocol.documents.privacy_terms import terms_of
 
 
 @dataclass

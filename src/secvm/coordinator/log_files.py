@@ -16,10 +16,10 @@ from secvm.coordinator.logbook import Logbook
 from secvm.coordinator.logged_experiments import LoggedExperiment, logged_books
 from secvm.coordinator.publisher import Publisher, experiment_path
 from secvm.errors import MalformedMessageError
-from secvm.protocol.checkpoints import SignedCheckpoint
-from secvm.protocol.log import LogTerms
-from secvm.protocol.log_entries import EntryKind
-from secvm.protocol.tiles import Tile, tiles_of
+from secvm.protocol.log.checkpoints import SignedCheckpoint
+from secvm.protocol.log.entries import EntryKind
+from secvm.protocol.log.terms import LogTerms
+from secvm.protocol.log.tiles import Tile, tiles_of
 from secvm.protocol.version import LOG_ORIGIN
 
 TEXT_MEDIA_TYPE = "text/plain; charset=utf-8"

@@ -11,9 +11,9 @@ from secvm.coordinator.logbook import Logbook
 from secvm.coordinator.publisher import Publisher
 from secvm.coordinator.salting import Salting
 from secvm.coordinator.store.port import CoordinatorStore
-from secvm.crypto.beacon import BeaconSource
+from secvm.crypto.beacons.sources import BeaconSource
 from secvm.crypto.signing import SigningKey
-from secvm.protocol.log import LogTerms
+from secvm.protocol.log.terms import LogTerms
 from secvm.runtime.clock import Clock
 from secvm.runtime.logs import Log
 from secvm.runtime.metrics import Metrics

@@ -29,10 +29,10 @@ from secvm.coordinator.store.port import CoordinatorStore, Standing
 from secvm.crypto.notes import Note, NoteKey
 from secvm.crypto.signing import Envelope, VerifyKey
 from secvm.errors import BadInputError, LocalProtocolError, ProtocolError
-from secvm.protocol.checkpoints import Checkpoint, read_checkpoint
-from secvm.protocol.experiment_document import ExperimentDocument
-from secvm.protocol.log import LogTerms
-from secvm.protocol.log_entries import MAX_LOG_ENTRIES, Entry, EntryKind
+from secvm.protocol.documents.experiment import ExperimentDocument
+from secvm.protocol.log.checkpoints import Checkpoint, read_checkpoint
+from secvm.protocol.log.entries import MAX_LOG_ENTRIES, Entry, EntryKind
+from secvm.protocol.log.terms import LogTerms
 
 #: The last places of a log are for endings: whatever has begun can end.
 _KEPT_FREE = 2**10

@@ -8,8 +8,8 @@ from functools import partial
 
 from secvm.coordinator.books import Book, Books
 from secvm.coordinator.showing import ending_of
-from secvm.protocol.log import LogTerms
-from secvm.protocol.log_entries import Entry, ending_entry, experiment_entry, manifest_entry
+from secvm.protocol.log.entries import Entry, ending_entry, experiment_entry, manifest_entry
+from secvm.protocol.log.terms import LogTerms
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,11 +27,11 @@ from secvm.coordinator.publisher import remove_unfinished
 from secvm.coordinator.settings import EXAMPLE, NODE_EXAMPLE, CoordinatorSettings
 from secvm.coordinator.store.port import CoordinatorStore
 from secvm.coordinator.store.sqlite import SQLiteStore
-from secvm.crypto.lanes import Lanes
+from secvm.crypto.sealing.lanes import Lanes
 from secvm.crypto.signing import SEED_BYTES, Envelope, SigningKey, VerifyKey
 from secvm.errors import BadBeaconError, BadInputError, BeaconUnavailableError
 from secvm.files import write_atomically
-from secvm.protocol.experiment_document import ExperimentDocument
+from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.runtime.beacons import WebBeacons
 from secvm.runtime.clock import Clock, SteadyClock, SteeredClock, SystemClock
 from secvm.runtime.disk.passphrases import Passphrase

@@ -25,7 +25,7 @@ from secvm.coordinator.present import Present
 from secvm.coordinator.relayed_assembly import RelayedView
 from secvm.coordinator.shards import ShardCounting
 from secvm.coordinator.store.port import CoordinatorStore
-from secvm.crypto.beacon import BeaconSource
+from secvm.crypto.beacons.sources import BeaconSource
 from secvm.crypto.signing import SigningKey
 from secvm.errors import LocalProtocolError, StoreError
 from secvm.runtime.clock import Clock

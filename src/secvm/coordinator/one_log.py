@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from secvm.crypto.merkle import Tree, leaf_hash
 from secvm.errors import LocalProtocolError, MalformedMessageError
-from secvm.protocol.checkpoints import Checkpoint
-from secvm.protocol.log_entries import Entry, Placed, contradict
-from secvm.protocol.log_proofs import LogProof
-from secvm.protocol.tiles import TILE_HEIGHT, TILE_WIDTH, Tile, write_bundle, write_tile
+from secvm.protocol.log.checkpoints import Checkpoint
+from secvm.protocol.log.entries import Entry, Placed, contradict
+from secvm.protocol.log.proofs import LogProof
+from secvm.protocol.log.tiles import TILE_HEIGHT, TILE_WIDTH, Tile, write_bundle, write_tile
 
 
 class OneLog:

@@ -22,9 +22,9 @@ from secvm.coordinator.gateway import open_block
 from secvm.coordinator.present import Present
 from secvm.coordinator.records import RECORD_BYTES
 from secvm.coordinator.store.port import CoordinatorStore
-from secvm.crypto.capsules import unpack
-from secvm.crypto.lanes import LANES, Lanes
-from secvm.crypto.oblivious import GatewayKeys
+from secvm.crypto.sealing.capsules import unpack
+from secvm.crypto.sealing.lanes import LANES, Lanes
+from secvm.crypto.sealing.oblivious import GatewayKeys
 from secvm.errors import LocalProtocolError, StoreError
 from secvm.protocol.problems import PROBLEMS
 from secvm.runtime.logs import Log

@@ -30,8 +30,8 @@ from secvm.coordinator.gateway import Gateway
 from secvm.coordinator.ingest import GROUP, Ingest
 from secvm.coordinator.present import Present
 from secvm.coordinator.store.port import Deposit
-from secvm.crypto import capsules as packing
-from secvm.crypto.oblivious import REQUEST_MEDIA_TYPE, RESPONSE_MEDIA_TYPE
+from secvm.crypto.sealing import capsules as packing
+from secvm.crypto.sealing.oblivious import REQUEST_MEDIA_TYPE, RESPONSE_MEDIA_TYPE
 from secvm.crypto.signing import Envelope
 from secvm.errors import (
     BadSignatureError,
@@ -39,7 +39,7 @@ from secvm.errors import (
     RemoteProtocolError,
     StoreError,
 )
-from secvm.protocol.manifest import RelayCount, read_relay_count
+from secvm.protocol.documents.manifest import RelayCount, read_relay_count
 from secvm.protocol.problems import PROBLEMS, Problem, problem_of
 from secvm.runtime.clock import Clock
 from secvm.runtime.http.server import Handler, Request, Response

@@ -16,8 +16,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from secvm.coordinator.store.port import StoredKey
-from secvm.crypto.kem import X25519PrivateKey
-from secvm.crypto.oblivious import GatewayKey, GatewayKeys, OpenedRequest, encode_key_configurations
+from secvm.crypto.sealing.kem import X25519PrivateKey
+from secvm.crypto.sealing.oblivious import GatewayKey, GatewayKeys, OpenedRequest, encode_key_configurations
 from secvm.errors import (
     LocalProtocolError,
     MalformedMessageError,
@@ -26,7 +26,7 @@ from secvm.errors import (
     UnknownKeyError,
 )
 from secvm.protocol.codec import ExperimentId
-from secvm.protocol.experiment_document import ExperimentDocument
+from secvm.protocol.documents.experiment import ExperimentDocument
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from secvm.coordinator.counting import RoundToCount
 from secvm.coordinator.epochs import Grid
 from secvm.coordinator.present import OpenRound, Present, published
 from secvm.coordinator.store.port import CoordinatorStore, StoredKey
-from secvm.crypto.kem import RandomBytes, X25519PrivateKey
+from secvm.crypto.sealing.kem import RandomBytes, X25519PrivateKey
 
 
 def is_over(books: Sequence[Book], epoch: int, *, grid: Grid, now: int) -> bool:

@@ -24,10 +24,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from secvm.coordinator.store.port import CoordinatorStore
-from secvm.crypto.oblivious import KEYS_MEDIA_TYPE
+from secvm.crypto.sealing.oblivious import KEYS_MEDIA_TYPE
 from secvm.errors import BadInputError
 from secvm.files import write_atomically
-from secvm.protocol.documents import digest_of
+from secvm.protocol.canonical import digest_of
 from secvm.protocol.relays.news import make_news, read_news_path
 from secvm.runtime.http.server import Request, Response
 from secvm.runtime.logs import Log

@@ -19,13 +19,13 @@ from secvm.coordinator.chosen_beacons import NewestPulse, choose_beacons
 from secvm.coordinator.epochs import Grid
 from secvm.coordinator.relayed_question import private_plan, relay_times, two_relays
 from secvm.coordinator.specification import EarlyStopping, RelayPart, Specification
-from secvm.crypto.kem import RandomBytes
+from secvm.crypto.sealing.kem import RandomBytes
 from secvm.crypto.signing import PUBLIC_KEY_BYTES, VerifyKey
 from secvm.errors import BadExperimentError, LocalProtocolError, ProtocolError
 from secvm.learning.arithmetic import exact
 from secvm.learning.losses import Loss
 from secvm.privacy.private_plan import PrivatePlan
-from secvm.protocol.experiment_document import (
+from secvm.protocol.documents.experiment import (
     ExperimentDocument,
     FeaturesWanted,
     HashedBins,
@@ -33,8 +33,8 @@ from secvm.protocol.experiment_document import (
     VocabularyBins,
     Windows,
 )
-from secvm.protocol.log import LogTerms
-from secvm.protocol.manifest import MAX_MANIFEST_BYTES
+from secvm.protocol.documents.manifest import MAX_MANIFEST_BYTES
+from secvm.protocol.log.terms import LogTerms
 from secvm.runtime.settings import Settings
 
 SALT_BYTES = 16

@@ -17,7 +17,7 @@ from secvm.coordinator.relayed.rounds import RelayedRounds
 from secvm.coordinator.relayed.run_counting import RunCounting
 from secvm.coordinator.relayed.showing import Showing
 from secvm.coordinator.store.port import CoordinatorStore
-from secvm.crypto.bulk_sealing import BulkSealer
+from secvm.crypto.sealing.bulk_sealing import BulkSealer
 from secvm.crypto.signing import SigningKey
 from secvm.errors import LocalProtocolError, StoreError
 from secvm.runtime.clock import Clock

@@ -15,7 +15,7 @@ from secvm.learning.arithmetic import exact
 from secvm.privacy.operators import Operators, relay_of
 from secvm.privacy.private_plan import AskedPrivately, PrivatePlan, plan_private
 from secvm.privacy.relay_times import paces_of
-from secvm.protocol.relayed_terms import ROLES, RelayRole, RelayTimes
+from secvm.protocol.documents.relay_terms import ROLES, RelayRole, RelayTimes
 
 _STEPS = ("batch_s", "mix_s", "reveal_s", "open_s")
 #: What ends every refusal that comes from a guarantee.

@@ -19,12 +19,12 @@ from typing import Any
 from secvm.coordinator.cosigning import FIRST_PAUSE_S, LONGEST_PAUSE_S, first_of
 from secvm.coordinator.logbook import Logbook
 from secvm.coordinator.store.port import CoordinatorStore, Standing
-from secvm.crypto.beacon import BeaconSource, round_time, verify_beacon
-from secvm.crypto.beacon_records import BeaconOutput
-from secvm.crypto.nist_pulse import PINS
+from secvm.crypto.beacons.nist_pulse import PINS
+from secvm.crypto.beacons.records import BeaconOutput
+from secvm.crypto.beacons.sources import BeaconSource, round_time, verify_beacon
 from secvm.crypto.signing import Envelope
 from secvm.errors import BadBeaconError, BeaconUnavailableError
-from secvm.protocol.experiment_document import Beacon, ExperimentDocument, HashedBins
+from secvm.protocol.documents.experiment import Beacon, ExperimentDocument, HashedBins
 from secvm.runtime.clock import Clock
 from secvm.runtime.logs import Log
 

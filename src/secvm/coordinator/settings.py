@@ -82,10 +82,10 @@ from secvm.crypto.notes import NoteKey, SignatureKind
 from secvm.crypto.signing import PUBLIC_KEY_BYTES, VerifyKey
 from secvm.errors import BadInputError, ProtocolError
 from secvm.files import read_beginning_with
-from secvm.protocol.documents import Fields
-from secvm.protocol.log import MAX_FRESHNESS_S, MAX_WITNESSES, LogTerms, Witness
-from secvm.protocol.log_policy import MOST_POLICY_BYTES, LogPolicy, read_policy
-from secvm.protocol.relays.shards import LEAST_DAYS
+from secvm.protocol.canonical import Fields
+from secvm.protocol.log.policy import MOST_POLICY_BYTES, LogPolicy, read_policy
+from secvm.protocol.log.terms import MAX_FRESHNESS_S, MAX_WITNESSES, LogTerms, Witness
+from secvm.protocol.relays.counting.shards import LEAST_DAYS
 from secvm.protocol.version import LOG_ORIGIN
 from secvm.runtime.beacons import DRAND_URLS, NIST_URL
 from secvm.runtime.disk.passphrases import Passphrase

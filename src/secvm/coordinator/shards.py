@@ -24,11 +24,11 @@ from typing import Any
 
 from secvm.coordinator.counting import Counted, KindCounts, RoundToCount, count_epoch
 from secvm.coordinator.store.port import CoordinatorStore
-from secvm.crypto.kem import RandomBytes
+from secvm.crypto.sealing.kem import RandomBytes
 from secvm.errors import MalformedMessageError
 from secvm.learning.aggregate.tally import Tally
-from secvm.protocol.blobs import encode_tally, read_tally_bytes
-from secvm.protocol.documents import is_integer
+from secvm.protocol.canonical import is_integer
+from secvm.protocol.documents.blobs import encode_tally, read_tally_bytes
 
 #: How long the driver waits before it asks again what others have counted.
 _NAP_S = 0.05

@@ -16,8 +16,8 @@ from secvm.coordinator.publisher import Publisher, experiment_path, manifest_pat
 from secvm.coordinator.status import TellableRound, status
 from secvm.coordinator.store.port import Standing
 from secvm.crypto.signing import SigningKey
-from secvm.protocol.ending import Ending, Why, make_ending
-from secvm.protocol.manifest import LastRound, RoundManifest
+from secvm.protocol.documents.ending import Ending, Why, make_ending
+from secvm.protocol.documents.manifest import LastRound, RoundManifest
 
 _WHY = {Standing.FINISHED: Why.FINISHED, Standing.STOPPED: Why.STOPPED}
 

@@ -22,8 +22,8 @@ from secvm.learning.declared import Setting
 from secvm.learning.losses import Hinge
 from secvm.privacy.relay_times import SECONDS_PER_MILLION
 from secvm.privacy.target import PrivacyTarget
-from secvm.protocol.experiment_document import MAX_WINDOW_S
-from secvm.protocol.relayed_terms import RelayRole
+from secvm.protocol.documents.experiment import MAX_WINDOW_S
+from secvm.protocol.documents.relay_terms import RelayRole
 from secvm.runtime.settings import Settings
 
 #: A number as TOML or JSON writes it, or exactly, as text such as "7/10".

@@ -25,9 +25,9 @@ from secvm.learning.aggregate.scoring import Share
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.experiment import Experiment
 from secvm.privacy.relayed_text import PLAIN, holds
-from secvm.protocol.experiment_document import ExperimentDocument
-from secvm.protocol.manifest import LastRound
-from secvm.protocol.stating import relayed_terms_of
+from secvm.protocol.documents.experiment import ExperimentDocument
+from secvm.protocol.documents.manifest import LastRound
+from secvm.protocol.documents.privacy_terms import relayed_terms_of
 
 
 @dataclass

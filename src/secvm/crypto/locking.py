@@ -21,7 +21,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 
-from secvm.crypto.kem import RandomBytes, throw
+from secvm.crypto.sealing.kem import RandomBytes, throw
 from secvm.errors import BadInputError, WrongPassphraseError
 
 MAGIC = b"secvm-locked-v1\n"

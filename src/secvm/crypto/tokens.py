@@ -25,8 +25,8 @@ import importlib
 from typing import Any
 
 from secvm.crypto import voprf
-from secvm.crypto.kem import RandomBytes
 from secvm.crypto.ristretto255 import ELEMENT_BYTES, ORDER
+from secvm.crypto.sealing.kem import RandomBytes
 from secvm.errors import LocalProtocolError, MalformedMessageError
 
 try:

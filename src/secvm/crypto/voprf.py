@@ -20,8 +20,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from secvm.crypto import ristretto255 as group
-from secvm.crypto.kem import RandomBytes, throw
 from secvm.crypto.ristretto255 import Element
+from secvm.crypto.sealing.kem import RandomBytes, throw
 from secvm.errors import BadProofError, LocalProtocolError, MalformedMessageError
 
 KEY_SEED_BYTES = 32

@@ -30,7 +30,7 @@ from secvm.pages.assets import Assets
 from secvm.pages.guarding import READING, RefusedError, fields_of
 from secvm.pages.serving import REQUEST_S, as_file, as_json, body_of, problem
 from secvm.privacy.patience import patience, until
-from secvm.protocol.experiment_document import ExperimentDocument
+from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.runtime.clock import Clock
 
 #: Addresses of the page; all of them are answered with the shell.

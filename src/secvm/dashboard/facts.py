@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from secvm.crypto.layers import OUTER_BYTES
+from secvm.crypto.sealing.layers import OUTER_BYTES
 from secvm.privacy import relayed_text
 from secvm.privacy.guarantee import finite
 from secvm.privacy.relayed_statement import RelayedAssumption, state_relayed
 from secvm.privacy.statement import state
 from secvm.privacy.statement_text import words
-from secvm.protocol.experiment_document import ExperimentDocument, HashedBins
-from secvm.protocol.learning_terms import write_learning
-from secvm.protocol.sealed_requests import REQUEST_BYTES
-from secvm.protocol.stating import relayed_terms_of, terms_of
+from secvm.protocol.documents.experiment import ExperimentDocument, HashedBins
+from secvm.protocol.documents.learning_terms import write_learning
+from secvm.protocol.documents.privacy_terms import relayed_terms_of, terms_of
+from secvm.protocol.plain.sealed_requests import REQUEST_BYTES
 
 #: What a device counts for a package: header, ephemeral key and tag around a request, as devices seal it
 #: (docs/protocol.md §14), and the HTTP around all of it. Forms and experiments are told the same (a test compares).

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from secvm.dashboard.told import Figures, ToldRound
-from secvm.protocol.experiment_document import ExperimentDocument
+from secvm.protocol.documents.experiment import ExperimentDocument
 
 #: A rate is over so many milliseconds of the machine: longer would be old, shorter would jump.
 _SPAN_MS = 5000

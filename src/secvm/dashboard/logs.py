@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from secvm.errors import BadSignatureError, RemoteProtocolError
-from secvm.protocol.checkpoints import SignedCheckpoint, read_checkpoint
-from secvm.protocol.log import LogTerms
+from secvm.protocol.log.checkpoints import SignedCheckpoint, read_checkpoint
+from secvm.protocol.log.terms import LogTerms
 from secvm.protocol.version import LOG_ORIGIN
 
 #: The checkpoint that the coordinator's own witnesses cosigned.

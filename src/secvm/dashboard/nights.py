@@ -14,7 +14,7 @@ from itertools import pairwise
 
 from secvm.dashboard.told import ToldRound
 from secvm.errors import BadInputError
-from secvm.protocol.experiment_document import Windows
+from secvm.protocol.documents.experiment import Windows
 
 _DUSK, _DAWN = 22, 6
 _ALL_DAY = ((0, 24),)

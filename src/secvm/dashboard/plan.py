@@ -15,7 +15,7 @@ from typing import Any
 
 import orjson
 
-from secvm.crypto.layers import OUTER_BYTES
+from secvm.crypto.sealing.layers import OUTER_BYTES
 from secvm.dashboard.facts import BYTES_PER_PACKAGE
 from secvm.dashboard.plan_request import UnfinishedError, read_request
 from secvm.errors import BadInputError

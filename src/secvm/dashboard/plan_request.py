@@ -29,7 +29,7 @@ from secvm.learning.losses import Hinge, Loss
 from secvm.privacy.planner_remarks import RelayWish, Remark, Wish
 from secvm.privacy.relay_times import SECONDS_PER_MILLION
 from secvm.privacy.target import PrivacyTarget
-from secvm.protocol.relayed_terms import RelayRole
+from secvm.protocol.documents.relay_terms import RelayRole
 from secvm.runtime.settings import Settings
 
 #: More labels than this have no place in a manifest.

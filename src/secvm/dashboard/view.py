@@ -11,7 +11,7 @@ from typing import Any
 
 from secvm.dashboard.facts import has_guarantee
 from secvm.dashboard.told import LIVE, Listed, Share, Status, ToldRound
-from secvm.protocol.experiment_document import ExperimentDocument
+from secvm.protocol.documents.experiment import ExperimentDocument
 
 _ENDS = ("value", "low", "high")
 _SHARES = ("recall", "precision", "baseline")

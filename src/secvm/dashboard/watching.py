@@ -24,7 +24,7 @@ from secvm.dashboard.nights import nights
 from secvm.dashboard.reading import Reader
 from secvm.dashboard.told import OVER, Health, Listed, Status, read_health, read_list, read_metrics
 from secvm.errors import RemoteProtocolError, SecVMError, UnreachableError
-from secvm.protocol.experiment_document import MAX_DOCUMENT_BYTES, ExperimentDocument, read_published
+from secvm.protocol.documents.experiment import MAX_DOCUMENT_BYTES, ExperimentDocument, read_published
 from secvm.runtime.clock import Clock
 from secvm.runtime.waits import any_of
 

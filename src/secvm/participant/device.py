@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from secvm.crypto.bulk_sealing import BulkSealer
+from secvm.crypto.sealing.bulk_sealing import BulkSealer
 from secvm.learning.individual.binning import VocabularyBinning
 from secvm.participant.consent.policies import Consent
 from secvm.participant.dice import DiceFor, RandomBytes, safe_dice, system_words
@@ -31,9 +31,9 @@ from secvm.participant.trust.model_files import ModelShelf
 from secvm.participant.trust.shared_checks import SharedChecks
 from secvm.participant.trust.surroundings import Surroundings, TrustPolicy
 from secvm.participant.trust.traffic import Traffic
-from secvm.protocol.experiment_document import read_published
-from secvm.protocol.relays.session_events import SendRequest
-from secvm.protocol.session_memory import NEVER
+from secvm.protocol.documents.experiment import read_published
+from secvm.protocol.plain.session_memory import NEVER
+from secvm.protocol.relays.sending.session_events import SendRequest
 
 #: About a hundred rounds of a hundred packages.
 DAILY_BYTES = 50_000_000

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from secvm.learning.individual.dice import Dice, Purpose, UnsafeSeededDice
-from secvm.protocol.experiment_document import ExperimentDocument
+from secvm.protocol.documents.experiment import ExperimentDocument
 
 #: So many bytes that nobody can guess.
 RandomBytes = Callable[[int], bytes]

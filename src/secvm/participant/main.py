@@ -13,7 +13,7 @@ import os
 import sys
 from pathlib import Path
 
-from secvm.crypto.bulk_sealing import BulkSealer
+from secvm.crypto.sealing.bulk_sealing import BulkSealer
 from secvm.errors import BadInputError, BeaconUnavailableError, RemoteProtocolError
 from secvm.learning.individual.binning import VocabularyBinning
 from secvm.participant.device import Device, Limits
@@ -33,7 +33,7 @@ from secvm.participant.trust.shared_checks import SharedChecks
 from secvm.participant.trust.surroundings import TrustPolicy
 from secvm.people.reader import read_vocabulary
 from secvm.people.reference import iter_people
-from secvm.protocol.experiment_document import ExperimentDocument, read_published
+from secvm.protocol.documents.experiment import ExperimentDocument, read_published
 from secvm.runtime.clock import Clock, SteeredClock, SystemClock
 from secvm.runtime.disk.passphrases import Passphrase
 from secvm.runtime.disk.process_lock import FILE as LOCK_FILE

@@ -28,8 +28,8 @@ from secvm.participant.consent.policies import (
 from secvm.participant.device import DAILY_BYTES, PARALLEL_SENDS
 from secvm.participant.trust.surroundings import MOST_UNSEEN, REFETCHES, TrustedRelay, TrustPolicy
 from secvm.privacy.operators import ONE_RELAY
-from secvm.protocol.log_policy import MOST_POLICY_BYTES, LogPolicy, read_policy
-from secvm.protocol.recompute import Caps
+from secvm.protocol.documents.recomputation import Caps
+from secvm.protocol.log.policy import MOST_POLICY_BYTES, LogPolicy, read_policy
 from secvm.runtime.settings import Settings
 
 _NUMBER = r"[0-9]{1,18}(\.[0-9]{1,18}|/[1-9][0-9]{0,17})?"

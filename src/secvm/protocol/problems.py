@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from secvm.errors import MalformedMessageError, RemoteProtocolError
-from secvm.protocol.documents import decode_document, encode_document
+from secvm.protocol.canonical import decode_document, encode_document
 
 MEDIA_TYPE = "application/problem+json"
 #: Every answer is shorter.

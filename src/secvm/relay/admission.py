@@ -22,7 +22,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
-from secvm.crypto.kem import RandomBytes
+from secvm.crypto.sealing.kem import RandomBytes
 from secvm.relay.epochs import Epochs
 from secvm.relay.identity import Identity
 

@@ -21,7 +21,7 @@ import json
 import sqlite3
 from collections.abc import Awaitable, Callable, Sequence
 
-from secvm.crypto.capsules import pack
+from secvm.crypto.sealing.capsules import pack
 from secvm.crypto.signing import SigningKey, sign
 from secvm.relay.epochs import Epochs
 from secvm.relay.store import RoundStore

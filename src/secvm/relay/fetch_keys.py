@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 from typing import Protocol
 
-from secvm.crypto.oblivious import KEYS_MEDIA_TYPE, decode_key_configurations, encode_key_configurations
+from secvm.crypto.sealing.oblivious import KEYS_MEDIA_TYPE, decode_key_configurations, encode_key_configurations
 from secvm.errors import MalformedMessageError
 from secvm.relay.epochs import Epochs
 from secvm.relay.forwarding import KEYS_PATH, Answer, GatewayClient

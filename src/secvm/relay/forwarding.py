@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from types import TracebackType
 from typing import Self
 
-from secvm.crypto.oblivious import REQUEST_MEDIA_TYPE
+from secvm.crypto.sealing.oblivious import REQUEST_MEDIA_TYPE
 from secvm.errors import UnreachableError
 from secvm.relay.refusals import plain
 from secvm.runtime.http.client import HttpClient, SlowAnswerError

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
-from secvm.crypto.capsules import packed_size
+from secvm.crypto.sealing.capsules import packed_size
 from secvm.relay.admission import Table, Verdict, digest_of
 from secvm.relay.forwarding import Answer
 from secvm.relay.refusals import over_quota, stale, try_later

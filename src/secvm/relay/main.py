@@ -15,9 +15,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any, TextIO
 
-from secvm.crypto.bulk_sealing import BulkSealer
-from secvm.crypto.capsules import MEDIA_TYPE
-from secvm.crypto.kem import RandomBytes
+from secvm.crypto.sealing.bulk_sealing import BulkSealer
+from secvm.crypto.sealing.capsules import MEDIA_TYPE
+from secvm.crypto.sealing.kem import RandomBytes
 from secvm.crypto.signing import SEED_BYTES, SigningKey, VerifyKey
 from secvm.errors import BadInputError
 from secvm.relay.admission import Admission, Allowance

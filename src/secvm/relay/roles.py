@@ -11,13 +11,13 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from secvm.crypto.bulk_sealing import BulkSealer
-from secvm.crypto.kem import RandomBytes
+from secvm.crypto.sealing.bulk_sealing import BulkSealer
+from secvm.crypto.sealing.kem import RandomBytes
 from secvm.crypto.signing import SigningKey
 from secvm.errors import BadInputError
-from secvm.protocol.experiment_document import ExperimentDocument
-from secvm.protocol.relays.batch_pieces import PIECE_CAPSULES
-from secvm.protocol.relays.label import OUTER_BYTES
+from secvm.protocol.documents.experiment import ExperimentDocument
+from secvm.protocol.relays.batches.label import OUTER_BYTES
+from secvm.protocol.relays.batches.pieces import PIECE_CAPSULES
 from secvm.protocol.relays.terms import RelayedTerms
 from secvm.relay.batches.doors import RoleDoors
 from secvm.relay.batches.drawing import drawing

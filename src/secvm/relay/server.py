@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
-from secvm.crypto.oblivious import REQUEST_MEDIA_TYPE
+from secvm.crypto.sealing.oblivious import REQUEST_MEDIA_TYPE
 from secvm.relay.admission import Admission, Verdict
 from secvm.relay.fetch_keys import FetchKeys
 from secvm.relay.forwarding import Answer, Turnstile

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from secvm.crypto.capsules import MAX_CAPSULE_BYTES
+from secvm.crypto.sealing.capsules import MAX_CAPSULE_BYTES
 from secvm.runtime.http.limits import HttpLimits
 from secvm.runtime.settings import Listen, Settings, usual_port
 

@@ -25,8 +25,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from secvm.crypto.capsules import pack, packed_size, unpack
-from secvm.crypto.kem import RandomBytes
+from secvm.crypto.sealing.capsules import pack, packed_size, unpack
+from secvm.crypto.sealing.kem import RandomBytes
 from secvm.errors import LocalProtocolError
 from secvm.relay.admission import Begun, digest_of
 from secvm.runtime.disk.sqlite_file import connect, emptied_log, service_format, statements, transaction

@@ -1,6 +1,6 @@
 """Beacons over the network: records of rounds from NIST's and drand's public servers, with limits.
 
-What comes is not looked at here: ``secvm.crypto.beacon.verify_beacon`` says whether it is genuine, so it does not
+What comes is not looked at here: ``crypto.beacons.sources.verify_beacon`` says whether it is genuine, so it does not
 matter who answered. It does matter who *asks*: a device that asks for an experiment's rounds tells the beacon's servers
 that it takes part. Records are therefore fetched once by whoever publishes or audits an experiment, and devices take
 them with the experiment.
@@ -14,8 +14,8 @@ import json
 from collections.abc import Sequence
 from datetime import datetime
 
-from secvm.crypto.beacon import DRAND_CHAINS, MAX_ROUND, LocalUnsafeBeacon, is_unsafe, nist_chain_index
-from secvm.crypto.beacon_records import MAX_RECORD_BYTES
+from secvm.crypto.beacons.records import MAX_RECORD_BYTES
+from secvm.crypto.beacons.sources import DRAND_CHAINS, MAX_ROUND, LocalUnsafeBeacon, is_unsafe, nist_chain_index
 from secvm.errors import BadBeaconError, BadInputError, BeaconUnavailableError, UnreachableError
 from secvm.runtime.http.client import ask_blocking, checked_url
 

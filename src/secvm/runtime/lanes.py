@@ -3,8 +3,8 @@
 ``find_lanes`` never fails: either there are lanes, or one short name says why not. In order:
 
  1. the CPU has what the code needs, by the kernel's list of its features;
- 2. ``build_lanes`` has compiled ``crypto/_lanes.c``: the file's name carries the digest of source and compiler's
-    options, so that code of another version is never taken for this one's;
+ 2. ``build_lanes`` has compiled ``crypto/sealing/_lanes.c``: the file's name carries the digest of source and
+    compiler's options, so that code of another version is never taken for this one's;
  3. nobody but us and root can have written it, or put another in its place;
  4. it opens and refuses what the readable code opens and refuses, on capsules of every kind, and seals the same bytes.
 
@@ -26,12 +26,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from secvm.crypto import lanes as face
-from secvm.crypto.bulk_sealing import BulkSealer
-from secvm.crypto.kem import X25519PrivateKey
-from secvm.crypto.lanes import Lanes
-from secvm.crypto.layers import inner_layer, outer_layer
-from secvm.crypto.oblivious import GatewayKey, GatewayKeys, RequestSealer
+from secvm.crypto.sealing import lanes as face
+from secvm.crypto.sealing.bulk_sealing import BulkSealer
+from secvm.crypto.sealing.kem import X25519PrivateKey
+from secvm.crypto.sealing.lanes import Lanes
+from secvm.crypto.sealing.layers import inner_layer, outer_layer
+from secvm.crypto.sealing.oblivious import GatewayKey, GatewayKeys, RequestSealer
 from secvm.errors import SecVMError
 
 Mode = Literal["auto", "off"]

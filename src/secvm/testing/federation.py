@@ -35,8 +35,8 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from secvm.crypto.signing import Envelope
-from secvm.protocol.experiment_document import ExperimentDocument, read_published
-from secvm.protocol.manifest import RoundManifest
+from secvm.protocol.documents.experiment import ExperimentDocument, read_published
+from secvm.protocol.documents.manifest import RoundManifest
 from secvm.runtime.clock import ClockSteering
 from secvm.testing.balancer import Balancer
 from secvm.testing.federation_relays import ROLES, cover_seeds

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from secvm.crypto.signing import Envelope
 from secvm.errors import MalformedMessageError
 from secvm.protocol.relays.manifest import RelayedManifest
-from secvm.protocol.relays.shown import read_shown
+from secvm.protocol.relays.public_counts import read_shown
 from secvm.testing.federation_relays import MIX, ROLES
 from secvm.testing.patient_clock import JOINING_QUIET_S, PatienceLostError
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from secvm.participant.sending.transport import Fetched, Issued, SendResult, Submitted
-from secvm.protocol.experiment_document import ExperimentDocument, Relay
+from secvm.protocol.documents.experiment import ExperimentDocument, Relay
 from secvm.protocol.relays.news import make_news, read_news_path
 from secvm.protocol.relays.terms import RelayedTerms
 

@@ -21,8 +21,8 @@ from secvm.crypto.merkle import EMPTY_ROOT
 from secvm.crypto.notes import Note, NoteKey
 from secvm.crypto.signing import VerifyKey
 from secvm.errors import BadProofError, BadSignatureError, MalformedMessageError
-from secvm.protocol.checkpoints import Checkpoint, check_growth
-from secvm.protocol.log_proofs import CosigningRequest
+from secvm.protocol.log.checkpoints import Checkpoint, check_growth
+from secvm.protocol.log.proofs import CosigningRequest
 from secvm.protocol.version import LOG_ORIGIN
 
 

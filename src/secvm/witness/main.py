@@ -17,8 +17,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
-from secvm.crypto.kem import RandomBytes
 from secvm.crypto.notes import NoteKey, SignatureKind
+from secvm.crypto.sealing.kem import RandomBytes
 from secvm.crypto.signing import SEED_BYTES, SigningKey
 from secvm.errors import BadInputError
 from secvm.files import write_atomically

@@ -20,8 +20,8 @@ from collections.abc import Awaitable
 from secvm.crypto.notes import NoteKey, SignatureKind, cosign_note
 from secvm.crypto.signing import SigningKey
 from secvm.errors import StoreError
-from secvm.protocol.checkpoints import Checkpoint
-from secvm.protocol.log_proofs import SIZE_TYPE, write_cosignatures, write_size
+from secvm.protocol.log.checkpoints import Checkpoint
+from secvm.protocol.log.proofs import SIZE_TYPE, write_cosignatures, write_size
 from secvm.runtime.clock import Clock
 from secvm.runtime.disk.group_commit import GroupCommit
 from secvm.runtime.http.host_names import refuse_names

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from secvm.crypto.notes import Note
 from secvm.errors import BadInputError, MalformedMessageError, StoreError
-from secvm.protocol.checkpoints import Checkpoint
+from secvm.protocol.log.checkpoints import Checkpoint
 from secvm.runtime.disk.secret_files import make_secret
 from secvm.runtime.disk.sqlite_file import FAULTS, connect, in_memory, refusal, service_format, statements, transaction
 from secvm.witness.decision import Cosign, Decision, Question, Seen, decide

@@ -15,7 +15,7 @@ from secvm.auditor.bins.vocabulary import PublicVocabulary, read_public_vocabula
 from secvm.auditor.files import GivenFiles
 from secvm.errors import BadInputError
 from secvm.learning.individual.binning import HashBinning
-from secvm.protocol.salt import salt_of
+from secvm.protocol.trust.salt import salt_of
 from tests.unit.auditor.histories import history
 
 

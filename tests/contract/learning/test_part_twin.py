@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from secvm.crypto.part_streams import PartStream
+from secvm.crypto.sealing.part_streams import PartStream
 from secvm.learning import cover_sampler
 from secvm.learning._kernels import part_covering, part_words
 from secvm.learning._kernels.dispatch import kernels

@@ -18,11 +18,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from secvm.crypto.layers import open_inner
+from secvm.crypto.sealing.layers import open_inner
 from secvm.errors import RemoteProtocolError
-from secvm.protocol.relays.batch_pieces import split_piece
-from secvm.protocol.relays.label import INNER_BYTES, capsule_digest
-from secvm.protocol.relays.reveals import entry_reveal
+from secvm.protocol.relays.batches.label import INNER_BYTES, capsule_digest
+from secvm.protocol.relays.batches.pieces import split_piece
+from secvm.protocol.relays.cover.reveals import entry_reveal
 from tests.effort import scaled
 from tests.unit.relay.relayed import (
     BUDGET,

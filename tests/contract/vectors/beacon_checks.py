@@ -11,7 +11,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
-from secvm.crypto.beacon import round_time, salt_from, verify_beacon
+from secvm.crypto.beacons.sources import round_time, salt_from, verify_beacon
 from secvm.errors import BadBeaconError
 
 JSON = dict[str, Any]

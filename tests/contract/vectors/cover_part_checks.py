@@ -11,15 +11,15 @@ from cryptography.hazmat.primitives import hpke
 from cryptography.hazmat.primitives.asymmetric import x25519
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
-from secvm.crypto.kem import X25519PrivateKey, X25519PublicKey
-from secvm.crypto.layers import open_inner, open_outer, seal_both
-from secvm.crypto.part_streams import PartStream, part_key
+from secvm.crypto.sealing.kem import X25519PrivateKey, X25519PublicKey
+from secvm.crypto.sealing.layers import open_inner, open_outer, seal_both
+from secvm.crypto.sealing.part_streams import PartStream, part_key
 from secvm.learning.cover_law import Noise, RelayCover
 from secvm.learning.experiment import Experiment
 from secvm.learning.losses import Loss
 from secvm.protocol.codec import ExperimentId
-from secvm.protocol.cover_parts import derive_part
-from secvm.protocol.part_sealing import seal_part
+from secvm.protocol.relays.cover.part_sealing import seal_part
+from secvm.protocol.relays.cover.parts import derive_part
 from tests.contract.vectors.second_sampler import named_by
 
 JSON = dict[str, Any]

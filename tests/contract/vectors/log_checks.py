@@ -18,12 +18,12 @@ from secvm.errors import (
     RemoteProtocolError,
     StaleCheckpointError,
 )
-from secvm.protocol.checkpoints import Checkpoint, check_quorum, read_checkpoint
-from secvm.protocol.documents import Fields
-from secvm.protocol.log import LogTerms, check_logged
-from secvm.protocol.log_entries import Entry, EntryKind
-from secvm.protocol.log_proofs import CosigningRequest, LogProof, read_cosignatures, write_cosignatures
-from secvm.protocol.tiles import Tile, read_bundle, write_bundle, write_tile
+from secvm.protocol.canonical import Fields
+from secvm.protocol.log.checkpoints import Checkpoint, check_quorum, read_checkpoint
+from secvm.protocol.log.entries import Entry, EntryKind
+from secvm.protocol.log.proofs import CosigningRequest, LogProof, read_cosignatures, write_cosignatures
+from secvm.protocol.log.terms import LogTerms, check_logged
+from secvm.protocol.log.tiles import Tile, read_bundle, write_bundle, write_tile
 
 JSON = dict[str, Any]
 FAULTS: dict[str, type[RemoteProtocolError]] = {

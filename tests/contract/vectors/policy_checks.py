@@ -14,7 +14,7 @@ import pytest
 from secvm.crypto.notes import Note, NoteKey, SignatureKind
 from secvm.crypto.signing import SigningKey
 from secvm.errors import BadInputError
-from secvm.protocol.log_policy import Listed, read_policy
+from secvm.protocol.log.policy import Listed, read_policy
 from secvm.runtime.http.server import Request, Response
 from secvm.runtime.logs import Log
 from secvm.runtime.metrics import Metrics

@@ -20,12 +20,10 @@ from secvm.errors import (
 )
 from secvm.learning.package import Cohort, NullPackage, Package, ParticipationPackage, Sign, TestPackage, TrainPackage
 from secvm.protocol.codec import AddressedPackage, ExperimentId, decode, encode
-from secvm.protocol.ending import accept_ending
-from secvm.protocol.experiment_document import ExperimentDocument
-from secvm.protocol.manifest import RoundManifest, accept, read_tally
-from secvm.protocol.problems import PROBLEMS, read_problem
-from secvm.protocol.schedule import Window, redraw, shuffle, spread
-from secvm.protocol.sealed_requests import (
+from secvm.protocol.documents.ending import accept_ending
+from secvm.protocol.documents.experiment import ExperimentDocument
+from secvm.protocol.documents.manifest import RoundManifest, accept, read_tally
+from secvm.protocol.plain.sealed_requests import (
     Answer,
     FetchRequest,
     PackageRequest,
@@ -35,6 +33,8 @@ from secvm.protocol.sealed_requests import (
     read_answer,
     read_request,
 )
+from secvm.protocol.problems import PROBLEMS, read_problem
+from secvm.protocol.schedule import Window, redraw, shuffle, spread
 
 JSON = dict[str, Any]
 FAULTS: dict[str, type[RemoteProtocolError]] = {

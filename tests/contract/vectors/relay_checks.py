@@ -9,8 +9,8 @@ import pytest
 from cryptography.hazmat.primitives import hpke
 from cryptography.hazmat.primitives.asymmetric import x25519
 
-from secvm.crypto.kem import X25519PrivateKey
-from secvm.crypto.layers import open_inner, open_outer, seal_inner, seal_outer
+from secvm.crypto.sealing.kem import X25519PrivateKey
+from secvm.crypto.sealing.layers import open_inner, open_outer, seal_inner, seal_outer
 from secvm.crypto.signing import Envelope, VerifyKey, verify
 from secvm.crypto.voprf import derive_key_pair
 from secvm.errors import (
@@ -20,13 +20,18 @@ from secvm.errors import (
     MalformedMessageError,
     RemoteProtocolError,
 )
+from secvm.protocol.canonical import Fields, encode_document
 from secvm.protocol.codec import check_package, decode
-from secvm.protocol.documents import Fields, encode_document
-from secvm.protocol.experiment_document import ExperimentDocument, read_published
-from secvm.protocol.relays.canary import recounts
-from secvm.protocol.relays.capsule_tree import Absence, Place, capsule_root
-from secvm.protocol.relays.cells import Cells
-from secvm.protocol.relays.commitments import (
+from secvm.protocol.documents.experiment import ExperimentDocument, read_published
+from secvm.protocol.relays.batches.capsule_tree import Absence, Place, capsule_root
+from secvm.protocol.relays.batches.counts import EntryCount, MixCount
+from secvm.protocol.relays.batches.label import label_from_text, label_of
+from secvm.protocol.relays.counting.cells import Cells
+from secvm.protocol.relays.counting.junk import CapsuleReader
+from secvm.protocol.relays.counting.recount import ShardTally
+from secvm.protocol.relays.counting.shard_runs import read_run
+from secvm.protocol.relays.counting.shards import ShardProof, read_sub_tally, shard_entry, write_sub_tally
+from secvm.protocol.relays.cover.commitments import (
     EntryCommitment,
     MixCommitment,
     RoundSecret,
@@ -34,19 +39,14 @@ from secvm.protocol.relays.commitments import (
     entry_commitment,
     mix_commitment,
 )
-from secvm.protocol.relays.counts import EntryCount, MixCount
+from secvm.protocol.relays.cover.reveals import EntryReveal, MixReveal, part_index
 from secvm.protocol.relays.ending import RelayedEnding
-from secvm.protocol.relays.judging import is_opened, opening_faults
-from secvm.protocol.relays.junk import CapsuleReader
-from secvm.protocol.relays.label import label_from_text, label_of
+from secvm.protocol.relays.judgement import is_opened, opening_faults
 from secvm.protocol.relays.manifest import RelayedManifest, manifest_faults, read_manifest
 from secvm.protocol.relays.news import News
 from secvm.protocol.relays.opening import Opening, read_opening
-from secvm.protocol.relays.receipts import Receipt
-from secvm.protocol.relays.recount import ShardTally
-from secvm.protocol.relays.reveals import EntryReveal, MixReveal, part_index
-from secvm.protocol.relays.shard_runs import read_run
-from secvm.protocol.relays.shards import ShardProof, read_sub_tally, shard_entry, write_sub_tally
+from secvm.protocol.relays.sending.canary import recounts
+from secvm.protocol.relays.sending.receipts import Receipt
 from secvm.protocol.relays.statements import Statement
 
 JSON = dict[str, Any]

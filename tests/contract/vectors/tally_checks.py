@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from secvm.errors import MalformedMessageError
-from secvm.protocol.blobs import decode_tally, encode_tally, read_tally_bytes
-from secvm.protocol.experiment_document import ExperimentDocument
+from secvm.protocol.documents.blobs import decode_tally, encode_tally, read_tally_bytes
+from secvm.protocol.documents.experiment import ExperimentDocument
 
 JSON = dict[str, Any]
 

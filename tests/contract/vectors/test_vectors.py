@@ -17,8 +17,8 @@ import siphash24  # type: ignore[import-not-found]  # compiled, without types
 from cryptography.hazmat.primitives import hpke
 from cryptography.hazmat.primitives.asymmetric import x25519
 
-from secvm.crypto import binary_http, kem, oblivious
-from secvm.crypto.hpke import AEADS, Schedule
+from secvm.crypto.sealing import binary_http, kem, oblivious
+from secvm.crypto.sealing.hpke import AEADS, Schedule
 from secvm.errors import (
     BadInputError,
     MalformedMessageError,

@@ -17,10 +17,10 @@ from secvm.errors import (
     StaleCheckpointError,
     StaleRoundError,
 )
-from secvm.protocol.documents import digest_of
-from secvm.protocol.evidence import examine
-from secvm.protocol.experiment_document import read_published
-from secvm.protocol.trusted_rounds import Served, TrustedRounds
+from secvm.protocol.canonical import digest_of
+from secvm.protocol.documents.experiment import read_published
+from secvm.protocol.evidence.plain import examine
+from secvm.protocol.trust.trusted_rounds import Served, TrustedRounds
 from tests.contract.vectors.log_checks import root_of
 
 JSON = dict[str, Any]

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from secvm.crypto.signing import Envelope
-from secvm.protocol.ending import Ending
-from secvm.protocol.manifest import read_relay_count
-from secvm.protocol.relays.batch_pieces import PIECE_CAPSULES
-from secvm.protocol.relays.label import OUTER_BYTES
+from secvm.protocol.documents.ending import Ending
+from secvm.protocol.documents.manifest import read_relay_count
+from secvm.protocol.relays.batches.label import OUTER_BYTES
+from secvm.protocol.relays.batches.pieces import PIECE_CAPSULES
 from secvm.relay.batches.doors import MOST_ASKED_BYTES, MOST_PAPER_BYTES
 from secvm.relay.main import make_key
 from secvm.relay.settings import Rounds

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from secvm.errors import RemoteProtocolError
-from secvm.protocol.evidence import Evidence, Kind, examine
+from secvm.protocol.evidence.plain import Evidence, Kind, examine
 from tests.unit.protocol.test_evidence import honest, parts
 
 

@@ -37,11 +37,11 @@ from secvm.participant.sending.transport import Fetched, SendResult
 from secvm.participant.storage import state as state_module
 from secvm.participant.storage.state import DeviceState, Status
 from secvm.participant.trust import model_files as models_module
-from secvm.protocol import manifest as manifest_module
-from secvm.protocol.documents import digest_of
-from secvm.protocol.experiment_document import ExperimentDocument, Relay, publish
-from secvm.protocol.manifest import RoundManifest, last_round, make_manifest
-from secvm.protocol.session_memory import Seal
+from secvm.protocol.canonical import digest_of
+from secvm.protocol.documents import manifest as manifest_module
+from secvm.protocol.documents.experiment import ExperimentDocument, Relay, publish
+from secvm.protocol.documents.manifest import RoundManifest, last_round, make_manifest
+from secvm.protocol.plain.session_memory import Seal
 from secvm.testing.clock import ManualClock
 from secvm.testing.transport import Fate, MemoryTransport
 from tests.seeds import seed_for

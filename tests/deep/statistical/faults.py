@@ -18,12 +18,12 @@ from secvm.participant.dice import RandomBytes
 from secvm.participant.sending.sealing import CAPSULE_BYTES
 from secvm.participant.sending.transport import SendResult
 from secvm.participant.trust.polling import Polling
-from secvm.protocol import session as session_module
-from secvm.protocol.events import PackagesReady, Reason
-from secvm.protocol.experiment_document import Relay
+from secvm.protocol.documents.experiment import Relay
+from secvm.protocol.plain import session as session_module
+from secvm.protocol.plain.session import ParticipantSession
+from secvm.protocol.plain.session_events import PackagesReady, Reason
+from secvm.protocol.plain.session_memory import Seal
 from secvm.protocol.schedule import Window, below, redraw, spread
-from secvm.protocol.session import ParticipantSession
-from secvm.protocol.session_memory import Seal
 from tests.deep.statistical.crowd import GRACE_MS, KINDS, DeviceDice, Net
 
 T = TypeVar("T")

@@ -16,7 +16,7 @@ from scipy import stats
 from secvm.learning.cover_law import Noise, RelayCover
 from secvm.learning.experiment import Experiment
 from secvm.protocol.codec import ExperimentId, decode
-from secvm.protocol.cover_parts import CoverPart, derive_part
+from secvm.protocol.relays.cover.parts import CoverPart, derive_part
 from tests.deep.statistical.bounds import against, equal_counts
 from tests.seeds import FALSE_ALARM, seed_bytes
 

@@ -12,9 +12,9 @@ import pytest
 
 from secvm.learning.package import NullPackage, Package, ParticipationPackage
 from secvm.protocol.codec import decode
-from secvm.protocol.events import ManifestArrived, PackagesReady, SendPackage, SendSucceeded, Tick
+from secvm.protocol.plain.session import ParticipantSession, unsafe_no_seal
+from secvm.protocol.plain.session_events import ManifestArrived, PackagesReady, SendPackage, SendSucceeded, Tick
 from secvm.protocol.schedule import Window, below, redraw, shuffle, spread
-from secvm.protocol.session import ParticipantSession, unsafe_no_seal
 from tests.deep.statistical.bounds import equal_counts, kolmogorov, smallest_gaps
 from tests.seeds import FALSE_ALARM, seed_for
 from tests.unit.protocol.helpers import START, document, manifests, packages, served, words

@@ -27,7 +27,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from secvm.protocol import session as session_module
+from secvm.protocol.plain import session as session_module
 from tests.deep.statistical import faults
 from tests.deep.statistical.bounds import equal_counts, grid, kolmogorov, poisson_limit, rank_correlation, smallest_gaps
 from tests.deep.statistical.crowd import BUDGET, GRACE_MS, LENGTH_MS, Fault, Stay, crowd

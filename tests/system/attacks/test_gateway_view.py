@@ -22,14 +22,14 @@ import aiohttp
 import numpy as np
 import pytest
 
-from secvm.crypto.kem import X25519PrivateKey
-from secvm.crypto.oblivious import GatewayKey, encode_key_configurations
+from secvm.crypto.sealing.kem import X25519PrivateKey
+from secvm.crypto.sealing.oblivious import GatewayKey, encode_key_configurations
 from secvm.learning.package import Cohort, NullPackage, Package, ParticipationPackage, TestPackage, TrainPackage
 from secvm.participant.dice import RandomBytes
 from secvm.participant.sending.sealing import CAPSULE_BYTES, gateway_seal
 from secvm.participant.sending.transport import RelayTransport
 from secvm.protocol.codec import AddressedPackage, ExperimentId, encode
-from secvm.protocol.experiment_document import Relay
+from secvm.protocol.documents.experiment import Relay
 from secvm.relay import deposits
 from secvm.runtime.http.client import HttpClient
 from secvm.testing.gateway import FakeGateway, Reply, Seen

@@ -16,7 +16,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from secvm.participant.storage.state import DeviceState, Status
-from secvm.protocol.evidence import examine
+from secvm.protocol.evidence.plain import examine
 from secvm_lab.rigs.browser import DESKTOP, PHONE, Browser, Window
 from secvm_lab.rigs.person_page import FEATURES, MadeUpPerson, ShownPage, shown_page
 

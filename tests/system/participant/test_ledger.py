@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from secvm.participant.storage.state import DeviceState
-from secvm.protocol.experiment_document import publish
+from secvm.protocol.documents.experiment import publish
 from tests.unit.participant.test_ledger import _SPENDER, FIRST, room_for
 from tests.unit.participant.test_state import PERSON
 from tests.unit.protocol.helpers import COORDINATOR

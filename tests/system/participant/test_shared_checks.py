@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from secvm.errors import RemoteProtocolError
 from secvm.participant.trust.shared_checks import SharedChecks
-from secvm.protocol.trusted_rounds import TrustedRounds
+from secvm.protocol.trust.trusted_rounds import TrustedRounds
 from tests.unit.participant.test_shared_checks import _changed, believe_all, history_of
 
 

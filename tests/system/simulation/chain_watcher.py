@@ -17,12 +17,12 @@ from secvm.coordinator.showing import ending_path
 from secvm.crypto.merkle import Tree, leaf_hash
 from secvm.crypto.signing import Envelope
 from secvm.errors import CheatingError, RemoteProtocolError
-from secvm.protocol.checkpoints import Checkpoint, SignedCheckpoint, read_checkpoint
-from secvm.protocol.ending import Ending
-from secvm.protocol.experiment_document import ExperimentDocument
-from secvm.protocol.log_entries import Entry, EntryKind, ending_entry, experiment_entry, manifest_entry
-from secvm.protocol.manifest import RoundManifest
-from secvm.protocol.trusted_rounds import TrustedRounds
+from secvm.protocol.documents.ending import Ending
+from secvm.protocol.documents.experiment import ExperimentDocument
+from secvm.protocol.documents.manifest import RoundManifest
+from secvm.protocol.log.checkpoints import Checkpoint, SignedCheckpoint, read_checkpoint
+from secvm.protocol.log.entries import Entry, EntryKind, ending_entry, experiment_entry, manifest_entry
+from secvm.protocol.trust.trusted_rounds import TrustedRounds
 from secvm_lab.rigs.public_history import served_from
 from tests.system.simulation.mortal_parties import MortalCoordinator, MortalWitness
 from tests.unit.coordinator.witnesses import KEYS, TERMS

@@ -18,11 +18,11 @@ from secvm.coordinator.admin import PREFIX, Admin
 from secvm.coordinator.cosigning import Cosigner, WitnessAddress
 from secvm.coordinator.salting import Salting
 from secvm.coordinator.store.sqlite import SQLiteStore
-from secvm.crypto.beacon import LocalUnsafeBeacon
+from secvm.crypto.beacons.sources import LocalUnsafeBeacon
 from secvm.crypto.notes import Note
 from secvm.errors import StoreError, UnreachableError
-from secvm.protocol.checkpoints import Checkpoint
-from secvm.protocol.log_proofs import CosigningRequest
+from secvm.protocol.log.checkpoints import Checkpoint
+from secvm.protocol.log.proofs import CosigningRequest
 from secvm.runtime.http.client import HttpClient
 from secvm.runtime.http.server import Request, Response
 from secvm.runtime.logs import Log

@@ -23,8 +23,8 @@ from secvm.coordinator.publisher import Publisher
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.coordinator.store.port import CoordinatorStore
 from secvm.coordinator.store.sqlite import SQLiteStore
-from secvm.crypto import capsules as packing
-from secvm.crypto.oblivious import REQUEST_MEDIA_TYPE, decode_key_configurations, seal_request
+from secvm.crypto.sealing import capsules as packing
+from secvm.crypto.sealing.oblivious import REQUEST_MEDIA_TYPE, decode_key_configurations, seal_request
 from secvm.learning.aggregate.descent import Pegasos, Swift
 from secvm.learning.experiment import Experiment
 from secvm.learning.individual.binning import HashBinning, bin_features
@@ -32,12 +32,12 @@ from secvm.learning.individual.cohort import draw_cohort
 from secvm.learning.individual.contribution import Individual, contribute
 from secvm.learning.individual.dice import UnsafeSeededDice
 from secvm.learning.thinning import Thinning
-from secvm.protocol.blobs import decode_weights
 from secvm.protocol.codec import AddressedPackage, encode
-from secvm.protocol.ending import accept_ending
-from secvm.protocol.experiment_document import ExperimentDocument, HashedBins, Relay, Windows
-from secvm.protocol.manifest import AcceptedManifest, RelayCount, accept
-from secvm.protocol.sealed_requests import package_request
+from secvm.protocol.documents.blobs import decode_weights
+from secvm.protocol.documents.ending import accept_ending
+from secvm.protocol.documents.experiment import ExperimentDocument, HashedBins, Relay, Windows
+from secvm.protocol.documents.manifest import AcceptedManifest, RelayCount, accept
+from secvm.protocol.plain.sealed_requests import package_request
 from secvm.runtime.http.server import Request, Response, http_date
 from secvm.runtime.metrics import Metrics
 from secvm.testing.clock import ManualClock

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from secvm.crypto.binary_http import Request, decode_request, encode_request
-from secvm.crypto.kem import X25519PrivateKey
-from secvm.crypto.oblivious import (
+from secvm.crypto.sealing.binary_http import Request, decode_request, encode_request
+from secvm.crypto.sealing.kem import X25519PrivateKey
+from secvm.crypto.sealing.oblivious import (
     GatewayKey,
     GatewayKeys,
     OpenedRequest,
@@ -36,9 +36,12 @@ from secvm.learning.individual.contribution import Individual, contribute
 from secvm.learning.individual.dice import UnsafeSeededDice
 from secvm.learning.package import Cohort
 from secvm.learning.thinning import Thinning
-from secvm.protocol.blobs import decode_weights, encode_tally
 from secvm.protocol.codec import check_package, decode
-from secvm.protocol.events import (
+from secvm.protocol.documents.blobs import decode_weights, encode_tally
+from secvm.protocol.documents.experiment import ExperimentDocument, HashedBins
+from secvm.protocol.documents.manifest import LastRound, RoundManifest, last_round, make_manifest, read_tally
+from secvm.protocol.plain.session import ParticipantSession
+from secvm.protocol.plain.session_events import (
     Compute,
     Finished,
     ManifestArrived,
@@ -49,9 +52,6 @@ from secvm.protocol.events import (
     Tick,
     Wait,
 )
-from secvm.protocol.experiment_document import ExperimentDocument, HashedBins
-from secvm.protocol.manifest import LastRound, RoundManifest, last_round, make_manifest, read_tally
-from secvm.protocol.session import ParticipantSession
 from tests.seeds import seed_bytes, seed_for
 from tests.unit.protocol.helpers import COORDINATOR, document, opening, words
 

@@ -13,7 +13,7 @@ from typing import Any
 from secvm.auditor.audit import audit_files
 from secvm.auditor.files import GivenFiles
 from secvm.auditor.report import Report
-from secvm.protocol.ending import Why
+from secvm.protocol.documents.ending import Why
 from secvm_lab.rigs.parties import HonestWitness
 from secvm_lab.rigs.public_history import PublicHistory
 from secvm_lab.rigs.random_experiments import START

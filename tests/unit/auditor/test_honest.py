@@ -13,8 +13,8 @@ from secvm.auditor.plain.replay import RUNNING
 from secvm.auditor.plain.steps import ABANDONED, FOLLOWS
 from secvm.auditor.report import NOT_SEEN
 from secvm.errors import BadInputError
-from secvm.protocol.ending import Why
-from secvm.protocol.experiment_document import VocabularyBins, publish
+from secvm.protocol.documents.ending import Why
+from secvm.protocol.documents.experiment import VocabularyBins, publish
 from secvm_lab.rigs.parties import Parties
 from secvm_lab.rigs.public_history import PublicHistory
 from secvm_lab.rigs.random_experiments import draw_document

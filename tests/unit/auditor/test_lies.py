@@ -10,19 +10,19 @@ from secvm.auditor.audit import audit_files
 from secvm.auditor.files import GivenFiles
 from secvm.auditor.findings import MOST_FAULTS
 from secvm.auditor.plain.steps import FOLLOWS
-from secvm.crypto.beacon import LocalUnsafeBeacon
+from secvm.crypto.beacons.sources import LocalUnsafeBeacon
 from secvm.errors import BadInputError
 from secvm.learning.aggregate.descent import Pegasos, State
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.experiment import Experiment
-from secvm.protocol.blobs import encode_tally
-from secvm.protocol.checkpoints import SignedCheckpoint
-from secvm.protocol.documents import digest_of
-from secvm.protocol.ending import Why
-from secvm.protocol.evidence import Kind, examine
-from secvm.protocol.log_entries import experiment_entry, manifest_entry
-from secvm.protocol.logged_documents import entry_of
-from secvm.protocol.manifest import RelayCount, last_round, read_relay_count
+from secvm.protocol.canonical import digest_of
+from secvm.protocol.documents.blobs import encode_tally
+from secvm.protocol.documents.ending import Why
+from secvm.protocol.documents.manifest import RelayCount, last_round, read_relay_count
+from secvm.protocol.evidence.logged_documents import entry_of
+from secvm.protocol.evidence.plain import Kind, examine
+from secvm.protocol.log.checkpoints import SignedCheckpoint
+from secvm.protocol.log.entries import experiment_entry, manifest_entry
 from secvm_lab.rigs.parties import draw_key
 from secvm_lab.rigs.public_history import PublicHistory
 from secvm_lab.rigs.witnessed_log import WitnessedLog

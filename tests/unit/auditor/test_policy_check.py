@@ -7,8 +7,8 @@ import pytest
 
 from secvm.cli.main import run
 from secvm.crypto.notes import NoteKey
-from secvm.protocol.checkpoints import Quorum
-from secvm.protocol.log_policy import Listed, LogPolicy
+from secvm.protocol.log.checkpoints import Quorum
+from secvm.protocol.log.policy import Listed, LogPolicy
 from secvm_lab.rigs.public_history import PublicHistory
 from tests.unit.auditor.histories import audited, history, sentences, told
 

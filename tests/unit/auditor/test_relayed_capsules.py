@@ -10,8 +10,8 @@ from secvm.auditor.files import FolderFiles, GivenFiles
 from secvm.auditor.relayed.recounting import OpenedRound, ShardFiles, Shown, judge_shard
 from secvm.auditor.report import Report
 from secvm.cli.audit.text import report_text
-from secvm.protocol.experiment_document import publish
-from secvm.protocol.relays.shards import DAY_MS, LEAST_DAYS
+from secvm.protocol.documents.experiment import publish
+from secvm.protocol.relays.counting.shards import DAY_MS, LEAST_DAYS
 from secvm_lab.rigs.audited_history import AuditedHistory, draw_told
 from secvm_lab.rigs.audited_rounds import SealedRound
 from secvm_lab.rigs.relayed_rounds import COORDINATOR

@@ -5,8 +5,8 @@ import pytest
 from secvm.auditor.audit import audit_files
 from secvm.auditor.files import GivenFiles
 from secvm.auditor.relayed_findings import RELAYED_CHECKS, Found
-from secvm.protocol.evidence_relays import Who
-from secvm.protocol.examining import examine_relayed
+from secvm.protocol.evidence.examination import examine_relayed
+from secvm.protocol.evidence.relayed import Who
 from secvm_lab.rigs.lies_about_relays import RELAYED_LIES
 
 

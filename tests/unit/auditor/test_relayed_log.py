@@ -9,9 +9,9 @@ import pytest
 from secvm.auditor.audit import audit_files
 from secvm.auditor.files import GivenFiles
 from secvm.auditor.report import Report
-from secvm.protocol.evidence import Kind, examine
-from secvm.protocol.log_entries import Entry, experiment_entry, manifest_entry, opening_entry
-from secvm.protocol.logged_documents import entry_of
+from secvm.protocol.evidence.logged_documents import entry_of
+from secvm.protocol.evidence.plain import Kind, examine
+from secvm.protocol.log.entries import Entry, experiment_entry, manifest_entry, opening_entry
 from secvm_lab.rigs.audited_history import AuditedHistory, draw_history
 from secvm_lab.rigs.known_log import KnownLog, known_log_terms
 from secvm_lab.rigs.relayed_rounds import START, relayed_document

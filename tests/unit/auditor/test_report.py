@@ -9,9 +9,9 @@ from secvm.auditor.explanation import STILL_TO_CHECK, explain
 from secvm.auditor.findings import ROUND_CHECKS
 from secvm.cli.audit.text import explanation_text, report_text, short
 from secvm.errors import RemoteProtocolError
-from secvm.protocol.documents import digest_of
-from secvm.protocol.inconsistency import Inconsistency
-from secvm.protocol.log_entries import manifest_entry
+from secvm.protocol.canonical import digest_of
+from secvm.protocol.documents.inconsistency import Inconsistency
+from secvm.protocol.log.entries import manifest_entry
 from secvm_lab.rigs.public_history import PublicHistory
 from tests.unit.auditor.histories import audited, history
 

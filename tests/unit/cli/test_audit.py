@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from secvm.cli.main import run
-from secvm.protocol.documents import digest_of
-from secvm.protocol.evidence import EVIDENCE_BEGINS, MAX_EVIDENCE_BYTES
+from secvm.protocol.canonical import digest_of
+from secvm.protocol.evidence.plain import EVIDENCE_BEGINS, MAX_EVIDENCE_BYTES
 from secvm_lab.rigs.public_history import PublicHistory
 from secvm_lab.rigs.sealed_round import SealedRound
 from tests.unit.auditor.histories import history, lay_out

@@ -9,7 +9,7 @@ from secvm.cli.experiment import model_file
 from secvm.cli.experiment.remote import Remote, TrustedModel
 from secvm.errors import BadInputError
 from secvm.estimator.model import Model
-from secvm.protocol.documents import digest_of
+from secvm.protocol.canonical import digest_of
 from secvm_lab.rigs.audited_history import draw_history
 from secvm_lab.rigs.public_history import PublicHistory
 from secvm_lab.rigs.relayed_rounds import relayed_document

@@ -15,8 +15,8 @@ from secvm.participant.sending.transport import Transport
 from secvm.participant.settings import ParticipantSettings
 from secvm.participant.storage.state import DeviceState, Status
 from secvm.participant.storage.vault import Vault
-from secvm.protocol.documents import digest_of, encode_document
-from secvm.protocol.experiment_document import FeaturesWanted
+from secvm.protocol.canonical import digest_of, encode_document
+from secvm.protocol.documents.experiment import FeaturesWanted
 from secvm.protocol.version import EXPERIMENT_TYPE
 from secvm.runtime.disk.passphrases import Passphrase
 from tests.unit.participant.world import BUDGET, FEATURES, RELAY_URLS, SECRET, World

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from secvm.cli.main import run
-from secvm.protocol.evidence import examine
+from secvm.protocol.evidence.plain import examine
 from tests.unit.participant.logged_world import LEAD_MS, LoggedWorld
 
 SENTENCE = "The coordinator signed two different manifests for round 1."

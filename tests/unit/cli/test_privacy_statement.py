@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from secvm.cli.main import run
-from secvm.protocol.experiment_document import publish
+from secvm.protocol.documents.experiment import publish
 from secvm_lab.rigs.relayed_rounds import COORDINATOR as RELAYED
 from secvm_lab.rigs.relayed_rounds import relayed_document
 from tests.unit.participant.world import real_document

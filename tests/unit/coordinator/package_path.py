@@ -13,12 +13,12 @@ from secvm.coordinator.package_routes import BODY_LIMITS, PackageRoutes
 from secvm.coordinator.present import OpenRound, Present, gateway_key
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.coordinator.store.port import CoordinatorStore, StoredKey
-from secvm.crypto import capsules as packing
-from secvm.crypto.oblivious import REQUEST_MEDIA_TYPE, SealedRequest, seal_request
+from secvm.crypto.sealing import capsules as packing
+from secvm.crypto.sealing.oblivious import REQUEST_MEDIA_TYPE, SealedRequest, seal_request
 from secvm.learning.package import NullPackage, Package, TrainPackage
 from secvm.protocol.codec import AddressedPackage, encode
-from secvm.protocol.experiment_document import ExperimentDocument
-from secvm.protocol.sealed_requests import package_request
+from secvm.protocol.documents.experiment import ExperimentDocument
+from secvm.protocol.plain.sealed_requests import package_request
 from secvm.runtime.clock import SteadyClock
 from secvm.runtime.http.server import HttpServer, Request, Response
 from secvm.runtime.metrics import Metrics

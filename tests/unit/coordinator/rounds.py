@@ -23,8 +23,8 @@ from secvm.learning.aggregate.tally import Tally
 from secvm.learning.experiment import Experiment
 from secvm.learning.package import Cohort, NullPackage, Package, ParticipationPackage, Sign, TestPackage, TrainPackage
 from secvm.protocol.codec import AddressedPackage, encode
-from secvm.protocol.experiment_document import ExperimentDocument, Windows, publish
-from secvm.protocol.manifest import RelayCount
+from secvm.protocol.documents.experiment import ExperimentDocument, Windows, publish
+from secvm.protocol.documents.manifest import RelayCount
 from secvm.testing.clock import ManualClock
 from tests.unit.protocol.helpers import COORDINATOR, RELAY, START, document
 

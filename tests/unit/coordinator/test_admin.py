@@ -15,7 +15,7 @@ from secvm.coordinator.epochs import Grid
 from secvm.coordinator.settings import LimitsPart
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.coordinator.store.port import Standing
-from secvm.protocol.experiment_document import HashedBins, read_published
+from secvm.protocol.documents.experiment import HashedBins, read_published
 from secvm.relay import settings as relay_settings
 from secvm.runtime.http.server import Request, Response
 from secvm.runtime.metrics import Metrics

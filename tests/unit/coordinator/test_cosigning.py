@@ -16,8 +16,8 @@ from secvm.coordinator.store.memory import MemoryStore
 from secvm.coordinator.store.port import CoordinatorStore, Standing
 from secvm.crypto.notes import Note, SignatureKind, cosign_note
 from secvm.errors import LocalProtocolError
-from secvm.protocol.checkpoints import Checkpoint
-from secvm.protocol.log_proofs import CosigningRequest, write_cosignatures, write_size
+from secvm.protocol.log.checkpoints import Checkpoint
+from secvm.protocol.log.proofs import CosigningRequest, write_cosignatures, write_size
 from secvm.runtime.logs import Log
 from secvm.runtime.metrics import Metrics
 from secvm.runtime.waits import stop_listening

@@ -6,8 +6,8 @@ from typing import Any
 from secvm.coordinator.status import TellableRound, Watchers, status
 from secvm.coordinator.store.port import Standing
 from secvm.privacy.relayed_text import PLAIN
-from secvm.protocol.experiment_document import ExperimentDocument
-from secvm.protocol.manifest import LastRound
+from secvm.protocol.documents.experiment import ExperimentDocument
+from secvm.protocol.documents.manifest import LastRound
 from tests.unit.protocol.helpers import START, document
 
 LAST = LastRound(tally="ab" * 32, participants=(700, 900), cells=((500, 280), (290, 450)))

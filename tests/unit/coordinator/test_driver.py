@@ -14,14 +14,14 @@ from secvm.coordinator.specification import EarlyStopping
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.coordinator.store.port import CoordinatorStore, Deposit, Standing
 from secvm.coordinator.store.sqlite import SQLiteStore
-from secvm.crypto.oblivious import decode_key_configurations
+from secvm.crypto.sealing.oblivious import decode_key_configurations
 from secvm.errors import ArithmeticRangeError
 from secvm.learning.aggregate.descent import Pegasos
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.experiment import Experiment
-from secvm.protocol.ending import Ending, Why, accept_ending
-from secvm.protocol.experiment_document import ExperimentDocument, Windows, read_published
-from secvm.protocol.manifest import AcceptedManifest, RelayCount, accept, accept_all, read_tally
+from secvm.protocol.documents.ending import Ending, Why, accept_ending
+from secvm.protocol.documents.experiment import ExperimentDocument, Windows, read_published
+from secvm.protocol.documents.manifest import AcceptedManifest, RelayCount, accept, accept_all, read_tally
 from secvm.protocol.round_state import RoundState
 from secvm.testing.clock import ManualClock
 from tests.unit.coordinator.rounds import (

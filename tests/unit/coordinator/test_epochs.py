@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from secvm.coordinator.epochs import Grid, offset_at, time_zone
 from secvm.errors import BadExperimentError
-from secvm.protocol.experiment_document import Windows
+from secvm.protocol.documents.experiment import Windows
 
 HOURLY = Grid(period_s=3600, lead_s=600)
 

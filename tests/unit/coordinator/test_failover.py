@@ -11,8 +11,8 @@ from secvm.coordinator.log_files import checkpoint_path
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.coordinator.store.port import CoordinatorStore, Standing
 from secvm.errors import LocalProtocolError, StaleDriverError
-from secvm.protocol.checkpoints import read_checkpoint
-from secvm.protocol.experiment_document import ExperimentDocument
+from secvm.protocol.documents.experiment import ExperimentDocument
+from secvm.protocol.log.checkpoints import read_checkpoint
 from secvm.testing.clock import ManualClock
 from tests.effort import scaled
 from tests.unit.coordinator.rounds import Coordinator, add, crowd, experiment, few

@@ -14,16 +14,16 @@ from secvm.coordinator.questions import MOST_LABELS
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.coordinator.store.port import Standing
 from secvm.coordinator.store.sqlite import SQLiteStore
-from secvm.crypto.oblivious import decode_key_configurations
+from secvm.crypto.sealing.oblivious import decode_key_configurations
 from secvm.errors import BadInputError, LocalProtocolError
 from secvm.learning.aggregate.descent import Pegasos, Swift
 from secvm.learning.experiment import Experiment
 from secvm.learning.losses import Loss
 from secvm.learning.package import Cohort, Package, ParticipationPackage, TestPackage, TrainPackage
 from secvm.learning.thinning import Thinning
-from secvm.protocol.documents import encode_document
-from secvm.protocol.experiment_document import HashedBins, Windows
-from secvm.protocol.manifest import MAX_MANIFEST_BYTES
+from secvm.protocol.canonical import encode_document
+from secvm.protocol.documents.experiment import HashedBins, Windows
+from secvm.protocol.documents.manifest import MAX_MANIFEST_BYTES
 from secvm.testing.clock import ManualClock
 from tests.unit.coordinator.rounds import GRACE_S, GRID, LENGTH_S, Coordinator, add, experiment
 from tests.unit.coordinator.test_questions import asked

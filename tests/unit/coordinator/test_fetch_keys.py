@@ -10,9 +10,9 @@ from secvm.coordinator.present import Present, gateway_key, published
 from secvm.coordinator.presenting import make_fetch_key
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.coordinator.store.port import StoredKey
-from secvm.crypto.oblivious import SealedRequest, decode_key_configurations, seal_request
+from secvm.crypto.sealing.oblivious import SealedRequest, decode_key_configurations, seal_request
 from secvm.errors import MalformedMessageError, OpeningError, UnknownKeyError
-from secvm.protocol.sealed_requests import fetch_request, read_answer
+from secvm.protocol.plain.sealed_requests import fetch_request, read_answer
 from secvm.testing.clock import ManualClock
 from tests.unit.coordinator.rounds import GRID, Coordinator
 from tests.unit.coordinator.two_relays import GRID as TWO_RELAYS_GRID

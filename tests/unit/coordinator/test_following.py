@@ -19,7 +19,7 @@ from secvm.coordinator.showing import ending_path
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.coordinator.store.port import SHARDS, CoordinatorStore, Standing
 from secvm.errors import StoreError
-from secvm.protocol.log import LogTerms
+from secvm.protocol.log.terms import LogTerms
 from secvm.runtime.logs import Log
 from secvm.testing.clock import ManualClock
 from tests.contract.coordinator.test_counting import zeros

@@ -10,16 +10,16 @@ from secvm.coordinator import gateway
 from secvm.coordinator.forms import right_form
 from secvm.coordinator.gateway import open_block
 from secvm.coordinator.present import gateway_key
-from secvm.crypto.binary_http import Request, encode_request
-from secvm.crypto.lanes import Lanes
-from secvm.crypto.oblivious import RequestSealer
+from secvm.crypto.sealing.binary_http import Request, encode_request
+from secvm.crypto.sealing.lanes import Lanes
+from secvm.crypto.sealing.oblivious import RequestSealer
 from secvm.errors import MalformedMessageError
 from secvm.learning.common_settings import MAX_BINS
 from secvm.learning.label_models import MAX_MODELS
 from secvm.learning.package import Cohort, NullPackage, ParticipationPackage, TestPackage, TrainPackage
 from secvm.protocol import codec
 from secvm.protocol.codec import AddressedPackage, ExperimentId
-from secvm.protocol.sealed_requests import fetch_request, package_request
+from secvm.protocol.plain.sealed_requests import fetch_request, package_request
 from secvm.protocol.version import MAX_ROUND
 from tests.unit.coordinator.package_path import EPOCH, KEY, PRESENT
 

@@ -13,7 +13,7 @@ from secvm.coordinator.publisher import Publisher
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.errors import BadInputError
 from secvm.files import write_atomically
-from secvm.protocol.documents import digest_of
+from secvm.protocol.canonical import digest_of
 from secvm.runtime.logs import Log
 from secvm.testing.clock import ManualClock
 from tests.unit.coordinator.rounds import Coordinator, add, experiment, files, held_epochs, until

@@ -17,7 +17,7 @@ from secvm.coordinator.opener import MOST_OWN_FAULTS, SLICE, Opener
 from secvm.coordinator.present import Present
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.coordinator.store.sqlite import SQLiteStore
-from secvm.crypto.capsules import pack
+from secvm.crypto.sealing.capsules import pack
 from secvm.errors import LocalProtocolError, RefusedPackageError, StoreError, UnknownKeyError
 from secvm.protocol.problems import Problem, read_problem
 from secvm.runtime.http.server import Response

@@ -9,7 +9,7 @@ from secvm.coordinator.leakage import LeakageMeter
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.learning.aggregate.tally import Tally
 from secvm.privacy.label_leakage import auc_of, law
-from secvm.protocol.experiment_document import ExperimentDocument
+from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.testing.clock import ManualClock
 from tests.unit.coordinator.rounds import Coordinator, add, experiment
 from tests.unit.protocol.helpers import START

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from secvm.coordinator.log_files import checkpoint_path, first_path, log_path
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.coordinator.store.port import Standing
-from secvm.protocol.checkpoints import Checkpoint, read_checkpoint
-from secvm.protocol.experiment_document import ExperimentDocument
+from secvm.protocol.documents.experiment import ExperimentDocument
+from secvm.protocol.log.checkpoints import Checkpoint, read_checkpoint
 from secvm.testing.clock import ManualClock
 from tests.effort import scaled
 from tests.unit.coordinator.rounds import add, crowd, few, files

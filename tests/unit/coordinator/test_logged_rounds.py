@@ -18,14 +18,14 @@ from secvm.coordinator.store.port import CoordinatorStore, Standing
 from secvm.coordinator.store.sqlite import SQLiteStore
 from secvm.crypto.merkle import Tree, inclusion_proof, leaf_hash, root
 from secvm.errors import StaleCheckpointError
-from secvm.protocol.checkpoints import Checkpoint, read_checkpoint
-from secvm.protocol.ending import accept_ending
-from secvm.protocol.experiment_document import ExperimentDocument
-from secvm.protocol.log_entries import Entry, EntryKind, ending_entry, experiment_entry, manifest_entry
-from secvm.protocol.log_proofs import LogProof
-from secvm.protocol.manifest import accept_all
+from secvm.protocol.documents.ending import accept_ending
+from secvm.protocol.documents.experiment import ExperimentDocument
+from secvm.protocol.documents.manifest import accept_all
+from secvm.protocol.log.checkpoints import Checkpoint, read_checkpoint
+from secvm.protocol.log.entries import Entry, EntryKind, ending_entry, experiment_entry, manifest_entry
+from secvm.protocol.log.proofs import LogProof
+from secvm.protocol.log.tiles import Tile, TileReader, read_bundle
 from secvm.protocol.round_state import RoundState
-from secvm.protocol.tiles import Tile, TileReader, read_bundle
 from secvm.testing.clock import ManualClock
 from tests.unit.coordinator.rounds import add, experiment
 from tests.unit.coordinator.witnesses import KEYS, TERMS, Answer, Logged, TinyWitness, away, logged

@@ -19,11 +19,11 @@ from secvm.coordinator.store.port import Standing, StoredExperiment
 from secvm.coordinator.store.sqlite import SQLiteStore
 from secvm.crypto.signing import SigningKey
 from secvm.errors import BadInputError
-from secvm.protocol.checkpoints import Checkpoint
-from secvm.protocol.experiment_document import publish, read_published
-from secvm.protocol.log import LogTerms, check_logged
-from secvm.protocol.log_entries import experiment_entry, manifest_entry
-from secvm.protocol.manifest import accept_all
+from secvm.protocol.documents.experiment import publish, read_published
+from secvm.protocol.documents.manifest import accept_all
+from secvm.protocol.log.checkpoints import Checkpoint
+from secvm.protocol.log.entries import experiment_entry, manifest_entry
+from secvm.protocol.log.terms import LogTerms, check_logged
 from secvm.runtime.clock import ClockSteering, SteeredClock
 from secvm.runtime.disk.secret_files import make_secret
 from secvm.testing.processes import free_port

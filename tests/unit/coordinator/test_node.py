@@ -16,7 +16,7 @@ from secvm.coordinator import node as node_module
 from secvm.coordinator.main import ADMIN_FILE, DATABASE_FILE, KEY_FILE, LOG_KEY_FILE, Coordinator, initialise
 from secvm.coordinator.settings import CoordinatorSettings
 from secvm.errors import BadInputError, StoreError
-from secvm.protocol.experiment_document import read_published
+from secvm.protocol.documents.experiment import read_published
 from secvm.runtime.clock import ClockSteering
 from secvm.runtime.settings import make_secret, read_settings
 from secvm.testing.processes import free_port

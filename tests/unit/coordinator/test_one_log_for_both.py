@@ -20,9 +20,9 @@ from secvm.coordinator.relayed.showing import Showing
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.coordinator.store.port import CoordinatorStore, Standing
 from secvm.errors import LocalProtocolError
-from secvm.protocol.checkpoints import read_checkpoint
-from secvm.protocol.experiment_document import ExperimentDocument
-from secvm.protocol.log_entries import (
+from secvm.protocol.documents.experiment import ExperimentDocument
+from secvm.protocol.log.checkpoints import read_checkpoint
+from secvm.protocol.log.entries import (
     Entry,
     EntryKind,
     experiment_entry,
@@ -30,7 +30,7 @@ from secvm.protocol.log_entries import (
     manifest_entry,
     opening_entry,
 )
-from secvm.protocol.log_proofs import LogProof
+from secvm.protocol.log.proofs import LogProof
 from secvm.protocol.relays.manifest import read_manifest
 from secvm.protocol.relays.opening import read_opening
 from secvm.testing.clock import ManualClock

@@ -9,11 +9,11 @@ import pytest
 from secvm.coordinator.ingest import Limits
 from secvm.coordinator.present import Present
 from secvm.coordinator.store.port import Deposit, StoredKey
-from secvm.crypto import capsules as packing
+from secvm.crypto.sealing import capsules as packing
 from secvm.crypto.signing import SigningKey
-from secvm.protocol.manifest import RelayCount
+from secvm.protocol.documents.manifest import RelayCount
+from secvm.protocol.plain.sealed_requests import fetch_request, package_request, read_answer
 from secvm.protocol.problems import read_problem
-from secvm.protocol.sealed_requests import fetch_request, package_request, read_answer
 from secvm.runtime.metrics import Metrics
 from tests.unit.coordinator.package_path import (
     ACCEPT_UNTIL,

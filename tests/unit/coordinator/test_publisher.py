@@ -8,8 +8,8 @@ import pytest
 from secvm.coordinator.publisher import Publisher, blob_path, experiment_path, manifest_path, opening_path
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.errors import StoreError
-from secvm.protocol.documents import digest_of
-from secvm.protocol.log_entries import experiment_entry
+from secvm.protocol.canonical import digest_of
+from secvm.protocol.log.entries import experiment_entry
 from secvm.protocol.relays.news import News, news_path
 from secvm.runtime.http.messages import Heads
 from secvm.runtime.http.server import Request, Response

@@ -16,8 +16,8 @@ from secvm.errors import BadExperimentError, BadInputError
 from secvm.learning.aggregate.descent import Pegasos, Swift
 from secvm.learning.aggregate.robust import Robust
 from secvm.learning.thinning import Thinning
-from secvm.protocol.experiment_document import Beacon, ExperimentDocument, HashedBins, Relay, VocabularyBins
-from secvm.protocol.log import LogTerms
+from secvm.protocol.documents.experiment import Beacon, ExperimentDocument, HashedBins, Relay, VocabularyBins
+from secvm.protocol.log.terms import LogTerms
 from secvm.runtime.settings import parse_settings
 from tests.unit.protocol.helpers import COORDINATOR, RELAY, START, log_terms
 

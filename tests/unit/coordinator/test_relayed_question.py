@@ -23,9 +23,9 @@ from secvm.privacy.private_plan import PrivatePlan
 from secvm.privacy.relay_times import SECONDS_PER_MILLION
 from secvm.privacy.relayed_text import PLAIN
 from secvm.privacy.target import PrivacyTarget
-from secvm.protocol.experiment_document import ExperimentDocument
-from secvm.protocol.relayed_terms import RelayTimes
-from secvm.protocol.stating import relayed_terms_of
+from secvm.protocol.documents.experiment import ExperimentDocument
+from secvm.protocol.documents.privacy_terms import relayed_terms_of
+from secvm.protocol.documents.relay_terms import RelayTimes
 from secvm.relay.batches.worth import check_worth
 from secvm.relay.settings import Rounds
 from secvm.runtime.http.server import Request, Response

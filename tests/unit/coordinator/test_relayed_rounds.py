@@ -15,25 +15,25 @@ from secvm.coordinator.relayed.books import KeptRound
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.coordinator.store.port import CoordinatorStore, Standing
 from secvm.coordinator.store.sqlite import SQLiteStore
-from secvm.crypto.kem import X25519PrivateKey, X25519PublicKey
-from secvm.crypto.layers import INNER_BYTES, open_inner, open_outer, seal_both
-from secvm.crypto.oblivious import GatewayKey, GatewayKeys, RequestSealer
+from secvm.crypto.sealing.kem import X25519PrivateKey, X25519PublicKey
+from secvm.crypto.sealing.layers import INNER_BYTES, open_inner, open_outer, seal_both
+from secvm.crypto.sealing.oblivious import GatewayKey, GatewayKeys, RequestSealer
 from secvm.errors import ArithmeticRangeError, BadInputError, OpeningError
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.cover_law import RelayCover
 from secvm.learning.experiment import Experiment
-from secvm.protocol.blobs import decode_tally
-from secvm.protocol.cover_parts import derive_part
-from secvm.protocol.experiment_document import ExperimentDocument, Relay
-from secvm.protocol.relays.capsule_tree import capsule_root
+from secvm.protocol.documents.blobs import decode_tally
+from secvm.protocol.documents.experiment import ExperimentDocument, Relay
+from secvm.protocol.relays.batches.capsule_tree import capsule_root
+from secvm.protocol.relays.batches.label import capsule_digest
+from secvm.protocol.relays.counting.junk import CapsuleReader
+from secvm.protocol.relays.counting.shards import shard_entry, shards_root
+from secvm.protocol.relays.cover.parts import derive_part
+from secvm.protocol.relays.cover.reveals import EntryReveal, MixReveal
 from secvm.protocol.relays.ending import read_ending
-from secvm.protocol.relays.judging import following_faults, is_opened
-from secvm.protocol.relays.junk import CapsuleReader
-from secvm.protocol.relays.label import capsule_digest
+from secvm.protocol.relays.judgement import following_faults, is_opened
 from secvm.protocol.relays.manifest import RelayedManifest, read_manifest
 from secvm.protocol.relays.opening import Opening, read_opening
-from secvm.protocol.relays.reveals import EntryReveal, MixReveal
-from secvm.protocol.relays.shards import shard_entry, shards_root
 from secvm_lab.rigs.relayed_rounds import ENTRY, MIX, known_bytes
 from tests.effort import scaled
 from tests.unit.coordinator import two_relays

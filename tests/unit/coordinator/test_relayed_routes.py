@@ -14,7 +14,7 @@ from secvm.coordinator.relayed.run_results import read_run, write_run
 from secvm.coordinator.relayed.telling import Telling
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.errors import MalformedMessageError, UnreachableError
-from secvm.protocol.relays.shown import write_shown
+from secvm.protocol.relays.public_counts import write_shown
 from secvm.runtime.http.client import HttpAnswer
 from secvm.runtime.http.messages import Request, Response
 from secvm_lab.rigs.relayed_rounds import ENTRY, MIX

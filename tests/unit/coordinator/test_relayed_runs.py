@@ -9,10 +9,10 @@ from secvm.coordinator.relayed import concluding, run_results, shard_files
 from secvm.coordinator.relayed.run_counting import RunCounting
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.crypto.merkle import Tree, leaf_hash
-from secvm.protocol.relays import batch_pieces
-from secvm.protocol.relays.capsule_tree import Place, run_root
-from secvm.protocol.relays.judging import is_opened
-from secvm.protocol.relays.label import capsule_digest
+from secvm.protocol.relays.batches import pieces as batch_pieces
+from secvm.protocol.relays.batches.capsule_tree import Place, run_root
+from secvm.protocol.relays.batches.label import capsule_digest
+from secvm.protocol.relays.judgement import is_opened
 from secvm.protocol.relays.opening import read_opening
 from tests.unit.coordinator.two_relays import Federation, TwoRelays, add, document
 

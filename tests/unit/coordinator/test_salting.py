@@ -13,10 +13,10 @@ from secvm.coordinator.salting import Salting, has_salt
 from secvm.coordinator.showing import beacon_path
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.coordinator.store.port import CoordinatorStore, Standing
-from secvm.crypto.beacon import LocalUnsafeBeacon, round_time, salt_from, verify_beacon
+from secvm.crypto.beacons.sources import LocalUnsafeBeacon, round_time, salt_from, verify_beacon
 from secvm.errors import BadBeaconError, BadExperimentError, BeaconUnavailableError
-from secvm.protocol.ending import Why, accept_ending
-from secvm.protocol.experiment_document import Beacon, ExperimentDocument, HashedBins
+from secvm.protocol.documents.ending import Why, accept_ending
+from secvm.protocol.documents.experiment import Beacon, ExperimentDocument, HashedBins
 from secvm.runtime.logs import Log
 from secvm.testing.clock import ManualClock
 from tests.unit.coordinator.rounds import add, until

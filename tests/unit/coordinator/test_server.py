@@ -14,9 +14,9 @@ from secvm.coordinator.package_routes import PackageRoutes
 from secvm.coordinator.publisher import Publisher, blob_path
 from secvm.coordinator.server import Routes
 from secvm.coordinator.store.memory import MemoryStore
-from secvm.crypto.oblivious import REQUEST_MEDIA_TYPE
-from secvm.protocol.documents import digest_of
-from secvm.protocol.sealed_requests import fetch_request, read_answer
+from secvm.crypto.sealing.oblivious import REQUEST_MEDIA_TYPE
+from secvm.protocol.canonical import digest_of
+from secvm.protocol.plain.sealed_requests import fetch_request, read_answer
 from secvm.runtime.http.server import Request, Response
 from secvm.runtime.metrics import Metrics
 from secvm.testing.clock import ManualClock

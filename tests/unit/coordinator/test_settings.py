@@ -15,7 +15,7 @@ from secvm.coordinator.settings import EXAMPLE, CoordinatorSettings
 from secvm.crypto.notes import NoteKey
 from secvm.crypto.signing import VerifyKey
 from secvm.errors import BadInputError
-from secvm.protocol.log_policy import LogPolicy, read_policy
+from secvm.protocol.log.policy import LogPolicy, read_policy
 from secvm.runtime.settings import read_settings
 from tests.unit.protocol.helpers import LOG, WITNESSES, log_terms
 

@@ -22,12 +22,12 @@ from secvm.coordinator.store.sqlite import SQLiteStore
 from secvm.crypto import merkle
 from secvm.errors import BadInputError
 from secvm.files import write_atomically
-from secvm.protocol.relays import batch_pieces
-from secvm.protocol.relays.junk import CapsuleReader
-from secvm.protocol.relays.label import capsule_digest
+from secvm.protocol.relays.batches import pieces as batch_pieces
+from secvm.protocol.relays.batches.label import capsule_digest
+from secvm.protocol.relays.counting.junk import CapsuleReader
+from secvm.protocol.relays.counting.recount import ShardTally
+from secvm.protocol.relays.counting.shards import DAY_MS, shard_entry, shards_root
 from secvm.protocol.relays.opening import read_opening
-from secvm.protocol.relays.recount import ShardTally
-from secvm.protocol.relays.shards import DAY_MS, shard_entry, shards_root
 from secvm.runtime.logs import Log
 from secvm.testing.clock import ManualClock
 from tests.effort import scaled

@@ -8,9 +8,9 @@ import pytest
 from secvm.coordinator.opener import Opener
 from secvm.coordinator.present import Present
 from secvm.coordinator.store.memory import CLAIM_S, MemoryStore
-from secvm.crypto import capsules as packing
+from secvm.crypto.sealing import capsules as packing
 from secvm.errors import StoreError
-from secvm.protocol.sealed_requests import fetch_request, read_answer
+from secvm.protocol.plain.sealed_requests import fetch_request, read_answer
 from secvm.runtime.metrics import Metrics
 from secvm.testing.clock import ManualClock
 from tests.unit.coordinator.package_path import (

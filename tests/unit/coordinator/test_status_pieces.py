@@ -13,8 +13,8 @@ from secvm.coordinator.store.port import Standing
 from secvm.learning.aggregate.scoring import Score
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.experiment import Experiment
-from secvm.protocol.experiment_document import ExperimentDocument
-from secvm.protocol.manifest import LastRound
+from secvm.protocol.documents.experiment import ExperimentDocument
+from secvm.protocol.documents.manifest import LastRound
 from secvm.testing.clock import ManualClock
 from tests.unit.coordinator.rounds import Coordinator, add, experiment
 from tests.unit.protocol.helpers import START, document, log_terms

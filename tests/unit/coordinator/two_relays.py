@@ -28,24 +28,24 @@ from secvm.coordinator.relayed.showing import Showing
 from secvm.coordinator.relayed.telling import Telling
 from secvm.coordinator.specification import EarlyStopping
 from secvm.coordinator.store.port import CoordinatorStore, Standing, StoredExperiment
-from secvm.crypto.bulk_sealing import BulkSealer
-from secvm.crypto.kem import X25519PublicKey
-from secvm.crypto.layers import INNER_BYTES, OUTER_BYTES, open_outer, seal_both
+from secvm.crypto.sealing.bulk_sealing import BulkSealer
+from secvm.crypto.sealing.kem import X25519PublicKey
+from secvm.crypto.sealing.layers import INNER_BYTES, OUTER_BYTES, open_outer, seal_both
 from secvm.errors import OpeningError
 from secvm.learning.package import Cohort, NullPackage, Package, ParticipationPackage, TrainPackage
 from secvm.protocol.codec import AddressedPackage, encode
-from secvm.protocol.cover_parts import derive_part
-from secvm.protocol.experiment_document import ExperimentDocument, Relay, Windows, publish
-from secvm.protocol.part_sealing import seal_part
-from secvm.protocol.relayed_terms import RelayTimes
-from secvm.protocol.relays import batch_pieces
-from secvm.protocol.relays.batch_pieces import cut
-from secvm.protocol.relays.capsule_tree import capsule_root
-from secvm.protocol.relays.commitments import RoundSecret, entry_commitment, mix_commitment
-from secvm.protocol.relays.counts import EntryCount, MixCount
-from secvm.protocol.relays.label import capsule_digest
+from secvm.protocol.documents.experiment import ExperimentDocument, Relay, Windows, publish
+from secvm.protocol.documents.relay_terms import RelayTimes
+from secvm.protocol.relays.batches import pieces as batch_pieces
+from secvm.protocol.relays.batches.capsule_tree import capsule_root
+from secvm.protocol.relays.batches.counts import EntryCount, MixCount
+from secvm.protocol.relays.batches.label import capsule_digest
+from secvm.protocol.relays.batches.pieces import cut
+from secvm.protocol.relays.cover.commitments import RoundSecret, entry_commitment, mix_commitment
+from secvm.protocol.relays.cover.part_sealing import seal_part
+from secvm.protocol.relays.cover.parts import derive_part
+from secvm.protocol.relays.cover.reveals import entry_reveal, mix_reveal
 from secvm.protocol.relays.manifest import RelayedManifest
-from secvm.protocol.relays.reveals import entry_reveal, mix_reveal
 from secvm.testing.clock import ManualClock
 from secvm_lab.rigs.relayed_rounds import COORDINATOR, ENTRY, MIX, START, known_bytes, relayed_document
 

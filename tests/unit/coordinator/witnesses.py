@@ -16,9 +16,9 @@ from secvm.coordinator.showing import Veil
 from secvm.coordinator.store.port import CoordinatorStore
 from secvm.crypto.notes import Note, NoteKey
 from secvm.errors import BadProofError, UnreachableError
-from secvm.protocol.checkpoints import Checkpoint, check_growth, read_checkpoint
-from secvm.protocol.experiment_document import ExperimentDocument
-from secvm.protocol.log_proofs import CosigningRequest, write_cosignatures, write_size
+from secvm.protocol.documents.experiment import ExperimentDocument
+from secvm.protocol.log.checkpoints import Checkpoint, check_growth, read_checkpoint
+from secvm.protocol.log.proofs import CosigningRequest, write_cosignatures, write_size
 from secvm.runtime.clock import Clock
 from secvm.runtime.http.client import HttpClient
 from secvm.testing.clock import ManualClock

@@ -2,7 +2,7 @@
 
 import functools
 
-from secvm.crypto.lanes import Lanes
+from secvm.crypto.sealing.lanes import Lanes
 from secvm.errors import SecVMError
 from secvm.runtime.lanes import build_lanes, find_lanes
 

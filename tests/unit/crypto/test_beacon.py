@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from secvm.crypto.beacon import (
+from secvm.crypto.beacons.records import MAX_RECORD_BYTES, BeaconOutput
+from secvm.crypto.beacons.sources import (
     MAX_BEACONS,
     SALT_BYTES,
     LocalUnsafeBeacon,
@@ -16,7 +17,6 @@ from secvm.crypto.beacon import (
     salt_from,
     verify_beacon,
 )
-from secvm.crypto.beacon_records import MAX_RECORD_BYTES, BeaconOutput
 from secvm.errors import BadBeaconError, LocalProtocolError
 from tests.unit.crypto.recorded_beacons import (
     CERTIFICATE,

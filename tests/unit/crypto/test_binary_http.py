@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from secvm.crypto.binary_http import (
+from secvm.crypto.sealing.binary_http import (
     Field,
     InformationalResponse,
     Request,
@@ -321,7 +321,7 @@ def unchecked(message: Request | Response, monkeypatch: pytest.MonkeyPatch, *, i
     """What a careless writer would send."""
     with monkeypatch.context() as patch:
         for check in ("_check_control_data", "_check_fields", "_check_status"):
-            patch.setattr(f"secvm.crypto.binary_http.{check}", lambda *_, **__: None)
+            patch.setattr(f"secvm.crypto.sealing.binary_http.{check}", lambda *_, **__: None)
         if isinstance(message, Request):
             return encode_request(message, indeterminate=indeterminate)
         return encode_response(message, indeterminate=indeterminate)

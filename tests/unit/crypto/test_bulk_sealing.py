@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from secvm.crypto import bulk_sealing
-from secvm.crypto.bulk_sealing import BulkSealer
-from secvm.crypto.hpke import CHACHA20_POLY1305, Schedule
-from secvm.crypto.kem import X25519, X25519PrivateKey
-from secvm.crypto.lanes import Lanes, LayerKey
-from secvm.crypto.layers import Layer, inner_layer, outer_layer
+from secvm.crypto.sealing import bulk_sealing
+from secvm.crypto.sealing.bulk_sealing import BulkSealer
+from secvm.crypto.sealing.hpke import CHACHA20_POLY1305, Schedule
+from secvm.crypto.sealing.kem import X25519, X25519PrivateKey
+from secvm.crypto.sealing.lanes import Lanes, LayerKey
+from secvm.crypto.sealing.layers import Layer, inner_layer, outer_layer
 from secvm.errors import LocalProtocolError, OpeningError
 from secvm.runtime.lanes import seals_alike
 from tests.unit.crypto.dice import unsafe_seeded

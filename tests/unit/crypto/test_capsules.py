@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from secvm.crypto.capsules import MAGIC, MAX_CAPSULE_BYTES, first_bytes, pack, unpack, unpack_in_groups
+from secvm.crypto.sealing.capsules import MAGIC, MAX_CAPSULE_BYTES, first_bytes, pack, unpack, unpack_in_groups
 from secvm.errors import LocalProtocolError, MalformedMessageError
 
 #: Of many lengths, or of one, as packages are.

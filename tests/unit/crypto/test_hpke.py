@@ -13,8 +13,8 @@ from cryptography.hazmat.primitives.asymmetric import mlkem, x25519
 from hypothesis import given
 from hypothesis import strategies as st
 
-from secvm.crypto import kdf, kem
-from secvm.crypto.hpke import (
+from secvm.crypto.sealing import kdf, kem
+from secvm.crypto.sealing.hpke import (
     AEADS,
     AES_128_GCM,
     CHACHA20_POLY1305,

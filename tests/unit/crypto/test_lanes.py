@@ -8,10 +8,10 @@ from collections.abc import Callable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from secvm.crypto import kem
-from secvm.crypto.hpke import AES_128_GCM, CHACHA20_POLY1305, Schedule
-from secvm.crypto.lanes import LOW_ORDER, OPENED, WRONG_TAG, Content, LaneKey, Lanes
-from secvm.crypto.oblivious import GatewayKey, GatewayKeys, OpenedRequest, RequestSealer, seal_request
+from secvm.crypto.sealing import kem
+from secvm.crypto.sealing.hpke import AES_128_GCM, CHACHA20_POLY1305, Schedule
+from secvm.crypto.sealing.lanes import LOW_ORDER, OPENED, WRONG_TAG, Content, LaneKey, Lanes
+from secvm.crypto.sealing.oblivious import GatewayKey, GatewayKeys, OpenedRequest, RequestSealer, seal_request
 from secvm.errors import OpeningError, RemoteProtocolError
 from secvm.runtime.lanes import opens_alike
 from tests.unit.crypto.dice import unsafe_seeded, unsafe_written

@@ -8,8 +8,8 @@ from cryptography.hazmat.primitives.asymmetric import x25519
 from hypothesis import given
 from hypothesis import strategies as st
 
-from secvm.crypto import layers
-from secvm.crypto.kem import X25519PrivateKey, X25519PublicKey
+from secvm.crypto.sealing import layers
+from secvm.crypto.sealing.kem import X25519PrivateKey, X25519PublicKey
 from secvm.errors import LocalProtocolError, OpeningError
 from tests.unit.crypto.dice import unsafe_seeded
 from tests.unit.crypto.test_hpke import LOW_ORDER

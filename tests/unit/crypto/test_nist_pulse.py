@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from secvm.crypto.nist_pulse import HOST, PINS, NistPulse, verify_pulse
+from secvm.crypto.beacons.nist_pulse import HOST, PINS, NistPulse, verify_pulse
 from secvm.errors import BadBeaconError
 from tests.unit.crypto.recorded_beacons import CERTIFICATE, NIST_RECORD, OUTPUT, PULSE, RECORDED, SERVED_PULSE
 

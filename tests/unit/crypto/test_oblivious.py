@@ -8,9 +8,9 @@ from cryptography.hazmat.primitives.asymmetric import x25519
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from secvm.crypto import kem
-from secvm.crypto.binary_http import Request, Response, encode_request, encode_response
-from secvm.crypto.oblivious import (
+from secvm.crypto.sealing import kem
+from secvm.crypto.sealing.binary_http import Request, Response, encode_request, encode_response
+from secvm.crypto.sealing.oblivious import (
     OUR_ALGORITHMS,
     GatewayKey,
     GatewayKeys,

@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.ciphers.modes import ECB
 from hypothesis import given
 from hypothesis import strategies as st
 
-from secvm.crypto.part_streams import MAX_ATTEMPT, PartStream, StreamName, part_key, seals
+from secvm.crypto.sealing.part_streams import MAX_ATTEMPT, PartStream, StreamName, part_key, seals
 from secvm.errors import LocalProtocolError
 
 SEED, LABEL, ROOT = bytes(range(32)), bytes(range(32, 64)), bytes(range(64, 96))

@@ -22,9 +22,9 @@ from secvm.dashboard.app import Plan
 from secvm.dashboard.main import AuditOnce, Dashboard
 from secvm.dashboard.settings import DashboardSettings
 from secvm.learning.aggregate.tally import Tally
-from secvm.protocol.checkpoints import Checkpoint, read_checkpoint
-from secvm.protocol.experiment_document import ExperimentDocument, publish
-from secvm.protocol.manifest import LastRound
+from secvm.protocol.documents.experiment import ExperimentDocument, publish
+from secvm.protocol.documents.manifest import LastRound
+from secvm.protocol.log.checkpoints import Checkpoint, read_checkpoint
 from secvm.runtime.clock import SteadyClock
 from secvm.runtime.http.server import HttpServer, Request, Response
 from secvm.runtime.metrics import Metrics

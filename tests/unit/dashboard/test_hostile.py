@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from secvm.dashboard import watching
-from secvm.protocol.experiment_document import publish
+from secvm.protocol.documents.experiment import publish
 from secvm.runtime.http.server import Request, Response
 from tests.unit.dashboard.office import Office, checkpoint_of, office, status_of
 from tests.unit.protocol.helpers import COORDINATOR, STRANGER, document, log_terms

@@ -24,8 +24,8 @@ from secvm.participant.sending.transport import OVERHEAD_BYTES
 from secvm.privacy.planner import private_plan, quick
 from secvm.privacy.statement import PrivacyStatement, state
 from secvm.privacy.statement_text import words
-from secvm.protocol.experiment_document import ExperimentDocument
-from secvm.protocol.stating import terms_of
+from secvm.protocol.documents.experiment import ExperimentDocument
+from secvm.protocol.documents.privacy_terms import terms_of
 from secvm.runtime.settings import parse_settings
 from secvm_lab.rigs.relayed_rounds import ENTRY, MIX
 from tests.unit.protocol.helpers import COORDINATOR, RELAY, START, log_terms

@@ -11,7 +11,7 @@ from secvm.dashboard import view
 from secvm.dashboard.nights import nights, time_zone
 from secvm.dashboard.told import Listed, Status, ToldRound
 from secvm.errors import BadInputError
-from secvm.protocol.experiment_document import Windows
+from secvm.protocol.documents.experiment import Windows
 from tests.unit.dashboard.office import DAY_MS, status_of
 from tests.unit.protocol.helpers import START, document
 

@@ -28,8 +28,14 @@ def test_what_grows_with_devices_is_each_devices_and_the_rest_is_once() -> None:
 @pytest.mark.parametrize(
     ("files", "work"),
     [
-        (["crypto/layers.py", "protocol/relays/submission.py", "participant/relayed/membership.py"], "sealing"),
-        (["crypto/oblivious.py", "participant/sending/transport.py", "participant/relayed/rounds.py"], "fetching"),
+        (
+            ["crypto/sealing/layers.py", "protocol/relays/sending/submission.py", "participant/relayed/membership.py"],
+            "sealing",
+        ),
+        (
+            ["crypto/sealing/oblivious.py", "participant/sending/transport.py", "participant/relayed/rounds.py"],
+            "fetching",
+        ),
         (["participant/storage/relayed_book.py", "participant/relayed/canaries.py"], "storing"),
         (["participant/storage/relayed_book.py", "participant/host.py", "participant/status_page.py"], "watched"),
         (["participant/host.py"], "other"),

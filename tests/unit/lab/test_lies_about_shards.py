@@ -4,9 +4,9 @@ import random
 
 import pytest
 
-from secvm.crypto.hpke import SenderContext
-from secvm.crypto.kem import X25519PrivateKey
-from secvm.crypto.layers import inner_layer, open_inner
+from secvm.crypto.sealing.hpke import SenderContext
+from secvm.crypto.sealing.kem import X25519PrivateKey
+from secvm.crypto.sealing.layers import inner_layer, open_inner
 from secvm.errors import OpeningError
 from secvm_lab.rigs.lies_about_shards import COUNT_LIES, IN_ITS_SHARD, IN_THE_OPENING, NOTHING, two_scalars
 from tests.seeds import seed_for

@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from secvm.protocol.experiment_document import read_published
+from secvm.protocol.documents.experiment import read_published
 from secvm_lab.rigs.long_history import LABELS, LongHistory
 
 

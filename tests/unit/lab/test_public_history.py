@@ -4,14 +4,14 @@ import random
 
 import pytest
 
-from secvm.crypto.beacon import salt_from, verify_beacon
+from secvm.crypto.beacons.sources import salt_from, verify_beacon
 from secvm.errors import StaleRoundError
-from secvm.protocol.experiment_document import HashedBins, read_published
-from secvm.protocol.manifest import read_relay_count
-from secvm.protocol.plausible import violations
-from secvm.protocol.salt import salt_of
-from secvm.protocol.tiles import Tile, TileReader
-from secvm.protocol.trusted_rounds import Trusted, TrustedRounds
+from secvm.protocol.documents.experiment import HashedBins, read_published
+from secvm.protocol.documents.manifest import read_relay_count
+from secvm.protocol.evidence.plausibility import violations
+from secvm.protocol.log.tiles import Tile, TileReader
+from secvm.protocol.trust.salt import salt_of
+from secvm.protocol.trust.trusted_rounds import Trusted, TrustedRounds
 from secvm_lab.rigs.public_history import PublicHistory
 from secvm_lab.rigs.random_experiments import draw_experiment
 

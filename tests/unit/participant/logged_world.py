@@ -7,14 +7,14 @@ import random
 from pathlib import Path
 from typing import Any
 
-from secvm.crypto.oblivious import GatewayKeys, OpenedRequest
+from secvm.crypto.sealing.oblivious import GatewayKeys, OpenedRequest
 from secvm.learning.package import Package
 from secvm.participant.device import Device
 from secvm.participant.trust.surroundings import TrustPolicy
 from secvm.protocol.codec import ExperimentId, decode
-from secvm.protocol.experiment_document import ExperimentDocument
-from secvm.protocol.manifest import RoundManifest
-from secvm.protocol.sealed_requests import package_in
+from secvm.protocol.documents.experiment import ExperimentDocument
+from secvm.protocol.documents.manifest import RoundManifest
+from secvm.protocol.plain.sealed_requests import package_in
 from secvm_lab.rigs.public_history import LEAD_S, PublicHistory
 from tests.unit.participant.world import ANYTHING, EXPERIMENT, MortalState, World
 

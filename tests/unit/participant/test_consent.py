@@ -22,7 +22,7 @@ from secvm.participant.consent.policies import (
 )
 from secvm.participant.settings import ConsentSettings
 from secvm.participant.storage.ledger_book import Accepted
-from secvm.protocol.experiment_document import ExperimentDocument
+from secvm.protocol.documents.experiment import ExperimentDocument
 from tests.unit.participant.world import World, real_document
 
 #: 20 bins, 2 rounds, half a million people: nobody's label is told with an AUC above .55.

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from secvm.crypto import kem
-from secvm.crypto.oblivious import GatewayKey, encode_key_configurations
+from secvm.crypto.sealing import kem
+from secvm.crypto.sealing.oblivious import GatewayKey, encode_key_configurations
 from secvm.errors import BadInputError, InconsistentManifestError, LocalProtocolError, UnknownKeyError
 from secvm.learning.package import Cohort, ParticipationPackage
 from secvm.participant.device import Limits
@@ -18,10 +18,10 @@ from secvm.participant.dice import unsafe_seeded_dice
 from secvm.participant.sending.sealing import capsule_bytes, gateway_seal
 from secvm.participant.sending.transport import Fetched, relay_for
 from secvm.participant.storage.state import DeviceState, Status
-from secvm.protocol.evidence import examine
-from secvm.protocol.experiment_document import Windows
-from secvm.protocol.manifest import accept
-from secvm.protocol.session import Phase
+from secvm.protocol.documents.experiment import Windows
+from secvm.protocol.documents.manifest import accept
+from secvm.protocol.evidence.plain import examine
+from secvm.protocol.plain.session import Phase
 from tests.unit.participant.world import BUDGET, FEATURES, RELAYS, START, Fate, World, real_document
 from tests.unit.protocol.helpers import COORDINATOR, GRACE_S, LENGTH_S, SECOND
 

@@ -21,8 +21,8 @@ from secvm.participant.storage.ledger_book import Accepted
 from secvm.participant.storage.state import DeviceState
 from secvm.participant.storage.vault import Vault
 from secvm.privacy.label_leakage import auc_of
-from secvm.protocol.experiment_document import ExperimentDocument, publish
-from secvm.protocol.manifest import RoundManifest, last_round
+from secvm.protocol.documents.experiment import ExperimentDocument, publish
+from secvm.protocol.documents.manifest import RoundManifest, last_round
 from tests.unit.participant.test_state import PERSON
 from tests.unit.participant.world import BUDGET, Crash, World, real_document
 from tests.unit.protocol.helpers import COORDINATOR, LENGTH_S, opening
@@ -233,7 +233,7 @@ from secvm.errors import ConsentRefusedError
 from secvm.participant.consent.policies import AllOf, Budget, Consent
 from secvm.participant.consent.ledger import enter
 from secvm.participant.storage.state import DeviceState
-from secvm.protocol.experiment_document import read_published
+from secvm.protocol.documents.experiment import read_published
 state = DeviceState(Path(sys.argv[1]))
 (record,) = state.records()
 document = read_published(record.envelope, digest=record.digest)

@@ -15,9 +15,9 @@ from secvm.participant.host import Host
 from secvm.participant.main import make_clock, open_devices, serve
 from secvm.participant.settings import ParticipantSettings
 from secvm.participant.trust.surroundings import TrustedRelay, TrustPolicy
-from secvm.protocol.checkpoints import Quorum
-from secvm.protocol.log_policy import Listed, LogPolicy
-from secvm.protocol.recompute import Caps
+from secvm.protocol.documents.recomputation import Caps
+from secvm.protocol.log.checkpoints import Quorum
+from secvm.protocol.log.policy import Listed, LogPolicy
 from secvm.runtime.clock import ClockSteering, SteeredClock, SystemClock
 from secvm.runtime.disk.process_lock import FILE as LOCK_FILE
 from secvm.runtime.disk.process_lock import only_one

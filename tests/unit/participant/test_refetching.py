@@ -16,11 +16,11 @@ from secvm.participant.storage.state import DeviceState, Status
 from secvm.participant.trust import refetching as refetching_module
 from secvm.participant.trust.refetching import MOST_TRIES, Refetching
 from secvm.participant.trust.surroundings import TrustPolicy
-from secvm.protocol.evidence import Kind, examine
-from secvm.protocol.log_entries import experiment_entry, manifest_entry
+from secvm.protocol.evidence.plain import Kind, examine
+from secvm.protocol.log.entries import experiment_entry, manifest_entry
+from secvm.protocol.plain.session import Phase
+from secvm.protocol.plain.session_memory import NEVER
 from secvm.protocol.schedule import Window
-from secvm.protocol.session import Phase
-from secvm.protocol.session_memory import NEVER
 from tests.unit.participant.logged_world import LoggedWorld
 from tests.unit.participant.world import BUDGET
 

@@ -14,9 +14,9 @@ from secvm.participant.person.prediction import predict_for
 from secvm.participant.storage.vault import Vault
 from secvm.participant.trust.salts import fetch_salt
 from secvm.participant.trust.surroundings import TrustPolicy
-from secvm.protocol.experiment_document import HashedBins
-from secvm.protocol.log_policy import LogPolicy
-from secvm.protocol.salt import salt_of
+from secvm.protocol.documents.experiment import HashedBins
+from secvm.protocol.log.policy import LogPolicy
+from secvm.protocol.trust.salt import salt_of
 from tests.unit.participant.logged_world import LoggedWorld
 from tests.unit.participant.world import FEATURES, World
 

@@ -15,11 +15,11 @@ from secvm.participant.sending.transport import Fetched
 from secvm.participant.storage.state import DeviceState
 from secvm.participant.storage.vault import Vault
 from secvm.participant.trust.shared_checks import SharedChecks
-from secvm.protocol import checking as checking_module
-from secvm.protocol.blobs import encode_tally, tally_digest
-from secvm.protocol.checking import Checking
-from secvm.protocol.recompute import next_model
-from secvm.protocol.trusted_rounds import Served, TrustedRounds
+from secvm.protocol.documents.blobs import encode_tally, tally_digest
+from secvm.protocol.documents.recomputation import next_model
+from secvm.protocol.trust import checking as checking_module
+from secvm.protocol.trust.checking import Checking
+from secvm.protocol.trust.trusted_rounds import Served, TrustedRounds
 from secvm.testing.transport import MemoryTransport
 from secvm_lab.rigs.public_history import PublicHistory
 from tests.unit.participant.logged_world import LoggedWorld

@@ -16,8 +16,8 @@ from secvm.learning.individual.contribution import Individual
 from secvm.learning.package import Cohort
 from secvm.participant.storage.state import DeviceState, Status, _read_vector, _write_vector
 from secvm.participant.storage.vault import Vault
-from secvm.protocol.events import Abstain, Finished, Reason
-from secvm.protocol.session import Changes, WaitingRow
+from secvm.protocol.plain.session import Changes, WaitingRow
+from secvm.protocol.plain.session_events import Abstain, Finished, Reason
 from tests.unit.participant.world import BUDGET, FEATURES, SECRET, World
 
 PERSON = Individual(vector=BinnedVector(values={3: 1, 5: -2}, n_bins=9), label=1, target=-7, cohort=Cohort.TEST)

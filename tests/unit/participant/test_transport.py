@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from secvm.crypto.kem import X25519PrivateKey
-from secvm.crypto.oblivious import GatewayKey, GatewayKeys, encode_key_configurations
+from secvm.crypto.sealing.kem import X25519PrivateKey
+from secvm.crypto.sealing.oblivious import GatewayKey, GatewayKeys, encode_key_configurations
 from secvm.crypto.tokens import ANSWER_MEDIA_TYPE as TOKEN_ANSWER
 from secvm.crypto.tokens import REQUEST_MEDIA_TYPE as TOKEN_REQUEST
 from secvm.errors import LocalProtocolError
@@ -24,8 +24,8 @@ from secvm.participant.sending.transport import (
     Transport,
     UnsafeDirectTransport,
 )
-from secvm.protocol.experiment_document import Relay
-from secvm.protocol.sealed_requests import FetchRequest, fetch_answer, read_request
+from secvm.protocol.documents.experiment import Relay
+from secvm.protocol.plain.sealed_requests import FetchRequest, fetch_answer, read_request
 from secvm.runtime.http.client import HttpClient
 from tests.unit.participant.world import BUDGET, World, real_document
 from tests.unit.protocol.helpers import RELAY, START, document

@@ -11,7 +11,7 @@ from secvm.errors import BadInputError
 from secvm.participant.person.inspection import as_text, inspect, what_leaves
 from secvm.participant.settings import ParticipantSettings
 from secvm.participant.trust.surroundings import TrustedRelay, TrustPolicy
-from secvm.protocol.experiment_document import Relay
+from secvm.protocol.documents.experiment import Relay
 from tests.unit.participant.world import RELAY_URLS, RELAYS, World, real_document
 from tests.unit.protocol.helpers import RELAY, STRANGER
 

@@ -17,12 +17,12 @@ from secvm.learning.experiment import Experiment
 from secvm.participant.device import Limits
 from secvm.participant.storage.state import DeviceState
 from secvm.participant.trust.surroundings import TrustPolicy
-from secvm.protocol.evidence import Kind, examine
-from secvm.protocol.log_entries import experiment_entry
-from secvm.protocol.log_policy import Listed, LogPolicy
-from secvm.protocol.recompute import Caps
-from secvm.protocol.session import Phase
-from secvm.protocol.tiles import Tile
+from secvm.protocol.documents.recomputation import Caps
+from secvm.protocol.evidence.plain import Kind, examine
+from secvm.protocol.log.entries import experiment_entry
+from secvm.protocol.log.policy import Listed, LogPolicy
+from secvm.protocol.log.tiles import Tile
+from secvm.protocol.plain.session import Phase
 from tests.unit.participant.logged_world import LEAD_MS, LoggedWorld
 from tests.unit.participant.world import BUDGET, World
 from tests.unit.protocol.helpers import document

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from secvm.crypto.kem import X25519PrivateKey
-from secvm.crypto.oblivious import GatewayKey, GatewayKeys, OpenedRequest, encode_key_configurations
+from secvm.crypto.sealing.kem import X25519PrivateKey
+from secvm.crypto.sealing.oblivious import GatewayKey, GatewayKeys, OpenedRequest, encode_key_configurations
 from secvm.learning.experiment import Experiment
 from secvm.learning.package import Package
 from secvm.participant.consent.policies import Consent
@@ -20,12 +20,12 @@ from secvm.participant.sending.transport import Fetched, Issued, SendResult, Sub
 from secvm.participant.storage.state import DeviceState
 from secvm.participant.storage.vault import Vault
 from secvm.participant.trust.surroundings import TrustPolicy
+from secvm.protocol.canonical import digest_of
 from secvm.protocol.codec import ExperimentId, decode
-from secvm.protocol.documents import digest_of
-from secvm.protocol.ending import Why, make_ending
-from secvm.protocol.experiment_document import ExperimentDocument, Relay, publish
-from secvm.protocol.manifest import LastRound, RelayCount, RoundManifest, last_round, make_manifest
-from secvm.protocol.sealed_requests import package_in
+from secvm.protocol.documents.ending import Why, make_ending
+from secvm.protocol.documents.experiment import ExperimentDocument, Relay, publish
+from secvm.protocol.documents.manifest import LastRound, RelayCount, RoundManifest, last_round, make_manifest
+from secvm.protocol.plain.sealed_requests import package_in
 from secvm.testing.clock import ManualClock
 from secvm.testing.transport import Fate, MemoryTransport
 from tests.unit.protocol.helpers import COORDINATOR, LENGTH_S, RELAY, START, document, opening, tally

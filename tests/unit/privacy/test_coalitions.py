@@ -8,7 +8,7 @@ from secvm.learning.experiment import Experiment
 from secvm.privacy.coalitions import coalitions, in_words
 from secvm.privacy.statement import Terms, state
 from secvm.privacy.statement_text import as_text
-from secvm.protocol.stating import terms_of
+from secvm.protocol.documents.privacy_terms import terms_of
 from tests.unit.protocol.helpers import document
 
 PLAIN = Terms(experiment=Experiment(n_bins=10, labels=("a", "b"), budget=5), rounds=3, floor=20)

@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from secvm.crypto.kem import X25519PrivateKey
-from secvm.crypto.oblivious import GatewayKey, encode_key_configurations
+from secvm.crypto.sealing.kem import X25519PrivateKey
+from secvm.crypto.sealing.oblivious import GatewayKey, encode_key_configurations
 from secvm.crypto.signing import SigningKey
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.experiment import Experiment
 from secvm.learning.package import Cohort, NullPackage, Package, ParticipationPackage, TrainPackage
-from secvm.protocol.experiment_document import ExperimentDocument, FeaturesWanted, HashedBins, Relay, Windows
-from secvm.protocol.log import LogTerms, Witness
-from secvm.protocol.manifest import LastRound, RelayCount, RoundManifest, last_round, make_manifest
+from secvm.protocol.documents.experiment import ExperimentDocument, FeaturesWanted, HashedBins, Relay, Windows
+from secvm.protocol.documents.manifest import LastRound, RelayCount, RoundManifest, last_round, make_manifest
+from secvm.protocol.log.terms import LogTerms, Witness
 
 COORDINATOR = SigningKey(b"coordinator".ljust(32, b"\0"))
 SECOND = SigningKey(b"second coordinator".ljust(32, b"\0"))

@@ -13,7 +13,8 @@ from secvm.learning.aggregate.descent import Swift
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.experiment import Experiment
 from secvm.learning.thinning import Thinning
-from secvm.protocol.blobs import (
+from secvm.protocol.canonical import digest_of
+from secvm.protocol.documents.blobs import (
     decode_state,
     decode_tally,
     decode_weights,
@@ -21,7 +22,6 @@ from secvm.protocol.blobs import (
     read_tally_bytes,
     tally_digest,
 )
-from secvm.protocol.documents import digest_of
 from secvm_lab.rigs.relayed_rounds import relayed_experiment
 
 PEGASOS = Experiment(n_bins=3, labels=("a", "b", "c"), budget=5)

@@ -14,7 +14,7 @@ from secvm.errors import (
     MalformedMessageError,
     StaleCheckpointError,
 )
-from secvm.protocol.checkpoints import (
+from secvm.protocol.log.checkpoints import (
     MAX_AHEAD_S,
     MAX_ORIGIN_BYTES,
     Checkpoint,

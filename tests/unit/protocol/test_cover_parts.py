@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from secvm.crypto import layers
-from secvm.crypto.bulk_sealing import BulkSealer
-from secvm.crypto.kem import X25519PrivateKey
-from secvm.crypto.part_streams import PartStream, part_key
+from secvm.crypto.sealing import layers
+from secvm.crypto.sealing.bulk_sealing import BulkSealer
+from secvm.crypto.sealing.kem import X25519PrivateKey
+from secvm.crypto.sealing.part_streams import PartStream, part_key
 from secvm.errors import BadExperimentError, LocalProtocolError
 from secvm.learning._kernels.dispatch import kernels
 from secvm.learning.cover_law import Noise, RelayCover
@@ -22,8 +22,8 @@ from secvm.learning.experiment import Experiment
 from secvm.learning.losses import Loss
 from secvm.learning.package import Cohort, NullPackage, Package, ParticipationPackage, TestPackage, TrainPackage
 from secvm.protocol.codec import AddressedPackage, ExperimentId, decode, encode
-from secvm.protocol.cover_parts import CoverPart, derive_part, part_counts
-from secvm.protocol.part_sealing import seal_part
+from secvm.protocol.relays.cover.part_sealing import seal_part
+from secvm.protocol.relays.cover.parts import CoverPart, derive_part, part_counts
 from tests.seeds import seed_bytes
 
 BINS, PARTS = 6, 4

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from secvm.errors import LocalProtocolError, MalformedMessageError
-from secvm.protocol.documents import (
+from secvm.protocol.canonical import (
     MAX_INTEGER,
     Fields,
     check_digest,

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from secvm.errors import BadSignatureError, InconsistentManifestError, LocalProtocolError, MalformedMessageError
-from secvm.protocol.ending import Ending, Why, accept_ending, make_ending
-from secvm.protocol.manifest import AcceptedManifest, RelayCount, RoundManifest, accept_all, last_round
+from secvm.protocol.documents.ending import Ending, Why, accept_ending, make_ending
+from secvm.protocol.documents.manifest import AcceptedManifest, RelayCount, RoundManifest, accept_all, last_round
 from tests.unit.protocol.helpers import COORDINATOR, RELAY, SECOND, STRANGER, document, ended, manifests, served, tally
 
 OF = document()

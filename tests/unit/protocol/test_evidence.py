@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from secvm.errors import CheatingError, MalformedMessageError, RemoteProtocolError
 from secvm.learning.experiment import Experiment
-from secvm.protocol import evidence as evidence_module
-from secvm.protocol.ending import Ending
-from secvm.protocol.evidence import Evidence, Kind, LoggedEntry, examine
-from secvm.protocol.experiment_document import publish
-from secvm.protocol.logged_documents import entry_of
-from secvm.protocol.manifest import RoundManifest
-from secvm.protocol.trusted_rounds import TrustedRounds
+from secvm.protocol.documents.ending import Ending
+from secvm.protocol.documents.experiment import publish
+from secvm.protocol.documents.manifest import RoundManifest
+from secvm.protocol.evidence import plain as evidence_module
+from secvm.protocol.evidence.logged_documents import entry_of
+from secvm.protocol.evidence.plain import Evidence, Kind, LoggedEntry, examine
+from secvm.protocol.trust.trusted_rounds import TrustedRounds
 from secvm_lab.rigs.lying import Liar
 from secvm_lab.rigs.malicious import LIES
 from secvm_lab.rigs.public_history import PublicHistory

@@ -10,15 +10,15 @@ import pytest
 from secvm.auditor.explanation import explain
 from secvm.errors import RemoteProtocolError
 from secvm.learning.package import TrainPackage
-from secvm.protocol.blobs import encode_tally
-from secvm.protocol.evidence_relays import PartProof, RelayedEvidence, RelayedKind, Who
-from secvm.protocol.examining import examine_relayed
-from secvm.protocol.experiment_document import publish
-from secvm.protocol.relays.capsule_tree import CapsuleTree
+from secvm.protocol.documents.blobs import encode_tally
+from secvm.protocol.documents.experiment import publish
+from secvm.protocol.evidence.examination import examine_relayed
+from secvm.protocol.evidence.relayed import PartProof, RelayedEvidence, RelayedKind, Who
+from secvm.protocol.relays.batches.capsule_tree import CapsuleTree
+from secvm.protocol.relays.counting.recount import entry_bytes
+from secvm.protocol.relays.counting.shard_runs import ShardRun
+from secvm.protocol.relays.counting.shards import ShardProof, read_sub_tally, write_sub_tally
 from secvm.protocol.relays.opening import Opening
-from secvm.protocol.relays.recount import entry_bytes
-from secvm.protocol.relays.shard_runs import ShardRun
-from secvm.protocol.relays.shards import ShardProof, read_sub_tally, write_sub_tally
 from secvm_lab.rigs.audited_rounds import SealedRound
 from secvm_lab.rigs.relayed_rounds import COORDINATOR, STRANGER, relayed_document
 from tests.effort import scaled

@@ -7,17 +7,17 @@ from typing import Any
 import pytest
 
 from secvm.errors import MalformedMessageError, RemoteProtocolError
-from secvm.protocol.blobs import encode_tally
-from secvm.protocol.evidence_relays import PartProof, RelayedEvidence, RelayedKind, Who, is_relayed_evidence
-from secvm.protocol.examining import examine_relayed
-from secvm.protocol.experiment_document import publish
-from secvm.protocol.recompute import first_model
-from secvm.protocol.relays.capsule_tree import CapsuleTree
+from secvm.protocol.documents.blobs import encode_tally
+from secvm.protocol.documents.experiment import publish
+from secvm.protocol.documents.recomputation import first_model
+from secvm.protocol.evidence.examination import examine_relayed
+from secvm.protocol.evidence.relayed import PartProof, RelayedEvidence, RelayedKind, Who, is_relayed_evidence
+from secvm.protocol.relays.batches.capsule_tree import CapsuleTree
+from secvm.protocol.relays.batches.label import capsule_digest
+from secvm.protocol.relays.counting.opened_parts import OpenedPart, Role
 from secvm.protocol.relays.ending import RelayedEnding
-from secvm.protocol.relays.label import capsule_digest
-from secvm.protocol.relays.opened_parts import OpenedPart, Role
-from secvm.protocol.relays.receipts import Receipt
-from secvm.protocol.relays.stepping import Stayed, after_opened
+from secvm.protocol.relays.sending.receipts import Receipt
+from secvm.protocol.relays.step import Stayed, after_opened
 from secvm_lab.rigs.audited_rounds import LightRound, SealedRound
 from secvm_lab.rigs.relayed_rounds import COORDINATOR, ENTRY, MIX, STRANGER, relayed_document
 

@@ -16,8 +16,8 @@ from secvm.learning.aggregate.descent import Pegasos, Swift
 from secvm.learning.experiment import Experiment
 from secvm.learning.losses import LOSSES, Loss
 from secvm.learning.thinning import Thinning
-from secvm.protocol.documents import encode_document
-from secvm.protocol.experiment_document import (
+from secvm.protocol.canonical import encode_document
+from secvm.protocol.documents.experiment import (
     Beacon,
     ExperimentDocument,
     HashedBins,

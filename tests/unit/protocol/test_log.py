@@ -12,11 +12,11 @@ from secvm.errors import (
     MalformedMessageError,
     StaleCheckpointError,
 )
-from secvm.protocol.checkpoints import Checkpoint
-from secvm.protocol.documents import Fields
-from secvm.protocol.log import LogTerms, check_logged
-from secvm.protocol.log_entries import Entry, ending_entry, experiment_entry, manifest_entry
-from secvm.protocol.log_proofs import LogProof
+from secvm.protocol.canonical import Fields
+from secvm.protocol.log.checkpoints import Checkpoint
+from secvm.protocol.log.entries import Entry, ending_entry, experiment_entry, manifest_entry
+from secvm.protocol.log.proofs import LogProof
+from secvm.protocol.log.terms import LogTerms, check_logged
 from tests.unit.protocol.helpers import LOG, START, WITNESSES, log_terms
 
 EXPERIMENT, FIRST, SECOND, END = (f"{i:02x}" * 32 for i in (10, 11, 12, 13))

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from secvm.errors import LocalProtocolError, MalformedMessageError
-from secvm.protocol.log_entries import (
+from secvm.protocol.log.entries import (
     MAX_LINE_BYTES,
     Entry,
     EntryKind,

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from secvm.crypto.notes import NoteKey, SignatureKind
 from secvm.crypto.signing import SigningKey, VerifyKey
 from secvm.errors import BadInputError, BadSignatureError, LocalProtocolError, StaleCheckpointError
-from secvm.protocol.checkpoints import Quorum
-from secvm.protocol.log_policy import MOST_LINES, Listed, LogPolicy, quorum_of, read_policy
-from secvm.protocol.trusted_rounds import TrustedRounds
+from secvm.protocol.log.checkpoints import Quorum
+from secvm.protocol.log.policy import MOST_LINES, Listed, LogPolicy, quorum_of, read_policy
+from secvm.protocol.trust.trusted_rounds import TrustedRounds
 from secvm_lab.rigs.known_log import known_log_terms
 from secvm_lab.rigs.public_history import PublicHistory
 

@@ -10,8 +10,8 @@ from secvm.crypto.merkle import Tree, leaf_hash
 from secvm.crypto.notes import NoteKey, NoteSignature
 from secvm.crypto.signing import SigningKey
 from secvm.errors import BadProofError, BadSignatureError, LocalProtocolError, MalformedMessageError
-from secvm.protocol.checkpoints import Checkpoint
-from secvm.protocol.log_proofs import (
+from secvm.protocol.log.checkpoints import Checkpoint
+from secvm.protocol.log.proofs import (
     CosigningRequest,
     LogProof,
     read_cosignatures,

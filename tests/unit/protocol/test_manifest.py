@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from secvm.crypto import kem
-from secvm.crypto.kem import HybridPrivateKey, X25519PrivateKey
-from secvm.crypto.oblivious import OUR_ALGORITHMS, GatewayKey, encode_key_configurations
+from secvm.crypto.sealing import kem
+from secvm.crypto.sealing.kem import HybridPrivateKey, X25519PrivateKey
+from secvm.crypto.sealing.oblivious import OUR_ALGORITHMS, GatewayKey, encode_key_configurations
 from secvm.crypto.signing import sign
 from secvm.errors import (
     BadSignatureError,
@@ -18,10 +18,10 @@ from secvm.errors import (
     MalformedMessageError,
     StaleRoundError,
 )
-from secvm.protocol.blobs import encode_tally
-from secvm.protocol.documents import encode_document
-from secvm.protocol.experiment_document import ExperimentDocument
-from secvm.protocol.manifest import (
+from secvm.protocol.canonical import encode_document
+from secvm.protocol.documents.blobs import encode_tally
+from secvm.protocol.documents.experiment import ExperimentDocument
+from secvm.protocol.documents.manifest import (
     LastRound,
     RelayCount,
     RoundManifest,

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from secvm.errors import MalformedMessageError
-from secvm.protocol.log_entries import ending_entry, experiment_entry
+from secvm.protocol.log.entries import ending_entry, experiment_entry
 from secvm.protocol.relays.news import News, make_news, news_path, read_news_path
 from secvm_lab.rigs.known_log import known_log_terms
 from secvm_lab.rigs.relayed_rounds import relayed_document

@@ -18,9 +18,9 @@ from secvm.learning.individual.dice import UnsafeSeededDice
 from secvm.learning.losses import Loss
 from secvm.learning.package import Cohort, Package, ParticipationPackage, TestPackage, TrainPackage
 from secvm.learning.thinning import Thinning
-from secvm.protocol.experiment_document import ExperimentDocument, FeaturesWanted, HashedBins, Relay
-from secvm.protocol.manifest import RelayCount
-from secvm.protocol.plausible import violations
+from secvm.protocol.documents.experiment import ExperimentDocument, FeaturesWanted, HashedBins, Relay
+from secvm.protocol.documents.manifest import RelayCount
+from secvm.protocol.evidence.plausibility import violations
 from tests.unit.protocol.helpers import RELAY, STRANGER, document
 
 N_BINS = 4

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from secvm.errors import BadInputError, InconsistentManifestError
 from secvm.learning.weights import Weights
-from secvm.protocol.blobs import MAX_COUNT, decode_tally
-from secvm.protocol.recompute import Caps, first_model, model_of, names_in, next_model, what_differs
+from secvm.protocol.documents.blobs import MAX_COUNT, decode_tally
+from secvm.protocol.documents.recomputation import Caps, first_model, model_of, names_in, next_model, what_differs
 from secvm_lab.rigs.public_history import PublicHistory
 
 

@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import pytest
 
-from secvm.crypto.beacon import LocalUnsafeBeacon
+from secvm.crypto.beacons.sources import LocalUnsafeBeacon
 from secvm.errors import BadBeaconError, BadProofError, BadSignatureError, MalformedMessageError
-from secvm.protocol.checkpoints import Quorum, SignedCheckpoint
-from secvm.protocol.experiment_document import Beacon, HashedBins, VocabularyBins
-from secvm.protocol.log_entries import experiment_entry
-from secvm.protocol.log_policy import LogPolicy
-from secvm.protocol.salt import committed_at, salt_of
+from secvm.protocol.documents.experiment import Beacon, HashedBins, VocabularyBins
+from secvm.protocol.log.checkpoints import Quorum, SignedCheckpoint
+from secvm.protocol.log.entries import experiment_entry
+from secvm.protocol.log.policy import LogPolicy
+from secvm.protocol.trust.salt import committed_at, salt_of
 from secvm_lab.rigs.parties import Parties
 from secvm_lab.rigs.public_history import PublicHistory
 from secvm_lab.rigs.random_experiments import START, draw_document, draw_experiment

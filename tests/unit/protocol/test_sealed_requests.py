@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from secvm.crypto import binary_http
+from secvm.crypto.sealing import binary_http
 from secvm.errors import LocalProtocolError, MalformedMessageError
-from secvm.protocol.sealed_requests import (
+from secvm.protocol.plain.sealed_requests import (
     REQUEST_BYTES,
     Answer,
     FetchRequest,

@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 from secvm.errors import LocalProtocolError, MalformedMessageError
 from secvm.learning.package import NullPackage, TrainPackage
 from secvm.protocol.codec import decode
-from secvm.protocol.events import (
+from secvm.protocol.documents.experiment import ExperimentDocument
+from secvm.protocol.plain.session import GRACE_MS, ParticipantSession, Phase, unsafe_no_seal
+from secvm.protocol.plain.session_events import (
     Abstain,
     Action,
     Compute,
@@ -32,8 +34,6 @@ from secvm.protocol.events import (
     Tick,
     Wait,
 )
-from secvm.protocol.experiment_document import ExperimentDocument
-from secvm.protocol.session import GRACE_MS, ParticipantSession, Phase, unsafe_no_seal
 from tests.effort import scaled
 from tests.unit.protocol.helpers import GATEWAY_KEYS, START, STRANGER, document, manifests, packages, served, words
 

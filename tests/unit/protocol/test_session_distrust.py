@@ -3,8 +3,16 @@
 import pytest
 
 from secvm.errors import MalformedMessageError
-from secvm.protocol.events import Abstain, Distrusted, Finished, ManifestArrived, Reason, SendSucceeded, Tick
-from secvm.protocol.session import ParticipantSession, Phase
+from secvm.protocol.plain.session import ParticipantSession, Phase
+from secvm.protocol.plain.session_events import (
+    Abstain,
+    Distrusted,
+    Finished,
+    ManifestArrived,
+    Reason,
+    SendSucceeded,
+    Tick,
+)
 from tests.unit.protocol.helpers import served
 from tests.unit.protocol.test_session import FIRST, OF, ROUNDS, Device, reasons, sends
 

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from secvm.errors import MalformedMessageError
-from secvm.protocol.events import (
+from secvm.protocol.plain.session import ParticipantSession
+from secvm.protocol.plain.session_events import (
     Action,
     Compute,
     Event,
@@ -21,8 +22,7 @@ from secvm.protocol.events import (
     SendSucceeded,
     Tick,
 )
-from secvm.protocol.session import ParticipantSession
-from secvm.protocol.session_memory import Changes, Phase, WaitingRow
+from secvm.protocol.plain.session_memory import Changes, Phase, WaitingRow
 from tests.unit.protocol.helpers import OTHER_KEYS, START, document, manifests, packages, served, words
 
 OF = document()

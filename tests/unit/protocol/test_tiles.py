@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from secvm.crypto import merkle
 from secvm.crypto.merkle import MAX_SIZE, Tree, leaf_hash
 from secvm.errors import LocalProtocolError, MalformedMessageError
-from secvm.protocol.tiles import (
+from secvm.protocol.log.tiles import (
     MAX_ENTRY_BYTES,
     Tile,
     TileReader,

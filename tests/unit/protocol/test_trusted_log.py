@@ -18,12 +18,10 @@ from secvm.errors import (
     StaleCheckpointError,
     StaleRoundError,
 )
-from secvm.protocol.checking import Checking
-from secvm.protocol.checkpoints import Checkpoint
-from secvm.protocol.documents import Fields
-from secvm.protocol.evidence import Evidence, Kind, LoggedEntry
-from secvm.protocol.log import check_logged
-from secvm.protocol.log_entries import (
+from secvm.protocol.canonical import Fields
+from secvm.protocol.evidence.plain import Evidence, Kind, LoggedEntry
+from secvm.protocol.log.checkpoints import Checkpoint
+from secvm.protocol.log.entries import (
     MAX_LOG_ENTRIES,
     Document,
     Entry,
@@ -32,7 +30,9 @@ from secvm.protocol.log_entries import (
     manifest_entry,
     opening_entry,
 )
-from secvm.protocol.trusted_log import Appended, SeenLog, TrustedLog
+from secvm.protocol.log.terms import check_logged
+from secvm.protocol.trust.checking import Checking
+from secvm.protocol.trust.trusted_log import Appended, SeenLog, TrustedLog
 from secvm_lab.rigs.witnessed_log import WitnessedLog
 from tests.seeds import seed_for
 from tests.unit.protocol.helpers import LOG, START, WITNESSES, log_terms

@@ -22,14 +22,14 @@ from secvm.errors import (
     StaleCheckpointError,
     StaleRoundError,
 )
-from secvm.protocol.blobs import encode_tally
-from secvm.protocol.evidence import Kind, examine
-from secvm.protocol.experiment_document import publish
-from secvm.protocol.log_entries import ending_entry, experiment_entry
-from secvm.protocol.log_policy import LogPolicy
-from secvm.protocol.logged_documents import entry_of
-from secvm.protocol.manifest import RelayCount, last_round
-from secvm.protocol.trusted_rounds import Served, Trusted, TrustedRounds, tallies_named
+from secvm.protocol.documents.blobs import encode_tally
+from secvm.protocol.documents.experiment import publish
+from secvm.protocol.documents.manifest import RelayCount, last_round
+from secvm.protocol.evidence.logged_documents import entry_of
+from secvm.protocol.evidence.plain import Kind, examine
+from secvm.protocol.log.entries import ending_entry, experiment_entry
+from secvm.protocol.log.policy import LogPolicy
+from secvm.protocol.trust.trusted_rounds import Served, Trusted, TrustedRounds, tallies_named
 from secvm_lab.rigs.lying import Liar, one_too_few
 from secvm_lab.rigs.parties import Parties
 from secvm_lab.rigs.public_history import PublicHistory, lines_from, served_from

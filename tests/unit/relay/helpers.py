@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from secvm.crypto.capsules import unpack
-from secvm.crypto.kem import RandomBytes
+from secvm.crypto.sealing.capsules import unpack
+from secvm.crypto.sealing.kem import RandomBytes
 from secvm.crypto.signing import SigningKey
 from secvm.relay.main import Relay, make_key, read_key
 from secvm.relay.settings import RelaySettings

@@ -13,15 +13,15 @@ from typing import Any
 
 import pytest
 
-from secvm.crypto.bulk_sealing import BulkSealer
-from secvm.crypto.kem import X25519PrivateKey, X25519PublicKey
-from secvm.crypto.layers import seal_both, seal_inner
-from secvm.crypto.part_streams import part_key, seals
+from secvm.crypto.sealing.bulk_sealing import BulkSealer
+from secvm.crypto.sealing.kem import X25519PrivateKey, X25519PublicKey
+from secvm.crypto.sealing.layers import seal_both, seal_inner
+from secvm.crypto.sealing.part_streams import part_key, seals
 from secvm.crypto.signing import SigningKey
-from secvm.protocol.relays.capsule_tree import capsule_root
-from secvm.protocol.relays.commitments import RoundSecret, entry_commitment, mix_commitment
-from secvm.protocol.relays.counts import EntryCount, MixCount
-from secvm.protocol.relays.label import capsule_digest
+from secvm.protocol.relays.batches.capsule_tree import capsule_root
+from secvm.protocol.relays.batches.counts import EntryCount, MixCount
+from secvm.protocol.relays.batches.label import capsule_digest
+from secvm.protocol.relays.cover.commitments import RoundSecret, entry_commitment, mix_commitment
 from secvm.protocol.relays.manifest import Instants
 from secvm.relay.batches import keeping as keeping_module
 from secvm.relay.batches import round_secrets, rounds

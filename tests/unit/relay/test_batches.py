@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from secvm.errors import BadInputError, MalformedMessageError
-from secvm.protocol.relays import batch_pieces as pieces
-from secvm.protocol.relays.batch_pieces import capsules_in_piece, piece_count, split_piece
-from secvm.protocol.relays.capsule_tree import capsule_root
+from secvm.protocol.relays.batches import pieces
+from secvm.protocol.relays.batches.capsule_tree import capsule_root
+from secvm.protocol.relays.batches.pieces import capsules_in_piece, piece_count, split_piece
 from secvm.relay.batches import capsule_file
 from secvm.relay.batches.capsule_file import CapsuleFile
 from secvm.relay.batches.ledger import Ledger

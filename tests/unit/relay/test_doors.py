@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from secvm.crypto import kem
-from secvm.crypto.oblivious import (
+from secvm.crypto.sealing import kem
+from secvm.crypto.sealing.oblivious import (
     GatewayKey,
     GatewayKeys,
     decode_key_configurations,

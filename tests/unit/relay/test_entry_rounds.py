@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from secvm.crypto.kem import X25519PrivateKey
-from secvm.crypto.layers import open_inner, open_outer
+from secvm.crypto.sealing.kem import X25519PrivateKey
+from secvm.crypto.sealing.layers import open_inner, open_outer
 from secvm.errors import BadSignatureError, OpeningError
-from secvm.protocol.relays.batch_pieces import split_piece
-from secvm.protocol.relays.capsule_tree import capsule_root
-from secvm.protocol.relays.counts import EntryCount, MixCount
-from secvm.protocol.relays.label import OUTER_BYTES, capsule_digest
-from secvm.protocol.relays.receipts import Receipt
-from secvm.protocol.relays.reveals import EntryReveal
+from secvm.protocol.relays.batches.capsule_tree import capsule_root
+from secvm.protocol.relays.batches.counts import EntryCount, MixCount
+from secvm.protocol.relays.batches.label import OUTER_BYTES, capsule_digest
+from secvm.protocol.relays.batches.pieces import split_piece
+from secvm.protocol.relays.cover.reveals import EntryReveal
+from secvm.protocol.relays.sending.receipts import Receipt
 from secvm.relay.batches.refusing import RefusedError
 from secvm.relay.entry.intake import Verdict
 from secvm.relay.entry.rounds import EntryRound

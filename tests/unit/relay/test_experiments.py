@@ -13,20 +13,20 @@ from typing import Any
 
 import pytest
 
-from secvm.crypto.bulk_sealing import BulkSealer
-from secvm.crypto.kem import RandomBytes, X25519PrivateKey
-from secvm.crypto.layers import open_inner, open_outer
+from secvm.crypto.sealing.bulk_sealing import BulkSealer
+from secvm.crypto.sealing.kem import RandomBytes, X25519PrivateKey
+from secvm.crypto.sealing.layers import open_inner, open_outer
 from secvm.crypto.seeded_rounds import seeded_round_secret
 from secvm.crypto.signing import Envelope, SigningKey
 from secvm.crypto.tokens import TokenKey
 from secvm.errors import BadSignatureError, MalformedMessageError, RemoteProtocolError
 from secvm.learning.cover_law import Noise, RelayCover
 from secvm.privacy.target import PrivacyTarget
-from secvm.protocol.experiment_document import ExperimentDocument, publish
-from secvm.protocol.log_entries import experiment_entry
-from secvm.protocol.logged_documents import entry_of
-from secvm.protocol.relays.commitments import EntryCommitment, MixCommitment, RoundSecret, entry_commitment
-from secvm.protocol.relays.label import INNER_BYTES
+from secvm.protocol.documents.experiment import ExperimentDocument, publish
+from secvm.protocol.evidence.logged_documents import entry_of
+from secvm.protocol.log.entries import experiment_entry
+from secvm.protocol.relays.batches.label import INNER_BYTES
+from secvm.protocol.relays.cover.commitments import EntryCommitment, MixCommitment, RoundSecret, entry_commitment
 from secvm.protocol.relays.manifest import Instants
 from secvm.protocol.relays.terms import RelayedTerms
 from secvm.relay.batches.drawing import drawing

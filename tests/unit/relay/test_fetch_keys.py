@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from secvm.crypto.kem import X25519PrivateKey
-from secvm.crypto.oblivious import GatewayKey, GatewayKeys, encode_key_configurations
+from secvm.crypto.sealing.kem import X25519PrivateKey
+from secvm.crypto.sealing.oblivious import GatewayKey, GatewayKeys, encode_key_configurations
 from secvm.participant.sending.transport import RelayTransport
-from secvm.protocol.sealed_requests import fetch_answer
+from secvm.protocol.plain.sealed_requests import fetch_answer
 from secvm.runtime.http.client import HttpClient
 from secvm.testing.gateway import FakeGateway, Reply, Seen
 from tests.unit.relay.helpers import PERIOD_MS, Answered, Place, RolePlace, ask, running

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from secvm.crypto.signing import SigningKey, verify
-from secvm.protocol.manifest import RelayCount
+from secvm.protocol.documents.manifest import RelayCount
 from secvm.protocol.problems import PROBLEMS
 from secvm.protocol.version import RELAY_COUNT_TYPE
 from secvm.relay.deposits import Depositor

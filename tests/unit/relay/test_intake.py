@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from secvm.errors import MalformedMessageError
-from secvm.protocol.relays.capsule_tree import capsule_root
+from secvm.protocol.relays.batches.capsule_tree import capsule_root
 from secvm.relay.batches.refusing import RefusedError
 from secvm.relay.entry.intake import Intake, IntakeLimits, Submission, Verdict, read_submission
 from secvm.relay.identity import Identity

@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from secvm.crypto.bulk_sealing import BulkSealer
-from secvm.crypto.layers import open_inner, seal_outer
+from secvm.crypto.sealing.bulk_sealing import BulkSealer
+from secvm.crypto.sealing.layers import open_inner, seal_outer
 from secvm.crypto.signing import SigningKey
 from secvm.errors import BadSignatureError
-from secvm.protocol.relays.batch_pieces import split_piece
-from secvm.protocol.relays.capsule_tree import capsule_root
-from secvm.protocol.relays.commitments import RoundSecret
-from secvm.protocol.relays.counts import EntryCount, MixCount
-from secvm.protocol.relays.label import INNER_BYTES, capsule_digest
-from secvm.protocol.relays.reveals import EntryReveal, MixReveal, entry_reveal
+from secvm.protocol.relays.batches.capsule_tree import capsule_root
+from secvm.protocol.relays.batches.counts import EntryCount, MixCount
+from secvm.protocol.relays.batches.label import INNER_BYTES, capsule_digest
+from secvm.protocol.relays.batches.pieces import split_piece
+from secvm.protocol.relays.cover.commitments import RoundSecret
+from secvm.protocol.relays.cover.reveals import EntryReveal, MixReveal, entry_reveal
 from secvm.relay.batches.refusing import RefusedError
 from secvm.relay.mix.opening import opener
 from secvm.relay.mix.rounds import MixRound

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from secvm.crypto.capsules import MAX_CAPSULE_BYTES
+from secvm.crypto.sealing.capsules import MAX_CAPSULE_BYTES
 from secvm.crypto.signing import SigningKey, verify
-from secvm.protocol.manifest import RelayCount
+from secvm.protocol.documents.manifest import RelayCount
 from secvm.protocol.problems import MEDIA_TYPE, PROBLEMS
 from secvm.protocol.version import RELAY_COUNT_TYPE
 from secvm.relay import refusals

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from secvm.crypto.capsules import unpack
+from secvm.crypto.sealing.capsules import unpack
 from secvm.errors import BadInputError, LocalProtocolError, StoreError
 from secvm.relay.admission import digest_of
 from secvm.relay.store import Arrival, RoundStore

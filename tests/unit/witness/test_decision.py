@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from secvm.crypto.merkle import EMPTY_ROOT
 from secvm.crypto.notes import Note, NoteKey, sign_note
 from secvm.crypto.signing import SigningKey
-from secvm.protocol.checkpoints import Checkpoint
-from secvm.protocol.log_proofs import CosigningRequest
+from secvm.protocol.log.checkpoints import Checkpoint
+from secvm.protocol.log.proofs import CosigningRequest
 from secvm.witness.decision import (
     Cosign,
     Growth,

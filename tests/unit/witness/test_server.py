@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from secvm.crypto.notes import Note, NoteKey, SignatureKind, sign_note
-from secvm.protocol.checkpoints import Checkpoint, hash_line, read_checkpoint
-from secvm.protocol.log_proofs import CosigningRequest
+from secvm.protocol.log.checkpoints import Checkpoint, hash_line, read_checkpoint
+from secvm.protocol.log.proofs import CosigningRequest
 from tests.unit.relay.helpers import Answered, ask
 from tests.unit.witness.worlds import (
     FACES,

@@ -14,8 +14,8 @@ from typing import Any
 from secvm.crypto.merkle import Tree, leaf_hash
 from secvm.crypto.notes import NoteKey
 from secvm.crypto.signing import SigningKey
-from secvm.protocol.checkpoints import Checkpoint, SignedCheckpoint, read_checkpoint
-from secvm.protocol.log_proofs import CosigningRequest, read_cosignatures
+from secvm.protocol.log.checkpoints import Checkpoint, SignedCheckpoint, read_checkpoint
+from secvm.protocol.log.proofs import CosigningRequest, read_cosignatures
 from secvm.runtime.clock import ClockSteering, SteeredClock
 from secvm.runtime.settings import read_settings
 from secvm.witness.decision import KnownLog, Logs, Question, read_question

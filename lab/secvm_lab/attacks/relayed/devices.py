@@ -7,18 +7,18 @@ import random
 from dataclasses import replace
 from pathlib import Path
 
-from secvm.crypto.kem import X25519PrivateKey
-from secvm.crypto.layers import open_inner, open_outer
-from secvm.crypto.oblivious import KEYS_MEDIA_TYPE, GatewayKey, encode_key_configurations
+from secvm.crypto.sealing.kem import X25519PrivateKey
+from secvm.crypto.sealing.layers import open_inner, open_outer
+from secvm.crypto.sealing.oblivious import KEYS_MEDIA_TYPE, GatewayKey, encode_key_configurations
 from secvm.learning.package import Package, TrainPackage
 from secvm.privacy.coalitions import coalitions
 from secvm.privacy.statement import Terms
 from secvm.protocol.codec import decode
-from secvm.protocol.experiment_document import Relay
-from secvm.protocol.relays.counts import EntryCount, MixCount
-from secvm.protocol.relays.label import capsule_digest
-from secvm.protocol.relays.missing_canary import MissingCanary, examine_canary
-from secvm.protocol.relays.submission import read_request
+from secvm.protocol.documents.experiment import Relay
+from secvm.protocol.evidence.missing_canary import MissingCanary, examine_canary
+from secvm.protocol.relays.batches.counts import EntryCount, MixCount
+from secvm.protocol.relays.batches.label import capsule_digest
+from secvm.protocol.relays.sending.submission import read_request
 from secvm.relay.entry.intake import Verdict
 from secvm_lab.attacks.attack import Goal
 from secvm_lab.attacks.relayed.stage import LIMITS, Stage

@@ -7,17 +7,17 @@ import random
 from dataclasses import replace
 from pathlib import Path
 
-from secvm.crypto.kem import X25519, X25519PrivateKey
-from secvm.crypto.layers import open_inner, open_outer, seal_both
-from secvm.crypto.oblivious import (
+from secvm.crypto.sealing.kem import X25519, X25519PrivateKey
+from secvm.crypto.sealing.layers import open_inner, open_outer, seal_both
+from secvm.crypto.sealing.oblivious import (
     GatewayKey,
     decode_key_configurations,
     encode_key_configurations,
     leaves_no_choice,
 )
 from secvm.crypto.seeded_rounds import seeded_round_secret
-from secvm.protocol.experiment_document import Relay
-from secvm.protocol.relays.commitments import EntryCommitment, RoundSecret, entry_commitment, mix_commitment
+from secvm.protocol.documents.experiment import Relay
+from secvm.protocol.relays.cover.commitments import EntryCommitment, RoundSecret, entry_commitment, mix_commitment
 from secvm.protocol.relays.manifest import read_manifest
 from secvm_lab.attacks.relayed.stage import Machine, relay_for, served, signed
 from secvm_lab.attacks.relayed.trap import Tried, held, refused, trap

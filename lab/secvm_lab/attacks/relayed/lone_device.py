@@ -21,7 +21,7 @@ from typing import Literal
 
 import numpy as np
 
-from secvm.crypto.part_streams import SEED_BYTES
+from secvm.crypto.sealing.part_streams import SEED_BYTES
 from secvm.estimator.round_cover import ROLES, CoverOrigin, part_counts
 from secvm.learning.arithmetic import exact
 from secvm.learning.drawn_part import tally_of

@@ -14,8 +14,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self
 
-from secvm.crypto.bulk_sealing import BulkSealer
-from secvm.protocol.experiment_document import ExperimentDocument, publish
+from secvm.crypto.sealing.bulk_sealing import BulkSealer
+from secvm.protocol.documents.experiment import ExperimentDocument, publish
 from secvm.protocol.relays.manifest import RelayedManifest
 from secvm.protocol.relays.terms import RelayedTerms
 from secvm.relay.batches.drawing import drawing

@@ -209,7 +209,7 @@ RELAY_MUTATIONS: Mapping[str, Mutation] = {
     "look for an own capsule that is no canary": Mutation(
         (
             Edit(
-                "src/secvm/protocol/relays/submission.py",
+                "src/secvm/protocol/relays/sending/submission.py",
                 "        return self.places[-1]\n",
                 "        return self.places[0]\n",
             ),

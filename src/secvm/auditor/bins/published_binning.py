@@ -7,8 +7,8 @@ from secvm.auditor.files import MOST_DOCUMENT_BYTES, MOST_LOG_BYTES, PublicFiles
 from secvm.auditor.findings import Findings
 from secvm.errors import BadInputError, RemoteProtocolError
 from secvm.learning.individual.binning import HashBinning
-from secvm.protocol.experiment_document import ExperimentDocument, HashedBins, read_published
-from secvm.protocol.salt import salt_of
+from secvm.protocol.documents.experiment import ExperimentDocument, HashedBins, read_published
+from secvm.protocol.trust.salt import salt_of
 
 
 def published_bins(files: PublicFiles, name: str) -> HashBinning:

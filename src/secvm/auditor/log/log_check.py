@@ -14,12 +14,12 @@ from secvm.auditor.files import MOST_LOG_BYTES, experiment_path
 from secvm.auditor.log.whole_log import WholeLog, check_witnesses
 from secvm.auditor.subject import Subject
 from secvm.errors import BadSignatureError, MalformedMessageError, RemoteProtocolError
-from secvm.protocol.checkpoints import MAX_AHEAD_S, SignedCheckpoint, read_checkpoint
-from secvm.protocol.evidence import Evidence, Kind
-from secvm.protocol.log import LogTerms
-from secvm.protocol.log_entries import Entry, EntryKind, Placed, contradict, follows
-from secvm.protocol.log_proofs import LogProof
-from secvm.protocol.salt import committed_at
+from secvm.protocol.evidence.plain import Evidence, Kind
+from secvm.protocol.log.checkpoints import MAX_AHEAD_S, SignedCheckpoint, read_checkpoint
+from secvm.protocol.log.entries import Entry, EntryKind, Placed, contradict, follows
+from secvm.protocol.log.proofs import LogProof
+from secvm.protocol.log.terms import LogTerms
+from secvm.protocol.trust.salt import committed_at
 
 #: How often the log may grow while it is read.
 _LOOKS = 4

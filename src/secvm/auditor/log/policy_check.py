@@ -9,8 +9,8 @@ from __future__ import annotations
 from secvm.auditor.files import MOST_LOG_BYTES, experiment_path
 from secvm.auditor.subject import Subject
 from secvm.errors import BadInputError, RemoteProtocolError
-from secvm.protocol.checkpoints import check_enough, read_checkpoint
-from secvm.protocol.log_policy import LogPolicy, quorum_of
+from secvm.protocol.log.checkpoints import check_enough, read_checkpoint
+from secvm.protocol.log.policy import LogPolicy, quorum_of
 
 
 def check_policy(subject: Subject, policy: LogPolicy) -> None:

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 from secvm.auditor.files import experiment_path
 from secvm.auditor.subject import Subject
-from secvm.crypto.beacon import BeaconSource, is_unsafe, round_time, salt_from, verify_beacon
-from secvm.crypto.beacon_records import MAX_RECORD_BYTES, BeaconOutput
+from secvm.crypto.beacons.records import MAX_RECORD_BYTES, BeaconOutput
+from secvm.crypto.beacons.sources import BeaconSource, is_unsafe, round_time, salt_from, verify_beacon
 from secvm.errors import BeaconUnavailableError, RemoteProtocolError
-from secvm.protocol.experiment_document import Beacon, HashedBins
+from secvm.protocol.documents.experiment import Beacon, HashedBins
 
 VOCABULARY = "no salt: bins are the words of a public vocabulary"
 OWN = "drawn by whoever wrote the experiment: nobody can tell how often"

@@ -14,12 +14,12 @@ from secvm.auditor.files import MOST_LOG_BYTES, MOST_TILE_BYTES, PublicFiles, lo
 from secvm.auditor.findings import Findings
 from secvm.crypto.merkle import EMPTY_ROOT, Tree, leaf_hash
 from secvm.errors import BadInputError, MalformedMessageError, RemoteProtocolError, StaleCheckpointError
-from secvm.protocol.checkpoints import SignedCheckpoint, check_times, read_checkpoint
-from secvm.protocol.evidence import LoggedEntry
-from secvm.protocol.log import LogTerms
-from secvm.protocol.log_entries import MAX_LOG_ENTRIES, Entry, EntryKind, Placed
-from secvm.protocol.log_proofs import LogProof
-from secvm.protocol.tiles import TILE_WIDTH, Tile, read_bundle, tiles_of, write_bundle, write_tile
+from secvm.protocol.evidence.plain import LoggedEntry
+from secvm.protocol.log.checkpoints import SignedCheckpoint, check_times, read_checkpoint
+from secvm.protocol.log.entries import MAX_LOG_ENTRIES, Entry, EntryKind, Placed
+from secvm.protocol.log.proofs import LogProof
+from secvm.protocol.log.terms import LogTerms
+from secvm.protocol.log.tiles import TILE_WIDTH, Tile, read_bundle, tiles_of, write_bundle, write_tile
 
 _MOST_KEPT_BYTES = 2**25
 CHECKPOINT = "checkpoint"

@@ -15,10 +15,10 @@ from secvm.auditor.log.whole_log import WholeLog
 from secvm.auditor.plain.replay import Replay
 from secvm.auditor.report import ExperimentReport, RoundReport
 from secvm.auditor.subject import Subject
-from secvm.crypto.beacon import BeaconSource
+from secvm.crypto.beacons.sources import BeaconSource
 from secvm.errors import ArithmeticRangeError, RemoteProtocolError
-from secvm.protocol.experiment_document import ExperimentDocument
-from secvm.protocol.manifest import LastRound
+from secvm.protocol.documents.experiment import ExperimentDocument
+from secvm.protocol.documents.manifest import LastRound
 
 #: Told digest, rounds read and rounds planned, as an audit goes on.
 OnRound = Callable[[str, int, int], None]

@@ -19,13 +19,13 @@ from secvm.auditor.plain.steps import Steps
 from secvm.auditor.subject import Shown, Subject
 from secvm.crypto.signing import verify
 from secvm.errors import RemoteProtocolError
-from secvm.protocol.documents import digest_of
-from secvm.protocol.ending import Ending, ending_faults
-from secvm.protocol.evidence import Kind
-from secvm.protocol.inconsistency import Inconsistency
-from secvm.protocol.log_entries import Entry, experiment_entry
-from secvm.protocol.logged_documents import entry_of
-from secvm.protocol.manifest import RoundManifest, manifest_faults
+from secvm.protocol.canonical import digest_of
+from secvm.protocol.documents.ending import Ending, ending_faults
+from secvm.protocol.documents.inconsistency import Inconsistency
+from secvm.protocol.documents.manifest import RoundManifest, manifest_faults
+from secvm.protocol.evidence.logged_documents import entry_of
+from secvm.protocol.evidence.plain import Kind
+from secvm.protocol.log.entries import Entry, experiment_entry
 from secvm.protocol.version import ENDING_TYPE, MANIFEST_TYPE
 
 RUNNING = "not over: how it ended is not published yet"

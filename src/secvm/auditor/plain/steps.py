@@ -10,14 +10,14 @@ from secvm.auditor.files import blob_path
 from secvm.auditor.subject import Shown, Subject
 from secvm.errors import InconsistentManifestError, RemoteProtocolError
 from secvm.learning.aggregate.tally import Tally
-from secvm.protocol.blobs import decode_state, decode_tally
-from secvm.protocol.checkpoints import MAX_AHEAD_S
-from secvm.protocol.documents import digest_of
-from secvm.protocol.ending import Ending
-from secvm.protocol.evidence import Kind
-from secvm.protocol.manifest import LastRound, RelayCount, RoundManifest, last_round, read_relay_count
-from secvm.protocol.plausible import violations
-from secvm.protocol.recompute import Model, first_model, model_of, names_in, next_model, what_differs
+from secvm.protocol.canonical import digest_of
+from secvm.protocol.documents.blobs import decode_state, decode_tally
+from secvm.protocol.documents.ending import Ending
+from secvm.protocol.documents.manifest import LastRound, RelayCount, RoundManifest, last_round, read_relay_count
+from secvm.protocol.documents.recomputation import Model, first_model, model_of, names_in, next_model, what_differs
+from secvm.protocol.evidence.plain import Kind
+from secvm.protocol.evidence.plausibility import violations
+from secvm.protocol.log.checkpoints import MAX_AHEAD_S
 
 FOLLOWS = "step follows from the published tally"
 ABANDONED = "abandoned: state unchanged"

@@ -19,21 +19,21 @@ from secvm.auditor.relayed.subject import RelayedSubject, ShownRound
 from secvm.auditor.relayed_findings import Found
 from secvm.errors import BadProofError, MalformedMessageError, RemoteProtocolError
 from secvm.learning.aggregate.tally import Tally
-from secvm.protocol.evidence_relays import PartProof, RelayedEvidence, RelayedKind
-from secvm.protocol.relays.cells import Cells
-from secvm.protocol.relays.counts import EntryCount, MixCount
-from secvm.protocol.relays.label import capsule_digest
-from secvm.protocol.relays.opened_parts import OpenedPart, parts_of
-from secvm.protocol.relays.opening import Opening
-from secvm.protocol.relays.recount import (
+from secvm.protocol.evidence.relayed import PartProof, RelayedEvidence, RelayedKind
+from secvm.protocol.relays.batches.counts import EntryCount, MixCount
+from secvm.protocol.relays.batches.label import capsule_digest
+from secvm.protocol.relays.counting.cells import Cells
+from secvm.protocol.relays.counting.opened_parts import OpenedPart, parts_of
+from secvm.protocol.relays.counting.recount import (
     MAX_CAPSULES_BYTES,
     MAX_SHARD_TALLY_BYTES,
     RawCount,
     ShardTally,
     entry_bytes,
 )
-from secvm.protocol.relays.shard_runs import MAX_RUN_BYTES, ShardRun, absence_in, beside, read_run
-from secvm.protocol.relays.shards import DAY_MS, LEAST_DAYS, ShardProof, shard_count
+from secvm.protocol.relays.counting.shard_runs import MAX_RUN_BYTES, ShardRun, absence_in, beside, read_run
+from secvm.protocol.relays.counting.shards import DAY_MS, LEAST_DAYS, ShardProof, shard_count
+from secvm.protocol.relays.opening import Opening
 
 _FAULTS = {
     Shown.RUN: Found.RUNS,

@@ -11,7 +11,7 @@ from secvm.auditor.relayed.replay import RUNNING, RelayedReplay
 from secvm.auditor.relayed.subject import RelayedSubject
 from secvm.auditor.report import ExperimentReport, RoundReport
 from secvm.auditor.round_facts import RoundFacts
-from secvm.crypto.beacon import BeaconSource
+from secvm.crypto.beacons.sources import BeaconSource
 
 _VERDICTS = {
     "opened": "step follows",

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from secvm.auditor.relayed.subject import RelayedSubject, ShownRound
 from secvm.auditor.relayed_findings import Found
-from secvm.protocol.evidence_relays import RelayedEvidence, RelayedKind, Who
-from secvm.protocol.relays.counts import MixCount
+from secvm.protocol.evidence.relayed import RelayedEvidence, RelayedKind, Who
+from secvm.protocol.relays.batches.counts import MixCount
+from secvm.protocol.relays.cover.reveals import EntryReveal, MixReveal
 from secvm.protocol.relays.faults import OpeningFault
-from secvm.protocol.relays.judging import opening_faults
+from secvm.protocol.relays.judgement import opening_faults
 from secvm.protocol.relays.opening import Opening
-from secvm.protocol.relays.reveals import EntryReveal, MixReveal
 
 _FORGED = {OpeningFault.ENTRY_COUNT, OpeningFault.MIX_COUNT, OpeningFault.ENTRY_REVEAL, OpeningFault.MIX_REVEAL}
 _BOUND = {OpeningFault.NONCE, OpeningFault.PART, OpeningFault.ENTRY_SEED, OpeningFault.MIX_SEED}

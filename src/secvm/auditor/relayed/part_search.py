@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from secvm.crypto.bulk_sealing import BulkSealer
-from secvm.protocol.relays.label import DIGEST_BYTES
-from secvm.protocol.relays.opened_parts import OpenedPart
-from secvm.protocol.relays.shard_runs import ShardRun
+from secvm.crypto.sealing.bulk_sealing import BulkSealer
+from secvm.protocol.relays.batches.label import DIGEST_BYTES
+from secvm.protocol.relays.counting.opened_parts import OpenedPart
+from secvm.protocol.relays.counting.shard_runs import ShardRun
 
 
 class PartSearch:

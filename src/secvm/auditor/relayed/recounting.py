@@ -19,15 +19,15 @@ from functools import cache, lru_cache
 from types import TracebackType
 from typing import Self
 
-from secvm.crypto.bulk_sealing import BulkSealer
+from secvm.crypto.sealing.bulk_sealing import BulkSealer
 from secvm.crypto.signing import Envelope
 from secvm.errors import BadProofError, RemoteProtocolError
-from secvm.protocol.documents import digest_of
-from secvm.protocol.experiment_document import read_published
+from secvm.protocol.canonical import digest_of
+from secvm.protocol.documents.experiment import read_published
+from secvm.protocol.relays.counting.recount import Recount, ShardTally
+from secvm.protocol.relays.counting.shard_runs import read_run
 from secvm.protocol.relays.manifest import RelayedManifest
 from secvm.protocol.relays.opening import Opening
-from secvm.protocol.relays.recount import Recount, ShardTally
-from secvm.protocol.relays.shard_runs import read_run
 from secvm.runtime.lanes import Mode, find_lanes
 
 #: A round of fewer shards is counted in this process: others take a second to be there.

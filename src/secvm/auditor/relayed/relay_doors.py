@@ -13,12 +13,12 @@ import json
 from secvm.auditor.relayed.subject import RelayedSubject, ShownRound
 from secvm.auditor.relayed_findings import Found
 from secvm.errors import BadInputError, LocalProtocolError, RemoteProtocolError
-from secvm.protocol.evidence_relays import RelayedKind
-from secvm.protocol.relays.capsule_tree import CapsuleTree
-from secvm.protocol.relays.counts import EntryCount, MixCount
-from secvm.protocol.relays.label import DIGEST_BYTES
-from secvm.protocol.relays.opened_parts import Role
-from secvm.protocol.relays.reveals import EntryReveal, MixReveal
+from secvm.protocol.evidence.relayed import RelayedKind
+from secvm.protocol.relays.batches.capsule_tree import CapsuleTree
+from secvm.protocol.relays.batches.counts import EntryCount, MixCount
+from secvm.protocol.relays.batches.label import DIGEST_BYTES
+from secvm.protocol.relays.counting.opened_parts import Role
+from secvm.protocol.relays.cover.reveals import EntryReveal, MixReveal
 from secvm.protocol.relays.statements import Statement
 
 #: Four envelopes in base64.

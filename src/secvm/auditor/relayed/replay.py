@@ -20,16 +20,16 @@ from secvm.auditor.relayed.subject import RelayedSubject, ShownRound
 from secvm.auditor.relayed_findings import Found
 from secvm.auditor.round_facts import RoundFacts, chances_of
 from secvm.errors import RemoteProtocolError
-from secvm.protocol.evidence_relays import RelayedKind
-from secvm.protocol.examining import Told, read_told
-from secvm.protocol.inconsistency import Inconsistency
-from secvm.protocol.log_entries import Entry, experiment_entry
-from secvm.protocol.logged_documents import entry_of
-from secvm.protocol.relays.counts import EntryCount, MixCount
+from secvm.protocol.documents.inconsistency import Inconsistency
+from secvm.protocol.evidence.examination import Told, read_told
+from secvm.protocol.evidence.logged_documents import entry_of
+from secvm.protocol.evidence.relayed import RelayedKind
+from secvm.protocol.log.entries import Entry, experiment_entry
+from secvm.protocol.relays.batches.counts import EntryCount, MixCount
+from secvm.protocol.relays.cover.reveals import EntryReveal
 from secvm.protocol.relays.ending import RelayedEnding
 from secvm.protocol.relays.manifest import RelayedManifest, manifest_faults
 from secvm.protocol.relays.opening import Opening
-from secvm.protocol.relays.reveals import EntryReveal
 
 RUNNING, OPENED, UNOPENED = "running", "opened", "unopened"
 #: Rounds whose manifests are kept to prove that something is used a second time.

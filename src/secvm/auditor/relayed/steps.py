@@ -7,15 +7,15 @@ from secvm.auditor.relayed.subject import RelayedSubject, ShownRound
 from secvm.auditor.relayed_findings import Found
 from secvm.errors import RemoteProtocolError
 from secvm.learning.aggregate.tally import Tally
-from secvm.protocol.blobs import decode_state, decode_tally
-from secvm.protocol.documents import digest_of
-from secvm.protocol.evidence_relays import RelayedEvidence, RelayedKind
-from secvm.protocol.examining import model_names
-from secvm.protocol.recompute import Model, first_model, model_of
+from secvm.protocol.canonical import digest_of
+from secvm.protocol.documents.blobs import decode_state, decode_tally
+from secvm.protocol.documents.recomputation import Model, first_model, model_of
+from secvm.protocol.evidence.examination import model_names
+from secvm.protocol.evidence.relayed import RelayedEvidence, RelayedKind
 from secvm.protocol.relays.ending import RelayedEnding
-from secvm.protocol.relays.judging import clients_of
+from secvm.protocol.relays.judgement import clients_of
 from secvm.protocol.relays.manifest import RelayedManifest
-from secvm.protocol.relays.stepping import Stayed, after_opened
+from secvm.protocol.relays.step import Stayed, after_opened
 
 _MORE = 4096
 

@@ -10,11 +10,11 @@ from secvm.auditor.files import PublicFiles
 from secvm.auditor.relayed_findings import Found
 from secvm.auditor.subject import Subject
 from secvm.errors import RemoteProtocolError
-from secvm.protocol.evidence_relays import RelayedEvidence, RelayedKind, Who
-from secvm.protocol.examining import examine_relayed
-from secvm.protocol.experiment_document import ExperimentDocument
+from secvm.protocol.documents.experiment import ExperimentDocument
+from secvm.protocol.evidence.examination import examine_relayed
+from secvm.protocol.evidence.relayed import RelayedEvidence, RelayedKind, Who
+from secvm.protocol.relays.counting.opened_parts import Role
 from secvm.protocol.relays.manifest import RelayedManifest
-from secvm.protocol.relays.opened_parts import Role
 from secvm.protocol.relays.opening import Opening
 
 

@@ -148,7 +148,7 @@ def _replay(
     from secvm.auditor.audit import audit_files
     from secvm.auditor.web_files import WebFiles
     from secvm.files import read_beginning_with
-    from secvm.protocol.log_policy import MOST_POLICY_BYTES, read_policy
+    from secvm.protocol.log.policy import MOST_POLICY_BYTES, read_policy
     from secvm.runtime.beacons import WebBeacons
     from secvm.runtime.clock import SystemClock
 
@@ -201,8 +201,8 @@ def _examine(file: Path, output_format: Format) -> None:
     from secvm.auditor.explanation import explain
     from secvm.cli.audit.text import explanation_text
     from secvm.files import read_beginning_with
-    from secvm.protocol.evidence import EVIDENCE_BEGINS, MAX_EVIDENCE_BYTES
-    from secvm.protocol.relays.missing_canary import BEGINS as MISSING_CANARY
+    from secvm.protocol.evidence.missing_canary import BEGINS as MISSING_CANARY
+    from secvm.protocol.evidence.plain import EVIDENCE_BEGINS, MAX_EVIDENCE_BYTES
 
     data = read_beginning_with((EVIDENCE_BEGINS, MISSING_CANARY), file, most=MAX_EVIDENCE_BYTES)
     try:

@@ -220,7 +220,7 @@ def model_file(found: TrustedModel, vocabulary: Path | None) -> bytes:
 def _binning(found: TrustedModel, vocabulary: Path | None) -> Any:
     from secvm.learning.individual.binning import HashBinning
     from secvm.people.reader import read_vocabulary
-    from secvm.protocol.experiment_document import HashedBins
+    from secvm.protocol.documents.experiment import HashedBins
 
     binning = found.document.binning
     if isinstance(binning, HashedBins):

@@ -15,7 +15,7 @@ def planned(content: dict[str, Any]) -> tuple[dict[str, Any] | None, list[str]]:
     """
     from secvm.coordinator.relayed_question import operators_of, private_plan
     from secvm.coordinator.specification import Specification
-    from secvm.crypto.layers import OUTER_BYTES
+    from secvm.crypto.sealing.layers import OUTER_BYTES
     from secvm.privacy.private_plan_text import plan_lines
     from secvm.privacy.relayed_text import PLAIN, words
     from secvm.runtime.settings import parse_settings

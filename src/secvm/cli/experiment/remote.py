@@ -15,7 +15,7 @@ from typing import Any
 from secvm.auditor.files import MOST_JSON_BYTES
 from secvm.errors import BadInputError, RemoteProtocolError, UnreachableError
 from secvm.learning.weights import Weights
-from secvm.protocol.experiment_document import ExperimentDocument, read_published
+from secvm.protocol.documents.experiment import ExperimentDocument, read_published
 from secvm.runtime.clock import SteadyClock
 from secvm.runtime.http.client import HttpAnswer, ask_blocking, checked_url, goes_in_clear
 

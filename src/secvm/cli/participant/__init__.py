@@ -26,7 +26,7 @@ from secvm.cli.services import worth_another_start
 from secvm.errors import BadInputError, RemoteProtocolError
 from secvm.learning.individual.binning import VocabularyBinning
 from secvm.participant.storage.state import DeviceState, Status
-from secvm.protocol.experiment_document import ExperimentDocument, read_published
+from secvm.protocol.documents.experiment import ExperimentDocument, read_published
 from secvm.runtime.clock import SystemClock
 
 app = group("Take part with your own data, on your own device.")

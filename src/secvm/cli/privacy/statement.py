@@ -70,7 +70,7 @@ def statement(
 
 def emit_statement(terms: Terms | RelayedTerms, own_delta: float, output_format: Format) -> None:
     """As text, or as JSON with the text inside."""
-    from secvm.crypto.layers import OUTER_BYTES
+    from secvm.crypto.sealing.layers import OUTER_BYTES
     from secvm.participant.sending.sealing import CAPSULE_BYTES
     from secvm.participant.sending.transport import OVERHEAD_BYTES
     from secvm.privacy import relayed_text, statement_text
@@ -89,8 +89,8 @@ def emit_statement(terms: Terms | RelayedTerms, own_delta: float, output_format:
 def _published(path: Path | None, coordinator: str | None, digest: str | None) -> Terms | RelayedTerms:
     from secvm.cli.experiment.remote import Remote
     from secvm.crypto.signing import Envelope
-    from secvm.protocol.experiment_document import ExperimentDocument, read_published
-    from secvm.protocol.stating import relayed_terms_of, terms_of
+    from secvm.protocol.documents.experiment import ExperimentDocument, read_published
+    from secvm.protocol.documents.privacy_terms import relayed_terms_of, terms_of
 
     def told(found: ExperimentDocument) -> Terms | RelayedTerms:
         return terms_of(found) if found.experiment.cover is None else relayed_terms_of(found)

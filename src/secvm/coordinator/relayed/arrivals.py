@@ -18,10 +18,10 @@ from secvm.coordinator.relayed.figures import OTHER_BATCH
 from secvm.coordinator.relayed.papers import Papers
 from secvm.coordinator.store.port import CoordinatorStore
 from secvm.errors import LocalProtocolError, RemoteProtocolError
-from secvm.protocol.relays.batch_pieces import capsules_in_piece, cut, piece_count
-from secvm.protocol.relays.capsule_tree import capsule_root
-from secvm.protocol.relays.counts import MixCount
-from secvm.protocol.relays.label import INNER_BYTES, capsule_digest
+from secvm.protocol.relays.batches.capsule_tree import capsule_root
+from secvm.protocol.relays.batches.counts import MixCount
+from secvm.protocol.relays.batches.label import INNER_BYTES, capsule_digest
+from secvm.protocol.relays.batches.pieces import capsules_in_piece, cut, piece_count
 
 
 class RefusedBatchError(RemoteProtocolError):

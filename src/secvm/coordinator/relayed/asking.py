@@ -15,10 +15,10 @@ from typing import Protocol
 
 from secvm.crypto.signing import VerifyKey
 from secvm.errors import BadSignatureError, MalformedMessageError, UnreachableError
-from secvm.protocol.documents import encode_document
-from secvm.protocol.experiment_document import ExperimentDocument, Relay
-from secvm.protocol.relays.commitments import EntryCommitment, MixCommitment
-from secvm.protocol.relays.shown import MAX_SHOWN_BYTES, read_shown
+from secvm.protocol.canonical import encode_document
+from secvm.protocol.documents.experiment import ExperimentDocument, Relay
+from secvm.protocol.relays.cover.commitments import EntryCommitment, MixCommitment
+from secvm.protocol.relays.public_counts import MAX_SHOWN_BYTES, read_shown
 from secvm.protocol.relays.statements import ENVELOPE_BYTES
 from secvm.runtime.http.client import HttpAnswer, ask_once
 

@@ -19,12 +19,12 @@ from secvm.coordinator.store.port import CoordinatorStore, Standing, StoredExper
 from secvm.crypto.signing import Envelope
 from secvm.learning.aggregate.convergence import Plateau
 from secvm.learning.aggregate.tally import Tally
-from secvm.protocol.blobs import decode_state, decode_tally
-from secvm.protocol.experiment_document import ExperimentDocument, HashedBins
+from secvm.protocol.documents.blobs import decode_state, decode_tally
+from secvm.protocol.documents.experiment import ExperimentDocument, HashedBins
 from secvm.protocol.relays.ending import RelayedEnding
 from secvm.protocol.relays.manifest import RelayedManifest
 from secvm.protocol.relays.opening import Opening
-from secvm.protocol.relays.stepping import After, after_opened
+from secvm.protocol.relays.step import After, after_opened
 from secvm.protocol.round_state import RoundState
 from secvm.protocol.version import RELAYED_EXPERIMENT_TYPE
 

@@ -26,21 +26,21 @@ from secvm.coordinator.relayed.books import KeptRound, RelayedBook
 from secvm.coordinator.relayed.figures import RoundFigures, fault_names, missing_names
 from secvm.coordinator.relayed.run_results import CountedShard
 from secvm.coordinator.store.port import CoordinatorStore
-from secvm.crypto.bulk_sealing import BulkSealer
-from secvm.crypto.kem import X25519PublicKey
+from secvm.crypto.sealing.bulk_sealing import BulkSealer
+from secvm.crypto.sealing.kem import X25519PublicKey
 from secvm.learning.aggregate.tally import Tally
-from secvm.protocol.blobs import tally_digest
-from secvm.protocol.cover_parts import CoverPart, derive_part
-from secvm.protocol.part_sealing import seal_part
-from secvm.protocol.relays.batch_pieces import PIECE_CAPSULES, cut
-from secvm.protocol.relays.bulk_junk import add_sub_tally
-from secvm.protocol.relays.cells import Cells
-from secvm.protocol.relays.counts import EntryCount
-from secvm.protocol.relays.judging import opening_faults
-from secvm.protocol.relays.label import INNER_BYTES, capsule_digest
+from secvm.protocol.documents.blobs import tally_digest
+from secvm.protocol.relays.batches.counts import EntryCount
+from secvm.protocol.relays.batches.label import INNER_BYTES, capsule_digest
+from secvm.protocol.relays.batches.pieces import PIECE_CAPSULES, cut
+from secvm.protocol.relays.counting.bulk_junk import add_sub_tally
+from secvm.protocol.relays.counting.cells import Cells
+from secvm.protocol.relays.counting.shards import SHARD, shards_root
+from secvm.protocol.relays.cover.part_sealing import seal_part
+from secvm.protocol.relays.cover.parts import CoverPart, derive_part
+from secvm.protocol.relays.cover.reveals import EntryReveal, MixReveal
+from secvm.protocol.relays.judgement import opening_faults
 from secvm.protocol.relays.opening import Opening
-from secvm.protocol.relays.reveals import EntryReveal, MixReveal
-from secvm.protocol.relays.shards import SHARD, shards_root
 
 #: What an opening names before its tally is known; faults of statements do not depend on it.
 _UNKNOWN = "0" * 64

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from secvm.coordinator.relayed.books import RelayedBook
-from secvm.protocol.log_entries import (
+from secvm.protocol.log.entries import (
     Entry,
     EntryKind,
     ending_entry,

@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from secvm.errors import MalformedMessageError
-from secvm.protocol.documents import Fields, decode_document, encode_document
+from secvm.protocol.canonical import Fields, decode_document, encode_document
 from secvm.protocol.relays.faults import Missing, OpeningFault
-from secvm.protocol.relays.stepping import Stayed
+from secvm.protocol.relays.step import Stayed
 
 _MAX_BYTES = 2**12
 _MAX_REASONS = 32

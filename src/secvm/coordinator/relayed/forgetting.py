@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from secvm.coordinator.relayed.books import KeptRound, RelayedBook
 from secvm.coordinator.store.port import CoordinatorStore
-from secvm.protocol.relays.shards import DAY_MS
+from secvm.protocol.relays.counting.shards import DAY_MS
 
 
 def kept_until(one: KeptRound, days: int) -> int | None:

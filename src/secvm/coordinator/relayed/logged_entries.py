@@ -10,7 +10,7 @@ from secvm.coordinator.logbook import Logbook
 from secvm.coordinator.logged_experiments import LoggedExperiment, named
 from secvm.coordinator.relayed.books import RelayedBook
 from secvm.coordinator.relayed.entry_log import entries_of, kinds_of
-from secvm.protocol.log_entries import EntryKind
+from secvm.protocol.log.entries import EntryKind
 
 
 class LoggedEntries:

@@ -15,9 +15,9 @@ from secvm.coordinator.relayed.books import KeptRound
 from secvm.coordinator.store.port import CoordinatorStore
 from secvm.coordinator.store.rules import agreed_name
 from secvm.errors import BadSignatureError, MalformedMessageError
-from secvm.protocol.experiment_document import ExperimentDocument
-from secvm.protocol.relays.counts import EntryCount, MixCount
-from secvm.protocol.relays.reveals import EntryReveal, MixReveal
+from secvm.protocol.documents.experiment import ExperimentDocument
+from secvm.protocol.relays.batches.counts import EntryCount, MixCount
+from secvm.protocol.relays.cover.reveals import EntryReveal, MixReveal
 
 #: By the names that openings and relays' doors have for them, in the order in which they come about.
 KINDS: dict[str, type[EntryCount | MixCount | EntryReveal | MixReveal]] = {

@@ -34,16 +34,16 @@ from secvm.coordinator.relayed.telling import Telling
 from secvm.coordinator.salting import has_salt
 from secvm.coordinator.store.port import CoordinatorStore, Standing, StoredRound
 from secvm.coordinator.store.rules import agreed_name
-from secvm.crypto.bulk_sealing import BulkSealer
-from secvm.crypto.kem import RandomBytes, X25519PrivateKey, throw
+from secvm.crypto.sealing.bulk_sealing import BulkSealer
+from secvm.crypto.sealing.kem import RandomBytes, X25519PrivateKey, throw
 from secvm.crypto.signing import SigningKey
 from secvm.errors import BadExperimentError, LocalProtocolError, ProtocolError
-from secvm.protocol.blobs import encode_tally
-from secvm.protocol.documents import digest_of
-from secvm.protocol.relays.commitments import SEED_BYTES
-from secvm.protocol.relays.judging import clients_of
+from secvm.protocol.canonical import digest_of
+from secvm.protocol.documents.blobs import encode_tally
+from secvm.protocol.relays.cover.commitments import SEED_BYTES
+from secvm.protocol.relays.judgement import clients_of
 from secvm.protocol.relays.manifest import Instants, RelayedManifest, manifest_faults
-from secvm.protocol.relays.stepping import Stayed
+from secvm.protocol.relays.step import Stayed
 from secvm.protocol.round_state import RoundState, advance, due
 
 

@@ -25,9 +25,9 @@ from secvm.coordinator.relayed.telling import Telling
 from secvm.coordinator.store.port import CoordinatorStore
 from secvm.errors import BadSignatureError, MalformedMessageError, StoreError
 from secvm.protocol.problems import PROBLEMS
-from secvm.protocol.relays.batch_pieces import PIECE_CAPSULES
-from secvm.protocol.relays.label import INNER_BYTES, label_from_text
-from secvm.protocol.relays.shown import MAX_PAPER_BYTES
+from secvm.protocol.relays.batches.label import INNER_BYTES, label_from_text
+from secvm.protocol.relays.batches.pieces import PIECE_CAPSULES
+from secvm.protocol.relays.public_counts import MAX_PAPER_BYTES
 from secvm.runtime.clock import Clock
 from secvm.runtime.http.server import Request, Response
 

@@ -14,11 +14,11 @@ from secvm.coordinator.relayed.books import KeptRound, RelayedBook
 from secvm.coordinator.relayed.papers import Papers
 from secvm.coordinator.relayed.run_results import CountedShard, count_run, read_run, write_run
 from secvm.coordinator.store.port import CoordinatorStore
-from secvm.crypto.bulk_sealing import BulkSealer
+from secvm.crypto.sealing.bulk_sealing import BulkSealer
 from secvm.errors import LocalProtocolError, MalformedMessageError
-from secvm.protocol.relays.batch_pieces import piece_count
-from secvm.protocol.relays.bulk_junk import BulkReader
-from secvm.protocol.relays.junk import CapsuleReader
+from secvm.protocol.relays.batches.pieces import piece_count
+from secvm.protocol.relays.counting.bulk_junk import BulkReader
+from secvm.protocol.relays.counting.junk import CapsuleReader
 
 #: How long the driver waits before it asks again what others have counted.
 _NAP_S = 0.05

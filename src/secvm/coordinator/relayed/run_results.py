@@ -18,11 +18,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from secvm.errors import MalformedMessageError
-from secvm.protocol.relays.batch_pieces import cut
-from secvm.protocol.relays.bulk_junk import JUNK, NULL, BulkReader, sub_tally_of
-from secvm.protocol.relays.capsule_tree import run_root
-from secvm.protocol.relays.label import INNER_BYTES, capsule_digest
-from secvm.protocol.relays.shards import SHARD, shard_entry
+from secvm.protocol.relays.batches.capsule_tree import run_root
+from secvm.protocol.relays.batches.label import INNER_BYTES, capsule_digest
+from secvm.protocol.relays.batches.pieces import cut
+from secvm.protocol.relays.counting.bulk_junk import JUNK, NULL, BulkReader, sub_tally_of
+from secvm.protocol.relays.counting.shards import SHARD, shard_entry
 
 _HEAD = struct.Struct("<III32s32s64sI")
 

@@ -25,12 +25,12 @@ from secvm.coordinator.store.port import CoordinatorStore
 from secvm.crypto.merkle import Tree, leaf_hash
 from secvm.crypto.signing import Envelope
 from secvm.errors import MalformedMessageError
-from secvm.protocol.relays.batch_pieces import PIECE_CAPSULES, cut, piece_count
-from secvm.protocol.relays.counts import MixCount
-from secvm.protocol.relays.label import INNER_BYTES, capsule_digest
+from secvm.protocol.relays.batches.counts import MixCount
+from secvm.protocol.relays.batches.label import INNER_BYTES, capsule_digest
+from secvm.protocol.relays.batches.pieces import PIECE_CAPSULES, cut, piece_count
+from secvm.protocol.relays.counting.shard_runs import write_index
+from secvm.protocol.relays.counting.shards import SHARD
 from secvm.protocol.relays.opening import Opening
-from secvm.protocol.relays.shard_runs import write_index
-from secvm.protocol.relays.shards import SHARD
 
 #: The file of a round, and those of each of its shards.
 INDEX, OF_SHARD = "shards", ("shard", "capsules", "tally")

@@ -17,7 +17,7 @@ from secvm.coordinator.relayed.status import status
 from secvm.coordinator.showing import beacon_path, ending_path
 from secvm.coordinator.store.port import CoordinatorStore
 from secvm.crypto.signing import SigningKey
-from secvm.protocol.log_entries import EntryKind
+from secvm.protocol.log.entries import EntryKind
 from secvm.protocol.relays.ending import RelayedEnding
 from secvm.protocol.relays.manifest import RelayedManifest
 

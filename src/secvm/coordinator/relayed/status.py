@@ -15,10 +15,10 @@ from secvm.coordinator.relayed.books import KeptRound, RelayedBook
 from secvm.coordinator.relayed.forgetting import kept_until
 from secvm.coordinator.status import notes_of, privacy_told, share_told
 from secvm.coordinator.store.port import Standing
-from secvm.protocol.experiment_document import ExperimentDocument
-from secvm.protocol.relays.counts import MixCount
-from secvm.protocol.relays.judging import clients_of
-from secvm.protocol.stating import relayed_terms_of
+from secvm.protocol.documents.experiment import ExperimentDocument
+from secvm.protocol.documents.privacy_terms import relayed_terms_of
+from secvm.protocol.relays.batches.counts import MixCount
+from secvm.protocol.relays.judgement import clients_of
 
 
 def status(book: RelayedBook, rounds: int, opened: int, kept_days: int) -> bytes:

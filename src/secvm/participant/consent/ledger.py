@@ -30,8 +30,8 @@ from secvm.participant.storage.state import DeviceState
 from secvm.privacy.experiment_leak import planned_leak
 from secvm.privacy.guarantee import charged_after, epsilon_after
 from secvm.privacy.label_leakage import auc_of
-from secvm.protocol.experiment_document import ExperimentDocument, read_published
-from secvm.protocol.stating import relayed_terms_of, terms_of
+from secvm.protocol.documents.experiment import ExperimentDocument, read_published
+from secvm.protocol.documents.privacy_terms import relayed_terms_of, terms_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,9 +26,9 @@ from secvm.privacy.relayed_statement import RelayedAssumption, RelayedStatement,
 from secvm.privacy.statement import PrivacyStatement, state
 from secvm.privacy.statement_text import CHOSEN_WEIGHTS
 from secvm.privacy.target import USUAL
-from secvm.protocol.experiment_document import ExperimentDocument
-from secvm.protocol.relays.label import OUTER_BYTES
-from secvm.protocol.stating import relayed_terms_of, terms_of
+from secvm.protocol.documents.experiment import ExperimentDocument
+from secvm.protocol.documents.privacy_terms import relayed_terms_of, terms_of
+from secvm.protocol.relays.batches.label import OUTER_BYTES
 
 #: What a policy looks at.
 Statement = PrivacyStatement | RelayedStatement

@@ -24,7 +24,7 @@ from secvm.participant.storage.state import DeviceState, Status
 from secvm.participant.storage.vault import Vault
 from secvm.participant.trust.evidence import convicts
 from secvm.participant.trust.surroundings import TrustPolicy
-from secvm.protocol.experiment_document import ExperimentDocument, read_published
+from secvm.protocol.documents.experiment import ExperimentDocument, read_published
 
 
 def join(

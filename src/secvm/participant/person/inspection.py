@@ -28,11 +28,11 @@ from secvm.participant.trust.surroundings import TrustPolicy
 from secvm.privacy.label_leakage import auc_of
 from secvm.privacy.relayed_statement import RelayedStatement
 from secvm.privacy.statement_text import words
-from secvm.protocol.experiment_document import ExperimentDocument, read_published
-from secvm.protocol.relays.session import RelayedSession
-from secvm.protocol.relays.session_memory import Phase
+from secvm.protocol.documents.experiment import ExperimentDocument, read_published
+from secvm.protocol.plain.session import ParticipantSession
+from secvm.protocol.relays.sending.session import RelayedSession
+from secvm.protocol.relays.sending.session_memory import Phase
 from secvm.protocol.schedule import Window
-from secvm.protocol.session import ParticipantSession
 
 NO_GUARANTEE = (
     "This experiment adds no noise, so there is no formal guarantee. Tallies are public and stay so: anybody, not only"

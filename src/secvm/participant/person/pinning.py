@@ -22,7 +22,7 @@ from secvm.learning.individual.dice import Dice
 from secvm.learning.individual.features import KeptOnDevice, sample_features
 from secvm.learning.individual.update import fixed_target
 from secvm.participant.storage.vault import Vault
-from secvm.protocol.experiment_document import ExperimentDocument, HashedBins
+from secvm.protocol.documents.experiment import ExperimentDocument, HashedBins
 
 
 def pin_person(

@@ -20,7 +20,7 @@ from secvm.participant.person.pinning import binned, binning_of
 from secvm.participant.storage.state import DeviceState
 from secvm.participant.storage.vault import Vault
 from secvm.participant.trust.model_files import ModelShelf
-from secvm.protocol.experiment_document import read_published
+from secvm.protocol.documents.experiment import read_published
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -8,8 +8,8 @@ from secvm.participant.trust.surroundings import TrustPolicy
 from secvm.privacy.relayed_statement import RelayedStatement
 from secvm.privacy.relayed_text import words
 from secvm.privacy.target import PrivacyTarget
-from secvm.protocol.experiment_document import ExperimentDocument
-from secvm.protocol.relays.canary import RECOUNTED_ONE_IN
+from secvm.protocol.documents.experiment import ExperimentDocument
+from secvm.protocol.relays.sending.canary import RECOUNTED_ONE_IN
 
 
 def claim(document: ExperimentDocument) -> str:

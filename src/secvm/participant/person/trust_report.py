@@ -8,10 +8,10 @@ from secvm.errors import RemoteProtocolError
 from secvm.participant.storage.state import DeviceState
 from secvm.participant.storage.trust_book import MISSING, RECOUNTED, REFETCHED, SEEN, STEPS, UNANSWERED, UNCHECKED
 from secvm.participant.trust.evidence import convicts
-from secvm.protocol.checkpoints import Checkpoint, read_checkpoint
-from secvm.protocol.experiment_document import ExperimentDocument
-from secvm.protocol.log import LogTerms
-from secvm.protocol.trusted_rounds import Trusted
+from secvm.protocol.documents.experiment import ExperimentDocument
+from secvm.protocol.log.checkpoints import Checkpoint, read_checkpoint
+from secvm.protocol.log.terms import LogTerms
+from secvm.protocol.trust.trusted_rounds import Trusted
 
 _NO_LOG = "It has no log: your device cannot tell whether everybody is told the same."
 _NO_STEPS = "Nor can it tell whether the model follows from what was counted."

@@ -11,10 +11,10 @@ from secvm.participant.trust.polling import Polling
 from secvm.participant.trust.rounds import News, Rounds
 from secvm.participant.trust.surroundings import Now
 from secvm.participant.trust.watching import Watching
-from secvm.protocol.ending import Ending
-from secvm.protocol.events import Abstain, Distrusted, ManifestArrived, Reason
-from secvm.protocol.session import Phase
-from secvm.protocol.session_memory import NEVER
+from secvm.protocol.documents.ending import Ending
+from secvm.protocol.plain.session import Phase
+from secvm.protocol.plain.session_events import Abstain, Distrusted, ManifestArrived, Reason
+from secvm.protocol.plain.session_memory import NEVER
 
 
 class Hearing:

@@ -20,10 +20,10 @@ from secvm.participant.trust.polling import Polling
 from secvm.participant.trust.rounds import RoundCounts, Rounds, UnloggedRounds
 from secvm.participant.trust.surroundings import Now, Surroundings
 from secvm.participant.trust.watching import Watching
-from secvm.protocol.events import Distrusted, Paused, Restarted, Resumed, SendFailed, SendSucceeded
-from secvm.protocol.experiment_document import ExperimentDocument
-from secvm.protocol.session import ParticipantSession, Phase
-from secvm.protocol.session_memory import NEVER
+from secvm.protocol.documents.experiment import ExperimentDocument
+from secvm.protocol.plain.session import ParticipantSession, Phase
+from secvm.protocol.plain.session_events import Distrusted, Paused, Restarted, Resumed, SendFailed, SendSucceeded
+from secvm.protocol.plain.session_memory import NEVER
 
 _UNBELIEVED = "the round that had begun was never held to the experiment's log"
 

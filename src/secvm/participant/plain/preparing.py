@@ -15,11 +15,11 @@ from secvm.participant.trust.declining import agree
 from secvm.participant.trust.rounds import Rounds
 from secvm.participant.trust.surroundings import Now, Surroundings
 from secvm.participant.trust.watching import Watching
-from secvm.protocol.events import Declined, Distrusted, PackagesReady
-from secvm.protocol.experiment_document import ExperimentDocument
+from secvm.protocol.documents.experiment import ExperimentDocument
+from secvm.protocol.plain.session import Phase
+from secvm.protocol.plain.session_events import Declined, Distrusted, PackagesReady
+from secvm.protocol.plain.session_memory import NEVER
 from secvm.protocol.schedule import below
-from secvm.protocol.session import Phase
-from secvm.protocol.session_memory import NEVER
 
 #: Weights that could not be had are asked for again within this time, doubled each time.
 _FIRST_PATIENCE_MS = 2000

@@ -15,7 +15,9 @@ from secvm.participant.trust.evidence import as_file
 from secvm.participant.trust.polling import last_moment
 from secvm.participant.trust.surroundings import Surroundings
 from secvm.participant.trust.watching import Watching
-from secvm.protocol.events import (
+from secvm.protocol.documents.experiment import ExperimentDocument
+from secvm.protocol.plain.session import ParticipantSession, Phase
+from secvm.protocol.plain.session_events import (
     Abstain,
     Compute,
     Event,
@@ -28,9 +30,7 @@ from secvm.protocol.events import (
     Tick,
     Wait,
 )
-from secvm.protocol.experiment_document import ExperimentDocument
-from secvm.protocol.session import ParticipantSession, Phase
-from secvm.protocol.session_memory import NEVER
+from secvm.protocol.plain.session_memory import NEVER
 
 
 @dataclass(frozen=True, slots=True)

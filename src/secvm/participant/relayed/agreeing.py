@@ -14,8 +14,8 @@ from secvm.errors import ConsentRefusedError
 from secvm.participant.consent.ledger import entries, spend
 from secvm.participant.trust.declining import bytes_of_a_round, opens_in_hours
 from secvm.participant.trust.surroundings import Now, Surroundings
-from secvm.protocol.experiment_document import ExperimentDocument, Relay
-from secvm.protocol.relays.cells import Cells
+from secvm.protocol.documents.experiment import ExperimentDocument, Relay
+from secvm.protocol.relays.counting.cells import Cells
 from secvm.protocol.relays.manifest import RelayedManifest
 from secvm.protocol.relays.terms import RelayedTerms
 

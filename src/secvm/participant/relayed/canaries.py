@@ -24,12 +24,12 @@ from secvm.participant.relayed.recounting import Recounting
 from secvm.participant.storage.relayed_book import KeptCanary
 from secvm.participant.storage.trust_book import SEEN, UNCHECKED
 from secvm.participant.trust.surroundings import Now, Surroundings
-from secvm.protocol.experiment_document import ExperimentDocument
-from secvm.protocol.relays.counts import MixCount
-from secvm.protocol.relays.manifest import RelayedManifest
-from secvm.protocol.relays.missing_canary import examine_canary, missing_canary
-from secvm.protocol.relays.opening import Opening
-from secvm.protocol.relays.shard_runs import (
+from secvm.protocol.documents.experiment import ExperimentDocument
+from secvm.protocol.evidence.missing_canary import examine_canary, missing_canary
+from secvm.protocol.plain.session import GRACE_MS
+from secvm.protocol.plain.session_memory import NEVER
+from secvm.protocol.relays.batches.counts import MixCount
+from secvm.protocol.relays.counting.shard_runs import (
     MAX_RUN_BYTES,
     ShardRun,
     absence_in,
@@ -39,10 +39,10 @@ from secvm.protocol.relays.shard_runs import (
     read_run,
     shard_of,
 )
-from secvm.protocol.relays.shards import DAY_MS, LEAST_DAYS
+from secvm.protocol.relays.counting.shards import DAY_MS, LEAST_DAYS
+from secvm.protocol.relays.manifest import RelayedManifest
+from secvm.protocol.relays.opening import Opening
 from secvm.protocol.schedule import below
-from secvm.protocol.session import GRACE_MS
-from secvm.protocol.session_memory import NEVER
 
 #: So often nothing that verifies may come.
 MAX_TRIES = 3

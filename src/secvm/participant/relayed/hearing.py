@@ -14,9 +14,9 @@ from secvm.participant.relayed.turns import Turns
 from secvm.participant.trust.looking import Looking
 from secvm.participant.trust.polling import Polling
 from secvm.participant.trust.surroundings import Now
-from secvm.protocol.events import Abstain, Distrusted, Reason
-from secvm.protocol.relays.session_events import RoundAnnounced, Stopped
-from secvm.protocol.session_memory import NEVER
+from secvm.protocol.plain.session_events import Abstain, Distrusted, Reason
+from secvm.protocol.plain.session_memory import NEVER
+from secvm.protocol.relays.sending.session_events import RoundAnnounced, Stopped
 
 
 class Hearing:

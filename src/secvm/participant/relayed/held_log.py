@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from secvm.crypto.notes import MAX_NOTE_BYTES
 from secvm.participant.trust.log_lines import LogLines
 from secvm.participant.trust.surroundings import Now, Surroundings
-from secvm.protocol.experiment_document import ExperimentDocument
-from secvm.protocol.log_entries import Document
-from secvm.protocol.relays.chain import RelayedChain
+from secvm.protocol.documents.experiment import ExperimentDocument
+from secvm.protocol.log.entries import Document
 from secvm.protocol.relays.news import News
-from secvm.protocol.trusted_log import SeenLog, TrustedLog
+from secvm.protocol.trust.relayed_chain import RelayedChain
+from secvm.protocol.trust.trusted_log import SeenLog, TrustedLog
 
 
 @dataclass(frozen=True, slots=True)

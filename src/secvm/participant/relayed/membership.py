@@ -25,12 +25,12 @@ from secvm.participant.trust.looking import Looking
 from secvm.participant.trust.polling import Polling
 from secvm.participant.trust.rounds import RoundCounts
 from secvm.participant.trust.surroundings import Now, Surroundings
-from secvm.protocol.events import Paused, Restarted, Resumed
-from secvm.protocol.experiment_document import ExperimentDocument
-from secvm.protocol.relays.session import RelayedSession
-from secvm.protocol.relays.session_events import NotTaken, SendRequest, Stopped, Taken
-from secvm.protocol.relays.session_memory import Phase
-from secvm.protocol.session_memory import NEVER
+from secvm.protocol.documents.experiment import ExperimentDocument
+from secvm.protocol.plain.session_events import Paused, Restarted, Resumed
+from secvm.protocol.plain.session_memory import NEVER
+from secvm.protocol.relays.sending.session import RelayedSession
+from secvm.protocol.relays.sending.session_events import NotTaken, SendRequest, Stopped, Taken
+from secvm.protocol.relays.sending.session_memory import Phase
 
 #: Where an experiment takes nothing late, moments are spread over this.
 _SHORTEST_MS = 1000

@@ -17,14 +17,14 @@ from secvm.participant.relayed.token import RoundToken
 from secvm.participant.relayed.turns import Turns
 from secvm.participant.storage.state import Model
 from secvm.participant.trust.surroundings import Now, Surroundings
-from secvm.protocol.events import Declined
-from secvm.protocol.experiment_document import ExperimentDocument
+from secvm.protocol.documents.experiment import ExperimentDocument
+from secvm.protocol.plain.session_events import Declined
+from secvm.protocol.plain.session_memory import NEVER
 from secvm.protocol.relays.manifest import RelayedManifest
-from secvm.protocol.relays.session_events import RequestReady
-from secvm.protocol.relays.session_memory import Phase
-from secvm.protocol.relays.submission import SECRETS_BYTES, draw_order, seal_submission
+from secvm.protocol.relays.sending.session_events import RequestReady
+from secvm.protocol.relays.sending.session_memory import Phase
+from secvm.protocol.relays.sending.submission import SECRETS_BYTES, draw_order, seal_submission
 from secvm.protocol.schedule import below
-from secvm.protocol.session_memory import NEVER
 
 
 class Preparing:

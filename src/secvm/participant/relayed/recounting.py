@@ -18,20 +18,20 @@ from secvm.participant.sending.transport import MOST_DOCUMENT_BYTES
 from secvm.participant.storage.relayed_book import KeptCanary
 from secvm.participant.storage.trust_book import RECOUNTED
 from secvm.participant.trust.surroundings import Now, Surroundings
-from secvm.protocol.evidence_relays import RelayedEvidence, RelayedKind
-from secvm.protocol.examining import examine_relayed
-from secvm.protocol.experiment_document import ExperimentDocument
-from secvm.protocol.relays.manifest import RelayedManifest
-from secvm.protocol.relays.opening import Opening
-from secvm.protocol.relays.recount import (
+from secvm.protocol.documents.experiment import ExperimentDocument
+from secvm.protocol.evidence.examination import examine_relayed
+from secvm.protocol.evidence.relayed import RelayedEvidence, RelayedKind
+from secvm.protocol.relays.counting.recount import (
     MAX_CAPSULES_BYTES,
     MAX_SHARD_TALLY_BYTES,
     Recount,
     ShardTally,
     WrongCountError,
 )
-from secvm.protocol.relays.shard_runs import ShardRun
-from secvm.protocol.relays.shards import ShardProof
+from secvm.protocol.relays.counting.shard_runs import ShardRun
+from secvm.protocol.relays.counting.shards import ShardProof
+from secvm.protocol.relays.manifest import RelayedManifest
+from secvm.protocol.relays.opening import Opening
 
 #: A path below the experiment, and the most bytes that are taken from there.
 Fetch = Callable[[str, int, Now], Awaitable[bytes]]

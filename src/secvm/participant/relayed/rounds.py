@@ -24,15 +24,15 @@ from secvm.participant.sending.transport import MOST_DOCUMENT_BYTES, OVERHEAD_BY
 from secvm.participant.storage.state import Model
 from secvm.participant.storage.trust_book import STEPS
 from secvm.participant.trust.surroundings import Now, Surroundings
-from secvm.protocol.experiment_document import ExperimentDocument
-from secvm.protocol.log_entries import Document
-from secvm.protocol.recompute import Model as Computed
-from secvm.protocol.relays.chain import Believing, Ended, RelayedChain, RelayedServed
+from secvm.protocol.documents.experiment import ExperimentDocument
+from secvm.protocol.documents.recomputation import Model as Computed
+from secvm.protocol.log.entries import Document
 from secvm.protocol.relays.ending import RelayedEnding
 from secvm.protocol.relays.manifest import RelayedManifest
 from secvm.protocol.relays.news import News, news_path
 from secvm.protocol.relays.opening import Opening
-from secvm.protocol.trusted_log import SeenLog
+from secvm.protocol.trust.relayed_chain import Believing, Ended, RelayedChain, RelayedServed
+from secvm.protocol.trust.trusted_log import SeenLog
 
 #: So often an asking begins again when the log has grown meanwhile.
 _ATTEMPTS = 3

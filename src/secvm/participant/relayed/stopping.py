@@ -15,9 +15,9 @@ from secvm.participant.relayed.canaries import Loss
 from secvm.participant.storage.trust_book import MISSING
 from secvm.participant.trust.evidence import convicts
 from secvm.participant.trust.surroundings import Surroundings
-from secvm.protocol.events import Abstain, Reason
-from secvm.protocol.experiment_document import ExperimentDocument
-from secvm.protocol.relays.chain import Ended
+from secvm.protocol.documents.experiment import ExperimentDocument
+from secvm.protocol.plain.session_events import Abstain, Reason
+from secvm.protocol.trust.relayed_chain import Ended
 
 #: Two unopened rounds among so many consecutive numbers are too many.
 UNOPENED_AMONG = 10

@@ -17,10 +17,10 @@ from secvm.crypto.tokens import SEED_BYTES, TokenBatch
 from secvm.errors import RemoteProtocolError
 from secvm.participant.sending.transport import OVERHEAD_BYTES
 from secvm.participant.trust.surroundings import Now, Surroundings
-from secvm.protocol.experiment_document import ExperimentDocument
+from secvm.protocol.documents.experiment import ExperimentDocument
+from secvm.protocol.plain.session import FIRST_BACKOFF_MS, LONGEST_BACKOFF_MS
 from secvm.protocol.relays.manifest import RelayedManifest
 from secvm.protocol.schedule import below
-from secvm.protocol.session import FIRST_BACKOFF_MS, LONGEST_BACKOFF_MS
 
 
 class RoundToken:

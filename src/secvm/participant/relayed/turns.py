@@ -13,11 +13,12 @@ from secvm.participant.storage.state import RoundHistory
 from secvm.participant.trust.looking import Looking
 from secvm.participant.trust.polling import last_moment
 from secvm.participant.trust.surroundings import Surroundings
-from secvm.protocol.events import Abstain, Finished, Restarted, Tick, Wait
-from secvm.protocol.experiment_document import ExperimentDocument
+from secvm.protocol.documents.experiment import ExperimentDocument
+from secvm.protocol.plain.session_events import Abstain, Finished, Restarted, Tick, Wait
+from secvm.protocol.plain.session_memory import NEVER
 from secvm.protocol.relays.manifest import RelayedManifest
-from secvm.protocol.relays.session import RelayedSession
-from secvm.protocol.relays.session_events import (
+from secvm.protocol.relays.sending.session import RelayedSession
+from secvm.protocol.relays.sending.session_events import (
     Prepare,
     RelayedAction,
     RelayedEvent,
@@ -27,8 +28,7 @@ from secvm.protocol.relays.session_events import (
     SendRequest,
     Taken,
 )
-from secvm.protocol.relays.session_memory import Phase
-from secvm.protocol.session_memory import NEVER
+from secvm.protocol.relays.sending.session_memory import Phase
 
 
 class Turns:

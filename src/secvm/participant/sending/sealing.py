@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from secvm.crypto.kem import X25519, enc_bytes
-from secvm.crypto.oblivious import RequestSealer, decode_key_configurations
+from secvm.crypto.sealing.kem import X25519, enc_bytes
+from secvm.crypto.sealing.oblivious import RequestSealer, decode_key_configurations
 from secvm.errors import UnknownKeyError
 from secvm.participant.dice import RandomBytes
-from secvm.protocol.sealed_requests import REQUEST_BYTES, package_request
-from secvm.protocol.session_memory import Seal
+from secvm.protocol.plain.sealed_requests import REQUEST_BYTES, package_request
+from secvm.protocol.plain.session_memory import Seal
 
 
 def capsule_bytes(kem_id: int) -> int:

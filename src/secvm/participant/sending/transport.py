@@ -28,17 +28,17 @@ from typing import Protocol
 
 import yarl
 
-from secvm.crypto.oblivious import decode_key_configurations, seal_request
+from secvm.crypto.sealing.oblivious import decode_key_configurations, seal_request
 from secvm.crypto.tokens import ANSWER_MEDIA_TYPE as TOKEN_ANSWER
 from secvm.crypto.tokens import REQUEST_MEDIA_TYPE as TOKEN_REQUEST
 from secvm.errors import LocalProtocolError, RemoteProtocolError, UnreachableError
 from secvm.participant.dice import RandomBytes
-from secvm.protocol.experiment_document import ExperimentDocument, Relay
-from secvm.protocol.relays.canary import MAX_RECEIPT_BYTES
+from secvm.protocol.documents.experiment import ExperimentDocument, Relay
+from secvm.protocol.plain.sealed_requests import FETCH_ANSWER_STEP, fetch_request, read_answer
+from secvm.protocol.relays.sending.canary import MAX_RECEIPT_BYTES
+from secvm.protocol.relays.sending.submission import MEDIA_TYPE as SUBMISSION
 from secvm.protocol.relays.statements import ENVELOPE_BYTES
-from secvm.protocol.relays.submission import MEDIA_TYPE as SUBMISSION
 from secvm.protocol.relays.terms import RelayedTerms
-from secvm.protocol.sealed_requests import FETCH_ANSWER_STEP, fetch_request, read_answer
 from secvm.runtime.http.client import HttpClient, goes_in_clear
 
 SEALED_REQUEST = "message/ohttp-req"

@@ -14,8 +14,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from secvm.crypto.kem import RandomBytes, throw
 from secvm.crypto.locking import DEFAULT_COST, KEY_BYTES, Cost, KeptKey, lock
+from secvm.crypto.sealing.kem import RandomBytes, throw
 from secvm.errors import BadInputError
 from secvm.runtime.disk.passphrases import Passphrase
 from secvm.runtime.disk.secret_files import check_new_passphrase, make_secret, protect, read_secret, remove_secret

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from secvm.crypto.kem import RandomBytes
 from secvm.crypto.locking import DEFAULT_COST, Cost
+from secvm.crypto.sealing.kem import RandomBytes
 from secvm.errors import BadInputError
 from secvm.participant.storage.device_lock import drop, open_lock, set_passphrase
 from secvm.participant.storage.state import FILE as STATE_FILE

@@ -19,11 +19,11 @@ from dataclasses import dataclass, field
 
 from secvm.errors import MalformedMessageError, StoreError
 from secvm.participant.storage.trust_book import TAKES_PART
-from secvm.protocol.relays.canary import Canary
-from secvm.protocol.relays.chain import RelayedTrust
 from secvm.protocol.relays.manifest import RelayedManifest
-from secvm.protocol.relays.session_memory import RequestRow
-from secvm.protocol.trusted_log import SeenLog
+from secvm.protocol.relays.sending.canary import Canary
+from secvm.protocol.relays.sending.session_memory import RequestRow
+from secvm.protocol.trust.relayed_chain import RelayedTrust
+from secvm.protocol.trust.trusted_log import SeenLog
 
 TABLES = """
 -- What is believed of an experiment with two relays, and of its coordinator's log. Goes with forget.

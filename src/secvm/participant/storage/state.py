@@ -46,9 +46,9 @@ from secvm.participant.storage.token_seeds import TABLES as TOKEN_TABLES
 from secvm.participant.storage.token_seeds import TokenSeeds
 from secvm.participant.storage.trust_book import TABLES as TRUST_TABLES
 from secvm.participant.storage.trust_book import TAKES_PART, UNSEEN_TABLES, TrustBook
-from secvm.protocol.events import Abstain, Finished
-from secvm.protocol.relays.session_memory import RelayedChanges, RequestRow
-from secvm.protocol.session import Changes, WaitingRow
+from secvm.protocol.plain.session import Changes, WaitingRow
+from secvm.protocol.plain.session_events import Abstain, Finished
+from secvm.protocol.relays.sending.session_memory import RelayedChanges, RequestRow
 from secvm.runtime.disk.sqlite_file import FAULTS, SqliteFormat, connect_personal, refusal, statements, transaction
 
 FILE = "state.sqlite"

@@ -8,16 +8,16 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from secvm.crypto.kem import public_key_bytes
+from secvm.crypto.sealing.kem import public_key_bytes
 from secvm.crypto.tokens import TOKEN_BYTES
 from secvm.errors import ConsentRefusedError
 from secvm.participant.sending.sealing import capsule_bytes
 from secvm.participant.sending.transport import OVERHEAD_BYTES
 from secvm.participant.trust.surroundings import Now, Surroundings
 from secvm.participant.trust.traffic import Traffic
-from secvm.protocol.experiment_document import ExperimentDocument, Windows
-from secvm.protocol.manifest import RoundManifest
-from secvm.protocol.relays.label import OUTER_BYTES
+from secvm.protocol.documents.experiment import ExperimentDocument, Windows
+from secvm.protocol.documents.manifest import RoundManifest
+from secvm.protocol.relays.batches.label import OUTER_BYTES
 
 
 def agree(around: Surroundings, document: ExperimentDocument, manifest: RoundManifest, now: Now) -> None:

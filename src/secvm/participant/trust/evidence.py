@@ -11,11 +11,11 @@ from dataclasses import dataclass, field, replace
 
 from secvm.errors import BadInputError, RemoteProtocolError
 from secvm.participant.storage.state import DeviceState, Record
-from secvm.protocol.events import Abstain, Reason
-from secvm.protocol.evidence import Evidence, Finding, Kind, examine
-from secvm.protocol.evidence_relays import RelayedFinding
-from secvm.protocol.examining import examine_relayed
-from secvm.protocol.relays.missing_canary import BEGINS, examine_canary
+from secvm.protocol.evidence.examination import examine_relayed
+from secvm.protocol.evidence.missing_canary import BEGINS, examine_canary
+from secvm.protocol.evidence.plain import Evidence, Finding, Kind, examine
+from secvm.protocol.evidence.relayed import RelayedFinding
+from secvm.protocol.plain.session_events import Abstain, Reason
 
 WATERMARK = (
     "A server can put a mark into what it serves to one device: other signatures, another order. Whoever reads the file"

@@ -11,8 +11,8 @@ import asyncio
 
 from secvm.errors import OverLimitError
 from secvm.participant.trust.surroundings import Now, Surroundings
-from secvm.protocol.log_entries import MAX_LINE_BYTES
-from secvm.protocol.tiles import TILE_WIDTH, Tile, read_bundle
+from secvm.protocol.log.entries import MAX_LINE_BYTES
+from secvm.protocol.log.tiles import TILE_WIDTH, Tile, read_bundle
 from secvm.protocol.version import LOG_ORIGIN
 
 MOST_TILE_BYTES = TILE_WIDTH * (2 + MAX_LINE_BYTES)

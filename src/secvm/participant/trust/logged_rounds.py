@@ -33,11 +33,11 @@ from secvm.participant.storage.trust_book import STEPS
 from secvm.participant.trust.log_lines import LogLines
 from secvm.participant.trust.rounds import News
 from secvm.participant.trust.surroundings import Now, Surroundings
-from secvm.protocol.ending import Ending
-from secvm.protocol.experiment_document import ExperimentDocument
-from secvm.protocol.manifest import AcceptedManifest, RoundManifest
-from secvm.protocol.recompute import Model as Computed
-from secvm.protocol.trusted_rounds import Checked, Served, Trusted, TrustedRounds, tallies_named
+from secvm.protocol.documents.ending import Ending
+from secvm.protocol.documents.experiment import ExperimentDocument
+from secvm.protocol.documents.manifest import AcceptedManifest, RoundManifest
+from secvm.protocol.documents.recomputation import Model as Computed
+from secvm.protocol.trust.trusted_rounds import Checked, Served, Trusted, TrustedRounds, tallies_named
 
 #: So often an asking begins again when the log has grown meanwhile.
 _ATTEMPTS = 3

@@ -13,9 +13,9 @@ from secvm.errors import CheatingError, RemoteProtocolError
 from secvm.participant.storage.trust_book import REFETCHED, UNANSWERED
 from secvm.participant.trust.refetching import BelievedLog, Refetching
 from secvm.participant.trust.surroundings import Now, Surroundings
-from secvm.protocol.events import Abstain, Distrusted, Reason
+from secvm.protocol.plain.session_events import Abstain, Distrusted, Reason
+from secvm.protocol.plain.session_memory import NEVER
 from secvm.protocol.schedule import Window
-from secvm.protocol.session_memory import NEVER
 
 _UNSEEN = (
     "in {} rounds in a row no fresh look at the log was answered, so nobody can tell whether this device is singled out"

@@ -13,8 +13,8 @@ from secvm.errors import BadInputError
 from secvm.files import write_atomically
 from secvm.learning.weights import Weights
 from secvm.participant.sending.transport import Transport
-from secvm.protocol.blobs import decode_weights
-from secvm.protocol.experiment_document import ExperimentDocument
+from secvm.protocol.documents.blobs import decode_weights
+from secvm.protocol.documents.experiment import ExperimentDocument
 
 #: Training and evaluation weights of a few experiments.
 _IN_MEMORY = 8

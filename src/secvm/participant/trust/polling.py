@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from secvm.protocol.experiment_document import Windows
-from secvm.protocol.manifest import RoundManifest
+from secvm.protocol.documents.experiment import Windows
+from secvm.protocol.documents.manifest import RoundManifest
 from secvm.protocol.schedule import Window, below
 
 #: Where an experiment takes nothing late, askings spread over this.

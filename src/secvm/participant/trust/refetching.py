@@ -22,9 +22,9 @@ from secvm.crypto.notes import MAX_NOTE_BYTES
 from secvm.errors import OverLimitError
 from secvm.participant.trust.log_lines import LogLines
 from secvm.participant.trust.surroundings import Now, Surroundings
+from secvm.protocol.plain.session import GRACE_MS
+from secvm.protocol.plain.session_memory import NEVER
 from secvm.protocol.schedule import Window, redraw, spread
-from secvm.protocol.session import GRACE_MS
-from secvm.protocol.session_memory import NEVER
 
 #: More lines than this, 16 tiles, are not fetched for a look: it counts as not answered.
 MOST_NEW_LINES = 4096

@@ -13,9 +13,9 @@ from secvm.learning.weights import Weights
 from secvm.participant.sending.transport import OVERHEAD_BYTES
 from secvm.participant.storage.state import Model
 from secvm.participant.trust.surroundings import Now, Surroundings
-from secvm.protocol.ending import Ending, accept_ending
-from secvm.protocol.experiment_document import ExperimentDocument
-from secvm.protocol.manifest import AcceptedManifest, RoundManifest
+from secvm.protocol.documents.ending import Ending, accept_ending
+from secvm.protocol.documents.experiment import ExperimentDocument
+from secvm.protocol.documents.manifest import AcceptedManifest, RoundManifest
 
 
 @dataclass(frozen=True, slots=True)

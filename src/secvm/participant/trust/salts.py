@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from secvm.crypto.beacon import round_time
+from secvm.crypto.beacons.sources import round_time
 from secvm.errors import BadInputError, BeaconUnavailableError, RemoteProtocolError
 from secvm.participant.sending.transport import Transport
 from secvm.participant.trust.surroundings import TrustPolicy
-from secvm.protocol.experiment_document import ExperimentDocument, HashedBins
-from secvm.protocol.salt import salt_of
+from secvm.protocol.documents.experiment import ExperimentDocument, HashedBins
+from secvm.protocol.trust.salt import salt_of
 
 _MOST_PROOF_BYTES = 2**18
 

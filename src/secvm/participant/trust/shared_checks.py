@@ -25,16 +25,16 @@ from secvm.crypto.notes import NoteKey
 from secvm.errors import MalformedMessageError
 from secvm.learning.aggregate.tally import Tally
 from secvm.participant.sending.transport import Transport
-from secvm.protocol.blobs import tally_digest
-from secvm.protocol.checkpoints import SignedCheckpoint
-from secvm.protocol.documents import digest_of
-from secvm.protocol.experiment_document import ExperimentDocument, Relay
-from secvm.protocol.manifest import AcceptedManifest
-from secvm.protocol.recompute import Model
-from secvm.protocol.relays.opened_checking import OpenedChecking
-from secvm.protocol.relays.shard_runs import ShardRun
-from secvm.protocol.relays.stepping import After
+from secvm.protocol.canonical import digest_of
+from secvm.protocol.documents.blobs import tally_digest
+from secvm.protocol.documents.experiment import ExperimentDocument, Relay
+from secvm.protocol.documents.manifest import AcceptedManifest
+from secvm.protocol.documents.recomputation import Model
+from secvm.protocol.log.checkpoints import SignedCheckpoint
+from secvm.protocol.relays.counting.shard_runs import ShardRun
+from secvm.protocol.relays.step import After
 from secvm.protocol.relays.terms import RelayedTerms
+from secvm.protocol.trust.opened_checking import OpenedChecking
 
 #: Signatures are small; models and tallies may have a million bins. Those of a few rounds of a few experiments.
 _SMALL, _LARGE = 1024, 8

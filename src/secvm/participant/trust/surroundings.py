@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from secvm.crypto.bulk_sealing import BulkSealer
+from secvm.crypto.sealing.bulk_sealing import BulkSealer
 from secvm.crypto.signing import VerifyKey
 from secvm.errors import BadInputError
 from secvm.participant.consent.policies import Consent
@@ -16,11 +16,11 @@ from secvm.participant.trust.model_files import ModelShelf
 from secvm.participant.trust.shared_checks import SharedChecks
 from secvm.participant.trust.traffic import Traffic
 from secvm.privacy.operators import Operators
-from secvm.protocol.experiment_document import ExperimentDocument
-from secvm.protocol.log_policy import LogPolicy, quorum_of
-from secvm.protocol.manifest import RoundManifest
-from secvm.protocol.recompute import Caps
-from secvm.protocol.session_memory import Seal
+from secvm.protocol.documents.experiment import ExperimentDocument
+from secvm.protocol.documents.manifest import RoundManifest
+from secvm.protocol.documents.recomputation import Caps
+from secvm.protocol.log.policy import LogPolicy, quorum_of
+from secvm.protocol.plain.session_memory import Seal
 
 #: A clock's ``now``.
 Now = Callable[[], int]

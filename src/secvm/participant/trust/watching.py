@@ -10,9 +10,9 @@ from __future__ import annotations
 from secvm.participant.trust.logged_rounds import LoggedRounds
 from secvm.participant.trust.looking import Looking
 from secvm.participant.trust.surroundings import Now, Surroundings
-from secvm.protocol.events import Abstain, Distrusted
-from secvm.protocol.experiment_document import ExperimentDocument
-from secvm.protocol.manifest import RoundManifest
+from secvm.protocol.documents.experiment import ExperimentDocument
+from secvm.protocol.documents.manifest import RoundManifest
+from secvm.protocol.plain.session_events import Abstain, Distrusted
 
 
 class Watching:

@@ -22,7 +22,7 @@ import hmac
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from secvm.crypto.kem import RandomBytes, throw
+from secvm.crypto.sealing.kem import RandomBytes, throw
 from secvm.pages.guarding import (
     READING,
     Fields,

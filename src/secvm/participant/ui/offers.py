@@ -22,7 +22,7 @@ from secvm.participant.storage.ledger_book import NOTHING, Accepted
 from secvm.participant.storage.state import DeviceState, Status
 from secvm.participant.trust.surroundings import TrustPolicy
 from secvm.participant.ui.view import VaultLook, about
-from secvm.protocol.experiment_document import ExperimentDocument, HashedBins, read_published
+from secvm.protocol.documents.experiment import ExperimentDocument, HashedBins, read_published
 
 #: So many are shown; a coordinator with more has a page of its own.
 MOST_OFFERS = 30

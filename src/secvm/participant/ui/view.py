@@ -25,7 +25,7 @@ from secvm.participant.trust.surroundings import TrustPolicy
 from secvm.privacy.label_leakage import auc_of
 from secvm.privacy.relayed_statement import RelayedStatement
 from secvm.privacy.statement_text import CHOSEN_WEIGHTS
-from secvm.protocol.experiment_document import ExperimentDocument, read_published
+from secvm.protocol.documents.experiment import ExperimentDocument, read_published
 
 _DAY_MS, QUARTER_MS = 86_400_000, 900_000
 TIMES_FORGOTTEN = (

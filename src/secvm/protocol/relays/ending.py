@@ -13,8 +13,8 @@ from typing import Any, Literal
 
 from secvm.crypto.signing import SigningKey, sign, verify
 from secvm.errors import LocalProtocolError, MalformedMessageError
-from secvm.protocol.documents import Fields, decode_document, digest_of, encode_document
-from secvm.protocol.experiment_document import ExperimentDocument
+from secvm.protocol.canonical import Fields, decode_document, digest_of, encode_document
+from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.version import MAX_ROUND, RELAYED_ENDING_TYPE
 
 MAX_ENDING_BYTES = 4096

@@ -15,8 +15,8 @@ from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import Any
 
-from secvm.crypto.kem import X25519, X25519PublicKey
-from secvm.crypto.oblivious import decode_key_configurations, leaves_no_choice
+from secvm.crypto.sealing.kem import X25519, X25519PublicKey
+from secvm.crypto.sealing.oblivious import decode_key_configurations, leaves_no_choice
 from secvm.crypto.signing import SigningKey, sign, verify
 from secvm.errors import (
     BadSignatureError,
@@ -24,11 +24,11 @@ from secvm.errors import (
     LocalProtocolError,
     MalformedMessageError,
 )
-from secvm.protocol.documents import Fields, base64_text, decode_document, digest_of, encode_document
-from secvm.protocol.experiment_document import ExperimentDocument
-from secvm.protocol.inconsistency import Inconsistency
-from secvm.protocol.relays.commitments import EntryCommitment, MixCommitment
-from secvm.protocol.relays.label import label_of
+from secvm.protocol.canonical import Fields, base64_text, decode_document, digest_of, encode_document
+from secvm.protocol.documents.experiment import ExperimentDocument
+from secvm.protocol.documents.inconsistency import Inconsistency
+from secvm.protocol.relays.batches.label import label_of
+from secvm.protocol.relays.cover.commitments import EntryCommitment, MixCommitment
 from secvm.protocol.relays.statements import ENVELOPE_BYTES, taken_bytes
 from secvm.protocol.schedule import Window
 from secvm.protocol.version import MAX_ROUND, RELAYED_MANIFEST_TYPE

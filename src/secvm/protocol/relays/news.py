@@ -20,11 +20,11 @@ from dataclasses import dataclass, field
 
 from secvm.crypto.signing import Envelope
 from secvm.errors import MalformedMessageError, RemoteProtocolError
-from secvm.protocol.checkpoints import Checkpoint, text_of
-from secvm.protocol.log_entries import manifest_entry
+from secvm.protocol.log.checkpoints import Checkpoint, text_of
+from secvm.protocol.log.entries import manifest_entry
+from secvm.protocol.log.tiles import TILE_WIDTH, Tile, read_bundle, read_entries, write_entries
 from secvm.protocol.relays.manifest import RelayedManifest
 from secvm.protocol.relays.opening import Opening
-from secvm.protocol.tiles import TILE_WIDTH, Tile, read_bundle, read_entries, write_entries
 from secvm.protocol.version import LOG_ORIGIN
 
 _LENGTH_BYTES, _INDEX_BYTES = 4, 8

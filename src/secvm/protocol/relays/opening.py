@@ -14,11 +14,11 @@ from typing import Any
 
 from secvm.crypto.signing import SigningKey, sign, verify
 from secvm.errors import LocalProtocolError, MalformedMessageError
-from secvm.protocol.documents import Fields, base64_text, decode_document, digest_of, encode_document
-from secvm.protocol.experiment_document import ExperimentDocument
-from secvm.protocol.relays.counts import EntryCount, MixCount
+from secvm.protocol.canonical import Fields, base64_text, decode_document, digest_of, encode_document
+from secvm.protocol.documents.experiment import ExperimentDocument
+from secvm.protocol.relays.batches.counts import EntryCount, MixCount
+from secvm.protocol.relays.cover.reveals import EntryReveal, MixReveal
 from secvm.protocol.relays.faults import Missing
-from secvm.protocol.relays.reveals import EntryReveal, MixReveal
 from secvm.protocol.relays.statements import ENVELOPE_BYTES, Statement, taken_bytes
 from secvm.protocol.version import MAX_ROUND, OPENING_TYPE
 

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self
 
 from secvm.crypto.signing import Envelope, SigningKey, VerifyKey, sign, verify
 from secvm.errors import LocalProtocolError, MalformedMessageError
-from secvm.protocol.documents import Fields, decode_document, digest_of, encode_document
+from secvm.protocol.canonical import Fields, decode_document, digest_of, encode_document
 
 #: What an envelope with one signature has beside its payload: its first line, a count, key id and signature, a length.
 ENVELOPE_BYTES = 18 + 1 + 80 + 4

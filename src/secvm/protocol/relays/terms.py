@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-from secvm.protocol.documents import Fields
-from secvm.protocol.relayed_terms import ROLES, RelayRole
+from secvm.protocol.canonical import Fields
+from secvm.protocol.documents.relay_terms import ROLES, RelayRole
 from secvm.protocol.relays.statements import Statement
 from secvm.protocol.version import RELAYED_TERMS_TYPE
 

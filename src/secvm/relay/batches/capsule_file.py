@@ -13,9 +13,9 @@ from itertools import islice
 from pathlib import Path
 
 from secvm.errors import LocalProtocolError
-from secvm.protocol.relays.batch_pieces import PIECE_CAPSULES
-from secvm.protocol.relays.capsule_tree import capsule_root
-from secvm.protocol.relays.label import capsule_digest
+from secvm.protocol.relays.batches.capsule_tree import capsule_root
+from secvm.protocol.relays.batches.label import capsule_digest
+from secvm.protocol.relays.batches.pieces import PIECE_CAPSULES
 from secvm.relay.batches.database import Database, destroy_database
 
 _VERSION = 1

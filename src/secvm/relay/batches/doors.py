@@ -22,8 +22,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Generic, TypeVar
 
 from secvm.errors import MalformedMessageError, RemoteProtocolError, SecVMError
-from secvm.protocol.documents import Fields, decode_document
-from secvm.protocol.relays.label import label_from_text
+from secvm.protocol.canonical import Fields, decode_document
+from secvm.protocol.relays.batches.label import label_from_text
 from secvm.protocol.version import MAX_ROUND
 from secvm.relay.batches.keeping import Keeping
 from secvm.relay.batches.ledger import PAPERS

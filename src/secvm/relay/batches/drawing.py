@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from secvm.crypto.bulk_sealing import BulkSealer
-from secvm.crypto.kem import X25519PublicKey
+from secvm.crypto.sealing.bulk_sealing import BulkSealer
+from secvm.crypto.sealing.kem import X25519PublicKey
 from secvm.learning._kernels.dispatch import kernels
-from secvm.protocol.cover_parts import derive_part
-from secvm.protocol.experiment_document import ExperimentDocument
-from secvm.protocol.part_sealing import seal_part
-from secvm.protocol.relayed_terms import RelayRole
-from secvm.protocol.relays.label import INNER_BYTES, OUTER_BYTES
+from secvm.protocol.documents.experiment import ExperimentDocument
+from secvm.protocol.documents.relay_terms import RelayRole
+from secvm.protocol.relays.batches.label import INNER_BYTES, OUTER_BYTES
+from secvm.protocol.relays.cover.part_sealing import seal_part
+from secvm.protocol.relays.cover.parts import derive_part
 from secvm.relay.batches.keeping import DrawPart
 from secvm.relay.batches.plan import RoundPlan
 

@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from secvm.crypto.kem import RandomBytes
+from secvm.crypto.sealing.kem import RandomBytes
 from secvm.crypto.seeded_rounds import seeded_round_secret
 from secvm.crypto.signing import Envelope, SigningKey
 from secvm.errors import InconsistentManifestError
-from secvm.protocol.experiment_document import ExperimentDocument, read_published
-from secvm.protocol.log_entries import manifest_entry
-from secvm.protocol.log_proofs import LogProof
-from secvm.protocol.relays.commitments import (
+from secvm.protocol.documents.experiment import ExperimentDocument, read_published
+from secvm.protocol.log.entries import manifest_entry
+from secvm.protocol.log.proofs import LogProof
+from secvm.protocol.relays.cover.commitments import (
     SEED_BYTES,
     EntryCommitment,
     MixCommitment,
@@ -27,7 +27,7 @@ from secvm.protocol.relays.commitments import (
     mix_commitment,
 )
 from secvm.protocol.relays.manifest import RelayedManifest, read_manifest
-from secvm.protocol.relays.submission import token_bytes
+from secvm.protocol.relays.sending.submission import token_bytes
 from secvm.protocol.relays.terms import RelayedTerms
 from secvm.relay.batches.keeping import Keeping
 from secvm.relay.batches.plan import RoundPlan

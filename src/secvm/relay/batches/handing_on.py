@@ -13,8 +13,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from secvm.crypto.signing import SigningKey
-from secvm.protocol.relays.batch_pieces import MEDIA_TYPE, piece_count
-from secvm.protocol.relays.pieces import FIELD, ticket_for
+from secvm.protocol.relays.batches.piece_tickets import FIELD, ticket_for
+from secvm.protocol.relays.batches.pieces import MEDIA_TYPE, piece_count
 from secvm.relay.batches.rounds import BatchRound
 from secvm.runtime.http.messages import Response
 

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from secvm.files import sync_folder
-from secvm.protocol.relays.batch_pieces import PIECE_CAPSULES
-from secvm.protocol.relays.label import DIGEST_BYTES
+from secvm.protocol.relays.batches.label import DIGEST_BYTES
+from secvm.protocol.relays.batches.pieces import PIECE_CAPSULES
 from secvm.relay.batches.ledger import Ledger
 from secvm.relay.batches.plan import RoundPlan
 from secvm.relay.batches.round_secrets import RoundSecrets

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from secvm.crypto.signing import VerifyKey
-from secvm.protocol.relays.commitments import EntryCommitment, MixCommitment
+from secvm.protocol.relays.cover.commitments import EntryCommitment, MixCommitment
 from secvm.protocol.relays.manifest import Instants
 
 

@@ -18,7 +18,7 @@ import re
 import stat
 from pathlib import Path
 
-from secvm.crypto.kem import RandomBytes, throw
+from secvm.crypto.sealing.kem import RandomBytes, throw
 from secvm.errors import BadInputError, LocalProtocolError
 from secvm.runtime.disk.secret_files import make_secret, read_secret, remove_secret, write_secret
 

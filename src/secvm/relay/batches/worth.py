@@ -5,7 +5,7 @@ from __future__ import annotations
 from secvm.privacy.guarantee import guarantee
 from secvm.privacy.relay_cover import contribution_of, relay_mechanism
 from secvm.privacy.target import PrivacyTarget
-from secvm.protocol.experiment_document import ExperimentDocument, HashedBins
+from secvm.protocol.documents.experiment import ExperimentDocument, HashedBins
 from secvm.relay.batches.refusing import RefusedError
 
 #: Of an ε: documents are planned with the same accountant, on another machine.

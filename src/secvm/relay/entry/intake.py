@@ -18,11 +18,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from secvm.crypto.kem import RandomBytes, throw
+from secvm.crypto.sealing.kem import RandomBytes, throw
 from secvm.errors import LocalProtocolError, MalformedMessageError
-from secvm.protocol.relays.batch_pieces import split_piece
-from secvm.protocol.relays.capsule_tree import capsule_root
-from secvm.protocol.relays.label import OUTER_BYTES, capsule_digest
+from secvm.protocol.relays.batches.capsule_tree import capsule_root
+from secvm.protocol.relays.batches.label import OUTER_BYTES, capsule_digest
+from secvm.protocol.relays.batches.pieces import split_piece
 from secvm.relay.batches.capsule_file import CapsuleFile, put_capsules
 from secvm.relay.batches.refusing import RefusedError
 from secvm.relay.identity import Identity

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from secvm.crypto.kem import RandomBytes
+from secvm.crypto.sealing.kem import RandomBytes
 from secvm.crypto.signing import SigningKey
 from secvm.crypto.tokens import TokenKey, issue, redeem, tokens_wanted
 from secvm.errors import LocalProtocolError, MalformedMessageError
-from secvm.protocol.relays.commitments import RoundSecret
-from secvm.protocol.relays.counts import EntryCount, MixCount
-from secvm.protocol.relays.receipts import Receipt
-from secvm.protocol.relays.reveals import EntryReveal, MixReveal, entry_reveal
+from secvm.protocol.relays.batches.counts import EntryCount, MixCount
+from secvm.protocol.relays.cover.commitments import RoundSecret
+from secvm.protocol.relays.cover.reveals import EntryReveal, MixReveal, entry_reveal
+from secvm.protocol.relays.sending.receipts import Receipt
 from secvm.relay.batches.keeping import BATCH, DrawPart, Keeping
 from secvm.relay.batches.ledger import ENTRY_COUNT, ENTRY_REVEAL, MIX_COUNT, MIX_REVEAL
 from secvm.relay.batches.plan import RoundPlan

@@ -10,10 +10,10 @@ from itertools import pairwise
 from pathlib import Path
 
 from secvm.errors import LocalProtocolError
-from secvm.protocol.relays.batch_pieces import capsules_in_piece, piece_count, split_piece
-from secvm.protocol.relays.capsule_tree import capsule_root
-from secvm.protocol.relays.counts import EntryCount
-from secvm.protocol.relays.label import OUTER_BYTES, capsule_digest
+from secvm.protocol.relays.batches.capsule_tree import capsule_root
+from secvm.protocol.relays.batches.counts import EntryCount
+from secvm.protocol.relays.batches.label import OUTER_BYTES, capsule_digest
+from secvm.protocol.relays.batches.pieces import capsules_in_piece, piece_count, split_piece
 from secvm.relay.batches.capsule_file import CapsuleFile
 from secvm.relay.batches.refusing import RefusedError
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from secvm.crypto.bulk_sealing import BulkSealer
-from secvm.crypto.kem import X25519PrivateKey
-from secvm.crypto.layers import INNER_BYTES, outer_layer
+from secvm.crypto.sealing.bulk_sealing import BulkSealer
+from secvm.crypto.sealing.kem import X25519PrivateKey
+from secvm.crypto.sealing.layers import INNER_BYTES, outer_layer
 
 #: Outer capsules, each of its one size → the inner capsule of each; None where it does not open.
 OpenOuters = Callable[[Sequence[bytes]], list[bytes | None]]

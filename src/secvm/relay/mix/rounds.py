@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from secvm.crypto.kem import X25519PrivateKey
+from secvm.crypto.sealing.kem import X25519PrivateKey
 from secvm.crypto.signing import SigningKey
-from secvm.protocol.relays.batch_pieces import piece_count
-from secvm.protocol.relays.commitments import SEED_BYTES, RoundSecret, part_path
-from secvm.protocol.relays.counts import EntryCount, MixCount
-from secvm.protocol.relays.reveals import EntryReveal, MixReveal
+from secvm.protocol.relays.batches.counts import EntryCount, MixCount
+from secvm.protocol.relays.batches.pieces import piece_count
+from secvm.protocol.relays.cover.commitments import SEED_BYTES, RoundSecret, part_path
+from secvm.protocol.relays.cover.reveals import EntryReveal, MixReveal
 from secvm.relay.batches.keeping import BATCH, DrawPart, Keeping
 from secvm.relay.batches.ledger import ENTRY_COUNT, ENTRY_REVEAL, MIX_COUNT, MIX_REVEAL
 from secvm.relay.batches.plan import RoundPlan

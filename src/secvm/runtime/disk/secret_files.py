@@ -20,8 +20,8 @@ import stat
 from collections.abc import Iterable
 from pathlib import Path
 
-from secvm.crypto.kem import RandomBytes
 from secvm.crypto.locking import DEFAULT_COST, Cost, is_locked, lock, unlock
+from secvm.crypto.sealing.kem import RandomBytes
 from secvm.errors import BadInputError, WrongPassphraseError
 from secvm.files import sync_folder
 from secvm.runtime.disk.passphrases import Passphrase

@@ -9,7 +9,7 @@ from typing import Any
 from secvm.participant.device import Device
 from secvm.participant.relayed.membership import RelayedMembership
 from secvm.participant.trust.surroundings import TrustedRelay, TrustPolicy
-from secvm.protocol.experiment_document import ExperimentDocument
+from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.relays.manifest import RelayedManifest
 from secvm_lab.rigs.relayed_rounds import relayed_document
 from tests.rigs.relayed_history import PlayedRound, RelayedHistory, terms_of_relays

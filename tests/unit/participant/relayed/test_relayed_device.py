@@ -14,10 +14,10 @@ from secvm.participant.person import decisions
 from secvm.participant.relayed.membership import RelayedMembership
 from secvm.participant.sending.transport import Fetched
 from secvm.participant.trust.evidence import evidence_of
-from secvm.protocol.experiment_document import Relay
-from secvm.protocol.relays.session_memory import Phase
+from secvm.protocol.documents.experiment import Relay
+from secvm.protocol.plain.session import CLOCK_TOLERANCE_MS
+from secvm.protocol.relays.sending.session_memory import Phase
 from secvm.protocol.relays.terms import RelayedTerms
-from secvm.protocol.session import CLOCK_TOLERANCE_MS
 from secvm_lab.rigs.relayed_rounds import COORDINATOR
 from tests.unit.participant.relayed.relayed_world import RelayedWorld
 from tests.unit.participant.world import Fate

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from secvm.crypto.kem import X25519PrivateKey
-from secvm.crypto.oblivious import (
+from secvm.crypto.sealing.kem import X25519PrivateKey
+from secvm.crypto.sealing.oblivious import (
     GatewayKey,
     GatewayKeys,
     decode_key_configurations,
@@ -18,7 +18,7 @@ from secvm.crypto.oblivious import (
 from secvm.errors import OpeningError
 from secvm.participant.relayed.membership import RelayedMembership
 from secvm.participant.sending.transport import Fetched
-from secvm.protocol.sealed_requests import fetch_request
+from secvm.protocol.plain.sealed_requests import fetch_request
 from secvm.testing.transport import MemoryTransport
 from secvm_lab.rigs.known_log import known_log_terms
 from secvm_lab.rigs.relayed_rounds import relayed_document

@@ -19,11 +19,11 @@ from secvm.participant.dice import RandomBytes, safe_dice
 from secvm.participant.host import Host
 from secvm.participant.relayed import preparing
 from secvm.protocol.codec import AddressedPackage, encode
-from secvm.protocol.experiment_document import ExperimentDocument
-from secvm.protocol.relays import canary
-from secvm.protocol.relays.canary import RECOUNTED_ONE_IN, Canary
-from secvm.protocol.relays.label import capsule_digest
-from secvm.protocol.relays.submission import SECRETS_BYTES, Submission, read_request, seal_submission
+from secvm.protocol.documents.experiment import ExperimentDocument
+from secvm.protocol.relays.batches.label import capsule_digest
+from secvm.protocol.relays.sending import canary
+from secvm.protocol.relays.sending.canary import RECOUNTED_ONE_IN, Canary
+from secvm.protocol.relays.sending.submission import SECRETS_BYTES, Submission, read_request, seal_submission
 from secvm_lab.rigs.known_log import known_log_terms
 from secvm_lab.rigs.relayed_rounds import relayed_document, relayed_experiment
 from tests.effort import scaled

@@ -12,11 +12,11 @@ from secvm.participant.person import decisions
 from secvm.participant.person.inspection import inspect
 from secvm.participant.relayed.membership import RelayedMembership
 from secvm.participant.trust.surroundings import TrustPolicy
-from secvm.protocol.evidence import Kind, examine
-from secvm.protocol.log_entries import Entry, ending_entry, experiment_entry, manifest_entry, opening_entry
-from secvm.protocol.logged_documents import entry_of
+from secvm.protocol.evidence.logged_documents import entry_of
+from secvm.protocol.evidence.plain import Kind, examine
+from secvm.protocol.log.entries import Entry, ending_entry, experiment_entry, manifest_entry, opening_entry
 from secvm.protocol.relays.manifest import RelayedManifest
-from secvm.protocol.relays.session_memory import Phase
+from secvm.protocol.relays.sending.session_memory import Phase
 from secvm_lab.rigs.known_log import KnownLog, known_log_terms
 from secvm_lab.rigs.relayed_rounds import relayed_document
 from tests.unit.participant.relayed.relayed_world import RelayedWorld, trusting

@@ -10,10 +10,10 @@ import pytest
 from secvm.participant.person.inspection import as_text, inspect
 from secvm.participant.relayed.membership import RelayedMembership
 from secvm.participant.trust.evidence import evidence_of
-from secvm.protocol.relays import canary as canaries
-from secvm.protocol.relays.canary import Canary
-from secvm.protocol.relays.capsule_tree import Place
-from secvm.protocol.relays.shards import read_sub_tally, write_sub_tally
+from secvm.protocol.relays.batches.capsule_tree import Place
+from secvm.protocol.relays.counting.shards import read_sub_tally, write_sub_tally
+from secvm.protocol.relays.sending import canary as canaries
+from secvm.protocol.relays.sending.canary import Canary
 from tests.rigs.relayed_history import PlayedRound
 from tests.unit.participant.relayed.relayed_world import RelayedWorld
 

@@ -15,15 +15,15 @@ from secvm.errors import InconsistentManifestError, RemoteProtocolError
 from secvm.participant.relayed.canaries import Canaries
 from secvm.participant.sending.transport import Fetched
 from secvm.participant.trust.shared_checks import SharedChecks
-from secvm.protocol.experiment_document import Relay
-from secvm.protocol.relays import chain as chain_module
-from secvm.protocol.relays.chain import RelayedChain, RelayedServed
-from secvm.protocol.relays.counts import MixCount
+from secvm.protocol.documents.experiment import Relay
+from secvm.protocol.relays.batches.counts import MixCount
+from secvm.protocol.relays.counting.shard_runs import ShardRun
 from secvm.protocol.relays.manifest import RelayedManifest, read_manifest
-from secvm.protocol.relays.opened_checking import OpenedChecking
-from secvm.protocol.relays.shard_runs import ShardRun
 from secvm.protocol.relays.terms import RelayedTerms
-from secvm.protocol.trusted_log import SeenLog
+from secvm.protocol.trust import relayed_chain as chain_module
+from secvm.protocol.trust.opened_checking import OpenedChecking
+from secvm.protocol.trust.relayed_chain import RelayedChain, RelayedServed
+from secvm.protocol.trust.trusted_log import SeenLog
 from secvm_lab.rigs.known_log import known_log_terms
 from secvm_lab.rigs.relayed_rounds import relayed_document
 from tests.rigs.relayed_history import RelayedHistory, terms_of_relays

@@ -11,7 +11,7 @@ from aiohttp.test_utils import TestServer
 
 from secvm.errors import UnreachableError
 from secvm.participant.sending.transport import RelayTransport, Submitted
-from secvm.protocol.experiment_document import Relay
+from secvm.protocol.documents.experiment import Relay
 from secvm.runtime.http.client import HttpClient
 from secvm.testing.processes import free_port
 from secvm_lab.rigs.relayed_rounds import ENTRY, STRANGER, RelayedRound, relayed_document

@@ -9,16 +9,16 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from secvm.crypto.kem import X25519PrivateKey
-from secvm.crypto.layers import seal_inner
+from secvm.crypto.sealing.kem import X25519PrivateKey
+from secvm.crypto.sealing.layers import seal_inner
 from secvm.learning.cover_law import Noise, RelayCover
 from secvm.learning.losses import Loss
 from secvm.protocol.codec import AddressedPackage, encode
-from secvm.protocol.experiment_document import ExperimentDocument
-from secvm.protocol.relays.bulk_junk import JUNK, NULL, BulkReader, add_sub_tally, sub_tally_of
-from secvm.protocol.relays.cells import Cells
-from secvm.protocol.relays.junk import CapsuleReader
-from secvm.protocol.relays.shards import write_sub_tally
+from secvm.protocol.documents.experiment import ExperimentDocument
+from secvm.protocol.relays.counting.bulk_junk import JUNK, NULL, BulkReader, add_sub_tally, sub_tally_of
+from secvm.protocol.relays.counting.cells import Cells
+from secvm.protocol.relays.counting.junk import CapsuleReader
+from secvm.protocol.relays.counting.shards import write_sub_tally
 from secvm_lab.rigs.relayed_rounds import RelayedRound, relayed_document, relayed_experiment
 from tests.effort import scaled
 

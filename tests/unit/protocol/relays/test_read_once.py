@@ -2,7 +2,7 @@
 
 import pytest
 
-from secvm.crypto import kem
+from secvm.crypto.sealing import kem
 from secvm.errors import MalformedMessageError
 from secvm.protocol.relays.manifest import RelayedManifest
 from secvm.protocol.relays.opening import Opening

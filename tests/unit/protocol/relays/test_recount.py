@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from secvm.errors import BadProofError, LocalProtocolError, MalformedMessageError
 from secvm.learning.package import TrainPackage
-from secvm.protocol.relays.capsule_tree import run_root
-from secvm.protocol.relays.junk import CapsuleReader
-from secvm.protocol.relays.label import INNER_BYTES, capsule_digest
-from secvm.protocol.relays.recount import MAX_SUB_TALLY_BYTES, Counted, Recount, ShardTally, WrongCountError
-from secvm.protocol.relays.shard_runs import ShardRun, read_run
-from secvm.protocol.relays.shards import ShardTree, read_sub_tally, write_sub_tally
+from secvm.protocol.relays.batches.capsule_tree import run_root
+from secvm.protocol.relays.batches.label import INNER_BYTES, capsule_digest
+from secvm.protocol.relays.counting.junk import CapsuleReader
+from secvm.protocol.relays.counting.recount import MAX_SUB_TALLY_BYTES, Counted, Recount, ShardTally, WrongCountError
+from secvm.protocol.relays.counting.shard_runs import ShardRun, read_run
+from secvm.protocol.relays.counting.shards import ShardTree, read_sub_tally, write_sub_tally
 from secvm_lab.rigs.audited_rounds import SealedRound
 from secvm_lab.rigs.relayed_rounds import known_bytes
 from tests.effort import scaled

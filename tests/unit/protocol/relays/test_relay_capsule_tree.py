@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from secvm.crypto import merkle
 from secvm.errors import BadProofError, LocalProtocolError, MalformedMessageError
-from secvm.protocol.documents import Fields
-from secvm.protocol.relays.capsule_tree import RUN, Absence, CapsuleTree, Place, capsule_root, run_root
-from secvm.protocol.relays.label import label_from_text
+from secvm.protocol.canonical import Fields
+from secvm.protocol.relays.batches.capsule_tree import RUN, Absence, CapsuleTree, Place, capsule_root, run_root
+from secvm.protocol.relays.batches.label import label_from_text
 
 COUNTS = st.integers(0, 70)
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from secvm.crypto.kem import MLKEM768_X25519
+from secvm.crypto.sealing.kem import MLKEM768_X25519
 from secvm.crypto.signing import sign
 from secvm.errors import BadSignatureError, LocalProtocolError, MalformedMessageError
 from secvm.privacy.target import PrivacyTarget
-from secvm.protocol.documents import encode_document
-from secvm.protocol.experiment_document import (
+from secvm.protocol.canonical import encode_document
+from secvm.protocol.documents.experiment import (
     ExperimentDocument,
     HashedBins,
     VocabularyBins,

@@ -5,16 +5,16 @@ from dataclasses import replace
 
 import pytest
 
-from secvm.crypto.layers import OUTER_BYTES, open_outer
+from secvm.crypto.sealing.layers import OUTER_BYTES, open_outer
 from secvm.errors import MalformedMessageError, OpeningError, RemoteProtocolError
 from secvm.learning.package import NullPackage, Package, TrainPackage
-from secvm.protocol.relays.canary import canary_capsules
-from secvm.protocol.relays.capsule_tree import CapsuleTree
-from secvm.protocol.relays.counts import EntryCount, MixCount
-from secvm.protocol.relays.label import capsule_digest
-from secvm.protocol.relays.missing_canary import BEGINS, Blame, MissingCanary, examine_canary
-from secvm.protocol.relays.receipts import receipt_for
-from secvm.protocol.relays.submission import SECRETS_BYTES, draw_order, read_request, seal_submission
+from secvm.protocol.evidence.missing_canary import BEGINS, Blame, MissingCanary, examine_canary
+from secvm.protocol.relays.batches.capsule_tree import CapsuleTree
+from secvm.protocol.relays.batches.counts import EntryCount, MixCount
+from secvm.protocol.relays.batches.label import capsule_digest
+from secvm.protocol.relays.sending.canary import canary_capsules
+from secvm.protocol.relays.sending.receipts import receipt_for
+from secvm.protocol.relays.sending.submission import SECRETS_BYTES, draw_order, read_request, seal_submission
 from secvm_lab.rigs.relayed_rounds import ENTRY, MIX, STRANGER, known_bytes
 from secvm_lab.rigs.sealed_round import SealedRound
 from tests.effort import scaled

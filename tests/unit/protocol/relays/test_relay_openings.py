@@ -10,17 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from secvm.crypto.kem import X25519PrivateKey
+from secvm.crypto.sealing.kem import X25519PrivateKey
 from secvm.errors import BadSignatureError, LocalProtocolError, MalformedMessageError
-from secvm.protocol.documents import digest_of, encode_document
-from secvm.protocol.inconsistency import Inconsistency
-from secvm.protocol.relays.commitments import part_path
+from secvm.protocol.canonical import digest_of, encode_document
+from secvm.protocol.documents.inconsistency import Inconsistency
+from secvm.protocol.relays.cover.commitments import part_path
+from secvm.protocol.relays.cover.reveals import entry_reveal, mix_reveal
 from secvm.protocol.relays.ending import RelayedEnding, read_ending
 from secvm.protocol.relays.faults import Missing, OpeningFault
-from secvm.protocol.relays.judging import clients_of, following_faults, is_opened, opening_faults
+from secvm.protocol.relays.judgement import clients_of, following_faults, is_opened, opening_faults
 from secvm.protocol.relays.manifest import RelayedManifest
 from secvm.protocol.relays.opening import MAX_OPENING_BYTES, Opening, read_opening
-from secvm.protocol.relays.reveals import entry_reveal, mix_reveal
 from secvm_lab.rigs.relayed_rounds import COORDINATOR, ENTRY, MIX, STRANGER, RelayedRound
 
 ROUND = RelayedRound()

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 import pytest
 
 from secvm.errors import LocalProtocolError, MalformedMessageError
-from secvm.protocol.events import Abstain, Declined, Paused, Reason, Restarted, Resumed, Tick, Wait
-from secvm.protocol.relays.label import capsule_digest
-from secvm.protocol.relays.receipts import receipt_for
-from secvm.protocol.relays.session import RelayedSession
-from secvm.protocol.relays.session_events import (
+from secvm.protocol.plain.session_events import Abstain, Declined, Paused, Reason, Restarted, Resumed, Tick, Wait
+from secvm.protocol.relays.batches.label import capsule_digest
+from secvm.protocol.relays.sending.receipts import receipt_for
+from secvm.protocol.relays.sending.session import RelayedSession
+from secvm.protocol.relays.sending.session_events import (
     NotTaken,
     Prepare,
     RelayedAction,
@@ -23,8 +23,8 @@ from secvm.protocol.relays.session_events import (
     Stopped,
     Taken,
 )
-from secvm.protocol.relays.session_memory import Phase, RequestRow
-from secvm.protocol.relays.submission import read_request
+from secvm.protocol.relays.sending.session_memory import Phase, RequestRow
+from secvm.protocol.relays.sending.submission import read_request
 from secvm_lab.rigs.relayed_rounds import COORDINATOR, ENTRY, STRANGER
 from secvm_lab.rigs.sealed_round import SealedRound
 from tests.effort import scaled

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from secvm.errors import BadProofError, MalformedMessageError
-from secvm.protocol.relays.capsule_tree import RUN, CapsuleTree
-from secvm.protocol.relays.shard_runs import (
+from secvm.protocol.relays.batches.capsule_tree import RUN, CapsuleTree
+from secvm.protocol.relays.counting.shard_runs import (
     PREFIX_BYTES,
     ShardRun,
     absence_in,
@@ -21,7 +21,7 @@ from secvm.protocol.relays.shard_runs import (
     shard_of,
     write_index,
 )
-from secvm.protocol.relays.shards import ShardTree
+from secvm.protocol.relays.counting.shards import ShardTree
 
 
 def digests(count: int) -> list[bytes]:

@@ -6,17 +6,23 @@ import random
 
 import pytest
 
-from secvm.crypto.bulk_sealing import BulkSealer
-from secvm.crypto.lanes import Lanes
-from secvm.crypto.layers import OUTER_BYTES, open_inner, open_outer
+from secvm.crypto.sealing.bulk_sealing import BulkSealer
+from secvm.crypto.sealing.lanes import Lanes
+from secvm.crypto.sealing.layers import OUTER_BYTES, open_inner, open_outer
 from secvm.errors import LocalProtocolError, MalformedMessageError
 from secvm.learning.package import Cohort, NullPackage, Package, ParticipationPackage, TrainPackage
 from secvm.protocol.codec import decode
-from secvm.protocol.relays.canary import Canary, canary_capsules
-from secvm.protocol.relays.capsule_tree import capsule_root
-from secvm.protocol.relays.label import capsule_digest
-from secvm.protocol.relays.receipts import Receipt, receipt_for
-from secvm.protocol.relays.submission import SECRETS_BYTES, Submission, draw_order, read_request, seal_submission
+from secvm.protocol.relays.batches.capsule_tree import capsule_root
+from secvm.protocol.relays.batches.label import capsule_digest
+from secvm.protocol.relays.sending.canary import Canary, canary_capsules
+from secvm.protocol.relays.sending.receipts import Receipt, receipt_for
+from secvm.protocol.relays.sending.submission import (
+    SECRETS_BYTES,
+    Submission,
+    draw_order,
+    read_request,
+    seal_submission,
+)
 from secvm_lab.rigs.relayed_rounds import ENTRY, RelayedRound, known_bytes
 from secvm_lab.rigs.sealed_round import SealedRound, known_words
 from tests.effort import scaled

@@ -1,0 +1,161 @@
+r"""Public randomness: outputs of public beacons, verified or refused, and the salt that they fix.
+
+An experiment names rounds that lie in the future when it is published, so that nobody who writes it can choose its
+salt. Later anybody takes the *records* of those rounds, from whomever; what is here says whether they are genuine,
+since when they can have been known, and which salt follows. Three kinds of chains, by name:
+
+- ``drand-quicknet``: ``drand``; the round's time follows from its number;
+- ``nist-2.0-chain-N``: chain N of NIST's beacon, rounds are its pulse indices: ``nist_pulse``;
+- ``local-unsafe`` or ``local-unsafe-SEED``: **for development**. Its outputs follow from its name, so everybody knows
+  all of them at any time. It is refused unless the caller says ``allow_unsafe=True``, which a device must never do for
+  people's data.
+
+The salt is of the outputs, in the order in which the experiment names its beacons, and of the number of bins; **not**
+of the experiment's digest, of which its author could try many once the outputs are known.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+from typing import Protocol
+
+from secvm.crypto.beacons import drand, nist_pulse
+from secvm.crypto.beacons.records import BeaconOutput, read_object
+from secvm.errors import BadBeaconError, LocalProtocolError
+
+MAX_BEACONS = 8
+MAX_ROUND = 2**53 - 1
+SALT_BYTES = 32
+DRAND_CHAINS = {"drand-quicknet": drand.QUICKNET}
+
+_LOCAL = re.compile(r"local-unsafe(-[a-z0-9.-]{1,51})?")
+_NIST = re.compile(r"nist-2\.0-chain-([1-9][0-9]{0,8})")
+_LOCAL_BYTES = 32
+
+
+class BeaconSource(Protocol):
+    """Where records come from. It need not be trusted: whoever takes a record verifies it."""
+
+    def fetch(self, chain: str, round_number: int) -> bytes:
+        """The record of this round.
+
+        Raises
+        ------
+        BeaconUnavailableError
+            There is none, or none yet.
+        BadBeaconError
+            There is no such chain, or what came cannot be a record.
+        """
+        ...
+
+
+def is_unsafe(chain: str) -> bool:
+    """Whether this is a development beacon, by its name."""
+    return _LOCAL.fullmatch(chain) is not None
+
+
+def nist_chain_index(chain: str) -> int | None:
+    """Which of NIST's chains this is; None if it is none."""
+    match = _NIST.fullmatch(chain)
+    return int(match[1]) if match else None
+
+
+def round_time(chain: str, round_number: int) -> int | None:
+    """The instant, in milliseconds, before which a round is not known, as far as its number tells.
+
+    None for NIST: there it stands in the pulse alone (``verify_beacon`` gives it). Rounds of the development beacon are
+    seconds since 1970; that is when they are *meant* to be known.
+    """
+    _check_round(round_number)
+    if chain in DRAND_CHAINS:
+        return drand.drand_time(DRAND_CHAINS[chain], round_number)
+    if is_unsafe(chain):
+        return round_number * 1000
+    if nist_chain_index(chain) is None:
+        raise BadBeaconError("nobody here knows a beacon of this name")
+    return None
+
+
+def verify_beacon(
+    chain: str,
+    round_number: int,
+    record: bytes,
+    *,
+    pins: AbstractSet[str] = nist_pulse.PINS,
+    allow_unsafe: bool = False,
+) -> BeaconOutput:
+    """The output of this round, and since when it can have been known, if the record is genuine.
+
+    Parameters
+    ----------
+    chain, round_number
+        As the experiment names them.
+    record
+        The bytes as a ``BeaconSource`` gives them.
+    pins
+        Certificates that are trusted for NIST's pulses, or to lead to those that signed them.
+    allow_unsafe
+        Take the development beacon too.
+
+    Raises
+    ------
+    BadBeaconError
+        For any other bytes, an unknown chain, and the development beacon where it is not allowed.
+    """
+    _check_round(round_number)
+    if chain in DRAND_CHAINS:
+        return drand.verify_round(DRAND_CHAINS[chain], round_number, record)
+    index = nist_chain_index(chain)
+    if index is not None:
+        return nist_pulse.verify_pulse(index, round_number, record, pins=pins)
+    if not is_unsafe(chain):
+        raise BadBeaconError("nobody here knows a beacon of this name")
+    if not allow_unsafe:
+        raise BadBeaconError("a beacon for development, whose outputs everybody knows, is no public randomness")
+    return _verify_local(chain, round_number, record)
+
+
+def salt_from(outputs: Sequence[bytes], bins: int) -> bytes:
+    """The salt that verified outputs fix, in the order in which the experiment names their beacons (§21.4).
+
+    One output that nobody knew when the experiment was logged is enough to make the salt unknown then.
+    """
+    if not 1 <= len(outputs) <= MAX_BEACONS or not 1 <= bins < 2**63:
+        raise LocalProtocolError(f"a salt follows from one to {MAX_BEACONS} outputs and a number of bins")
+    if any(len(output) not in {_LOCAL_BYTES, nist_pulse.OUTPUT_BYTES} for output in outputs):
+        raise LocalProtocolError("these are no outputs of beacons")
+    told = b"".join(bytes([len(output)]) + output for output in outputs)
+    data = bins.to_bytes(8, "little") + bytes([len(outputs)]) + told
+    return hashlib.blake2b(data, digest_size=SALT_BYTES, person=b"secvm-v1-beacons").digest()
+
+
+class LocalUnsafeBeacon:
+    """The development beacon as a source: it has every round, also those to come."""
+
+    def fetch(self, chain: str, round_number: int) -> bytes:
+        _check_round(round_number)
+        if not is_unsafe(chain):
+            raise BadBeaconError("the development beacon has no chain but its own")
+        return json.dumps({"round": round_number, "output": _local_output(chain, round_number).hex()}).encode()
+
+
+def _local_output(chain: str, round_number: int) -> bytes:
+    data = round_number.to_bytes(8, "little") + chain.encode()
+    return hashlib.blake2b(data, digest_size=_LOCAL_BYTES, person=b"secvm-v1-unsafe\0").digest()
+
+
+def _verify_local(chain: str, round_number: int, record: bytes) -> BeaconOutput:
+    fields = read_object(record, "a development round").has_exactly("round", "output")
+    value = _local_output(chain, round_number)
+    if fields.integer("round", bits=53) != round_number or fields.hexadecimal("output", _LOCAL_BYTES) != value:
+        raise BadBeaconError("this is no round of this development beacon")
+    return BeaconOutput(value=value, at=round_number * 1000)
+
+
+def _check_round(round_number: int) -> None:
+    if not 1 <= round_number <= MAX_ROUND:
+        raise BadBeaconError("a beacon has no round of this number")

@@ -1,0 +1,117 @@
+"""What manifests name by digest: tallies, states, weights. Large, public, without signatures of their own.
+
+States and weights are written by ``secvm.learning``, and are named by the digest of their bytes. A tally is named by
+the digest of its **canonical** bytes, which nobody sends: the line ``secvm-tally-v1``, one line of JSON (``bins`` with
+the bias, ``labels``, ``models``), then as 8 little-endian bytes an entry: plus and minus, models x bins each; train
+participants per label; test cells, labels x labels. What is kept, served and read are the same entries, less the known
+mean of the relays' cover, in ``byte_planes``. Each is read strictly: bytes of another content have another name.
+"""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from secvm.errors import BadInputError, LocalProtocolError, MalformedMessageError
+from secvm.learning.aggregate.descent import State
+from secvm.learning.aggregate.tally import Tally
+from secvm.learning.experiment import Experiment
+from secvm.learning.weights import Weights
+from secvm.protocol.canonical import check_digest, digest_of
+from secvm.protocol.documents.byte_planes import pack, unpack
+from secvm.protocol.version import TALLY_MAGIC, WEIGHTS_MAGIC
+
+#: Counts stay exact in every language's numbers.
+MAX_COUNT = 2**53 - 1
+
+
+def tally_digest(tally: Tally) -> str:
+    """The name of a tally: what documents sign."""
+    return digest_of(_canonical(tally))
+
+
+def encode_tally(tally: Tally, experiment: Experiment) -> bytes:
+    """A tally of this experiment as it is kept and served."""
+    entries, means = _entries(tally), _entries(experiment.known_means)
+    if len(entries) != len(means):
+        raise LocalProtocolError("the tally is of another experiment")
+    return pack(entries - means)
+
+
+def read_tally_bytes(data: bytes, experiment: Experiment) -> Tally:
+    """A tally of this experiment, whatever its name."""
+    means = experiment.known_means
+    parts = (means.plus, means.minus, means.participants, means.cells)
+    known = _entries(means)
+    entries = known + unpack(data, len(known))
+    if int(entries.min()) < 0 or int(entries.max()) > MAX_COUNT:
+        raise MalformedMessageError("a count of the tally is out of range")
+    cut = np.split(entries, np.cumsum([part.size for part in parts])[:-1])
+    plus, minus, participants, cells = (counts.reshape(part.shape) for counts, part in zip(cut, parts, strict=True))
+    return Tally(plus=plus, minus=minus, participants=participants, cells=cells)
+
+
+def decode_tally(data: bytes, *, digest: str, experiment: Experiment) -> Tally:
+    """The tally of this digest, if it is one of this experiment."""
+    tally = read_tally_bytes(data, experiment)
+    check_digest(_canonical(tally), digest)
+    return tally
+
+
+def _canonical(tally: Tally) -> bytes:
+    shape = {"bins": tally.plus.shape[1], "labels": len(tally.participants), "models": tally.plus.shape[0]}
+    header = json.dumps(shape, sort_keys=True, separators=(",", ":")).encode() + b"\n"
+    return TALLY_MAGIC + header + _entries(tally).astype("<i8").tobytes()
+
+
+def _entries(tally: Tally) -> NDArray[np.int64]:
+    """All counts in the order in which they are written."""
+    entries = np.concatenate([part.ravel() for part in (tally.plus, tally.minus, tally.participants, tally.cells)])
+    if int(entries.min()) < 0 or int(entries.max()) > MAX_COUNT:
+        raise LocalProtocolError("a count is below zero, or too large to publish")
+    return entries
+
+
+def decode_state(data: bytes, *, digest: str, experiment: Experiment) -> State:
+    """The state of this digest, if it is one of this experiment."""
+    check_digest(data, digest)
+    try:
+        state = State.from_bytes(data)
+    except BadInputError as fault:
+        raise MalformedMessageError(str(fault)) from None
+    start = experiment.start()
+    kinds = {name: (v.dtype, v.shape) for name, v in state.vectors.items()}
+    if state.rule != start.rule or kinds != {name: (v.dtype, v.shape) for name, v in start.vectors.items()}:
+        raise MalformedMessageError("the state belongs to another experiment")
+    return state
+
+
+def decode_weights(data: bytes, *, digest: str, experiment: Experiment) -> Weights:
+    """The weights of this digest, if they are of this experiment."""
+    check_digest(data, digest)
+    refused = MalformedMessageError("these bytes are no weights of this experiment")
+    shape = (experiment.models.n_models, experiment.n_bins + 1)
+    magic, newline, rest = data.partition(b"\n")
+    line, second, body = rest.partition(b"\n")
+    if magic + newline != WEIGHTS_MAGIC or not second or len(line) > 4096 or len(body) != 4 * shape[0] * shape[1]:
+        raise refused
+    try:
+        header = json.loads(line)
+        weights = Weights(
+            mantissas=_little(body, "<i4").astype(np.int32).reshape(shape),
+            unit=Fraction(int(header["unit"].partition("/")[0]), int(header["unit"].partition("/")[2])),
+            normalised=header["normalised"] is True,
+            first=header["first"] is True,
+        )
+    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError):
+        raise refused from None
+    if weights.to_bytes() != data or weights.unit <= 0 or weights.normalised != experiment.rule.normalised:
+        raise refused
+    return weights
+
+
+def _little(data: bytes, kind: str) -> NDArray[np.int32]:
+    return np.frombuffer(data, dtype=kind)

@@ -1,0 +1,425 @@
+"""RoundManifest: the statement that defines a round; the same bytes for everyone.
+
+Everything a server could vary per device is inside. A manifest's digest is SHA-256 of its canonical bytes, without the
+envelope: another signature does not make another manifest. ``accept`` decides what a device believes before there is a
+log to ask. A manifest is accepted when
+
+ 1. enough of the experiment's coordinator keys signed it,
+ 2. it is canonical and complete,
+ 3. it is of this experiment, and its round is one of the experiment's T,
+ 4. its round is newer than the last accepted one, or it is that same manifest, byte for byte,
+ 5. its window is as long as the experiment says, takes late ones as long as it says, and opens neither before the
+    experiment starts nor before the round before is closed for good,
+ 6. it continues the last accepted one, if that is the round before: names its digest, and tells how it ended; round 1
+    continues nothing,
+ 7. its gateway keys are one key, of the experiment's KEM and with one pair of algorithms: where there were several, a
+    device would take the first that its machine has, and whoever holds the keys could tell machines apart,
+ 8. a round that was counted has the relay's count where the experiment has exactly one relay; and a count, where
+    there is one, is signed by a relay of the experiment.
+
+Two different manifests for one round are an attack, and are reported as one, with both as evidence. Over a gap (rounds
+this device missed) step 6 cannot see; ``accept_all`` takes the missing ones along. That the state follows from the
+tallies is not checked here; that everybody gets the same is what the log (``protocol.log``) is for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from secvm.crypto.sealing.oblivious import leaves_no_choice
+from secvm.crypto.signing import SigningKey, sign, verify
+from secvm.errors import (
+    EquivocationError,
+    InconsistentManifestError,
+    LocalProtocolError,
+    MalformedMessageError,
+    StaleRoundError,
+)
+from secvm.learning.aggregate.tally import Tally
+from secvm.learning.label_models import MAX_MODELS
+from secvm.protocol.canonical import Fields, base64_text, decode_document, digest_of, encode_document
+from secvm.protocol.documents.blobs import decode_tally, tally_digest
+from secvm.protocol.documents.experiment import ExperimentDocument
+from secvm.protocol.documents.inconsistency import Inconsistency
+from secvm.protocol.schedule import Window
+from secvm.protocol.version import MANIFEST_TYPE, MAX_ROUND, RELAY_COUNT_TYPE
+
+MAX_MANIFEST_BYTES = 2**20
+#: An OHTTP key configuration has 45 bytes; a hybrid one about 1.3 kB.
+MAX_KEY_BYTES = 2**13
+MAX_QUOTA = 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class RelayCount:
+    """What a relay says it saw in one slot: the most that a coordinator can have counted honestly."""
+
+    #: When the slot begins, and with it the windows of its rounds: no other slot has that instant.
+    opens_at: int
+    #: Distinct clients.
+    clients: int
+    #: Distinct capsules.
+    capsules: int
+
+    def to_signed_bytes(self, key: SigningKey) -> bytes:
+        """In its envelope."""
+        content = {"capsules": self.capsules, "clients": self.clients, "opens_at": self.opens_at}
+        return sign(encode_document({**content, "type": RELAY_COUNT_TYPE}), purpose=RELAY_COUNT_TYPE, keys=[key])
+
+    @classmethod
+    def from_payload(cls, data: bytes) -> RelayCount:
+        """Out of its envelope."""
+        fields = Fields(decode_document(data, max_bytes=1024), "the relay's count")
+        fields.constant("type", RELAY_COUNT_TYPE)
+        count = cls(
+            opens_at=fields.integer("opens_at", 0),
+            clients=fields.integer("clients", 0),
+            capsules=fields.integer("capsules", 0),
+        )
+        fields.done()
+        return count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastRound:
+    """How round t - 1 ended. Of an abandoned round nothing is told: a tally of few is a tally of someone."""
+
+    #: Digest of its tally; None: it was abandoned.
+    tally: str | None
+    #: Train participants per label; empty: abandoned.
+    participants: tuple[int, ...] = ()
+    #: Test counts, a row per true label; empty: abandoned.
+    cells: tuple[tuple[int, ...], ...] = ()
+    #: The relay's signed count, as an envelope; None where no relay counts.
+    relay_count: bytes | None = None
+
+    @property
+    def counts(self) -> Tally:
+        """What is told of people, as a tally without a bin: for scores, and for taking cover off."""
+        counted = Tally.empty(n_models=1, n_bins=1, n_labels=max(1, len(self.participants)))
+        if self.participants:
+            counted.participants[:] = self.participants
+            counted.cells[:] = self.cells
+        return counted
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoundManifest:
+    """One round of one experiment."""
+
+    #: Digest of the experiment.
+    experiment: str
+    round_number: int
+    #: Digest of the manifest of the round before; None in round 1.
+    previous: str | None
+    #: Milliseconds, absolute: a number of seconds left would differ between two honest fetches.
+    opens_at: int
+    closes_at: int
+    accept_until: int
+    #: Digests of the descent state and of the weights that follow from it.
+    state: str
+    training_weights: str
+    evaluation_weights: str
+    #: How the round before ended; None in round 1.
+    last: LastRound | None
+    #: The gateway's one OHTTP key configuration, as bytes.
+    gateway_keys: bytes
+    #: Distinct capsules that one participant may send.
+    quota: int
+
+    @property
+    def window(self) -> Window:
+        """When packages are sent."""
+        return Window(opens_at=self.opens_at, closes_at=self.closes_at)
+
+    @cached_property
+    def data(self) -> bytes:
+        """The canonical bytes. What a reader would refuse cannot be written either."""
+        data = encode_document(self._content())
+        try:
+            RoundManifest.from_bytes(data)
+        except MalformedMessageError as fault:
+            raise LocalProtocolError(f"this manifest cannot be published: {fault}") from None
+        return data
+
+    @cached_property
+    def digest(self) -> str:
+        """What the next manifest calls this one."""
+        return digest_of(self.data)
+
+    def signed(self, keys: Iterable[SigningKey]) -> bytes:
+        """In its envelope, as it is served."""
+        return sign(self.data, purpose=MANIFEST_TYPE, keys=keys)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> RoundManifest:
+        """The manifest of canonical bytes, complete in itself; nothing is checked against anything else."""
+        fields = Fields(decode_document(data, max_bytes=MAX_MANIFEST_BYTES), "the manifest")
+        fields.constant("type", MANIFEST_TYPE)
+        fields.null("log")
+        round_number = fields.integer("round", 1, MAX_ROUND)
+        manifest = cls(
+            experiment=fields.digest("experiment"),
+            round_number=round_number,
+            previous=None if fields.is_null("previous") else fields.digest("previous"),
+            opens_at=fields.integer("opens_at", 0),
+            closes_at=fields.integer("closes_at", 0),
+            accept_until=fields.integer("accept_until", 0),
+            state=fields.digest("state"),
+            training_weights=fields.digest("training_weights"),
+            evaluation_weights=fields.digest("evaluation_weights"),
+            last=None if fields.is_null("last") else read_last(fields.inner("last")),
+            gateway_keys=fields.base64("gateway_keys", longest=MAX_KEY_BYTES),
+            quota=fields.integer("quota", 1, MAX_QUOTA),
+        )
+        fields.done()
+        if not manifest.opens_at < manifest.closes_at <= manifest.accept_until:
+            raise MalformedMessageError("a manifest's window does not open, close and end in this order")
+        if len({round_number == 1, manifest.previous is None, manifest.last is None}) != 1:
+            raise MalformedMessageError("round 1 follows nothing, and every other round follows one")
+        return manifest
+
+    def _content(self) -> dict[str, Any]:
+        return {
+            "accept_until": self.accept_until,
+            "closes_at": self.closes_at,
+            "evaluation_weights": self.evaluation_weights,
+            "experiment": self.experiment,
+            "gateway_keys": base64_text(self.gateway_keys),
+            "last": None if self.last is None else write_last(self.last),
+            "log": None,
+            "opens_at": self.opens_at,
+            "previous": self.previous,
+            "quota": self.quota,
+            "round": self.round_number,
+            "state": self.state,
+            "training_weights": self.training_weights,
+            "type": MANIFEST_TYPE,
+        }
+
+
+def write_last(last: LastRound) -> dict[str, Any]:
+    """How a round ended, as manifests and endings write it."""
+    return {
+        "cells": [list(row) for row in last.cells],
+        "participants": list(last.participants),
+        "relay_count": None if last.relay_count is None else base64_text(last.relay_count),
+        "tally": last.tally,
+    }
+
+
+def read_last(fields: Fields) -> LastRound:
+    """How a round ended, as manifests and endings tell it."""
+    rows = [Fields({"row": row}, "the test counts") for row in fields.items("cells", longest=MAX_MODELS)]
+    last = LastRound(
+        tally=None if fields.is_null("tally") else fields.digest("tally"),
+        participants=fields.counts("participants", longest=MAX_MODELS),
+        cells=tuple(row.counts("row", longest=MAX_MODELS) for row in rows),
+        relay_count=None if fields.is_null("relay_count") else fields.base64("relay_count", longest=MAX_KEY_BYTES),
+    )
+    fields.done()
+    n = len(last.participants)
+    if len(last.cells) != n or any(len(row) != n for row in last.cells) or (last.tally is None) != (n == 0):
+        raise MalformedMessageError("participants and test counts of the round before do not fit together")
+    return last
+
+
+def last_round(tally: Tally | None, *, relay_count: bytes | None = None) -> LastRound:
+    """What a manifest tells of the round before; without a tally, that it was abandoned."""
+    if tally is None:
+        return LastRound(tally=None, relay_count=relay_count)
+    return LastRound(
+        tally=tally_digest(tally),
+        participants=tuple(tally.participants.tolist()),
+        cells=tuple(tuple(row) for row in tally.cells.tolist()),
+        relay_count=relay_count,
+    )
+
+
+def make_manifest(
+    document: ExperimentDocument,
+    *,
+    opens_at: int,
+    state: bytes,
+    training_weights: bytes,
+    evaluation_weights: bytes,
+    gateway_keys: bytes,
+    before: RoundManifest | None = None,
+    last: LastRound | None = None,
+    quota: int | None = None,
+) -> RoundManifest:
+    """The manifest of the next round: round 1, or the one after ``before``, which ended as ``last`` says."""
+    closes_at = opens_at + 1000 * document.windows.length_s
+    manifest = RoundManifest(
+        experiment=document.digest,
+        round_number=1 if before is None else before.round_number + 1,
+        previous=None if before is None else before.digest,
+        opens_at=opens_at,
+        closes_at=closes_at,
+        accept_until=closes_at + 1000 * document.windows.grace_s,
+        state=digest_of(state),
+        training_weights=digest_of(training_weights),
+        evaluation_weights=digest_of(evaluation_weights),
+        last=last,
+        gateway_keys=gateway_keys,
+        quota=document.budget if quota is None else quota,
+    )
+    fault = _fault(manifest, document, before)
+    if fault is not None:
+        raise LocalProtocolError(f"this manifest would not be accepted: {fault}")
+    _ = manifest.data  # refuses what cannot be read again
+    return manifest
+
+
+def read_tally(manifest: RoundManifest, data: bytes, document: ExperimentDocument) -> Tally:
+    """The tally of the round before, if these are its bytes and the manifest tells the same of it."""
+    if manifest.last is None or manifest.last.tally is None:
+        raise LocalProtocolError("this manifest names no tally")
+    tally = decode_tally(data, digest=manifest.last.tally, experiment=document.experiment)
+    if last_round(tally).cells != manifest.last.cells or last_round(tally).participants != manifest.last.participants:
+        raise InconsistentManifestError(
+            "the manifest tells other counts than its tally", evidence=(manifest.data, data)
+        )
+    return tally
+
+
+# ── what a device believes ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptedManifest:
+    """A manifest that ``accept`` has checked; nobody else makes one."""
+
+    manifest: RoundManifest
+    #: As it was served, signatures included: the evidence, should another one turn up.
+    envelope: bytes
+
+
+def accept(data: bytes, *, document: ExperimentDocument, last: AcceptedManifest | None = None) -> AcceptedManifest:
+    """The manifest in this envelope, checked against the experiment and the last one accepted; see the module.
+
+    Raises
+    ------
+    MalformedMessageError, BadSignatureError
+        Not a manifest that this experiment's keys signed.
+    StaleRoundError
+        Older than the last accepted one.
+    InconsistentManifestError
+        Signed, but not what the experiment or the rounds before allow.
+    EquivocationError
+        A second manifest for the round of the last accepted one.
+    """
+    # (1)
+    payload = verify(data, purpose=MANIFEST_TYPE, keys=document.coordinator_keys, threshold=document.threshold)
+    # (2)
+    manifest = RoundManifest.from_bytes(payload)
+    # (4) first where it concerns the same experiment: a second manifest is an attack, whatever else is wrong with it.
+    if last is not None and manifest.experiment == last.manifest.experiment:
+        if manifest.round_number == last.manifest.round_number:
+            if payload != last.manifest.data:
+                raise EquivocationError(last.envelope, data)
+            return last
+        if manifest.round_number < last.manifest.round_number:
+            raise StaleRoundError
+    # (3), (5), (6), (7)
+    fault = _fault(manifest, document, None if last is None else last.manifest)
+    if fault is not None:
+        raise InconsistentManifestError(fault, evidence=(data,) if last is None else (last.envelope, data))
+    # (8)
+    if manifest.last is not None and manifest.last.relay_count is not None:
+        read_relay_count(manifest.last.relay_count, document)
+    return AcceptedManifest(manifest=manifest, envelope=data)
+
+
+def accept_all(
+    served: Iterable[bytes], *, document: ExperimentDocument, last: AcceptedManifest | None = None
+) -> AcceptedManifest:
+    """Several manifests in their order, each held to the one before; the newest comes back."""
+    for data in served:
+        last = accept(data, document=document, last=last)
+    if last is None:
+        raise LocalProtocolError("there is no manifest to accept")
+    return last
+
+
+def read_relay_count(data: bytes, document: ExperimentDocument) -> RelayCount:
+    """A relay's count, if a relay of the experiment signed it."""
+    if not document.relays:
+        raise MalformedMessageError("a relay's count in an experiment without relays")
+    keys = [relay.key for relay in document.relays]
+    return RelayCount.from_payload(verify(data, purpose=RELAY_COUNT_TYPE, keys=keys))
+
+
+def _fault(manifest: RoundManifest, document: ExperimentDocument, before: RoundManifest | None) -> str | None:
+    return next((fault.value for fault in manifest_faults(manifest, document, before)), None)
+
+
+def manifest_faults(
+    manifest: RoundManifest, document: ExperimentDocument, before: RoundManifest | None
+) -> tuple[Inconsistency, ...]:
+    """Steps 3, 5, 6 and 7, and of 8 what must be there: all that is wrong, in their order."""
+    windows = document.windows
+    follows = before is not None and manifest.round_number == before.round_number + 1
+    labels = len(document.experiment.labels)
+    checks = {
+        # (3)
+        Inconsistency.OTHER_EXPERIMENT: manifest.experiment == document.digest,
+        Inconsistency.TOO_MANY_ROUNDS: manifest.round_number <= document.rounds,
+        # (5)
+        Inconsistency.WINDOW_LENGTH: manifest.closes_at - manifest.opens_at == 1000 * windows.length_s,
+        Inconsistency.GRACE: manifest.accept_until - manifest.closes_at == 1000 * windows.grace_s,
+        Inconsistency.BEFORE_START: manifest.opens_at >= windows.first_opening,
+        Inconsistency.OVERLAP: before is None or manifest.opens_at >= before.accept_until,
+        # (6)
+        Inconsistency.BROKEN_CHAIN: not follows or (before is not None and manifest.previous == before.digest),
+        Inconsistency.OTHER_LABELS: manifest.last is None
+        or manifest.last.tally is None
+        or len(manifest.last.participants) == labels,
+        Inconsistency.ABANDONED_STEP: not follows
+        or manifest.last is None
+        or manifest.last.tally is not None
+        or (before is not None and _model(manifest) == _model(before)),
+        Inconsistency.BELOW_FLOOR: manifest.last is None
+        or manifest.last.tally is None
+        or document.reaches_floor(manifest.last.participants),
+        Inconsistency.QUOTA: manifest.quota >= document.budget,
+        # (7)
+        Inconsistency.GATEWAY_KEYS: leaves_no_choice(manifest.gateway_keys, document.kem),
+        # (8)
+        Inconsistency.NO_COUNT: tells_count(manifest.last, document),
+    }
+    return tuple(fault for fault, holds in checks.items() if not holds)
+
+
+def tells_count(last: LastRound | None, document: ExperimentDocument) -> bool:
+    """Whether a counted round has the relay's count, where the experiment has one relay.
+
+    Left out, it would take with it all checks that compare something with it. A test may have no relay; of several,
+    each counts a part, which bounds nothing.
+    """
+    return last is None or last.tally is None or last.relay_count is not None or len(document.relays) != 1
+
+
+def _model(manifest: RoundManifest) -> tuple[str, str, str]:
+    return manifest.state, manifest.training_weights, manifest.evaluation_weights
+
+
+__all__ = [
+    "AcceptedManifest",
+    "LastRound",
+    "RelayCount",
+    "RoundManifest",
+    "accept",
+    "accept_all",
+    "last_round",
+    "make_manifest",
+    "manifest_faults",
+    "read_last",
+    "read_relay_count",
+    "read_tally",
+    "tells_count",
+    "write_last",
+]

@@ -1,0 +1,125 @@
+"""Is this really the next model? One step played again from the published tally, exactly.
+
+    state t = rule(state t-1, tally t-1)        weights = a pure function of the state        round 1 starts from zero
+
+Whoever has a state that it believes, and the tally that a manifest names, needs no weights from anybody: it computes
+all three blobs and compares their digests with those that were signed. A wrong step, another λ, a forged normaliser,
+another class weight, weights that are not the state's: each gives another digest.
+
+What this does **not** show is that the tally is true. A coordinator can invent packages, within what budget and relays
+allow, and the step then follows all the same: "step follows", never "round correct".
+
+``Caps`` are a further rule, for whoever wants one: how far weights and bias may go at most. A published model can be
+made to single somebody out; a cap bounds how loudly.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+
+from secvm.errors import ArithmeticRangeError, BadInputError, InconsistentManifestError
+from secvm.learning.aggregate.descent import State
+from secvm.learning.aggregate.tally import Tally
+from secvm.learning.weights import Weights
+from secvm.protocol.canonical import digest_of
+from secvm.protocol.documents.ending import Ending
+from secvm.protocol.documents.experiment import ExperimentDocument
+from secvm.protocol.documents.manifest import RoundManifest
+
+#: Digests of state, training weights and evaluation weights.
+ModelNames = tuple[str, str, str]
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A descent state, and the weights that follow from it."""
+
+    state: State
+    training: Weights
+    evaluation: Weights
+
+    @cached_property
+    def state_bytes(self) -> bytes:
+        """The state as it is kept."""
+        return self.state.to_bytes()
+
+    @cached_property
+    def names(self) -> ModelNames:
+        """The digests under which a manifest must name it."""
+        training, evaluation = (digest_of(part.to_bytes()) for part in (self.training, self.evaluation))
+        return digest_of(self.state_bytes), training, evaluation
+
+
+def model_of(document: ExperimentDocument, state: State) -> Model:
+    """The model that a state is."""
+    rule = document.experiment.rule
+    return Model(state, rule.training_weights(state), rule.evaluation_weights(state))
+
+
+def first_model(document: ExperimentDocument) -> Model:
+    """What round 1 starts from: zero."""
+    return model_of(document, document.experiment.start())
+
+
+def next_model(document: ExperimentDocument, state: State, tally: Tally | None) -> Model:
+    """What follows from a state and the tally of its round; an abandoned round, None, leaves it as it is.
+
+    Raises
+    ------
+    InconsistentManifestError
+        From this tally no step can be taken: nobody honest has published it.
+    """
+    if tally is None:
+        return model_of(document, state)
+    try:
+        return model_of(document, document.experiment.step(state, tally))
+    except (ArithmeticRangeError, BadInputError):
+        raise InconsistentManifestError("from the published tally no step can be taken") from None
+
+
+def names_in(told: RoundManifest | Ending) -> ModelNames:
+    """The model that a document names."""
+    return told.state, told.training_weights, told.evaluation_weights
+
+
+def what_differs(told: RoundManifest | Ending, model: Model) -> str | None:
+    """What a document names instead of this model, in words; None where they are the same."""
+    words = (
+        "another state",
+        "training weights that are not the state's",
+        "evaluation weights that are not the state's",
+    )
+    pairs = zip(words, names_in(told), model.names, strict=True)
+    return next((word for word, named, computed in pairs if named != computed), None)
+
+
+# ── caps ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Caps:
+    """How far a model may go before a device takes no part; None: as far as it likes."""
+
+    #: Of the Euclidean norm of each model's weights, without the bias.
+    norm: Fraction | None = None
+    #: Of each model's bias, in absolute value.
+    bias: Fraction | None = None
+
+    def __post_init__(self) -> None:
+        if any(cap is not None and cap < 0 for cap in (self.norm, self.bias)):
+            raise BadInputError("a cap must not be below zero")
+
+    def refuses(self, weights: Weights) -> str | None:
+        """Why these weights go too far, or None. Exact: no rounding decides."""
+        # Python's integers: the squares of many mantissas do not fit into 64 bits.
+        rows = weights.mantissas.astype(np.int64).tolist()
+        for *row, bias in rows:
+            if self.bias is not None and abs(bias) * weights.unit > self.bias:
+                return "the model's bias is larger than this device allows"
+            if self.norm is not None and sum(m * m for m in row) * weights.unit**2 > self.norm**2:
+                return "the model's weights are larger than this device allows"
+        return None

@@ -1,0 +1,206 @@
+"""``examine_relayed``: what a file of evidence about an experiment with two relays shows, if it shows it (§34).
+
+What it shows against a relay is ``examining_relays``' matter; here is what it shows against the coordinator, who signs
+manifests, openings and endings, and names models by their digests.
+"""
+
+from __future__ import annotations
+
+from secvm.crypto.signing import Envelope, verify
+from secvm.errors import MalformedMessageError
+from secvm.protocol.canonical import digest_of
+from secvm.protocol.documents.blobs import decode_state, decode_tally
+from secvm.protocol.documents.experiment import ExperimentDocument, read_published
+from secvm.protocol.documents.recomputation import Model, first_model
+from secvm.protocol.evidence.false_counts import wrong_count, wrong_tally
+from secvm.protocol.evidence.relay_faults import (
+    MAX_EXAMINED_TALLY_BYTES,
+    Verdict,
+    false_count,
+    false_reveal,
+    part_not_in_batch,
+    two_statements,
+)
+from secvm.protocol.evidence.relayed import RelayedEvidence, RelayedFinding, RelayedKind, Who
+from secvm.protocol.relays.ending import RelayedEnding, read_ending
+from secvm.protocol.relays.judgement import clients_of, following_faults, is_opened, opening_faults
+from secvm.protocol.relays.manifest import RelayedManifest, manifest_faults
+from secvm.protocol.relays.opening import Opening, read_opening
+from secvm.protocol.relays.step import after_opened
+from secvm.protocol.version import OPENING_TYPE, RELAYED_ENDING_TYPE, RELAYED_MANIFEST_TYPE
+
+Told = RelayedManifest | Opening | RelayedEnding
+#: A state has a few vectors as long as a tally.
+_MAX_STATE_BYTES = 2**29
+_NOTHING = "the evidence does not show what it says"
+#: How many documents, statements, blobs and proofs: nothing that is not looked at is carried along.
+_PARTS = {
+    RelayedKind.TWO_STATEMENTS: {(0, 2, 0, 0)},
+    RelayedKind.FALSE_COUNT: {(1, 1, 0, 0), (1, 2, 0, 0)},
+    RelayedKind.FALSE_REVEAL: {(1, 1, 0, 0), (1, 2, 0, 0)},
+    RelayedKind.PART_NOT_IN_BATCH: {(1, 3, 0, 1), (1, 4, 0, 1)},
+    RelayedKind.TWO_DOCUMENTS: {(2, 0, 0, 0)},
+    RelayedKind.BAD_DOCUMENT: {(1, 0, 0, 0), (2, 0, 0, 0), (3, 0, 0, 0)},
+    RelayedKind.WRONG_STEP: {(1, 0, 0, 0), (3, 0, 2, 0)},
+    RelayedKind.WRONG_COUNT: {(2, 0, 2, 1)},
+    RelayedKind.WRONG_TALLY: {(2, 0, 2, 0)},
+}
+_OF_A_ROUND = {
+    RelayedKind.FALSE_COUNT: false_count,
+    RelayedKind.FALSE_REVEAL: false_reveal,
+    RelayedKind.PART_NOT_IN_BATCH: part_not_in_batch,
+}
+_OF_A_COUNT = {RelayedKind.WRONG_COUNT: wrong_count, RelayedKind.WRONG_TALLY: wrong_tally}
+
+
+def examine_relayed(data: bytes) -> RelayedFinding:
+    """What this file shows, **verified**.
+
+    Raises
+    ------
+    RemoteProtocolError
+        It shows nothing: a part is missing, not signed, or does not contradict the others.
+    """
+    evidence = RelayedEvidence.from_bytes(data)
+    parts = (len(evidence.documents), len(evidence.statements), len(evidence.blobs), int(evidence.proof is not None))
+    if parts not in _PARTS[evidence.kind]:
+        raise MalformedMessageError("the evidence lacks a part, or has one too many")
+    document = read_published(evidence.experiment, digest=digest_of(Envelope.from_bytes(evidence.experiment).payload))
+    if document.experiment.cover is None:
+        raise MalformedMessageError("the evidence is of an experiment without two relays")
+    who, what = _examined(evidence, document)
+    sentence = f"Of {who.named(document)}: {what}"
+    return RelayedFinding(evidence.kind, who, document.digest, document.title, sentence)
+
+
+def _examined(evidence: RelayedEvidence, document: ExperimentDocument) -> Verdict:
+    if evidence.kind is RelayedKind.TWO_STATEMENTS:
+        return two_statements(evidence, document)
+    told = [read_told(data, document) for data in evidence.documents]
+    if evidence.kind in _OF_A_ROUND:
+        manifest = told[0]
+        if not isinstance(manifest, RelayedManifest):
+            raise MalformedMessageError(_NOTHING)
+        return _OF_A_ROUND[evidence.kind](evidence, document, manifest)
+    if evidence.kind in _OF_A_COUNT:
+        before, opening = told
+        if not isinstance(before, RelayedManifest) or not isinstance(opening, Opening):
+            raise MalformedMessageError(_NOTHING)
+        return Who.COORDINATOR, _OF_A_COUNT[evidence.kind](evidence, document, before, opening)
+    if evidence.kind is RelayedKind.TWO_DOCUMENTS:
+        return Who.COORDINATOR, _two_documents(told[0], told[1])
+    if evidence.kind is RelayedKind.BAD_DOCUMENT:
+        return Who.COORDINATOR, _bad_document(told, document)
+    return Who.COORDINATOR, _wrong_step(told, evidence.blobs, document)
+
+
+def read_told(data: bytes, document: ExperimentDocument) -> Told:
+    """A manifest, opening or ending of this experiment that enough of the coordinator's keys signed.
+
+    Raises
+    ------
+    MalformedMessageError, BadSignatureError
+        It is none.
+    """
+    payload = Envelope.from_bytes(data).payload
+    told: Told
+    if f'"type":"{RELAYED_MANIFEST_TYPE}"'.encode() in payload:
+        keys, threshold = document.coordinator_keys, document.threshold
+        payload = verify(data, purpose=RELAYED_MANIFEST_TYPE, keys=keys, threshold=threshold)
+        told = RelayedManifest.from_bytes(payload)
+    elif f'"type":"{OPENING_TYPE}"'.encode() in payload:
+        told = read_opening(data, document)
+    elif f'"type":"{RELAYED_ENDING_TYPE}"'.encode() in payload:
+        told = read_ending(data, document)
+    else:
+        raise MalformedMessageError("this is neither a manifest nor an opening nor an ending")
+    if told.experiment != document.digest:
+        raise MalformedMessageError("the document is of another experiment")
+    return told
+
+
+def _two_documents(first: Told, second: Told) -> str:
+    if first.data == second.data:
+        raise MalformedMessageError(_NOTHING)
+    match first, second:
+        case RelayedManifest(), RelayedManifest() if first.round_number == second.round_number:
+            return f"It signed two different manifests for round {first.round_number}."
+        case Opening(), Opening() if first.round_number == second.round_number:
+            return f"It signed two different openings of round {first.round_number}."
+        case RelayedEnding(), RelayedEnding():
+            return "It signed two different endings."
+        case RelayedEnding(), RelayedManifest() if second.round_number > first.round_number:
+            return f"It ended the experiment, and signed a manifest for round {second.round_number}."
+    raise MalformedMessageError(_NOTHING)
+
+
+def _bad_document(told: list[Told], document: ExperimentDocument) -> str:
+    match told:
+        case [RelayedManifest() as manifest]:
+            faults = manifest_faults(manifest, document)
+        case [RelayedManifest() as before, RelayedManifest() as manifest] if (
+            before.round_number < manifest.round_number and not manifest_faults(before, document)
+        ):
+            faults = manifest_faults(manifest, document, before)
+        case [RelayedManifest() as before, Opening() as opening] if opening.round_number == before.round_number:
+            wrong = opening_faults(opening, before, document)
+            # What relays signed is not the coordinator's fault, unless it calls a round opened that is not.
+            if wrong and opening.is_opened:
+                return f"It called round {before.round_number} opened, and of its opening {wrong[0].value}."
+            raise MalformedMessageError(_NOTHING)
+        case [RelayedManifest() as before, Opening() as opening, RelayedManifest() as manifest] if (
+            manifest.round_number == before.round_number + 1 and manifest.previous == before.digest
+        ):
+            faults = following_faults(manifest, before, opening, document)
+        case [RelayedManifest() as before, Opening() as opening, RelayedEnding() as ending]:
+            return _bad_ending(before, opening, ending, document)
+        case _:
+            raise MalformedMessageError(_NOTHING)
+    if not faults:
+        raise MalformedMessageError(_NOTHING)
+    return f"It signed a manifest for round {manifest.round_number} that cannot be: {faults[0].value}."
+
+
+def _bad_ending(before: RelayedManifest, opening: Opening, ending: RelayedEnding, document: ExperimentDocument) -> str:
+    """Of the last round's documents: they are those that the ending names, or of the round that it says."""
+    if ending.round_number != before.round_number or opening.label != before.label:
+        raise MalformedMessageError(_NOTHING)
+    if (ending.manifest, ending.opening) != (before.digest, opening.digest):
+        return "It signed an ending that names other documents of the last round."
+    stays = not is_opened(opening, before, document) or clients_of(opening) < document.floor
+    if stays and model_names(ending) != before.model:
+        return "It signed an ending whose model changed after a round that was not stepped."
+    raise MalformedMessageError(_NOTHING)
+
+
+def _wrong_step(told: list[Told], blobs: tuple[bytes, ...], document: ExperimentDocument) -> str:
+    if document.state_bytes > _MAX_STATE_BYTES or document.tally_bytes > MAX_EXAMINED_TALLY_BYTES:
+        raise MalformedMessageError("the evidence is of an experiment whose models are too large to be examined")
+    match told:
+        case [(RelayedManifest() | RelayedEnding()) as first] if first.round_number == isinstance(
+            first, RelayedManifest
+        ):
+            if model_names(first) == first_model(document).names:
+                raise MalformedMessageError(_NOTHING)
+            return "It signed a first model that is not zero."
+        case [RelayedManifest() as before, Opening() as opening, (RelayedManifest() | RelayedEnding()) as after]:
+            named = (after.manifest if isinstance(after, RelayedEnding) else after.previous, after.opening)
+            if named != (before.digest, opening.digest) or not is_opened(opening, before, document):
+                raise MalformedMessageError(_NOTHING)
+            model = _next(before, opening, blobs, document)
+            if model_names(after) == model.names:
+                raise MalformedMessageError(_NOTHING)
+            return f"It signed a model after round {before.round_number} that does not follow from its net tally."
+    raise MalformedMessageError(_NOTHING)
+
+
+def _next(before: RelayedManifest, opening: Opening, blobs: tuple[bytes, ...], document: ExperimentDocument) -> Model:
+    state, tally = blobs
+    started = decode_state(state, digest=before.state, experiment=document.experiment)
+    counted = decode_tally(tally, digest=opening.tally or "", experiment=document.experiment)
+    return after_opened(document, started, counted, clients=clients_of(opening)).model
+
+
+def model_names(told: RelayedManifest | RelayedEnding) -> tuple[str, str, str]:
+    """The model that a document names: state, training weights, evaluation weights."""
+    return told.state, told.training_weights, told.evaluation_weights

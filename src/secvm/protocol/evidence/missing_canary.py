@@ -1,0 +1,211 @@
+"""MissingCanary: a file that shows that the entry relay or the mixing relay left a device's capsule out (§32).
+
+    receipt      the entry relay took a request whose tree has this root
+    place        the canary's outer capsule is under that root
+    secrets      they seal the round's null to exactly these capsules: nothing in them was made to fail
+    absence      the canary's inner capsule is not under the root that the mixing relay signed
+
+An honest entry relay hands every capsule on that it gave a receipt for, and an honest mixing relay every one that
+opens. So one of them did not. With the entry relay's own count, and where the outer capsule stands under *its* root or
+does not, the file tells which: ``blame``.
+
+``examine_canary`` needs the file alone. It shows that whoever hands it on took part in the experiment, and nothing of
+what they sent: the canary is a null. Requests that are malformed, late, doubled or of another label get no receipt, so
+they accuse nobody.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, replace
+from typing import Any
+
+from secvm.crypto.sealing.layers import EPHEMERAL_BYTES
+from secvm.crypto.signing import Envelope
+from secvm.errors import BadProofError, LocalProtocolError, MalformedMessageError
+from secvm.protocol.canonical import Fields, base64_text, decode_document, digest_of, encode_document
+from secvm.protocol.documents.experiment import MAX_DOCUMENT_BYTES, ExperimentDocument, read_published
+from secvm.protocol.relays.batches.capsule_tree import Absence, CapsuleTree, Place
+from secvm.protocol.relays.batches.counts import EntryCount, MixCount
+from secvm.protocol.relays.batches.label import capsule_digest
+from secvm.protocol.relays.manifest import MAX_MANIFEST_BYTES, RelayedManifest
+from secvm.protocol.relays.sending.canary import MAX_RECEIPT_BYTES, Canary, canary_capsules
+from secvm.protocol.relays.sending.receipts import Receipt
+from secvm.protocol.relays.statements import ENVELOPE_BYTES
+from secvm.protocol.version import MISSING_CANARY_TYPE
+
+MAX_BYTES = 2**20
+#: Every such file begins so, because its keys are sorted.
+BEGINS = b'{"absence":{'
+_MAX_EXPERIMENT = MAX_DOCUMENT_BYTES + 2**12
+_MAX_COUNT = MixCount.longest + ENVELOPE_BYTES
+
+
+class Blame(enum.Enum):
+    """Who did it, as far as the file shows."""
+
+    EITHER = "the entry relay or the mixing relay"
+    ENTRY = "the entry relay"
+    MIX = "the mixing relay"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class MissingCanary:
+    """The parts of the file. **Nothing in it is checked**: ``examine_canary`` does that."""
+
+    #: The experiment's envelope.
+    experiment: bytes
+    #: The manifest's payload: its digest is the label that both relays signed for.
+    manifest: bytes
+    #: Envelopes of what the relays signed.
+    receipt: bytes
+    mix_count: bytes
+    #: The canary's outer capsule in the request's tree.
+    place: Place
+    ephemerals: bytes
+    #: Of the inner capsule, under the mixing relay's root.
+    absence: Absence
+    #: The entry relay's count, and where the outer capsule stands under its root, or that it does not.
+    entry_count: bytes | None = None
+    batch_place: Place | None = None
+    batch_absence: Absence | None = None
+
+    def __repr__(self) -> str:
+        return "MissingCanary(...)"
+
+    def narrowed(self, entry_count: bytes, leaves: CapsuleTree) -> MissingCanary:
+        """With the entry relay's count and the digests of its batch, which show whose fault it is."""
+        found = leaves.find(self.place.digest)
+        return replace(
+            self,
+            entry_count=entry_count,
+            batch_place=None if found is None else leaves.place(found),
+            batch_absence=leaves.absence(self.place.digest) if found is None else None,
+        )
+
+    def to_bytes(self) -> bytes:
+        """The one encoding, which is the file."""
+        content: dict[str, Any] = {
+            "absence": self.absence.to_content(),
+            "batch_absence": None if self.batch_absence is None else self.batch_absence.to_content(),
+            "batch_place": None if self.batch_place is None else self.batch_place.to_content(),
+            "entry_count": None if self.entry_count is None else base64_text(self.entry_count),
+            "ephemerals": self.ephemerals.hex(),
+            "experiment": base64_text(self.experiment),
+            "manifest": base64_text(self.manifest),
+            "mix_count": base64_text(self.mix_count),
+            "place": self.place.to_content(),
+            "receipt": base64_text(self.receipt),
+            "type": MISSING_CANARY_TYPE,
+        }
+        return encode_document(content)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> MissingCanary:
+        """Take a file apart; anything but a whole encoding is refused."""
+        fields = Fields(decode_document(data, max_bytes=MAX_BYTES), "the evidence")
+        fields.constant("type", MISSING_CANARY_TYPE)
+        length = 2 * EPHEMERAL_BYTES
+        found = cls(
+            experiment=fields.base64("experiment", longest=_MAX_EXPERIMENT),
+            manifest=fields.base64("manifest", longest=MAX_MANIFEST_BYTES),
+            receipt=fields.base64("receipt", longest=MAX_RECEIPT_BYTES),
+            mix_count=fields.base64("mix_count", longest=_MAX_COUNT),
+            place=Place.from_fields(fields.inner("place")),
+            ephemerals=fields.hexadecimal("ephemerals", shortest=length, longest=length),
+            absence=Absence.from_fields(fields.inner("absence")),
+            entry_count=None if fields.is_null("entry_count") else fields.base64("entry_count", longest=_MAX_COUNT),
+            batch_place=None if fields.is_null("batch_place") else Place.from_fields(fields.inner("batch_place")),
+            batch_absence=None
+            if fields.is_null("batch_absence")
+            else Absence.from_fields(fields.inner("batch_absence")),
+        )
+        fields.done()
+        shown = (found.batch_place is not None) + (found.batch_absence is not None)
+        if shown != (found.entry_count is not None):
+            raise MalformedMessageError("the entry relay's count stands in the evidence with one proof, or not at all")
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class CanaryFinding:
+    """What the file shows, **verified**."""
+
+    document: ExperimentDocument
+    round_number: int
+    blame: Blame
+
+    @property
+    def sentence(self) -> str:
+        """In one sentence, with the names under which the experiment knows the relays."""
+        entry, mix = self.document.entry_relay, self.document.mix_relay
+        named = {
+            Blame.EITHER: f"{entry.operator} (the entry relay) or {mix.operator} (the mixing relay)",
+            Blame.ENTRY: f"{entry.operator} (the entry relay)",
+            Blame.MIX: f"{mix.operator} (the mixing relay)",
+        }[self.blame]
+        return (
+            f"In round {self.round_number} the entry relay gave a receipt for a capsule that the mixing relay did not"
+            f" hand on: {named} left it out."
+        )
+
+
+def missing_canary(
+    canary: Canary, absence: Absence, *, experiment: bytes, manifest: RelayedManifest, mix_count: bytes
+) -> MissingCanary:
+    """The file for a canary whose receipt is held and which is not under the mixing relay's root."""
+    if canary.receipt is None:
+        raise LocalProtocolError("without a receipt nobody can be shown that the canary was taken")
+    return MissingCanary(
+        experiment=experiment,
+        manifest=manifest.data,
+        receipt=canary.receipt,
+        mix_count=mix_count,
+        place=canary.place,
+        ephemerals=canary.ephemerals,
+        absence=absence,
+    )
+
+
+def examine_canary(data: bytes) -> CanaryFinding:
+    """What this file shows, if it shows it.
+
+    Raises
+    ------
+    RemoteProtocolError
+        It shows nothing: a part is not signed, is of another round, or the canary is where it should be.
+    """
+    told = MissingCanary.from_bytes(data)
+    document = read_published(told.experiment, digest=digest_of(Envelope.from_bytes(told.experiment).payload))
+    if document.experiment.cover is None:
+        raise MalformedMessageError("the evidence is of an experiment without two relays")
+    manifest = RelayedManifest.from_bytes(told.manifest)
+    receipt = Receipt.read(told.receipt, document.entry_relay.key)
+    mix_count = MixCount.read(told.mix_count, document.mix_relay.key)
+    # That both relays signed for this label says that they hold this manifest, with these keys.
+    if manifest.experiment != document.digest or {receipt.label, mix_count.label} != {manifest.label}:
+        raise MalformedMessageError("the parts of the evidence are of different rounds")
+    inner, outer = (
+        capsule_digest(capsule) for capsule in canary_capsules(manifest, document.experiment_id, told.ephemerals)
+    )
+    if told.place.digest != outer:
+        raise BadProofError("the canary's secrets do not seal the capsule that the receipt is for")
+    told.place.check(size=receipt.capsules, root=receipt.root)
+    told.absence.check(inner, size=mix_count.capsules, root=mix_count.root)
+    return CanaryFinding(document, manifest.round_number, _blame(told, document, mix_count, outer))
+
+
+def _blame(told: MissingCanary, document: ExperimentDocument, mix_count: MixCount, outer: bytes) -> Blame:
+    """By the entry relay's own count, if it is there; a false one is refused rather than passed over."""
+    if told.entry_count is None:
+        return Blame.EITHER
+    count = EntryCount.read(told.entry_count, document.entry_relay.key)
+    if count.label != mix_count.label or count.digest != mix_count.entry_count:
+        raise MalformedMessageError("the mixing relay counted after another count than the evidence has")
+    if told.batch_absence is not None:
+        told.batch_absence.check(outer, size=count.capsules, root=count.root)
+        return Blame.ENTRY
+    if told.batch_place is None or told.batch_place.digest != outer:
+        raise BadProofError("the entry relay's batch is shown for another capsule than the canary")
+    told.batch_place.check(size=count.capsules, root=count.root)
+    return Blame.MIX

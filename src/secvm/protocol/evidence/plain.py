@@ -1,0 +1,336 @@
+"""Evidence: server-signed bytes that contradict each other, in one file that convinces whoever reads it.
+
+Nothing in it is the device's word. ``examine`` needs the file alone: no network, no clock, no secret. Kinds:
+
+    two-documents   two manifests for one round, two endings, or a manifest after the ending
+    bad-document    a manifest or an ending that its experiment, or the manifest before it, does not allow
+    wrong-step      a model that does not follow from the round before and the published tally, or a first one not zero
+    wrong-counts    a tally beside which the document tells other counts, or that does not fit into the relay's
+    forked-log      two checkpoints of one size with different roots
+    not-in-log      a log that holds another document of this kind and round than the one that was signed; of either
+                    version, as the other two about the log
+    two-entries     a log that holds two entries of the experiment which cannot both stand where they do
+
+The keys that count stand in the experiment, which signs itself. So the file convicts *whoever runs the experiment of
+this digest*; that people took part in that very experiment, the digest they agreed to tells.
+
+A server can put a mark into what it serves to one device: other signatures under a fork, another order. Whoever hands
+evidence on may show who received it.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import Any
+
+from secvm.crypto.notes import NoteKey
+from secvm.crypto.signing import Envelope
+from secvm.errors import InconsistentManifestError, MalformedMessageError
+from secvm.learning.aggregate.tally import Tally
+from secvm.protocol.canonical import Fields, base64_text, decode_document, digest_of, encode_document
+from secvm.protocol.documents.blobs import decode_state, decode_tally
+from secvm.protocol.documents.ending import Ending, accept_ending
+from secvm.protocol.documents.experiment import ExperimentDocument, read_published
+from secvm.protocol.documents.manifest import LastRound, RoundManifest, accept, last_round, read_relay_count
+from secvm.protocol.documents.recomputation import first_model, next_model, what_differs
+from secvm.protocol.evidence.logged_documents import entry_of, read_logged, read_signed
+from secvm.protocol.evidence.plausibility import violations
+from secvm.protocol.log.checkpoints import SignedCheckpoint, read_checkpoint
+from secvm.protocol.log.entries import Entry, Placed, contradict
+from secvm.protocol.log.proofs import LogProof
+from secvm.protocol.version import EVIDENCE_TYPE
+
+#: The largest state that a device takes fits (``recompute``): what it refuses it must be able to show.
+MAX_EVIDENCE_BYTES = 2**31
+#: Every file of evidence begins so, because its keys are sorted.
+EVIDENCE_BEGINS = b'{"blobs":['
+MAX_PART_BYTES = 2**29
+MAX_DOCUMENTS = 2**16
+#: What is made in memory to examine a file: a state has a few vectors.
+MAX_STATE_BYTES = 2**29
+
+
+class Kind(enum.Enum):
+    """What it shows."""
+
+    TWO_DOCUMENTS = "two-documents"
+    BAD_DOCUMENT = "bad-document"
+    WRONG_STEP = "wrong-step"
+    WRONG_COUNTS = "wrong-counts"
+    FORKED_LOG = "forked-log"
+    NOT_IN_LOG = "not-in-log"
+    TWO_ENTRIES = "two-entries"
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedEntry:
+    """A line of the log, and the proof file that shows it there. **Nothing in it is checked.**"""
+
+    entry: bytes
+    proof: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """The parts, as they were served. **Nothing in it is checked**: ``examine`` does that."""
+
+    kind: Kind
+    #: The experiment's envelope.
+    experiment: bytes
+    #: Envelopes of manifests and endings, in their order.
+    documents: tuple[bytes, ...] = ()
+    #: Signed checkpoints.
+    checkpoints: tuple[bytes, ...] = ()
+    #: A state and a tally, whose digests are signed.
+    blobs: tuple[bytes, ...] = ()
+    #: Lines of the log, each with its proof.
+    entries: tuple[LoggedEntry, ...] = ()
+
+    def to_bytes(self) -> bytes:
+        """The one encoding, which is the file."""
+        content: dict[str, Any] = {
+            "blobs": [base64_text(blob) for blob in self.blobs],
+            "checkpoints": [base64_text(note) for note in self.checkpoints],
+            "documents": [base64_text(document) for document in self.documents],
+            "entries": [{"entry": base64_text(one.entry), "proof": base64_text(one.proof)} for one in self.entries],
+            "experiment": base64_text(self.experiment),
+            "kind": self.kind.value,
+            "type": EVIDENCE_TYPE,
+        }
+        return encode_document(content)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Evidence:
+        """Take a file apart; anything but a whole encoding is refused."""
+        fields = Fields(decode_document(data, max_bytes=MAX_EVIDENCE_BYTES), "the evidence")
+        fields.constant("type", EVIDENCE_TYPE)
+        kind = fields.text("kind", longest=40)
+        if kind not in {one.value for one in Kind}:
+            raise fields.refuse("kind")
+        found = cls(
+            kind=Kind(kind),
+            experiment=fields.base64("experiment", longest=MAX_PART_BYTES),
+            documents=_many(fields, "documents", MAX_DOCUMENTS),
+            checkpoints=_many(fields, "checkpoints", 2),
+            blobs=_many(fields, "blobs", 2),
+            entries=tuple(map(_read_logged, fields.inner_list("entries", shortest=0, longest=2))),
+        )
+        fields.done()
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a piece of evidence shows, **verified**."""
+
+    kind: Kind
+    #: Digest and title of the experiment.
+    experiment: str
+    title: str
+    #: In one sentence.
+    sentence: str
+
+
+def examine(data: bytes) -> Finding:
+    """What this file shows, if it shows it.
+
+    Raises
+    ------
+    RemoteProtocolError
+        It shows nothing: a part is missing, not signed, or does not contradict the others.
+    """
+    evidence = Evidence.from_bytes(data)
+    if not _has_its_parts(evidence):
+        raise MalformedMessageError("the evidence lacks a part, or has one too many")
+    document = read_published(evidence.experiment, digest=digest_of(Envelope.from_bytes(evidence.experiment).payload))
+    sentence = _EXAMINE[evidence.kind](evidence, document)
+    return Finding(evidence.kind, document.digest, document.title, sentence)
+
+
+_NOTHING = "the evidence does not show what it says"
+#: How many documents, checkpoints, blobs and entries.
+_PARTS = {
+    Kind.TWO_DOCUMENTS: {(2, 0, 0, 0)},
+    Kind.BAD_DOCUMENT: {(1, 0, 0, 0), (2, 0, 0, 0)},
+    Kind.WRONG_STEP: {(1, 0, 0, 0), (2, 0, 2, 0)},
+    Kind.WRONG_COUNTS: {(1, 0, 1, 0), (2, 0, 1, 0)},
+    Kind.FORKED_LOG: {(0, 2, 0, 0)},
+    Kind.NOT_IN_LOG: {(1, 0, 0, 1)},
+    Kind.TWO_ENTRIES: {(0, 0, 0, 2)},
+}
+
+
+def _has_its_parts(evidence: Evidence) -> bool:
+    """Nothing that is not looked at: a file shows one thing, and carries nothing else along."""
+    parts = (evidence.documents, evidence.checkpoints, evidence.blobs, evidence.entries)
+    return tuple(map(len, parts)) in _PARTS[evidence.kind]
+
+
+def _two_documents(evidence: Evidence, document: ExperimentDocument) -> str:
+    first, second = (read_signed(data, document) for data in evidence.documents)
+    if first.data == second.data:
+        raise MalformedMessageError(_NOTHING)
+    match first, second:
+        case RoundManifest(), RoundManifest() if first.round_number == second.round_number:
+            return f"The coordinator signed two different manifests for round {first.round_number}."
+        case Ending(), Ending():
+            return "The coordinator signed two different endings."
+        case (Ending() as ending, RoundManifest() as manifest) | (RoundManifest() as manifest, Ending() as ending):
+            if manifest.round_number > ending.round_number:
+                return f"The coordinator ended the experiment, and signed a manifest for round {manifest.round_number}."
+    raise MalformedMessageError(_NOTHING)
+
+
+def _bad_document(evidence: Evidence, document: ExperimentDocument) -> str:
+    *before, data = evidence.documents
+    last = accept(before[0], document=document) if before else None
+    told = read_signed(data, document)
+    try:
+        if isinstance(told, Ending):
+            accept_ending(data, document=document, last=last)
+        else:
+            accept(data, document=document, last=last)
+    except InconsistentManifestError as fault:
+        what = "the ending" if isinstance(told, Ending) else f"the manifest of round {told.round_number}"
+        return f"The coordinator signed what its own experiment does not allow: of {what}, {fault}."
+    raise MalformedMessageError(_NOTHING)
+
+
+def _check_size(document: ExperimentDocument) -> None:
+    """Before a model is made: a few lines can name an experiment that fills any memory."""
+    if document.state_bytes > MAX_STATE_BYTES:
+        raise MalformedMessageError("the evidence is of an experiment whose models are too large to be examined")
+
+
+def _wrong_step(evidence: Evidence, document: ExperimentDocument) -> str:
+    _check_size(document)
+    *earlier, data = evidence.documents
+    told = read_signed(data, document)
+    if not earlier:
+        first = told.round_number == (0 if isinstance(told, Ending) else 1)
+        differs = what_differs(told, first_model(document)) if first else None
+        if differs is None:
+            raise MalformedMessageError(_NOTHING)
+        return f"The first model is not zero: the coordinator signed {differs}."
+    before = accept(earlier[0], document=document).manifest
+    if not _follows(told, before) or told.last is None or told.last.tally is None:
+        raise MalformedMessageError(_NOTHING)
+    state, tally = evidence.blobs
+    experiment = document.experiment
+    started = decode_state(state, digest=before.state, experiment=experiment)
+    counted = decode_tally(tally, digest=told.last.tally, experiment=experiment)
+    try:
+        differs = what_differs(told, next_model(document, started, counted))
+    except InconsistentManifestError as fault:
+        return f"After round {before.round_number} the coordinator signed a model although {fault}."
+    if differs is None:
+        raise MalformedMessageError(_NOTHING)
+    return f"The model after round {before.round_number} does not follow: the coordinator signed {differs}."
+
+
+def _wrong_counts(evidence: Evidence, document: ExperimentDocument) -> str:
+    _check_size(document)
+    (*earlier, data), (blob,) = evidence.documents, evidence.blobs
+    told = read_signed(data, document)
+    if told.last is None or told.last.tally is None:
+        raise MalformedMessageError(_NOTHING)
+    tally = decode_tally(blob, digest=told.last.tally, experiment=document.experiment)
+    if earlier:
+        before = accept(earlier[0], document=document).manifest
+        fault = count_fault(document, before, told.last, tally) if _follows(told, before) else None
+        if fault is None:
+            raise MalformedMessageError(_NOTHING)
+        return f"Of round {before.round_number} the coordinator signed what cannot be: {fault}."
+    counted = last_round(tally)
+    if (counted.cells, counted.participants) == (told.last.cells, told.last.participants):
+        raise MalformedMessageError(_NOTHING)
+    return "The coordinator signed counts beside a tally that has others."
+
+
+def _forked_log(evidence: Evidence, document: ExperimentDocument) -> str:
+    first, second = (_note(note, document).checkpoint for note in evidence.checkpoints)
+    if first.size != second.size or first.root == second.root:
+        raise MalformedMessageError(_NOTHING)
+    return f"The log was forked: it signed two different trees of {first.size} entries."
+
+
+def _not_in_log(evidence: Evidence, document: ExperimentDocument) -> str:
+    signed, placed = entry_of(read_logged(evidence.documents[0], document)), _placed(evidence.entries[0], document)
+    if placed.entry.key != signed.key or placed.entry == signed:
+        raise MalformedMessageError(_NOTHING)
+    what = signed.kind.value if signed.round_number is None else f"{signed.kind.value} of round {signed.round_number}"
+    return f"The log holds, as its entry {placed.index}, another {what} than one that the coordinator signed."
+
+
+def _two_entries(evidence: Evidence, document: ExperimentDocument) -> str:
+    first, second = (_placed(logged, document) for logged in evidence.entries)
+    if not contradict(first, second):
+        raise MalformedMessageError(_NOTHING)
+    return (
+        f"The log holds, as its entries {first.index} and {second.index}, two lines of the experiment that cannot both"
+        " stand there."
+    )
+
+
+_EXAMINE = {
+    Kind.TWO_DOCUMENTS: _two_documents,
+    Kind.BAD_DOCUMENT: _bad_document,
+    Kind.WRONG_STEP: _wrong_step,
+    Kind.WRONG_COUNTS: _wrong_counts,
+    Kind.FORKED_LOG: _forked_log,
+    Kind.NOT_IN_LOG: _not_in_log,
+    Kind.TWO_ENTRIES: _two_entries,
+}
+
+
+# ── counts ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def count_fault(document: ExperimentDocument, before: RoundManifest, last: LastRound, tally: Tally) -> str | None:
+    """Why the round of ``before`` cannot have had this tally, given the relay's count in ``last``; None: it can.
+
+    Only what no participant can have brought about (``plausible``).
+    """
+    count = None if last.relay_count is None else read_relay_count(last.relay_count, document)
+    found = violations(document, tally, count, opened_at=before.opens_at)
+    return next((one.sentence.rstrip(".") for one in found if one.whatever_people_send), None)
+
+
+def _follows(told: RoundManifest | Ending, before: RoundManifest) -> bool:
+    return (told.manifest if isinstance(told, Ending) else told.previous) == before.digest
+
+
+# ── parts ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _note(data: bytes, document: ExperimentDocument) -> SignedCheckpoint:
+    return read_checkpoint(data, log=_log_key(document))
+
+
+def _placed(logged: LoggedEntry, document: ExperimentDocument) -> Placed:
+    """An entry of the experiment that stands in its log."""
+    entry, proof = Entry.from_bytes(logged.entry), LogProof.from_bytes(logged.proof)
+    if entry.experiment != document.digest:
+        raise MalformedMessageError("the evidence has an entry of another experiment")
+    proof.check(logged.entry, log=_log_key(document))
+    return Placed(proof.index, entry)
+
+
+def _log_key(document: ExperimentDocument) -> NoteKey:
+    if document.log is None:
+        raise MalformedMessageError("the evidence speaks of a log, and the experiment has none")
+    return document.log.log_key
+
+
+def _read_logged(fields: Fields) -> LoggedEntry:
+    found = LoggedEntry(fields.base64("entry", longest=MAX_PART_BYTES), fields.base64("proof", longest=MAX_PART_BYTES))
+    fields.done()
+    return found
+
+
+def _many(fields: Fields, name: str, longest: int) -> tuple[bytes, ...]:
+    return tuple(
+        Fields({"part": item}, "the evidence").base64("part", longest=MAX_PART_BYTES)
+        for item in fields.items(name, longest=longest)
+    )

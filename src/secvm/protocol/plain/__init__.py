@@ -1,0 +1,1 @@
+"""Experiments without two relays: single packages, each sealed for the coordinator, spread over the window."""

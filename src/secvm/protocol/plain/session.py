@@ -1,0 +1,306 @@
+"""ParticipantSession: a device's part in one experiment. Events in, actions out; it does nothing itself.
+
+Its owner hands in every event with the time and dice, **stores** the session, and only then carries out the actions: so
+that after a crash nothing was done that the session does not know of. It is stored whole (``to_bytes``), or by what has
+changed since the owner last asked (``take_changes``): a header and rows of capsules. The rules (docs/protocol.md §16):
+
+ 1. It joins a round only with a manifest that it accepts, received before the window opens, by a clock that seems
+    right. Else it abstains, and says why. After an equivocation, or other evidence against the server, it abstains for
+    ever: also what was scheduled does not leave any more.
+ 2. A round has exactly B packages. They are encoded, shuffled and sealed once, when they are ready; from then on the
+    session holds capsules, and never makes another one for this round.
+ 3. Every capsule has its own random time in the window. Those that are overdue after a restart, a pause or late
+    computing, and all that are overdue when one of them is by more than ``GRACE_MS`` (sleep), get new times in what is
+    left of the window. Sent at once they would be a burst that belongs to one person.
+ 4. What failed is sent again, the same bytes, after a random time that doubles with each attempt. What was under way
+    during a crash is sent again too: the same bytes count once.
+ 5. Nothing is sent from ``closes_at`` on, nor while paused. What is under way then may be acknowledged until
+    ``accept_until``. What was acknowledged is forgotten at once.
+
+``seal`` makes a capsule of a package's bytes for the gateway keys of the
+manifest. Its dice are its own.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+from dataclasses import replace
+
+from secvm.errors import (
+    EquivocationError,
+    InconsistentManifestError,
+    LocalProtocolError,
+    RemoteProtocolError,
+)
+from secvm.protocol.codec import AddressedPackage, encode
+from secvm.protocol.documents.manifest import AcceptedManifest, RoundManifest, accept
+from secvm.protocol.plain.session_events import (
+    Abstain,
+    Action,
+    Compute,
+    Declined,
+    Distrusted,
+    Event,
+    Finished,
+    ManifestArrived,
+    PackagesReady,
+    Paused,
+    Reason,
+    Restarted,
+    Resumed,
+    SendFailed,
+    SendPackage,
+    SendSucceeded,
+    Tick,
+    Wait,
+)
+from secvm.protocol.plain.session_memory import (
+    MAX_CAPSULE_BYTES,
+    Changes,
+    Phase,
+    Progress,
+    Seal,
+    SessionMemory,
+    Waiting,
+    WaitingRow,
+)
+from secvm.protocol.schedule import Window, below, redraw, shuffle, spread
+
+#: When nothing is later than this, what is due is sent: an owner's timer is never exact. Else all of it is drawn anew.
+GRACE_MS = 10_000
+#: So far may this device's clock be from the server's, or fall back, before it joins nothing.
+CLOCK_TOLERANCE_MS = 60_000
+#: The first retry comes within this time; the bound doubles up to the second number.
+FIRST_BACKOFF_MS = 4_000
+LONGEST_BACKOFF_MS = 15 * 60_000
+
+
+def unsafe_no_seal(plaintext: bytes, _gateway_keys: bytes) -> bytes:
+    """The package in clear, for tests: everybody on the way can read it."""
+    return plaintext
+
+
+# ── the session ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class ParticipantSession(SessionMemory):
+    """One device in one experiment."""
+
+    def receive(self, event: Event, *, now: int, words: Iterator[int]) -> list[Action]:
+        """What to do about an event. ``now`` in milliseconds; ``words`` are fresh dice, uniform 64-bit words.
+
+        Raises
+        ------
+        LocalProtocolError
+            The owner told something that cannot be, such as packages nobody asked for. Nothing has changed then.
+        """
+        if now < 0:
+            raise LocalProtocolError("time begins at zero")
+        actions: list[Action] = []
+        match event:
+            case ManifestArrived(data, ahead):
+                actions = self._manifest_arrived(data, ahead, now)
+            case PackagesReady():
+                actions = self._packages_ready(event, now, words)
+            case Declined(why):
+                actions = self._declined(why)
+            case SendSucceeded(package_id):
+                # One that is not there was acknowledged before, or came after the window: no harm.
+                self._acknowledged += self._drop(package_id)
+            case SendFailed():
+                self._send_failed(event, now, words)
+            case Distrusted(sentence, evidence):
+                actions = self._distrusted(sentence, evidence)
+            case Paused() | Resumed():
+                self._paused = isinstance(event, Paused)
+            case Restarted():
+                actions = self._restarted(now)
+            case Tick():
+                pass
+        self._latest = max(self._latest, now)
+        # The owner was away, or is late by itself: what is overdue now is no timer's fault.
+        came_back = isinstance(event, Restarted | Resumed | PackagesReady)
+        return [*actions, *self._go_on(now, words, grace=0 if came_back else GRACE_MS)]
+
+    # ── joining ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _manifest_arrived(self, data: bytes, ahead: int | None, now: int) -> list[Action]:
+        if self._phase is Phase.STOPPED:
+            why = Reason.EQUIVOCATION if self._evidence else Reason.CHEATING
+            return [Abstain(why, why.value, self._evidence)]
+        try:
+            accepted = accept(data, document=self._document, last=self._accepted)
+        except EquivocationError as fault:
+            # No package more, also of a round that had begun.
+            self._phase, self._evidence = Phase.STOPPED, fault.evidence
+            self._lost += len(self._waiting)
+            self._drop_all()
+            return [Abstain(Reason.EQUIVOCATION, str(fault), fault.evidence)]
+        except InconsistentManifestError as fault:
+            return [Abstain(Reason.BAD_MANIFEST, str(fault), fault.evidence)]
+        except RemoteProtocolError as fault:
+            # A round that had begun goes on: anybody can send nonsense, and it must not stop others.
+            return [Abstain(Reason.BAD_MANIFEST, str(fault))]
+        if accepted is self._accepted:
+            return []
+        before, self._accepted = self._accepted, accepted
+        # The round before is over: its tally is in this manifest.
+        actions = [] if before is None else self._close(before.manifest)
+        reason = self._reason_against(accepted.manifest, before, ahead, now)
+        if reason is not None:
+            return [*actions, Abstain(reason, reason.value)]
+        self._phase, self._acknowledged, self._lost = Phase.COMPUTING, 0, 0
+        return [*actions, Compute(accepted.manifest)]
+
+    def _reason_against(
+        self, manifest: RoundManifest, before: AcceptedManifest | None, ahead: int | None, now: int
+    ) -> Reason | None:
+        if self._paused:
+            return Reason.PAUSED
+        if ahead is not None and abs(ahead) > CLOCK_TOLERANCE_MS:
+            return Reason.CLOCK
+        if ahead is None and now < self._latest - CLOCK_TOLERANCE_MS:
+            return Reason.CLOCK
+        # The next manifest is signed after the round before has ended. Who has it earlier has a slow clock.
+        if before is not None and now < before.manifest.closes_at - CLOCK_TOLERANCE_MS:
+            return Reason.CLOCK
+        return Reason.LATE if now >= manifest.opens_at else None
+
+    def _packages_ready(self, ready: PackagesReady, now: int, words: Iterator[int]) -> list[Action]:
+        if self._phase is not Phase.COMPUTING or self._accepted is None:
+            raise LocalProtocolError("nobody asked for packages, or they are already on their way")
+        manifest, document = self._accepted.manifest, self._document
+        packages = ready.packages
+        if len(packages) != document.budget:
+            raise LocalProtocolError(f"a participant sends {document.budget} packages in every round")
+        if now >= manifest.closes_at:
+            self._phase = Phase.IDLE
+            return [Abstain(Reason.OVER, Reason.OVER.value)]
+        plaintexts = [
+            encode(AddressedPackage(document.experiment_id, manifest.round_number, package)) for package in packages
+        ]
+        capsules = [self._seal(content, manifest.gateway_keys) for content in shuffle(plaintexts, words)]
+        if any(not 0 < len(capsule) <= MAX_CAPSULE_BYTES for capsule in capsules):
+            raise LocalProtocolError("a capsule has no bytes, or too many")
+        times = spread(len(capsules), manifest.window, words)
+        for i, (at, capsule) in enumerate(zip(times, capsules, strict=True)):
+            self._put(i, Waiting(at=at, attempts=0, under_way=False, capsule=capsule))
+        self._phase = Phase.SENDING
+        return []
+
+    def _declined(self, why: str) -> list[Action]:
+        if self._phase is not Phase.COMPUTING:
+            raise LocalProtocolError("there is nothing to decline")
+        self._phase = Phase.IDLE
+        return [Abstain(Reason.DECLINED, why)]
+
+    def _distrusted(self, sentence: str, evidence: bytes | None) -> list[Action]:
+        if self._phase is Phase.STOPPED:
+            return []
+        # Capsules that wait are lost, and forgotten: nothing more leaves.
+        finished = [] if self._accepted is None else self._close(self._accepted.manifest)
+        if evidence is None:
+            return [*finished, Abstain(Reason.DISTRUST, sentence)]
+        # Its owner keeps the file: it may be as large as a state and a tally, and a session is written often.
+        self._phase = Phase.STOPPED
+        return [*finished, Abstain(Reason.CHEATING, sentence, (evidence,))]
+
+    def _restarted(self, now: int) -> list[Action]:
+        # Not ``_put``: a row says nothing of what is under way.
+        self._waiting = {i: replace(one, under_way=False) for i, one in self._waiting.items()}
+        self._order = sorted((one.at, i) for i, one in self._waiting.items())
+        manifest = None if self._accepted is None else self._accepted.manifest
+        if self._phase is Phase.COMPUTING and manifest is not None and now < manifest.closes_at:
+            return [Compute(manifest)]
+        return []
+
+    # ── sending ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _send_failed(self, event: SendFailed, now: int, words: Iterator[int]) -> None:
+        one = self._waiting.get(event.package_id)
+        if one is None or self._accepted is None:
+            return
+        closes_at = self._accepted.manifest.closes_at
+        earliest = now + max(0, event.retry_after_ms)
+        if event.final or earliest >= closes_at:
+            self._drop(event.package_id)
+            self._lost += 1
+            return
+        patience = min(LONGEST_BACKOFF_MS, FIRST_BACKOFF_MS << min(max(one.attempts - 1, 0), 20))
+        at = earliest + below(min(patience, closes_at - earliest), words)
+        self._put(event.package_id, replace(one, at=at, under_way=False))
+
+    def _go_on(self, now: int, words: Iterator[int], *, grace: int) -> list[Action]:
+        """What time alone brings about: the end of the window, new times, packages that are due."""
+        if self._accepted is None or self._phase not in (Phase.COMPUTING, Phase.SENDING):
+            return []
+        manifest = self._accepted.manifest
+        if self._phase is Phase.COMPUTING:
+            if now < manifest.closes_at:
+                return [Wait(manifest.closes_at)]
+            self._phase = Phase.IDLE
+            return [Abstain(Reason.OVER, Reason.OVER.value)]
+        if now >= manifest.closes_at:
+            self._give_up_resting()
+            if self._waiting and now < manifest.accept_until:
+                return [Wait(manifest.accept_until)]
+        if now >= manifest.closes_at or not self._waiting:
+            return self._close(manifest)
+        if self._paused:
+            return [Wait(manifest.closes_at)]
+        actions: list[Action] = []
+        for at, package_id in self._due(manifest.window, now, words, grace):
+            one = self._waiting[package_id]
+            self._put(package_id, replace(one, attempts=one.attempts + 1, under_way=True))
+            actions.append(SendPackage(package_id, at, one.capsule))
+        return [*actions, Wait(min(manifest.closes_at, self._next_time()))]
+
+    def _due(self, window: Window, now: int, words: Iterator[int], grace: int) -> list[tuple[int, int]]:
+        """Time and number of what is to be sent now, in this order. If one is too late, all get another time first."""
+        due: list[tuple[int, int]] = []
+        too_late = self._next_time() + grace < now
+        while self._next_time() <= now:
+            due.append(heapq.heappop(self._order))
+        if not too_late:
+            return due
+        ready: list[tuple[int, int]] = []
+        for package_id in sorted(package_id for _, package_id in due):
+            one = self._waiting[package_id]
+            (at,) = redraw([one.at], window, words, now=now)
+            self._put(package_id, replace(one, at=at))
+            if at <= now:
+                ready.append((at, package_id))
+        return sorted(ready)
+
+    def _give_up_resting(self) -> None:
+        """After the window nothing leaves any more; what is under way may still be acknowledged."""
+        resting = [package_id for package_id, one in self._waiting.items() if not one.under_way]
+        for package_id in resting:
+            self._drop(package_id)
+        self._lost += len(resting)
+
+    def _close(self, manifest: RoundManifest) -> list[Action]:
+        """The end of a round: what was not acknowledged is lost, and forgotten."""
+        finished: list[Action] = []
+        if self._phase is Phase.SENDING:
+            self._lost += len(self._waiting)
+            finished = [Finished(manifest.round_number, self._acknowledged, self._lost)]
+        self._drop_all()
+        self._phase = Phase.IDLE
+        return finished
+
+
+__all__ = [
+    "CLOCK_TOLERANCE_MS",
+    "FIRST_BACKOFF_MS",
+    "GRACE_MS",
+    "LONGEST_BACKOFF_MS",
+    "Changes",
+    "ParticipantSession",
+    "Phase",
+    "Progress",
+    "Seal",
+    "WaitingRow",
+    "unsafe_no_seal",
+]

@@ -1,0 +1,277 @@
+"""What a session remembers between two events, and how its owner stores it: whole, or by what has changed.
+
+``to_bytes`` writes all of it anew: with B packages a round, B of them at every event. ``take_changes`` gives what is
+another since it was last asked: a header, which is short, and rows, one a capsule. Whoever applies every ``Changes`` in
+one transaction each, in order, has the session. Several events may lie between two of them: what was sent and
+acknowledged meanwhile is then only a row less.
+"""
+
+from __future__ import annotations
+
+import enum
+import heapq
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from secvm.errors import MalformedMessageError
+from secvm.learning.common_settings import MAX_BUDGET
+from secvm.protocol.canonical import Fields, base64_text, decode_document, encode_document
+from secvm.protocol.documents.experiment import ExperimentDocument
+from secvm.protocol.documents.manifest import MAX_MANIFEST_BYTES, AcceptedManifest, accept
+from secvm.protocol.version import SESSION_HEADER_TYPE, SESSION_TYPE
+
+#: Later than every instant.
+NEVER = 2**63
+MAX_CAPSULE_BYTES = 2**14
+MAX_SESSION_BYTES = 2**28
+#: A manifest with its signatures.
+MAX_ENVELOPE_BYTES = MAX_MANIFEST_BYTES + 2**12
+
+#: (32 bytes, the manifest's gateway keys) → the capsule to send.
+Seal = Callable[[bytes, bytes], bytes]
+
+
+class Phase(enum.Enum):
+    """Where a device stands in its current round."""
+
+    #: No round, or done with it.
+    IDLE = "idle"
+    #: Joined; the owner computes.
+    COMPUTING = "computing"
+    #: There are capsules to send.
+    SENDING = "sending"
+    #: What the server signed convicts it: never again.
+    STOPPED = "stopped"
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """One capsule that was not acknowledged yet."""
+
+    at: int
+    attempts: int
+    under_way: bool
+    capsule: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingRow:
+    """One capsule that was not acknowledged yet, as an owner stores it."""
+
+    package_id: int
+    at: int
+    attempts: int
+    capsule: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What an owner that stores header and rows has to write, in one transaction."""
+
+    #: All but the capsules; None: as it was.
+    header: bytes | None = field(repr=False)
+    #: Rows that are new or have changed.
+    put: tuple[WaitingRow, ...]
+    #: Rows that are gone; some of them the owner may never have seen.
+    removed: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a device is in its round."""
+
+    waiting: int
+    acknowledged: int
+    lost: int
+
+
+class SessionMemory:
+    """The part of a session that is stored. What it decides is ``ParticipantSession``'s."""
+
+    def __init__(self, document: ExperimentDocument, *, seal: Seal) -> None:
+        self._document = document
+        self._seal = seal
+        self._phase = Phase.IDLE
+        self._paused = False
+        #: The latest instant seen, to notice a clock that falls back.
+        self._latest = 0
+        self._accepted: AcceptedManifest | None = None
+        self._evidence: tuple[bytes, ...] = ()
+        self._waiting: dict[int, Waiting] = {}
+        #: Times of those that are not under way, the next one first; some are out of date, and passed over.
+        self._order: list[tuple[int, int]] = []
+        self._acknowledged = 0
+        self._lost = 0
+        #: What the owner was told last, and which rows are another since.
+        self._told: bytes | None = None
+        self._touched: set[int] = set()
+
+    @property
+    def phase(self) -> Phase:
+        """Where the device stands."""
+        return self._phase
+
+    @property
+    def paused(self) -> bool:
+        """Whether the person has paused."""
+        return self._paused
+
+    @property
+    def evidence(self) -> tuple[bytes, ...]:
+        """After an equivocation: both manifests, as they were served. Other evidence is its owner's."""
+        return self._evidence
+
+    @property
+    def accepted(self) -> AcceptedManifest | None:
+        """The newest manifest that this device believes."""
+        return self._accepted
+
+    @property
+    def progress(self) -> Progress:
+        """Of the current round, or of the last one."""
+        return Progress(len(self._waiting), self._acknowledged, self._lost)
+
+    # ── capsules ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _next_time(self) -> int:
+        """When the next package is due, of those that are not under way."""
+        while self._order:
+            at, package_id = self._order[0]
+            one = self._waiting.get(package_id)
+            if one is not None and not one.under_way and one.at == at:
+                return at
+            heapq.heappop(self._order)
+        return NEVER
+
+    def _put(self, package_id: int, one: Waiting) -> None:
+        self._waiting[package_id] = one
+        self._touched.add(package_id)
+        if not one.under_way:
+            heapq.heappush(self._order, (one.at, package_id))
+
+    def _drop(self, package_id: int) -> bool:
+        """Forget a capsule; whether there was one."""
+        self._touched.add(package_id)
+        return self._waiting.pop(package_id, None) is not None
+
+    def _drop_all(self) -> None:
+        self._touched.update(self._waiting)
+        self._waiting, self._order = {}, []
+
+    # ── between restarts ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    def to_bytes(self) -> bytes:
+        """All that the session must remember. With a true seal nothing in it says what the packages are."""
+        waiting = [
+            {
+                "at": one.at,
+                "attempts": one.attempts,
+                "capsule": base64_text(one.capsule),
+                "id": package_id,
+                "under_way": one.under_way,
+            }
+            for package_id, one in sorted(self._waiting.items())
+        ]
+        return encode_document({**self._header(), "type": SESSION_TYPE, "waiting": waiting})
+
+    def take_changes(self) -> Changes:
+        """What has changed since this was last asked, or since the session was made.
+
+        Whoever stores this, and nothing else, has the session (``from_parts``) but for what is under way, which a
+        restart forgets anyway.
+        """
+        header = encode_document({**self._header(), "type": SESSION_HEADER_TYPE})
+        touched = sorted(self._touched)
+        changes = Changes(
+            header=None if header == self._told else header,
+            put=tuple(
+                WaitingRow(i, self._waiting[i].at, self._waiting[i].attempts, self._waiting[i].capsule)
+                for i in touched
+                if i in self._waiting
+            ),
+            removed=tuple(i for i in touched if i not in self._waiting),
+        )
+        self._told, self._touched = header, set()
+        return changes
+
+    def _header(self) -> dict[str, Any]:
+        return {
+            "accepted": None if self._accepted is None else base64_text(self._accepted.envelope),
+            "acknowledged": self._acknowledged,
+            "evidence": [{"envelope": base64_text(data)} for data in self._evidence],
+            "experiment": self._document.digest,
+            "latest": self._latest,
+            "lost": self._lost,
+            "paused": self._paused,
+            "phase": self._phase.value,
+        }
+
+    @classmethod
+    def from_bytes(cls, data: bytes, document: ExperimentDocument, *, seal: Seal) -> Self:
+        """The session that wrote these bytes. Tell it ``Restarted`` first of all."""
+        fields = Fields(decode_document(data, max_bytes=MAX_SESSION_BYTES), "the session")
+        fields.constant("type", SESSION_TYPE)
+        session = cls(document, seal=seal)
+        session._read_header(fields)
+        for one in fields.inner_list("waiting", longest=MAX_BUDGET):
+            session._waiting[one.integer("id", 0, document.budget - 1)] = Waiting(
+                at=one.integer("at", 0),
+                attempts=one.integer("attempts", 0),
+                under_way=one.flag("under_way"),
+                capsule=one.base64("capsule", longest=MAX_CAPSULE_BYTES),
+            )
+            one.done()
+        fields.done()
+        if session.to_bytes() != data:
+            raise MalformedMessageError("the session's parts do not fit together")
+        return session._checked()
+
+    @classmethod
+    def from_parts(cls, header: bytes, rows: Iterable[WaitingRow], document: ExperimentDocument, *, seal: Seal) -> Self:
+        """The session whose changes were stored as they came. Tell it ``Restarted`` first of all."""
+        fields = Fields(decode_document(header, max_bytes=MAX_SESSION_BYTES), "the session")
+        fields.constant("type", SESSION_HEADER_TYPE)
+        session = cls(document, seal=seal)
+        session._read_header(fields)
+        fields.done()
+        for row in sorted(rows, key=lambda row: row.package_id):
+            if not 0 <= row.package_id < document.budget or min(row.at, row.attempts) < 0 or not row.capsule:
+                raise MalformedMessageError("a capsule of the session is none")
+            session._waiting[row.package_id] = Waiting(row.at, row.attempts, under_way=False, capsule=row.capsule)
+        session._told = header
+        return session._checked()
+
+    def _read_header(self, fields: Fields) -> None:
+        document = self._document
+        fields.constant("experiment", document.digest)
+        if not fields.is_null("accepted"):
+            envelope = fields.base64("accepted", longest=MAX_ENVELOPE_BYTES)
+            self._accepted = accept(envelope, document=document)
+        evidence = fields.inner_list("evidence", longest=2)
+        self._evidence = tuple(one.base64("envelope", longest=MAX_ENVELOPE_BYTES) for one in evidence)
+        phase = fields.text("phase", longest=20)
+        if phase not in {known.value for known in Phase}:
+            raise fields.refuse("phase")
+        self._phase = Phase(phase)
+        self._paused = fields.flag("paused")
+        self._latest = fields.integer("latest", 0)
+        self._acknowledged = fields.integer("acknowledged", 0, MAX_BUDGET)
+        self._lost = fields.integer("lost", 0, MAX_BUDGET)
+        for one in evidence:
+            one.done()
+
+    def _checked(self) -> Self:
+        """Itself, if what was read hangs together."""
+        together = len(self._waiting) + self._acknowledged + self._lost
+        sending = self._phase is Phase.SENDING
+        if (
+            (self._phase in (Phase.COMPUTING, Phase.SENDING) and self._accepted is None)
+            or (sending and together != self._document.budget)
+            or (self._waiting and not sending)
+            or len(self._evidence) not in (0, 2)
+            or (self._evidence and self._phase is not Phase.STOPPED)
+        ):
+            raise MalformedMessageError("the session's parts do not fit together")
+        self._order = sorted((one.at, i) for i, one in self._waiting.items() if not one.under_way)
+        return self

@@ -1,0 +1,170 @@
+"""The tree over a round's capsules: its root, that a capsule is under it, and that one is not (docs/protocol.md §25).
+
+It is the tree of RFC 6962 whose entries are the capsules' 32-byte digests, strictly ascending. Because they ascend, two
+neighbours with a digest between them show that this digest is not there.
+
+An aligned run of 4,096 leaves is a complete subtree of its own (the last one may be shorter). So a root over millions
+is computed run by run in constant memory, and the upper part of a proof of any capsule is the proof of its run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import operator
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from secvm.crypto import merkle
+from secvm.errors import BadProofError, LocalProtocolError
+from secvm.protocol.canonical import Fields
+from secvm.protocol.relays.batches.label import DIGEST_BYTES
+
+#: Leaves of a run: a shard (docs/protocol.md §31).
+RUN = 4096
+
+
+def run_root(digests: Sequence[bytes]) -> bytes:
+    """The root over a few digests, level by level; an odd one out goes up as it is, which is RFC 6962's split."""
+    sha256 = hashlib.sha256
+    level = [sha256(b"\x00" + digest).digest() for digest in digests]
+    if not level:
+        return merkle.EMPTY_ROOT
+    while len(level) > 1:
+        last = [level.pop()] if len(level) & 1 else []
+        pairs = zip(level[::2], level[1::2], strict=True)
+        level = [sha256(b"\x01" + left + right).digest() for left, right in pairs] + last
+    return level[0]
+
+
+def capsule_root(digests: Iterable[bytes]) -> bytes:
+    """The root over so many digests, which must come strictly ascending. Takes the memory of one run."""
+    upper = merkle.Frontier()
+    waiting = iter(digests)
+    before: list[bytes] = []
+    while run := list(islice(waiting, RUN)):
+        seen = before + run
+        if any(len(digest) != DIGEST_BYTES for digest in run) or not all(map(operator.lt, seen, seen[1:])):
+            raise LocalProtocolError("digests of capsules have 32 bytes each and ascend, none twice: sort them first")
+        upper = upper.append(run_root(run))
+        before = run[-1:]
+    return upper.root
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a digest stands in a tree, and the way from there to the root."""
+
+    index: int
+    digest: bytes
+    path: tuple[bytes, ...]
+
+    def check(self, *, size: int, root: bytes) -> None:
+        """That it stands there. Raises ``BadProofError``."""
+        leaf = merkle.leaf_hash(self.digest)
+        merkle.check_inclusion(leaf, index=self.index, size=size, proof=self.path, root=root)
+
+    def to_content(self) -> dict[str, Any]:
+        """As documents write it."""
+        path = [node.hex() for node in self.path]
+        return {"digest": self.digest.hex(), "index": self.index, "path": path}
+
+    @classmethod
+    def from_fields(cls, fields: Fields) -> Place:
+        """As documents tell it; nothing is checked against a root."""
+        place = cls(fields.integer("index", 0), bytes.fromhex(fields.digest("digest")), read_path(fields, "path"))
+        fields.done()
+        return place
+
+
+@dataclass(frozen=True, slots=True)
+class Absence:
+    """That a digest is not in a tree: its neighbours there; None where it would stand before or after all."""
+
+    left: Place | None
+    right: Place | None
+
+    def check(self, digest: bytes, *, size: int, root: bytes) -> None:
+        """That the digest is under no leaf of the tree of this size and root.
+
+        Raises
+        ------
+        BadProofError
+            The neighbours do not show it.
+        """
+        at = 0 if self.left is None else self.left.index + 1
+        ends = (self.left is None or self.left.digest < digest) and (self.right is None or digest < self.right.digest)
+        following = at == size if self.right is None else at == self.right.index
+        if not (ends and following) or len(digest) != DIGEST_BYTES:
+            raise BadProofError("the two are no neighbours between which the digest would stand")
+        for place in (self.left, self.right):
+            if place is not None:
+                place.check(size=size, root=root)
+        if size == 0 and root != merkle.EMPTY_ROOT:
+            raise BadProofError("the root is not that of no capsules")
+
+    def to_content(self) -> dict[str, Any]:
+        """As documents write it."""
+        left, right = (None if place is None else place.to_content() for place in (self.left, self.right))
+        return {"left": left, "right": right}
+
+    @classmethod
+    def from_fields(cls, fields: Fields) -> Absence:
+        """As documents tell it; nothing is checked against a root."""
+        left, right = (
+            None if fields.is_null(side) else Place.from_fields(fields.inner(side)) for side in ("left", "right")
+        )
+        fields.done()
+        return cls(left, right)
+
+
+class CapsuleTree:
+    """The tree over digests that are at hand, side by side and ascending: proofs of what is there and what is not."""
+
+    def __init__(self, digests: bytes | memoryview) -> None:
+        self._data = memoryview(digests)
+        if self._data.nbytes != len(self._data) or len(self._data) % DIGEST_BYTES:
+            raise LocalProtocolError(f"digests lie side by side, {DIGEST_BYTES} bytes each")
+        self.size = len(self._data) // DIGEST_BYTES
+        #: Also sees to it that they ascend.
+        self.root = capsule_root(self[i] for i in range(self.size))
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __getitem__(self, index: int) -> bytes:
+        """The digest at this index."""
+        if not 0 <= index < self.size:
+            raise IndexError(index)
+        return bytes(self._data[DIGEST_BYTES * index : DIGEST_BYTES * (index + 1)])
+
+    def find(self, digest: bytes) -> int | None:
+        """The index of a digest; None: it is not there."""
+        at = bisect_left(self, digest)
+        return at if at < self.size and self[at] == digest else None
+
+    def place(self, index: int) -> Place:
+        """The digest at this index, with its path. Hashes the whole tree once more."""
+        return Place(index, self[index], merkle.inclusion_proof(self._node, index, self.size))
+
+    def absence(self, digest: bytes) -> Absence:
+        """That a digest is not there. Raises ``LocalProtocolError`` where it is."""
+        at = bisect_left(self, digest)
+        if at < self.size and self[at] == digest:
+            raise LocalProtocolError("the digest is in the tree: its absence cannot be shown")
+        return Absence(
+            self.place(at - 1) if at else None,
+            self.place(at) if at < self.size else None,
+        )
+
+    def _node(self, level: int, index: int) -> bytes:
+        """The hash of a complete subtree (a ``NodeReader``)."""
+        return capsule_root(self[i] for i in range(index << level, index + 1 << level))
+
+
+def read_path(fields: Fields, name: str) -> tuple[bytes, ...]:
+    """The hashes of a proof, from the leaf upwards."""
+    nodes = fields.items(name, longest=merkle.MAX_PROOF_HASHES)
+    return tuple(bytes.fromhex(Fields({"node": node}, "a path").digest("node")) for node in nodes)

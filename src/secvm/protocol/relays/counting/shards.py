@@ -1,0 +1,193 @@
+"""Shards: the inner capsules of a round in public, 4,096 at a time, each with what it counts (docs/protocol.md §31).
+
+A shard is an aligned run of the sorted inner capsules. Its **sub-tally** is the raw counts of its packages, sparse: a
+device recounts the shard of its canary and knows that this part of the tally is true. Leaf k of the shards' tree has
+the entry
+
+    SHA-256( digests of the shard side by side ) ‖ SHA-256( sub-tally )
+
+A ``ShardProof`` leads from a shard to that tree's root, which the opening names, and to the mixing relay's root.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+from secvm.crypto import merkle
+from secvm.errors import BadProofError, LocalProtocolError, MalformedMessageError
+from secvm.protocol.canonical import Fields, decode_document, encode_document
+from secvm.protocol.relays.batches.capsule_tree import RUN, Place, read_path, run_root
+from secvm.protocol.relays.batches.label import DIGEST_BYTES
+from secvm.protocol.relays.statements import taken_bytes
+from secvm.protocol.version import SHARD_PROOF_TYPE
+
+#: Capsules of a shard; the last may have fewer.
+SHARD = RUN
+#: So many days after ``open_by`` the shards of an opened round are public, at the least.
+LEAST_DAYS, DAY_MS = 7, 86_400_000
+#: Two paths of at most 64 hashes, in hexadecimal.
+MAX_PROOF_BYTES = 2**14
+_LINE = struct.Struct("<QQ")
+
+
+def shard_count(capsules: int) -> int:
+    """How many shards so many capsules make."""
+    return -(-capsules // SHARD)
+
+
+def shard_size(shard: int, capsules: int) -> int:
+    """How many capsules the shard of this number has."""
+    return max(0, min(SHARD, capsules - shard * SHARD))
+
+
+def write_sub_tally(counts: Mapping[int, int]) -> bytes:
+    """Packages per cell as bytes: cells ascending, without zeros."""
+    if any(cell < 0 or count < 0 for cell, count in counts.items()):
+        raise LocalProtocolError("a sub-tally counts cells, from zero on")
+    return b"".join(_LINE.pack(cell, count) for cell, count in sorted(counts.items()) if count)
+
+
+def read_sub_tally(data: bytes, *, cells: int, capsules: int) -> dict[int, int]:
+    """Packages per cell of a shard with so many capsules, in an experiment with so many cells.
+
+    Raises
+    ------
+    MalformedMessageError
+        Anything that ``write_sub_tally`` does not write, or that counts what is not there.
+    """
+    if len(data) % _LINE.size or len(data) > _LINE.size * capsules:
+        raise MalformedMessageError(f"a sub-tally of {capsules} capsules has at most {capsules} lines of 16 bytes")
+    lines = list(_LINE.iter_unpack(data))
+    named = [cell for cell, _ in lines]
+    if any(first >= second for first, second in pairwise(named)) or any(count == 0 for _, count in lines):
+        raise MalformedMessageError("a sub-tally's cells ascend, each with a count above zero")
+    if named and named[-1] >= cells:
+        raise MalformedMessageError(f"a sub-tally names cell {named[-1]}, and there are {cells}")
+    if sum(count for _, count in lines) > capsules:
+        raise MalformedMessageError("a sub-tally counts more packages than its shard has capsules")
+    return dict(lines)
+
+
+def shard_entry(digests: Sequence[bytes], sub_tally: bytes) -> bytes:
+    """What stands in the shards' tree for a shard."""
+    return hashlib.sha256(b"".join(digests)).digest() + hashlib.sha256(sub_tally).digest()
+
+
+def shards_root(entries: Iterable[bytes]) -> bytes:
+    """The root over all shards, in their order."""
+    upper = merkle.Frontier()
+    for entry in entries:
+        upper = upper.append(merkle.leaf_hash(entry))
+    return upper.root
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShardProof:
+    """What leads from a shard to the two roots above it."""
+
+    label: bytes
+    shard: int
+    #: From the shard's entry to the root of the shards.
+    path: tuple[bytes, ...]
+    #: From the root of the shard's own capsules to the mixing relay's root.
+    mix_path: tuple[bytes, ...]
+
+    def check(
+        self, digests: Sequence[bytes], sub_tally: bytes, *, capsules: int, shards: bytes, mix_root: bytes
+    ) -> None:
+        """That this is the shard, whole and with its sub-tally, of a round with so many capsules.
+
+        Raises
+        ------
+        BadProofError
+            It is not.
+        """
+        found = shard_size(self.shard, capsules)
+        if len(digests) != found or any(len(digest) != DIGEST_BYTES for digest in digests):
+            raise BadProofError(f"shard {self.shard} has {found} capsules, and these are {len(digests)} digests")
+        if any(first >= second for first, second in pairwise(digests)):
+            raise BadProofError("a shard's digests ascend, none twice")
+        place = {"index": self.shard, "size": shard_count(capsules)}
+        entry = merkle.leaf_hash(shard_entry(digests, sub_tally))
+        merkle.check_inclusion(entry, **place, proof=self.path, root=shards)
+        merkle.check_inclusion(run_root(digests), **place, proof=self.mix_path, root=mix_root)
+
+    def place(self, digests: Sequence[bytes], index: int) -> Place:
+        """Where a digest of this shard stands in the mixing relay's tree: ``index`` counts within the shard."""
+        within = merkle.Tree(merkle.leaf_hash(digest) for digest in digests).inclusion_proof(index)
+        return Place(self.shard * SHARD + index, digests[index], (*within, *self.mix_path))
+
+    @cached_property
+    def data(self) -> bytes:
+        """The canonical bytes. Unsigned: what it leads to is signed."""
+        return encode_document({**self.to_content(), "type": SHARD_PROOF_TYPE})
+
+    def to_content(self) -> dict[str, Any]:
+        """As other documents write it."""
+        return {
+            "label": self.label.hex(),
+            "mix_path": [node.hex() for node in self.mix_path],
+            "path": [node.hex() for node in self.path],
+            "shard": self.shard,
+        }
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> ShardProof:
+        """The proof of canonical bytes; nothing is checked against a root."""
+        fields = Fields(decode_document(data, max_bytes=MAX_PROOF_BYTES), "the shard's proof")
+        fields.constant("type", SHARD_PROOF_TYPE)
+        return cls.from_fields(fields)
+
+    @classmethod
+    def from_fields(cls, fields: Fields) -> ShardProof:
+        """As other documents tell it."""
+        proof = cls(
+            label=taken_bytes(fields, "label"),
+            shard=fields.integer("shard", 0),
+            path=read_path(fields, "path"),
+            mix_path=read_path(fields, "mix_path"),
+        )
+        fields.done()
+        return proof
+
+
+class ShardTree:
+    """All shards of a round, for whoever publishes them: both roots, and a proof for each shard."""
+
+    def __init__(self, label: bytes) -> None:
+        self._label = label
+        self._entries, self._runs = merkle.Tree(), merkle.Tree()
+        self._full = True
+
+    def append(self, digests: Sequence[bytes], sub_tally: bytes) -> None:
+        """The next shard. Only the last one has fewer capsules than ``SHARD``."""
+        if not (self._full and 0 < len(digests) <= SHARD):
+            raise LocalProtocolError(f"every shard but the last has {SHARD} capsules; this one has {len(digests)}")
+        self._full = len(digests) == SHARD
+        self._entries.append(merkle.leaf_hash(shard_entry(digests, sub_tally)))
+        self._runs.append(run_root(digests))
+
+    @property
+    def root(self) -> bytes:
+        """What the opening names."""
+        return self._entries.root()
+
+    @property
+    def mix_root(self) -> bytes:
+        """The root over all capsules: what the mixing relay's count names."""
+        return self._runs.root()
+
+    def proof(self, shard: int) -> ShardProof:
+        """Of one of them."""
+        return ShardProof(
+            label=self._label,
+            shard=shard,
+            path=self._entries.inclusion_proof(shard),
+            mix_path=self._runs.inclusion_proof(shard),
+        )

@@ -1,0 +1,306 @@
+"""The log as one device believes it, for one experiment of it (docs/protocol.md §22, steps 2 to 5 and 8).
+
+A log holds the entries of all experiments of its coordinator. A device keeps the right edge of the whole tree. For each
+look it fetches every line that was appended since, appends them itself, and comes to the signed root or believes
+nothing. So it knows, without a proof for any of them, that the log has grown out of what it believed, and which entries
+of its own experiment there are: each once, in their order, of exactly the documents that it was served. Lines of other
+experiments are read and passed over; a line that is none spoils the log.
+
+Lines are not signed; only the root is. So lines that do not lead to it convict nobody. What does is a line *under* the
+root that contradicts a document the coordinator signed, or another line: ``Appended.proof`` shows it to anybody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import NoReturn
+
+from secvm.crypto.merkle import Frontier, inclusion_proof, leaf_hash
+from secvm.errors import (
+    BadInputError,
+    BadProofError,
+    CheatingError,
+    LocalProtocolError,
+    MalformedMessageError,
+    StaleCheckpointError,
+    StaleRoundError,
+)
+from secvm.protocol.canonical import Fields, base64_text, decode_document, encode_document
+from secvm.protocol.documents.experiment import ExperimentDocument
+from secvm.protocol.evidence.plain import Evidence, Kind, LoggedEntry
+from secvm.protocol.log.checkpoints import Quorum, SignedCheckpoint, check_enough
+from secvm.protocol.log.entries import (
+    MAX_LOG_ENTRIES,
+    Document,
+    Entry,
+    Placed,
+    contradict,
+    experiment_entry,
+    follows,
+)
+from secvm.protocol.log.policy import LogPolicy, quorum_of
+from secvm.protocol.log.proofs import LogProof
+from secvm.protocol.log.terms import LogTerms
+from secvm.protocol.trust.checking import Checking
+from secvm.protocol.version import SEEN_LOG_TYPE
+
+_MAX_NOTE_BYTES = 2**21
+#: With a note in base64, and the edge.
+_MAX_BYTES = 2**22
+
+
+@dataclass(frozen=True, slots=True)
+class SeenLog:
+    """What a device keeps of the log."""
+
+    #: The checkpoint under which it believed something, as it was served; None before the first.
+    checkpoint: bytes | None = None
+    #: The whole tree of it, which was read entry by entry.
+    frontier: Frontier = field(default_factory=Frontier)
+    #: The newest entry of the device's experiment.
+    entry: Entry | None = None
+
+    def to_content(self) -> dict[str, object]:
+        """As fields of what the device stores."""
+        return {
+            "checkpoint": None if self.checkpoint is None else base64_text(self.checkpoint),
+            "entry": None if self.entry is None else base64_text(self.entry.to_bytes()),
+            "hashes": [found.hex() for found in self.frontier.hashes],
+            "size": self.frontier.size,
+        }
+
+    def to_bytes(self) -> bytes:
+        """By itself, as a device stores it."""
+        return encode_document({**self.to_content(), "type": SEEN_LOG_TYPE})
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> SeenLog:
+        """From what was written by this device. Raises ``MalformedMessageError`` for anything else."""
+        fields = Fields(decode_document(data, max_bytes=_MAX_BYTES), "what is seen of the log")
+        fields.constant("type", SEEN_LOG_TYPE)
+        found = cls.from_fields(fields)
+        fields.done()
+        return found
+
+    @classmethod
+    def from_fields(cls, fields: Fields) -> SeenLog:
+        """Out of what the device stored. Raises ``MalformedMessageError``."""
+        hashes = [
+            Fields({"hash": item}, "the log").hexadecimal("hash", shortest=32, longest=32)
+            for item in fields.items("hashes", longest=64)
+        ]
+        try:
+            frontier = Frontier(fields.integer("size", 0), tuple(hashes))
+        except LocalProtocolError:
+            raise fields.refuse("hashes") from None
+        checkpoint = None if fields.is_null("checkpoint") else fields.base64("checkpoint", longest=_MAX_NOTE_BYTES)
+        entry = None if fields.is_null("entry") else Entry.from_bytes(fields.base64("entry", longest=256))
+        return cls(checkpoint, frontier, entry)
+
+
+class Appended:
+    """Lines that lead from one edge of the log to the root of a checkpoint."""
+
+    def __init__(self, before: Frontier, lines: Sequence[bytes], signed: SignedCheckpoint) -> None:
+        """Raises ``MalformedMessageError`` for what is no line, ``BadProofError`` where they do not lead there."""
+        if before.size + len(lines) != signed.checkpoint.size:
+            raise MalformedMessageError("the lines are more or fewer than the log has appended")
+        self.entries = [Placed(before.size + index, entry) for index, entry in enumerate(map(Entry.from_bytes, lines))]
+        self._before, self._signed = before, signed
+        self._leaves = [leaf_hash(line) for line in lines]
+        self.frontier = before
+        for leaf in self._leaves:
+            self.frontier = self.frontier.append(leaf)
+        if self.frontier.root != signed.checkpoint.root:
+            raise BadProofError("the lines of the log do not lead to the root that was signed")
+
+    def of(self, experiment: str) -> list[Placed]:
+        """The entries of one experiment."""
+        return [one for one in self.entries if one.entry.experiment == experiment]
+
+    def proof(self, placed: Placed) -> LoggedEntry:
+        """That one of these entries stands in the log, for others."""
+        size = self._signed.checkpoint.size
+        path = inclusion_proof(self._before.reader(self._leaves), placed.index, size)
+        return LoggedEntry(placed.entry.to_bytes(), LogProof(placed.index, path, self._signed.data).to_bytes())
+
+
+class TrustedLog:
+    """The rules by which a device believes the log, for one experiment. It keeps nothing: ``SeenLog`` comes in."""
+
+    def __init__(
+        self,
+        terms: LogTerms,
+        experiment: str,
+        envelope: bytes,
+        *,
+        quorum: Quorum,
+        checking: Checking,
+        openings: bool = False,
+    ) -> None:
+        """``envelope`` is the experiment's, for evidence; ``quorum``: which of the terms' witnesses are enough here;
+        ``openings``: every round of the experiment has one.
+        """
+        self._terms, self._experiment, self._envelope = terms, experiment, envelope
+        self._quorum, self._checking, self._openings = quorum, checking, openings
+        # What is written in the name of others spoils nothing.
+        self._witnesses = tuple(key for key in terms.witness_keys if key.key in quorum.keys)
+
+    @classmethod
+    def of(
+        cls,
+        document: ExperimentDocument,
+        envelope: bytes,
+        *,
+        policy: LogPolicy | None,
+        checking: Checking,
+    ) -> TrustedLog:
+        """That of an experiment, as a device with this policy believes it.
+
+        Raises
+        ------
+        BadInputError
+            The experiment has no log, or none whose witnesses can be enough for this device.
+        """
+        terms = document.log
+        if terms is None:
+            raise BadInputError("this experiment has no log: nobody can tell whether all are told the same")
+        quorum, openings = quorum_of(terms, policy), document.experiment.cover is not None
+        return cls(terms, document.digest, envelope, quorum=quorum, checking=checking, openings=openings)
+
+    def missing(self, seen: SeenLog, checkpoint: bytes) -> int:
+        """How many lines this checkpoint's log has after what was seen; below zero: it is an older one.
+
+        Raises
+        ------
+        CheatingError
+            The log has signed another tree of the size that was seen.
+        RemoteProtocolError
+            It is no checkpoint of this log, or of one that is longer than a log can be.
+        """
+        return self._read(seen, checkpoint).checkpoint.size - seen.frontier.size
+
+    def check_quorum(self, seen: SeenLog, checkpoint: bytes, *, now: int, over: bool = False) -> None:
+        """Steps 2 and 3: enough of the witnesses that count here, lately; ``over``: what is shown is an ending."""
+        check_enough(
+            self._checking.times(self._read(seen, checkpoint), self._witnesses),
+            self._quorum,
+            now=now,
+            freshness_s=None if over else self._terms.freshness_s,
+        )
+
+    def grow(
+        self,
+        seen: SeenLog,
+        checkpoint: bytes,
+        lines: Sequence[bytes],
+        served: Sequence[Document],
+        *,
+        believed: Sequence[Document] = (),
+    ) -> SeenLog:
+        """Steps 4 and 5: what is seen of the log then. ``served``: the documents that it must have added, in order;
+        ``believed``: those of the newest round that it had before.
+
+        Raises
+        ------
+        CheatingError
+            An entry contradicts a document, or another entry; with evidence.
+        StaleRoundError
+            The log has more of this experiment than was served: ask again.
+        RemoteProtocolError
+            The lines are not the log's, or it does not hold yet what was served.
+        """
+        signed, appended = self._append(seen, checkpoint, lines)
+        own = self._own(seen, appended, [*served, *believed])
+        expected = [one.entry for one in served]
+        if seen.entry is None:
+            expected.insert(0, experiment_entry(self._experiment))
+        found = [one.entry for one in own]
+        if found[: len(expected)] == expected and len(found) > len(expected):
+            raise StaleRoundError("the log has grown meanwhile")
+        if found != expected:
+            raise BadProofError("the log does not hold what was served, or not yet")
+        return SeenLog(signed.data, appended.frontier, found[-1] if found else seen.entry)
+
+    def compare(
+        self, seen: SeenLog, checkpoint: bytes, lines: Sequence[bytes], *, believed: Sequence[Document] = ()
+    ) -> None:
+        """Step 8: a log that was fetched again while the window is open has grown by other experiments' entries alone.
+
+        Raises
+        ------
+        CheatingError
+            The log was forked, or has a second entry for what is believed.
+        StaleCheckpointError, BadProofError
+            It is older; something of this experiment was appended; or the lines do not lead to the root.
+        RemoteProtocolError
+            It is no checkpoint of this log.
+        """
+        if self.missing(seen, checkpoint) < 0:
+            raise StaleCheckpointError("a fresh look at the log shows an older one than this device was shown")
+        _, appended = self._append(seen, checkpoint, lines)
+        if self._own(seen, appended, believed):
+            raise BadProofError("the log has gone on with this experiment while the window is still open")
+
+    # ── parts ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _read(self, seen: SeenLog, checkpoint: bytes) -> SignedCheckpoint:
+        """A checkpoint of this log; of one size there is one tree, whoever cosigned it."""
+        signed = self._checking.checkpoint(checkpoint, log=self._terms.log_key)
+        found = signed.checkpoint
+        if seen.checkpoint is not None and found.size == seen.frontier.size and found.root != seen.frontier.root:
+            sentence = "the log was forked: it signed two trees of one size"
+            self._convict(sentence, Kind.FORKED_LOG, checkpoints=(seen.checkpoint, signed.data))
+        if found.size > MAX_LOG_ENTRIES:
+            raise MalformedMessageError(
+                f"the log is said to have {found.size} entries, and no log has more than {MAX_LOG_ENTRIES}"
+            )
+        return signed
+
+    def _append(self, seen: SeenLog, checkpoint: bytes, lines: Sequence[bytes]) -> tuple[SignedCheckpoint, Appended]:
+        signed = self._read(seen, checkpoint)
+        if signed.checkpoint.size < seen.frontier.size:
+            raise BadProofError("the checkpoint is older than what was believed")
+        return signed, Appended(seen.frontier, lines, signed)
+
+    def _own(self, seen: SeenLog, appended: Appended, signed: Sequence[Document]) -> list[Placed]:
+        """The new entries of this experiment: none against a document that was signed, all in their order."""
+        own = appended.of(self._experiment)
+        for document in signed:
+            for one in own:
+                if one.entry.key == document.entry.key and one.entry != document.entry:
+                    self._convict(
+                        "the log holds another document than the one that was served",
+                        Kind.NOT_IN_LOG,
+                        documents=(document.envelope,),
+                        entries=(appended.proof(one),),
+                    )
+        for one, other in pairwise(own):
+            if contradict(one, other):
+                self._convict(
+                    "the log holds two entries of this experiment that cannot both stand there",
+                    Kind.TWO_ENTRIES,
+                    entries=(appended.proof(one), appended.proof(other)),
+                )
+        before = seen.entry
+        for one in own:
+            if not follows(before, one.entry, openings=self._openings):
+                raise BadProofError("the log holds an entry of this experiment that cannot come next")
+            before = one.entry
+        return own
+
+    def _convict(
+        self,
+        sentence: str,
+        kind: Kind,
+        *,
+        documents: tuple[bytes, ...] = (),
+        checkpoints: tuple[bytes, ...] = (),
+        entries: tuple[LoggedEntry, ...] = (),
+    ) -> NoReturn:
+        evidence = Evidence(
+            kind=kind, experiment=self._envelope, documents=documents, checkpoints=checkpoints, entries=entries
+        )
+        raise CheatingError(sentence, evidence=evidence.to_bytes())
