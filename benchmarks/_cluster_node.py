@@ -20,10 +20,10 @@ from typing import Any
 import orjson
 
 from benchmarks import _ingest_server as setting
-from secvm.coordinator.counting import RoundToCount, count_epoch
-from secvm.coordinator.opener import Opener
-from secvm.coordinator.present import Present
-from secvm.coordinator.shards import ShardCounting
+from secvm.coordinator.counting.epoch_count import RoundToCount, count_epoch
+from secvm.coordinator.counting.shards import ShardCounting
+from secvm.coordinator.intake.opener import Opener
+from secvm.coordinator.intake.running import Present
 from secvm.coordinator.store.port import StoredKey
 from secvm.coordinator.store.postgres import PostgresStore
 from secvm.crypto.sealing.lanes import Lanes

@@ -21,11 +21,11 @@ from pathlib import Path
 import orjson
 import uvloop
 
-from secvm.coordinator.counting import RoundToCount, count_epoch
-from secvm.coordinator.gateway import Gateway
-from secvm.coordinator.ingest import Ingest
-from secvm.coordinator.package_routes import BODY_LIMITS, PackageRoutes
-from secvm.coordinator.present import OpenRound, Present
+from secvm.coordinator.counting.epoch_count import RoundToCount, count_epoch
+from secvm.coordinator.intake.gateway import Gateway
+from secvm.coordinator.intake.ingest import Ingest
+from secvm.coordinator.intake.package_routes import BODY_LIMITS, PackageRoutes
+from secvm.coordinator.intake.running import OpenRound, Present
 from secvm.coordinator.store.port import CoordinatorStore, StoredKey
 from secvm.coordinator.store.sqlite import SQLiteStore
 from secvm.crypto.sealing.capsules import pack

@@ -34,7 +34,7 @@ from cryptography.hazmat.primitives.asymmetric import x25519
 
 from benchmarks import _ingest_server as setting
 from benchmarks.ingest_close import measure_close
-from secvm.coordinator.present import gateway_key
+from secvm.coordinator.intake.running import gateway_key
 from secvm.crypto.sealing.capsules import pack
 from secvm.crypto.sealing.oblivious import RequestSealer
 from secvm.errors import SecVMError

@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 import orjson
 
-from secvm.coordinator.counting import RoundToCount, count_epoch
+from secvm.coordinator.counting.epoch_count import RoundToCount, count_epoch
 from secvm.coordinator.store.sqlite import SQLiteStore
 from secvm.learning.experiment import Experiment
 from secvm.protocol.codec import ExperimentId

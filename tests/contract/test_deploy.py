@@ -13,13 +13,13 @@ import pytest
 
 from secvm.cli.main import run
 from secvm.coordinator.epochs import Grid
-from secvm.coordinator.log_files import log_path
+from secvm.coordinator.experiments.new_experiment import ask
+from secvm.coordinator.experiments.privacy_plan import private_plan
+from secvm.coordinator.experiments.specification import Specification
+from secvm.coordinator.log.log_files import log_path
 from secvm.coordinator.publisher import manifest_path
-from secvm.coordinator.questions import ask
-from secvm.coordinator.relayed.routes import PREFIX
-from secvm.coordinator.relayed_question import private_plan
+from secvm.coordinator.relayed.batch_routes import PREFIX
 from secvm.coordinator.settings import CoordinatorSettings
-from secvm.coordinator.specification import Specification
 from secvm.crypto.sealing.layers import INNER_BYTES, OUTER_BYTES
 from secvm.crypto.signing import SigningKey
 from secvm.crypto.tokens import TOKEN_BYTES

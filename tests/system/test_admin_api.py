@@ -18,7 +18,7 @@ from schemathesis.specs.openapi.checks import (
     unsupported_method,
 )
 
-from secvm.coordinator.admin_openapi import description
+from secvm.coordinator.experiments.openapi import description
 from tests.system.parties import Place
 
 CHECKS = [

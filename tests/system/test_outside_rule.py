@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from secvm.coordinator.specification import Specification
+from secvm.coordinator.experiments.specification import Specification
 from secvm.errors import BadInputError
 from secvm.estimator import SecVMClassifier
 from secvm.estimator.training import OfflineTraining, Population

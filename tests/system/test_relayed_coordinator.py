@@ -18,9 +18,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from secvm.coordinator.books import first_blobs
+from secvm.coordinator.experiments.history import first_blobs
+from secvm.coordinator.experiments.new_experiment import OwnSettings
 from secvm.coordinator.main import initialise
-from secvm.coordinator.questions import OwnSettings
 from secvm.coordinator.store.port import Standing, StoredExperiment
 from secvm.coordinator.store.sqlite import SQLiteStore
 from secvm.crypto.signing import SigningKey

@@ -11,9 +11,9 @@ import contextlib
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from secvm.coordinator.books import first_blobs
+from secvm.coordinator.experiments.history import first_blobs
+from secvm.coordinator.experiments.new_experiment import OwnSettings
 from secvm.coordinator.main import LOG_KEY_FILE
-from secvm.coordinator.questions import OwnSettings
 from secvm.coordinator.store.port import Standing, StoredExperiment
 from secvm.coordinator.store.sqlite import SQLiteStore
 from secvm.crypto.merkle import Tree, leaf_hash

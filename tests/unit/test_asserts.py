@@ -6,8 +6,10 @@ from types import ModuleType
 
 import pytest
 
-from secvm.coordinator import questions, settings, specification
+from secvm.coordinator import settings
 from secvm.coordinator.epochs import Grid
+from secvm.coordinator.experiments import new_experiment as questions
+from secvm.coordinator.experiments import specification
 from secvm.errors import BadExperimentError, LocalProtocolError
 from secvm.protocol.documents import ending, manifest
 from secvm.protocol.documents.manifest import MAX_QUOTA, LastRound

@@ -15,8 +15,8 @@ import pytest
 
 from secvm.auditor.web_files import WebFiles
 from secvm.cli.experiment.remote import Remote
-from secvm.coordinator.cosigning import Cosigner
-from secvm.coordinator.relayed.asking import AskedRelays
+from secvm.coordinator.log.cosigning import Cosigner
+from secvm.coordinator.relayed.relay_requests import AskedRelays
 from secvm.dashboard.reading import Reader
 from secvm.errors import (
     BadBeaconError,
@@ -192,8 +192,8 @@ def command_line(url: str, folder: Path) -> None:
 CLIENTS: dict[str, Callable[[str, Path], None]] = {
     "auditor/web_files.py": auditor,
     "cli/experiment/remote.py": command_line,
-    "coordinator/cosigning.py": cosigner,
-    "coordinator/relayed/asking.py": coordinator_asks_relays,
+    "coordinator/log/cosigning.py": cosigner,
+    "coordinator/relayed/relay_requests.py": coordinator_asks_relays,
     "dashboard/reading.py": operators_page,
     "participant/sending/transport.py": device,
     "relay/forwarding.py": relay_forwards,

@@ -12,9 +12,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from secvm.coordinator.counting import RoundToCount, count_epoch
-from secvm.coordinator.gateway import open_block
-from secvm.coordinator.records import view_records
+from secvm.coordinator.counting.epoch_count import RoundToCount, count_epoch
+from secvm.coordinator.intake.gateway import open_block
+from secvm.coordinator.store.records import view_records
 from secvm.crypto.sealing.kem import X25519PrivateKey
 from secvm.crypto.sealing.oblivious import GatewayKey, GatewayKeys, encode_key_configurations
 from secvm.learning.aggregate.tally import Tally

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from secvm.auditor.bins.vocabulary import read_public_vocabulary
+from secvm.coordinator.experiments.specification import Specification
 from secvm.coordinator.settings import CoordinatorSettings
-from secvm.coordinator.specification import Specification
 from secvm.errors import BadInputError, BadModelFileError, BadPeopleFileError, SecVMError, StoreError
 from secvm.estimator.model import Model
 from secvm.learning.aggregate.descent import Swift

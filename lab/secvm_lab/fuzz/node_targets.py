@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import functools
 
-from secvm.coordinator.counting import KindCounts, RoundToCount
-from secvm.coordinator.relayed.figures import RoundFigures
+from secvm.coordinator.counting.epoch_count import KindCounts, RoundToCount
+from secvm.coordinator.counting.shards import ShardCount
+from secvm.coordinator.relayed.round_figures import RoundFigures
 from secvm.coordinator.relayed.run_results import CountedShard, read_run, write_run
-from secvm.coordinator.shards import ShardCount
 from secvm.crypto.locking import MAGIC, Cost, KeptKey, lock, unlock
 from secvm.crypto.sealing.oblivious import GatewayKeys
 from secvm.errors import BadInputError, MalformedMessageError, WrongPassphraseError
@@ -94,7 +94,7 @@ TARGETS = (
         decode=_shard,
         allowed=(MalformedMessageError,),
         seeds=_shards,
-        covers=("coordinator.shards:ShardCount.from_bytes",),
+        covers=("coordinator.counting.shards:ShardCount.from_bytes",),
     ),
     Target(
         name="run-result",
@@ -111,7 +111,7 @@ TARGETS = (
         canonical=RoundFigures.to_bytes,
         allowed=(MalformedMessageError,),
         seeds=lambda: [RoundFigures().to_bytes(), RoundFigures(capsules=3, junk=1, reasons=("why",)).to_bytes()],
-        covers=("coordinator.relayed.figures:RoundFigures.from_bytes",),
+        covers=("coordinator.relayed.round_figures:RoundFigures.from_bytes",),
         most_bytes=512,
     ),
     Target(

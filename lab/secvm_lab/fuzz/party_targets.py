@@ -10,10 +10,10 @@ from typing import Any
 from secvm.auditor.experiment_list import listed_experiments
 from secvm.auditor.files import GivenFiles
 from secvm.auditor.findings import Findings
-from secvm.coordinator.admin import PREFIX, Admin
 from secvm.coordinator.epochs import Grid
-from secvm.coordinator.gateway import open_block
-from secvm.coordinator.package_routes import _split
+from secvm.coordinator.experiments.operator_routes import PREFIX, Admin
+from secvm.coordinator.intake.gateway import open_block
+from secvm.coordinator.intake.package_routes import _split
 from secvm.coordinator.publisher import Publisher
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.errors import BadInputError, MalformedMessageError, RemoteProtocolError
@@ -214,7 +214,7 @@ TARGETS = (
         decode=_admin,
         allowed=(),
         seeds=world.texts(SPECIFICATION),
-        covers=("coordinator.admin:Admin.handle", "coordinator.questions:ask"),
+        covers=("coordinator.experiments.operator_routes:Admin.handle", "coordinator.experiments.new_experiment:ask"),
         most_bytes=2048,
     ),
     Target(
@@ -230,7 +230,7 @@ TARGETS = (
         decode=_opened,
         allowed=(),
         seeds=_seeds_of("sealed-request", DOCUMENT_TARGETS),
-        covers=("coordinator.gateway:open_block",),
+        covers=("coordinator.intake.gateway:open_block",),
         most_bytes=1024,
     ),
     Target(
@@ -238,7 +238,7 @@ TARGETS = (
         decode=_deposit,
         allowed=(MalformedMessageError,),
         seeds=lambda: [b"\3\0\0\0env" + b"secvm-capsules-v1\n\0\0\0\0"],
-        covers=("coordinator.package_routes:_split",),
+        covers=("coordinator.intake.package_routes:_split",),
         most_bytes=512,
     ),
     Target(

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
 
-from secvm.coordinator.asked_learning import default_budget
+from secvm.coordinator.experiments.learning_part import default_budget
 from secvm.errors import BadInputError
 from secvm.learning.aggregate.descent import DescentRule, Pegasos
 from secvm.learning.aggregate.robust import Robust
@@ -69,7 +69,7 @@ class Plan:
     bins: int = BINS
     train_share: Fraction = TRAIN_SHARE
     learning: Learning = Learning()
-    #: B; None: what holds nearly every update (``coordinator.questions``).
+    #: B; None: what holds nearly every update (``coordinator.experiments.new_experiment``).
     budget: int | None = None
     #: Fewest train participants of a round.
     floor: int = FLOOR

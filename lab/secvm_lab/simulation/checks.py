@@ -20,7 +20,7 @@ from collections.abc import Iterator
 
 from secvm.auditor.audit import audit_files
 from secvm.auditor.files import checked_length
-from secvm.coordinator.showing import ending_path
+from secvm.coordinator.experiments.public_documents import ending_path
 from secvm.coordinator.store.port import StoredRound
 from secvm.errors import RefusedPackageError
 from secvm.learning.package import Package

@@ -14,9 +14,9 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, cast
 
-from secvm.coordinator.records import DIGEST_BYTES, RECORD_BYTES
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.coordinator.store.port import CoordinatorStore, StoredKey, StoredRound
+from secvm.coordinator.store.records import DIGEST_BYTES, RECORD_BYTES
 from secvm.errors import StoreError
 from secvm_lab.simulation.clock import SimulatedClock
 from secvm_lab.simulation.lives import Life

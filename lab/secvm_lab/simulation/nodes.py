@@ -13,11 +13,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import cast
 
-from secvm.coordinator.admin import PREFIX
-from secvm.coordinator.cosigning import Cosigner
-from secvm.coordinator.doors import Held
-from secvm.coordinator.log_keeping import LogKeeping
-from secvm.coordinator.node import Node
+from secvm.coordinator.experiments.operator_routes import PREFIX
+from secvm.coordinator.frontend import Held
+from secvm.coordinator.log.cosigning import Cosigner
+from secvm.coordinator.log.log_service import LogKeeping
+from secvm.coordinator.nodes.node import Node
 from secvm.coordinator.settings import CoordinatorSettings
 from secvm.coordinator.store.port import CoordinatorStore
 from secvm.crypto.beacons.sources import LocalUnsafeBeacon

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Any, cast
 from unittest import mock
 
-from secvm.coordinator import present
+from secvm.coordinator.intake import running as present
 from secvm.coordinator.store import memory, rules
 from secvm.crypto import notes, signing
 from secvm.crypto.sealing import kem

@@ -18,7 +18,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from secvm.coordinator.present import gateway_key
+from secvm.coordinator.intake.running import gateway_key
 from secvm.crypto.sealing.capsules import unpack
 from secvm.crypto.sealing.oblivious import GatewayKeys
 from secvm.errors import RemoteProtocolError

@@ -13,8 +13,8 @@ import sqlite3
 from collections import Counter
 from functools import partial
 
-from secvm.coordinator.books import first_blobs
-from secvm.coordinator.questions import OwnSettings
+from secvm.coordinator.experiments.history import first_blobs
+from secvm.coordinator.experiments.new_experiment import OwnSettings
 from secvm.coordinator.store.port import Standing, StoredExperiment
 from secvm.errors import StoreError
 from secvm.participant.trust.shared_checks import SharedChecks

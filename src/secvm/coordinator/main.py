@@ -1,7 +1,7 @@
 """The coordinator as a program: ``serve`` puts the parts together with the real clock, real dice and real files.
 
 Without ``[database]`` in its settings a process is the whole coordinator. With it, it is one node of many
-(``coordinator.node``).
+(``coordinator.nodes.node``).
 
 On SIGTERM no more requests are taken, those under way are answered, what they brought is committed, and the driver
 stops between two steps. A kill at any other moment costs no more than that: everything durable is in the store.
@@ -17,12 +17,12 @@ import os
 import sys
 from pathlib import Path
 
-from secvm.coordinator.agreement import agree_on_grid, agree_on_keys, log_key_of_others, must_have
-from secvm.coordinator.chosen_beacons import NIST_CHAIN, NewestPulse
-from secvm.coordinator.doors import Doors, Held, ingest_limits
-from secvm.coordinator.driving import Driving, log_keeping
-from secvm.coordinator.logbook import check_log
-from secvm.coordinator.node import Node
+from secvm.coordinator.driver_assembly import Driving, log_keeping
+from secvm.coordinator.experiments.beacon_choice import NIST_CHAIN, NewestPulse
+from secvm.coordinator.frontend import Doors, Held, ingest_limits
+from secvm.coordinator.log.logbook import check_log
+from secvm.coordinator.nodes.agreement import agree_on_grid, agree_on_keys, log_key_of_others, must_have
+from secvm.coordinator.nodes.node import Node
 from secvm.coordinator.publisher import remove_unfinished
 from secvm.coordinator.settings import EXAMPLE, NODE_EXAMPLE, CoordinatorSettings
 from secvm.coordinator.store.port import CoordinatorStore

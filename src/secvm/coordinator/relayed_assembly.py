@@ -5,17 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from secvm.coordinator.doors import Doors, Held
-from secvm.coordinator.log_files import LogFiles
-from secvm.coordinator.logbook import Logbook
-from secvm.coordinator.relayed.asking import AskedRelays
-from secvm.coordinator.relayed.books import RelayedBooks
-from secvm.coordinator.relayed.driver import RelayedDriver
+from secvm.coordinator.frontend import Doors, Held
+from secvm.coordinator.log.log_files import LogFiles
+from secvm.coordinator.log.logbook import Logbook
 from secvm.coordinator.relayed.entry_log import EntryLog, NoLog
 from secvm.coordinator.relayed.logged_entries import LoggedEntries
-from secvm.coordinator.relayed.rounds import RelayedRounds
+from secvm.coordinator.relayed.relay_requests import AskedRelays
+from secvm.coordinator.relayed.relayed_documents import Showing
+from secvm.coordinator.relayed.relayed_driver import RelayedDriver
+from secvm.coordinator.relayed.relayed_history import RelayedBooks
+from secvm.coordinator.relayed.relayed_rounds import RelayedRounds
 from secvm.coordinator.relayed.run_counting import RunCounting
-from secvm.coordinator.relayed.showing import Showing
 from secvm.coordinator.store.port import CoordinatorStore
 from secvm.crypto.sealing.bulk_sealing import BulkSealer
 from secvm.crypto.signing import SigningKey

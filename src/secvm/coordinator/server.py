@@ -18,12 +18,13 @@ import urllib.parse
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 
-from secvm.coordinator import admin, admin_openapi
-from secvm.coordinator.admin import Admin
-from secvm.coordinator.answers import plain_response, problem_response
-from secvm.coordinator.package_routes import PackageRoutes
+from secvm.coordinator.experiments import openapi as admin_openapi
+from secvm.coordinator.experiments import operator_routes as admin
+from secvm.coordinator.experiments.operator_routes import Admin
+from secvm.coordinator.intake.package_routes import PackageRoutes
+from secvm.coordinator.problem_responses import plain_response, problem_response
 from secvm.coordinator.publisher import JSON_MEDIA_TYPE, Publisher
-from secvm.coordinator.relayed.routes import PREFIX, RelayedRoutes
+from secvm.coordinator.relayed.batch_routes import PREFIX, RelayedRoutes
 from secvm.errors import StoreError
 from secvm.protocol.problems import PROBLEMS
 from secvm.runtime.http.host_names import refuse_names

@@ -76,8 +76,8 @@ from typing import Annotated, Self
 
 import pydantic
 
-from secvm.coordinator.cosigning import WitnessAddress
 from secvm.coordinator.epochs import Grid
+from secvm.coordinator.log.cosigning import WitnessAddress
 from secvm.crypto.notes import NoteKey, SignatureKind
 from secvm.crypto.signing import PUBLIC_KEY_BYTES, VerifyKey
 from secvm.errors import BadInputError, ProtocolError

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from secvm.coordinator import counting
-from secvm.coordinator._kernels import dispatch, fast, reference
-from secvm.coordinator._kernels.dispatch import Name
-from secvm.coordinator.counting import Counted, KindCounts, RoundToCount, count_epoch
-from secvm.coordinator.records import make_block, make_record, view_words
+from secvm.coordinator.counting import epoch_count as counting
+from secvm.coordinator.counting._kernels import dispatch, fast, reference
+from secvm.coordinator.counting._kernels.dispatch import Name
+from secvm.coordinator.counting.epoch_count import Counted, KindCounts, RoundToCount, count_epoch
+from secvm.coordinator.store.records import make_block, make_record, view_words
 from secvm.errors import BadInputError, LocalProtocolError, RemoteProtocolError
 from secvm.learning.experiment import Experiment
 from secvm.learning.losses import Loss
@@ -297,7 +297,7 @@ def test_counting_needs_no_numba(repository: Path) -> None:
         "import sys; sys.modules['numba'] = sys.modules['llvmlite'] = None\n"
         "import importlib.util as u; found = u.find_spec\n"
         "u.find_spec = lambda name, *rest: None if name == 'numba' else found(name, *rest)\n"
-        "from secvm.coordinator.counting import count_epoch\n"
+        "from secvm.coordinator.counting.epoch_count import count_epoch\n"
         "print(count_epoch([bytes(64)], [], dice=bytes).refused)\n"
     )
     told = subprocess.run(

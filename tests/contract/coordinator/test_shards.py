@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from secvm.coordinator.counting import RoundToCount, count_epoch
-from secvm.coordinator.shards import ShardCount, ShardCounting, add_shards
+from secvm.coordinator.counting.epoch_count import RoundToCount, count_epoch
+from secvm.coordinator.counting.shards import ShardCount, ShardCounting, add_shards
 from secvm.coordinator.store.memory import CLAIM_S, MemoryStore
 from secvm.coordinator.store.port import SHARDS, CoordinatorStore
 from secvm.coordinator.store.sqlite import SQLiteStore

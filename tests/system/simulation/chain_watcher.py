@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from secvm.auditor.files import FolderFiles
-from secvm.coordinator.log_files import checkpoint_path, first_path, log_path, proof_path
+from secvm.coordinator.experiments.public_documents import ending_path
+from secvm.coordinator.log.log_files import checkpoint_path, first_path, log_path, proof_path
 from secvm.coordinator.publisher import experiment_path, manifest_path
-from secvm.coordinator.showing import ending_path
 from secvm.crypto.merkle import Tree, leaf_hash
 from secvm.crypto.signing import Envelope
 from secvm.errors import CheatingError, RemoteProtocolError

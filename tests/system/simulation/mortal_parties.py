@@ -14,9 +14,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from secvm.coordinator.admin import PREFIX, Admin
-from secvm.coordinator.cosigning import Cosigner, WitnessAddress
-from secvm.coordinator.salting import Salting
+from secvm.coordinator.experiments.operator_routes import PREFIX, Admin
+from secvm.coordinator.log.beacon_records import Salting
+from secvm.coordinator.log.cosigning import Cosigner, WitnessAddress
 from secvm.coordinator.store.sqlite import SQLiteStore
 from secvm.crypto.beacons.sources import LocalUnsafeBeacon
 from secvm.crypto.notes import Note

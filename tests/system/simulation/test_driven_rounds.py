@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
-from secvm.coordinator.driver import Driver
-from secvm.coordinator.gateway import Gateway
-from secvm.coordinator.ingest import Ingest
-from secvm.coordinator.package_routes import PackageRoutes
-from secvm.coordinator.present import Present
+from secvm.coordinator.intake.gateway import Gateway
+from secvm.coordinator.intake.ingest import Ingest
+from secvm.coordinator.intake.package_routes import PackageRoutes
+from secvm.coordinator.intake.running import Present
 from secvm.coordinator.publisher import Publisher
+from secvm.coordinator.rounds.driver import Driver
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.coordinator.store.port import CoordinatorStore
 from secvm.coordinator.store.sqlite import SQLiteStore

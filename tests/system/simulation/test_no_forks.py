@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from secvm.auditor.audit import audit_files
 from secvm.auditor.files import FolderFiles
-from secvm.coordinator.logbook import Logbook
+from secvm.coordinator.log.logbook import Logbook
 from secvm.protocol.documents.experiment import Beacon, ExperimentDocument, HashedBins
 from secvm.testing.clock import ManualClock
 from secvm.witness.store import WitnessStore

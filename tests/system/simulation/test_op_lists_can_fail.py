@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from secvm.coordinator import counting
-from secvm.coordinator.driver import Driver
-from secvm.coordinator.opener import Opener
+from secvm.coordinator.counting import epoch_count as counting
+from secvm.coordinator.intake.opener import Opener
+from secvm.coordinator.rounds.driver import Driver
 from secvm.coordinator.store import rules
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.coordinator.store.port import StoredRound

@@ -6,11 +6,11 @@ import hashlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
-from secvm.coordinator.answers import plain_response, too_large
-from secvm.coordinator.gateway import Gateway
-from secvm.coordinator.ingest import Ingest, Limits
-from secvm.coordinator.package_routes import BODY_LIMITS, PackageRoutes
-from secvm.coordinator.present import OpenRound, Present, gateway_key
+from secvm.coordinator.intake.gateway import Gateway
+from secvm.coordinator.intake.ingest import Ingest, Limits
+from secvm.coordinator.intake.package_routes import BODY_LIMITS, PackageRoutes
+from secvm.coordinator.intake.running import OpenRound, Present, gateway_key
+from secvm.coordinator.problem_responses import plain_response, too_large
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.coordinator.store.port import CoordinatorStore, StoredKey
 from secvm.crypto.sealing import capsules as packing

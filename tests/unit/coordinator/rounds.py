@@ -7,17 +7,17 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from secvm.coordinator.books import first_blobs
-from secvm.coordinator.clock_check import ClockCheck
-from secvm.coordinator.driver import Driver
 from secvm.coordinator.epochs import Grid
-from secvm.coordinator.present import OpenRound, Present
+from secvm.coordinator.experiments.history import first_blobs
+from secvm.coordinator.experiments.new_experiment import OwnSettings
+from secvm.coordinator.experiments.public_documents import Veil
+from secvm.coordinator.experiments.specification import EarlyStopping
+from secvm.coordinator.intake.running import OpenRound, Present
 from secvm.coordinator.publisher import Publisher
-from secvm.coordinator.questions import OwnSettings
-from secvm.coordinator.records import make_block
-from secvm.coordinator.showing import Veil
-from secvm.coordinator.specification import EarlyStopping
+from secvm.coordinator.rounds.clock_check import ClockCheck
+from secvm.coordinator.rounds.driver import Driver
 from secvm.coordinator.store.port import CoordinatorStore, Deposit, Standing, StoredExperiment
+from secvm.coordinator.store.records import make_block
 from secvm.learning.aggregate.descent import Pegasos
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.experiment import Experiment

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from secvm.coordinator.admin import Admin
-from secvm.coordinator.chosen_beacons import NewestPulse
 from secvm.coordinator.epochs import Grid
+from secvm.coordinator.experiments.beacon_choice import NewestPulse
+from secvm.coordinator.experiments.operator_routes import Admin
 from secvm.coordinator.settings import LimitsPart
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.coordinator.store.port import Standing

@@ -4,9 +4,9 @@ import json
 import re
 from typing import Any
 
-from secvm.coordinator.admin import _MOVES
-from secvm.coordinator.admin_openapi import answer, description
-from secvm.coordinator.specification import Specification
+from secvm.coordinator.experiments.openapi import answer, description
+from secvm.coordinator.experiments.operator_routes import _MOVES
+from secvm.coordinator.experiments.specification import Specification
 from tests.conftest import ROOT
 from tests.unit.coordinator.test_admin import Office, told
 

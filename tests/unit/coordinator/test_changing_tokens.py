@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 from pathlib import Path
 
-from secvm.coordinator.package_routes import PackageRoutes
+from secvm.coordinator.intake.package_routes import PackageRoutes
 from secvm.coordinator.settings import CoordinatorSettings
 from secvm.runtime.settings import read_settings
 from tests.unit.coordinator.package_path import running

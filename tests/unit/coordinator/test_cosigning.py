@@ -8,10 +8,10 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from secvm.coordinator.books import Books
-from secvm.coordinator.cosigning import MAX_ANSWER_BYTES, Cosigner, WitnessAddress
-from secvm.coordinator.logbook import Logbook
-from secvm.coordinator.logged_experiments import logged_books
+from secvm.coordinator.experiments.history import Books
+from secvm.coordinator.log.cosigning import MAX_ANSWER_BYTES, Cosigner, WitnessAddress
+from secvm.coordinator.log.logbook import Logbook
+from secvm.coordinator.log.logged_experiments import logged_books
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.coordinator.store.port import CoordinatorStore, Standing
 from secvm.crypto.notes import Note, SignatureKind, cosign_note

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from secvm.coordinator.status import TellableRound, Watchers, status
+from secvm.coordinator.experiments.status_document import TellableRound, Watchers, status
 from secvm.coordinator.store.port import Standing
 from secvm.privacy.relayed_text import PLAIN
 from secvm.protocol.documents.experiment import ExperimentDocument

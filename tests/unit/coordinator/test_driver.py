@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from secvm.coordinator.books import Book
-from secvm.coordinator.specification import EarlyStopping
+from secvm.coordinator.experiments.history import Book
+from secvm.coordinator.experiments.specification import EarlyStopping
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.coordinator.store.port import CoordinatorStore, Deposit, Standing
 from secvm.coordinator.store.sqlite import SQLiteStore

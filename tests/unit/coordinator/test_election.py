@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from secvm.coordinator.election import Election
+from secvm.coordinator.nodes.election import Election
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.errors import LocalProtocolError, StaleDriverError, StoreError
 from secvm.runtime.logs import Log

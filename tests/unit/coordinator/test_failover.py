@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from secvm.coordinator.log_files import checkpoint_path
+from secvm.coordinator.log.log_files import checkpoint_path
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.coordinator.store.port import CoordinatorStore, Standing
 from secvm.errors import LocalProtocolError, StaleDriverError

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from secvm.coordinator.present import OpenRound
-from secvm.coordinator.questions import MOST_LABELS
+from secvm.coordinator.experiments.new_experiment import MOST_LABELS
+from secvm.coordinator.intake.running import OpenRound
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.coordinator.store.port import Standing
 from secvm.coordinator.store.sqlite import SQLiteStore

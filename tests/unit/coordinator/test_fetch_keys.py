@@ -5,9 +5,9 @@ import os
 
 import pytest
 
-from secvm.coordinator.gateway import Gateway
-from secvm.coordinator.present import Present, gateway_key, published
-from secvm.coordinator.presenting import make_fetch_key
+from secvm.coordinator.intake.gateway import Gateway
+from secvm.coordinator.intake.running import Present, gateway_key, published
+from secvm.coordinator.rounds.current_rounds import make_fetch_key
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.coordinator.store.port import StoredKey
 from secvm.crypto.sealing.oblivious import SealedRequest, decode_key_configurations, seal_request

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from secvm.coordinator.cosigning import first_of
+from secvm.coordinator.log.cosigning import first_of
 
 
 def test_repro_a_cancellation_that_comes_while_others_are_ended_is_not_swallowed() -> None:

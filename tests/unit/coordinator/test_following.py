@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from secvm.coordinator.books import ending_name
-from secvm.coordinator.counting import RoundToCount
-from secvm.coordinator.following import Following, Helping
-from secvm.coordinator.log_files import log_path
-from secvm.coordinator.present import Present
+from secvm.coordinator.counting.epoch_count import RoundToCount
+from secvm.coordinator.counting.shards import ShardCounting
+from secvm.coordinator.experiments.history import ending_name
+from secvm.coordinator.experiments.public_documents import ending_path
+from secvm.coordinator.intake.running import Present
+from secvm.coordinator.log.log_files import log_path
+from secvm.coordinator.nodes.node_view import Following, Helping
 from secvm.coordinator.publisher import Publisher
-from secvm.coordinator.shards import ShardCounting
-from secvm.coordinator.showing import ending_path
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.coordinator.store.port import SHARDS, CoordinatorStore, Standing
 from secvm.errors import StoreError

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from secvm.coordinator.answers import ACCEPTED
-from secvm.coordinator.counting import RoundToCount, count_epoch
-from secvm.coordinator.gateway import open_block
-from secvm.coordinator.ingest import Ingest
-from secvm.coordinator.opener import MOST_OWN_FAULTS, SLICE, Opener
-from secvm.coordinator.present import Present
+from secvm.coordinator.counting.epoch_count import RoundToCount, count_epoch
+from secvm.coordinator.intake.gateway import open_block
+from secvm.coordinator.intake.ingest import Ingest
+from secvm.coordinator.intake.opener import MOST_OWN_FAULTS, SLICE, Opener
+from secvm.coordinator.intake.running import Present
+from secvm.coordinator.problem_responses import ACCEPTED
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.coordinator.store.sqlite import SQLiteStore
 from secvm.crypto.sealing.capsules import pack

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from secvm.coordinator.leakage import LeakageMeter
+from secvm.coordinator.experiments.leakage import LeakageMeter
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.learning.aggregate.tally import Tally
 from secvm.privacy.label_leakage import auc_of, law

@@ -11,7 +11,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from secvm.coordinator.log_files import checkpoint_path, first_path, log_path
+from secvm.coordinator.log.log_files import checkpoint_path, first_path, log_path
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.coordinator.store.port import Standing
 from secvm.protocol.documents.experiment import ExperimentDocument

@@ -11,9 +11,9 @@ from typing import Any
 import aiohttp
 import pytest
 
-from secvm.coordinator.books import first_blobs
+from secvm.coordinator.experiments.history import first_blobs
+from secvm.coordinator.experiments.new_experiment import OwnSettings
 from secvm.coordinator.main import ADMIN_FILE, KEY_FILE, LOG_KEY_FILE, STORE_FILE, Coordinator, initialise, log_key
-from secvm.coordinator.questions import OwnSettings
 from secvm.coordinator.settings import CoordinatorSettings
 from secvm.coordinator.store.port import Standing, StoredExperiment
 from secvm.coordinator.store.sqlite import SQLiteStore

@@ -12,8 +12,8 @@ from typing import Any
 import aiohttp
 import pytest
 
-from secvm.coordinator import node as node_module
 from secvm.coordinator.main import ADMIN_FILE, DATABASE_FILE, KEY_FILE, LOG_KEY_FILE, Coordinator, initialise
+from secvm.coordinator.nodes import node as node_module
 from secvm.coordinator.settings import CoordinatorSettings
 from secvm.errors import BadInputError, StoreError
 from secvm.protocol.documents.experiment import read_published

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from secvm.coordinator.ingest import Limits
-from secvm.coordinator.present import Present
+from secvm.coordinator.intake.ingest import Limits
+from secvm.coordinator.intake.running import Present
 from secvm.coordinator.store.port import Deposit, StoredKey
 from secvm.crypto.sealing import capsules as packing
 from secvm.crypto.signing import SigningKey

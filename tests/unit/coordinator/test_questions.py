@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from secvm.coordinator.chosen_beacons import NewestPulse
 from secvm.coordinator.epochs import Grid
-from secvm.coordinator.questions import SALT_NOTE, OwnSettings, ask
-from secvm.coordinator.specification import EarlyStopping, Specification
+from secvm.coordinator.experiments.beacon_choice import NewestPulse
+from secvm.coordinator.experiments.new_experiment import SALT_NOTE, OwnSettings, ask
+from secvm.coordinator.experiments.specification import EarlyStopping, Specification
 from secvm.errors import BadExperimentError, BadInputError
 from secvm.learning.aggregate.descent import Pegasos, Swift
 from secvm.learning.aggregate.robust import Robust

@@ -5,7 +5,7 @@ import hashlib
 import numpy as np
 import pytest
 
-from secvm.coordinator.records import RECORD_BYTES, make_block, make_record, view_records, view_words
+from secvm.coordinator.store.records import RECORD_BYTES, make_block, make_record, view_records, view_words
 from secvm.errors import LocalProtocolError
 
 

@@ -12,9 +12,9 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from secvm.cli.experiment import app
-from secvm.coordinator.relayed_question import private_plan
-from secvm.coordinator.specification import Specification
-from secvm.coordinator.status import privacy_told
+from secvm.coordinator.experiments.privacy_plan import private_plan
+from secvm.coordinator.experiments.specification import Specification
+from secvm.coordinator.experiments.status_document import privacy_told
 from secvm.errors import BadInputError
 from secvm.learning.aggregate.descent import Pegasos, Swift
 from secvm.learning.cover_law import relay_budget

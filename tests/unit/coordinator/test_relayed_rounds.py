@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from secvm.coordinator.relayed.arrivals import RefusedBatchError
-from secvm.coordinator.relayed.books import KeptRound
+from secvm.coordinator.relayed.batch_arrivals import RefusedBatchError
+from secvm.coordinator.relayed.relayed_history import KeptRound
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.coordinator.store.port import CoordinatorStore, Standing
 from secvm.coordinator.store.sqlite import SQLiteStore

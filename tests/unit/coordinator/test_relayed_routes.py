@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from secvm.coordinator.relayed.asking import AskedRelays, ask_commitments
-from secvm.coordinator.relayed.routes import RelayedRoutes
+from secvm.coordinator.relayed.batch_routes import RelayedRoutes
+from secvm.coordinator.relayed.relay_requests import AskedRelays, ask_commitments
+from secvm.coordinator.relayed.relayed_events import Telling
 from secvm.coordinator.relayed.run_results import read_run, write_run
-from secvm.coordinator.relayed.telling import Telling
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.errors import MalformedMessageError, UnreachableError
 from secvm.protocol.relays.public_counts import write_shown

@@ -5,7 +5,8 @@ from bisect import bisect_right
 
 import pytest
 
-from secvm.coordinator.relayed import concluding, run_results, shard_files
+from secvm.coordinator.relayed import conclusion as concluding
+from secvm.coordinator.relayed import run_results, shard_files
 from secvm.coordinator.relayed.run_counting import RunCounting
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.crypto.merkle import Tree, leaf_hash

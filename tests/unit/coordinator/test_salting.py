@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from secvm.coordinator.chosen_beacons import DRAND, NIST, BeaconPart, NewestPulse, choose_beacons
-from secvm.coordinator.salting import Salting, has_salt
-from secvm.coordinator.showing import beacon_path
+from secvm.coordinator.experiments.beacon_choice import DRAND, NIST, BeaconPart, NewestPulse, choose_beacons
+from secvm.coordinator.experiments.public_documents import beacon_path
+from secvm.coordinator.log.beacon_records import Salting, has_salt
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.coordinator.store.port import CoordinatorStore, Standing
 from secvm.crypto.beacons.sources import LocalUnsafeBeacon, round_time, salt_from, verify_beacon

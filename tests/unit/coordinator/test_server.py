@@ -8,9 +8,9 @@ from collections.abc import Awaitable
 
 import pytest
 
-from secvm.coordinator.gateway import Gateway
-from secvm.coordinator.ingest import Ingest
-from secvm.coordinator.package_routes import PackageRoutes
+from secvm.coordinator.intake.gateway import Gateway
+from secvm.coordinator.intake.ingest import Ingest
+from secvm.coordinator.intake.package_routes import PackageRoutes
 from secvm.coordinator.publisher import Publisher, blob_path
 from secvm.coordinator.server import Routes
 from secvm.coordinator.store.memory import MemoryStore

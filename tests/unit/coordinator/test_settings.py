@@ -9,8 +9,8 @@ import pytest
 from secvm.cli.main import run
 from secvm.coordinator import main
 from secvm.coordinator import settings as module
-from secvm.coordinator.cosigning import WitnessAddress
 from secvm.coordinator.epochs import Grid
+from secvm.coordinator.log.cosigning import WitnessAddress
 from secvm.coordinator.settings import EXAMPLE, CoordinatorSettings
 from secvm.crypto.notes import NoteKey
 from secvm.crypto.signing import VerifyKey

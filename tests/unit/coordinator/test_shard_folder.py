@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from secvm.coordinator.relayed import concluding, run_results, shard_files, shard_folder
+from secvm.coordinator.relayed import conclusion as concluding
+from secvm.coordinator.relayed import run_results, shard_files, shard_folder
 from secvm.coordinator.relayed.shard_files import ShardFiles
 from secvm.coordinator.relayed.shard_folder import ShardFolder
 from secvm.coordinator.store.memory import MemoryStore

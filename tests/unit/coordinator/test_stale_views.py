@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from secvm.coordinator.opener import Opener
-from secvm.coordinator.present import Present
+from secvm.coordinator.intake.opener import Opener
+from secvm.coordinator.intake.running import Present
 from secvm.coordinator.store.memory import CLAIM_S, MemoryStore
 from secvm.crypto.sealing import capsules as packing
 from secvm.errors import StoreError

@@ -12,21 +12,21 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from secvm.coordinator.books import first_blobs
 from secvm.coordinator.epochs import Grid
+from secvm.coordinator.experiments.history import first_blobs
+from secvm.coordinator.experiments.new_experiment import OwnSettings
+from secvm.coordinator.experiments.specification import EarlyStopping
 from secvm.coordinator.publisher import Publisher
-from secvm.coordinator.questions import OwnSettings
-from secvm.coordinator.relayed.arrivals import Arrivals
-from secvm.coordinator.relayed.books import KeptRound, RelayedBook, RelayedBooks
-from secvm.coordinator.relayed.driver import RelayedDriver
+from secvm.coordinator.relayed.batch_arrivals import Arrivals
 from secvm.coordinator.relayed.entry_log import EntryLog, NoLog
-from secvm.coordinator.relayed.rounds import RelayedRounds
+from secvm.coordinator.relayed.relayed_documents import Showing
+from secvm.coordinator.relayed.relayed_driver import RelayedDriver
+from secvm.coordinator.relayed.relayed_events import Telling
+from secvm.coordinator.relayed.relayed_history import KeptRound, RelayedBook, RelayedBooks
+from secvm.coordinator.relayed.relayed_rounds import RelayedRounds
 from secvm.coordinator.relayed.run_counting import RunCounting
 from secvm.coordinator.relayed.shard_files import ShardFiles
 from secvm.coordinator.relayed.shard_folder import ShardFolder
-from secvm.coordinator.relayed.showing import Showing
-from secvm.coordinator.relayed.telling import Telling
-from secvm.coordinator.specification import EarlyStopping
 from secvm.coordinator.store.port import CoordinatorStore, Standing, StoredExperiment
 from secvm.crypto.sealing.bulk_sealing import BulkSealer
 from secvm.crypto.sealing.kem import X25519PublicKey

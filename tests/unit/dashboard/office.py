@@ -11,11 +11,11 @@ from typing import Any
 import aiohttp
 from yarl import URL
 
-from secvm.coordinator.admin import Admin
 from secvm.coordinator.epochs import Grid
-from secvm.coordinator.leakage import LeakageMeter
+from secvm.coordinator.experiments.leakage import LeakageMeter
+from secvm.coordinator.experiments.operator_routes import Admin
+from secvm.coordinator.experiments.status_document import TellableRound, Watchers, status
 from secvm.coordinator.publisher import Publisher
-from secvm.coordinator.status import TellableRound, Watchers, status
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.coordinator.store.port import Standing
 from secvm.dashboard.app import Plan

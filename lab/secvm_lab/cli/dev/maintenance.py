@@ -89,7 +89,7 @@ def fix() -> None:
 
 
 def _describe_admin(root: Path) -> None:
-    from secvm.coordinator.admin_openapi import answer
+    from secvm.coordinator.experiments.openapi import answer
 
     (root / "docs/admin-openapi.json").write_bytes(answer().body)
 

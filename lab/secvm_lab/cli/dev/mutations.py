@@ -94,7 +94,7 @@ MUTATIONS: Mapping[str, Mutation] = {
     "dedup": Mutation(
         (
             Edit(
-                "src/secvm/coordinator/counting.py",
+                "src/secvm/coordinator/counting/epoch_count.py",
                 "        chosen.tally(words, seen.first(words), plan)\n",
                 "        chosen.tally(words, seen.first(words) | True, plan)\n",
             ),
@@ -104,7 +104,7 @@ MUTATIONS: Mapping[str, Mutation] = {
     "commit before ack": Mutation(
         (
             Edit(
-                "src/secvm/coordinator/ingest.py",
+                "src/secvm/coordinator/intake/ingest.py",
                 "        return self._commits.add(item)\n",
                 "        self._commits.add(item)\n"
                 "        early: asyncio.Future[Response] = asyncio.get_running_loop().create_future()\n"

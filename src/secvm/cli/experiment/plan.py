@@ -13,8 +13,8 @@ def planned(content: dict[str, Any]) -> tuple[dict[str, Any] | None, list[str]]:
 
     Takes seconds, and needs no coordinator.
     """
-    from secvm.coordinator.relayed_question import operators_of, private_plan
-    from secvm.coordinator.specification import Specification
+    from secvm.coordinator.experiments.privacy_plan import operators_of, private_plan
+    from secvm.coordinator.experiments.specification import Specification
     from secvm.crypto.sealing.layers import OUTER_BYTES
     from secvm.privacy.private_plan_text import plan_lines
     from secvm.privacy.relayed_text import PLAIN, words

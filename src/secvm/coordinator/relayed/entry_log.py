@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from secvm.coordinator.relayed.books import RelayedBook
+from secvm.coordinator.relayed.relayed_history import RelayedBook
 from secvm.protocol.log.entries import (
     Entry,
     EntryKind,

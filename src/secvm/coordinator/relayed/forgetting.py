@@ -6,7 +6,7 @@ so many days after its ``open_by`` as the settings say, and then forgotten.
 
 from __future__ import annotations
 
-from secvm.coordinator.relayed.books import KeptRound, RelayedBook
+from secvm.coordinator.relayed.relayed_history import KeptRound, RelayedBook
 from secvm.coordinator.store.port import CoordinatorStore
 from secvm.protocol.relays.counting.shards import DAY_MS
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from secvm.coordinator.log_files import LogFiles
-from secvm.coordinator.logbook import Logbook
-from secvm.coordinator.logged_experiments import LoggedExperiment, named
-from secvm.coordinator.relayed.books import RelayedBook
+from secvm.coordinator.log.log_files import LogFiles
+from secvm.coordinator.log.logbook import Logbook
+from secvm.coordinator.log.logged_experiments import LoggedExperiment, named
 from secvm.coordinator.relayed.entry_log import entries_of, kinds_of
+from secvm.coordinator.relayed.relayed_history import RelayedBook
 from secvm.protocol.log.entries import EntryKind
 
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 
-from secvm.coordinator.relayed.books import KeptRound, RelayedBook
-from secvm.coordinator.relayed.papers import Papers
+from secvm.coordinator.relayed.relay_statements import Papers
+from secvm.coordinator.relayed.relayed_history import KeptRound, RelayedBook
 from secvm.coordinator.relayed.run_results import CountedShard, count_run, read_run, write_run
 from secvm.coordinator.store.port import CoordinatorStore
 from secvm.crypto.sealing.bulk_sealing import BulkSealer

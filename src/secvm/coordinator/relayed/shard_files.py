@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from secvm.coordinator.publisher import BYTES_MEDIA_TYPE, IsShown, decimal, experiment_path, opening_path
-from secvm.coordinator.relayed.books import opening_name
+from secvm.coordinator.relayed.relayed_history import opening_name
 from secvm.coordinator.relayed.run_results import CountedShard, read_run
 from secvm.coordinator.store.port import CoordinatorStore
 from secvm.crypto.merkle import Tree, leaf_hash

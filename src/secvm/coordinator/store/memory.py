@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-from secvm.coordinator.records import check_block
 from secvm.coordinator.store import rules
 from secvm.coordinator.store.memory_batches import MemoryBatches
 from secvm.coordinator.store.port import (
@@ -21,6 +20,7 @@ from secvm.coordinator.store.port import (
     StoredNote,
     StoredRound,
 )
+from secvm.coordinator.store.records import check_block
 from secvm.errors import LocalProtocolError, StaleDriverError
 from secvm.protocol.round_state import RoundState
 from secvm.runtime.clock import Clock

@@ -224,7 +224,7 @@ class CoordinatorStore(BatchStore, Protocol):
         ...
 
     def append_opened(self, epoch: int, block: bytes) -> bool:
-        """A block of opened records (``coordinator.records``). False: the epoch is closed, nothing stored."""
+        """A block of opened records (``coordinator.store.records``). False: the epoch is closed, nothing stored."""
         ...
 
     def sealed(self, epoch: int, limit: int) -> list[tuple[int, bytes]]:

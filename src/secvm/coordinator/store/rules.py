@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from secvm.coordinator.records import view_records
 from secvm.coordinator.store.port import SHARDS, Standing, StoredExperiment, StoredKey, StoredNote, StoredRound
+from secvm.coordinator.store.records import view_records
 from secvm.errors import LocalProtocolError
 from secvm.protocol.round_state import TRANSITIONS, RoundState
 

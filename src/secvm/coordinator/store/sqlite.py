@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from secvm.coordinator.records import check_block
 from secvm.coordinator.store import rules
 from secvm.coordinator.store.database import Database
 from secvm.coordinator.store.port import (
@@ -24,6 +23,7 @@ from secvm.coordinator.store.port import (
     StoredNote,
     StoredRound,
 )
+from secvm.coordinator.store.records import check_block
 from secvm.coordinator.store.sqlite_batches import SQLiteBatches
 from secvm.errors import BadInputError, LocalProtocolError, StaleDriverError
 from secvm.protocol.round_state import RoundState

@@ -1,0 +1,144 @@
+"""Counting an epoch: blocks of opened packages go by once, each capsule counts once, and tallies come out.
+
+    counted = count_epoch(store.opened(epoch), rounds, dice=dice)
+    counted.tallies                      # one for each round, in the order of ``rounds``
+
+A capsule is known by its SHA-256. Its first record counts, later ones do not. A package that has no place in the rounds
+of the epoch is refused under the name of its problem, by the rules of ``protocol.codec.check_package``, and changes no
+count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from secvm.coordinator.counting._kernels import plan as p
+from secvm.coordinator.counting._kernels.dispatch import Name, kernels
+from secvm.coordinator.store.records import check_block, view_words
+from secvm.crypto.sealing.kem import RandomBytes, throw
+from secvm.errors import LocalProtocolError
+from secvm.learning.aggregate.tally import Tally
+from secvm.learning.experiment import Experiment
+from secvm.protocol.codec import EXPERIMENT_ID_BYTES, ExperimentId
+
+_KEY_BYTES = 16
+#: Small blocks are put together up to this size, so that a kernel is called for many records.
+_GATHERED_BYTES = 2**22
+
+
+@dataclass(frozen=True, slots=True)
+class RoundToCount:
+    """One round of the epoch, and what its packages may name."""
+
+    experiment_id: ExperimentId
+    experiment: Experiment
+    round_number: int
+
+
+@dataclass(frozen=True, slots=True)
+class KindCounts:
+    """How many packages of a round were counted, by kind. For the operator; nulls are in no tally."""
+
+    train: int
+    test: int
+    train_participants: int
+    test_participants: int
+    null: int
+
+    @property
+    def total(self) -> int:
+        """All of them."""
+        return self.train + self.test + self.train_participants + self.test_participants + self.null
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What an epoch came to."""
+
+    #: One for each round, in the order in which they were asked for.
+    tallies: list[Tally]
+    kinds: list[KindCounts]
+    #: Records that went by, and how many capsules they were of.
+    received: int
+    distinct: int
+    #: Distinct capsules whose package was not counted, by name of the problem; only those that occurred.
+    refused: dict[str, int]
+
+
+def count_epoch(
+    blocks: Iterable[bytes],
+    rounds: Sequence[RoundToCount],
+    *,
+    dice: RandomBytes,
+    using: Name | None = None,
+) -> Counted:
+    """Count all blocks of an epoch into tallies. Only digests and counts are held in memory, no packages.
+
+    ``dice`` throw the key of the table of digests (see ``_kernels.fast``): secret, and after the last capsule came.
+    """
+    named = [(told.experiment_id, told.round_number) for told in rounds]
+    if len(set(named)) != len(named):
+        raise LocalProtocolError("a round is to be counted twice at once")
+    if any(len(identity) != EXPERIMENT_ID_BYTES for identity, _ in named):
+        raise LocalProtocolError(f"an experiment's id has {EXPERIMENT_ID_BYTES} bytes")
+    plan = p.make_plan([_shape(told) for told in rounds])
+    chosen = kernels(using)
+    seen = chosen.seen(throw(dice, _KEY_BYTES))
+    received = 0
+    for block in _gathered(blocks):
+        words = view_words(block)
+        chosen.tally(words, seen.first(words), plan)
+        received += len(words)
+    refused = {name: count for name, count in zip(p.REFUSALS, plan.refused.tolist(), strict=True) if count}
+    return Counted(
+        tallies=[_tally(plan, i) for i in range(len(rounds))],
+        kinds=[KindCounts(*row) for row in plan.kinds.tolist()],
+        received=received,
+        distinct=len(seen),
+        refused=refused,
+    )
+
+
+def _shape(told: RoundToCount) -> p.Shape:
+    experiment = told.experiment
+    return p.Shape(
+        experiment_id=told.experiment_id,
+        round_number=told.round_number,
+        n_models=experiment.models.n_models,
+        n_bins=experiment.n_bins,
+        n_labels=len(experiment.labels),
+        regression=experiment.loss.regression,
+    )
+
+
+def _gathered(blocks: Iterable[bytes]) -> Iterator[bytes]:
+    parts: list[bytes] = []
+    size = 0
+    for block in blocks:
+        check_block(block)
+        parts.append(block)
+        size += len(block)
+        if size >= _GATHERED_BYTES:
+            # A single block is handed on as it is: ``join`` does not copy it.
+            yield b"".join(parts)
+            parts, size = [], 0
+    if parts:
+        yield b"".join(parts)
+
+
+def _tally(plan: p.Plan, i: int) -> Tally:
+    _, models, bins, labels, _, plus, minus, participants, cells = plan.shapes[i].tolist()
+
+    def part(start: int, *shape: int) -> NDArray[np.int64]:
+        return plan.counts[start : start + int(np.prod(shape))].reshape(shape)
+
+    return Tally(
+        plus=part(plus, models, bins),
+        minus=part(minus, models, bins),
+        participants=part(participants, labels),
+        cells=part(cells, labels, labels),
+    )

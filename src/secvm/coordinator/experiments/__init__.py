@@ -1,0 +1,1 @@
+"""Experiments of an operator: specification, document, history, public status, and the operator's API."""

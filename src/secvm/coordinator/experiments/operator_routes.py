@@ -1,0 +1,270 @@
+"""The operator's API: experiments are made, paused, resumed and stopped here, by whoever has the admin key.
+
+    GET  /admin/experiments                        all of them, with their standing
+    POST /admin/experiments                        a specification (``new_experiment``) → a new experiment
+    GET  /admin/experiments/D                      one of them
+    POST /admin/experiments/D/pause|resume|stop    another standing
+    GET  /admin/openapi.json                       all of this for programs (``admin_openapi``); needs no key
+
+``Authorization: Bearer`` and the key; the coordinator keeps only its SHA-256, and compares in constant time. Wrong keys
+are counted, and nobody is locked out: 256 random bits cannot be guessed, but a lock could be used against the operator.
+JSON in and out; a refusal is ``application/problem+json`` whose ``detail`` is one sentence for the operator.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import json
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any
+
+from secvm.coordinator.epochs import Grid
+from secvm.coordinator.experiments.beacon_choice import NewestPulse
+from secvm.coordinator.experiments.history import first_blobs
+from secvm.coordinator.experiments.new_experiment import ask
+from secvm.coordinator.experiments.privacy_plan import private_plan
+from secvm.coordinator.experiments.specification import Specification
+from secvm.coordinator.experiments.status_document import privacy_told
+from secvm.coordinator.publisher import JSON_MEDIA_TYPE
+from secvm.coordinator.store.port import CoordinatorStore, Standing, StoredExperiment
+from secvm.crypto.sealing.kem import RandomBytes
+from secvm.crypto.signing import Envelope, SigningKey
+from secvm.errors import BadInputError, LocalProtocolError, StoreError
+from secvm.privacy.private_plan import PrivatePlan
+from secvm.privacy.relay_remarks import Outlook
+from secvm.protocol.documents.experiment import ExperimentDocument, publish
+from secvm.protocol.log.terms import LogTerms
+from secvm.protocol.problems import MEDIA_TYPE as PROBLEM_MEDIA_TYPE
+from secvm.runtime.clock import Clock
+from secvm.runtime.http.server import Request, Response
+from secvm.runtime.metrics import Metrics
+from secvm.runtime.settings import parse_settings
+
+PREFIX = "/admin/experiments"
+#: Of a descent state. Every round several are held at once: beyond this a slip of the pen would end the coordinator.
+MOST_STATE_BYTES = 2**32
+#: Of an answer to a device, beside a tally's counts: first lines, header fields, padding and the seal.
+_BESIDE_COUNTS_BYTES = 2**13
+#: What may become of an experiment by the operator's word.
+_MOVES: dict[str, dict[Standing, Standing]] = {
+    "pause": {Standing.RUNNING: Standing.PAUSED, Standing.PAUSED: Standing.PAUSED},
+    "resume": {Standing.PAUSED: Standing.RUNNING, Standing.RUNNING: Standing.RUNNING},
+    "stop": {
+        Standing.RUNNING: Standing.STOPPED,
+        Standing.PAUSED: Standing.STOPPED,
+        Standing.STOPPED: Standing.STOPPED,
+    },
+}
+
+
+class Admin:
+    """Answers the operator."""
+
+    def __init__(
+        self,
+        *,
+        store: CoordinatorStore,
+        key: SigningKey | None,
+        admin_sha256: bytes,
+        grid: Grid,
+        clock: Clock,
+        dice: RandomBytes,
+        wake: Callable[[], None],
+        only_tests: bool = False,
+        log: LogTerms | None = None,
+        newest: Callable[[], NewestPulse | None] | None = None,
+        relays: Iterable[str] = (),
+        metrics: Metrics | None = None,
+        most_state_bytes: int = MOST_STATE_BYTES,
+        answer_bytes: int = 2**23,
+    ) -> None:
+        """``wake`` tells the driver. ``key``: None at a node that cannot sign; there none are made.
+
+        ``only_tests``: where the clock is steered, nothing but tests may run.
+
+        ``log``: terms of the log of new experiments. ``newest`` asks NIST for its newest pulse, and blocks meanwhile.
+        ``relays``: URLs of those that can be asked. ``most_state_bytes``: a larger model is refused before any of its
+        size is made. ``answer_bytes``: an experiment whose tallies relays would not pass on is refused.
+        """
+        self._most_state_bytes = most_state_bytes
+        self._answer_bytes = answer_bytes
+        self._relays = {url.rstrip("/") for url in relays}
+        self._refused = None
+        if metrics is not None:
+            self._refused = metrics.counter("admin_refused", "Requests to the operator's API without the admin key.")
+        self._store = store
+        self._key = key
+        self._admin_sha256 = admin_sha256
+        self._grid = grid
+        self._clock = clock
+        self._dice = dice
+        self._wake = wake
+        self._only_tests = only_tests
+        self._log = log
+        self._newest = newest
+
+    def answer(self, request: Request) -> Response | Awaitable[Response]:
+        """Answer one request under ``PREFIX``; later, where NIST must be asked first, or a guarantee be planned."""
+        makes = request.method == "POST" and not _names(request)[0] and self.before_body(request.headers) is None
+        try:
+            told = _specification(request) if makes else None
+        except BadInputError as fault:
+            return refusal(422, str(fault))
+        if told is None or (told.privacy is None and told.binning.beacon_delay_s is None):
+            return self.handle(request)
+        return self._after_thinking(request, told)
+
+    async def _after_thinking(self, request: Request, told: Specification) -> Response:
+        asks = None if told.binning.beacon_delay_s is None else self._newest
+        newest = None if asks is None else await asyncio.to_thread(asks)
+        try:
+            plan = await asyncio.to_thread(private_plan, told)
+        except BadInputError as fault:
+            return refusal(422, str(fault))
+        return self.handle(request, newest, plan)
+
+    def handle(self, request: Request, newest: NewestPulse | None = None, plan: PrivatePlan | None = None) -> Response:
+        """Answer at once. ``newest``: NIST's newest pulse, where it is known; ``plan``: what was planned already."""
+        refused = self.before_body(request.headers)
+        if refused is not None:
+            return refused
+        digest, action = _names(request)
+        try:
+            if not digest:
+                return self._all(request, newest, plan)
+            found = next((one for one in self._store.experiments() if one.digest == digest), None)
+            if found is None:
+                return refusal(404, "there is no such experiment")
+            if not action:
+                return _answer(_told(found)) if request.method == "GET" else _only("GET")
+            return self._move(request, found, action)
+        except BadInputError as fault:
+            return refusal(422, str(fault))
+        except StoreError:
+            return refusal(503, "the store does not answer: ask again")
+
+    def before_body(self, headers: Mapping[str, str]) -> Response | None:
+        """For ``HttpServer``: who has no key need not send a specification, and shall not fill our memory with one."""
+        scheme, _, given = headers.get("authorization", "").partition(" ")
+        digest = hashlib.sha256(given.strip().encode("latin-1")).digest()
+        if hmac.compare_digest(digest, self._admin_sha256) and scheme.lower() == "bearer":
+            return None
+        if self._refused is not None:
+            self._refused.add()
+        return refusal(401, "this needs the admin key", ("www-authenticate", "Bearer"))
+
+    def _all(self, request: Request, newest: NewestPulse | None, plan: PrivatePlan | None) -> Response:
+        if request.method == "GET":
+            return _answer({"experiments": [_told(one) for one in self._store.experiments()]})
+        if request.method != "POST":
+            return _only("GET", "POST")
+        if self._key is None:
+            return refusal(409, "this node has no key that signs: make experiments at one that drives")
+        told = _specification(request)
+        if self._only_tests and not told.test:
+            raise BadInputError("this coordinator has a steered clock: only experiments marked as a test may run")
+        if plan is None:
+            plan = private_plan(told)
+        document, own = ask(
+            told,
+            key=self._key.public,
+            grid=self._grid,
+            dice=self._dice,
+            now=self._clock.now(),
+            log=self._log,
+            newest=newest,
+            plan=plan,
+        )
+        if document.state_bytes > self._most_state_bytes:
+            raise BadInputError(
+                f"the model would have {document.state_bytes} bytes, and {self._most_state_bytes} are the most here:"
+                " fewer bins or labels"
+            )
+        if document.tally_bytes + _BESIDE_COUNTS_BYTES > self._answer_bytes:
+            raise BadInputError(
+                f"a round's tally can have {document.tally_bytes} bytes, and relays pass on no more than"
+                f" {self._answer_bytes} to a device: take fewer bins or labels, or raise limits.answer_bytes of every"
+                " relay and then of this coordinator"
+            )
+        stored = StoredExperiment(
+            digest=document.digest,
+            envelope=publish(document, keys=(self._key,)),
+            settings=own.model_dump_json().encode(),
+            standing=Standing.RUNNING,
+        )
+        self._store.add_experiment(stored, first_blobs(document))
+        self._wake()
+        return _answer({**_told(stored), "remarks": self._remarks(document, plan)}, status=201)
+
+    def _remarks(self, document: ExperimentDocument, plan: PrivatePlan | None) -> list[str]:
+        """What the operator should know of a new experiment: whether a model is left, and what its rounds wait for."""
+        if plan is None:
+            return []
+        useful = plan.useful
+        found = [] if useful.outlook is Outlook.USABLE else [useful.sentence]
+        unknown = [relay.url for relay in document.relays if relay.url.rstrip("/") not in self._relays]
+        if unknown:
+            found.append(
+                f"Rounds wait until this coordinator has a token for {' and '.join(unknown)}: [[relays]] with url and"
+                " token_file in its settings, and a restart."
+            )
+        return found
+
+    def _move(self, request: Request, found: StoredExperiment, action: str) -> Response:
+        if action not in _MOVES:
+            return refusal(404, "an experiment can be paused, resumed and stopped")
+        if request.method != "POST":
+            return _only("POST")
+        standing = _MOVES[action].get(found.standing)
+        if standing is None:
+            return refusal(409, f"the experiment is {found.standing.value}")
+        if standing is not found.standing:
+            try:
+                self._store.set_standing(found.digest, standing)
+            except LocalProtocolError:
+                # Its last round, or the operator at another node, was quicker.
+                return refusal(409, "the experiment is over since this instant")
+            self._wake()
+        return _answer({**_told(found), "standing": standing.value})
+
+
+def _names(request: Request) -> tuple[str, str]:
+    """Digest and action that a path names; empty where it names none."""
+    digest, _, action = request.path.removeprefix(PREFIX).strip("/").partition("/")
+    return digest, action
+
+
+def _specification(request: Request) -> Specification:
+    return parse_settings(request.body, Specification, "the specification")
+
+
+def _told(stored: StoredExperiment) -> dict[str, Any]:
+    document = ExperimentDocument.from_bytes(Envelope.from_bytes(stored.envelope).payload)
+    return {
+        "digest": stored.digest,
+        "title": document.title,
+        "standing": stored.standing.value,
+        "rounds": document.rounds,
+        "budget": document.budget,
+        "floor": document.floor,
+        "privacy": privacy_told(document),
+        "test": document.test,
+        "settings": json.loads(stored.settings),
+    }
+
+
+def _answer(content: dict[str, Any], *, status: int = 200) -> Response:
+    return Response(status, json.dumps(content).encode(), JSON_MEDIA_TYPE, (("cache-control", "no-store"),))
+
+
+def refusal(status: int, sentence: str, *fields: tuple[str, str]) -> Response:
+    """A problem with one sentence for the operator; ``fields`` are further header fields."""
+    content = {"type": "about:blank", "status": status, "detail": sentence}
+    return Response(status, json.dumps(content).encode(), PROBLEM_MEDIA_TYPE, (("cache-control", "no-store"), *fields))
+
+
+def _only(*methods: str) -> Response:
+    verb = "has" if len(methods) == 1 else "have"
+    return refusal(405, f"only {' and '.join(methods)} {verb} a meaning here", ("allow", ", ".join(methods)))

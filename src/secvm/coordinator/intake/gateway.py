@@ -1,0 +1,127 @@
+"""The gateway: capsules are opened here, and nowhere else.
+
+**Packages** (``open_block``) in blocks: the capsules are durable already, nobody waits for an answer, and each becomes
+a record or is dropped under the name of its problem. Of a package only the form is looked at; whether it fits its round
+is asked when the round is counted.
+
+**Fetches** (``Gateway``) one at a time: opened with fetch keys, which open no packages, or with gateway keys, and
+answered from the public files under their own seal. A package is refused there, and a fetch here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from secvm.coordinator.counting.forms import right_form
+from secvm.coordinator.intake.running import Present
+from secvm.coordinator.store.records import DIGEST_BYTES
+from secvm.crypto.sealing.kem import RandomBytes
+from secvm.crypto.sealing.oblivious import GatewayKeys
+from secvm.errors import MalformedMessageError, RemoteProtocolError
+from secvm.protocol import codec
+from secvm.protocol.codec import PACKAGE_BYTES
+from secvm.protocol.plain.sealed_requests import (
+    REQUEST_BYTES,
+    REQUEST_PREFIX,
+    REQUEST_SUFFIX,
+    FetchRequest,
+    fetch_answer,
+    package_in,
+    read_request,
+)
+from secvm.protocol.problems import PROBLEMS
+
+#: Content and media type of a public file, by its path (docs/protocol.md §19.2); None where there is none.
+Public = Callable[[str], tuple[bytes, str] | None]
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedBlock:
+    """What came of many capsules."""
+
+    #: A record for each that holds a package (``coordinator.store.records``).
+    block: bytes = field(repr=False)
+    #: How many of the others had which problem, by its name.
+    refused: Counter[str]
+
+
+#: Where the package stands in a request of ours, and what stands around it, where.
+_AT = len(REQUEST_PREFIX)
+_FRAME = np.frombuffer(REQUEST_PREFIX + REQUEST_SUFFIX, dtype=np.uint8)
+_AROUND = np.r_[0:_AT, _AT + PACKAGE_BYTES : REQUEST_BYTES]
+
+
+def open_block(keys: GatewayKeys, capsules: Sequence[bytes]) -> OpenedBlock:
+    """Open many capsules; each is judged alone, by its form.
+
+    Where all hold requests as our own devices write them, and nothing is wrong, they are compared and sliced all at
+    once; else one by one, by the readable code. Both come to the same block.
+    """
+    opened = keys.open_unanswered(capsules)
+    ours = [i for i, one in enumerate(opened) if isinstance(one, bytes) and len(one) == REQUEST_BYTES]
+    requests = np.frombuffer(b"".join([opened[i] for i in ours]), dtype=np.uint8)  # type: ignore[misc]  # all bytes
+    requests = requests.reshape(-1, REQUEST_BYTES)
+    packages = requests[:, _AT : _AT + PACKAGE_BYTES]
+    good = (requests[:, _AROUND] == _FRAME).all(axis=1) & right_form(packages)
+    if len(ours) < len(capsules) or not good.all():
+        return _judge(capsules, opened)
+    digests = b"".join([hashlib.sha256(capsule).digest() for capsule in capsules])
+    records = np.concatenate([np.frombuffer(digests, dtype=np.uint8).reshape(-1, DIGEST_BYTES), packages], axis=1)
+    return OpenedBlock(records.tobytes(), Counter())
+
+
+def _judge(capsules: Sequence[bytes], opened: Sequence[bytes | RemoteProtocolError]) -> OpenedBlock:
+    """One after the other."""
+    parts: list[bytes] = []
+    refused: Counter[str] = Counter()
+    for capsule, one in zip(capsules, opened, strict=True):
+        if isinstance(one, RemoteProtocolError):
+            refused[one.problem] += 1
+            continue
+        try:
+            package = package_in(one)
+            codec.decode(package)
+        except RemoteProtocolError as error:
+            refused[error.problem] += 1
+        else:
+            parts += (hashlib.sha256(capsule).digest(), package)
+    return OpenedBlock(b"".join(parts), refused)
+
+
+class Gateway:
+    """Opens single capsules with fetches, and answers them."""
+
+    def __init__(self, *, dice: RandomBytes, public: Public, date: Callable[[], str]) -> None:
+        """``date``: the time of now, as HTTP writes dates (``runtime.http_server.http_date``)."""
+        self._dice = dice
+        self._public = public
+        self._date = date
+        self._present = Present()
+
+    def update(self, present: Present) -> None:
+        """From now on this is what runs."""
+        self._present = present
+
+    def fetch(self, capsule: bytes) -> bytes:
+        """The sealed answer to a sealed fetch, at any time while its key is here. Raises ``RemoteProtocolError`` where
+        the capsule does not open.
+        """
+        opened = self._present.open_fetch(capsule)
+        return opened.seal_response(self._fetched(opened.request), self._dice)
+
+    def _fetched(self, request: bytes) -> bytes:
+        date = self._date()
+        try:
+            wanted = read_request(request)
+            if not isinstance(wanted, FetchRequest):
+                raise MalformedMessageError("a package where only fetches are taken")
+        except RemoteProtocolError:
+            problem = PROBLEMS["garbage"]
+            return fetch_answer(problem.status, problem.to_bytes(), date)
+        found = self._public(wanted.path)
+        return fetch_answer(404, b"", date) if found is None else fetch_answer(200, found[0], date)

@@ -1,0 +1,273 @@
+"""One node of many that have one database in common: doors that always answer, and a driver while it leads.
+
+Every node is a gateway, shows what is public, takes the operator's word, opens and counts its share. While it follows,
+what it takes and shows is worked out from the store (``following``). While it leads (``election``), a driver and what
+keeps the logs are built anew for the term, on ``store.driving(term)``, and thrown away with it: nothing that one term
+believed reaches the next. They run in a loop of their own, because they block while the database works, and the doors
+shall not wait for that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Protocol, runtime_checkable
+
+from secvm.coordinator.counting.shards import ShardCounting
+from secvm.coordinator.driver_assembly import Driving, log_keeping
+from secvm.coordinator.frontend import Doors, Held
+from secvm.coordinator.intake.ingest import Ingest
+from secvm.coordinator.intake.running import Present
+from secvm.coordinator.log.log_service import LogKeeping
+from secvm.coordinator.nodes.election import Election
+from secvm.coordinator.nodes.node_view import Following, Helping
+from secvm.coordinator.relayed_assembly import RelayedView
+from secvm.coordinator.store.port import CoordinatorStore
+from secvm.crypto.beacons.sources import BeaconSource
+from secvm.crypto.signing import SigningKey
+from secvm.errors import LocalProtocolError, StoreError
+from secvm.runtime.clock import Clock
+from secvm.runtime.thread_loop import in_own_loop
+from secvm.runtime.waits import any_of, end_all
+
+#: Threads that ask for the lead: one may wait for a database that does not answer while the next one asks.
+_LEADING = 3
+#: So many times as rarely is a store looked at that tells of changes.
+_PATIENT = 10
+
+
+@runtime_checkable
+class Telling(Protocol):
+    """A store that tells when something may have changed."""
+
+    def wait_for_change(self, seconds: float) -> bool:
+        """Return when it may have, or after so many seconds; whether it may."""
+        ...
+
+
+class Node:
+    """Doors, a view, and a candidate."""
+
+    def __init__(
+        self,
+        held: Held,
+        *,
+        log_key: SigningKey | None,
+        source: BeaconSource,
+        steady: Clock,
+    ) -> None:
+        """``log_key`` and ``held.key`` are None at a node that does not drive. ``steady``: a clock that nobody sets."""
+        part = held.settings.node
+        if part is None or (part.drives and (held.key is None or log_key is None)):
+            raise LocalProtocolError("a node that drives has keys")
+        self._held, self._part, self._log_key = held, part, log_key
+        self._source = source
+        self._steady = steady
+        self._doors = Doors(held, refresh=self._refresh, look_s=part.poll_s, health=self.health)
+        self._doors.wake = self._changed
+        self._view: RelayedView | None = None
+        self._following = Following(
+            held.store,
+            self._doors.publisher,
+            held.clock,
+            grid=held.settings.epochs.grid,
+            update=self._doors.update,
+            terms=held.terms,
+            steady=steady,
+            log=held.log,
+            metrics=held.metrics,
+            # Where the store tells of changes, looking for them is only for those that it did not tell of.
+            poll_s=part.poll_s * (_PATIENT if isinstance(held.store, Telling) else 1),
+            also=lambda: self._view_of_now().show(),
+        )
+        self._helping = Helping(
+            self._following,
+            ShardCounting(held.store, held.dice).count_one,
+            steady=steady,
+            every_s=part.poll_s,
+            log=held.log,
+        )
+        # Of their own: whoever asks for what is public uses the other threads, as many as there are.
+        self._leading = ThreadPoolExecutor(_LEADING, thread_name_prefix="lead")
+        self._election = Election(
+            held.store,
+            name=part.name,
+            lease_s=part.lease_s,
+            clock=steady,
+            dice=held.dice,
+            drive=self._drive,
+            call=self._at_once,
+            log=held.log,
+            metrics=held.metrics,
+        )
+        self._lag = held.metrics.gauge("view_lag_seconds", "How old this node's view of the store is.")
+        #: While this node drives: wakes its driver, lets it look at what others did, and how its log and clock are.
+        self._nudge: Callable[[], None] | None = None
+        self._look: Callable[[], None] | None = None
+        self._health: Callable[[], dict[str, object]] | None = None
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Until told to stop."""
+        self._doors.ingest.start()
+        # Before the first request: what runs and what is public is known.
+        await self._following.refresh()
+        await self._doors.open()
+        tasks = [asyncio.ensure_future(task) for task in self._tasks(stop)]
+        try:
+            # If one of them fails, so does the process: whoever runs it starts it again.
+            await asyncio.gather(*tasks)
+        finally:
+            await end_all(*tasks)
+            await self._doors.close()
+            self._leading.shutdown(wait=False)
+
+    def _tasks(self, stop: asyncio.Event) -> list[asyncio.Future[None]]:
+        helping = self._view_of_now().help(stop, self._steady, self._part.poll_s)
+        running = [
+            self._following.run(stop), self._helping.run(stop), helping, self._measure(stop), self._listen(stop),
+        ]  # fmt: skip
+        if self._part.drives:
+            running.append(self._election.run(stop))
+        else:
+            self._held.log.tell("following")
+        return [asyncio.ensure_future(one) for one in running]
+
+    def _view_of_now(self) -> RelayedView:
+        """Of experiments with two relays."""
+        if self._view is None:
+            logbook, files = self._following.logbook, self._following.files
+            log = None if logbook is None or files is None else (logbook, files)
+            self._view = RelayedView(self._held, self._doors, log)
+        return self._view
+
+    def health(self) -> dict[str, object]:
+        """For whoever runs it."""
+        term = self._election.term
+        logbook = self._following.logbook
+        told: dict[str, object] = {
+            "node": {
+                "name": self._part.name,
+                "role": "follower" if term is None else "driver",
+                "term": term,
+                "lag_ms": self._following.lag_ms,
+            }
+        }
+        if self._health is not None:
+            return told | self._health()
+        return told if logbook is None else told | {"log": logbook.health()}
+
+    async def _measure(self, stop: asyncio.Event) -> None:
+        while not stop.is_set():
+            lag = self._following.lag_ms
+            self._lag.set(-1 if lag is None else lag / 1000)
+            await any_of(stop.wait(), self._steady.sleep_until(self._steady.now() + int(1000 * self._part.poll_s)))
+
+    async def _listen(self, stop: asyncio.Event) -> None:
+        """Hear of changes, where the store tells of them. What it does not tell is found by looking."""
+        store = self._held.store
+        while isinstance(store, Telling) and not stop.is_set():
+            try:
+                changed = await asyncio.to_thread(store.wait_for_change, self._part.poll_s)
+            except StoreError:
+                await any_of(stop.wait(), self._steady.sleep_until(self._steady.now() + int(1000 * self._part.poll_s)))
+                continue
+            if changed:
+                self._following.poke()
+                if self._look is not None:
+                    self._look()
+            else:
+                self._following.heard_nothing()
+
+    def _at_once(self, act: Callable[..., Any], *given: Any) -> asyncio.Future[Any]:
+        """In a thread that nobody else uses: a lease is not lost because many want to see something."""
+        return asyncio.get_running_loop().run_in_executor(self._leading, act, *given)
+
+    async def _refresh(self) -> None:
+        await self._following.refresh()
+
+    def _told(self, present: Present) -> None:
+        """What runs, from the driver of this node."""
+        self._doors.update(present)
+        self._following.told(present)
+
+    def _changed(self) -> None:
+        """The operator has changed something here."""
+        if self._nudge is not None:
+            self._nudge()
+        self._following.poke()
+
+    # ── driving ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _drive(self, term: int, ending: asyncio.Event) -> None:
+        await self._following.pause()
+        outside = asyncio.get_running_loop()
+        try:
+            await in_own_loop(lambda stop: self._term(term, stop, outside), ending)
+        finally:
+            self._nudge = self._look = self._health = None
+            self._following.resume()
+
+    async def _term(self, term: int, stop: asyncio.Event, outside: asyncio.AbstractEventLoop) -> None:
+        """One term, in a loop of its own."""
+        held, doors = self._held, self._doors
+        store = held.store.driving(term)
+        driving = Driving(
+            held,
+            doors,
+            store,
+            ingest=_Outside(outside, doors.ingest, self._told),
+            keeping=self._log_keeping(store),
+            steady=self._steady,
+            count=ShardCounting(store, held.dice).whole,
+        )
+        inside, look = asyncio.get_running_loop(), asyncio.Event()
+        self._nudge = lambda: _call(inside, driving.nudge)
+        self._look = lambda: _call(inside, look.set)
+        self._health = driving.health
+        driving.prepare()
+        try:
+            await driving.run(stop, self._watch(store, driving.nudge, look, stop))
+        finally:
+            driving.close()
+
+    def _log_keeping(self, store: CoordinatorStore) -> LogKeeping | None:
+        return log_keeping(self._held, store, self._doors.publisher, key=self._log_key, source=self._source)
+
+    async def _watch(
+        self, store: CoordinatorStore, nudge: Callable[[], None], look: asyncio.Event, stop: asyncio.Event
+    ) -> None:
+        """Wake the driver when an operator has spoken at another node."""
+        known = None
+        while not stop.is_set():
+            look.clear()
+            found = [(one.digest, one.standing) for one in await asyncio.to_thread(store.experiments)]
+            # Also the first time: its first step may have read just before something came.
+            if found != known:
+                nudge()
+            known = found
+            await any_of(
+                stop.wait(), look.wait(), self._steady.sleep_until(self._steady.now() + int(1000 * self._part.poll_s))
+            )
+
+
+class _Outside:
+    """Ingest as the driver has it: it lives in the loop of the doors."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, ingest: Ingest, update: Callable[[Present], None]) -> None:
+        self._loop, self._ingest, self._update = loop, ingest, update
+
+    def update(self, present: Present) -> None:
+        """Tell the doors, as soon as they have a moment."""
+        self._loop.call_soon_threadsafe(self._update, present)
+
+    async def finish(self, epoch: int) -> None:
+        """As ``Ingest`` has it."""
+        await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._ingest.finish(epoch), self._loop))
+
+
+def _call(loop: asyncio.AbstractEventLoop, act: Callable[[], None]) -> None:
+    """In a loop that may have ended this instant, also between a question and this."""
+    with contextlib.suppress(RuntimeError):
+        loop.call_soon_threadsafe(act)

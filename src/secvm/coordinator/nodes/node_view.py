@@ -1,0 +1,273 @@
+"""Following: what a node takes and shows while another one drives, worked out from the store by the driver's own rules.
+
+ 1. Rounds and keys that run now (``Present``), for the gateway and ingest, by ``presenting``.
+ 2. All public files, by ``showing`` and ``log_files``: only what is signed and durable, and, where there is a log,
+    cosigned by a quorum. An ending is shown as the driver signed and kept it. Nothing is signed here.
+ 3. It is read again when something has changed, at least every ``poll_s``, and whenever somebody must be sure that a
+    view is not older than a package (``refresh``). Questions that come together are answered by one reading.
+
+What is read never goes back: experiments and rounds are only added, notes only grow, what is stopped stays so. So a
+node that lags shows less than the driver, never something else. Everything is read in a thread; the event loop goes on
+serving what was known before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+
+from secvm.coordinator.counting.epoch_count import RoundToCount
+from secvm.coordinator.epochs import Grid
+from secvm.coordinator.experiments.history import Book, Books
+from secvm.coordinator.experiments.public_documents import show
+from secvm.coordinator.intake.opener import fault_name
+from secvm.coordinator.intake.running import Present
+from secvm.coordinator.log.followed_log import FollowedLogbook
+from secvm.coordinator.log.log_files import LogFiles
+from secvm.coordinator.publisher import Publisher
+from secvm.coordinator.rounds.current_rounds import keys_of_now, present_of, rounds_of_epoch, rounds_to_count
+from secvm.coordinator.store.port import CoordinatorStore
+from secvm.errors import StoreError
+from secvm.protocol.codec import ExperimentId
+from secvm.protocol.log.terms import LogTerms
+from secvm.protocol.round_state import RoundState
+from secvm.runtime.clock import Clock
+from secvm.runtime.logs import Log
+from secvm.runtime.metrics import Metrics
+from secvm.runtime.waits import any_of
+
+#: Two readings begin at least so far apart, however many packages ask for one.
+SPACING_S = 0.2
+POLL_S = 1.0
+
+
+class Following:
+    """The view of one node. For one event loop; the store is used in other threads."""
+
+    def __init__(
+        self,
+        store: CoordinatorStore,
+        publisher: Publisher,
+        clock: Clock,
+        *,
+        grid: Grid,
+        update: Callable[[Present], None],
+        terms: LogTerms | None = None,
+        steady: Clock,
+        log: Log | None = None,
+        metrics: Metrics | None = None,
+        poll_s: float = POLL_S,
+        spacing_s: float = SPACING_S,
+        also: Callable[[], None] | None = None,
+    ) -> None:
+        """``update`` is told what runs. ``terms`` of the log, where there is one. ``steady``: a clock that nobody
+        sets, for pauses. ``also``: shows what else there is, of experiments that have books of their own.
+        """
+        self._also = also
+        self._store = store
+        self._publisher = publisher
+        self._clock = clock
+        self._steady = steady
+        self._grid = grid
+        self._update = update
+        self._log = log
+        self._poll_ms, self._spacing_ms = int(1000 * poll_s), int(1000 * spacing_s)
+        self._books = Books(store)
+        self.logbook = None if terms is None else FollowedLogbook(store, terms)
+        self.files = None if self.logbook is None else LogFiles(self.logbook, publisher)
+        self._present: Present | None = None
+        self._read: list[Book] = []
+        self._one = asyncio.Lock()
+        self._next: asyncio.Task[None] | None = None
+        self._began: int | None = None
+        self._whole_at: int | None = None
+        self._paused = False
+        #: While this node drives: rounds that its driver has told of.
+        self._told: set[tuple[ExperimentId, int]] = set()
+        self._poked = asyncio.Event()
+        metrics = Metrics("coordinator") if metrics is None else metrics
+        self._faults = metrics.counter("view_faults", "Times that the store could not be read for this node's view.")
+
+    @property
+    def lag_ms(self) -> int | None:
+        """How old the view is; None before the first reading, 0 where this node drives."""
+        if self._paused:
+            return 0
+        return None if self._whole_at is None else self._steady.now() - self._whole_at
+
+    # ── when ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Read again and again, until told to stop."""
+        while not stop.is_set():
+            self._poked.clear()
+            with contextlib.suppress(StoreError):
+                if not self._paused:
+                    await self.refresh()
+                await self._flush()
+            at = self._steady.now() + self._poll_ms
+            await any_of(stop.wait(), self._poked.wait(), self._steady.sleep_until(at))
+
+    async def _flush(self) -> None:
+        # Held meanwhile: a driver that begins here would write beside us, and what is older might come last.
+        async with self._one:
+            if not self._paused:
+                await self._publisher.flush()
+
+    def heard_nothing(self) -> None:
+        """The store was listened to, and said that nothing has changed since the last reading."""
+        if self._whole_at is not None and not self._poked.is_set():
+            self._whole_at = self._steady.now()
+
+    def poke(self) -> None:
+        """Something has changed: read soon."""
+        self._poked.set()
+
+    async def pause(self) -> None:
+        """From now on this node drives, and its driver tells what runs and shows what is public."""
+        async with self._one:
+            self._paused, self._told = True, set()
+
+    def told(self, present: Present) -> None:
+        """What this node's driver says that runs."""
+        self._told = {(one.document.experiment_id, one.number) for one in present.rounds}
+
+    def resume(self) -> None:
+        """Another one drives again, or nobody."""
+        # Whatever its driver told is told anew.
+        self._paused, self._present = False, None
+        self.poke()
+
+    async def refresh(self) -> None:
+        """Return when the view is not older than this call. Raises ``StoreError`` where the store cannot be read, and
+        where this node drives, or did until just now, and its driver has not told of all that runs.
+        """
+        if self._next is None:
+            self._next = asyncio.ensure_future(self._read_next())
+        await asyncio.shield(self._next)
+
+    async def _read_next(self) -> None:
+        try:
+            async with self._one:
+                if self._began is not None:
+                    await self._steady.sleep_until(self._began + self._spacing_ms)
+                # Whoever asks from here on needs another one: this one may have read past it already.
+                self._next = None
+                self._began = began = self._steady.now()
+                if self._paused:
+                    await self._check_told()
+                # Perhaps it drives no more since then.
+                if not self._paused:
+                    present = await asyncio.to_thread(self.read)
+                    self._whole_at = began
+                    if present != self._present:
+                        self._present = present
+                        self._update(present)
+        except StoreError:
+            self._faults.add()
+            raise
+
+    async def _check_told(self) -> None:
+        """Who drives knows all that runs, but for the moment after it began, and that before it hears that it does so
+        no longer: others announce rounds meanwhile. What is refused or dropped for want of one would be lost.
+        """
+        books = await asyncio.to_thread(self._books.read)
+        runs = {(book.document.experiment_id, one.stored.number) for book in books for one in book.live}
+        if self._paused and not runs <= self._told:
+            raise StoreError("more runs than the driver of this node has told")
+
+    # ── what ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def read(self) -> Present:
+        """Read the store, show what is public, and say what runs. Blocks."""
+        # Notes before books, books before keys: each is complete for what was read before it.
+        if self.logbook is not None:
+            self.logbook.read_notes()
+        read = self._books.read()
+        keys, fetch_keys = self._store.keys(), self._store.fetch_keys()
+        show(self._publisher, self._books, None, self.files, read=read)
+        if self._also is not None:
+            self._also()
+        now = self._clock.now()
+        present = present_of(read, keys, fetch_keys, grid=self._grid, now=now)
+        data = keys_of_now(present, grid=self._grid, now=now)
+        if data is not None:
+            self._publisher.put_keys(data)
+        self._publisher.warm()
+        self._read = read
+        return present
+
+    def closing(self) -> list[int]:
+        """Epochs whose windows are closed and whose count is not concluded, as far as a node knows that follows."""
+        if self._paused:
+            return []
+        return sorted(
+            {one.stored.epoch for book in self._read for one in book.live if one.stored.state is RoundState.CLOSING}
+        )
+
+    def rounds_of(self, epoch: int) -> list[RoundToCount]:
+        """What is counted in an epoch, read anew. Blocks."""
+        return rounds_to_count(rounds_of_epoch(Books(self._store).read(), epoch))
+
+
+class Helping:
+    """Counts shards for whoever drives, while this node follows."""
+
+    def __init__(
+        self,
+        following: Following,
+        count_one: Callable[[int, Callable[[], list[RoundToCount]]], bool],
+        *,
+        steady: Clock,
+        every_s: float = POLL_S,
+        log: Log | None = None,
+    ) -> None:
+        """``count_one``: see ``shards.ShardCounting``."""
+        self._following = following
+        self._count_one = count_one
+        self._steady = steady
+        self._every_ms = int(1000 * every_s)
+        self._log = log
+        #: The epoch that was counted last, and its rounds: read when it was closed, so they are all there will be.
+        self._known: tuple[int, list[RoundToCount]] | None = None
+        #: Epochs that this node cannot count. It would claim the same shard again and again, and all would wait for it.
+        self._given_up: set[int] = set()
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Look for something to count, until told to stop."""
+        while not stop.is_set():
+            try:
+                await self.step(stop)
+            except Exception as error:  # noqa: BLE001  (only help: whoever drives counts what nobody else does)
+                if self._log is not None:
+                    self._log.tell("helping-failed", error=fault_name(error))
+            await any_of(stop.wait(), self._steady.sleep_until(self._steady.now() + self._every_ms))
+
+    async def step(self, stop: asyncio.Event) -> int:
+        """Count what there is; how many shards that was."""
+        counted = 0
+        closing = self._following.closing()
+        self._given_up &= set(closing)
+        for epoch in closing:
+            if epoch in self._given_up:
+                continue
+            try:
+                while not stop.is_set() and await asyncio.to_thread(self._count_one, epoch, self._rounds(epoch)):
+                    counted += 1
+            except StoreError:
+                raise
+            except Exception:
+                self._given_up.add(epoch)
+                raise
+        if counted and self._log is not None:
+            self._log.tell("shards-counted", count=counted)
+        return counted
+
+    def _rounds(self, epoch: int) -> Callable[[], list[RoundToCount]]:
+        def rounds() -> list[RoundToCount]:
+            if self._known is None or self._known[0] != epoch:
+                self._known = epoch, self._following.rounds_of(epoch)
+            return self._known[1]
+
+        return rounds

@@ -1,0 +1,159 @@
+"""Concluding a round: counts, reveals and capsules put together into its opening (docs/protocol.md §31).
+
+``opened`` takes a round whose batch is counted and whose statements are all here. It looks at them in this order, and
+the first thing that does not hold makes the round *unopened*:
+
+ 1. the statements, with the count seed, are true (``judging.opening_faults``);
+ 2. both relays' opened parts, derived from their seeds, lie in the batch, capsule by capsule;
+ 3. the raw counts less both parts are the net tally.
+
+What becomes of the model then is ``protocol.relays.stepping``'s to say. ``unopened`` is for a round whose time is up.
+Neither accuses anybody: reasons are for whoever runs the coordinator.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from secvm.coordinator.relayed import round_figures as words
+from secvm.coordinator.relayed.relayed_history import KeptRound, RelayedBook
+from secvm.coordinator.relayed.round_figures import RoundFigures, fault_names, missing_names
+from secvm.coordinator.relayed.run_results import CountedShard
+from secvm.coordinator.store.port import CoordinatorStore
+from secvm.crypto.sealing.bulk_sealing import BulkSealer
+from secvm.crypto.sealing.kem import X25519PublicKey
+from secvm.learning.aggregate.tally import Tally
+from secvm.protocol.documents.blobs import tally_digest
+from secvm.protocol.relays.batches.counts import EntryCount
+from secvm.protocol.relays.batches.label import INNER_BYTES, capsule_digest
+from secvm.protocol.relays.batches.pieces import PIECE_CAPSULES, cut
+from secvm.protocol.relays.counting.bulk_junk import add_sub_tally
+from secvm.protocol.relays.counting.cells import Cells
+from secvm.protocol.relays.counting.shards import SHARD, shards_root
+from secvm.protocol.relays.cover.part_sealing import seal_part
+from secvm.protocol.relays.cover.parts import CoverPart, derive_part
+from secvm.protocol.relays.cover.reveals import EntryReveal, MixReveal
+from secvm.protocol.relays.judgement import opening_faults
+from secvm.protocol.relays.opening import Opening
+
+#: What an opening names before its tally is known; faults of statements do not depend on it.
+_UNKNOWN = "0" * 64
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a round ended."""
+
+    opening: Opening
+    figures: RoundFigures
+    #: None where the round is unopened.
+    net: Tally | None = None
+
+    def with_figures(self, **changes: Any) -> Outcome:
+        """The same with some figures changed."""
+        return replace(self, figures=replace(self.figures, **changes))
+
+
+def unopened(book: RelayedBook, one: KeptRound, papers: Mapping[str, bytes], reasons: Iterable[str] = ()) -> Outcome:
+    """A round that cannot be opened, or not in time. Its seed stays unpublished."""
+    told: dict[str, Any] = dict(papers)
+    opening = Opening(experiment=book.document.digest, round_number=one.stored.number, label=one.manifest.label, **told)
+    why = [
+        *reasons,
+        *missing_names(opening.missing),
+        *fault_names(opening_faults(opening, one.manifest, book.document)),
+    ]
+    return Outcome(opening, RoundFigures(reasons=tuple(dict.fromkeys(why))))
+
+
+def opened(
+    book: RelayedBook,
+    one: KeptRound,
+    papers: Mapping[str, bytes],
+    shards: list[CountedShard],
+    store: CoordinatorStore,
+    sealer: BulkSealer,
+) -> Outcome:
+    """A round of which everything is here. Blocks: it derives and seals both opened parts."""
+    document, seed = book.document, store.count_seed(*one.place)
+    told: dict[str, Any] = dict(papers)
+    candidate = Opening(
+        experiment=document.digest,
+        round_number=one.stored.number,
+        label=one.manifest.label,
+        **told,
+        count_seed=seed,
+        tally=_UNKNOWN,
+        shards=shards_root(shard.entry for shard in shards),
+    )
+    if seed is None or opening_faults(candidate, one.manifest, document):
+        return unopened(book, one, papers)
+    count = EntryCount.enclosed(papers["entry_count"])
+    reveals = {
+        words.ENTRY_PART: (EntryReveal.enclosed(papers["entry_reveal"]).seed, count.received),
+        words.MIX_PART: (MixReveal.enclosed(papers["mix_reveal"]).seed, count.root),
+    }
+    counts = _raw(book, shards)
+    batch = _Batch(store, one, shards)
+    for reason, (part_seed, root) in reveals.items():
+        part = derive_part(
+            document.experiment,
+            experiment_id=document.experiment_id,
+            round_number=one.stored.number,
+            label=one.manifest.label,
+            root=root,
+            seed=part_seed,
+        )
+        if not batch.holds(_inner(part, one, sealer)):
+            return unopened(book, one, papers, [reason])
+        counts -= np.concatenate(part.counts)
+    if counts.min() < 0:
+        # Only where one capsule stands in both parts, which two honest relays do not come to.
+        return unopened(book, one, papers, [words.ONE_PART])
+    net = Cells.of(document.experiment).tally(counts)
+    figures = RoundFigures(
+        capsules=sum(shard.capsules for shard in shards),
+        packages=sum(shard.capsules - shard.junk for shard in shards),
+        junk=sum(shard.junk for shard in shards),
+    )
+    return Outcome(replace(candidate, tally=tally_digest(net)), figures, net)
+
+
+def _raw(book: RelayedBook, shards: Iterable[CountedShard]) -> NDArray[np.int64]:
+    """Packages per cell, of all shards together."""
+    counts = np.zeros(Cells.of(book.document.experiment).count, np.int64)
+    for shard in shards:
+        add_sub_tally(counts, shard.sub_tally)
+    return counts
+
+
+def _inner(part: CoverPart, one: KeptRound, sealer: BulkSealer) -> list[bytes]:
+    """The inner capsules of a part, as everybody derives them."""
+    blocks = seal_part(part, count_key=X25519PublicKey(one.manifest.count_key), sealer=sealer)
+    return [capsule for block in blocks for capsule in cut(block.inner, INNER_BYTES)]
+
+
+class _Batch:
+    """The mixing relay's capsules, looked up piece by piece: one is in memory at a time."""
+
+    def __init__(self, store: CoordinatorStore, one: KeptRound, shards: list[CountedShard]) -> None:
+        self._store, self._one = store, one
+        #: The smallest digest of each piece.
+        self._firsts = [shard.first for shard in shards[:: PIECE_CAPSULES // SHARD]]
+
+    def holds(self, capsules: Iterable[bytes]) -> bool:
+        """Whether each of these is there."""
+        by_piece: dict[int, list[bytes]] = {}
+        for capsule in capsules:
+            by_piece.setdefault(bisect_right(self._firsts, capsule_digest(capsule)) - 1, []).append(capsule)
+        for piece, wanted in by_piece.items():
+            data = self._store.piece(*self._one.place, piece) if piece >= 0 else None
+            if data is None or not set(wanted) <= set(cut(data, INNER_BYTES)):
+                return False
+        return True

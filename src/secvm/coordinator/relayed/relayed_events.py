@@ -1,0 +1,72 @@
+"""What whoever runs a coordinator is told of rounds with two relays: events, counts and reasons; never a capsule."""
+
+from __future__ import annotations
+
+from secvm.coordinator.relayed.conclusion import Outcome
+from secvm.coordinator.relayed.relayed_history import KeptRound, RelayedBook
+from secvm.runtime.logs import Log
+from secvm.runtime.metrics import Metrics
+
+
+class Telling:
+    """Log and metrics. A reason for waiting is told once, and again when another was told meanwhile."""
+
+    def __init__(self, log: Log | None = None, metrics: Metrics | None = None) -> None:
+        self._log = log
+        metrics = Metrics("coordinator") if metrics is None else metrics
+        self._ended = metrics.counter(
+            "relayed_rounds", "Rounds with two relays, by how they ended.", {"state": ("opened", "unopened")}
+        )
+        self._counted = metrics.counter(
+            "relayed_capsules", "Inner capsules of opened rounds, by what they were.", {"kind": ("package", "junk")}
+        )
+        self._pieces = metrics.counter("relayed_pieces", "Pieces of batches that were made durable.")
+        self._asked = metrics.counter("relayed_waits", "Times that a relay's commitment was asked for in vain.")
+        self._milliseconds = metrics.counter("relayed_milliseconds", "How long attending to such experiments took.")
+        self._told: dict[str, str] = {}
+
+    def event(self, event: str, one: KeptRound, **counts: int) -> None:
+        """Something has happened to a round."""
+        self._told.pop(one.stored.experiment, None)
+        if self._log is not None:
+            self._log.tell(event, experiment=one.stored.experiment, round=one.stored.number, **counts)
+
+    def waiting(self, book: RelayedBook, number: int, reason: str) -> None:
+        """The next round waits."""
+        self._asked.add()
+        if self._told.get(book.stored.digest) == reason:
+            return
+        self._told[book.stored.digest] = reason
+        if self._log is not None:
+            self._log.tell("round-waits", experiment=book.stored.digest, round=number, reason=reason)
+
+    def concluded(self, one: KeptRound, outcome: Outcome) -> None:
+        """A round is over."""
+        figures = outcome.figures
+        state = "unopened" if outcome.net is None else "opened"
+        self._ended.add(1, state=state)
+        self._counted.add(figures.packages, kind="package")
+        self._counted.add(figures.junk, kind="junk")
+        self.event(f"round-{state}", one, capsules=figures.capsules, packages=figures.packages, rejected=figures.junk)
+        for reason in figures.reasons:
+            if self._log is not None:
+                what = f"why-{'unopened' if outcome.net is None else 'not-stepped'}"
+                self._log.tell(what, experiment=one.stored.experiment, round=one.stored.number, reason=reason)
+
+    def forgotten(self, experiment: str, number: int) -> None:
+        """Seed and capsules of a round are gone."""
+        if self._log is not None:
+            self._log.tell("batch-forgotten", experiment=experiment, round=number)
+
+    def refused(self, experiment: str, number: int, status: int) -> None:
+        """Something that a mixing relay brought was not taken."""
+        if self._log is not None:
+            self._log.tell("batch-refused", experiment=experiment, round=number, status=status)
+
+    def piece(self) -> None:
+        """A piece of a batch is durable."""
+        self._pieces.add()
+
+    def took(self, milliseconds: int) -> None:
+        """So long it took to attend to all experiments once."""
+        self._milliseconds.add(milliseconds)

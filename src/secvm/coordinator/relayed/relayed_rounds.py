@@ -1,0 +1,245 @@
+"""Rounds with two relays: what is due for one experiment now is done, and done once (docs/protocol.md §27, §31).
+
+ 1. Its window opens and closes with the clock.
+ 2. After it both relays are asked for counts and reveals, until all are here. A batch that is whole is counted. When
+    everything is here the round is opened, or something of it is false and it is unopened; at open_by it is unopened
+    whatever is missing. Opening and outcome are one transaction, so there is one opening of a round, ever.
+ 3. Without a round that runs, both relays are asked for their commitments. As long as one does not answer the round
+    waits, and the operator is told. Then the count seed is made, durably and once; the manifest that names it is
+    signed, stored and shown, and the store takes one only.
+
+Whoever is killed anywhere in here begins again, and comes to the same bytes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import enum
+import hashlib
+from collections.abc import Callable
+
+from secvm.coordinator.epochs import Grid
+from secvm.coordinator.experiments.history import Model, model_of
+from secvm.coordinator.intake.running import published
+from secvm.coordinator.log.beacon_records import has_salt
+from secvm.coordinator.relayed import round_figures as words
+from secvm.coordinator.relayed.batch_arrivals import fault_mark
+from secvm.coordinator.relayed.conclusion import Outcome, opened, unopened
+from secvm.coordinator.relayed.relay_requests import Relays, ask_commitments
+from secvm.coordinator.relayed.relay_statements import Papers
+from secvm.coordinator.relayed.relayed_events import Telling
+from secvm.coordinator.relayed.relayed_history import KeptRound, RelayedBook, figures_name, opening_name
+from secvm.coordinator.relayed.run_counting import RunCounting
+from secvm.coordinator.rounds.current_rounds import make_fetch_key
+from secvm.coordinator.store.port import CoordinatorStore, Standing, StoredRound
+from secvm.coordinator.store.rules import agreed_name
+from secvm.crypto.sealing.bulk_sealing import BulkSealer
+from secvm.crypto.sealing.kem import RandomBytes, X25519PrivateKey, throw
+from secvm.crypto.signing import SigningKey
+from secvm.errors import BadExperimentError, LocalProtocolError, ProtocolError
+from secvm.protocol.canonical import digest_of
+from secvm.protocol.documents.blobs import encode_tally
+from secvm.protocol.relays.cover.commitments import SEED_BYTES
+from secvm.protocol.relays.judgement import clients_of
+from secvm.protocol.relays.manifest import Instants, RelayedManifest, manifest_faults
+from secvm.protocol.relays.step import Stayed
+from secvm.protocol.round_state import RoundState, advance, due
+
+
+class Due(enum.Enum):
+    """What is left to do for an experiment."""
+
+    #: Nothing before its next instant, or before somebody tells.
+    NOTHING = "nothing"
+    #: The next thing, at once.
+    MORE = "more"
+    #: The same again after a pause: relays were asked in vain, or the clock is in doubt.
+    SOON = "soon"
+
+
+class RelayedRounds:
+    """Attends to experiments, each when it is asked to."""
+
+    def __init__(
+        self,
+        *,
+        store: CoordinatorStore,
+        now: Callable[[], int | None],
+        key: SigningKey,
+        grid: Grid,
+        dice: RandomBytes,
+        relays: Relays,
+        may_grow: Callable[[RelayedBook], bool],
+        counting: RunCounting,
+        sealer: BulkSealer,
+        telling: Telling,
+    ) -> None:
+        """``now``: the time, or None while it is in doubt. ``may_grow``: whether the log takes another entry of an
+        experiment.
+        """
+        self._store = store
+        self._now = now
+        self._key = key
+        self._grid = grid
+        self._dice = dice
+        self._relays = relays
+        self._may_grow = may_grow
+        self._counting = counting
+        self._sealer = sealer
+        self._tell = telling
+
+    async def attend(self, book: RelayedBook) -> Due:
+        """Do the next thing that is due, and say what is left."""
+        now = self._now()
+        if now is None:
+            return Due.SOON
+        one = book.live
+        if one is None:
+            return await self._go_on(book, now)
+        state = self._turn_clock(one, now)
+        if state is not RoundState.CLOSING or now < one.manifest.instants.accept_until:
+            return Due.NOTHING
+        return await self._end(book, one, now)
+
+    def _turn_clock(self, one: KeptRound, now: int) -> RoundState:
+        state, times = one.stored.state, one.manifest.instants
+        while event := due(state, now=now, opens_at=times.opens_at, closes_at=times.closes_at):
+            state = advance(state, event)
+            self._store.set_state(*one.place, state)
+            self._tell.event("round-" + state.value, one)
+        return state
+
+    # ── the end of a round ───────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _end(self, book: RelayedBook, one: KeptRound, now: int) -> Due:
+        """Open the round if all is here, end it if its time is up; else ask for what is missing."""
+        papers, times = Papers(self._store, book.document, one), one.manifest.instants
+        if papers.missing and now >= times.batch_by:
+            await self._ask(book, one, papers)
+        batch = self._store.batch(*one.place)
+        if now < times.open_by and batch is not None and batch.whole:
+            await self._counting.whole(book, one)
+            if not papers.missing:
+                shards = await asyncio.to_thread(lambda: list(self._counting.shards(book, one)))
+                outcome = await asyncio.to_thread(opened, book, one, papers.all(), shards, self._store, self._sealer)
+                now = self._now() or times.open_by
+                if now >= times.open_by:
+                    # What is opened is in the log by then, and this one would not be.
+                    outcome = unopened(book, one, papers.all(), [words.TOO_LATE])
+                await self._conclude(book, one, outcome)
+                return Due.MORE
+        if now >= times.open_by:
+            whole = batch is not None and batch.whole
+            reasons = [] if whole else [self._why_no_batch(one)]
+            await self._conclude(book, one, unopened(book, one, papers.all(), reasons))
+            return Due.MORE
+        return Due.SOON if now >= times.batch_by else Due.NOTHING
+
+    async def _ask(self, book: RelayedBook, one: KeptRound, papers: Papers) -> None:
+        """What relays show. Both are asked: each shows what the other has told it."""
+        asked = (book.document.mix_relay, book.document.entry_relay)
+        shown = await asyncio.gather(*(self._relays.shown(relay, one.manifest.label) for relay in asked))
+        for told in shown:
+            await asyncio.to_thread(papers.offer_all, told)
+
+    def _why_no_batch(self, one: KeptRound) -> str:
+        try:
+            return self._store.blob(agreed_name(fault_mark(one.manifest.label))).decode()
+        except KeyError:
+            return words.MISSING_BATCH
+
+    async def _conclude(self, book: RelayedBook, one: KeptRound, outcome: Outcome) -> None:
+        model, outcome = await asyncio.to_thread(self._step, book, one, outcome)
+        digest, number = one.place
+        blobs = {
+            opening_name(digest, number): outcome.opening.signed([self._key]),
+            figures_name(digest, number): outcome.figures.to_bytes(),
+        }
+        next_state = one.manifest.state
+        if model is not None:
+            next_state = digest_of(model.state)
+            blobs |= {digest_of(data): data for data in model}
+        if outcome.net is not None and outcome.opening.tally is not None:
+            blobs[outcome.opening.tally] = encode_tally(outcome.net, book.document.experiment)
+        self._store.conclude(digest, number, tally=outcome.opening.tally, next_state=next_state, blobs=blobs)
+        if outcome.net is None:
+            # Nobody will ask for its capsules, and nobody shall read them.
+            await asyncio.to_thread(self._store.forget_batch, digest, number)
+        self._tell.concluded(one, outcome)
+
+    def _step(self, book: RelayedBook, one: KeptRound, outcome: Outcome) -> tuple[Model | None, Outcome]:
+        """The model that follows, if another one does."""
+        if outcome.net is None:
+            return None, outcome
+        after = book.after(one, outcome.net, clients=clients_of(outcome.opening))
+        if after.stayed is None:
+            return model_of(book.document, after.model.state), outcome.with_figures(stepped=True)
+        if after.stayed is Stayed.RANGE:
+            # No later round could step either: this experiment ends, and no other.
+            with contextlib.suppress(LocalProtocolError):
+                self._store.set_standing(book.stored.digest, Standing.STOPPED)
+        return None, outcome.with_figures(reasons=(words.STAYED[after.stayed],))
+
+    # ── the next round ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _go_on(self, book: RelayedBook, now: int) -> Due:
+        if book.stored.standing is not Standing.RUNNING or not has_salt(self._store, book.document):
+            return Due.NOTHING
+        if not self._may_grow(book):
+            return Due.NOTHING
+        number = len(book.rounds) + 1
+        if number > book.document.rounds or book.watch(len(book.rounds)):
+            with contextlib.suppress(LocalProtocolError):
+                self._store.set_standing(book.stored.digest, Standing.FINISHED)
+            return Due.NOTHING
+        answers = await ask_commitments(self._relays, book.document, number)
+        reasons = [answer for answer in answers.values() if isinstance(answer, str)]
+        for reason in reasons:
+            self._tell.waiting(book, number, reason)
+        commitments = {role: answer for role, answer in answers.items() if isinstance(answer, bytes)}
+        if reasons:
+            return Due.SOON
+        try:
+            self._announce(book, number, commitments, self._now() or now)
+        except (BadExperimentError, ProtocolError):
+            # Hours and grid no longer meet, say, or its operator has paused it meanwhile. Others go on.
+            with contextlib.suppress(LocalProtocolError):
+                self._store.set_standing(book.stored.digest, Standing.PAUSED)
+            self._tell.waiting(book, number, "announcing-failed")
+        return Due.MORE
+
+    def _announce(self, book: RelayedBook, number: int, commitments: dict[str, bytes], now: int) -> None:
+        before = book.rounds[-1] if book.rounds else None
+        after = 0 if before is None else before.manifest.instants.mix_by
+        opens_at = self._grid.next_opening(book.document.windows, now=now, after=after)
+        # Durable before anything is signed; whoever was killed here before finds the same one.
+        seed = self._store.begin_batch(book.stored.digest, number, throw(self._dice, SEED_BYTES))
+        model = book.model(before)
+        manifest = RelayedManifest(
+            experiment=book.stored.digest,
+            round_number=number,
+            previous=None if before is None else before.manifest.digest,
+            opening=None if before is None or before.opening is None else before.opening.digest,
+            instants=Instants.planned(book.document, opens_at),
+            state=digest_of(model.state),
+            training_weights=digest_of(model.training),
+            evaluation_weights=digest_of(model.evaluation),
+            count_key=X25519PrivateKey.derive(seed).public_key.to_bytes(),
+            count_seed_hash=hashlib.sha256(seed).digest(),
+            fetch_keys=published(make_fetch_key(self._store, self._grid, now, self._dice)),
+            mix=commitments["mix"],
+            entry=commitments["entry"],
+        )
+        faults = manifest_faults(manifest, book.document, None if before is None else before.manifest)
+        if faults:
+            raise LocalProtocolError(f"nobody would accept this manifest: {faults[0].value}")
+        stored = StoredRound(
+            experiment=book.stored.digest,
+            number=number,
+            epoch=self._grid.slot_of(opens_at),
+            state=RoundState.ANNOUNCED,
+            envelope=manifest.signed([self._key]),
+        )
+        self._store.announce(stored, {digest_of(data): data for data in model})
+        self._tell.event("round-announced", KeptRound(stored, manifest))

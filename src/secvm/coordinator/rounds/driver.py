@@ -1,0 +1,488 @@
+"""The round driver: opens and closes windows, counts, steps, signs what comes next, and forgets.
+
+``step`` does all that is due now and says when to come again; while the clock is in doubt (``clock_check``) that is
+nothing. What is due follows from the store and the clock alone;
+nothing is remembered here that a restart would miss. Each change is one transaction that may be asked for twice, so
+after a crash at any point the next driver goes on where this one was, and ends in the same bytes. In order:
+
+ 1. Windows open and close with the clock (``protocol.round_state``).
+ 2. When the last round of an epoch is over, the epoch is closed, what is left sealed is opened, and all is counted.
+ 3. Each of its rounds is concluded: tallied, with the state that follows; or, below the floor, abandoned, and the state
+    stands still.
+ 4. An experiment without a round that runs gets its next manifest; or it is over, because all T rounds are, because
+    test counts no longer get better, or because the operator said so. While it is paused nothing of this happens, nor,
+    where there is a log, before witnesses have said that the store is no old copy.
+ 5. What is signed and durable, and, where there is a log, seen by enough witnesses, is shown to everyone; nothing
+    else is (``showing``). So how a round ended is told by the manifest after it, or by the ending.
+ 6. Epochs whose rounds are all concluded are scrubbed, capsules, records and key. A fetch key that no manifest names is
+    forgotten when its epoch is over.
+
+There is never a second manifest for a round: it is signed, then stored, then shown, and the store takes one only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Protocol
+
+from secvm.coordinator.counting.epoch_count import KindCounts, RoundToCount, count_epoch
+from secvm.coordinator.epochs import Grid
+from secvm.coordinator.experiments.history import Book, Books, LiveRound, ending_name
+from secvm.coordinator.experiments.public_documents import Veil, ending_path, show
+from secvm.coordinator.intake.running import Present, published
+from secvm.coordinator.log.beacon_records import has_salt
+from secvm.coordinator.publisher import Publisher
+from secvm.coordinator.rounds.clock_check import ClockCheck
+from secvm.coordinator.rounds.current_rounds import (
+    is_over,
+    keys_of_now,
+    make_fetch_key,
+    present_of,
+    rounds_of_epoch,
+    rounds_to_count,
+)
+from secvm.coordinator.store.port import CoordinatorStore, Standing, StoredKey, StoredRound
+from secvm.crypto.sealing.kem import RandomBytes, X25519PrivateKey
+from secvm.crypto.signing import SigningKey
+from secvm.errors import ArithmeticRangeError, BadExperimentError, LocalProtocolError, ProtocolError
+from secvm.learning.aggregate.tally import Tally
+from secvm.protocol.canonical import digest_of
+from secvm.protocol.documents.blobs import encode_tally, tally_digest
+from secvm.protocol.documents.manifest import LastRound, last_round, make_manifest, read_relay_count, tells_count
+from secvm.protocol.evidence.plain import count_fault
+from secvm.protocol.round_state import RoundEvent, RoundState, advance, due
+from secvm.runtime.clock import Clock
+from secvm.runtime.logs import Log
+from secvm.runtime.metrics import Metrics
+from secvm.runtime.waits import any_of
+
+
+class Ingesting(Protocol):
+    """What takes packages in meanwhile."""
+
+    def update(self, present: Present) -> None:
+        """From now on this is what runs."""
+        ...
+
+    async def finish(self, epoch: int) -> None:
+        """Return when nothing of this closed epoch is sealed any more. Twice is once."""
+        ...
+
+
+class EpochCounts(Protocol):
+    """What an epoch came to (``counting.Counted``, or the sum of shards)."""
+
+    @property
+    def tallies(self) -> list[Tally]:
+        """One for each round, in the order in which they were asked for."""
+        ...
+
+    @property
+    def kinds(self) -> list[KindCounts]:
+        """As many."""
+        ...
+
+
+#: After a step that could not do everything. In the machine's time: a clock that is wrong stops no retries.
+AGAIN_S = 5.0
+
+#: Epoch, and the rounds that are counted there → what they came to. Whoever calls has closed and opened the epoch.
+Count = Callable[[int, list[RoundToCount]], Awaitable[EpochCounts]]
+
+
+class Driver:
+    """Drives all rounds of all experiments of one coordinator."""
+
+    def __init__(
+        self,
+        *,
+        store: CoordinatorStore,
+        ingest: Ingesting,
+        publisher: Publisher,
+        clock: Clock,
+        key: SigningKey,
+        grid: Grid,
+        dice: RandomBytes,
+        log: Log | None = None,
+        metrics: Metrics | None = None,
+        veil: Veil | None = None,
+        count: Count | None = None,
+        check: ClockCheck | None = None,
+    ) -> None:
+        """``ingest`` is told what runs. ``count``: with the help of others, in place of a count of our own.
+
+        ``veil``: what logs leave to be seen; without one everything is shown that is signed and durable. Without
+        ``check`` the clock is believed whatever it says.
+        """
+        self._store = store
+        self._ingest = ingest
+        self._publisher = publisher
+        self._clock = clock
+        self._key = key
+        self._grid = grid
+        self._dice = dice
+        self._log = log
+        metrics = Metrics("coordinator") if metrics is None else metrics
+        self._ended = metrics.counter("rounds", "Rounds, by how they ended.", {"state": ("tallied", "abandoned")})
+        self._participants = metrics.counter(
+            "train_participants", "Train participants of tallied rounds, cover taken off."
+        )
+        self._running = metrics.gauge("experiments", "Experiments.", {"standing": tuple(one.value for one in Standing)})
+        self._veil = veil
+        self._count = self._count_alone if count is None else count
+        self._check = check
+        #: The newest instant that rounds with two relays have lived through; they have a driver of their own.
+        self.others_reached: Callable[[], int | None] = lambda: None
+        #: The fetch keys that manifests of rounds with two relays name: these are kept.
+        self.others_named: Callable[[], frozenset[bytes]] = frozenset
+        self._books = Books(store)
+        self._present: Present | None = None
+        #: Experiments whose signed ending is in the store.
+        self._ending_kept: set[str] = set()
+        self._wake = asyncio.Event()
+
+    def wake(self) -> None:
+        """Something has changed that the clock does not tell: an experiment is new, its standing is another, witnesses
+        have seen more of its log, a beacon has spoken.
+
+        It is shown at once, so that whoever changed it sees it; what follows from it comes with the next step.
+        """
+        self._show()
+        self._wake.set()
+
+    def nudge(self) -> None:
+        """The same for a change at another node: everything comes with the next step."""
+        self._wake.set()
+
+    def prepare(self) -> None:
+        """Tell what runs and show what is public, before anybody asks; nothing changes."""
+        self._tell_present(self._clock.now())
+        self._show()
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Step whenever something is due, until told to stop; never in the middle of a step."""
+        while not stop.is_set():
+            self._wake.clear()
+            at = await self.step()
+            waits = [] if at is None else [self._clock.sleep_until(at)]
+            if self._publisher.unwritten or (self._check is not None and self._check.doubt is not None):
+                waits.append(asyncio.sleep(AGAIN_S))
+            await any_of(stop.wait(), self._wake.wait(), *waits)
+
+    async def step(self) -> int | None:
+        """Do all that is due, and return the instant at which more will be; None if nothing ever, or nobody knows."""
+        now = self.now()
+        if now is None:
+            return None
+        self._tell_present(now)
+        books = self._books.read()
+        self._turn_clock(books, now)
+        for epoch in self._epochs_over(books, now):
+            await self._conclude_epoch(books, epoch)
+        # Read again: the operator may have spoken meanwhile. From here to the manifests nobody is waited for.
+        books = self._books.read()
+        now = self.now()
+        if now is None:
+            return None
+        for book in books:
+            self._go_on(book, now)
+        books = self._books.read()
+        for standing in Standing:
+            self._running.set(sum(book.stored.standing is standing for book in books), standing=standing.value)
+        self._turn_fetch_keys(now)
+        self._tell_present(now)
+        public = self._show()
+        self._keep_endings(public)
+        self._show_keys(now)
+        await self._publisher.flush()
+        for book in public:
+            self._mark_published(book)
+        await self._scrub(now)
+        return self._next_instant(now)
+
+    def _show(self) -> list[Book]:
+        return show(self._publisher, self._books, self._key, self._veil)
+
+    def now(self) -> int | None:
+        """What time it is; None while that is in doubt."""
+        return self._clock.now() if self._check is None else self._check.now(self._reached)
+
+    def _reached(self) -> int | None:
+        """The newest instant that a round is known to have lived through; None without experiments."""
+        books = self._books.read()
+        own = max((_reached(one) for book in books for one in book.rounds), default=0) if books else None
+        return max((at for at in (own, self.others_reached()) if at is not None), default=None)
+
+    # ── (1) the clock ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _turn_clock(self, books: list[Book], now: int) -> None:
+        for book in books:
+            for one in book.live:
+                state = one.stored.state
+                times = one.manifest
+                while event := due(state, now=now, opens_at=times.opens_at, closes_at=times.closes_at):
+                    state = advance(state, event)
+                    self._store.set_state(one.stored.experiment, one.stored.number, state)
+                    self._tell("round-" + state.value, one.stored)
+
+    # ── (2), (3) the end of an epoch ─────────────────────────────────────────────────────────────────────────────────
+
+    @staticmethod
+    def _epochs_over(books: list[Book], now: int) -> list[int]:
+        """Epochs with rounds that are not concluded, and none that still runs."""
+        ends: dict[int, int] = {}
+        for book in books:
+            for one in book.live:
+                ends[one.stored.epoch] = max(ends.get(one.stored.epoch, 0), one.manifest.accept_until)
+        return sorted(epoch for epoch, end in ends.items() if end <= now)
+
+    async def _conclude_epoch(self, books: list[Book], epoch: int) -> None:
+        self._store.close_epoch(epoch)
+        await self._ingest.finish(epoch)
+        ended = rounds_of_epoch(books, epoch)
+        counted = await self._count(epoch, rounds_to_count(ended))
+        for (book, one), tally, kinds in zip(ended, counted.tallies, counted.kinds, strict=True):
+            if one.is_live:
+                await self._conclude(book, one, tally, packages=kinds.total)
+
+    async def _count_alone(self, epoch: int, rounds: list[RoundToCount]) -> EpochCounts:
+        def count() -> EpochCounts:
+            return count_epoch(self._store.opened(epoch), rounds, dice=self._dice)
+
+        return await asyncio.to_thread(count)
+
+    async def _conclude(self, book: Book, one: LiveRound, tally: Tally, *, packages: int) -> None:
+        digest, number = book.stored.digest, one.stored.number
+        last = self._last(book, one, tally) if _is_met(book, tally) else None
+        if not tells_count(last, book.document):
+            # Nobody would believe the document after it. So the round is abandoned.
+            self._tell("relay-count-missing", one.stored)
+            last = None
+        if last is not None:
+            try:
+                model = await asyncio.to_thread(book.step, one.manifest.state, tally)
+            except ArithmeticRangeError:
+                # A step that cannot be taken exactly ends this experiment, and no other.
+                with contextlib.suppress(LocalProtocolError):
+                    self._store.set_standing(digest, Standing.STOPPED)
+                self._tell("step-out-of-range", one.stored)
+                last = None
+            else:
+                blobs = {digest_of(data): data for data in model}
+                blobs |= {tally_digest(tally): encode_tally(tally, book.document.experiment)}
+                advance(RoundState.CLOSING, RoundEvent.FLOOR_MET)
+                self._store.conclude(
+                    digest,
+                    number,
+                    tally=last.tally,
+                    next_state=digest_of(model.state),
+                    blobs={**blobs, **self._books.ended(digest, number, last)},
+                )
+                self._tell("round-tallied", one.stored, packages=packages)
+                self._ended.add(1, state="tallied")
+                self._participants.add(int(book.document.experiment.uncovered(tally).participants.sum()))
+        if last is None:
+            # Nothing is told of how few there were: not their number, nor the relay's.
+            advance(RoundState.CLOSING, RoundEvent.FLOOR_MISSED)
+            self._store.conclude(
+                digest,
+                number,
+                tally=None,
+                next_state=one.manifest.state,
+                blobs=self._books.ended(digest, number, last_round(None)),
+            )
+            self._tell("round-abandoned", one.stored)
+            self._ended.add(1, state="abandoned")
+
+    def _last(self, book: Book, one: LiveRound, tally: Tally) -> LastRound:
+        """How a round ended that was counted; with the relay's count, where the tally fits into it.
+
+        On a coordinator for tests packages come by other ways too, and a relay's count is a relay's word. Signed beside
+        a tally that does not fit, it would be evidence against this coordinator (docs/protocol.md §23), and devices
+        would leave for good.
+        """
+        last = last_round(tally, relay_count=self._relay_count(book, one))
+        if last.relay_count is not None and count_fault(book.document, one.manifest, last, tally) is not None:
+            self._tell("relay-count-does-not-fit", one.stored)
+            return replace(last, relay_count=None)
+        return last
+
+    def _relay_count(self, book: Book, one: LiveRound) -> bytes | None:
+        """The count of the round's slot that a relay of the experiment has signed; of several the first."""
+        for deposit in sorted(self._store.deposits(one.stored.epoch), key=lambda deposit: deposit.relay):
+            with contextlib.suppress(ProtocolError):
+                if read_relay_count(deposit.count, book.document).opens_at == one.manifest.opens_at:
+                    return deposit.count
+        return None
+
+    # ── (4) what comes next ──────────────────────────────────────────────────────────────────────────────────────────
+
+    def _go_on(self, book: Book, now: int) -> None:
+        if book.live or book.stored.standing in (Standing.STOPPED, Standing.FINISHED):
+            return
+        if book.stored.standing is Standing.PAUSED or not has_salt(self._store, book.document):
+            return
+        if self._veil is not None and not self._veil.may_grow(book):
+            return
+        if len(book.rounds) >= book.document.rounds or book.watch():
+            self._decide(book, Standing.FINISHED)
+            return
+        try:
+            self._announce(book, now)
+        except (BadExperimentError, ProtocolError):
+            if not self._decide(book, Standing.PAUSED):
+                return
+            # Hours and grid no longer meet, say, or its manifest would be too long. Others go on.
+            if self._log is not None:
+                self._log.tell("announcing-failed", experiment=book.stored.digest, round=len(book.rounds) + 1)
+
+    def _decide(self, book: Book, standing: Standing) -> bool:
+        """Another standing, unless the operator has spoken since the book was read: at another node nobody waits."""
+        digest = book.stored.digest
+        now = next(one.standing for one in self._store.experiments() if one.digest == digest)
+        if now is not book.stored.standing:
+            return False
+        with contextlib.suppress(LocalProtocolError):
+            self._store.set_standing(digest, standing)
+            return True
+        return False
+
+    def _opening(self, book: Book, now: int, after: int) -> tuple[int, StoredKey]:
+        """The next opening, and the key of its slot; never a slot that is scrubbed, where the clock was set back."""
+        while True:
+            opens_at = self._grid.next_opening(book.document.windows, now=now, after=after)
+            slot = self._grid.slot_of(opens_at)
+            key = self._key_of(slot)
+            if key is not None:
+                return opens_at, key
+            after = self._grid.end(slot)
+
+    def _announce(self, book: Book, now: int) -> None:
+        before = book.rounds[-1] if book.rounds else None
+        opens_at, key = self._opening(book, now, 0 if before is None else before.manifest.accept_until)
+        model = book.model(before)
+        manifest = make_manifest(
+            book.document,
+            opens_at=opens_at,
+            state=model.state,
+            training_weights=model.training,
+            evaluation_weights=model.evaluation,
+            gateway_keys=published(key),
+            before=None if before is None else before.manifest,
+            last=None if before is None else self._books.how_it_ended(before),
+        )
+        stored = StoredRound(
+            experiment=book.stored.digest,
+            number=manifest.round_number,
+            epoch=key.epoch,
+            state=RoundState.ANNOUNCED,
+            envelope=manifest.signed([self._key]),
+        )
+        self._store.announce(stored, {digest_of(data): data for data in model})
+        self._tell("round-announced", stored)
+
+    def _keep_endings(self, public: list[Book]) -> None:
+        """What was signed here is kept, for nodes that show it and cannot sign."""
+        for digest in (book.stored.digest for book in public if book.is_over):
+            if digest in self._ending_kept:
+                continue
+            found = self._publisher.public(ending_path(digest))
+            if found is not None:
+                self._store.keep_blobs({ending_name(digest): found[0]})
+                self._ending_kept.add(digest)
+
+    def _mark_published(self, book: Book) -> None:
+        """Rounds of which the next manifest, or the ending, is public now."""
+        for number, one in enumerate(book.rounds, start=1):
+            told = number < len(book.rounds) or book.is_over
+            if told and one.stored.state is RoundState.TALLIED:
+                state = advance(one.stored.state, RoundEvent.MANIFEST_SIGNED)
+                self._store.set_state(one.stored.experiment, one.stored.number, state)
+
+    # ── keys and what runs ───────────────────────────────────────────────────────────────────────────────────────────
+
+    def _key_of(self, epoch: int) -> StoredKey | None:
+        """The key of an epoch; None where it is scrubbed."""
+        key = StoredKey(epoch, epoch % 256, X25519PrivateKey.generate(self._dice).secret_bytes())
+        try:
+            return self._store.add_key(key)
+        except LocalProtocolError:
+            return None
+
+    def _held_keys(self) -> list[StoredKey]:
+        return list(self._store.keys())
+
+    def _is_over(self, books: list[Book], epoch: int, now: int) -> bool:
+        return is_over(books, epoch, grid=self._grid, now=now)
+
+    def _turn_fetch_keys(self, now: int) -> None:
+        """There is the one that is handed out now, and those that manifests name; others go when their slot is over."""
+        make_fetch_key(self._store, self._grid, now, self._dice)
+        past = [key for key in self._store.fetch_keys() if now >= self._grid.end(key.epoch)]
+        named = self.others_named() if past else frozenset()
+        for key in past:
+            if published(key) not in named:
+                self._store.forget_fetch_key(key.epoch)
+
+    def _show_keys(self, now: int) -> None:
+        data = None if self._present is None else keys_of_now(self._present, grid=self._grid, now=now)
+        if data is not None:
+            self._publisher.put_keys(data)
+
+    def _tell_present(self, now: int) -> None:
+        fetch_keys = self._store.fetch_keys()
+        present = present_of(self._books.read(), self._held_keys(), fetch_keys, grid=self._grid, now=now)
+        if present != self._present:
+            self._present = present
+            self._ingest.update(present)
+
+    # ── (6) forgetting, and the next time ────────────────────────────────────────────────────────────────────────────
+
+    async def _scrub(self, now: int) -> None:
+        books = self._books.read()
+        for key in self._held_keys():
+            if self._is_over(books, key.epoch, now):
+                self._store.close_epoch(key.epoch)
+                # In a thread: with millions of records it takes seconds, and the next epoch's packages arrive.
+                await asyncio.to_thread(self._store.scrub, key.epoch)
+                if self._log is not None:
+                    self._log.tell("epoch-scrubbed", epoch=key.epoch)
+
+    def _next_instant(self, now: int) -> int | None:
+        books = self._books.read()
+        ends: dict[int, int] = {}
+        instants = []
+        for one in (one for book in books for one in book.live):
+            ends[one.stored.epoch] = max(ends.get(one.stored.epoch, 0), one.manifest.accept_until)
+            if one.stored.state is RoundState.ANNOUNCED:
+                instants.append(one.manifest.opens_at)
+            elif one.stored.state is RoundState.OPEN:
+                instants.append(one.manifest.closes_at)
+        instants += ends.values()
+        # The key for fetches is another one in each slot; and a slot without rounds is over at its end.
+        instants.append(self._grid.end(self._grid.slot_of(now)))
+        return min((at for at in instants if at > now), default=None)
+
+    def _tell(self, event: str, stored: StoredRound, **counts: int) -> None:
+        if self._log is not None:
+            self._log.tell(event, experiment=stored.experiment, round=stored.number, epoch=stored.epoch, **counts)
+
+
+def _is_met(book: Book, tally: Tally) -> bool:
+    return book.document.reaches_floor(tally.participants.tolist())
+
+
+def _reached(one: LiveRound) -> int:
+    """The instant of its own that a round has reached, by its state."""
+    match one.stored.state:
+        case RoundState.ANNOUNCED:
+            return 0
+        case RoundState.OPEN:
+            return one.manifest.opens_at
+        case RoundState.CLOSING:
+            return one.manifest.closes_at
+        case _:
+            return one.manifest.accept_until

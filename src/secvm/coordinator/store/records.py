@@ -1,0 +1,53 @@
+"""Blocks of opened packages: what stands in a capsule's place once it is open.
+
+    record = SHA-256 of the capsule, 32 bytes ‖ the package as encoded, 32 bytes (docs/protocol.md §9)
+    block  = records side by side
+
+A record says which capsule it was, so that a capsule that came twice counts once, and what was in it. It says nothing
+of when it came or by which way. Whoever writes a record has decoded the package once: its form is right, whether it
+fits its round is the count's question (``coordinator.counting.epoch_count``).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from secvm.errors import LocalProtocolError
+from secvm.protocol.codec import PACKAGE_BYTES
+
+DIGEST_BYTES = 32
+RECORD_BYTES = DIGEST_BYTES + PACKAGE_BYTES
+#: Words of eight bytes, little-endian: four of the digest, four of the package.
+RECORD_WORDS = RECORD_BYTES // 8
+
+
+def make_record(capsule: bytes, package: bytes) -> bytes:
+    """The record of a capsule and of the package that was in it."""
+    return hashlib.sha256(capsule).digest() + package
+
+
+def make_block(opened: Iterable[tuple[bytes, bytes]]) -> bytes:
+    """A block of many: pairs of a capsule and its package."""
+    return b"".join(make_record(capsule, package) for capsule, package in opened)
+
+
+def check_block(block: bytes) -> None:
+    """Refuse bytes that are no whole number of records."""
+    if len(block) % RECORD_BYTES:
+        raise LocalProtocolError(f"a block of records has a multiple of {RECORD_BYTES} bytes")
+
+
+def view_records(block: bytes) -> NDArray[np.uint8]:
+    """The block as records x 64 bytes, read-only; nothing is copied."""
+    check_block(block)
+    return np.frombuffer(block, dtype=np.uint8).reshape(-1, RECORD_BYTES)
+
+
+def view_words(block: bytes) -> NDArray[np.uint64]:
+    """The block as records x 8 little-endian words. Nothing is copied where the machine counts that way too."""
+    check_block(block)
+    return np.frombuffer(block, dtype="<u8").reshape(-1, RECORD_WORDS).astype(np.uint64, copy=False)
