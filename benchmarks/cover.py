@@ -4,7 +4,7 @@ People are generated (Zipf and Mandelbrot, see ``secvm_lab.population.zipf``), t
 people, hash and noise, and every way to learn sees the same people.
 
 - ``plain``: swift without noise, with its own constants, ten rounds, rows whole;
-- ``shuffle_dp``: two relays' cover, settings from public numbers alone (``secvm.privacy.relay_plan``);
+- ``shuffle_dp``: two relays' cover, settings from public numbers alone (``secvm.privacy.planning.relay_plan``);
 - ``central``: a server that is trusted with all rows and adds Gaussian noise, with the same rule and rounds;
 - ``local``: nobody is trusted and there is no shuffler: the better of two local schemes.
 

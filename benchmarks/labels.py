@@ -20,7 +20,7 @@ import orjson
 from secvm.files import write_atomically
 from secvm.learning.thinning import Thinning
 from secvm.pages.figure import Curve, Figure
-from secvm.privacy.label_leakage import LabelGame, auc_of, label_leak
+from secvm.privacy.leakage.label_leakage import LabelGame, auc_of, label_leak
 from secvm_lab.label_game import play
 
 

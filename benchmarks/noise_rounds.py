@@ -6,7 +6,7 @@ have together, each of them enough for (ε, δ): what everybody sees. For every 
 
 - ``own``: accuracy by rounds with swift's own step, and ρ and floor as they follow from the noise;
 - ``law``: accuracy by rounds with the step that follows from the noise;
-- ``picked``: rounds, step and ρ of the planner (``secvm.privacy.noise_settings``), and their accuracy;
+- ``picked``: rounds, step and ρ of the planner (``secvm.privacy.planning.noise_settings``), and their accuracy;
 - ``regret``: the best accuracy of all curves less that of what is picked.
 
 ``plain`` is swift without noise. With ``--top-words`` the bins are the most frequent words of the file, which stand for
@@ -44,8 +44,8 @@ from secvm.learning.rows import BinnedRows
 from secvm.learning.thinning import Thinning
 from secvm.people.reader import read_people
 from secvm.people.table import People
-from secvm.privacy.noise_settings import NoiseSettings, noise_settings
-from secvm.privacy.relay_plan import RelayPlan, RelayQuestion, plan_relays
+from secvm.privacy.planning.noise_settings import NoiseSettings, noise_settings
+from secvm.privacy.planning.relay_plan import RelayPlan, RelayQuestion, plan_relays
 from secvm.privacy.target import PrivacyTarget
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "people.jsonl"

@@ -6,10 +6,10 @@ Against it stand
 
 - ``plain``: so many people, bins and features of a person (F), thinned by ρ = 3, thirty rounds;
 - ``noise``: the same at one number of people and one F, with noise in every count, for several numbers of rounds, and
-  with swift's floor as it follows from the noise (``secvm.privacy.noise_settings``).
+  with swift's floor as it follows from the noise (``secvm.privacy.planning.noise_settings``).
 
 Noise is normal, of the variance that cover would have, and told as the length of what it adds to a round's mean
-direction, where a person's own row has length 1 (``secvm.privacy.planner`` computes it for a plan). ``checks`` hold
+direction, where a person's own row has length 1 (``planning.planner`` computes it for a plan). ``checks`` hold
 the table to the real thing: other people, F and ρ than the table's, and two relays' real cover. Predicted is with all
 words of a person, as devices do; an experiment's own test results see F of them. With ``--write`` the table goes where
 the planner finds it.
@@ -42,8 +42,8 @@ from secvm.learning.experiment import Experiment
 from secvm.learning.individual.binning import HashBinning
 from secvm.learning.rows import BinnedRows
 from secvm.learning.thinning import Thinning
-from secvm.privacy.noise_settings import floor_for
-from secvm.privacy.relay_plan import RelayQuestion, plan_relays
+from secvm.privacy.planning.noise_settings import floor_for
+from secvm.privacy.planning.relay_plan import RelayQuestion, plan_relays
 from secvm.privacy.target import PrivacyTarget
 from secvm_lab.population.zipf import ZipfPeople
 

@@ -45,7 +45,7 @@ from secvm.learning.aggregate.tally import Tally
 from secvm.learning.cover_law import RELAYS, Noise, RelayCover, relay_budget
 from secvm.learning.experiment import Experiment
 from secvm.learning.thinning import Thinning
-from secvm.privacy.relay_plan import plan_relays, question_for
+from secvm.privacy.planning.relay_plan import plan_relays, question_for
 from secvm.privacy.target import PrivacyTarget
 from secvm.protocol.documents.blobs import encode_tally, read_tally_bytes
 from secvm.protocol.plain.sealed_requests import SEALED_ANSWER_BYTES, fetch_answer

@@ -15,8 +15,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from secvm.privacy.accountant import Adjacency
-from secvm.privacy.bin_posterior import bin_posterior
+from secvm.privacy.accounting.accountant import Adjacency
 from secvm_lab.attacks.attack import Advance, Attack, Measurement
 from secvm_lab.attacks.covered import EPSILONS, Setting, draw_cover_counts, goal_within
 from secvm_lab.attacks.dice import generator
@@ -25,6 +24,7 @@ from secvm_lab.attacks.knowledge import KnownDictionary
 from secvm_lab.attacks.likelihood import look, unit_table
 from secvm_lab.attacks.statistics import average
 from secvm_lab.attacks.views import CoordinatorView, RoundSeen
+from secvm_lab.privacy.bin_posterior import bin_posterior
 
 SETTING = Setting(people=10_000, bins=1_000, features=100, rounds=2)
 WORDS = 20_000

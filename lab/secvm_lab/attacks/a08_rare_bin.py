@@ -11,7 +11,7 @@ import numpy as np
 
 from secvm.learning.individual.contribution import train_packages
 from secvm.participant.dice import SystemDice
-from secvm.privacy.accountant import Adjacency, delta_of
+from secvm.privacy.accounting.accountant import Adjacency, delta_of
 from secvm_lab.attacks.attack import Advance, Attack, Measurement
 from secvm_lab.attacks.covered import (
     Setting,

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from secvm.privacy.popularity import popularity
+from secvm.privacy.leakage.popularity import popularity
 from secvm_lab.attacks.attack import Advance, Attack, Curve, Measurement, Point
 from secvm_lab.attacks.covered import Counts, Setting, draw_cover_counts, goal_within
 from secvm_lab.attacks.dice import generator

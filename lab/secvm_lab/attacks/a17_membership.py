@@ -19,7 +19,7 @@ from secvm.learning.aggregate.descent import Pegasos
 from secvm.learning.cover_law import RELAYS, Noise
 from secvm.learning.individual.update import band, verdicts
 from secvm.learning.losses import ONE
-from secvm.privacy.accountant import Adjacency
+from secvm.privacy.accounting.accountant import Adjacency
 from secvm_lab.attacks.attack import Advance, Attack, Measurement
 from secvm_lab.attacks.covered import Setting, draw_cover_counts, goal_within, law_of
 from secvm_lab.attacks.crowd import Crowd, draw_crowd

@@ -29,9 +29,9 @@ from secvm.learning.weights import Weights
 from secvm.participant.consent.ledger import Ledger, Spending
 from secvm.participant.consent.policies import Budget, Consent
 from secvm.participant.storage.ledger_book import NOTHING
-from secvm.privacy.accountant import Adjacency, CellCover, Mechanism
-from secvm.privacy.best_attacker import auc_at_most
-from secvm.privacy.relay_plan import SHAPE, RelayPlan, RelayQuestion, plan_relays
+from secvm.privacy.accounting.accountant import Adjacency, CellCover, Mechanism
+from secvm.privacy.accounting.best_attacker import auc_at_most
+from secvm.privacy.planning.relay_plan import SHAPE, RelayPlan, RelayQuestion, plan_relays
 from secvm.privacy.target import PrivacyTarget
 from secvm_lab.attacks.attack import Goal, Measurement
 from secvm_lab.attacks.knowledge import CoverLaw

@@ -13,7 +13,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from secvm.privacy.cover_loss import log_masses
+from secvm.privacy.accounting.cover_loss import log_masses
 from secvm_lab.attacks.knowledge import CoverLaw, KnownRest
 from secvm_lab.attacks.views import CoordinatorView
 

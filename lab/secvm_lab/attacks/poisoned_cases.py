@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from secvm.learning.aggregate.robust import Robust
 from secvm.learning.experiment import Experiment
-from secvm.privacy.relay_plan import plan_relays, question_for
+from secvm.privacy.planning.relay_plan import plan_relays, question_for
 from secvm.privacy.target import PrivacyTarget
 from secvm_lab.attacks.poisoned import Size
 

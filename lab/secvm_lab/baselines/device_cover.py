@@ -18,7 +18,7 @@ from secvm.learning.aggregate.tally import Tally
 from secvm.learning.experiment import Experiment
 from secvm.learning.label_models import LabelModels
 from secvm.learning.rows import BinnedRows
-from secvm.privacy.noise_settings import NoiseSettings, noise_settings
+from secvm.privacy.planning.noise_settings import NoiseSettings, noise_settings
 from secvm.privacy.target import PrivacyTarget
 from secvm_lab.baselines.baseline import NOISE, Fitted, Guarantee, clipped, dice
 from secvm_lab.baselines.device_cover_plan import SHAPE, DeviceNoise, DevicePlan, plan_devices

@@ -1,7 +1,7 @@
 """Devices' cover for a wished (ε, δ): what each of them adds, if a share γ of those it is planned for is honest.
 
 Each device adds to every cell a negative binomial of its *share* of the shape r; shapes add, so that the honest ones
-together add NB(r, p). The accountant is the product's own (``privacy.accountant``): to it, cover is cover. What it does
+together add NB(r, p). The accountant is the product's own (``accountant``): to it, cover is cover. What it does
 not see is who adds it, and that is all the difference (``secvm_lab.attacks.relayed.lone_device``).
 
 A device sends the same number of packages whatever it draws, so that what it adds is capped: chances that a cap is
@@ -18,9 +18,9 @@ from functools import partial
 
 from secvm.errors import BadExperimentError
 from secvm.learning.thinning import Thinning
-from secvm.privacy.accountant import SAMPLER_ERROR, CellCover, Contribution, Departures, Mechanism, Sight
-from secvm.privacy.cover_loss import log_tail, smallest_cap
-from secvm.privacy.odds import FINE_STEPS, STEPS, smallest_odds
+from secvm.privacy.accounting.accountant import SAMPLER_ERROR, CellCover, Contribution, Departures, Mechanism, Sight
+from secvm.privacy.accounting.cover_loss import log_tail, smallest_cap
+from secvm.privacy.planning.odds import FINE_STEPS, STEPS, smallest_odds
 from secvm.privacy.target import PrivacyTarget
 
 #: Of δ, for caps; the noise has the rest.

@@ -1,7 +1,7 @@
 """Secure summation without noise (Bonawitz et al. 2017): the server learns each round's sum and nothing else.
 
 The model is the plain one, bit for bit. The sum still tells: beside the accuracy stand two AUCs of the label game
-(``privacy.label_leakage``: somebody knows a person's bins and asks for the label), of the first round and of all rounds
+(``label_leakage``: somebody knows a person's bins and asks for the label), of the first round and of all rounds
 with independent backgrounds, which is how one plans. Of the sum N⁺ - N⁻ the law is
 
     d'² = bins · 4 / (V₊ + V₋),      of both tallies        d'² = bins · (1/V₊ + 1/V₋)
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from secvm.estimator.training import RoundReport
 from secvm.learning.rows import BinnedRows
-from secvm.privacy.label_leakage import LabelGame, label_leak
+from secvm.privacy.leakage.label_leakage import LabelGame, label_leak
 from secvm_lab.baselines.baseline import Fitted, clipped, two_labels
 from secvm_lab.baselines.plain import Plain, run_rounds
 

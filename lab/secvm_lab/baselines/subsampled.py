@@ -2,7 +2,7 @@
 
 The pair of one step is the mixture (1-q) N(0, σ²) + q N(1, σ²) against N(0, σ²), and the other way round (Poisson
 subsampling, a person's part against nothing in its place, clipped to length 1; Zhu, Dong and Wang 2022 prove that the
-pair dominates). Losses are written on a grid and added up by ``privacy.pld``. An interval of outcomes whose losses lie
+pair dominates). Losses are written on a grid and added up by ``pld``. An interval of outcomes whose losses lie
 between two grid points is split between them so that its mass under both laws stays, as atoms are there: δ only grows.
 """
 
@@ -14,8 +14,8 @@ from functools import lru_cache
 import numpy as np
 
 from secvm.errors import BadInputError
-from secvm.privacy.gaussian import normal_below
-from secvm.privacy.pld import Looks, PrivacyLoss, smallest_epsilon
+from secvm.privacy.accounting.gaussian import normal_below
+from secvm.privacy.accounting.pld import Looks, PrivacyLoss, smallest_epsilon
 from secvm_lab.baselines.baseline import Floats
 
 #: Outcomes so many σ out get an infinite loss: Φ(-12) is 2e-33.

@@ -4,7 +4,7 @@ The accountant counts cells. A network of h hidden units has h times as many, an
 of them in a round: two relays' cover for the same (ε, δ) grows by both. Asked here as if each parameter that a
 person can name were sent for certain. docs/proofs/thinned-cover.md is about the linear model; nothing of it was proved
 again for networks, whose entries are sent with chances that differ within a person. The label game
-(``privacy.label_leakage``) has no network either: a package's sign is not the label's there, and what it tells has not
+(``label_leakage``) has no network either: a package's sign is not the label's there, and what it tells has not
 been computed.
 """
 
@@ -15,7 +15,7 @@ from fractions import Fraction
 
 from secvm.learning.cover_law import MAX_PACKAGES
 from secvm.learning.thinning import Thinning
-from secvm.privacy.relay_plan import RelayQuestion, plan_relays
+from secvm.privacy.planning.relay_plan import RelayQuestion, plan_relays
 from secvm.privacy.target import PrivacyTarget
 from secvm_lab.beyond.network import Shape
 

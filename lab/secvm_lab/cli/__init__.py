@@ -21,4 +21,16 @@ COMMANDS = {
     "bench": Command("secvm_lab.cli.bench:bench", "Run a benchmark, or list them."),
     "test": Command("secvm_lab.cli.dev.tiers:run_tests", "Run the tests; further arguments go to pytest."),
     "dev": Command("secvm_lab.cli.dev:app", "Commands for people who change the code."),
+    "privacy bins": Command(
+        "secvm_lab.cli.privacy_bins:bins",
+        "Bound how likely features stand alone in a bin, and say how well popular ones hide.",
+    ),
+    "privacy labels": Command(
+        "secvm_lab.cli.privacy_labels:labels",
+        "Say how well somebody who knows a person's bins finds the label in public tallies.",
+    ),
+    "privacy plan": Command(
+        "secvm_lab.cli.privacy_labels:plan",
+        "Plan an experiment by how well labels hide: what it leaks, and what would have to change.",
+    ),
 }

@@ -29,8 +29,8 @@ from secvm.learning.experiment import Experiment
 from secvm.learning.rows import BinnedRows
 from secvm.learning.thinning import ALWAYS
 from secvm.learning.weights import Weights
-from secvm.privacy.guarantee import auc_of_curve
-from secvm.privacy.relay_cover import contribution_of, relay_mechanism
+from secvm.privacy.accounting.guarantee import auc_of_curve
+from secvm.privacy.accounting.relay_cover import contribution_of, relay_mechanism
 from secvm_lab.attacks.covered import draw_cover_counts, law_of
 from secvm_lab.attacks.knowledge import CoverLaw
 from secvm_lab.attacks.likelihood import CERTAIN

@@ -23,7 +23,7 @@ from secvm.learning.aggregate.tally import Tally
 from secvm.learning.experiment import Experiment
 from secvm.learning.thinning import ALWAYS
 from secvm.learning.weights import Weights
-from secvm.privacy.label_leakage import law
+from secvm.privacy.leakage.label_leakage import law
 from secvm_lab.demo.result import Leakage
 
 

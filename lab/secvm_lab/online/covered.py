@@ -15,9 +15,9 @@ from typing import Any
 from secvm.errors import BadInputError
 from secvm.estimator.privacy import CONTRIBUTION, PrivacyPlan, contributed
 from secvm.learning.experiment import Experiment
-from secvm.privacy.noise_settings import NoiseSettings
-from secvm.privacy.relay_plan import RelayPlan, plan_relays, question_for
-from secvm.privacy.rounds_under_noise import MOST_ROUNDS
+from secvm.privacy.planning.noise_settings import NoiseSettings
+from secvm.privacy.planning.relay_plan import RelayPlan, plan_relays, question_for
+from secvm.privacy.planning.rounds_under_noise import MOST_ROUNDS
 from secvm.privacy.target import PrivacyTarget
 from secvm_lab.online.attendance import Attendance
 from secvm_lab.online.calendar import openings

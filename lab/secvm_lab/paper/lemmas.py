@@ -14,10 +14,25 @@ from dataclasses import dataclass
 
 from secvm.pages.figure import Curve, Figure, Rule
 from secvm.pages.ticks import Tick
-from secvm.privacy.hashing_bounds import count_p3, one_minus_p3, p1, p2, printed_one_minus_p3, printed_p1, printed_p2
-from secvm.privacy.label_leakage import LabelGame, paper_leak
-from secvm.privacy.label_lemma import lemma3_exact, lemma3_printed, lemma3_without_floor, mode, with_floor
+from secvm.privacy.leakage.label_leakage import LabelGame
 from secvm_lab.label_game import play
+from secvm_lab.privacy.hashing_bounds import (
+    count_p3,
+    one_minus_p3,
+    p1,
+    p2,
+    printed_one_minus_p3,
+    printed_p1,
+    printed_p2,
+)
+from secvm_lab.privacy.label_lemma import (
+    lemma3_exact,
+    lemma3_printed,
+    lemma3_without_floor,
+    mode,
+    paper_leak,
+    with_floor,
+)
 
 #: The paper's Twitter numbers: distinct words, bins, participants of one sign, words of a person.
 FEATURES, BINS, PARTICIPANTS, PER_PERSON = 95_880_008, 95_880, 34_615, 1_826

@@ -38,7 +38,7 @@ from secvm.participant.ui.desk import Desk
 from secvm.participant.ui.guard import Guard, new_secret
 from secvm.participant.ui.offers import Way
 from secvm.participant.ui.server import MakeGuard, serve_page
-from secvm.privacy.relay_plan import RelayQuestion, plan_relays
+from secvm.privacy.planning.relay_plan import RelayQuestion, plan_relays
 from secvm.privacy.target import PrivacyTarget
 from secvm.protocol.documents.experiment import FeaturesWanted, HashedBins, Relay, Windows
 from secvm.protocol.documents.relay_terms import RelayTimes

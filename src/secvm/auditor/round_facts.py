@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import Any
 
 from secvm.learning.aggregate.tally import Tally
-from secvm.privacy.caught import CellCount, blindly_for, canary, false_cover, in_cell_for
+from secvm.privacy.statements.detection import CellCount, blindly_for, canary, false_cover, in_cell_for
 from secvm.protocol.documents.experiment import ExperimentDocument
 
 #: What "surely" means in a report.

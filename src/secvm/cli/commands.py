@@ -1,8 +1,8 @@
 """The table entry of a command, groups of commands, and the commands that other distributions add.
 
 A distribution adds commands by an entry point of the group ``secvm.commands`` that leads to a table like ``COMMANDS``
-of ``cli.main``. The table is imported for ``secvm --help`` and for names that this package does not have, so its
-module must import nothing heavy.
+of ``cli.main``. A name of two words, ``privacy bins``, is a command of that group. The table is imported for
+``secvm --help`` and for names that this package does not have, so its module must import nothing heavy.
 """
 
 from __future__ import annotations
@@ -19,7 +19,12 @@ from secvm.errors import BadInputError
 #: The group of entry points.
 GROUP = "secvm.commands"
 #: What ``secvm-lab`` adds, so that its absence can be told from a misspelling.
-IN_LABORATORY = frozenset({"attack", "bench", "demo", "dev", "reproduce", "simulate", "test"})
+IN_LABORATORY = frozenset(
+    {
+        *("attack", "bench", "demo", "dev", "reproduce", "simulate", "test"),
+        *("privacy bins", "privacy labels", "privacy plan"),
+    }
+)
 
 CONTEXT_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 

@@ -55,7 +55,7 @@ _UsageError: Any = typer.BadParameter.__mro__[1]
 
 def commands() -> dict[str, Command]:
     """Every command there is, in the order of the help text; this package's cannot be replaced."""
-    return COMMANDS | {name: command for name, command in added().items() if name not in COMMANDS}
+    return COMMANDS | {name: command for name, command in added().items() if name not in COMMANDS and " " not in name}
 
 
 def load(name: str) -> Any:
@@ -85,6 +85,7 @@ class _LazyGroup(TyperGroup):
         return self.commands[cmd_name]
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        refuse_absent(" ".join(args[:2]))
         if args and args[0] not in COMMANDS and args[0] not in commands():
             import difflib
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 from secvm.crypto.sealing.layers import OUTER_BYTES
-from secvm.privacy import relayed_text
-from secvm.privacy.guarantee import finite
-from secvm.privacy.relayed_statement import RelayedAssumption, state_relayed
-from secvm.privacy.statement import state
-from secvm.privacy.statement_text import words
+from secvm.privacy.accounting.guarantee import finite
+from secvm.privacy.statements import relayed_text
+from secvm.privacy.statements.plain import state
+from secvm.privacy.statements.plain_text import words
+from secvm.privacy.statements.relayed import RelayedAssumption, state_relayed
 from secvm.protocol.documents.experiment import ExperimentDocument, HashedBins
 from secvm.protocol.documents.learning_terms import write_learning
 from secvm.protocol.documents.privacy_terms import relayed_terms_of, terms_of

@@ -20,10 +20,10 @@ from secvm.dashboard.facts import BYTES_PER_PACKAGE
 from secvm.dashboard.plan_request import UnfinishedError, read_request
 from secvm.errors import BadInputError
 from secvm.pages.guarding import RefusedError
-from secvm.privacy.accuracy_cost import AccuracyTable
-from secvm.privacy.patience import patience, until
-from secvm.privacy.planner import guaranteed, quick
-from secvm.privacy.planner_remarks import Remark
+from secvm.privacy.accounting.patience import patience, until
+from secvm.privacy.planning.accuracy_cost import AccuracyTable
+from secvm.privacy.planning.planner import guaranteed, quick
+from secvm.privacy.planning.wish import Remark
 
 #: A form is some kilobytes; nobody reads more.
 MOST_BYTES = 2**16

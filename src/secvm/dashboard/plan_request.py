@@ -26,8 +26,8 @@ from secvm.learning.arithmetic import exact
 from secvm.learning.common_settings import USUAL_TRAIN_SHARE
 from secvm.learning.declared import Declared
 from secvm.learning.losses import Hinge, Loss
-from secvm.privacy.planner_remarks import RelayWish, Remark, Wish
-from secvm.privacy.relay_times import SECONDS_PER_MILLION
+from secvm.privacy.planning.relay_times import SECONDS_PER_MILLION
+from secvm.privacy.planning.wish import RelayWish, Remark, Wish
 from secvm.privacy.target import PrivacyTarget
 from secvm.protocol.documents.relay_terms import RelayRole
 from secvm.runtime.settings import Settings

@@ -20,10 +20,10 @@ from secvm.learning.cover_law import RelayCover
 from secvm.learning.individual.dice import Purpose, dice_keys
 from secvm.learning.label_models import LabelModels
 from secvm.learning.rows import BinnedRows
-from secvm.privacy.accountant import Adjacency
-from secvm.privacy.guarantee import NO_PROTECTION
-from secvm.privacy.noise_settings import NoiseSettings
-from secvm.privacy.relay_plan import RelayPlan, plan_relays, question_for
+from secvm.privacy.accounting.accountant import Adjacency
+from secvm.privacy.accounting.guarantee import NO_PROTECTION
+from secvm.privacy.planning.noise_settings import NoiseSettings
+from secvm.privacy.planning.relay_plan import RelayPlan, plan_relays, question_for
 from secvm.privacy.target import PrivacyTarget
 
 #: At most so many of a person's features take part where nobody says how many.

@@ -27,7 +27,7 @@ from secvm.participant.consent.policies import (
 )
 from secvm.participant.device import DAILY_BYTES, PARALLEL_SENDS
 from secvm.participant.trust.surroundings import MOST_UNSEEN, REFETCHES, TrustedRelay, TrustPolicy
-from secvm.privacy.operators import ONE_RELAY
+from secvm.privacy.statements.operators import ONE_RELAY
 from secvm.protocol.documents.recomputation import Caps
 from secvm.protocol.log.policy import MOST_POLICY_BYTES, LogPolicy, read_policy
 from secvm.runtime.settings import Settings

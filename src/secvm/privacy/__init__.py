@@ -1,4 +1,8 @@
-"""Privacy in numbers: what is guaranteed, what is measured. Pure: no I/O, no clock, no dice of its own.
+"""Privacy in numbers. Pure: no I/O, no clock, no dice of its own.
 
-Probabilities here are as small as 1e-173415, so they are kept as logarithms (``probability.ProbabilityBound``).
+- ``target`` is the (ε, δ) that somebody asks for;
+- ``accounting`` says what cover is worth;
+- ``leakage`` says what tallies without cover give away;
+- ``statements`` tell a person both, before anybody joins;
+- ``planning`` finds the cover and settings that keep a target.
 """

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 
 from secvm.learning.thinning import Thinning
-from secvm.privacy.label_leakage import LabelGame, label_leak
+from secvm.privacy.leakage.label_leakage import LabelGame, label_leak
 from tests.unit.privacy.test_label_leakage import GAMES
 
 

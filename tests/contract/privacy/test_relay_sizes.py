@@ -5,7 +5,7 @@ from fractions import Fraction
 import pytest
 
 from secvm.learning.thinning import Thinning
-from secvm.privacy.relay_plan import RelayQuestion, plan_relays
+from secvm.privacy.planning.relay_plan import RelayQuestion, plan_relays
 from secvm.privacy.target import PrivacyTarget
 
 USUAL = RelayQuestion(

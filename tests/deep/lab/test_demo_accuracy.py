@@ -15,7 +15,7 @@ from secvm.learning.aggregate.descent import Swift
 from secvm.learning.experiment import Experiment
 from secvm.learning.rows import BinnedRows
 from secvm.learning.thinning import Thinning
-from secvm.privacy.private_plan import AskedPrivately, plan_private
+from secvm.privacy.planning.private_plan import AskedPrivately, plan_private
 from secvm.privacy.target import PrivacyTarget
 from secvm_lab.demo.crowd import Crowd, binned, central_accuracy, made_up, sampled, who_trains
 from secvm_lab.demo.plan import EPSILON, Plan

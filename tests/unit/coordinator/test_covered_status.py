@@ -5,7 +5,7 @@ from typing import Any
 
 from secvm.coordinator.experiments.status_document import TellableRound, Watchers, status
 from secvm.coordinator.store.port import Standing
-from secvm.privacy.relayed_text import PLAIN
+from secvm.privacy.statements.relayed_text import PLAIN
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.documents.manifest import LastRound
 from tests.unit.protocol.helpers import START, document

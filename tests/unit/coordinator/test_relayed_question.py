@@ -18,10 +18,10 @@ from secvm.coordinator.experiments.status_document import privacy_told
 from secvm.errors import BadInputError
 from secvm.learning.aggregate.descent import Pegasos, Swift
 from secvm.learning.cover_law import relay_budget
-from secvm.privacy.guarantee import guarantee
-from secvm.privacy.private_plan import PrivatePlan
-from secvm.privacy.relay_times import SECONDS_PER_MILLION
-from secvm.privacy.relayed_text import PLAIN
+from secvm.privacy.accounting.guarantee import guarantee
+from secvm.privacy.planning.private_plan import PrivatePlan
+from secvm.privacy.planning.relay_times import SECONDS_PER_MILLION
+from secvm.privacy.statements.relayed_text import PLAIN
 from secvm.privacy.target import PrivacyTarget
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.documents.privacy_terms import relayed_terms_of

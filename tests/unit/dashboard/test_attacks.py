@@ -10,7 +10,7 @@ import pytest
 from secvm.dashboard import app
 from secvm.dashboard.plan import Planner
 from secvm.errors import BadInputError
-from secvm.privacy.cover_loss import log_masses
+from secvm.privacy.accounting.cover_loss import log_masses
 from secvm.runtime.http.server import Response
 from tests.unit.dashboard.office import Office, office, status_of
 from tests.unit.dashboard.test_plan import PRIVATE, SPECIFICATION

@@ -13,7 +13,7 @@ from secvm.dashboard.main import Dashboard
 from secvm.dashboard.plan import MOST_BYTES, Planner
 from secvm.dashboard.settings import Coordinator, DashboardSettings
 from secvm.pages.guarding import RefusedError
-from secvm.privacy.planner import quick
+from secvm.privacy.planning.planner import quick
 from secvm.runtime.clock import SteadyClock, SystemClock
 from secvm.runtime.settings import Listen
 

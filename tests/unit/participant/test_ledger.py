@@ -20,7 +20,7 @@ from secvm.participant.plain import preparing
 from secvm.participant.storage.ledger_book import Accepted
 from secvm.participant.storage.state import DeviceState
 from secvm.participant.storage.vault import Vault
-from secvm.privacy.label_leakage import auc_of
+from secvm.privacy.leakage.label_leakage import auc_of
 from secvm.protocol.documents.experiment import ExperimentDocument, publish
 from secvm.protocol.documents.manifest import RoundManifest, last_round
 from tests.unit.participant.test_state import PERSON

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from benchmarks import planner
 from secvm.dashboard.plan import accuracy_table
 from secvm.errors import BadInputError
-from secvm.privacy.accuracy_cost import AccuracyTable, ExpectedCost
+from secvm.privacy.planning.accuracy_cost import AccuracyTable, ExpectedCost
 
 TABLE = accuracy_table()
 USUAL: dict[str, Any] = {"people": 7_000, "bins": 1_000, "features": 100, "rounds": 10, "noise": 0.0, "q": 0.3}

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from secvm.errors import BadInputError
 from secvm.learning.cover_law import Noise
-from secvm.privacy.caught import (
+from secvm.privacy.statements.detection import (
     CellCount,
     blindly_for,
     canary,

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from secvm.learning.experiment import Experiment
-from secvm.privacy.coalitions import coalitions, in_words
-from secvm.privacy.statement import Terms, state
-from secvm.privacy.statement_text import as_text
+from secvm.privacy.statements.coalitions import coalitions, in_words
+from secvm.privacy.statements.plain import Terms, state
+from secvm.privacy.statements.plain_text import as_text
 from secvm.protocol.documents.privacy_terms import terms_of
 from tests.unit.protocol.helpers import document
 

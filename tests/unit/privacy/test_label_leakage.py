@@ -12,16 +12,9 @@ from hypothesis import strategies as st
 
 from secvm.errors import BadInputError
 from secvm.learning.thinning import Thinning
-from secvm.privacy.label_leakage import (
-    LabelGame,
-    auc_of,
-    d_squared_of,
-    label_leak,
-    law,
-    paper_leak,
-    total_variation_of,
-)
-from secvm.privacy.popularity import popularity
+from secvm.privacy.leakage.label_leakage import LabelGame, auc_of, d_squared_of, label_leak, law, total_variation_of
+from secvm.privacy.leakage.popularity import popularity
+from secvm_lab.privacy.label_lemma import paper_leak
 
 GAME = LabelGame(positive=3_000, negative=5_000, bins=1_000, features=50, zipf=1.0)
 

@@ -14,15 +14,15 @@ from secvm.learning.aggregate.descent import AskedDescent, Swift
 from secvm.learning.thinning import Thinning
 from secvm.participant.consent import policies as consent
 from secvm.participant.device import DAILY_BYTES
-from secvm.privacy import planner_remarks
-from secvm.privacy.experiment_leak import planned_leak
-from secvm.privacy.planned import Planned, experiment_of
-from secvm.privacy.planner import guaranteed, private_plan, quick
-from secvm.privacy.planner_remarks import RelayWish, Wish
-from secvm.privacy.relayed_statement import RelayedStatement
-from secvm.privacy.relayed_text import words as relayed_words
-from secvm.privacy.statement import PrivacyStatement
-from secvm.privacy.statement_text import words
+from secvm.privacy.leakage.experiment_leak import planned_leak
+from secvm.privacy.planning import wish as planner_remarks
+from secvm.privacy.planning.planned import Planned, experiment_of
+from secvm.privacy.planning.planner import guaranteed, private_plan, quick
+from secvm.privacy.planning.wish import RelayWish, Wish
+from secvm.privacy.statements.plain import PrivacyStatement
+from secvm.privacy.statements.plain_text import words
+from secvm.privacy.statements.relayed import RelayedStatement
+from secvm.privacy.statements.relayed_text import words as relayed_words
 from secvm.privacy.target import PrivacyTarget
 
 TABLE = accuracy_table()

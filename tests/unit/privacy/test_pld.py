@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from secvm.privacy.cover_loss import cell_losses, log_masses, log_tail, smallest_cap, spread_of_loss
-from secvm.privacy.pld import Looks, PrivacyLoss, discretise, smallest_epsilon
+from secvm.privacy.accounting.cover_loss import cell_losses, log_masses, log_tail, smallest_cap, spread_of_loss
+from secvm.privacy.accounting.pld import Looks, PrivacyLoss, discretise, smallest_epsilon
 
 #: Brackets by Google's dp-accounting 0.6.0: δ from below and from above, of a grid 200 times finer than ours, rounded
 #: to the optimistic and to the pessimistic side (``from_two_probability_mass_functions``, ``self_compose``).

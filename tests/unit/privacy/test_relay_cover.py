@@ -14,8 +14,8 @@ from secvm.errors import BadExperimentError
 from secvm.learning.cover_law import Noise, RelayCover
 from secvm.learning.experiment import Experiment
 from secvm.learning.thinning import Thinning
-from secvm.privacy.accountant import Adjacency, Contribution, Mechanism
-from secvm.privacy.relay_cover import contribution_of, log_overflow, relay_mechanism, smallest_part
+from secvm.privacy.accounting.accountant import Adjacency, Contribution, Mechanism
+from secvm.privacy.accounting.relay_cover import contribution_of, log_overflow, relay_mechanism, smallest_part
 from tests.unit.privacy.enumerated import Law, added, independent_units, part_that_fits, true_delta
 
 PARTS = 4

@@ -11,10 +11,10 @@ import pytest
 from secvm.errors import BadExperimentError
 from secvm.learning.experiment import Experiment
 from secvm.learning.thinning import Thinning
-from secvm.privacy.accountant import Adjacency
-from secvm.privacy.noise_settings import NoiseSettings, noise_settings
-from secvm.privacy.relay_cover import contribution_of, log_overflow, relay_mechanism
-from secvm.privacy.relay_plan import RelayPlan, RelayQuestion, plan_relays, question_for
+from secvm.privacy.accounting.accountant import Adjacency
+from secvm.privacy.accounting.relay_cover import contribution_of, log_overflow, relay_mechanism
+from secvm.privacy.planning.noise_settings import NoiseSettings, noise_settings
+from secvm.privacy.planning.relay_plan import RelayPlan, RelayQuestion, plan_relays, question_for
 from secvm.privacy.target import PrivacyTarget
 
 ONE = PrivacyTarget(Fraction(1))

@@ -10,12 +10,12 @@ import pytest
 from secvm.learning.cover_law import Noise, RelayCover
 from secvm.learning.experiment import Experiment
 from secvm.learning.thinning import Thinning
-from secvm.privacy.accountant import Adjacency
-from secvm.privacy.coalitions import relay_coalitions
-from secvm.privacy.guarantee import charged_after, epsilon_after
-from secvm.privacy.operators import Operators
-from secvm.privacy.relayed_statement import RelayedAssumption, RelayedStatement, RelayedTerms, state_relayed
-from secvm.privacy.relayed_text import as_text
+from secvm.privacy.accounting.accountant import Adjacency
+from secvm.privacy.accounting.guarantee import charged_after, epsilon_after
+from secvm.privacy.statements.coalitions import relay_coalitions
+from secvm.privacy.statements.operators import Operators
+from secvm.privacy.statements.relayed import RelayedAssumption, RelayedStatement, RelayedTerms, state_relayed
+from secvm.privacy.statements.relayed_text import as_text
 from secvm.privacy.target import PrivacyTarget
 
 SHAPE = Fraction(15)

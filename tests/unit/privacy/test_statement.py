@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from secvm.learning.experiment import Experiment
 from secvm.learning.losses import Loss
-from secvm.privacy.best_attacker import auc_at_most
-from secvm.privacy.experiment_leak import measured_leak, planned_leak
-from secvm.privacy.label_leakage import auc_of, law
-from secvm.privacy.statement import Terms, state
-from secvm.privacy.statement_text import as_text
+from secvm.privacy.accounting.best_attacker import auc_at_most
+from secvm.privacy.leakage.experiment_leak import measured_leak, planned_leak
+from secvm.privacy.leakage.label_leakage import auc_of, law
+from secvm.privacy.statements.plain import Terms, state
+from secvm.privacy.statements.plain_text import as_text
 
 
 def plain(**changes: Any) -> Terms:

@@ -24,7 +24,7 @@ import numpy as np
 
 from secvm.errors import BadInputError
 from secvm.learning.cover_law import RelayCover
-from secvm.privacy.caught import CellCount, canary, dropped_blindly, dropped_in_cell, false_cover
+from secvm.privacy.statements.detection import CellCount, canary, dropped_blindly, dropped_in_cell, false_cover
 from secvm_lab.attacks.statistics import Interval, wilson
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from secvm.learning.cover_law import Noise, RelayCover
-from secvm.privacy.caught import dropped_in_cell, typical_cell
+from secvm.privacy.statements.detection import dropped_in_cell, typical_cell
 from secvm.protocol.relays.batches.counts import EntryCount, MixCount
 from secvm.protocol.relays.cover.reveals import entry_reveal
 from secvm.protocol.relays.judgement import is_opened

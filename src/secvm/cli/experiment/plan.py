@@ -16,8 +16,8 @@ def planned(content: dict[str, Any]) -> tuple[dict[str, Any] | None, list[str]]:
     from secvm.coordinator.experiments.privacy_plan import operators_of, private_plan
     from secvm.coordinator.experiments.specification import Specification
     from secvm.crypto.sealing.layers import OUTER_BYTES
-    from secvm.privacy.private_plan_text import plan_lines
-    from secvm.privacy.relayed_text import PLAIN, words
+    from secvm.privacy.planning.private_plan_text import plan_lines
+    from secvm.privacy.statements.relayed_text import PLAIN, words
     from secvm.runtime.settings import parse_settings
 
     told = parse_settings(json.dumps(content, default=str).encode(), Specification, "the specification")

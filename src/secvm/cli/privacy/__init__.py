@@ -1,13 +1,12 @@
 """``secvm privacy``: what can be said about an experiment's privacy in numbers, before there is one.
 
-To add a command, write it in a file beside this one and register it at the end.
+To add a command, write it in a file beside this one and register it at the end. The laboratory adds ``bins``,
+``labels`` and ``plan``.
 """
 
 from __future__ import annotations
 
-from secvm.cli.commands import group
-from secvm.cli.privacy.bins import bins
-from secvm.cli.privacy.labels import labels, plan
+from secvm.cli.commands import added, group
 from secvm.cli.privacy.statement import statement
 
 app = group("Say in numbers what hides and what does not.")
@@ -19,7 +18,7 @@ def _privacy() -> None:
     # With one command alone typer would drop its name; a callback keeps it a group.
 
 
-app.command()(bins)
-app.command()(labels)
-app.command()(plan)
+for _name, _command in added().items():
+    if _name.startswith("privacy "):
+        app.command(_name.removeprefix("privacy "))(_command.find())
 app.command()(statement)

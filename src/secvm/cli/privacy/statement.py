@@ -13,8 +13,8 @@ from secvm.errors import BadInputError, RemoteProtocolError
 from secvm.privacy.target import USUAL
 
 if TYPE_CHECKING:
-    from secvm.privacy.relayed_statement import RelayedTerms
-    from secvm.privacy.statement import Terms
+    from secvm.privacy.statements.plain import Terms
+    from secvm.privacy.statements.relayed import RelayedTerms
 
 _NUMBERS = ("participants", "bins", "features", "rounds")
 
@@ -73,9 +73,10 @@ def emit_statement(terms: Terms | RelayedTerms, own_delta: float, output_format:
     from secvm.crypto.sealing.layers import OUTER_BYTES
     from secvm.participant.sending.sealing import CAPSULE_BYTES
     from secvm.participant.sending.transport import OVERHEAD_BYTES
-    from secvm.privacy import relayed_text, statement_text
-    from secvm.privacy.relayed_statement import RelayedAssumption, RelayedTerms, state_relayed
-    from secvm.privacy.statement import state
+    from secvm.privacy.statements import plain_text as statement_text
+    from secvm.privacy.statements import relayed_text
+    from secvm.privacy.statements.plain import state
+    from secvm.privacy.statements.relayed import RelayedAssumption, RelayedTerms, state_relayed
 
     if isinstance(terms, RelayedTerms):
         found = state_relayed(terms, RelayedAssumption(delta=own_delta), bytes_per_package=OUTER_BYTES, curve=True)
@@ -118,10 +119,10 @@ def _planned(
     from secvm.learning.arithmetic import exact
     from secvm.learning.experiment import Experiment
     from secvm.learning.thinning import Thinning, parse_thinning
-    from secvm.privacy.operators import Operators
-    from secvm.privacy.private_plan import CHOSEN, AskedPrivately, plan_private
-    from secvm.privacy.relayed_statement import RelayedTerms
-    from secvm.privacy.statement import Terms
+    from secvm.privacy.planning.private_plan import CHOSEN, AskedPrivately, plan_private
+    from secvm.privacy.statements.operators import Operators
+    from secvm.privacy.statements.plain import Terms
+    from secvm.privacy.statements.relayed import RelayedTerms
     from secvm.privacy.target import PrivacyTarget
 
     if min(numbers.values()) < 1 or hashes < 1 or labels < 2:

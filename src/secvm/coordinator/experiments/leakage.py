@@ -14,8 +14,8 @@ from functools import cached_property
 from typing import Any
 
 from secvm.learning.aggregate.tally import Tally
-from secvm.privacy.experiment_leak import PlannedLeak, measured_leak, planned_leak
-from secvm.privacy.label_leakage import auc_of
+from secvm.privacy.leakage.experiment_leak import PlannedLeak, measured_leak, planned_leak
+from secvm.privacy.leakage.label_leakage import auc_of
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.documents.privacy_terms import terms_of
 

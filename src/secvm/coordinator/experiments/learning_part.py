@@ -14,7 +14,7 @@ from secvm.learning.arithmetic import exact
 from secvm.learning.common_settings import MAX_BUDGET
 from secvm.learning.experiment import Experiment
 from secvm.learning.losses import Loss
-from secvm.privacy import budgets
+from secvm.privacy.planning import budgets
 
 
 def learning(told: Specification) -> Experiment:

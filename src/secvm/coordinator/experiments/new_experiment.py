@@ -24,7 +24,7 @@ from secvm.crypto.signing import PUBLIC_KEY_BYTES, VerifyKey
 from secvm.errors import BadExperimentError, LocalProtocolError, ProtocolError
 from secvm.learning.arithmetic import exact
 from secvm.learning.losses import Loss
-from secvm.privacy.private_plan import PrivatePlan
+from secvm.privacy.planning.private_plan import PrivatePlan
 from secvm.protocol.documents.experiment import (
     ExperimentDocument,
     FeaturesWanted,

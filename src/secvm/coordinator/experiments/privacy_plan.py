@@ -12,9 +12,9 @@ from secvm.coordinator.experiments.learning_part import learning
 from secvm.coordinator.experiments.specification import RelayPart, Specification
 from secvm.errors import BadExperimentError
 from secvm.learning.arithmetic import exact
-from secvm.privacy.operators import Operators, relay_of
-from secvm.privacy.private_plan import AskedPrivately, PrivatePlan, plan_private
-from secvm.privacy.relay_times import paces_of
+from secvm.privacy.planning.private_plan import AskedPrivately, PrivatePlan, plan_private
+from secvm.privacy.planning.relay_times import paces_of
+from secvm.privacy.statements.operators import Operators, relay_of
 from secvm.protocol.documents.relay_terms import ROLES, RelayRole, RelayTimes
 
 _STEPS = ("batch_s", "mix_s", "reveal_s", "open_s")

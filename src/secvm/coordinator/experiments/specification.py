@@ -20,7 +20,7 @@ from secvm.learning.aggregate.robust import Robust
 from secvm.learning.common_settings import MAX_BINS, MAX_HASHES, USUAL_TRAIN_SHARE
 from secvm.learning.declared import Setting
 from secvm.learning.losses import Hinge
-from secvm.privacy.relay_times import SECONDS_PER_MILLION
+from secvm.privacy.planning.relay_times import SECONDS_PER_MILLION
 from secvm.privacy.target import PrivacyTarget
 from secvm.protocol.documents.experiment import MAX_WINDOW_S
 from secvm.protocol.documents.relay_terms import RelayRole

@@ -24,7 +24,7 @@ from secvm.learning.aggregate.convergence import Plateau, TwoCycle
 from secvm.learning.aggregate.scoring import Share
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.experiment import Experiment
-from secvm.privacy.relayed_text import PLAIN, holds
+from secvm.privacy.statements.relayed_text import PLAIN, holds
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.documents.manifest import LastRound
 from secvm.protocol.documents.privacy_terms import relayed_terms_of

@@ -27,9 +27,9 @@ from secvm.errors import ConsentRefusedError
 from secvm.participant.consent.policies import Consent, allowance
 from secvm.participant.storage.ledger_book import Accepted
 from secvm.participant.storage.state import DeviceState
-from secvm.privacy.experiment_leak import planned_leak
-from secvm.privacy.guarantee import charged_after, epsilon_after
-from secvm.privacy.label_leakage import auc_of
+from secvm.privacy.accounting.guarantee import charged_after, epsilon_after
+from secvm.privacy.leakage.experiment_leak import planned_leak
+from secvm.privacy.leakage.label_leakage import auc_of
 from secvm.protocol.documents.experiment import ExperimentDocument, read_published
 from secvm.protocol.documents.privacy_terms import relayed_terms_of, terms_of
 

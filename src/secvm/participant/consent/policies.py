@@ -20,11 +20,11 @@ from secvm.errors import ConsentRefusedError
 from secvm.participant.sending.sealing import capsule_bytes
 from secvm.participant.sending.transport import OVERHEAD_BYTES
 from secvm.participant.storage.ledger_book import NOTHING, Accepted
-from secvm.privacy.guarantee import delta_at
-from secvm.privacy.label_leakage import d_squared_of
-from secvm.privacy.relayed_statement import RelayedAssumption, RelayedStatement, state_relayed
-from secvm.privacy.statement import PrivacyStatement, state
-from secvm.privacy.statement_text import CHOSEN_WEIGHTS
+from secvm.privacy.accounting.guarantee import delta_at
+from secvm.privacy.leakage.label_leakage import d_squared_of
+from secvm.privacy.statements.plain import PrivacyStatement, state
+from secvm.privacy.statements.plain_text import CHOSEN_WEIGHTS
+from secvm.privacy.statements.relayed import RelayedAssumption, RelayedStatement, state_relayed
 from secvm.privacy.target import USUAL
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.documents.privacy_terms import relayed_terms_of, terms_of

@@ -25,9 +25,9 @@ from secvm.participant.sending.sealing import gateway_seal
 from secvm.participant.storage.state import DeviceState, Record, Status
 from secvm.participant.trust.declining import bytes_of_a_round
 from secvm.participant.trust.surroundings import TrustPolicy
-from secvm.privacy.label_leakage import auc_of
-from secvm.privacy.relayed_statement import RelayedStatement
-from secvm.privacy.statement_text import words
+from secvm.privacy.leakage.label_leakage import auc_of
+from secvm.privacy.statements.plain_text import words
+from secvm.privacy.statements.relayed import RelayedStatement
 from secvm.protocol.documents.experiment import ExperimentDocument, read_published
 from secvm.protocol.plain.session import ParticipantSession
 from secvm.protocol.relays.sending.session import RelayedSession

@@ -5,8 +5,8 @@ from __future__ import annotations
 from secvm.errors import LocalProtocolError
 from secvm.participant.trust.declining import bytes_of_a_round
 from secvm.participant.trust.surroundings import TrustPolicy
-from secvm.privacy.relayed_statement import RelayedStatement
-from secvm.privacy.relayed_text import words
+from secvm.privacy.statements.relayed import RelayedStatement
+from secvm.privacy.statements.relayed_text import words
 from secvm.privacy.target import PrivacyTarget
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.relays.sending.canary import RECOUNTED_ONE_IN

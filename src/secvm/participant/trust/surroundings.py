@@ -15,7 +15,7 @@ from secvm.participant.storage.state import DeviceState
 from secvm.participant.trust.model_files import ModelShelf
 from secvm.participant.trust.shared_checks import SharedChecks
 from secvm.participant.trust.traffic import Traffic
-from secvm.privacy.operators import Operators
+from secvm.privacy.statements.operators import Operators
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.documents.manifest import RoundManifest
 from secvm.protocol.documents.recomputation import Caps

@@ -22,9 +22,9 @@ from secvm.participant.storage.state import DeviceState, Record, Status
 from secvm.participant.trust.declining import bytes_of_a_round
 from secvm.participant.trust.evidence import WATERMARK, Held
 from secvm.participant.trust.surroundings import TrustPolicy
-from secvm.privacy.label_leakage import auc_of
-from secvm.privacy.relayed_statement import RelayedStatement
-from secvm.privacy.statement_text import CHOSEN_WEIGHTS
+from secvm.privacy.leakage.label_leakage import auc_of
+from secvm.privacy.statements.plain_text import CHOSEN_WEIGHTS
+from secvm.privacy.statements.relayed import RelayedStatement
 from secvm.protocol.documents.experiment import ExperimentDocument, read_published
 
 _DAY_MS, QUARTER_MS = 86_400_000, 900_000

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from secvm.errors import LocalProtocolError
-from secvm.privacy.operators import Operators
-from secvm.privacy.relayed_statement import RelayedTerms
-from secvm.privacy.statement import Terms
+from secvm.privacy.statements.operators import Operators
+from secvm.privacy.statements.plain import Terms
+from secvm.privacy.statements.relayed import RelayedTerms
 from secvm.privacy.target import PrivacyTarget
 from secvm.protocol.documents.experiment import ExperimentDocument, HashedBins
 

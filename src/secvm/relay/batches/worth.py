@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from secvm.privacy.guarantee import guarantee
-from secvm.privacy.relay_cover import contribution_of, relay_mechanism
+from secvm.privacy.accounting.guarantee import guarantee
+from secvm.privacy.accounting.relay_cover import contribution_of, relay_mechanism
 from secvm.privacy.target import PrivacyTarget
 from secvm.protocol.documents.experiment import ExperimentDocument, HashedBins
 from secvm.relay.batches.refusing import RefusedError

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from secvm.errors import BadInputError
-from secvm.privacy import gaussian
+from secvm.privacy.accounting import gaussian
 from secvm_lab.baselines import subsampled
 from secvm_lab.baselines.local_dp import composed_delta, epsilon_of_each
 from tests.deep.statistical.bounds import standard_errors

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from benchmarks import baselines as benchmark
 from secvm.errors import BadInputError
 from secvm.learning.individual.binning import HashBinning
-from secvm.privacy.label_leakage import auc_of
+from secvm.privacy.leakage.label_leakage import auc_of
 from secvm_lab.baselines.baseline import clipped, two_labels
 from secvm_lab.baselines.compare import compare, file_split
 from secvm_lab.baselines.dp_sgd import DPSGD

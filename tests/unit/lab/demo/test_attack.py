@@ -15,7 +15,7 @@ from secvm.learning.experiment import Experiment
 from secvm.learning.rows import BinnedRows
 from secvm.learning.thinning import Thinning
 from secvm.learning.weights import Weights
-from secvm.privacy.private_plan import AskedPrivately, plan_private
+from secvm.privacy.planning.private_plan import AskedPrivately, plan_private
 from secvm.privacy.target import PrivacyTarget
 from secvm_lab.attacks.covered import law_of
 from secvm_lab.attacks.knowledge import CoverLaw

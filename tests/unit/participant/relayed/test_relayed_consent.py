@@ -19,9 +19,9 @@ from secvm.participant.settings import ParticipantSettings
 from secvm.participant.storage.ledger_book import Accepted
 from secvm.participant.trust.declining import bytes_of_a_round
 from secvm.participant.trust.surroundings import TrustedRelay
-from secvm.privacy.accountant import Mechanism
-from secvm.privacy.guarantee import delta_at
-from secvm.privacy.relay_plan import plan_relays, question_for
+from secvm.privacy.accounting.accountant import Mechanism
+from secvm.privacy.accounting.guarantee import delta_at
+from secvm.privacy.planning.relay_plan import plan_relays, question_for
 from secvm.privacy.target import PrivacyTarget
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm_lab.rigs.relayed_rounds import relayed_document, relayed_experiment

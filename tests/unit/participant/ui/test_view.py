@@ -16,7 +16,7 @@ from secvm.participant.storage.state import DeviceState
 from secvm.participant.trust.evidence import evidence_of
 from secvm.participant.ui.offers import read_list
 from secvm.participant.ui.view import QUARTER_MS, VaultLook, _up, about, budget, in_short, view, what_it_means
-from secvm.privacy.relayed_statement import RelayedStatement
+from secvm.privacy.statements.relayed import RelayedStatement
 from tests.unit.participant.relayed.relayed_world import RelayedWorld
 from tests.unit.participant.relayed.test_relayed_consent import PLANNED
 from tests.unit.participant.world import ANYTHING, BUDGET, FEATURES, SECRET, World, real_document

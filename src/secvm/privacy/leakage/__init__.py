@@ -1,0 +1,1 @@
+"""Leakage: what public tallies give away of a label where nothing is guaranteed."""

@@ -1,0 +1,238 @@
+"""The planner: an experiment in numbers → what it would tell, cost and learn, before anybody is asked.
+
+``quick`` answers in milliseconds: a plain experiment whole, exactly as its statement will say it; of one with a
+guarantee what is wrong with it, and what a device sends. ``guaranteed`` takes seconds: it makes the very plan that the
+coordinator would make (``private_plan``), with the statement that people will read. Both say what is wrong
+(``planner_remarks``); what accuracy to expect comes from a table (``accuracy_cost``).
+
+Plans are kept: somebody who moves a slider back waits for nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from functools import lru_cache
+
+from secvm.errors import BadExperimentError, BadInputError
+from secvm.learning.aggregate.descent import Swift
+from secvm.learning.common_settings import MAX_BUDGET
+from secvm.learning.cover_law import relay_budget
+from secvm.learning.experiment import Experiment
+from secvm.privacy.leakage.experiment_leak import keep_share, planned_leak
+from secvm.privacy.leakage.label_leakage import WANTED_AUC
+from secvm.privacy.planning.accuracy_cost import AccuracyTable, ExpectedCost
+from secvm.privacy.planning.budgets import default_budget
+from secvm.privacy.planning.planned import Planned, experiment_of
+from secvm.privacy.planning.private_plan import AskedPrivately, PrivatePlan, plan_private
+from secvm.privacy.planning.relay_times import paces_of
+from secvm.privacy.planning.usefulness import Outlook
+from secvm.privacy.planning.wish import (
+    DEVICE_DAILY_BYTES,
+    Remark,
+    Wish,
+    operators_of,
+    refusals,
+    warnings,
+)
+from secvm.privacy.statements.plain import PrivacyStatement, Terms, state
+
+#: Up to here an AUC is a hint, not a good guess.
+_HINT_AUC = 0.7
+
+
+def quick(wish: Wish, table: AccuracyTable, *, bytes_per_package: int = 0) -> Planned:
+    """At once; of a guarantee, what needs no plan."""
+    refused = refusals(wish)
+    if refused:
+        return Planned(wish=wish, refused=tuple(refused), exact=wish.guarantee is None)
+    try:
+        experiment = experiment_of(wish)
+        if wish.guarantee is not None:
+            return _unplanned(wish, experiment, bytes_per_package)
+        usual = None if wish.features is None else _usual(wish, experiment)
+        budget = usual if wish.budget is None else wish.budget
+    except BadInputError as fault:
+        return Planned(wish=wish, refused=(Remark("", _sentence(fault)),), exact=wish.guarantee is None)
+    assert budget is not None
+    found = _plain(wish, replace(experiment, budget=budget), table, bytes_per_package)
+    if usual is not None and budget < usual:
+        short = Remark("budget", f"Updates are cut: nearly all of them would fit into {usual:,} packages.")
+        return replace(found, warned=(*found.warned, short))
+    return found
+
+
+def guaranteed(wish: Wish, table: AccuracyTable, *, bytes_per_package: int = 0) -> Planned:
+    """With the plan that the coordinator would make, and what it is worth. Takes seconds where there is a guarantee."""
+    first = quick(wish, table, bytes_per_package=bytes_per_package)
+    if wish.guarantee is None or first.refused:
+        return first
+    try:
+        made = private_plan(wish)
+        statement = made.statement(
+            operators_of(wish), floor=wish.floor, bytes_per_package=bytes_per_package, curve=True
+        )
+    except BadInputError as fault:
+        return Planned(wish=wish, refused=(Remark("privacy.epsilon", _sentence(fault)),))
+    best = statement.planned
+    train, experiment = wish.train_participants, made.experiment
+    # Noise of both signs in each bin of a round's mean direction, where a person's own row has length 1.
+    divisor = float(experiment.thinning.divisor)
+    per_bin = math.sqrt(2) * made.plan.noise_per_cell / (divisor * train)
+    cost, no_cost = _cost(wish, experiment, table, made.rounds, per_bin)
+    found = replace(
+        first,
+        exact=True,
+        rounds=made.rounds,
+        leak=planned_leak(
+            experiment, train_participants=train, rounds=made.rounds, hashes=wish.hashes, shares=wish.shares
+        ),
+        floor_leak=statement.leak,
+        auc=None if best is None else best.best_auc,
+        cost=cost,
+        no_cost=no_cost,
+        private=made,
+        statement=statement,
+    )
+    return replace(found, warned=(*warnings(wish), *_outlook(made), *_about(found, bytes_per_package)))
+
+
+def private_plan(wish: Wish) -> PrivatePlan:
+    """The plan for a wish with a guarantee: what the coordinator would make of the same numbers."""
+    asked = wish.guarantee
+    if asked is None:
+        raise BadExperimentError("no guarantee is wished for")
+    paces = {relay.role: relay.seconds_per_million for relay in wish.relays}
+    return _kept(
+        AskedPrivately(
+            experiment=replace(experiment_of(wish), budget=None),
+            target=asked,
+            people=wish.people,
+            hashes=wish.hashes,
+            train_share=wish.train_share,
+            rounds=wish.rounds,
+            given=wish.descent.given,
+            paces=paces_of(entry=paces["entry"], mix=paces["mix"]),
+        )
+    )
+
+
+@lru_cache(maxsize=64)
+def _kept(asked: AskedPrivately) -> PrivatePlan:
+    return plan_private(asked)
+
+
+def _unplanned(wish: Wish, experiment: Experiment, bytes_per_package: int) -> Planned:
+    """Of a guarantee that is still to be planned."""
+    assert wish.features is not None
+    budget = relay_budget(violable=experiment.models.most_per_person, features=wish.features, hashes=wish.hashes)
+    if wish.budget not in (None, budget):
+        needed = f"With a guarantee every device sends {budget:,} packages in a round: leave it empty."
+        return Planned(wish=wish, refused=(Remark("budget", needed),), exact=False)
+    if budget > MAX_BUDGET:
+        most = f"{budget:,} packages would be needed, and {MAX_BUDGET:,} are the most: take fewer features."
+        return Planned(wish=wish, refused=(Remark("features.per_participant", most),), exact=False)
+    found = Planned(wish=wish, refused=(), exact=False, rounds=wish.rounds, budget=budget)
+    return replace(found, warned=(*warnings(wish), *_about(found, bytes_per_package)))
+
+
+def _outlook(made: PrivatePlan) -> list[Remark]:
+    useful = made.useful
+    return [] if useful.outlook is Outlook.USABLE else [Remark("people", useful.sentence)]
+
+
+def _usual(wish: Wish, experiment: Experiment) -> int | None:
+    if not wish.presence and experiment.thinning.rho is None:
+        return None
+    return default_budget(experiment, hashes=wish.hashes, presence=wish.presence, most=MAX_BUDGET)
+
+
+def _plain(wish: Wish, experiment: Experiment, table: AccuracyTable, bytes_per_package: int) -> Planned:
+    rounds = wish.rounds
+    assert rounds is not None, "a plain experiment has a number of rounds"
+    leak = planned_leak(
+        experiment,
+        train_participants=wish.train_participants,
+        rounds=rounds,
+        hashes=wish.hashes,
+        shares=wish.shares,
+    )
+    at_floor = planned_leak(experiment, train_participants=wish.floor, rounds=rounds, hashes=wish.hashes)
+    cost, no_cost = _cost(wish, experiment, table, rounds, 0.0)
+    found = Planned(
+        wish=wish, refused=(), rounds=rounds, leak=leak, floor_leak=at_floor, auc=None if leak is None else leak.auc,
+        budget=experiment.budget, cost=cost, no_cost=no_cost,
+        statement=_statement(wish, experiment, rounds, bytes_per_package),
+    )  # fmt: skip
+    return replace(found, warned=(*warnings(wish), *_about(found, bytes_per_package)))
+
+
+def _statement(wish: Wish, experiment: Experiment, rounds: int, bytes_per_package: int) -> PrivacyStatement:
+    """What a device would say of a plain experiment."""
+    terms = Terms(
+        experiment=experiment,
+        rounds=rounds,
+        hashes=wish.hashes,
+        floor=wish.floor,
+        train_share=wish.train_share,
+        relays=len(wish.relays),
+        logged=wish.logged,
+    )
+    return state(terms, bytes_per_package=bytes_per_package)
+
+
+def _cost(
+    wish: Wish, experiment: Experiment, table: AccuracyTable, rounds: int, per_bin: float
+) -> tuple[ExpectedCost | None, str | None]:
+    rule = wish.descent.rule
+    if not isinstance(rule, Swift):
+        return None, f"The table of accuracies was measured with {Swift.name}; there is none for {rule.name}."
+    found = table.expected(
+        people=wish.train_participants,
+        bins=wish.bins,
+        features=wish.features,
+        rounds=rounds,
+        noise=per_bin * math.sqrt(wish.bins + 1),
+        q=keep_share(experiment, hashes=wish.hashes),
+    )
+    return found, None
+
+
+def _about(found: Planned, bytes_per_package: int) -> list[Remark]:
+    told: list[Remark] = []
+    auc, plain = found.auc, found.wish.guarantee is None
+    if auc is not None and auc > (WANTED_AUC if plain else _HINT_AUC):
+        who = "whoever knows a person's features" if plain else "the best attacker"
+        can = (
+            "can tell the label"
+            if auc > 0.9
+            else "can make a good guess at the label"
+            if auc > _HINT_AUC
+            else "has a hint"
+        )
+        told.append(Remark("", f"AUC {auc:.2f}: {who} {can}."))
+    if plain:
+        at_floor = "" if found.floor_leak is None else f" (AUC {found.floor_leak.auc:.2f} at the floor)"
+        told.append(
+            Remark(
+                "",
+                f"Devices refuse it, unless their people say otherwise{at_floor}: it has no guarantee, and whoever"
+                " chooses the weights can tell every label.",
+            )
+        )
+    days, budget = found.wish.rounds_per_day, found.budget
+    if days is not None and budget is not None:
+        daily = budget * (days if found.rounds is None else min(days, found.rounds)) * bytes_per_package
+        if daily > DEVICE_DAILY_BYTES:
+            told.append(
+                Remark(
+                    "windows.length_s",
+                    f"Devices send {DEVICE_DAILY_BYTES // 10**6} MB a day at most, and skip the rest.",
+                )
+            )
+    return told
+
+
+def _sentence(fault: Exception) -> str:
+    text = str(fault)
+    return text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")

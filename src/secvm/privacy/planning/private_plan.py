@@ -1,0 +1,169 @@
+"""PrivatePlan: an experiment with (ε, δ) by two relays' cover, all of it, from public numbers alone.
+
+``plan_private`` chooses what nobody has given (rounds, ρ, step size and floor of swift: ``noise_settings``), plans the
+cover (``relay_plan``) and the times of a round (``relay_times``). Whoever makes an experiment and whoever only thinks
+of one ask here, and get the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+from secvm.errors import BadExperimentError
+from secvm.learning.aggregate.descent import DescentRule, Swift
+from secvm.learning.common_settings import USUAL_TRAIN_SHARE
+from secvm.learning.experiment import Experiment
+from secvm.privacy.planning.noise_settings import NoiseSettings
+from secvm.privacy.planning.relay_plan import RelayPlan, plan_relays, question_for
+from secvm.privacy.planning.relay_times import Paces, RoundTimes, round_times
+from secvm.privacy.planning.usefulness import Usefulness, usefulness
+from secvm.privacy.statements.operators import Operators
+from secvm.privacy.statements.relayed import RelayedAssumption, RelayedStatement, RelayedTerms, state_relayed
+from secvm.privacy.target import PrivacyTarget
+
+#: What of an experiment by swift a plan chooses where nobody has given it.
+CHOSEN = frozenset({"thinning", "step_size", "floor"})
+_MILLION = 10**6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedPrivately:
+    """What is asked for. Public."""
+
+    #: Without cover, and without a budget.
+    experiment: Experiment
+    target: PrivacyTarget
+    #: Devices that are expected in a round, those that test included.
+    people: int
+    hashes: int = 1
+    train_share: Fraction = USUAL_TRAIN_SHARE
+    #: None: chosen.
+    rounds: int | None = None
+    #: What of ``CHOSEN`` somebody has given: it stands in the experiment.
+    given: frozenset[str] = frozenset()
+    paces: Paces = Paces()  # noqa: RUF009  (a frozen value: sharing it harms nobody)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrivatePlan:
+    """An experiment that keeps it, and what that takes."""
+
+    asked: AskedPrivately
+    plan: RelayPlan
+    #: With cover, budget, and all that was chosen.
+    experiment: Experiment
+    times: RoundTimes
+
+    @property
+    def rounds(self) -> int:
+        return self.plan.question.rounds
+
+    @property
+    def useful(self) -> Usefulness:
+        """Whether it leaves a model."""
+        return usefulness(self.plan)
+
+    def statement(
+        self, operators: Operators, *, floor: int, bytes_per_package: int = 0, curve: bool = False
+    ) -> RelayedStatement:
+        """What devices will say of it. Takes seconds."""
+        asked = self.asked
+        terms = RelayedTerms(
+            experiment=self.experiment,
+            rounds=self.rounds,
+            hashes=asked.hashes,
+            floor=floor,
+            train_share=asked.train_share,
+            claimed=asked.target,
+            operators=operators,
+            people=asked.people,
+        )
+        assumption = RelayedAssumption(delta=float(asked.target.delta))
+        return state_relayed(terms, assumption, bytes_per_package=bytes_per_package, curve=curve)
+
+    def content(self, statement: RelayedStatement) -> dict[str, Any]:
+        """As JSON: stable keys."""
+        plan, cover, rule = self.plan, self.plan.cover, self.experiment.rule
+        rho = self.experiment.thinning.rho
+        useful = self.useful
+        return {
+            "epsilon": float(self.asked.target.epsilon),
+            "delta": float(self.asked.target.delta),
+            "people": self.asked.people,
+            "rounds": self.rounds,
+            "rho": None if rho is None else str(rho),
+            "step_size": str(rule.step_size) if isinstance(rule, Swift) else None,
+            "floor": str(rule.floor) if isinstance(rule, Swift) else None,
+            "budget": plan.budget,
+            "parts": cover.parts,
+            "packages": cover.packages,
+            "noise_per_cell": plan.noise_per_cell,
+            "outlook": useful.outlook.value,
+            "outlook_sentence": useful.sentence,
+            "times": {
+                "batch_s": self.times.batch_s,
+                "mix_s": self.times.mix_s,
+                "reveal_s": self.times.reveal_s,
+                "open_s": self.times.open_s,
+            },
+            "terms": self._terms(),
+            "statement": statement.content(),
+        }
+
+    def _terms(self) -> dict[str, int]:
+        """What both relays' terms must allow at the least; seconds at the most."""
+        cover = self.plan.cover
+        return {
+            "cells": sum(noise.cells for noise in cover.kinds),
+            "packages": cover.packages,
+            "capsules": self.plan.budget * self.asked.people + cover.packages,
+            "entry_seconds_per_million": self.times.batch_s * _MILLION // cover.packages,
+            "mix_seconds_per_million": self.times.mix_s * _MILLION // (2 * cover.packages),
+        }
+
+
+def plan_private(asked: AskedPrivately) -> PrivatePlan:
+    """The plan. Takes a second or some.
+
+    Raises
+    ------
+    BadExperimentError
+        One sentence about what cannot be kept.
+    """
+    experiment = asked.experiment
+    if experiment.features_per_person is None:
+        raise BadExperimentError("a guarantee needs a limit on features per person: set features.per_participant")
+    swift = isinstance(experiment.rule, Swift)
+    free = CHOSEN - asked.given if swift else frozenset[str]()
+    question, chosen = question_for(
+        target=asked.target,
+        people=asked.people,
+        bins=experiment.n_bins,
+        features=experiment.features_per_person,
+        labels=len(experiment.labels),
+        models=experiment.models.n_models,
+        violable=experiment.models.most_per_person,
+        hashes=asked.hashes,
+        train_share=asked.train_share,
+        rounds=asked.rounds if swift or asked.rounds is not None else experiment.rule.usual_rounds(),
+        rho=None if "thinning" in free else experiment.thinning.rho,
+    )
+    thinning = chosen.thinning if "thinning" in free else experiment.thinning
+    plan = plan_relays(replace(question, thinning=thinning))
+    covered = replace(
+        experiment,
+        thinning=thinning,
+        rule=_rule(experiment.rule, chosen, free),
+        budget=plan.budget,
+        cover=plan.cover,
+    )
+    return PrivatePlan(asked=asked, plan=plan, experiment=covered, times=round_times(plan, asked.paces))
+
+
+def _rule(rule: DescentRule, chosen: NoiseSettings, free: frozenset[str]) -> DescentRule:
+    if not isinstance(rule, Swift):
+        return rule
+    own = {"step_size": chosen.step_size, "floor": chosen.floor}
+    return replace(rule, **{name: value for name, value in own.items() if name in free})
