@@ -177,7 +177,7 @@ TARGETS = (
         decode=read_policy,
         allowed=(BadInputError,),
         seeds=lambda: [LogPolicy.of_terms(history().terms).to_bytes(), b"quorum none\n"],
-        covers=("protocol.log_policy:read_policy",),
+        covers=("protocol.log.policy:read_policy",),
         most_bytes=1024,
     ),
     Target(
@@ -186,7 +186,7 @@ TARGETS = (
         canonical=lambda found: found.to_text().encode(errors="surrogateescape"),
         allowed=_MALFORMED,
         seeds=lambda: [Note.from_bytes(_note()).text.encode()],
-        covers=("protocol.checkpoints:Checkpoint.from_text",),
+        covers=("protocol.log.checkpoints:Checkpoint.from_text",),
         most_bytes=1024,
     ),
     Target(
@@ -195,7 +195,7 @@ TARGETS = (
         canonical=bytes,
         allowed=(MalformedMessageError, BadSignatureError),
         seeds=lambda: [_note()],
-        covers=("protocol.checkpoints:read_checkpoint",),
+        covers=("protocol.log.checkpoints:read_checkpoint",),
         most_bytes=2048,
     ),
     Target(
@@ -204,7 +204,7 @@ TARGETS = (
         canonical=lambda found: hash_line(found).encode()[:-1],
         allowed=_MALFORMED,
         seeds=lambda: [hash_line(bytes(32)).encode()[:-1]],
-        covers=("protocol.checkpoints:read_hash",),
+        covers=("protocol.log.checkpoints:read_hash",),
         most_bytes=64,
     ),
     Target(
@@ -213,7 +213,7 @@ TARGETS = (
         canonical=lambda found: str(found).encode(),
         allowed=_MALFORMED,
         seeds=world.texts("0", "17", str(2**63 - 1)),
-        covers=("protocol.checkpoints:read_number",),
+        covers=("protocol.log.checkpoints:read_number",),
         most_bytes=32,
     ),
     Target(
@@ -222,14 +222,14 @@ TARGETS = (
         canonical=LogProof.to_bytes,
         allowed=_MALFORMED,
         seeds=lambda: files("/proof/"),
-        covers=("protocol.log_proofs:LogProof.from_bytes",),
+        covers=("protocol.log.proofs:LogProof.from_bytes",),
     ),
     Target(
         name="log-proof-check",
         decode=_check_proof,
         allowed=(MalformedMessageError, BadSignatureError, BadProofError),
         seeds=lambda: files("/proof/2"),
-        covers=("protocol.log_proofs:LogProof.check",),
+        covers=("protocol.log.proofs:LogProof.check",),
     ),
     Target(
         name="merkle-proof",
@@ -244,7 +244,7 @@ TARGETS = (
         canonical=CosigningRequest.to_bytes,
         allowed=_MALFORMED,
         seeds=_cosigning_requests,
-        covers=("protocol.log_proofs:CosigningRequest.from_bytes",),
+        covers=("protocol.log.proofs:CosigningRequest.from_bytes",),
     ),
     Target(
         name="cosignatures",
@@ -252,7 +252,7 @@ TARGETS = (
         canonical=write_cosignatures,
         allowed=_MALFORMED,
         seeds=_lines,
-        covers=("protocol.log_proofs:read_cosignatures",),
+        covers=("protocol.log.proofs:read_cosignatures",),
         most_bytes=2048,
     ),
     Target(
@@ -261,7 +261,7 @@ TARGETS = (
         canonical=write_size,
         allowed=_MALFORMED,
         seeds=lambda: [write_size(300)],
-        covers=("protocol.log_proofs:read_size",),
+        covers=("protocol.log.proofs:read_size",),
         most_bytes=64,
     ),
     Target(
@@ -270,7 +270,7 @@ TARGETS = (
         canonical=lambda tile: tile.path.encode(),
         allowed=_MALFORMED,
         seeds=world.texts("tile/0/x001/x234/067", "tile/entries/000.p/5", "tile/7/000.p/1"),
-        covers=("protocol.tiles:Tile.from_path",),
+        covers=("protocol.log.tiles:Tile.from_path",),
         most_bytes=64,
     ),
     Target(
@@ -279,7 +279,7 @@ TARGETS = (
         canonical=b"".join,
         allowed=_MALFORMED,
         seeds=lambda: [write_tile(Tile(0, 0, 5), history().log.tree.node)],
-        covers=("protocol.tiles:read_tile",),
+        covers=("protocol.log.tiles:read_tile",),
         most_bytes=256,
     ),
     Target(
@@ -288,7 +288,7 @@ TARGETS = (
         canonical=write_bundle,
         allowed=_MALFORMED,
         seeds=lambda: [write_bundle(history().log.entries[:5])],
-        covers=("protocol.tiles:read_bundle", "protocol.tiles:read_entries"),
+        covers=("protocol.log.tiles:read_bundle", "protocol.log.tiles:read_entries"),
         most_bytes=1024,
     ),
     Target(
@@ -296,7 +296,7 @@ TARGETS = (
         decode=_log_lines,
         allowed=(MalformedMessageError, BadProofError),
         seeds=lambda: [write_bundle(history().log.entries)],
-        covers=("protocol.trusted_log:Appended",),
+        covers=("protocol.trust.trusted_log:Appended",),
     ),
     # ── beacons ──────────────────────────────────────────────────────────────────────────────────────────────────────
     Target(
@@ -304,14 +304,14 @@ TARGETS = (
         decode=lambda data: read_object(data, "a record"),
         allowed=_BAD_BEACON,
         seeds=lambda: [*_drand(), json.dumps({"pulse": _PULSE}).encode()],
-        covers=("crypto.beacon_records:read_object",),
+        covers=("crypto.beacons.records:read_object",),
     ),
     Target(
         name="drand-round",
         decode=lambda data: verify_round(QUICKNET, 1000, data),
         allowed=_BAD_BEACON,
         seeds=_drand,
-        covers=("crypto.drand:verify_round",),
+        covers=("crypto.beacons.drand:verify_round",),
         most_bytes=1024,
     ),
     Target(
@@ -319,7 +319,7 @@ TARGETS = (
         decode=_pulse,
         allowed=_BAD_BEACON,
         seeds=lambda: [json.dumps({"pulse": _PULSE}).encode()],
-        covers=("crypto.nist_pulse:NistPulse.from_bytes",),
+        covers=("crypto.beacons.nist_pulse:NistPulse.from_bytes",),
         most_bytes=6144,
     ),
     Target(
@@ -327,7 +327,7 @@ TARGETS = (
         decode=lambda data: verify_pulse(2, 5, data),
         allowed=_BAD_BEACON,
         seeds=lambda: [json.dumps({"pulse": _PULSE}).encode() + b"\n-----BEGIN CERTIFICATE-----\nAA==\n"],
-        covers=("crypto.nist_pulse:verify_pulse",),
+        covers=("crypto.beacons.nist_pulse:verify_pulse",),
         most_bytes=8192,
     ),
     Target(
@@ -335,7 +335,7 @@ TARGETS = (
         decode=lambda data: verify_beacon("local-unsafe-a", 5, data, allow_unsafe=True),
         allowed=_BAD_BEACON,
         seeds=lambda: files("/beacon/0"),
-        covers=("crypto.beacon:verify_beacon",),
+        covers=("crypto.beacons.sources:verify_beacon",),
         most_bytes=1024,
     ),
     Target(

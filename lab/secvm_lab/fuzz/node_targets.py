@@ -119,7 +119,7 @@ TARGETS = (
         decode=_eight,
         allowed=(),
         seeds=lambda: [_good(), world.sealed(b"").capsule],
-        covers=("crypto.lanes:LaneKey.open", "crypto.lanes:Lanes.open"),
+        covers=("crypto.sealing.lanes:LaneKey.open", "crypto.sealing.lanes:Lanes.open"),
         most_bytes=512,
     ),
     Target(

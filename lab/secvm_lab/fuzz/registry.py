@@ -59,7 +59,7 @@ EXEMPT: dict[str, str] = {
     "coordinator.frontend:Doors.open": "begins to listen",
     "coordinator.log.followed_log:FollowedLogbook.read_notes": "rows of the store, of which each part has a target",
     "coordinator.nodes.node_view:Following.read": "rows of the store, of which each part has a target",
-    "coordinator.intake.running:Present.open_fetch": "crypto.oblivious:GatewayKeys.open, under the keys of its id",
+    "coordinator.intake.running:Present.open_fetch": "sealing.oblivious:GatewayKeys.open, under the keys of its id",
     "coordinator.store.postgres_migrations:read_migrations": "files of this package",
     "estimator.base:SecVMBase.load": "estimator.model:Model.from_bytes on a file",
     "estimator.experiment_header:read_experiment": "a part of estimator.model:Model.from_bytes",
@@ -72,5 +72,5 @@ EXEMPT: dict[str, str] = {
     "participant.main:open_device": "participant.storage.state:DeviceState and settings",
     "participant.main:open_devices": "participant.storage.state:DeviceState and settings",
     "participant.sources.port:Source.read": "a port",
-    "protocol.experiment_document:Windows.open_at_hour": "a question about the clock",
+    "protocol.documents.experiment:Windows.open_at_hour": "a question about the clock",
 }

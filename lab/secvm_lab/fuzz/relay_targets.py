@@ -287,7 +287,7 @@ TARGETS = (
         decode=tried_both_ways(_statement, lambda found: found.data),
         allowed=_MALFORMED,
         seeds=lambda: [one.data for one in _statements()],
-        covers=("protocol.relays.statements:Statement.from_bytes", "protocol.relays.capsule_tree:read_path"),
+        covers=("protocol.relays.statements:Statement.from_bytes", "protocol.relays.batches.capsule_tree:read_path"),
         most_bytes=2560,
     ),
     Target(
@@ -352,7 +352,7 @@ TARGETS = (
         canonical=Entry.to_bytes,
         allowed=_MALFORMED,
         seeds=_entries,
-        covers=("protocol.log_entries:Entry.from_bytes",),
+        covers=("protocol.log.entries:Entry.from_bytes",),
         most_bytes=256,
     ),
     Target(
@@ -360,7 +360,7 @@ TARGETS = (
         decode=read_shown,
         allowed=_MALFORMED,
         seeds=lambda: [write_shown({}), write_shown({"mix_count": b"a count", "entry_reveal": b"a reveal"})],
-        covers=("protocol.relays.shown:read_shown",),
+        covers=("protocol.relays.public_counts:read_shown",),
         most_bytes=512,
     ),
     Target(
@@ -369,8 +369,8 @@ TARGETS = (
         allowed=_MALFORMED,
         seeds=_absences,
         covers=(
-            "protocol.relays.capsule_tree:Absence.from_fields",
-            "protocol.relays.capsule_tree:Place.from_fields",
+            "protocol.relays.batches.capsule_tree:Absence.from_fields",
+            "protocol.relays.batches.capsule_tree:Place.from_fields",
         ),
         most_bytes=2048,
     ),
@@ -379,7 +379,10 @@ TARGETS = (
         decode=tried_both_ways(ShardProof.from_bytes, lambda found: found.data),
         allowed=_MALFORMED,
         seeds=lambda: [_rounds()[0].shards.proof(0).data],
-        covers=("protocol.relays.shards:ShardProof.from_bytes", "protocol.relays.shards:ShardProof.from_fields"),
+        covers=(
+            "protocol.relays.counting.shards:ShardProof.from_bytes",
+            "protocol.relays.counting.shards:ShardProof.from_fields",
+        ),
         most_bytes=2048,
     ),
     Target(
@@ -388,7 +391,7 @@ TARGETS = (
         canonical=write_sub_tally,
         allowed=_MALFORMED,
         seeds=lambda: [b"", write_sub_tally({0: 1}), write_sub_tally({1: 2, 29: 3})],
-        covers=("protocol.relays.shards:read_sub_tally",),
+        covers=("protocol.relays.counting.shards:read_sub_tally",),
         most_bytes=256,
     ),
     Target(
@@ -404,7 +407,7 @@ TARGETS = (
         decode=tried_both_ways(ShardTally.from_bytes, ShardTally.to_bytes),
         allowed=_MALFORMED,
         seeds=lambda: [b"\0", ShardTally((bytes(32),), write_sub_tally({1: 2})).to_bytes()],
-        covers=("protocol.relays.recount:ShardTally.from_bytes",),
+        covers=("protocol.relays.counting.recount:ShardTally.from_bytes",),
         most_bytes=256,
     ),
     Target(
@@ -421,8 +424,8 @@ TARGETS = (
         allowed=_MALFORMED,
         seeds=_evidence,
         covers=(
-            "protocol.evidence_relays:RelayedEvidence.from_bytes",
-            "protocol.evidence_relays:PartProof.from_fields",
+            "protocol.evidence.relayed:RelayedEvidence.from_bytes",
+            "protocol.evidence.relayed:PartProof.from_fields",
         ),
         most_bytes=16384,
     ),
@@ -439,7 +442,7 @@ TARGETS = (
         decode=lambda data: read_told(data, _rounds()[0].document),
         allowed=_SIGNED,
         seeds=_told,
-        covers=("protocol.examining:read_told",),
+        covers=("protocol.evidence.examination:read_told",),
         most_bytes=8192,
     ),
     Target(
@@ -464,7 +467,7 @@ TARGETS = (
         canonical=ShardRun.to_bytes,
         allowed=_MALFORMED,
         seeds=lambda: [_run(0), _run(2)],
-        covers=("protocol.relays.shard_runs:read_run",),
+        covers=("protocol.relays.counting.shard_runs:read_run",),
         most_bytes=256,
     ),
     Target(
@@ -473,7 +476,7 @@ TARGETS = (
         canonical=b"".join,
         allowed=_MALFORMED,
         seeds=lambda: [bytes(24), bytes(range(24))],
-        covers=("protocol.relays.shard_runs:read_index",),
+        covers=("protocol.relays.counting.shard_runs:read_index",),
         most_bytes=40,
     ),
     Target(
@@ -482,7 +485,7 @@ TARGETS = (
         canonical=b"".join,
         allowed=_MALFORMED,
         seeds=lambda: [_two_capsules(), bytes(256)],
-        covers=("protocol.relays.submission:read_request",),
+        covers=("protocol.relays.sending.submission:read_request",),
         most_bytes=300,
     ),
     Target(
@@ -490,7 +493,7 @@ TARGETS = (
         decode=tried_both_ways(Canary.from_bytes, Canary.to_bytes),
         allowed=_MALFORMED,
         seeds=lambda: [_sealed().submissions[0].canary.to_bytes(), _taken_canary().to_bytes()],
-        covers=("protocol.relays.canary:Canary.from_bytes",),
+        covers=("protocol.relays.sending.canary:Canary.from_bytes",),
         most_bytes=3000,
     ),
     Target(
@@ -498,7 +501,7 @@ TARGETS = (
         decode=tried_both_ways(MissingCanary.from_bytes, MissingCanary.to_bytes),
         allowed=_MALFORMED,
         seeds=_missing,
-        covers=("protocol.relays.missing_canary:MissingCanary.from_bytes",),
+        covers=("protocol.evidence.missing_canary:MissingCanary.from_bytes",),
         most_bytes=10_000,
     ),
     Target(
@@ -506,7 +509,7 @@ TARGETS = (
         decode=lambda data: examine_canary(canonically(data)),
         allowed=(MalformedMessageError, BadSignatureError, BadProofError),
         seeds=_missing,
-        covers=("protocol.relays.missing_canary:examine_canary",),
+        covers=("protocol.evidence.missing_canary:examine_canary",),
         most_bytes=10_000,
     ),
     Target(
@@ -515,8 +518,8 @@ TARGETS = (
         allowed=_MALFORMED,
         seeds=lambda: [_sessions()[0]],
         covers=(
-            "protocol.relays.session_memory:RelayedMemory.from_parts",
-            "protocol.relays.session_memory:read_accepted",
+            "protocol.relays.sending.session_memory:RelayedMemory.from_parts",
+            "protocol.relays.sending.session_memory:read_accepted",
         ),
         most_bytes=6000,
     ),
@@ -526,7 +529,7 @@ TARGETS = (
         canonical=lambda label: label.hex().encode(),
         allowed=_MALFORMED,
         seeds=lambda: [b"00" * 32, b"ab" * 32],
-        covers=("protocol.relays.label:label_from_text",),
+        covers=("protocol.relays.batches.label:label_from_text",),
         most_bytes=80,
     ),
 )
