@@ -28,7 +28,7 @@ class Party(NamedTuple):
 
 
 class Step(NamedTuple):
-    """A box: what happens, and in which module."""
+    """A box: what happens, and in which folder."""
 
     left: int
     top: int
@@ -41,22 +41,22 @@ PARTIES = [
     Party("a person's device", "sees one person", "#e8f1fb", 16, 91, 379),
     Party("witnesses", "see only the log", "#fbeeee", 318, 12, 142),
     Party("public log", "the same for all", "#f1edf7", 318, 170, 142),
-    Party("relay", "sees who, never what", "#f6f0e2", 318, 328, 142),
+    Party("two relays", "one sees who, neither sees what", "#f6f0e2", 318, 328, 142),
     Party("auditor: anybody", "sees what is public", "#eef3f4", 620, 12, 142),
     Party("coordinator", "sees what, never who", "#e9f5ec", 620, 170, 300),
 ]
 
 STEPS = [
-    Step(16, 163, "features → bins", "individual.binning"),
-    Step(56, 242, "log and steps checked", "protocol.trusted_rounds", 182),
-    Step(16, 321, "margin test → update", "individual.update"),
-    Step(16, 400, "split, thin → packages", "individual.splitting"),
-    Step(318, 400, "sealed, delayed, shuffled", "crypto, protocol, relay"),
-    Step(620, 400, "count", "aggregate.tally"),
-    Step(620, 242, "step → next weights", "aggregate.descent"),
-    Step(318, 242, "signed, logged, published", "protocol.manifest, .log"),
-    Step(318, 84, "cosign what only grows", "witness.decision"),
-    Step(620, 84, "every step played again", "auditor"),
+    Step(16, 163, "features → bins", "learning/individual"),
+    Step(56, 242, "log and steps checked", "protocol", 182),
+    Step(16, 321, "margin test → update", "learning/individual"),
+    Step(16, 400, "split, thin → packages", "learning/individual"),
+    Step(318, 400, "mix, add cover, forget", "relay"),
+    Step(620, 400, "count", "learning/aggregate"),
+    Step(620, 242, "step → next weights", "learning/aggregate"),
+    Step(318, 242, "signed, logged, published", "protocol, coordinator"),
+    Step(318, 84, "cosign what only grows", "witness"),
+    Step(620, 84, "steps and counts again", "auditor"),
 ]
 
 #: Arrows as the points they pass, and words with their places.
@@ -128,13 +128,9 @@ def draw() -> str:
         parts += arrow(*one)
     middle = WIDTH / 2
     parts += [
-        text(middle, 502, "A train package is one bin and one sign, and names no one. Each travels alone."),
-        text(
-            middle,
-            530,
-            "A device checks log, witnesses and steps before it sends. Tallies it must believe.",
-        ),
-        text(middle, 558, "The code that counts cannot import the code that sees a person: the linter refuses."),
+        text(middle, 502, "A train package is one bin and one sign, sealed for the coordinator, and names nobody."),
+        text(middle, 530, "A device checks log, witnesses and steps before it sends anything."),
+        text(middle, 558, "The code that counts cannot import the code that sees a person: the linter refuses it."),
         "</svg>",
     ]
     return "\n".join(parts) + "\n"

@@ -32,11 +32,11 @@ DOCUMENTS = sorted(
 RECIPES = [
     ROOT / name
     for name in (
-        "README.md",
         "docs/learning.md",
         "docs/privacy.md",
         "docs/how-to/audit-an-experiment.md",
         "docs/how-to/train-offline.md",
+        "docs/tutorial.md",
         "examples/README.md",
     )
 ]
@@ -108,14 +108,12 @@ def test_commands_run(document: Path, clone: Path, capfd: pytest.CaptureFixture[
     assert ran
 
 
-def test_readme_shows_what_its_command_prints(clone: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    # The first of them is the demonstration's (tests/system/test_demo.py).
-    command = next(block for block in blocks(ROOT / "README.md", "sh") if block.startswith("./secvm train"))
-    shown = blocks(ROOT / "README.md", "text")[1]
+def test_tutorial_shows_what_its_command_prints(clone: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    page = ROOT / "docs/tutorial.md"
+    command = next(block for block in blocks(page, "sh") if block.startswith("./secvm train"))
     assert run(shlex.split(command)[1:]) == 0
-    printed = capfd.readouterr().out
     # What follows is the file's name, the time it took and the memory.
-    assert printed.startswith(shown)
+    assert capfd.readouterr().out.startswith(blocks(page, "text")[0])
     assert (clone / "model.secvm").is_file()
 
 

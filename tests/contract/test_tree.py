@@ -13,7 +13,6 @@ import pytest
 from secvm.cli.commands import Command
 from secvm.cli.main import COMMANDS, load
 from secvm_lab.cli import COMMANDS as ADDED
-from secvm_lab.cli.dev import maintenance as dev
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -220,29 +219,6 @@ def test_requirements_hold_everything_pyproject_asks_for() -> None:
     asked_to_develop = names(project["dependency-groups"]["dev"])
     assert asked_to_develop <= {pin.partition("==")[0] for pin in pins("dev")}
     assert names(project["build-system"]["requires"]) <= {pin.partition("==")[0] for pin in pins("build")}
-
-
-# ── what the README shows ────────────────────────────────────────────────────────────────────────────────────────────
-
-README = (ROOT / "README.md").read_text(encoding="utf-8")
-
-
-@pytest.mark.parametrize(("command", "shown"), dev.help_blocks(README))
-def test_readme_shows_the_real_help(command: str, shown: str) -> None:
-    assert shown == dev.real_help(command), "run ./secvm dev fix"
-
-
-def test_help_blocks_are_found_and_renewed() -> None:
-    page = "before\n\n<!-- help: secvm dev lock -->\n```text\nold\n```\n\n```\nother\n```\n"
-    assert dev.help_blocks(page) == [("secvm dev lock", "old\n")]
-    renewed = dev.with_real_help(page)
-    assert dev.help_blocks(renewed) == [("secvm dev lock", dev.real_help("secvm dev lock"))]
-    assert renewed.startswith("before\n")
-    assert renewed.endswith("```\n\n```\nother\n```\n")
-
-
-def test_every_help_mark_has_its_block() -> None:
-    assert README.count("<!-- help:") == len(dev.help_blocks(README))
 
 
 def test_versions_agree() -> None:

@@ -1,22 +1,15 @@
 """``secvm dev check``, ``fix`` and ``lock``: what people who change the code run, and continuous integration runs."""
 
-import os
-import re
-import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from secvm.cli.output import note
-from secvm.errors import BadInputError
 from secvm_lab.cli.dev.checkout import call, find_or_refuse, tool
 from secvm_lab.cli.dev.tiers import parallel
-
-#: The README shows help texts at this width.
-HELP_COLUMNS = 100
 
 # import-linter has no `python -m`; a script in .venv/bin would break when the checkout is moved.
 _LINT_IMPORTS = "import sys; from importlinter.cli import lint_imports; sys.exit(lint_imports(no_logo=True))"
@@ -26,10 +19,6 @@ _COMPILE = [
     *("--universal", "--python-version", "3.11"),
     *("--generate-hashes", "--no-emit-index-url", "--no-header", "--no-annotate"),
 ]
-
-_HELP_BLOCK = re.compile(
-    r"(?P<head><!-- help: (?P<command>secvm[^\n]*?) -->\n+```[a-z]*\n)(?P<body>.*?)(?P<tail>```)", re.DOTALL
-)
 
 
 def typed_folders(root: Path) -> list[str]:
@@ -71,18 +60,11 @@ def check(
 def fix() -> None:
     """Repair what tools can repair.
 
-    That is: some lint, the format, the help texts in the README, the description of the operator's API, the
-    reference of an experiment's settings.
+    That is: some lint, the format, the description of the operator's API, the reference of an experiment's settings.
     """
     root = find_or_refuse()
     call(tool("ruff", "check", "--fix", "--quiet"), root)
     code = call(tool("ruff", "format", "--quiet"), root)
-    readme = root / "README.md"
-    before = readme.read_text(encoding="utf-8")
-    after = with_real_help(before)
-    if after != before:
-        readme.write_text(after, encoding="utf-8")
-        note("README.md: help texts renewed")
     _describe_admin(root)
     _refer_to_settings(root)
     raise typer.Exit(code)
@@ -125,36 +107,3 @@ def lock(
         code = call(tool(*_COMPILE, *newest, *what, "--output-file", f"requirements/{name}.txt"), root)
         if code:
             raise typer.Exit(code)
-
-
-def real_help(command: str) -> str:
-    """Print the help of a command such as ``secvm dev lock`` at the README's width."""
-    _, *path = command.split()
-    environment = {**os.environ, "COLUMNS": str(HELP_COLUMNS)}
-    told = subprocess.run(  # noqa: S603  (the command is this program)
-        [sys.executable, "-P", "-m", "secvm.cli.main", *path, "--help"],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if told.returncode:
-        raise BadInputError(f"README.md shows the help of {command!r}, which is no command")
-    return told.stdout
-
-
-def help_blocks(text: str) -> list[tuple[str, str]]:
-    """List the help texts a document shows, as (command, text).
-
-    One is a fenced block below a comment: ``<!-- help: secvm train -->``.
-    """
-    return [(block["command"], block["body"]) for block in _HELP_BLOCK.finditer(text)]
-
-
-def with_real_help(text: str) -> str:
-    """Put the real help texts in a document's help blocks."""
-
-    def renew(block: re.Match[str]) -> Any:
-        return block["head"] + real_help(block["command"]) + block["tail"]
-
-    return _HELP_BLOCK.sub(renew, text)
