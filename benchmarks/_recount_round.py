@@ -35,8 +35,8 @@ from secvm.protocol.relays.counting.recount import RawCount, ShardTally
 from secvm.protocol.relays.counting.shard_runs import ShardRun
 from secvm.protocol.relays.counting.shards import SHARD, ShardTree, shard_count
 from secvm.runtime.lanes import Mode, find_lanes
-from secvm_lab.rigs.audited_rounds import LightRound
-from secvm_lab.rigs.relayed_rounds import COORDINATOR, MIX, relayed_document, relayed_experiment
+from secvm_lab.rigs.histories.audited_rounds import LightRound
+from secvm_lab.rigs.histories.relayed_rounds import COORDINATOR, MIX, relayed_document, relayed_experiment
 
 BINS = 1_000
 _BLOCK = 1 << 16

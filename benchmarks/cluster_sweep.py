@@ -27,7 +27,7 @@ from secvm.learning.experiment import Experiment
 from secvm_lab.cluster.sweep import ClusterSweep
 from secvm_lab.engine import Swept, sweep
 from secvm_lab.paper.offline.crowd import MadeUpCrowd, Recipe
-from secvm_lab.paper.twitter import TwitterPeople
+from secvm_lab.paper.twitter.people import TwitterPeople
 
 SALT = b"many machines".ljust(32)
 

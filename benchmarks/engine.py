@@ -40,7 +40,7 @@ from secvm.learning.individual.binning import HashBinning
 from secvm.learning.rows import BinnedRows
 from secvm_lab.engine import LANES, Engine
 from secvm_lab.engine.single import SingleTraining
-from secvm_lab.paper.twitter import TwitterPeople
+from secvm_lab.paper.twitter.people import TwitterPeople
 
 _LABELS = ("no", "yes")
 _TRAIN = 0.9

@@ -34,7 +34,7 @@ from benchmarks._page_meter import FRAMES, PARSING, STOP_FRAMES, UPDATES
 from benchmarks._page_server import PATIENCE_S, Listener, cpu_ms, dashboard, kilobytes
 from secvm.errors import BadInputError
 from secvm_lab.rigs.browser import Browser, Window
-from secvm_lab.rigs.long_history import LongHistory
+from secvm_lab.rigs.histories.long_history import LongHistory
 
 BYTES_LIMIT, UPDATE_LIMIT_MS, FPS_LIMIT = 100_000, 50.0, 30.0
 #: Nothing says any more that rounds are being loaded.

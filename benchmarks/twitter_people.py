@@ -1,6 +1,6 @@
 """People at the shape of the paper's Twitter data: how many words they use, what they cost, how well Pegasos learns.
 
-Synthetic people (``secvm_lab.paper.twitter``). ``census`` counts words among the first so many of them beside what the
+Synthetic people (``paper.twitter.people``). ``census`` counts words among the first so many of them beside what the
 law foretells; ``expected_words`` is what it foretells for 350,000. ``curve`` is the share of right labels by round, of
 people who trained and of a tenth who did not, for full-batch Pegasos as the paper has it (two weight vectors averaged)
 on hashed words. Times are wall time, on whatever else the machine does.
@@ -21,8 +21,8 @@ import orjson
 
 from secvm.learning._kernels import fast
 from secvm.learning.individual.binning import HashBinning
-from secvm_lab.paper import twitter_census
-from secvm_lab.paper.twitter import BinnedPeople, TwitterPeople
+from secvm_lab.paper.twitter import census as twitter_census
+from secvm_lab.paper.twitter.people import BinnedPeople, TwitterPeople
 
 #: Rounds at which accuracy is told.
 SHOWN = (10, 20, 30, 50, 70, 100, 150, 200)

@@ -28,7 +28,7 @@ from secvm.learning.thinning import Thinning
 from secvm.protocol.documents.blobs import decode_state, decode_tally
 from secvm.protocol.documents.recomputation import next_model, what_differs
 from secvm.protocol.trust.trusted_rounds import TrustedRounds
-from secvm_lab.rigs.public_history import PublicHistory
+from secvm_lab.rigs.histories.public_history import PublicHistory
 
 WITNESSES = 3
 

@@ -32,7 +32,7 @@ from secvm.protocol.relays.ending import RelayedEnding
 from secvm.protocol.relays.judgement import opening_faults
 from secvm.protocol.relays.news import News
 from secvm.protocol.relays.sending.canary import recounts
-from secvm_lab.rigs.relayed_rounds import (
+from secvm_lab.rigs.histories.relayed_rounds import (
     COORDINATOR,
     ENTRY,
     MIX,

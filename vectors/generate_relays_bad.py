@@ -24,7 +24,7 @@ from secvm.protocol.relays.judgement import opening_faults
 from secvm.protocol.relays.manifest import Instants, RelayedManifest, manifest_faults
 from secvm.protocol.relays.opening import Opening
 from secvm.protocol.relays.statements import Statement
-from secvm_lab.rigs.relayed_rounds import (
+from secvm_lab.rigs.histories.relayed_rounds import (
     COORDINATOR,
     ENTRY,
     MIX,

@@ -13,7 +13,7 @@ import numpy as np
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.experiment import Experiment
 from secvm.protocol.documents.blobs import encode_tally, tally_digest
-from secvm_lab.rigs.relayed_rounds import relayed_document
+from secvm_lab.rigs.histories.relayed_rounds import relayed_document
 
 JSON = dict[str, Any]
 MOST = 2**53 - 1

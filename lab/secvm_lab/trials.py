@@ -28,12 +28,12 @@ from secvm.protocol.evidence.examination import examine_relayed
 from secvm.protocol.evidence.plain import examine
 from secvm.protocol.trust.salt import salt_of
 from secvm.protocol.trust.trusted_rounds import Checked, TrustedRounds
-from secvm_lab.rigs.audited_history import draw_history
-from secvm_lab.rigs.honest_run import honest_run
-from secvm_lab.rigs.lied_to import lied_to, told_the_truth
-from secvm_lab.rigs.lies_about_shards import COUNT_LIES, SIGNED, CountLie, seen_by_device
-from secvm_lab.rigs.malicious import LIES, Lie, Scene, Told
-from secvm_lab.rigs.public_history import lines_from, served_from
+from secvm_lab.rigs.histories.audited_history import draw_history
+from secvm_lab.rigs.histories.public_history import lines_from, served_from
+from secvm_lab.rigs.lies.about_shards import COUNT_LIES, SIGNED, CountLie, seen_by_device
+from secvm_lab.rigs.lies.catalogue import LIES, Lie, Scene, Told
+from secvm_lab.rigs.lies.honest_run import honest_run
+from secvm_lab.rigs.lies.listening_device import lied_to, told_the_truth
 
 #: The names under which honest runs are counted: of one relay, and of two.
 HONEST, HONEST_COUNT = "honest", "honest-count"

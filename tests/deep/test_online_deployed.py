@@ -8,9 +8,9 @@ import pytest
 from secvm.learning.aggregate.descent import Pegasos, Swift
 from secvm.learning.thinning import Thinning
 from secvm.privacy.target import PrivacyTarget
-from secvm_lab.online.day import Rhythm
-from secvm_lab.online.plan import Learning, Plan
-from secvm_lab.online.words import TitleWords
+from secvm_lab.online.population.day import Rhythm
+from secvm_lab.online.population.plan import Learning, Plan
+from secvm_lab.online.population.words import TitleWords
 from tests.system.test_online_deployed import held_to_the_deployment
 
 

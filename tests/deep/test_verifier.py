@@ -12,9 +12,9 @@ from secvm.learning.cover_law import Noise, RelayCover
 from secvm.learning.experiment import Experiment
 from secvm.learning.thinning import Thinning
 from secvm.protocol.canonical import digest_of
-from secvm_lab.rigs.audited_history import AuditedHistory, draw_told
 from secvm_lab.rigs.browser import PHONE, Browser
-from secvm_lab.rigs.relayed_rounds import relayed_document, relayed_experiment
+from secvm_lab.rigs.histories.audited_history import AuditedHistory, draw_told
+from secvm_lab.rigs.histories.relayed_rounds import relayed_document, relayed_experiment
 from tests.seeds import seed_for
 from tests.system.verifying import PROGRAM, verify
 from tests.unit.auditor.histories import history, lay_out, serving

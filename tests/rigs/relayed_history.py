@@ -35,9 +35,9 @@ from secvm.protocol.relays.opening import Opening
 from secvm.protocol.relays.sending.receipts import receipt_for
 from secvm.protocol.relays.sending.submission import read_request, token_bytes
 from secvm.protocol.relays.terms import RelayedTerms
-from secvm_lab.rigs.known_log import KnownLog
-from secvm_lab.rigs.relayed_rounds import COORDINATOR, ENTRY
-from secvm_lab.rigs.sealed_round import SealedRound
+from secvm_lab.rigs.histories.known_log import KnownLog
+from secvm_lab.rigs.histories.relayed_rounds import COORDINATOR, ENTRY
+from secvm_lab.rigs.histories.sealed_round import SealedRound
 
 #: From the end of a round to the next opening: several times what a device waits between two askings.
 LEAD_MS = 1_200_000

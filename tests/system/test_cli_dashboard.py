@@ -20,7 +20,7 @@ from secvm.dashboard.settings import DashboardSettings, read_listen
 from secvm.errors import BadInputError
 from secvm.runtime.http.server import HttpServer, Request, Response
 from secvm.testing.clock import ManualClock
-from secvm_lab.rigs.public_history import PublicHistory
+from secvm_lab.rigs.histories.public_history import PublicHistory
 from tests.conftest import ROOT
 
 

@@ -11,10 +11,10 @@ import numpy as np
 from secvm.learning.aggregate.descent import Swift
 from secvm.learning.thinning import Thinning
 from secvm.privacy.target import PrivacyTarget
-from secvm_lab.online.day import Rhythm
 from secvm_lab.online.deployed import Deployment, attendance, simulated, small_crowd
-from secvm_lab.online.plan import Learning, Plan
-from secvm_lab.online.words import TitleWords
+from secvm_lab.online.population.day import Rhythm
+from secvm_lab.online.population.plan import Learning, Plan
+from secvm_lab.online.population.words import TitleWords
 from secvm_lab.published import origins_of
 
 

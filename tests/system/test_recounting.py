@@ -9,8 +9,8 @@ import pytest
 from secvm.auditor.relayed.recounting import OpenedRound, Recounting, ShardFiles, Shown
 from secvm.cli.main import run as command
 from secvm.protocol.documents.experiment import publish
-from secvm_lab.rigs.lies_about_shards import COUNT_LIES, Scene
-from secvm_lab.rigs.relayed_rounds import COORDINATOR
+from secvm_lab.rigs.histories.relayed_rounds import COORDINATOR
+from secvm_lab.rigs.lies.about_shards import COUNT_LIES, Scene
 from tests.seeds import seed_for
 
 

@@ -36,7 +36,7 @@ from secvm.protocol.relays.manifest import Instants, RelayedManifest, read_manif
 from secvm.protocol.relays.opening import Opening, read_opening
 from secvm.runtime.disk.secret_files import read_secret
 from secvm.testing.processes import free_port
-from secvm_lab.rigs.relayed_rounds import relayed_document
+from secvm_lab.rigs.histories.relayed_rounds import relayed_document
 from tests.conftest import ROOT
 from tests.system.test_two_relays import PATIENCE_S, TOKEN, World
 from tests.unit.coordinator.rounds import until

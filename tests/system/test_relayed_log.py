@@ -28,7 +28,7 @@ from secvm.protocol.relays.judgement import is_opened
 from secvm.protocol.relays.opening import read_opening
 from secvm.runtime.disk.secret_files import make_secret
 from secvm.testing.clock import ManualClock
-from secvm_lab.rigs.relayed_rounds import START
+from secvm_lab.rigs.histories.relayed_rounds import START
 from tests.system.test_relayed_coordinator import CLIENTS, Whole
 from tests.system.test_two_relays import PATIENCE_S
 from tests.unit.coordinator.rounds import experiment

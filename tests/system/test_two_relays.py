@@ -47,7 +47,7 @@ from secvm.runtime.clock import ClockSteering
 from secvm.runtime.disk.secret_files import make_secret
 from secvm.runtime.http.server import HttpServer, Limits, Request, Response
 from secvm.testing.processes import free_port
-from secvm_lab.rigs.relayed_rounds import COORDINATOR, START, relayed_document, relayed_experiment
+from secvm_lab.rigs.histories.relayed_rounds import COORDINATOR, START, relayed_document, relayed_experiment
 from tests.conftest import ROOT
 from tests.effort import scaled
 from tests.unit.relay.helpers import Answered, ask, toml

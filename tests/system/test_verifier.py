@@ -14,10 +14,10 @@ from secvm.auditor.files import GivenFiles
 from secvm.crypto.signing import Envelope, sign
 from secvm.learning.aggregate.robust import Robust
 from secvm.protocol.canonical import digest_of
-from secvm_lab.rigs.audited_history import AuditedHistory, draw_told
-from secvm_lab.rigs.lies_about_relays import RELAYED_LIES
-from secvm_lab.rigs.lies_about_shards import COUNT_LIES
-from secvm_lab.rigs.relayed_rounds import STRANGER
+from secvm_lab.rigs.histories.audited_history import AuditedHistory, draw_told
+from secvm_lab.rigs.histories.relayed_rounds import STRANGER
+from secvm_lab.rigs.lies.about_relays import RELAYED_LIES
+from secvm_lab.rigs.lies.about_shards import COUNT_LIES
 from tests.seeds import seed_for
 from tests.system.verifying import HARNESSES, PROGRAM, judge_all, run_node, verify
 from tests.unit.auditor.histories import history, lay_out, serving

@@ -1,4 +1,4 @@
-"""All attacks: every module ``aNN_….py`` has one, named ``ATTACK``; those of ``relayed`` have several, ``TRAPS``."""
+"""All attacks: each module ``aNN_….py`` has one, ``ATTACK``; modules of ``relayed`` have several, ``TRAPS``."""
 
 from __future__ import annotations
 
@@ -18,16 +18,20 @@ RELAYED = ("counts", "devices", "documents", "isolation", "keeping")
 
 
 def module_names() -> list[str]:
-    """The modules of all attacks, in the order of their numbers."""
-    return sorted(found.name for found in pkgutil.iter_modules(folder.__path__) if _MODULE.fullmatch(found.name))
+    """The modules of all attacks that have one of their own, with their folders, in the order of their numbers."""
+    modules = pkgutil.walk_packages(folder.__path__, f"{folder.__name__}.")
+    return sorted(
+        (module.name for module in modules if _MODULE.fullmatch(module.name.rpartition(".")[2])),
+        key=lambda name: name.rpartition(".")[2],
+    )
 
 
 def attacks() -> dict[str, Attack[Any, Any, Any]]:
     """All attacks by their names on the command line, in the order of their numbers."""
-    found = [importlib.import_module(f"{folder.__name__}.{name}").ATTACK for name in module_names()]
+    every = [importlib.import_module(name).ATTACK for name in module_names()]
     for name in RELAYED:
-        found += importlib.import_module(f"{folder.__name__}.relayed.{name}").TRAPS
-    return {attack.slug: attack for attack in sorted(found, key=lambda attack: attack.number)}
+        every += importlib.import_module(f"{folder.__name__}.relayed.{name}").TRAPS
+    return {attack.slug: attack for attack in sorted(every, key=lambda attack: attack.number)}
 
 
 def find(name: str) -> Attack[Any, Any, Any]:

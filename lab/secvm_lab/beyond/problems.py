@@ -21,7 +21,7 @@ from secvm.learning.individual.binning import HashBinning
 from secvm.learning.individual.cohort import hold_out
 from secvm.learning.rows import BinnedRows
 from secvm.people.reader import read_people
-from secvm_lab.paper.twitter import TwitterPeople
+from secvm_lab.paper.twitter.people import TwitterPeople
 
 #: Bins for words, and words of a person, where they are made up.
 BINS, WORDS = 4096, 300

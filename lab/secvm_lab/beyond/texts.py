@@ -16,7 +16,7 @@ from secvm.learning.rows import BinnedRows
 from secvm.people.reader import read_people
 from secvm_lab._kernels.hash_numbers import hash_numbers
 from secvm_lab.beyond.problems import WORDS
-from secvm_lab.paper.twitter import TwitterPeople
+from secvm_lab.paper.twitter.people import TwitterPeople
 
 
 class Text(Protocol):

@@ -186,7 +186,7 @@ def _figures(asked: Sequence[Figure], *, bins_given: bool) -> tuple[str, ...]:
 
 def _crowd(data: Path | None, people: int | None, seed: int) -> Crowd:
     from secvm_lab.paper.offline.crowd import FileCrowd, MadeUpCrowd
-    from secvm_lab.paper.twitter import TwitterPeople
+    from secvm_lab.paper.twitter.people import TwitterPeople
 
     if data is not None:
         return FileCrowd.open(data)

@@ -39,10 +39,10 @@ def online(
         ./secvm reproduce online --people 10000 --format json
     """
     from secvm.pages.page import check_folder, write_report
-    from secvm_lab.online.plan import Plan
+    from secvm_lab.online.population.plan import Plan
+    from secvm_lab.online.population.words import TitleWords
     from secvm_lab.online.reproduction import reproduce
     from secvm_lab.online.reproduction_page import page
-    from secvm_lab.online.words import TitleWords
 
     begun = time.monotonic()
     if folder is not None:

@@ -114,11 +114,11 @@ def simulate(
     from secvm.pages.page import check_folder, write_report
     from secvm.privacy.target import PrivacyTarget
     from secvm_lab.online.covered import Promise
-    from secvm_lab.online.day import Rhythm
-    from secvm_lab.online.plan import ZONES, Learning, Plan
+    from secvm_lab.online.population.day import Rhythm
+    from secvm_lab.online.population.plan import ZONES, Learning, Plan
+    from secvm_lab.online.population.words import TitleWords
     from secvm_lab.online.run import Attack
     from secvm_lab.online.scenario import Scenario, page, play
-    from secvm_lab.online.words import TitleWords
 
     begun = time.monotonic()
     if folder is not None:

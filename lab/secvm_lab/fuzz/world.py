@@ -12,7 +12,7 @@ from secvm.crypto.sealing.kem import X25519PrivateKey
 from secvm.crypto.sealing.oblivious import GatewayKey, GatewayKeys, SealedRequest, seal_request
 from secvm.crypto.signing import Envelope
 from secvm.crypto.tokens import TokenKey
-from secvm_lab.rigs.public_history import PublicHistory
+from secvm_lab.rigs.histories.public_history import PublicHistory
 
 _SEED = 7
 

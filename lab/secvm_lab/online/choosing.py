@@ -20,8 +20,8 @@ from fractions import Fraction
 from typing import Any
 
 from secvm.learning.aggregate.descent import Pegasos
-from secvm_lab.online.crowd import crowd
-from secvm_lab.online.plan import AVERAGING, Learning, Plan
+from secvm_lab.online.population.crowd import crowd
+from secvm_lab.online.population.plan import AVERAGING, Learning, Plan
 from secvm_lab.online.result import Run
 from secvm_lab.online.run import simulate
 

@@ -19,10 +19,10 @@ from secvm.privacy.planning.noise_settings import NoiseSettings
 from secvm.privacy.planning.relay_plan import RelayPlan, plan_relays, question_for
 from secvm.privacy.planning.rounds_under_noise import MOST_ROUNDS
 from secvm.privacy.target import PrivacyTarget
-from secvm_lab.online.attendance import Attendance
-from secvm_lab.online.calendar import openings
-from secvm_lab.online.crowd import Crowd
-from secvm_lab.online.plan import Plan
+from secvm_lab.online.population.attendance import Attendance
+from secvm_lab.online.population.calendar import openings
+from secvm_lab.online.population.crowd import Crowd
+from secvm_lab.online.population.plan import Plan
 
 
 @dataclass(frozen=True, slots=True)

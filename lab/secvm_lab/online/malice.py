@@ -15,12 +15,12 @@ from secvm.errors import BadInputError
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.rows import BinnedRows
 from secvm.learning.weights import Weights
-from secvm_lab.attacks.a16_poisoning import PLOTS, SPREADS, Malice, guess
-from secvm_lab.attacks.poisoned import poisoned
+from secvm_lab.attacks.poisoning.a16_poisoning import PLOTS, SPREADS, Malice, guess
+from secvm_lab.attacks.poisoning.poisoned import poisoned
 from secvm_lab.attacks.views import ParticipantView, PublicView
-from secvm_lab.online.attendance import Present
-from secvm_lab.online.crowd import Crowd
-from secvm_lab.online.dice import LabDice, threshold
+from secvm_lab.online.population.attendance import Present
+from secvm_lab.online.population.crowd import Crowd
+from secvm_lab.online.population.dice import LabDice, threshold
 
 #: Rounds of which they remember everything: the first, which tells the bins that say most, and the last few.
 _REMEMBERED = 4

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from secvm_lab.online.choosing import LAMBDAS, WEIGHTS, Tried, choose
-from secvm_lab.online.crowd import crowd
-from secvm_lab.online.plan import Plan, daytime
+from secvm_lab.online.population.crowd import crowd
+from secvm_lab.online.population.plan import Plan, daytime
 from secvm_lab.online.result import MINORITY, Run
 from secvm_lab.online.run import Stage, check_plan, simulate
 

@@ -36,9 +36,9 @@ from secvm.learning.individual.contribution import Individual
 from secvm.learning.package import Cohort, Package
 from secvm.learning.weights import Weights
 from secvm.protocol.round_state import RoundEvent, RoundState, advance
-from secvm_lab.online.attendance import Present
-from secvm_lab.online.crowd import Crowd
 from secvm_lab.online.malice import Malicious
+from secvm_lab.online.population.attendance import Present
+from secvm_lab.online.population.crowd import Crowd
 from secvm_lab.online.stragglers import Stragglers, individual
 
 

@@ -12,11 +12,11 @@ import numpy as np
 from secvm.errors import BadInputError
 from secvm.learning.aggregate.scoring import score
 from secvm.learning.experiment import Experiment
-from secvm_lab.online.attendance import Attendance
-from secvm_lab.online.calendar import Opening, openings
-from secvm_lab.online.crowd import Crowd
 from secvm_lab.online.malice import Malicious, check
-from secvm_lab.online.plan import Plan
+from secvm_lab.online.population.attendance import Attendance
+from secvm_lab.online.population.calendar import Opening, openings
+from secvm_lab.online.population.crowd import Crowd
+from secvm_lab.online.population.plan import Plan
 from secvm_lab.online.result import Line, Run
 from secvm_lab.online.rounds import OnlineRounds, PlayedRound
 

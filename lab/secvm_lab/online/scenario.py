@@ -8,8 +8,8 @@ from typing import Any
 from secvm.pages.page import Page
 from secvm_lab.online import figures
 from secvm_lab.online.covered import Covered, Promise, covered
-from secvm_lab.online.crowd import crowd
-from secvm_lab.online.plan import Plan
+from secvm_lab.online.population.crowd import crowd
+from secvm_lab.online.population.plan import Plan
 from secvm_lab.online.result import Run
 from secvm_lab.online.run import Attack, Stage, check_plan, simulate
 

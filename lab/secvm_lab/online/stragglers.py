@@ -22,8 +22,8 @@ from secvm.learning.individual.dice import DRAW_BITS, Purpose, UnsafeSeededDice,
 from secvm.learning.package import Cohort, Package
 from secvm.learning.rows import BinnedRows
 from secvm.learning.weights import Weights
-from secvm_lab.online.attendance import Present
-from secvm_lab.online.dice import ONE, LabDice
+from secvm_lab.online.population.attendance import Present
+from secvm_lab.online.population.dice import ONE, LabDice
 
 _ROUND_BITS, _MODEL_BITS = 44, 32
 

@@ -46,9 +46,9 @@ from secvm.runtime.disk.process_lock import FILE as LOCK_FILE
 from secvm.runtime.disk.process_lock import only_one
 from secvm.testing.clock import ManualClock
 from secvm.testing.transport import MemoryTransport
-from secvm_lab.rigs.parties import Parties
-from secvm_lab.rigs.public_history import LEAD_S, PublicHistory
-from secvm_lab.rigs.random_experiments import START, draw_document
+from secvm_lab.rigs.histories.parties import Parties
+from secvm_lab.rigs.histories.public_history import LEAD_S, PublicHistory
+from secvm_lab.rigs.histories.random_experiments import START, draw_document
 
 _HOUR_MS = 3_600_000
 _SOURCE = "history-titles"

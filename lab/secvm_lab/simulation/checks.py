@@ -29,7 +29,7 @@ from secvm.participant.storage.ledger_book import NOTHING
 from secvm.protocol.codec import check_package
 from secvm.protocol.documents.blobs import decode_tally
 from secvm.protocol.round_state import RoundState
-from secvm_lab.simulation.nodes import SimulatedNode
+from secvm_lab.simulation.parties.nodes import SimulatedNode
 from secvm_lab.simulation.question import GRID
 from secvm_lab.simulation.world import World
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from secvm.participant.storage.state import Status
 from secvm.runtime.http.server import Request
-from secvm_lab.simulation.lives import KilledError
-from secvm_lab.simulation.nodes import SimulatedNode
+from secvm_lab.simulation.machines.lives import KilledError
 from secvm_lab.simulation.operations import Op
+from secvm_lab.simulation.parties.nodes import SimulatedNode
 from secvm_lab.simulation.question import DEPOSIT_AFTER_S, GRACE_S, GRID, LENGTH_S
 from secvm_lab.simulation.world import World
 

@@ -10,7 +10,7 @@ import itertools
 import random
 from collections.abc import Mapping, Sequence
 
-from secvm_lab.simulation.network import FATES, LINKS
+from secvm_lab.simulation.machines.network import FATES, LINKS
 
 Op = tuple[object, ...]
 

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from secvm.errors import LocalProtocolError
 from secvm_lab.simulation.checks import check_end, check_now, is_over, what_is_left
 from secvm_lab.simulation.happenings import Happenings
-from secvm_lab.simulation.loop import VirtualLoop
+from secvm_lab.simulation.machines.loop import VirtualLoop
 from secvm_lab.simulation.operations import Op
 from secvm_lab.simulation.remembered import remembering
 from secvm_lab.simulation.repro import as_test

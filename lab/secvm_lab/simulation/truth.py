@@ -25,7 +25,7 @@ from secvm.errors import RemoteProtocolError
 from secvm.protocol.codec import AddressedPackage, decode
 from secvm.protocol.plain.sealed_requests import package_in
 from secvm.runtime.http.server import Request, Response
-from secvm_lab.simulation.database import Database
+from secvm_lab.simulation.machines.database import Database
 from secvm_lab.simulation.question import GRACE_S, GRID, LENGTH_S
 
 

@@ -21,17 +21,17 @@ from secvm.participant.trust.shared_checks import SharedChecks
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.log.checkpoints import Checkpoint
 from secvm.runtime.http.server import Request, Response
-from secvm_lab.simulation.clock import SimulatedClock
-from secvm_lab.simulation.database import Database
-from secvm_lab.simulation.devices import SimulatedDevice, joined, thrifty
-from secvm_lab.simulation.lives import Process
-from secvm_lab.simulation.network import Network, Party
-from secvm_lab.simulation.nodes import SimulatedNode
+from secvm_lab.simulation.machines.clock import SimulatedClock
+from secvm_lab.simulation.machines.database import Database
+from secvm_lab.simulation.machines.lives import Process
+from secvm_lab.simulation.machines.network import Network, Party
 from secvm_lab.simulation.operations import DEVICES, NODES, WITNESSES
+from secvm_lab.simulation.parties.devices import SimulatedDevice, joined, thrifty
+from secvm_lab.simulation.parties.nodes import SimulatedNode
+from secvm_lab.simulation.parties.relays import SimulatedRelay
+from secvm_lab.simulation.parties.witnesses import SimulatedWitness
 from secvm_lab.simulation.question import BUDGET, START, envelope, question
-from secvm_lab.simulation.relays import SimulatedRelay
 from secvm_lab.simulation.truth import Truth, capsules_in
-from secvm_lab.simulation.witnesses import SimulatedWitness
 
 #: The experiment is there so long before its first window.
 BEFORE_MS = 50_000

@@ -5,7 +5,7 @@
 
 import pytest
 
-from secvm_lab.rigs.lies_about_shards import COUNT_LIES
+from secvm_lab.rigs.lies.about_shards import COUNT_LIES
 from secvm_lab.trials import HONEST_COUNT, run
 from tests.seeds import seed_for
 

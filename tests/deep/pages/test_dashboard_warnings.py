@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks._page_server import dashboard
 from secvm_lab.rigs.browser import Window
-from secvm_lab.rigs.long_history import LongHistory
+from secvm_lab.rigs.histories.long_history import LongHistory
 from tests.system.browser.facts import settle
 
 ROUNDS = 80

@@ -23,7 +23,7 @@ from secvm.protocol.relays.batches.label import INNER_BYTES, OUTER_BYTES
 from secvm.protocol.relays.cover.part_sealing import seal_part
 from secvm.protocol.relays.cover.parts import derive_part
 from secvm.protocol.relays.sending.submission import SECRETS_BYTES, draw_order, read_request, seal_submission
-from secvm_lab.rigs.relayed_rounds import RelayedRound
+from secvm_lab.rigs.histories.relayed_rounds import RelayedRound
 from tests.deep.statistical.bounds import two_samples
 from tests.seeds import FALSE_ALARM, seed_for
 

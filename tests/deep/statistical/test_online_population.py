@@ -10,15 +10,15 @@ import math
 import numpy as np
 import pytest
 
-from secvm_lab.online.attendance import Attendance
-from secvm_lab.online.calendar import Opening, openings
-from secvm_lab.online.crowd import crowd
-from secvm_lab.online.day import Rhythm
-from secvm_lab.online.dice import ONE
-from secvm_lab.online.plan import Plan
-from secvm_lab.online.residents import residents
+from secvm_lab.online.population.attendance import Attendance
+from secvm_lab.online.population.calendar import Opening, openings
+from secvm_lab.online.population.crowd import crowd
+from secvm_lab.online.population.day import Rhythm
+from secvm_lab.online.population.dice import ONE
+from secvm_lab.online.population.plan import Plan
+from secvm_lab.online.population.residents import residents
+from secvm_lab.online.population.words import TitleWords
 from secvm_lab.online.rounds import OnlineRounds
-from secvm_lab.online.words import TitleWords
 from tests.deep.statistical.bounds import kolmogorov
 from tests.seeds import FALSE_ALARM, seed_for
 

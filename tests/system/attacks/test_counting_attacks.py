@@ -19,16 +19,16 @@ from scipy import stats
 
 from secvm.learning.individual.contribution import train_packages
 from secvm.learning.individual.dice import UnsafeSeededDice
-from secvm_lab.attacks import a00_common_weights as common_weights
-from secvm_lab.attacks import a11_intersection as intersection
-from secvm_lab.attacks import a17_membership as membership
-from secvm_lab.attacks import a18_many_experiments as many_experiments
-from secvm_lab.attacks.all_else_known import scores
 from secvm_lab.attacks.attack import Measurement
-from secvm_lab.attacks.covered import Setting, count_units, largest_auc, person_with, weights_of
-from secvm_lab.attacks.crowd import draw_crowd
-from secvm_lab.attacks.knowledge import CoverLaw
-from secvm_lab.attacks.likelihood import cell_law, place_tables, unit_table
+from secvm_lab.attacks.counting import a00_common_weights as common_weights
+from secvm_lab.attacks.counting import a11_intersection as intersection
+from secvm_lab.attacks.counting import a17_membership as membership
+from secvm_lab.attacks.counting import a18_many_experiments as many_experiments
+from secvm_lab.attacks.counting.all_else_known import scores
+from secvm_lab.attacks.counting.covered import Setting, count_units, largest_auc, person_with, weights_of
+from secvm_lab.attacks.counting.crowd import draw_crowd
+from secvm_lab.attacks.counting.knowledge import CoverLaw
+from secvm_lab.attacks.counting.likelihood import cell_law, place_tables, unit_table
 from secvm_lab.attacks.registry import find
 from secvm_lab.attacks.statistics import auc
 from tests.deep.statistical.bounds import standard_errors

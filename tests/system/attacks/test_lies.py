@@ -7,8 +7,8 @@ from collections import Counter
 
 import pytest
 
-from secvm_lab.rigs.lies_about_shards import COUNT_LIES
-from secvm_lab.rigs.malicious import LIES, Lie
+from secvm_lab.rigs.lies.about_shards import COUNT_LIES
+from secvm_lab.rigs.lies.catalogue import LIES, Lie
 from secvm_lab.trials import FOUND, HONEST, HONEST_COUNT, UNSEEN, run
 from tests.effort import scaled
 from tests.seeds import seed_for

@@ -10,8 +10,8 @@ import pytest
 from secvm.cli.main import run as command
 from secvm.errors import CheatingError
 from secvm.protocol.trust.trusted_rounds import TrustedRounds
-from secvm_lab.rigs.malicious import LIES
-from secvm_lab.rigs.public_history import PublicHistory
+from secvm_lab.rigs.histories.public_history import PublicHistory
+from secvm_lab.rigs.lies.catalogue import LIES
 from secvm_lab.trials import SENDS, TRIALS, judge, look, run, try_lie
 
 

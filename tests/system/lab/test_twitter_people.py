@@ -19,8 +19,9 @@ from secvm.learning._kernels import fast
 from secvm.learning._kernels.layout import PEOPLE
 from secvm.learning._kernels.reference import siphash24
 from secvm.learning.individual.binning import HashBinning, bin_features
-from secvm_lab.paper import twitter_census, twitter_law
-from secvm_lab.paper.twitter import TwitterPeople
+from secvm_lab.paper.twitter import census as twitter_census
+from secvm_lab.paper.twitter import law as twitter_law
+from secvm_lab.paper.twitter.people import TwitterPeople
 
 #: How often a fair generator would fail one of the statistical tests below.
 RATE = 1e-6

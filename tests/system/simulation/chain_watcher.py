@@ -23,7 +23,7 @@ from secvm.protocol.documents.manifest import RoundManifest
 from secvm.protocol.log.checkpoints import Checkpoint, SignedCheckpoint, read_checkpoint
 from secvm.protocol.log.entries import Entry, EntryKind, ending_entry, experiment_entry, manifest_entry
 from secvm.protocol.trust.trusted_rounds import TrustedRounds
-from secvm_lab.rigs.public_history import served_from
+from secvm_lab.rigs.histories.public_history import served_from
 from tests.system.simulation.mortal_parties import MortalCoordinator, MortalWitness
 from tests.unit.coordinator.witnesses import KEYS, TERMS
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from secvm_lab.simulation import KINDS, WEIGHTS, Op, Simulation, SimulationError, table
-from secvm_lab.simulation.network import FATES
+from secvm_lab.simulation.machines.network import FATES
 from tests.effort import DEEP, scaled
 
 #: So many lists for each emphasis; together 250 in the default tier, and five thousand in the deep one.

@@ -29,7 +29,7 @@ from secvm.relay.store import RoundStore
 from secvm.runtime.disk.group_commit import GroupCommit
 from secvm.witness.store import WitnessStore
 from secvm_lab.simulation import WEIGHTS, Simulation, SimulationError, draw
-from secvm_lab.simulation.lives import LIFE
+from secvm_lab.simulation.machines.lives import LIFE
 from tests.effort import scaled
 from tests.seeds import seed_for
 

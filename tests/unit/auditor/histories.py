@@ -14,9 +14,9 @@ from secvm.auditor.audit import audit_files
 from secvm.auditor.files import GivenFiles
 from secvm.auditor.report import Report
 from secvm.protocol.documents.ending import Why
-from secvm_lab.rigs.parties import HonestWitness
-from secvm_lab.rigs.public_history import PublicHistory
-from secvm_lab.rigs.random_experiments import START
+from secvm_lab.rigs.histories.parties import HonestWitness
+from secvm_lab.rigs.histories.public_history import PublicHistory
+from secvm_lab.rigs.histories.random_experiments import START
 
 
 def history(seed: int = 1, *, rounds: int = 3, end: bool = False, **changes: Any) -> PublicHistory:

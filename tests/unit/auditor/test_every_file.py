@@ -9,7 +9,7 @@ import pytest
 from secvm.auditor.audit import audit_files
 from secvm.auditor.files import GivenFiles
 from secvm.errors import BadInputError
-from secvm_lab.rigs.public_history import PublicHistory
+from secvm_lab.rigs.histories.public_history import PublicHistory
 from tests.unit.auditor.histories import audited, history
 
 #: Which change of which file cannot matter, and why.

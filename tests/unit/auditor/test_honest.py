@@ -15,9 +15,9 @@ from secvm.auditor.report import NOT_SEEN
 from secvm.errors import BadInputError
 from secvm.protocol.documents.ending import Why
 from secvm.protocol.documents.experiment import VocabularyBins, publish
-from secvm_lab.rigs.parties import Parties
-from secvm_lab.rigs.public_history import PublicHistory
-from secvm_lab.rigs.random_experiments import draw_document
+from secvm_lab.rigs.histories.parties import Parties
+from secvm_lab.rigs.histories.public_history import PublicHistory
+from secvm_lab.rigs.histories.random_experiments import draw_document
 from tests.unit.auditor.histories import audited, history, listing, told
 
 

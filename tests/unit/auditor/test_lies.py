@@ -23,9 +23,9 @@ from secvm.protocol.evidence.logged_documents import entry_of
 from secvm.protocol.evidence.plain import Kind, examine
 from secvm.protocol.log.checkpoints import SignedCheckpoint
 from secvm.protocol.log.entries import experiment_entry, manifest_entry
-from secvm_lab.rigs.parties import draw_key
-from secvm_lab.rigs.public_history import PublicHistory
-from secvm_lab.rigs.witnessed_log import WitnessedLog
+from secvm_lab.rigs.histories.parties import draw_key
+from secvm_lab.rigs.histories.public_history import PublicHistory
+from secvm_lab.rigs.histories.witnessed_log import WitnessedLog
 from tests.unit.auditor.histories import audited, history, listing, rewritten, sentences, told
 
 

@@ -7,7 +7,7 @@ import pytest
 from secvm.auditor.audit import audit_files
 from secvm.auditor.files import GivenFiles
 from secvm.protocol.evidence.plain import examine
-from secvm_lab.rigs.malicious import FORGED_TALLY, LIES
+from secvm_lab.rigs.lies.catalogue import FORGED_TALLY, LIES
 
 VISIBLE = [name for name, lie in LIES.items() if lie.visible_from_outside]
 #: Of these the server has signed all that it takes to convict it.

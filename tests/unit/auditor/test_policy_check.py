@@ -9,7 +9,7 @@ from secvm.cli.main import run
 from secvm.crypto.notes import NoteKey
 from secvm.protocol.log.checkpoints import Quorum
 from secvm.protocol.log.policy import Listed, LogPolicy
-from secvm_lab.rigs.public_history import PublicHistory
+from secvm_lab.rigs.histories.public_history import PublicHistory
 from tests.unit.auditor.histories import audited, history, sentences, told
 
 

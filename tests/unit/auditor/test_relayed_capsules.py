@@ -12,9 +12,9 @@ from secvm.auditor.report import Report
 from secvm.cli.audit.text import report_text
 from secvm.protocol.documents.experiment import publish
 from secvm.protocol.relays.counting.shards import DAY_MS, LEAST_DAYS
-from secvm_lab.rigs.audited_history import AuditedHistory, draw_told
-from secvm_lab.rigs.audited_rounds import SealedRound
-from secvm_lab.rigs.relayed_rounds import COORDINATOR
+from secvm_lab.rigs.histories.audited_history import AuditedHistory, draw_told
+from secvm_lab.rigs.histories.audited_rounds import SealedRound
+from secvm_lab.rigs.histories.relayed_rounds import COORDINATOR
 
 
 @pytest.fixture(scope="module")

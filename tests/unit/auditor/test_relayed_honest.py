@@ -8,7 +8,7 @@ from secvm.auditor.audit import audit_files
 from secvm.auditor.files import GivenFiles
 from secvm.auditor.report import Report
 from secvm.cli.audit.text import report_text
-from secvm_lab.rigs.audited_history import AuditedHistory, draw_history, draw_told
+from secvm_lab.rigs.histories.audited_history import AuditedHistory, draw_history, draw_told
 from tests.effort import scaled
 from tests.seeds import seed_for
 

@@ -7,7 +7,7 @@ from secvm.auditor.files import GivenFiles
 from secvm.auditor.relayed_findings import RELAYED_CHECKS, Found
 from secvm.protocol.evidence.examination import examine_relayed
 from secvm.protocol.evidence.relayed import Who
-from secvm_lab.rigs.lies_about_relays import RELAYED_LIES
+from secvm_lab.rigs.lies.about_relays import RELAYED_LIES
 
 
 @pytest.mark.parametrize("name", RELAYED_LIES)

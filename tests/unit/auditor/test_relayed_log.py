@@ -12,9 +12,9 @@ from secvm.auditor.report import Report
 from secvm.protocol.evidence.logged_documents import entry_of
 from secvm.protocol.evidence.plain import Kind, examine
 from secvm.protocol.log.entries import Entry, experiment_entry, manifest_entry, opening_entry
-from secvm_lab.rigs.audited_history import AuditedHistory, draw_history
-from secvm_lab.rigs.known_log import KnownLog, known_log_terms
-from secvm_lab.rigs.relayed_rounds import START, relayed_document
+from secvm_lab.rigs.histories.audited_history import AuditedHistory, draw_history
+from secvm_lab.rigs.histories.known_log import KnownLog, known_log_terms
+from secvm_lab.rigs.histories.relayed_rounds import START, relayed_document
 from tests.seeds import seed_for
 
 LOGGED = relayed_document(log=known_log_terms())

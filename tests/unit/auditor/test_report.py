@@ -12,7 +12,7 @@ from secvm.errors import RemoteProtocolError
 from secvm.protocol.canonical import digest_of
 from secvm.protocol.documents.inconsistency import Inconsistency
 from secvm.protocol.log.entries import manifest_entry
-from secvm_lab.rigs.public_history import PublicHistory
+from secvm_lab.rigs.histories.public_history import PublicHistory
 from tests.unit.auditor.histories import audited, history
 
 

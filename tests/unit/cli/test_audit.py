@@ -9,8 +9,8 @@ import pytest
 from secvm.cli.main import run
 from secvm.protocol.canonical import digest_of
 from secvm.protocol.evidence.plain import EVIDENCE_BEGINS, MAX_EVIDENCE_BYTES
-from secvm_lab.rigs.public_history import PublicHistory
-from secvm_lab.rigs.sealed_round import SealedRound
+from secvm_lab.rigs.histories.public_history import PublicHistory
+from secvm_lab.rigs.histories.sealed_round import SealedRound
 from tests.unit.auditor.histories import history, lay_out
 
 

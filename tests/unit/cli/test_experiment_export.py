@@ -10,9 +10,9 @@ from secvm.cli.experiment.remote import Remote, TrustedModel
 from secvm.errors import BadInputError
 from secvm.estimator.model import Model
 from secvm.protocol.canonical import digest_of
-from secvm_lab.rigs.audited_history import draw_history
-from secvm_lab.rigs.public_history import PublicHistory
-from secvm_lab.rigs.relayed_rounds import relayed_document
+from secvm_lab.rigs.histories.audited_history import draw_history
+from secvm_lab.rigs.histories.public_history import PublicHistory
+from secvm_lab.rigs.histories.relayed_rounds import relayed_document
 from tests.unit.auditor.histories import Server, history, serving
 from tests.unit.auditor.test_lies import TooFar
 from tests.unit.auditor.test_relayed_log import LOGGED

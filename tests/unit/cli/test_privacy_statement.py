@@ -9,8 +9,8 @@ import pytest
 
 from secvm.cli.main import run
 from secvm.protocol.documents.experiment import publish
-from secvm_lab.rigs.relayed_rounds import COORDINATOR as RELAYED
-from secvm_lab.rigs.relayed_rounds import relayed_document
+from secvm_lab.rigs.histories.relayed_rounds import COORDINATOR as RELAYED
+from secvm_lab.rigs.histories.relayed_rounds import relayed_document
 from tests.unit.participant.world import real_document
 from tests.unit.protocol.helpers import COORDINATOR
 

@@ -30,7 +30,7 @@ from secvm.relay.batches.worth import check_worth
 from secvm.relay.settings import Rounds
 from secvm.runtime.http.server import Request, Response
 from secvm.runtime.settings import parse_settings
-from secvm_lab.rigs.relayed_rounds import ENTRY, MIX
+from secvm_lab.rigs.histories.relayed_rounds import ENTRY, MIX
 from tests.unit.coordinator.test_admin import KEY, Office, told
 from tests.unit.coordinator.test_questions import asked_in
 

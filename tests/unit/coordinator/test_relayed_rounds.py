@@ -34,7 +34,7 @@ from secvm.protocol.relays.ending import read_ending
 from secvm.protocol.relays.judgement import following_faults, is_opened
 from secvm.protocol.relays.manifest import RelayedManifest, read_manifest
 from secvm.protocol.relays.opening import Opening, read_opening
-from secvm_lab.rigs.relayed_rounds import ENTRY, MIX, known_bytes
+from secvm_lab.rigs.histories.relayed_rounds import ENTRY, MIX, known_bytes
 from tests.effort import scaled
 from tests.unit.coordinator import two_relays
 from tests.unit.coordinator.two_relays import (

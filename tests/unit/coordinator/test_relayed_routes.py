@@ -17,7 +17,7 @@ from secvm.errors import MalformedMessageError, UnreachableError
 from secvm.protocol.relays.public_counts import write_shown
 from secvm.runtime.http.client import HttpAnswer
 from secvm.runtime.http.messages import Request, Response
-from secvm_lab.rigs.relayed_rounds import ENTRY, MIX
+from secvm_lab.rigs.histories.relayed_rounds import ENTRY, MIX
 from tests.unit.coordinator.two_relays import Federation, Said, TwoRelays, add, document
 
 TOKEN = "a-token"

@@ -47,7 +47,7 @@ from secvm.protocol.relays.cover.parts import derive_part
 from secvm.protocol.relays.cover.reveals import entry_reveal, mix_reveal
 from secvm.protocol.relays.manifest import RelayedManifest
 from secvm.testing.clock import ManualClock
-from secvm_lab.rigs.relayed_rounds import COORDINATOR, ENTRY, MIX, START, known_bytes, relayed_document
+from secvm_lab.rigs.histories.relayed_rounds import COORDINATOR, ENTRY, MIX, START, known_bytes, relayed_document
 
 GRID = Grid(period_s=1200, lead_s=60)
 KEPT_DAYS = 9

@@ -27,7 +27,7 @@ from secvm.privacy.statements.plain_text import words
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.documents.privacy_terms import terms_of
 from secvm.runtime.settings import parse_settings
-from secvm_lab.rigs.relayed_rounds import ENTRY, MIX
+from secvm_lab.rigs.histories.relayed_rounds import ENTRY, MIX
 from tests.unit.protocol.helpers import COORDINATOR, RELAY, START, log_terms
 
 STATIC = Path(__file__).resolve().parents[3] / "src/secvm/dashboard/static"

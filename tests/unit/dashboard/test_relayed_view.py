@@ -8,7 +8,7 @@ import pytest
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.dashboard import facts, view
 from secvm.dashboard.told import Listed, Status
-from secvm_lab.rigs.relayed_rounds import relayed_document
+from secvm_lab.rigs.histories.relayed_rounds import relayed_document
 from tests.unit.coordinator.test_relayed_question import document as private_document
 from tests.unit.coordinator.test_relayed_rounds import start
 

@@ -25,7 +25,7 @@ from secvm.learning.cover_law import Noise, RelayCover
 from secvm.learning.experiment import Experiment
 from secvm.learning.individual.binning import HashBinning, VocabularyBinning
 from secvm.learning.losses import Loss
-from secvm_lab.rigs.random_experiments import draw_experiment
+from secvm_lab.rigs.histories.random_experiments import draw_experiment
 from tests.seeds import seed_for
 from tests.unit.estimator.people import columns, numbers, state, texts
 

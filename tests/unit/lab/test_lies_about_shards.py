@@ -8,7 +8,7 @@ from secvm.crypto.sealing.hpke import SenderContext
 from secvm.crypto.sealing.kem import X25519PrivateKey
 from secvm.crypto.sealing.layers import inner_layer, open_inner
 from secvm.errors import OpeningError
-from secvm_lab.rigs.lies_about_shards import COUNT_LIES, IN_ITS_SHARD, IN_THE_OPENING, NOTHING, two_scalars
+from secvm_lab.rigs.lies.about_shards import COUNT_LIES, IN_ITS_SHARD, IN_THE_OPENING, NOTHING, two_scalars
 from tests.seeds import seed_for
 
 

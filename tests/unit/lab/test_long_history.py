@@ -8,7 +8,7 @@ import json
 import pytest
 
 from secvm.protocol.documents.experiment import read_published
-from secvm_lab.rigs.long_history import LABELS, LongHistory
+from secvm_lab.rigs.histories.long_history import LABELS, LongHistory
 
 
 @pytest.fixture(scope="module")

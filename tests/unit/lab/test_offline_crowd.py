@@ -11,7 +11,7 @@ from secvm.learning.individual.binning import HashBinning
 from secvm.people.reader import read_people
 from secvm_lab.engine.collapsed import CollapsedRows
 from secvm_lab.paper.offline.crowd import PAPER_WORDS, FileCrowd, MadeUpCrowd, Recipe
-from secvm_lab.paper.twitter import TwitterPeople
+from secvm_lab.paper.twitter.people import TwitterPeople
 
 PEOPLE = Path(__file__).resolve().parents[3] / "examples" / "people.jsonl"
 SALT = b"a salt"

@@ -11,7 +11,7 @@ from secvm_lab.paper.offline.crowd import Crowd, FileCrowd, MadeUpCrowd
 from secvm_lab.paper.offline.sample import some_people
 from secvm_lab.paper.offline.settings import Settings
 from secvm_lab.paper.offline.splits import Splits
-from secvm_lab.paper.twitter import TwitterPeople
+from secvm_lab.paper.twitter.people import TwitterPeople
 
 PEOPLE = Path(__file__).resolve().parents[3] / "examples" / "people.jsonl"
 PAPER = MadeUpCrowd(TwitterPeople(), seed=1)

@@ -9,7 +9,7 @@ from secvm_lab.paper.offline.models import Model
 from secvm_lab.paper.offline.splits import Splits
 from secvm_lab.paper.offline.stored import Stored
 from secvm_lab.paper.offline.training import LocalSweeper, Trainer
-from secvm_lab.paper.twitter import TwitterPeople
+from secvm_lab.paper.twitter.people import TwitterPeople
 
 
 def test_repro_models_that_begin_anew_do_not_count_twice() -> None:

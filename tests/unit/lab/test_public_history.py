@@ -12,8 +12,8 @@ from secvm.protocol.evidence.plausibility import violations
 from secvm.protocol.log.tiles import Tile, TileReader
 from secvm.protocol.trust.salt import salt_of
 from secvm.protocol.trust.trusted_rounds import Trusted, TrustedRounds
-from secvm_lab.rigs.public_history import PublicHistory
-from secvm_lab.rigs.random_experiments import draw_experiment
+from secvm_lab.rigs.histories.public_history import PublicHistory
+from secvm_lab.rigs.histories.random_experiments import draw_experiment
 
 SEEDS = range(12)
 

@@ -6,9 +6,9 @@ from fractions import Fraction
 import pytest
 
 from secvm.learning.aggregate.robust import Robust
-from secvm_lab.rigs.honest_run import SecondImplementation, honest_run
-from secvm_lab.rigs.public_history import PublicHistory
-from secvm_lab.rigs.random_experiments import draw_experiment
+from secvm_lab.rigs.histories.public_history import PublicHistory
+from secvm_lab.rigs.histories.random_experiments import draw_experiment
+from secvm_lab.rigs.lies.honest_run import SecondImplementation, honest_run
 
 SEEDS = range(40)
 

@@ -10,8 +10,8 @@ from secvm.estimator.training import OfflineTraining, Population
 from secvm.learning.experiment import Experiment
 from secvm.learning.rows import BinnedRows
 from secvm_lab.engine import Engine
-from secvm_lab.paper.twitter import TwitterPeople
-from secvm_lab.paper.twitter_unhashed import unhashed, unhashed_groups
+from secvm_lab.paper.twitter.people import TwitterPeople
+from secvm_lab.paper.twitter.unhashed import unhashed, unhashed_groups
 
 
 def test_half_of_a_crowd_has_the_bytes_of_its_own_unhashed_training() -> None:

@@ -15,7 +15,7 @@ from secvm.protocol.codec import ExperimentId, decode
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.documents.manifest import RoundManifest
 from secvm.protocol.plain.sealed_requests import package_in
-from secvm_lab.rigs.public_history import LEAD_S, PublicHistory
+from secvm_lab.rigs.histories.public_history import LEAD_S, PublicHistory
 from tests.unit.participant.world import ANYTHING, EXPERIMENT, MortalState, World
 
 #: From the end of a round on, the next manifest is there.

@@ -21,7 +21,7 @@ from secvm.protocol.trust import checking as checking_module
 from secvm.protocol.trust.checking import Checking
 from secvm.protocol.trust.trusted_rounds import Served, TrustedRounds
 from secvm.testing.transport import MemoryTransport
-from secvm_lab.rigs.public_history import PublicHistory
+from secvm_lab.rigs.histories.public_history import PublicHistory
 from tests.unit.participant.logged_world import LoggedWorld
 from tests.unit.participant.world import ANYTHING, BUDGET, FEATURES
 

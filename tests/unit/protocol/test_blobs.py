@@ -22,7 +22,7 @@ from secvm.protocol.documents.blobs import (
     read_tally_bytes,
     tally_digest,
 )
-from secvm_lab.rigs.relayed_rounds import relayed_experiment
+from secvm_lab.rigs.histories.relayed_rounds import relayed_experiment
 
 PEGASOS = Experiment(n_bins=3, labels=("a", "b", "c"), budget=5)
 SWIFT = Experiment(n_bins=3, labels=("a", "b"), rule=Swift(), thinning=Thinning(rho=3), budget=5)  # type: ignore[arg-type]  # any number will do

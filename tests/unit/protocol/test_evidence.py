@@ -19,10 +19,10 @@ from secvm.protocol.evidence import plain as evidence_module
 from secvm.protocol.evidence.logged_documents import entry_of
 from secvm.protocol.evidence.plain import Evidence, Kind, LoggedEntry, examine
 from secvm.protocol.trust.trusted_rounds import TrustedRounds
-from secvm_lab.rigs.lying import Liar
-from secvm_lab.rigs.malicious import LIES
-from secvm_lab.rigs.public_history import PublicHistory
-from secvm_lab.rigs.witnessed_log import WitnessedLog
+from secvm_lab.rigs.histories.public_history import PublicHistory
+from secvm_lab.rigs.histories.witnessed_log import WitnessedLog
+from secvm_lab.rigs.lies.catalogue import LIES
+from secvm_lab.rigs.lies.liar import Liar
 from secvm_lab.trials import look
 from tests.unit.protocol.helpers import COORDINATOR, document, manifests, served
 

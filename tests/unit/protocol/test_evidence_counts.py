@@ -19,8 +19,8 @@ from secvm.protocol.relays.counting.recount import entry_bytes
 from secvm.protocol.relays.counting.shard_runs import ShardRun
 from secvm.protocol.relays.counting.shards import ShardProof, read_sub_tally, write_sub_tally
 from secvm.protocol.relays.opening import Opening
-from secvm_lab.rigs.audited_rounds import SealedRound
-from secvm_lab.rigs.relayed_rounds import COORDINATOR, STRANGER, relayed_document
+from secvm_lab.rigs.histories.audited_rounds import SealedRound
+from secvm_lab.rigs.histories.relayed_rounds import COORDINATOR, STRANGER, relayed_document
 from tests.effort import scaled
 from tests.seeds import seed_for
 

@@ -18,8 +18,8 @@ from secvm.protocol.relays.counting.opened_parts import OpenedPart, Role
 from secvm.protocol.relays.ending import RelayedEnding
 from secvm.protocol.relays.sending.receipts import Receipt
 from secvm.protocol.relays.step import Stayed, after_opened
-from secvm_lab.rigs.audited_rounds import LightRound, SealedRound
-from secvm_lab.rigs.relayed_rounds import COORDINATOR, ENTRY, MIX, STRANGER, relayed_document
+from secvm_lab.rigs.histories.audited_rounds import LightRound, SealedRound
+from secvm_lab.rigs.histories.relayed_rounds import COORDINATOR, ENTRY, MIX, STRANGER, relayed_document
 
 DOCUMENT = relayed_document()
 MODEL = first_model(DOCUMENT)

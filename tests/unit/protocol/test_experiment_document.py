@@ -27,7 +27,7 @@ from secvm.protocol.documents.experiment import (
     publish,
     read_published,
 )
-from secvm_lab.rigs.relayed_rounds import relayed_document
+from secvm_lab.rigs.histories.relayed_rounds import relayed_document
 from tests.unit.protocol.helpers import COORDINATOR, LENGTH_S, LOG, RELAY, SECOND, START, STRANGER, document, log_terms
 
 RATIOS = st.fractions(min_value=Fraction(1, 1000), max_value=Fraction(999, 1000), max_denominator=1000)

@@ -13,7 +13,7 @@ from secvm.errors import BadInputError, InconsistentManifestError
 from secvm.learning.weights import Weights
 from secvm.protocol.documents.blobs import MAX_COUNT, decode_tally
 from secvm.protocol.documents.recomputation import Caps, first_model, model_of, names_in, next_model, what_differs
-from secvm_lab.rigs.public_history import PublicHistory
+from secvm_lab.rigs.histories.public_history import PublicHistory
 
 
 @pytest.fixture

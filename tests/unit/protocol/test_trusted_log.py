@@ -33,7 +33,7 @@ from secvm.protocol.log.entries import (
 from secvm.protocol.log.terms import check_logged
 from secvm.protocol.trust.checking import Checking
 from secvm.protocol.trust.trusted_log import Appended, SeenLog, TrustedLog
-from secvm_lab.rigs.witnessed_log import WitnessedLog
+from secvm_lab.rigs.histories.witnessed_log import WitnessedLog
 from tests.seeds import seed_for
 from tests.unit.protocol.helpers import LOG, START, WITNESSES, log_terms
 

@@ -30,10 +30,10 @@ from secvm.protocol.evidence.plain import Kind, examine
 from secvm.protocol.log.entries import ending_entry, experiment_entry
 from secvm.protocol.log.policy import LogPolicy
 from secvm.protocol.trust.trusted_rounds import Served, Trusted, TrustedRounds, tallies_named
-from secvm_lab.rigs.lying import Liar, one_too_few
-from secvm_lab.rigs.parties import Parties
-from secvm_lab.rigs.public_history import PublicHistory, lines_from, served_from
-from secvm_lab.rigs.random_experiments import draw_document
+from secvm_lab.rigs.histories.parties import Parties
+from secvm_lab.rigs.histories.public_history import PublicHistory, lines_from, served_from
+from secvm_lab.rigs.histories.random_experiments import draw_document
+from secvm_lab.rigs.lies.liar import Liar, one_too_few
 from tests.unit.protocol.helpers import document
 
 

@@ -36,8 +36,8 @@ from secvm.relay.batches.ledger import Ledger
 from secvm.relay.batches.refusing import RefusedError
 from secvm.relay.batches.round_secrets import RoundSecrets
 from secvm.relay.batches.worth import check_worth
-from secvm_lab.rigs.known_log import KnownLog, known_log_terms
-from secvm_lab.rigs.relayed_rounds import (
+from secvm_lab.rigs.histories.known_log import KnownLog, known_log_terms
+from secvm_lab.rigs.histories.relayed_rounds import (
     COORDINATOR,
     ENTRY,
     MIX,
@@ -47,7 +47,7 @@ from secvm_lab.rigs.relayed_rounds import (
     relayed_document,
     relayed_experiment,
 )
-from secvm_lab.rigs.witnessed_log import WitnessedLog
+from secvm_lab.rigs.histories.witnessed_log import WitnessedLog
 
 C = "https://coordinator.example"
 DOCUMENT = relayed_document()

@@ -22,8 +22,8 @@ from secvm_lab.attacks.relayed.caught_relays import Caught, RelayedRound, by_con
 from secvm_lab.attacks.relayed.stage import Stage
 from secvm_lab.attacks.relayed.trap import Tried, Try, held, refused, trap
 from secvm_lab.attacks.views import Nothing
-from secvm_lab.rigs.relayed_rounds import MIX, STRANGER
-from secvm_lab.rigs.relayed_rounds import RelayedRound as SaidRound
+from secvm_lab.rigs.histories.relayed_rounds import MIX, STRANGER
+from secvm_lab.rigs.histories.relayed_rounds import RelayedRound as SaidRound
 
 #: Ten thousand people of a hundred words in a thousand bins at ε = 1, as the planner has it.
 FLAGSHIP = RelayedRound(
@@ -96,7 +96,7 @@ def _invented(*, recounted: bool) -> Tried:
     # Late: an auditor reads everything.
     from secvm.auditor.audit import audit_files  # noqa: PLC0415
     from secvm.auditor.files import GivenFiles  # noqa: PLC0415
-    from secvm_lab.rigs.lies_about_relays import RELAYED_LIES  # noqa: PLC0415
+    from secvm_lab.rigs.lies.about_relays import RELAYED_LIES  # noqa: PLC0415
 
     made = RELAYED_LIES["package_invented"].tell()
     if not recounted:

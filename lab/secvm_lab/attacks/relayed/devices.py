@@ -23,8 +23,8 @@ from secvm.relay.entry.intake import Verdict
 from secvm_lab.attacks.attack import Goal
 from secvm_lab.attacks.relayed.stage import LIMITS, Stage
 from secvm_lab.attacks.relayed.trap import Tried, held, refused, trap
-from secvm_lab.rigs.relayed_rounds import MIX, STRANGER, relayed_experiment
-from secvm_lab.rigs.sealed_round import SealedRound
+from secvm_lab.rigs.histories.relayed_rounds import MIX, STRANGER, relayed_experiment
+from secvm_lab.rigs.histories.sealed_round import SealedRound
 
 _UNIT = TrainPackage(model=0, bin_index=3, sign=1)
 _DEVICES = 5

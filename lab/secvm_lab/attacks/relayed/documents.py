@@ -21,8 +21,8 @@ from secvm.protocol.relays.cover.commitments import EntryCommitment, RoundSecret
 from secvm.protocol.relays.manifest import read_manifest
 from secvm_lab.attacks.relayed.stage import Machine, relay_for, served, signed
 from secvm_lab.attacks.relayed.trap import Tried, held, refused, trap
-from secvm_lab.rigs.relayed_rounds import STRANGER, relayed_document, relayed_experiment
-from secvm_lab.rigs.sealed_round import SealedRound
+from secvm_lab.rigs.histories.relayed_rounds import STRANGER, relayed_document, relayed_experiment
+from secvm_lab.rigs.histories.sealed_round import SealedRound
 
 #: Far more cover than a relay's terms take on, and still a document that can be read.
 _TOO_MUCH = 2**24

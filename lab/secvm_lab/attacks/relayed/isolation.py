@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from secvm_lab.attacks.attack import Advance, Attack, Measurement
-from secvm_lab.attacks.covered import goal_within
-from secvm_lab.attacks.dice import generator
-from secvm_lab.attacks.likelihood import label_ratio
+from secvm_lab.attacks.counting.covered import goal_within
+from secvm_lab.attacks.counting.likelihood import label_ratio
+from secvm_lab.attacks.drawing import generator
 from secvm_lab.attacks.relayed.lone_device import device_cover, relay_cover
 
 

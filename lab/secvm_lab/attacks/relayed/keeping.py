@@ -17,7 +17,7 @@ from secvm.protocol.relays.sending.submission import read_request
 from secvm.relay.batches.ledger import ENTRY_REVEAL
 from secvm_lab.attacks.relayed.stage import Stage, finish
 from secvm_lab.attacks.relayed.trap import Tried, held, refused, trap
-from secvm_lab.rigs.relayed_rounds import RelayedRound
+from secvm_lab.rigs.histories.relayed_rounds import RelayedRound
 
 #: The order of X25519's base point.
 _ORDER = 2**252 + 27742317777372353535851937790883648493

@@ -30,7 +30,7 @@ from secvm.learning.individual.contribution import contribute
 from secvm.learning.weights import Weights
 from secvm.participant.dice import SystemDice
 from secvm.privacy.target import PrivacyTarget
-from secvm_lab.attacks.covered import (
+from secvm_lab.attacks.counting.covered import (
     DELTA,
     LABELS,
     Counts,
@@ -40,8 +40,8 @@ from secvm_lab.attacks.covered import (
     person_with,
     weights_of,
 )
-from secvm_lab.attacks.knowledge import CoverLaw, KnownRest
-from secvm_lab.attacks.likelihood import Floats, label_ratio
+from secvm_lab.attacks.counting.knowledge import CoverLaw, KnownRest
+from secvm_lab.attacks.counting.likelihood import Floats, label_ratio
 from secvm_lab.attacks.statistics import Interval, auc
 from secvm_lab.attacks.views import CoordinatorView, RoundSeen
 from secvm_lab.baselines.device_cover import draw_devices

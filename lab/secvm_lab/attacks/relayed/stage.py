@@ -29,8 +29,8 @@ from secvm.relay.entry.rounds import EntryRound
 from secvm.relay.identity import Identity
 from secvm.relay.mix.opening import opener
 from secvm.relay.mix.rounds import MixRound
-from secvm_lab.rigs.relayed_rounds import COORDINATOR, ENTRY, MIX, known_bytes, relayed_document
-from secvm_lab.rigs.sealed_round import SealedRound
+from secvm_lab.rigs.histories.relayed_rounds import COORDINATOR, ENTRY, MIX, known_bytes, relayed_document
+from secvm_lab.rigs.histories.sealed_round import SealedRound
 
 LIMITS = IntakeLimits(quota=1, network_quota=4, submissions=100)
 _URL = "https://coordinator.example"

@@ -25,9 +25,9 @@ from secvm.learning.rows import BinnedRows
 from secvm.people.reader import read_people
 from secvm.people.table import People
 from secvm_lab.engine.collapsed import CollapsedRows, collapse
-from secvm_lab.paper.twitter import TwitterPeople
-from secvm_lab.paper.twitter_census import expected
-from secvm_lab.paper.twitter_unhashed import unhashed
+from secvm_lab.paper.twitter.census import expected
+from secvm_lab.paper.twitter.people import TwitterPeople
+from secvm_lab.paper.twitter.unhashed import unhashed
 
 #: Different words of the paper's data, and its number of people; numbers of bins are shares of this.
 PAPER_WORDS = 95_880_008
@@ -114,7 +114,7 @@ class Recipe:
 
 @dataclass(frozen=True)
 class MadeUpCrowd:
-    """Synthetic people of ``secvm_lab.paper.twitter``."""
+    """Synthetic people of ``secvm_lab.paper.twitter.people``."""
 
     people: TwitterPeople
     seed: int

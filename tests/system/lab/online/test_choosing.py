@@ -10,11 +10,11 @@ import pytest
 
 from secvm_lab.online import choosing, reproduction
 from secvm_lab.online.choosing import Tried, choose, pilot
-from secvm_lab.online.crowd import crowd
-from secvm_lab.online.day import Rhythm
-from secvm_lab.online.plan import Plan
+from secvm_lab.online.population.crowd import crowd
+from secvm_lab.online.population.day import Rhythm
+from secvm_lab.online.population.plan import Plan
+from secvm_lab.online.population.words import TitleWords
 from secvm_lab.online.reproduction import reproduce
-from secvm_lab.online.words import TitleWords
 from tests.unit.lab.online.people import small
 
 PLAN = small(

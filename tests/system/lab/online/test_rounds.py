@@ -15,13 +15,13 @@ from secvm.learning.cover_law import Noise, RelayCover
 from secvm.learning.experiment import Experiment
 from secvm.learning.thinning import Thinning
 from secvm.protocol.round_state import RoundState
-from secvm_lab.online.attendance import Present
-from secvm_lab.online.crowd import Crowd, crowd
-from secvm_lab.online.dice import ONE
 from secvm_lab.online.malice import Malicious
-from secvm_lab.online.plan import Learning, Plan
+from secvm_lab.online.population.attendance import Present
+from secvm_lab.online.population.crowd import Crowd, crowd
+from secvm_lab.online.population.dice import ONE
+from secvm_lab.online.population.plan import Learning, Plan
+from secvm_lab.online.population.words import TitleWords
 from secvm_lab.online.rounds import OnlineRounds
-from secvm_lab.online.words import TitleWords
 from tests.unit.lab.online.people import by_packages, present, small
 
 ROUNDS = 4

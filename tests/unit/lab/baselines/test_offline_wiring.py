@@ -17,7 +17,7 @@ from secvm_lab.paper.offline.splits import Splits
 from secvm_lab.paper.offline.stored import Stored
 from secvm_lab.paper.offline.text import lines
 from secvm_lab.paper.offline_baselines import Way, ways
-from secvm_lab.paper.twitter import TwitterPeople
+from secvm_lab.paper.twitter.people import TwitterPeople
 
 
 @pytest.fixture(autouse=True)

@@ -14,7 +14,7 @@ from secvm_lab.beyond.findings import Asked, Findings
 from secvm_lab.beyond.hashes import Cell
 from secvm_lab.beyond.texts import FileText, MadeUpText
 from secvm_lab.beyond.trial import Mean
-from secvm_lab.paper.twitter import TwitterPeople
+from secvm_lab.paper.twitter.people import TwitterPeople
 
 PEOPLE = Path(__file__).parents[4] / "examples" / "people.jsonl"
 

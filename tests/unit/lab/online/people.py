@@ -16,14 +16,14 @@ from secvm.learning.experiment import Experiment
 from secvm.learning.individual.contribution import contribute
 from secvm.learning.individual.dice import UnsafeSeededDice
 from secvm.learning.package import Cohort, Package
-from secvm_lab.online.attendance import Attendance, Present
-from secvm_lab.online.calendar import openings
-from secvm_lab.online.crowd import Crowd
-from secvm_lab.online.day import Rhythm
-from secvm_lab.online.dice import LabDice
-from secvm_lab.online.plan import Learning, Plan
+from secvm_lab.online.population.attendance import Attendance, Present
+from secvm_lab.online.population.calendar import openings
+from secvm_lab.online.population.crowd import Crowd
+from secvm_lab.online.population.day import Rhythm
+from secvm_lab.online.population.dice import LabDice
+from secvm_lab.online.population.plan import Learning, Plan
+from secvm_lab.online.population.words import TitleWords
 from secvm_lab.online.stragglers import arrived, individual
-from secvm_lab.online.words import TitleWords
 
 SMALL: dict[str, Any] = {
     "people": 60,

@@ -14,14 +14,14 @@ from secvm.errors import BadInputError
 from secvm.learning.individual.cohort import draw_cohort, draw_cohorts
 from secvm.learning.individual.dice import UnsafeSeededDice
 from secvm.learning.package import Cohort
-from secvm_lab.online.attendance import Attendance
-from secvm_lab.online.calendar import Opening, openings
-from secvm_lab.online.crowd import crowd
-from secvm_lab.online.day import NIGHT, Rhythm
-from secvm_lab.online.dice import ONE, LabDice
-from secvm_lab.online.plan import Plan, daytime
-from secvm_lab.online.residents import DAY_MS, residents
-from secvm_lab.online.words import TitleWords
+from secvm_lab.online.population.attendance import Attendance
+from secvm_lab.online.population.calendar import Opening, openings
+from secvm_lab.online.population.crowd import crowd
+from secvm_lab.online.population.day import NIGHT, Rhythm
+from secvm_lab.online.population.dice import ONE, LabDice
+from secvm_lab.online.population.plan import Plan, daytime
+from secvm_lab.online.population.residents import DAY_MS, residents
+from secvm_lab.online.population.words import TitleWords
 from tests.unit.lab.online.people import small
 
 

@@ -9,10 +9,10 @@ import pytest
 
 from secvm.learning.aggregate.scoring import score
 from secvm_lab.online import figures
-from secvm_lab.online.calendar import Opening
+from secvm_lab.online.population.calendar import Opening
+from secvm_lab.online.population.residents import DAY_MS
 from secvm_lab.online.reproduction import Pair
 from secvm_lab.online.reproduction_page import _dropped, _steadier
-from secvm_lab.online.residents import DAY_MS
 from secvm_lab.online.result import Drop, Line, Run
 
 LABELS = ("male", "female")

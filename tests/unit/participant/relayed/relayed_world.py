@@ -11,7 +11,7 @@ from secvm.participant.relayed.membership import RelayedMembership
 from secvm.participant.trust.surroundings import TrustedRelay, TrustPolicy
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.relays.manifest import RelayedManifest
-from secvm_lab.rigs.relayed_rounds import relayed_document
+from secvm_lab.rigs.histories.relayed_rounds import relayed_document
 from tests.rigs.relayed_history import PlayedRound, RelayedHistory, terms_of_relays
 from tests.unit.participant.world import ANYTHING, MortalState, World
 

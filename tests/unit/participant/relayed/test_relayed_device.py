@@ -18,7 +18,7 @@ from secvm.protocol.documents.experiment import Relay
 from secvm.protocol.plain.session import CLOCK_TOLERANCE_MS
 from secvm.protocol.relays.sending.session_memory import Phase
 from secvm.protocol.relays.terms import RelayedTerms
-from secvm_lab.rigs.relayed_rounds import COORDINATOR
+from secvm_lab.rigs.histories.relayed_rounds import COORDINATOR
 from tests.unit.participant.relayed.relayed_world import RelayedWorld
 from tests.unit.participant.world import Fate
 

@@ -20,8 +20,8 @@ from secvm.participant.relayed.membership import RelayedMembership
 from secvm.participant.sending.transport import Fetched
 from secvm.protocol.plain.sealed_requests import fetch_request
 from secvm.testing.transport import MemoryTransport
-from secvm_lab.rigs.known_log import known_log_terms
-from secvm_lab.rigs.relayed_rounds import relayed_document
+from secvm_lab.rigs.histories.known_log import known_log_terms
+from secvm_lab.rigs.histories.relayed_rounds import relayed_document
 from tests.unit.participant.relayed.relayed_world import RelayedWorld, trusting
 
 

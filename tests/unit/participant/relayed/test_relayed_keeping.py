@@ -24,8 +24,8 @@ from secvm.protocol.relays.batches.label import capsule_digest
 from secvm.protocol.relays.sending import canary
 from secvm.protocol.relays.sending.canary import RECOUNTED_ONE_IN, Canary
 from secvm.protocol.relays.sending.submission import SECRETS_BYTES, Submission, read_request, seal_submission
-from secvm_lab.rigs.known_log import known_log_terms
-from secvm_lab.rigs.relayed_rounds import relayed_document, relayed_experiment
+from secvm_lab.rigs.histories.known_log import known_log_terms
+from secvm_lab.rigs.histories.relayed_rounds import relayed_document, relayed_experiment
 from tests.effort import scaled
 from tests.seeds import seed_for
 from tests.unit.participant.relayed.relayed_world import RelayedWorld

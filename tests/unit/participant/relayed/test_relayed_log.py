@@ -17,8 +17,8 @@ from secvm.protocol.evidence.plain import Kind, examine
 from secvm.protocol.log.entries import Entry, ending_entry, experiment_entry, manifest_entry, opening_entry
 from secvm.protocol.relays.manifest import RelayedManifest
 from secvm.protocol.relays.sending.session_memory import Phase
-from secvm_lab.rigs.known_log import KnownLog, known_log_terms
-from secvm_lab.rigs.relayed_rounds import relayed_document
+from secvm_lab.rigs.histories.known_log import KnownLog, known_log_terms
+from secvm_lab.rigs.histories.relayed_rounds import relayed_document
 from tests.unit.participant.relayed.relayed_world import RelayedWorld, trusting
 from tests.unit.participant.world import ANYTHING
 

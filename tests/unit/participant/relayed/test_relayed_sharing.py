@@ -24,8 +24,8 @@ from secvm.protocol.trust import relayed_chain as chain_module
 from secvm.protocol.trust.opened_checking import OpenedChecking
 from secvm.protocol.trust.relayed_chain import RelayedChain, RelayedServed
 from secvm.protocol.trust.trusted_log import SeenLog
-from secvm_lab.rigs.known_log import known_log_terms
-from secvm_lab.rigs.relayed_rounds import relayed_document
+from secvm_lab.rigs.histories.known_log import known_log_terms
+from secvm_lab.rigs.histories.relayed_rounds import relayed_document
 from tests.rigs.relayed_history import RelayedHistory, terms_of_relays
 from tests.unit.participant.relayed.relayed_world import RelayedWorld, trusting
 

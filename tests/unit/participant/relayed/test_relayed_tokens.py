@@ -13,7 +13,7 @@ from secvm.participant.device import Device
 from secvm.participant.person.inspection import what_leaves
 from secvm.participant.sending.transport import Issued
 from secvm.protocol.relays.manifest import RelayedManifest
-from secvm_lab.rigs.relayed_rounds import relayed_document
+from secvm_lab.rigs.histories.relayed_rounds import relayed_document
 from tests.unit.participant.relayed.relayed_world import RelayedWorld
 from tests.unit.participant.world import Crash
 

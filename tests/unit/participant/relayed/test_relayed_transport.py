@@ -14,7 +14,7 @@ from secvm.participant.sending.transport import RelayTransport, Submitted
 from secvm.protocol.documents.experiment import Relay
 from secvm.runtime.http.client import HttpClient
 from secvm.testing.processes import free_port
-from secvm_lab.rigs.relayed_rounds import ENTRY, STRANGER, RelayedRound, relayed_document
+from secvm_lab.rigs.histories.relayed_rounds import ENTRY, STRANGER, RelayedRound, relayed_document
 from tests.rigs.relayed_history import terms_of_relays
 
 ROUND = RelayedRound()

@@ -19,7 +19,7 @@ from secvm.protocol.relays.counting.bulk_junk import JUNK, NULL, BulkReader, add
 from secvm.protocol.relays.counting.cells import Cells
 from secvm.protocol.relays.counting.junk import CapsuleReader
 from secvm.protocol.relays.counting.shards import write_sub_tally
-from secvm_lab.rigs.relayed_rounds import RelayedRound, relayed_document, relayed_experiment
+from secvm_lab.rigs.histories.relayed_rounds import RelayedRound, relayed_document, relayed_experiment
 from tests.effort import scaled
 
 ROUND = RelayedRound()

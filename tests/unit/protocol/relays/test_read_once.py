@@ -6,7 +6,7 @@ from secvm.crypto.sealing import kem
 from secvm.errors import MalformedMessageError
 from secvm.protocol.relays.manifest import RelayedManifest
 from secvm.protocol.relays.opening import Opening
-from secvm_lab.rigs.relayed_rounds import RelayedRound
+from secvm_lab.rigs.histories.relayed_rounds import RelayedRound
 
 ROUND = RelayedRound()
 

@@ -16,8 +16,8 @@ from secvm.protocol.relays.counting.junk import CapsuleReader
 from secvm.protocol.relays.counting.recount import MAX_SUB_TALLY_BYTES, Counted, Recount, ShardTally, WrongCountError
 from secvm.protocol.relays.counting.shard_runs import ShardRun, read_run
 from secvm.protocol.relays.counting.shards import ShardTree, read_sub_tally, write_sub_tally
-from secvm_lab.rigs.audited_rounds import SealedRound
-from secvm_lab.rigs.relayed_rounds import known_bytes
+from secvm_lab.rigs.histories.audited_rounds import SealedRound
+from secvm_lab.rigs.histories.relayed_rounds import known_bytes
 from tests.effort import scaled
 
 ROUND = SealedRound(told=((TrainPackage(model=0, bin_index=3, sign=1),),))

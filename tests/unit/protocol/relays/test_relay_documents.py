@@ -20,7 +20,7 @@ from secvm.protocol.documents.experiment import (
     read_published,
 )
 from secvm.protocol.version import EXPERIMENT_TYPE, RELAYED_EXPERIMENT_TYPE
-from secvm_lab.rigs.relayed_rounds import COORDINATOR, relayed_document, relayed_experiment
+from secvm_lab.rigs.histories.relayed_rounds import COORDINATOR, relayed_document, relayed_experiment
 from tests.unit.protocol.helpers import document
 
 DOCUMENT = relayed_document()

@@ -14,7 +14,15 @@ from secvm.protocol.documents.inconsistency import Inconsistency as Fault
 from secvm.protocol.relays.batches.label import label_of
 from secvm.protocol.relays.cover.commitments import entry_commitment, mix_commitment
 from secvm.protocol.relays.manifest import Instants, RelayedManifest, manifest_faults, read_manifest
-from secvm_lab.rigs.relayed_rounds import COORDINATOR, ENTRY, MIX, START, STRANGER, RelayedRound, relayed_document
+from secvm_lab.rigs.histories.relayed_rounds import (
+    COORDINATOR,
+    ENTRY,
+    MIX,
+    START,
+    STRANGER,
+    RelayedRound,
+    relayed_document,
+)
 
 FIRST = RelayedRound()
 SECOND = FIRST.following()

@@ -15,8 +15,8 @@ from secvm.protocol.relays.batches.label import capsule_digest
 from secvm.protocol.relays.sending.canary import canary_capsules
 from secvm.protocol.relays.sending.receipts import receipt_for
 from secvm.protocol.relays.sending.submission import SECRETS_BYTES, draw_order, read_request, seal_submission
-from secvm_lab.rigs.relayed_rounds import ENTRY, MIX, STRANGER, known_bytes
-from secvm_lab.rigs.sealed_round import SealedRound
+from secvm_lab.rigs.histories.relayed_rounds import ENTRY, MIX, STRANGER, known_bytes
+from secvm_lab.rigs.histories.sealed_round import SealedRound
 from tests.effort import scaled
 from tests.seeds import seed_for
 

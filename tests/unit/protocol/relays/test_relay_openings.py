@@ -21,7 +21,7 @@ from secvm.protocol.relays.faults import Missing, OpeningFault
 from secvm.protocol.relays.judgement import clients_of, following_faults, is_opened, opening_faults
 from secvm.protocol.relays.manifest import RelayedManifest
 from secvm.protocol.relays.opening import MAX_OPENING_BYTES, Opening, read_opening
-from secvm_lab.rigs.relayed_rounds import COORDINATOR, ENTRY, MIX, STRANGER, RelayedRound
+from secvm_lab.rigs.histories.relayed_rounds import COORDINATOR, ENTRY, MIX, STRANGER, RelayedRound
 
 ROUND = RelayedRound()
 OPENING, MANIFEST, DOCUMENT = ROUND.opening, ROUND.manifest, ROUND.document

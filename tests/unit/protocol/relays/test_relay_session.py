@@ -25,8 +25,8 @@ from secvm.protocol.relays.sending.session_events import (
 )
 from secvm.protocol.relays.sending.session_memory import Phase, RequestRow
 from secvm.protocol.relays.sending.submission import read_request
-from secvm_lab.rigs.relayed_rounds import COORDINATOR, ENTRY, STRANGER
-from secvm_lab.rigs.sealed_round import SealedRound
+from secvm_lab.rigs.histories.relayed_rounds import COORDINATOR, ENTRY, STRANGER
+from secvm_lab.rigs.histories.sealed_round import SealedRound
 from tests.effort import scaled
 from tests.seeds import seed_for
 

@@ -30,7 +30,7 @@ from secvm.protocol.relays.counting.shards import (
     shards_root,
     write_sub_tally,
 )
-from secvm_lab.rigs.relayed_rounds import RelayedRound, known_bytes
+from secvm_lab.rigs.histories.relayed_rounds import RelayedRound, known_bytes
 
 ROUND = RelayedRound()
 LABEL = bytes(32)

@@ -21,7 +21,7 @@ from secvm.protocol.relays.cover.commitments import (
 )
 from secvm.protocol.relays.cover.reveals import part_index
 from secvm.protocol.relays.statements import ENVELOPE_BYTES, Statement
-from secvm_lab.rigs.relayed_rounds import ENTRY, MIX, STRANGER, RelayedRound
+from secvm_lab.rigs.histories.relayed_rounds import ENTRY, MIX, STRANGER, RelayedRound
 
 ROUND = RelayedRound()
 STATEMENTS: list[tuple[Statement, SigningKey]] = [

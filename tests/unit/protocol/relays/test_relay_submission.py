@@ -23,8 +23,8 @@ from secvm.protocol.relays.sending.submission import (
     read_request,
     seal_submission,
 )
-from secvm_lab.rigs.relayed_rounds import ENTRY, RelayedRound, known_bytes
-from secvm_lab.rigs.sealed_round import SealedRound, known_words
+from secvm_lab.rigs.histories.relayed_rounds import ENTRY, RelayedRound, known_bytes
+from secvm_lab.rigs.histories.sealed_round import SealedRound, known_words
 from tests.effort import scaled
 from tests.seeds import FALSE_ALARM, seed_for
 

@@ -13,7 +13,7 @@ from secvm.errors import BadSignatureError, MalformedMessageError
 from secvm.protocol.canonical import decode_document, encode_document
 from secvm.protocol.relays.batches.piece_tickets import PieceTicket, check_ticket, ticket_for
 from secvm.protocol.relays.terms import RelayedTerms
-from secvm_lab.rigs.relayed_rounds import ENTRY, MIX, known_bytes
+from secvm_lab.rigs.histories.relayed_rounds import ENTRY, MIX, known_bytes
 
 LABEL, PIECE = known_bytes("label"), known_bytes("piece", 256)
 TERMS = RelayedTerms(

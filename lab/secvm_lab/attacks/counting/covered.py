@@ -1,0 +1,208 @@
+"""Worlds with cover: an experiment with its plan, what is left of it for an attacker, and what the accountant promises.
+
+The attacker is the coordinator together with one of the two relays: it takes the opened part and all of the colluding
+relay's cover off the counts, and S - 1 parts of the honest relay stay, NB(shape, odds) in every cell. Where a world
+needs thousands of plays they are drawn at once, by their law; ``relayed.lone_device`` draws them as a relay does.
+
+For worlds alone: a guess sees counts, and the law of the noise, which is public.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from secvm.learning.arithmetic import exact
+from secvm.learning.cover_law import Noise
+from secvm.learning.experiment import Experiment
+from secvm.learning.individual.binning import BinnedVector
+from secvm.learning.individual.contribution import Individual
+from secvm.learning.package import Cohort, Package, ParticipationPackage, TrainPackage
+from secvm.learning.thinning import Thinning
+from secvm.learning.weights import Weights
+from secvm.participant.consent.ledger import Ledger, Spending
+from secvm.participant.consent.policies import Budget, Consent
+from secvm.participant.storage.ledger_book import NOTHING
+from secvm.privacy.accounting.accountant import Adjacency, CellCover, Mechanism
+from secvm.privacy.accounting.best_attacker import auc_at_most
+from secvm.privacy.planning.relay_plan import SHAPE, RelayPlan, RelayQuestion, plan_relays
+from secvm.privacy.target import PrivacyTarget
+from secvm_lab.attacks.attack import Goal, Measurement
+from secvm_lab.attacks.counting.knowledge import CoverLaw
+
+Counts = NDArray[np.int64]
+LABELS = ("no", "yes")
+DELTA = 1e-6
+#: Where the curve δ(ε) is looked at: dense where it bends, and as far as anything is still protected. Any set of points
+#: gives a bound that is too large, never too small.
+EPSILONS = tuple(float(e) for e in (*np.linspace(0, 1, 26), *np.linspace(1.1, 3, 20), *np.geomspace(3.2, 16, 14)))
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """How many people with how many features in how many bins, and for how many rounds an ε is meant."""
+
+    people: int
+    bins: int
+    features: int
+    rounds: int
+    epsilon: float = 1.0
+    #: r of one relay's cover.
+    shape: int = SHAPE
+
+    @property
+    def plan(self) -> RelayPlan:
+        """The cover that keeps ε over all rounds."""
+        return _plan(self)
+
+    @property
+    def train_law(self) -> CoverLaw:
+        """What the honest relay adds to a train cell."""
+        return law_of(self.plan.cover.train)
+
+    @property
+    def participation_law(self) -> CoverLaw:
+        """What the honest relay adds to a participation cell."""
+        return law_of(self.plan.cover.participation)
+
+    def experiment(self, *, covered: bool) -> Experiment:
+        """The experiment: with cover, or plain."""
+        plain = Experiment(n_bins=self.bins, labels=LABELS, features_per_person=self.features)
+        if not covered:
+            return plain
+        return replace(plain, cover=self.plan.cover, budget=self.plan.budget)
+
+    def mechanism(self, rounds: int | None = None, share: float = 1.0) -> Mechanism:
+        """The accountant's, after so many rounds (all), if the honest relay's cover has this share of its shape."""
+        made = self.plan.mechanism
+        told = replace(made.contribution, rounds=rounds or self.rounds)
+        train, here = (None if cell is None else _less(cell, share) for cell in (made.train, made.participation))
+        assert train is not None
+        return replace(made, contribution=told, train=train, participation=here)
+
+    def auc_bound(self, adjacency: Adjacency = Adjacency.LABEL_FLIP, *, rounds: int | None = None) -> float:
+        """The largest AUC that the accountant allows, after so many rounds (all)."""
+        return _auc_bound(self, adjacency, rounds or self.rounds)
+
+    def success_bound(self, adjacency: Adjacency = Adjacency.LABEL_FLIP, *, rounds: int | None = None) -> float:
+        """The largest share of right guesses that the accountant allows, where both worlds are as likely."""
+        return (1 + self.mechanism(rounds).delta(0.0, adjacency=adjacency)) / 2
+
+    def epsilon_with(self, share: float, *, adjacency: Adjacency = Adjacency.ZERO_OUT) -> float:
+        """ε at δ if the honest relay adds only this share of its cover; +∞: no guarantee."""
+        return math.inf if share <= 0 else self.mechanism(share=share).epsilon(delta=DELTA, adjacency=adjacency)
+
+    def rounds_within(self, epsilon: float, most: int) -> int:
+        """How many rounds, at most so many, a device takes part in whose ledger holds this ε."""
+        consent = Consent(budget=Budget(epsilon=epsilon, delta=1.0))
+        for rounds in range(1, most + 1):
+            spent = self.mechanism(rounds).epsilon(delta=DELTA)
+            if Ledger((spending_of("this", rounds, spent),)).fits(consent, "this") is not None:
+                return rounds - 1
+        return most
+
+
+def spending_of(digest: str, rounds: int, epsilon: float) -> Spending:
+    """What a device's ledger holds of an experiment with cover that it is charged so much for."""
+    return Spending(
+        digest=digest,
+        title="",
+        rounds=rounds,
+        epsilon=epsilon,
+        charged=epsilon,
+        delta=DELTA,
+        d_squared=None,
+        accepted=NOTHING,
+    )
+
+
+def goal_within(undefended_at_least: float, *, bound: str = "accountant_auc", besides: str = "") -> Goal:
+    """The attack works without cover; with it, nobody could tell that it does better than the accountant allows.
+
+    The accountant's number stands in the detail under ``bound``. A measurement of just what is allowed would be called
+    above it with a chance of 2.5 %.
+    """
+
+    def met(undefended: Measurement, defended: Measurement) -> bool:
+        allowed = float(defended.detail[bound] or 0.0)
+        also = float(undefended.detail[besides] or 0.0) if besides else 1.0
+        return min(undefended.value, also) >= undefended_at_least and defended.ci95[0] <= allowed
+
+    said = f"at least {undefended_at_least:g} without" + (f" ({besides} too)" if besides else "")
+    return Goal(f"{said}; with cover at ε = 1 not above the accountant's bound (95 % interval)", met, bound)
+
+
+def law_of(noise: Noise, share: float = 1.0) -> CoverLaw:
+    """What S - 1 parts of one relay add to one cell, or a share of them."""
+    return CoverLaw(share * float(noise.shape), float(noise.p))
+
+
+def draw_cover_counts(dice: np.random.Generator, law: CoverLaw, size: int | tuple[int, ...]) -> Counts:
+    """The cover in so many cells."""
+    found: Counts = dice.negative_binomial(law.shape, 1 - law.p, size=size).astype(np.int64)
+    return found
+
+
+def person_with(bins: Iterable[int], label: int, n_bins: int) -> Individual:
+    """Somebody with one unit in each of these bins."""
+    return Individual(vector=BinnedVector({int(b): 1 for b in sorted(bins)}, n_bins), label=label)
+
+
+def weights_of(values: NDArray[np.int64]) -> Weights:
+    """Whole numbers as the weights of one model; the bias is the last."""
+    return Weights(values.astype(np.int32)[None, :], Fraction(1))
+
+
+def count_units(packages: Iterable[Package], n_bins: int) -> Counts:
+    """Train packages, counted: ``[model, bin, sign]``, sign 0 for minus."""
+    found = np.zeros((1, n_bins + 1, 2), dtype=np.int64)
+    for package in packages:
+        if isinstance(package, TrainPackage):
+            found[package.model, package.bin_index, int(package.sign > 0)] += 1
+    return found
+
+
+def count_participants(packages: Iterable[Package]) -> Counts:
+    """Participation packages of the train cohort by label."""
+    found = np.zeros(len(LABELS), dtype=np.int64)
+    for package in packages:
+        if isinstance(package, ParticipationPackage) and package.cohort is Cohort.TRAIN:
+            found[package.class_index] += 1
+    return found
+
+
+@lru_cache(maxsize=32)
+def _plan(setting: Setting) -> RelayPlan:
+    question = RelayQuestion(
+        target=PrivacyTarget(exact(setting.epsilon), exact(DELTA)),
+        people=setting.people,
+        bins=setting.bins,
+        features=setting.features,
+        rounds=setting.rounds,
+        thinning=Thinning(),
+        labels=len(LABELS),
+        train_share=Fraction(1),
+        shape=Fraction(setting.shape),
+    )
+    return plan_relays(question)
+
+
+@lru_cache(maxsize=64)
+def _auc_bound(setting: Setting, adjacency: Adjacency, rounds: int) -> float:
+    mechanism = setting.mechanism(rounds)
+    return largest_auc(lambda epsilon: mechanism.delta(epsilon, adjacency=adjacency))
+
+
+def largest_auc(delta: Callable[[float], float]) -> float:
+    """The AUC that no attack exceeds if both directions keep (ε, δ(ε)) at every ε."""
+    return auc_at_most((epsilon, delta(epsilon)) for epsilon in EPSILONS)
+
+
+def _less(cover: CellCover, share: float) -> CellCover:
+    return replace(cover, shape=share * cover.shape)

@@ -1,0 +1,54 @@
+"""What worlds draw: dice, and small made-up people whose labels a random weight vector half explains.
+
+For worlds alone: a guess never sees any of it. Dice are seeded, so that a figure can be had again; the system's own are
+for devices (``participant.dice``). Where a defence *is* the system's randomness, the attack takes it from the system,
+and its figure moves a little.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+
+import numpy as np
+
+from secvm.learning.individual.binning import BinnedVector
+from secvm.learning.individual.contribution import Individual
+from secvm.learning.weights import Weights
+
+#: Weights are whole multiples of it.
+UNIT = Fraction(1, 2**16)
+#: Words drawn in one go.
+_BATCH = 4096
+
+
+def generator(seed: int, attack: int, *, defended: bool) -> np.random.Generator:
+    """Dice for one measurement: others for each attack, without and with its defence."""
+    return np.random.default_rng((seed, attack, int(defended)))
+
+
+def words(dice: np.random.Generator) -> Iterator[int]:
+    """Uniform 64-bit words, as ``protocol.schedule`` takes them."""
+    while True:
+        yield from dice.integers(2**64, size=_BATCH, dtype=np.uint64).tolist()
+
+
+def draw_weights(dice: np.random.Generator, n_bins: int, *, size: float, first: bool = False) -> Weights:
+    """Weights of one model, normal with this deviation; the bias is 0."""
+    values = np.append(dice.normal(scale=size, size=n_bins), 0.0)
+    return Weights(np.rint(values / float(UNIT)).astype(np.int32)[None, :], UNIT, first=first)
+
+
+def draw_person(dice: np.random.Generator, n_bins: int, features: int, *, label: int | None = None) -> Individual:
+    """Somebody with so many different bins, popular ones more often (Zipf's law), and a label by a coin if not told."""
+    clocks = dice.exponential(size=n_bins) * np.arange(1, n_bins + 1)
+    bins = np.sort(np.argpartition(clocks, features - 1)[:features])
+    return Individual(
+        vector=BinnedVector({int(b): 1 for b in bins}, n_bins),
+        label=int(dice.integers(2)) if label is None else label,
+    )
+
+
+def draw_size(dice: np.random.Generator, most: int) -> int:
+    """How many features somebody has: a few have many."""
+    return int(min(most, 3 + dice.lognormal(mean=2.5, sigma=0.8)))

@@ -1,0 +1,1 @@
+"""Attacks that link packages with the device that sent them: by its dice, times, weights, hash or bytes."""

@@ -1,0 +1,1 @@
+"""Attacks on the model itself: devices that send what no honest device would send."""

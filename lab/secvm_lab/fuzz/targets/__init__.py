@@ -1,0 +1,1 @@
+"""The targets, by the kind of bytes that they read."""

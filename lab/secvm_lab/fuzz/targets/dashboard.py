@@ -1,0 +1,108 @@
+"""What the operator's page reads: a coordinator's answers, which it does not trust, and the form of a visitor."""
+
+from __future__ import annotations
+
+import functools
+
+from secvm.dashboard.logs import SeenLog
+from secvm.dashboard.plan_request import read_request
+from secvm.dashboard.settings import read_listen
+from secvm.dashboard.told import Status, read_health, read_list, read_metrics
+from secvm.errors import BadInputError, RemoteProtocolError
+from secvm.protocol.log.terms import LogTerms
+from secvm_lab.fuzz import world
+from secvm_lab.fuzz.target import Target
+from secvm_lab.rigs.histories.long_history import LongHistory
+
+_FORM = (
+    '{"part":"quick","logged":true,"specification":{"labels":["no","yes"],"people":1000,"binning":{"bins":64},'
+    '"features":{"per_participant":9},"descent":{"rule":"swift"},"floor":100,"rounds":5,'
+    '"relays":[{"role":"entry","operator":"a"},{"role":"mix","operator":"b"}],'
+    '"privacy":{"epsilon":"1/2","delta":0.00001}}}'
+)
+_METRICS = (
+    "# TYPE secvm_coordinator_packages_total counter\n"
+    "secvm_coordinator_packages_total 12.0\nsecvm_coordinator_commits_total 3\n"
+)
+_HEALTH = '{"status":"ok","node":{"role":"driver","name":"a","lag_ms":3},"logs":{"witnesses":3}}'
+
+
+@functools.cache
+def _long() -> LongHistory:
+    return LongHistory(rounds=2, further=1)
+
+
+def _status(data: bytes) -> Status:
+    return Status.read(data, digest=_long().document.digest)
+
+
+def _status_seeds() -> list[bytes]:
+    served = _long().file(_long().status_path)
+    assert served is not None
+    return [served]
+
+
+def _seen_log(data: bytes) -> SeenLog:
+    history = world.history()
+    terms = history.document.log
+    assert isinstance(terms, LogTerms)
+    return SeenLog.read(data, terms=terms)
+
+
+TARGETS = (
+    Target(
+        name="page-status",
+        decode=_status,
+        allowed=(RemoteProtocolError,),
+        seeds=_status_seeds,
+        covers=("dashboard.told:Status.read",),
+        most_bytes=8192,
+    ),
+    Target(
+        name="page-list",
+        decode=read_list,
+        allowed=(RemoteProtocolError,),
+        seeds=lambda: world.files("/v1/experiments"),
+        covers=("dashboard.told:read_list",),
+        most_bytes=1024,
+    ),
+    Target(
+        name="page-health",
+        decode=read_health,
+        allowed=(RemoteProtocolError,),
+        seeds=world.texts('{"status":"ok"}', _HEALTH),
+        covers=("dashboard.told:read_health",),
+        most_bytes=1024,
+    ),
+    Target(
+        name="page-metrics",
+        decode=read_metrics,
+        allowed=(),
+        seeds=world.texts(_METRICS),
+        covers=("dashboard.told:read_metrics",),
+        most_bytes=1024,
+    ),
+    Target(
+        name="page-log",
+        decode=_seen_log,
+        allowed=(RemoteProtocolError,),
+        seeds=lambda: world.files(f"{world.history().document.digest}/checkpoint"),
+        covers=("dashboard.logs:SeenLog.read",),
+    ),
+    Target(
+        name="page-plan",
+        decode=read_request,
+        allowed=(BadInputError,),
+        seeds=world.texts(_FORM),
+        covers=("dashboard.plan_request:read_request",),
+        most_bytes=2048,
+    ),
+    Target(
+        name="page-address",
+        decode=lambda data: read_listen(world.as_text(data)),
+        allowed=(BadInputError,),
+        seeds=world.texts("127.0.0.1:8440", "[::1]:80"),
+        covers=("dashboard.settings:read_listen",),
+        most_bytes=64,
+    ),
+)

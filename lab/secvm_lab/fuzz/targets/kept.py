@@ -1,0 +1,196 @@
+"""Targets: what a device keeps of a server, and the blobs that servers keep for everybody."""
+
+from __future__ import annotations
+
+import contextlib
+import zlib
+
+from secvm.crypto.merkle import Frontier, leaf_hash
+from secvm.errors import BadInputError, BadSignatureError, InconsistentManifestError, MalformedMessageError
+from secvm.learning.aggregate.descent import State
+from secvm.learning.aggregate.tally import Tally
+from secvm.learning.weights import Weights
+from secvm.protocol.canonical import decode_document, digest_of, encode_document
+from secvm.protocol.documents.blobs import (
+    decode_state,
+    decode_tally,
+    decode_weights,
+    encode_tally,
+    read_tally_bytes,
+    tally_digest,
+)
+from secvm.protocol.documents.manifest import read_tally
+from secvm.protocol.evidence.logged_documents import entry_of
+from secvm.protocol.plain.session import ParticipantSession
+from secvm.protocol.plain.session_memory import WaitingRow
+from secvm.protocol.trust.belief import Trusted
+from secvm.protocol.trust.trusted_log import SeenLog
+from secvm.protocol.version import SESSION_HEADER_TYPE
+from secvm_lab.fuzz import world
+from secvm_lab.fuzz.target import Target, expect
+from secvm_lab.fuzz.targets.documents import canonically, tried_both_ways
+
+_MALFORMED = (MalformedMessageError,)
+_SIGNED = (MalformedMessageError, BadSignatureError)
+_MOST_BYTES = 2**20
+
+
+# ── what a device keeps ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _seal(_package: bytes, _manifest: object) -> bytes:
+    return b"capsule"
+
+
+def _session(data: bytes) -> object:
+    document = world.history().document
+    return ParticipantSession.from_bytes(canonically(data), document, seal=_seal)
+
+
+def _session_parts(data: bytes) -> object:
+    # Only who is sending has capsules that wait.
+    rows = [WaitingRow(i, 5, 0, b"capsule") for i in range(3 if b'"sending"' in data else 0)]
+    document = world.history().document
+    return ParticipantSession.from_parts(canonically(data), rows, document, seal=_seal)
+
+
+def _sessions() -> list[bytes]:
+    made = ParticipantSession(world.history().document, seal=_seal)
+    return [made.to_bytes()]
+
+
+def _session_headers() -> list[bytes]:
+    content = decode_document(_sessions()[0], max_bytes=_MOST_BYTES)
+    del content["waiting"]
+    return [encode_document(content | {"type": SESSION_HEADER_TYPE})]
+
+
+def _seen_log() -> SeenLog:
+    frontier = Frontier()
+    for line in world.history().log.entries[:3]:
+        frontier = frontier.append(leaf_hash(line))
+    return SeenLog(b"note", frontier, entry_of(world.history().manifests[1]))
+
+
+def _trusted() -> list[bytes]:
+    return [Trusted(manifest=world.files("/manifest/2")[0], log=_seen_log(), state=b"").header()]
+
+
+# ── blobs ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _tally(data: bytes) -> object:
+    document = world.history().document
+    found = read_tally_bytes(data, document.experiment)
+    expect(decode_tally(data, digest=tally_digest(found), experiment=document.experiment) == found, "one name")
+    # Named by a manifest whose counts are others: refused, and not otherwise.
+    with contextlib.suppress(MalformedMessageError):
+        read_tally(world.history().manifests[-1], data, document)
+    return found
+
+
+def _tallies() -> list[bytes]:
+    return [data for data in world.files("/blob/") if not data.startswith(b"secvm-")]
+
+
+def _encoded_tally(found: Tally) -> bytes:
+    return encode_tally(found, world.history().document.experiment)
+
+
+def _tally_planes(data: bytes) -> Tally:
+    # A change of a deflated byte is seen by its checksum; this looks behind it.
+    return read_tally_bytes(zlib.compress(data, 1), world.history().document.experiment)
+
+
+def _state(data: bytes) -> object:
+    return decode_state(data, digest=digest_of(data), experiment=world.history().document.experiment)
+
+
+def _weights(data: bytes) -> object:
+    return decode_weights(data, digest=digest_of(data), experiment=world.history().document.experiment)
+
+
+def _blobs(magic: bytes) -> list[bytes]:
+    return [data for data in world.files("/blob/") if data.startswith(magic)]
+
+
+TARGETS = (
+    Target(
+        name="session",
+        decode=_session,
+        allowed=(*_SIGNED, InconsistentManifestError),
+        seeds=_sessions,
+        covers=("protocol.plain.session_memory:SessionMemory.from_bytes",),
+    ),
+    Target(
+        name="session-parts",
+        decode=_session_parts,
+        allowed=(*_SIGNED, InconsistentManifestError),
+        seeds=_session_headers,
+        covers=("protocol.plain.session_memory:SessionMemory.from_parts",),
+    ),
+    Target(
+        name="trusted",
+        decode=tried_both_ways(lambda data: Trusted.from_parts(data, b""), Trusted.header),
+        allowed=_MALFORMED,
+        seeds=_trusted,
+        covers=("protocol.trust.belief:Trusted.from_parts", "protocol.trust.trusted_log:SeenLog.from_fields"),
+    ),
+    Target(
+        name="seen-log",
+        decode=tried_both_ways(SeenLog.from_bytes, SeenLog.to_bytes),
+        allowed=_MALFORMED,
+        seeds=lambda: [SeenLog().to_bytes(), _seen_log().to_bytes()],
+        covers=("protocol.trust.trusted_log:SeenLog.from_bytes",),
+    ),
+    Target(
+        name="tally",
+        decode=_tally,
+        encode=_encoded_tally,
+        allowed=_MALFORMED,
+        seeds=_tallies,
+        covers=(
+            "protocol.documents.blobs:decode_tally",
+            "protocol.documents.blobs:read_tally_bytes",
+            "protocol.documents.byte_planes:unpack",
+            "protocol.documents.manifest:read_tally",
+        ),
+        most_bytes=16384,
+    ),
+    Target(
+        name="tally-planes",
+        decode=_tally_planes,
+        canonical=lambda found: zlib.decompress(_encoded_tally(found)),
+        allowed=_MALFORMED,
+        seeds=lambda: [zlib.decompress(data) for data in _tallies()],
+        covers=("protocol.documents.byte_planes:unpack",),
+        most_bytes=16384,
+    ),
+    Target(
+        name="state",
+        decode=_state,
+        canonical=State.to_bytes,
+        allowed=_MALFORMED,
+        seeds=lambda: _blobs(b"secvm-state"),
+        covers=("protocol.documents.blobs:decode_state",),
+        most_bytes=16384,
+    ),
+    Target(
+        name="state-of-any",
+        decode=State.from_bytes,
+        canonical=State.to_bytes,
+        allowed=(BadInputError,),
+        seeds=lambda: _blobs(b"secvm-state"),
+        covers=("learning.aggregate.descent.rule:State.from_bytes",),
+        most_bytes=16384,
+    ),
+    Target(
+        name="weights",
+        decode=_weights,
+        canonical=Weights.to_bytes,
+        allowed=_MALFORMED,
+        seeds=lambda: _blobs(b"secvm-weights"),
+        covers=("protocol.documents.blobs:decode_weights",),
+        most_bytes=16384,
+    ),
+)

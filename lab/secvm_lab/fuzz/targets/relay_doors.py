@@ -1,0 +1,135 @@
+"""Targets: what strangers, devices and the other relay bring to a relay's doors (``relay.batches``, ``.entry``)."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+from secvm.errors import BadSignatureError, MalformedMessageError
+from secvm.protocol.canonical import encode_document
+from secvm.protocol.relays.batches.label import OUTER_BYTES, capsule_digest
+from secvm.protocol.relays.batches.piece_tickets import PieceTicket, check_ticket, ticket_for
+from secvm.protocol.relays.batches.pieces import split_piece
+from secvm.protocol.relays.terms import RelayedTerms
+from secvm.relay.batches.doors import read_asked, read_index
+from secvm.relay.batches.handing_on import have_json, read_have
+from secvm.relay.batches.refusing import RefusedError
+from secvm.relay.entry.intake import read_submission
+from secvm.relay.identity import Identity
+from secvm_lab.fuzz.target import Target, expect
+from secvm_lab.fuzz.world import as_text
+from secvm_lab.rigs.histories.relayed_rounds import ENTRY, known_bytes
+
+_MALFORMED = (MalformedMessageError,)
+_LABEL = known_bytes("label")
+_PIECE = known_bytes("a piece", 2 * OUTER_BYTES)
+_TERMS = RelayedTerms(
+    url="https://entry.example/r",
+    operator="Entry e.V.",
+    role="entry",
+    quota=1,
+    cells=1000,
+    packages=90,
+    capsules=5000,
+    seconds_per_million=600,
+)
+
+
+def _capsules() -> bytes:
+    made = sorted((known_bytes(f"capsule {number}", OUTER_BYTES) for number in range(2)), key=capsule_digest)
+    return b"".join(made)
+
+
+def _submitted(data: bytes) -> bytes:
+    found = read_submission(Identity(b"somebody"), data, budget=2, token_bytes=64)
+    expect(len(found.capsules) == 2 and len(found.root) == 32, "a submission has its budget and a root")
+    return found.token + b"".join(found.capsules)
+
+
+def _asked(data: bytes) -> bytes:
+    experiment, round_number = read_asked(data)
+    return encode_document({"experiment": experiment, "round": round_number})
+
+
+def _ticket(data: bytes) -> object:
+    check_ticket(as_text(data), ENTRY.public, label=_LABEL, piece=3, data=_PIECE)
+    return None
+
+
+def _tickets() -> list[bytes]:
+    made = ticket_for(_LABEL, 3, _PIECE), ticket_for(_LABEL, 4, _PIECE)
+    return [base64.b64encode(ticket.signed(ENTRY)) for ticket in made]
+
+
+def _statement(data: bytes) -> Any:
+    """Terms or a ticket: neither takes what the other does."""
+    try:
+        return PieceTicket.from_bytes(data)
+    except MalformedMessageError:
+        return RelayedTerms.from_bytes(data)
+
+
+TARGETS = (
+    Target(
+        name="relay-submission",
+        decode=_submitted,
+        allowed=(MalformedMessageError, RefusedError),
+        seeds=lambda: [bytes(64) + _capsules(), bytes(64) + 2 * _capsules()[:OUTER_BYTES], b""],
+        covers=("relay.entry.intake:read_submission",),
+        canonical=lambda found: found,
+        most_bytes=512,
+    ),
+    Target(
+        name="relay-piece",
+        decode=lambda data: split_piece(data, OUTER_BYTES),
+        allowed=_MALFORMED,
+        seeds=lambda: [_capsules(), b""],
+        covers=("protocol.relays.batches.pieces:split_piece",),
+        canonical=b"".join,
+        most_bytes=512,
+    ),
+    Target(
+        name="relay-commitment-asked",
+        decode=_asked,
+        allowed=_MALFORMED,
+        seeds=lambda: [encode_document({"experiment": "ab" * 32, "round": 7})],
+        covers=("relay.batches.doors:read_asked",),
+        canonical=lambda found: found,
+        most_bytes=600,
+    ),
+    Target(
+        name="relay-piece-index",
+        decode=lambda data: read_index(as_text(data)),
+        allowed=_MALFORMED,
+        seeds=lambda: [b"0", b"17", b"017"],
+        covers=("relay.batches.doors:read_index",),
+        encode=lambda found: str(found).encode(),
+        most_bytes=16,
+    ),
+    Target(
+        name="relay-have",
+        decode=read_have,
+        allowed=(),
+        seeds=lambda: [have_json([0, 2]), b'{"have":[true,"1",-1]}', b"[]"],
+        covers=("relay.batches.handing_on:read_have",),
+        encode=lambda found: have_json(sorted(found)),
+        most_bytes=512,
+    ),
+    Target(
+        name="relay-piece-ticket",
+        decode=_ticket,
+        allowed=(MalformedMessageError, BadSignatureError),
+        seeds=_tickets,
+        covers=("protocol.relays.batches.piece_tickets:check_ticket",),
+        most_bytes=2048,
+    ),
+    Target(
+        name="relay-terms-and-tickets",
+        decode=_statement,
+        allowed=_MALFORMED,
+        seeds=lambda: [_TERMS.data, ticket_for(_LABEL, 0, _PIECE).data],
+        covers=("protocol.relays.terms:RelayedTerms", "protocol.relays.batches.piece_tickets:PieceTicket"),
+        canonical=lambda found: found.data,
+        most_bytes=2048,
+    ),
+)

@@ -1,0 +1,1 @@
+"""The real parties on simulated machines: devices, relays, nodes of a coordinator and witnesses."""
