@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 import orjson
 
-from secvm.auditor.relayed.recounting import OpenedRound, Recounting, ShardFiles, Shown
+from secvm.auditor.relayed.recounter import OpenedRound, Recounter, ServedShard, ShardVerdict
 from secvm.crypto.sealing.bulk_sealing import BulkSealer
 from secvm.crypto.sealing.layers import EPHEMERAL_BYTES, INNER_BYTES, inner_layer
 from secvm.crypto.signing import Envelope
@@ -97,11 +97,11 @@ def read_round(folder: Path) -> tuple[OpenedRound, int]:
     return opened, packages
 
 
-def files_of(folder: Path, packages: int) -> Iterator[ShardFiles]:
+def files_of(folder: Path, packages: int) -> Iterator[ServedShard]:
     """Its shards, one after another."""
     for k in range(shard_count(packages)):
         run, capsules, tally = ((folder / f"{name}-{k}").read_bytes() for name in ("shard", "capsules", "tally"))
-        yield ShardFiles(k, run, capsules, tally)
+        yield ServedShard(k, run, capsules, tally)
 
 
 def count(folder: Path, processes: int, lanes: Mode) -> dict[str, object]:
@@ -110,9 +110,9 @@ def count(folder: Path, processes: int, lanes: Mode) -> dict[str, object]:
     document = read_published(opened.experiment, digest=digest_of(Envelope.from_bytes(opened.experiment).payload))
     raw = RawCount(Cells.of(document.experiment), capsules=packages)
     wall, cpu, counted = time.perf_counter(), _cpu(), 0
-    with Recounting(processes=processes, lanes=lanes) as recounting:
+    with Recounter(processes=processes, lanes=lanes) as recounting:
         for _, judged in recounting.judge(opened, shard_count(packages), files_of(folder, packages)):
-            if judged.shown is not Shown.TRUE or judged.sub_tally is None or judged.junk:
+            if judged.shown is not ShardVerdict.TRUE or judged.sub_tally is None or judged.junk:
                 raise SecVMError(f"a shard of the benchmark is not true: {judged.shown.value}")
             raw.add(judged.digests_hash, judged.sub_tally)
             counted += judged.recounted

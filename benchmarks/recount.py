@@ -30,7 +30,7 @@ import orjson
 
 from benchmarks._recount_round import files_of, read_round
 from benchmarks.ingest import openssl_x25519
-from secvm.auditor.relayed.recounting import Shown, judge_shard
+from secvm.auditor.relayed.recounter import ShardVerdict, judge_shard
 from secvm.crypto import merkle
 from secvm.errors import SecVMError
 from secvm.protocol.relays.batches.label import DIGEST_BYTES, INNER_BYTES
@@ -89,7 +89,7 @@ def _per_core(folder: Path, mode: Mode) -> float:
     judge_shard(opened, files[-1], mode)  # what is the same for every shard is done once
     started = time.process_time()
     for one in files:
-        if judge_shard(opened, one, mode).shown is not Shown.TRUE:
+        if judge_shard(opened, one, mode).shown is not ShardVerdict.TRUE:
             raise SecVMError(f"shard {one.shard} of the benchmark is not true")
     return packages / (time.process_time() - started)
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from secvm.auditor.audit import audit_files
-from secvm.auditor.web_files import WebFiles
+from secvm.auditor.files import WebFiles
 from secvm.estimator.fitting import Evaluator
 from secvm.estimator.round_cover import CoverOrigins
 from secvm.estimator.training import Population

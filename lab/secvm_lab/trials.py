@@ -115,8 +115,8 @@ def try_count_lie(lie: CountLie, dice: random.Random, _folder: Path) -> Outcome:
     """One lie about a count, once: an auditor finds it and proves what was signed; a device sees what it can."""
     scene = lie.told(dice)
     report = audit_files(GivenFiles(scene.files), now=scene.now)
-    found = {fault.found or fault.check for fault in report.faults}
-    proved = {fault.found for fault in report.faults if fault.provable}
+    found = {fault.kind.name if fault.kind else fault.check for fault in report.faults}
+    proved = {fault.kind.name for fault in report.faults if fault.provable and fault.kind}
     for data in report.evidence:
         # What convicts must convince others too: raises, and the trial with it, if it does not.
         examine_relayed(data)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from secvm.auditor.relayed.recounting import OpenedRound, Recounting, ShardFiles, Shown
+from secvm.auditor.relayed.recounter import OpenedRound, Recounter, ServedShard, ShardVerdict
 from secvm.cli.main import run as command
 from secvm.protocol.documents.experiment import publish
 from secvm_lab.rigs.histories.relayed_rounds import COORDINATOR
@@ -32,11 +32,11 @@ def test_other_processes_judge_as_this_one_does() -> None:
     made = scene.round
     opened = OpenedRound(publish(made.document, keys=(COORDINATOR,)), made.manifest.data, scene.opening.data)
     names = ("shard", "capsules", "tally")
-    files = [ShardFiles(k, *(scene.files[scene.path(name, k)] for name in names)) for k in (0, 1)]
-    with Recounting(processes=2, many=1) as there, Recounting(processes=1) as here:
+    files = [ServedShard(k, *(scene.files[scene.path(name, k)] for name in names)) for k in (0, 1)]
+    with Recounter(processes=2, many=1) as there, Recounter(processes=1) as here:
         judged = [list(one.judge(opened, 2, files)) for one in (there, here)]
     assert judged[0] == judged[1]
-    assert [one.shown for _, one in judged[0]].count(Shown.COUNT) == 1
+    assert [one.shown for _, one in judged[0]].count(ShardVerdict.COUNT) == 1
     assert sum(one.recounted for _, one in judged[0]) == len(made.mixed)
 
 

@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from secvm.auditor.audit import audit_files
+from secvm.auditor.files import WebFiles
 from secvm.auditor.report import Report
-from secvm.auditor.web_files import WebFiles
 from secvm.errors import BadInputError
 from secvm.estimator.fitting import Evaluator
 from secvm.learning.aggregate.scoring import score

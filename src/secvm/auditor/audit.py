@@ -12,17 +12,17 @@ Everything is looked at, whatever was found before. The time comes in: an audit 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
-from secvm.auditor.experiment_list import Listed, is_digest, listed_experiments
+from secvm.auditor.experiment_audit import audit_experiment
+from secvm.auditor.experiment_list import ListedExperiment, is_digest, listed_experiments
 from secvm.auditor.files import MOST_DOCUMENT_BYTES, PublicFiles, experiment_path
 from secvm.auditor.findings import EnoughError, Findings
-from secvm.auditor.log.policy_check import check_policy
+from secvm.auditor.log.log_check import check_policy
 from secvm.auditor.log.whole_log import WholeLog
-from secvm.auditor.plain.experiment_audit import ExperimentAudit, OnRound
-from secvm.auditor.relayed.experiment_audit import RelayedAudit
-from secvm.auditor.relayed.recounting import Recounting
+from secvm.auditor.relayed.recounter import Recounter
 from secvm.auditor.relayed.replay import RelayedReplay
-from secvm.auditor.relayed.subject import RelayedSubject
+from secvm.auditor.replay import Replay
 from secvm.auditor.report import ExperimentReport, Report
 from secvm.auditor.subject import Subject
 from secvm.crypto.beacons.sources import BeaconSource
@@ -34,6 +34,9 @@ from secvm.protocol.relays.counting.opened_parts import Role
 #: A million bins in eight models. Larger ones are replayed when the auditor says so.
 MOST_TALLY_BYTES = 2**28
 _STATE_IN_TALLIES = 4
+
+#: Called with an experiment's digest, rounds read and rounds planned, as an audit goes on.
+OnRound = Callable[[str, int, int], None]
 
 
 def audit_files(
@@ -100,6 +103,7 @@ def audit_files(
         if log is not None:
             log.read(now=time(), snapshot=snapshot)
         for digest, (document, envelope) in published.items():
+            relayed = document.experiment.cover is not None
             subject = Subject(
                 document=document,
                 envelope=envelope,
@@ -108,16 +112,20 @@ def audit_files(
                 time=time,
                 snapshot=snapshot,
                 models=models,
+                capsules=capsules,
+                doors=_doors(document, doors) if relayed else {},
             )
             if policy is not None:
                 check_policy(subject, policy)
-            if document.experiment.cover is not None:
-                relayed = RelayedSubject(subject=subject, doors=_doors(document, doors), capsules=capsules)
-                with Recounting() as recounting:
-                    reports[digest] = _audit_relayed(relayed, recounting, log, beacons, on_round, listed.get(digest))
-                continue
-            audit = ExperimentAudit(subject, beacons=beacons, on_round=on_round)
-            reports[digest] = audit.audit(log, listed.get(digest))
+            on_this = partial(_report_round, on_round, document)
+            with Recounter() as recounter:
+                replay = (
+                    RelayedReplay(subject, recounter=recounter, on_round=on_this)
+                    if relayed
+                    else Replay(subject, on_round=on_this)
+                )
+                listed_as = listed.get(digest)
+                reports[digest] = audit_experiment(subject, replay, log=log, listed=listed_as, beacons=beacons)
         if log is not None:
             never_run = _never_run(files, general, log.experiments(), listed, reports)
     except EnoughError:
@@ -133,17 +141,8 @@ def _doors(document: ExperimentDocument, open_door: Callable[[str], PublicFiles]
     return {"entry": open_door(document.entry_relay.url), "mix": open_door(document.mix_relay.url)}
 
 
-def _audit_relayed(
-    subject: RelayedSubject,
-    recounting: Recounting,
-    log: WholeLog | None,
-    beacons: BeaconSource | None,
-    on_round: OnRound,
-    listed: Listed | None,
-) -> ExperimentReport:
-    digest, planned = subject.document.digest, subject.document.rounds
-    replay = RelayedReplay(subject, recounting=recounting, on_round=lambda number: on_round(digest, number, planned))
-    return RelayedAudit(subject, replay, beacons=beacons).audit(log, listed)
+def _report_round(on_round: OnRound, document: ExperimentDocument, number: int) -> None:
+    on_round(document.digest, number, document.rounds)
 
 
 def _check_size(document: ExperimentDocument, most: int) -> None:
@@ -158,7 +157,7 @@ def _check_size(document: ExperimentDocument, most: int) -> None:
 
 
 def _published(
-    files: PublicFiles, general: Findings, listed: Mapping[str, Listed], chosen: list[str]
+    files: PublicFiles, general: Findings, listed: Mapping[str, ListedExperiment], chosen: list[str]
 ) -> dict[str, tuple[ExperimentDocument, bytes]]:
     """Documents and envelopes of the chosen experiments, those that are served and of their digests."""
     found = {}
@@ -176,7 +175,7 @@ def _published(
     return found
 
 
-def _choose(listed: Mapping[str, Listed], experiment: str | None) -> list[str]:
+def _choose(listed: Mapping[str, ListedExperiment], experiment: str | None) -> list[str]:
     if experiment is None:
         return list(listed)
     wanted = experiment.lower()
@@ -206,7 +205,7 @@ def _never_run(
     files: PublicFiles,
     general: Findings,
     logged: Mapping[str, bool],
-    listed: Mapping[str, Listed],
+    listed: Mapping[str, ListedExperiment],
     reports: Mapping[str, ExperimentReport],
 ) -> dict[str, str]:
     """Experiments of the log that had no round, and why each is named. One without a log of its own may have some."""

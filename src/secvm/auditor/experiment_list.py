@@ -15,14 +15,14 @@ _DIGEST_LETTERS = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ListedExperiment:
     """What the coordinator's list says of an experiment. For people, and unsigned."""
 
     title: str
     standing: str
 
 
-def listed_experiments(files: PublicFiles, findings: Findings) -> dict[str, Listed] | None:
+def listed_experiments(files: PublicFiles, findings: Findings) -> dict[str, ListedExperiment] | None:
     """Experiments by digest, as the coordinator lists them; None where it has no list."""
     try:
         data = files.get(EXPERIMENTS, most=MOST_JSON_BYTES)
@@ -32,18 +32,19 @@ def listed_experiments(files: PublicFiles, findings: Findings) -> dict[str, List
     if data is None:
         return None
     try:
-        found = {
-            one["digest"]: Listed(str(one["title"]), str(one["standing"])) for one in json.loads(data)["experiments"]
+        listed = {
+            item["digest"]: ListedExperiment(str(item["title"]), str(item["standing"]))
+            for item in json.loads(data)["experiments"]
         }
     except (ValueError, LookupError, TypeError, RecursionError):
         findings.fault("list", "the list of experiments is none")
         return {}
-    if not all(map(is_digest, found)):
+    if not all(map(is_digest, listed)):
         findings.fault("list", "the list of experiments names what is none")
         return {}
-    if len(found) > MOST_EXPERIMENTS:
+    if len(listed) > MOST_EXPERIMENTS:
         raise BadInputError(f"the coordinator lists more than {MOST_EXPERIMENTS} experiments")
-    return found
+    return listed
 
 
 def is_digest(text: object) -> bool:

@@ -9,9 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from secvm.auditor.bins.collisions import find_collisions
-from secvm.auditor.bins.published_binning import published_bins
-from secvm.auditor.bins.vocabulary import PublicVocabulary, read_public_vocabulary
+from secvm.auditor.collisions import PublicVocabulary, find_collisions, published_bins, read_public_vocabulary
 from secvm.auditor.files import GivenFiles
 from secvm.errors import BadInputError
 from secvm.learning.individual.binning import HashBinning

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from secvm.auditor.audit import audit_files
-from secvm.auditor.files import FolderFiles, GivenFiles
-from secvm.auditor.web_files import Limits, WebFiles
+from secvm.auditor.files import AuditLimits, FolderFiles, GivenFiles, WebFiles
 from secvm.errors import BadInputError, MalformedMessageError
 from secvm.runtime.clock import SystemClock
 from secvm.testing.clock import ManualClock
@@ -55,7 +54,7 @@ def test_file_longer_than_it_may_be_is_refused_however_it_is_served(server: Serv
 
 def test_all_answers_together_have_a_limit(server: Server) -> None:
     server.answer = lambda _: (200, {}, b"y" * 60)
-    files = WebFiles(server.url, SystemClock(), limits=Limits(total_bytes=100))
+    files = WebFiles(server.url, SystemClock(), limits=AuditLimits(total_bytes=100))
     assert files.get("/a", most=100) == b"y" * 60
     with pytest.raises(BadInputError, match="more than an audit may read"):
         files.get("/b", most=100)
@@ -64,7 +63,7 @@ def test_all_answers_together_have_a_limit(server: Server) -> None:
 def test_audit_has_a_limit_of_time(server: Server) -> None:
     server.answer = lambda _: (200, {}, b"")
     clock = ManualClock(0)
-    files = WebFiles(server.url, clock, limits=Limits(audit_s=10))
+    files = WebFiles(server.url, clock, limits=AuditLimits(audit_s=10))
     assert files.get("/a", most=1) == b""
     clock.advance(10_001)
     with pytest.raises(BadInputError, match="longer than it may"):

@@ -9,9 +9,9 @@ from secvm.auditor.audit import audit_files
 from secvm.auditor.files import GivenFiles
 from secvm.auditor.findings import ROUND_CHECKS
 from secvm.auditor.log.salt_check import DEVELOPMENT, OWN, UNUSED, VOCABULARY
-from secvm.auditor.plain.replay import RUNNING
-from secvm.auditor.plain.steps import ABANDONED, FOLLOWS
+from secvm.auditor.replay import RUNNING
 from secvm.auditor.report import NOT_SEEN
+from secvm.auditor.steps import ABANDONED, FOLLOWS
 from secvm.errors import BadInputError
 from secvm.protocol.documents.ending import Why
 from secvm.protocol.documents.experiment import VocabularyBins, publish

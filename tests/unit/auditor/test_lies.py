@@ -9,7 +9,7 @@ import pytest
 from secvm.auditor.audit import audit_files
 from secvm.auditor.files import GivenFiles
 from secvm.auditor.findings import MOST_FAULTS
-from secvm.auditor.plain.steps import FOLLOWS
+from secvm.auditor.steps import FOLLOWS
 from secvm.crypto.beacons.sources import LocalUnsafeBeacon
 from secvm.errors import BadInputError
 from secvm.learning.aggregate.descent import Pegasos, State

@@ -7,7 +7,8 @@ import pytest
 
 from secvm.auditor.audit import audit_files
 from secvm.auditor.files import FolderFiles, GivenFiles
-from secvm.auditor.relayed.recounting import OpenedRound, ShardFiles, Shown, judge_shard
+from secvm.auditor.findings import FaultKind
+from secvm.auditor.relayed.recounter import OpenedRound, ServedShard, ShardVerdict, judge_shard
 from secvm.auditor.report import Report
 from secvm.cli.audit.text import report_text
 from secvm.protocol.documents.experiment import publish
@@ -62,11 +63,11 @@ def test_capsules_of_a_round_whose_time_is_over_may_be_gone(made: AuditedHistory
 def test_capsules_that_are_gone_too_early_are_withheld_unless_it_is_a_copy(made: AuditedHistory) -> None:
     later = made.rounds[0].manifest.instants.open_by + LEAST_DAYS * DAY_MS - made.now
     early = audited(made, without="/1/0", later_ms=later - 1)
-    assert [(fault.found, fault.round_number) for fault in early.faults] == [("WITHHELD", 1)]
+    assert [(fault.kind, fault.round_number) for fault in early.faults] == [(FaultKind.WITHHELD, 1)]
     assert audited(made, without="/1/0", snapshot=True).faults == []
     # In part it is withheld at any time: they have one life.
     late = audited(made, without="/capsules/1/", later_ms=100 * LEAST_DAYS * DAY_MS, snapshot=True)
-    assert [fault.found for fault in late.faults] == ["WITHHELD"]
+    assert [fault.kind for fault in late.faults] == [FaultKind.WITHHELD]
 
 
 def test_round_that_is_forgotten_while_it_is_read_is_gone_and_not_withheld(made: AuditedHistory) -> None:
@@ -93,17 +94,21 @@ def test_any_bytes_as_a_shards_files_show_something(made: AuditedHistory) -> Non
     opened = OpenedRound(publish(told.document, keys=(COORDINATOR,)), told.manifest.data, told.opening.data)
     public = told.public()
     run, capsules, tally = (public[f"{name}/2/0"] for name in ("shard", "capsules", "tally"))
-    assert judge_shard(opened, ShardFiles(0, run, capsules, tally)).shown is Shown.TRUE
-    cases: dict[Shown, list[tuple[bytes | None, bytes | None, bytes | None]]] = {
-        Shown.RUN: [(b"", capsules, tally), (run[:-1], capsules, tally), (b"\xff" + run, capsules, tally)],
-        Shown.CAPSULES: [(run, b"", tally), (run, capsules[:-1], tally), (run, capsules[80:] + bytes(80), tally)],
-        Shown.TALLY: [(run, capsules, b""), (run, capsules, b"\0"), (run, capsules, tally + bytes(16))],
-        Shown.NOT_SERVED: [(None, capsules, tally), (run, None, tally), (run, capsules, None)],
+    assert judge_shard(opened, ServedShard(0, run, capsules, tally)).shown is ShardVerdict.TRUE
+    cases: dict[ShardVerdict, list[tuple[bytes | None, bytes | None, bytes | None]]] = {
+        ShardVerdict.RUN: [(b"", capsules, tally), (run[:-1], capsules, tally), (b"\xff" + run, capsules, tally)],
+        ShardVerdict.CAPSULES: [
+            (run, b"", tally),
+            (run, capsules[:-1], tally),
+            (run, capsules[80:] + bytes(80), tally),
+        ],
+        ShardVerdict.TALLY: [(run, capsules, b""), (run, capsules, b"\0"), (run, capsules, tally + bytes(16))],
+        ShardVerdict.NOT_SERVED: [(None, capsules, tally), (run, None, tally), (run, capsules, None)],
     }
     for shown, files in cases.items():
-        assert {judge_shard(opened, ShardFiles(0, *one)).shown for one in files} == {shown}
+        assert {judge_shard(opened, ServedShard(0, *one)).shown for one in files} == {shown}
     # Another number than its own is another place under both roots.
-    assert judge_shard(opened, ShardFiles(1, run, capsules, tally)).shown is Shown.RUN
+    assert judge_shard(opened, ServedShard(1, run, capsules, tally)).shown is ShardVerdict.RUN
 
 
 def test_folder_of_a_coordinator_is_counted_again_too(made: AuditedHistory, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from secvm.auditor.web_files import Limits, WebFiles
+from secvm.auditor.files import AuditLimits, WebFiles
 from secvm.errors import BadInputError, BeaconUnavailableError, UnreachableError
 from secvm.runtime.beacons import WebBeacons
 from secvm.runtime.clock import SteadyClock
@@ -71,7 +71,7 @@ def dripping(beginning: bytes) -> Iterator[str]:
 
 
 def audit_asks(url: str) -> None:
-    WebFiles(url, SteadyClock(), limits=Limits(answer_s=0.1)).get("/v1/experiments", most=2000)
+    WebFiles(url, SteadyClock(), limits=AuditLimits(answer_s=0.1)).get("/v1/experiments", most=2000)
 
 
 def beacon_asks(url: str) -> None:

@@ -96,6 +96,7 @@ def _invented(*, recounted: bool) -> Tried:
     # Late: an auditor reads everything.
     from secvm.auditor.audit import audit_files  # noqa: PLC0415
     from secvm.auditor.files import GivenFiles  # noqa: PLC0415
+    from secvm.auditor.findings import FaultKind  # noqa: PLC0415
     from secvm_lab.rigs.lies.about_relays import RELAYED_LIES  # noqa: PLC0415
 
     made = RELAYED_LIES["package_invented"].tell()
@@ -103,9 +104,9 @@ def _invented(*, recounted: bool) -> Tried:
         # All but the capsules: what could be looked at before seeds were published.
         without = {path: data for path, data in made.files.items() if "/capsules/" not in path}
         report = audit_files(GivenFiles(without), now=made.now, doors=made.door_at)
-        return held("", succeeded="RAW" not in {fault.found for fault in report.faults})
+        return held("", succeeded=FaultKind.RAW not in {fault.kind for fault in report.faults})
     report = audit_files(GivenFiles(made.files), now=made.now, doors=made.door_at)
-    return held("seen in everybody's recount", succeeded="RAW" not in {fault.found for fault in report.faults})
+    return held("seen in everybody's recount", succeeded=FaultKind.RAW not in {fault.kind for fault in report.faults})
 
 
 def _shouted(*, limited: bool) -> Tried:

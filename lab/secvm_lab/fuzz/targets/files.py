@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from secvm.auditor.bins.vocabulary import read_public_vocabulary
+from secvm.auditor.collisions import read_public_vocabulary
 from secvm.coordinator.experiments.specification import Specification
 from secvm.coordinator.settings import CoordinatorSettings
 from secvm.errors import BadInputError, BadModelFileError, BadPeopleFileError, SecVMError, StoreError

@@ -6,44 +6,22 @@ that the auditor has made from all lines (``whole_log``).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import Protocol
 
 from secvm.auditor.files import MOST_LOG_BYTES, experiment_path
 from secvm.auditor.log.whole_log import WholeLog, check_witnesses
-from secvm.auditor.subject import Subject
-from secvm.errors import BadSignatureError, MalformedMessageError, RemoteProtocolError
+from secvm.auditor.subject import History, Subject
+from secvm.errors import BadInputError, BadSignatureError, MalformedMessageError, RemoteProtocolError
 from secvm.protocol.evidence.plain import Evidence, Kind
-from secvm.protocol.log.checkpoints import MAX_AHEAD_S, SignedCheckpoint, read_checkpoint
+from secvm.protocol.log.checkpoints import MAX_AHEAD_S, SignedCheckpoint, check_enough, read_checkpoint
 from secvm.protocol.log.entries import Entry, EntryKind, Placed, contradict, follows
+from secvm.protocol.log.policy import LogPolicy, quorum_of
 from secvm.protocol.log.proofs import LogProof
 from secvm.protocol.log.terms import LogTerms
 from secvm.protocol.trust.salt import committed_at
 
 #: How often the log may grow while it is read.
 _LOOKS = 4
-
-
-class History(Protocol):
-    """The documents of an experiment, as far as they are shown."""
-
-    @property
-    def closed_at(self) -> Mapping[int, int]:
-        """When the window of each round closed."""
-        ...
-
-    def follow(self) -> None:
-        """Read what is shown and was not read before."""
-        ...
-
-    def shown_entries(self) -> Sequence[Entry]:
-        """What the log should hold, as the documents say, in their order."""
-        ...
-
-    def envelope_of(self, entry: Entry) -> bytes | None:
-        """The document of an entry, for evidence; None where it is not kept."""
-        ...
 
 
 class LogCheck:
@@ -236,3 +214,26 @@ def _shown(history: History) -> dict[object, Entry]:
 
 def _name(entry: Entry) -> str:
     return f"the {entry.kind.value}" + ("" if entry.round_number is None else f" of round {entry.round_number}")
+
+
+def check_policy(subject: Subject, policy: LogPolicy) -> None:
+    """That an experiment's log and the cosignatures under its newest checkpoint are enough for this policy."""
+    terms, findings = subject.document.log, subject.findings
+    if terms is None:
+        findings.fault("log", "the policy cannot be met: the experiment names no log")
+        return
+    try:
+        quorum = quorum_of(terms, policy)
+    except BadInputError as fault:
+        findings.fault("log", f"the policy cannot be met: {fault}")
+        return
+    path = experiment_path(subject.document.digest, "checkpoint")
+    data = subject.read("log", path, None, most=MOST_LOG_BYTES)
+    try:
+        # One that is not there, or no checkpoint, is told of with the log.
+        if data is not None:
+            signed = read_checkpoint(data, log=terms.log_key)
+            counting = [key for key in terms.witness_keys if key.key in quorum.keys]
+            check_enough(signed.times(counting), quorum, now=subject.now, freshness_s=None)
+    except RemoteProtocolError as fault:
+        findings.fault("log", f"the policy is not met: {fault}")

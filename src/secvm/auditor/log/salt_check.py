@@ -25,7 +25,7 @@ UNKNOWN = "not known: what should fix it is missing or wrong"
 
 
 @dataclass(frozen=True, slots=True)
-class SaltFound:
+class CheckedSalt:
     """The salt, as far as it follows."""
 
     words: str
@@ -40,7 +40,7 @@ class SaltCheck:
         self._document, self._files, self._findings = subject.document, subject.files, subject.findings
         self._subject, self._beacons = subject, beacons
 
-    def check(self, *, committed_at: int | None, first_opening: int | None, unused: bool = False) -> SaltFound:
+    def check(self, *, committed_at: int | None, first_opening: int | None, unused: bool = False) -> CheckedSalt:
         """Where the salt comes from; ``committed_at`` is when a quorum had cosigned the experiment.
 
         ``unused``: it ended without a round. Its beacons may have spoken too early, and that is why; nobody fetched
@@ -48,14 +48,14 @@ class SaltCheck:
         """
         binning, found = self._document.binning, self._findings
         if not isinstance(binning, HashedBins):
-            return SaltFound(VOCABULARY)
+            return CheckedSalt(VOCABULARY)
         if binning.salt is not None:
             found.warn("the experiment's salt was " + OWN)
-            return SaltFound(OWN, binning.salt)
+            return CheckedSalt(OWN, binning.salt)
         if self._document.log is None:
             found.fault("salt", "beacons are to fix the salt, and without a log nobody can tell what was known first")
         if unused:
-            return SaltFound(UNUSED)
+            return CheckedSalt(UNUSED)
         outputs = []
         for index, beacon in enumerate(binning.beacons):
             output = self._output(index, beacon, started=first_opening is not None)
@@ -67,11 +67,11 @@ class SaltCheck:
                 found.warn("round 1 opened before its salt could be known: nobody can have taken part then")
             outputs.append(output.value)
         if len(outputs) < len(binning.beacons):
-            return SaltFound(UNKNOWN if any(fault.check == "salt" for fault in found.faults) else WAITING)
+            return CheckedSalt(UNKNOWN if any(fault.check == "salt" for fault in found.faults) else WAITING)
         unsafe = any(is_unsafe(beacon.chain) for beacon in binning.beacons)
         proven = committed_at is not None and not any(fault.check == "salt" for fault in found.faults)
         words = DEVELOPMENT if unsafe else PUBLIC if proven else UNKNOWN
-        return SaltFound(words, salt_from(outputs, binning.bins))
+        return CheckedSalt(words, salt_from(outputs, binning.bins))
 
     def _output(self, index: int, beacon: Beacon, *, started: bool) -> BeaconOutput | None:
         """What a beacon gave, verified; None, and perhaps a fault, where that cannot be told."""

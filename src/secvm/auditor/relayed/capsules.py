@@ -11,17 +11,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from secvm.auditor.files import blob_path, experiment_path
-from secvm.auditor.relayed.part_search import PartSearch
-from secvm.auditor.relayed.recounting import JudgedShard, OpenedRound, Recounting, ShardFiles, Shown, bulk_sealer
-from secvm.auditor.relayed.relay_doors import Doors
-from secvm.auditor.relayed.subject import RelayedSubject, ShownRound
-from secvm.auditor.relayed_findings import Found
+from secvm.auditor.findings import FaultKind
+from secvm.auditor.relayed.recounter import JudgedShard, OpenedRound, Recounter, ServedShard, ShardVerdict, bulk_sealer
+from secvm.auditor.relayed.relay_doors import RelayDoors
+from secvm.auditor.subject import PublishedRound, Subject
+from secvm.crypto.sealing.bulk_sealing import BulkSealer
 from secvm.errors import BadProofError, MalformedMessageError, RemoteProtocolError
 from secvm.learning.aggregate.tally import Tally
 from secvm.protocol.evidence.relayed import PartProof, RelayedEvidence, RelayedKind
 from secvm.protocol.relays.batches.counts import EntryCount, MixCount
-from secvm.protocol.relays.batches.label import capsule_digest
+from secvm.protocol.relays.batches.label import DIGEST_BYTES, capsule_digest
 from secvm.protocol.relays.counting.cells import Cells
 from secvm.protocol.relays.counting.opened_parts import OpenedPart, parts_of
 from secvm.protocol.relays.counting.recount import (
@@ -36,11 +38,11 @@ from secvm.protocol.relays.counting.shards import DAY_MS, LEAST_DAYS, ShardProof
 from secvm.protocol.relays.opening import Opening
 
 _FAULTS = {
-    Shown.RUN: Found.RUNS,
-    Shown.CAPSULES: Found.CAPSULES,
-    Shown.TALLY: Found.SHARDS,
-    Shown.COUNT: Found.COUNT,
-    Shown.NOT_SERVED: Found.WITHHELD,
+    ShardVerdict.RUN: FaultKind.RUNS,
+    ShardVerdict.CAPSULES: FaultKind.CAPSULES,
+    ShardVerdict.TALLY: FaultKind.SHARDS,
+    ShardVerdict.COUNT: FaultKind.COUNT,
+    ShardVerdict.NOT_SERVED: FaultKind.WITHHELD,
 }
 #: Enough shards of a round to be told by name.
 _MOST_NAMED = 8
@@ -50,7 +52,7 @@ _MOST_NAMED = 8
 class _Round:
     """What an opened round's statements say, all of it judged; and what was found of it so far."""
 
-    shown: ShownRound
+    shown: PublishedRound
     opening: Opening
     entry_count: EntryCount
     mix_count: MixCount
@@ -69,16 +71,16 @@ class _Round:
 class CapsuleCheck:
     """The capsules of an experiment's opened rounds."""
 
-    def __init__(self, subject: RelayedSubject, doors: Doors) -> None:
+    def __init__(self, subject: Subject, doors: RelayDoors) -> None:
         self._subject, self._doors = subject, doors
         #: Packages that were counted again, by round.
         self.recounted: dict[int, int] = {}
         #: Opened rounds whose capsules are not there, or not any more.
         self.gone: list[int] = []
 
-    def check(self, shown: ShownRound, net: Tally | None, recounting: Recounting) -> None:
+    def check(self, shown: PublishedRound, net: Tally | None, recounting: Recounter) -> None:
         """Of a round that was opened; ``net``: its net tally, where it is there."""
-        found, opening = self._subject.subject.findings, shown.opening
+        found, opening = self._subject.findings, shown.opening
         if not self._subject.capsules or opening is None:
             found.leave_out("capsules and opened parts: they were not looked at")
             return
@@ -86,7 +88,7 @@ class CapsuleCheck:
             self._lost(shown)
             return
         told = self._told(shown, opening)
-        opened = OpenedRound(self._subject.subject.envelope, shown.manifest.data, opening.data)
+        opened = OpenedRound(self._subject.envelope, shown.manifest.data, opening.data)
         shards = shard_count(told.mix_count.capsules)
         for files, judged in recounting.judge(opened, shards, self._files(told, shards)):
             self._take(told, files, judged)
@@ -99,10 +101,10 @@ class CapsuleCheck:
         self.recounted[shown.number] = told.recounted
         found.passed(shown.number, "parts")
         if told.summed and not told.left_out and net is not None and not told.raw.gives(net, told.parts):
-            self._subject.found(Found.RAW, shown.number, evidence=self._wrong_tally(told, shards))
+            self._subject.fault(FaultKind.RAW, shown.number, evidence=self._wrong_tally(told, shards))
         found.passed(shown.number, "capsules")
 
-    def _told(self, shown: ShownRound, opening: Opening) -> _Round:
+    def _told(self, shown: PublishedRound, opening: Opening) -> _Round:
         assert opening.entry_count is not None
         assert opening.mix_count is not None
         document = self._subject.document
@@ -118,12 +120,12 @@ class CapsuleCheck:
             searches=tuple(PartSearch(part, bulk_sealer()) for part in parts),
         )
 
-    def _lost(self, shown: ShownRound) -> None:
+    def _lost(self, shown: PublishedRound) -> None:
         """Nothing of the round is there: forgotten when its time was over, not copied, or withheld."""
         self.gone.append(shown.number)
-        subject = self._subject.subject
+        subject = self._subject
         if not subject.snapshot and subject.now < shown.manifest.instants.open_by + LEAST_DAYS * DAY_MS:
-            self._subject.found(Found.WITHHELD, shown.number)
+            self._subject.fault(FaultKind.WITHHELD, shown.number)
         else:
             subject.findings.leave_out("capsules of some rounds: they are not public, or not any more")
 
@@ -134,11 +136,11 @@ class CapsuleCheck:
         most = {"shard": MAX_RUN_BYTES, "capsules": MAX_CAPSULES_BYTES, "tally": MAX_SHARD_TALLY_BYTES}[what]
         path = experiment_path(self._subject.document.digest, what, number, shard)
         try:
-            return self._subject.subject.files.get(path, most=most)
+            return self._subject.files.get(path, most=most)
         except RemoteProtocolError:
             return b""
 
-    def _files(self, told: _Round, shards: int) -> Iterator[ShardFiles]:
+    def _files(self, told: _Round, shards: int) -> Iterator[ServedShard]:
         number = told.shown.number
         for shard in range(shards):
             run, capsules, tally = (self._file(number, what, shard) for what in ("shard", "capsules", "tally"))
@@ -146,26 +148,26 @@ class CapsuleCheck:
                 # Forgotten while it was read: its time was over.
                 told.gone = True
                 return
-            yield ShardFiles(shard, run, capsules, tally)
+            yield ServedShard(shard, run, capsules, tally)
 
     # ── a shard ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _take(self, told: _Round, files: ShardFiles, judged: JudgedShard) -> None:
+    def _take(self, told: _Round, files: ServedShard, judged: JudgedShard) -> None:
         told.recounted += judged.recounted
-        if files.run is None or judged.shown is Shown.RUN:
+        if files.run is None or judged.shown is ShardVerdict.RUN:
             # Whatever follows from the digests is not looked at.
             told.searches, told.summed = (), False
-            self._tell(told, Found.WITHHELD if files.run is None else Found.RUNS, files)
+            self._tell(told, FaultKind.WITHHELD if files.run is None else FaultKind.RUNS, files)
             return
         run = read_run(files.run, shard=files.shard, capsules=told.mix_count.capsules)
         if run.digests[0] <= told.last:
-            self._tell(told, Found.RUNS, files)
+            self._tell(told, FaultKind.RUNS, files)
         told.last = run.digests[-1]
         for search in told.searches:
             if search.misses(run):
                 self._missing(told, search, files.shard)
-        if judged.shown is not Shown.TRUE:
-            evidence = self._wrong_count(told, run, files) if judged.shown is Shown.COUNT else None
+        if judged.shown is not ShardVerdict.TRUE:
+            evidence = self._wrong_count(told, run, files) if judged.shown is ShardVerdict.COUNT else None
             self._tell(told, _FAULTS[judged.shown], files, evidence)
         try:
             told.raw.add(judged.digests_hash, judged.sub_tally or b"")
@@ -173,17 +175,17 @@ class CapsuleCheck:
             told.summed = False
         told.summed &= judged.sub_tally is not None
 
-    def _tell(self, told: _Round, what: Found, files: ShardFiles, evidence: RelayedEvidence | None = None) -> None:
+    def _tell(self, told: _Round, what: FaultKind, files: ServedShard, evidence: RelayedEvidence | None = None) -> None:
         told.faults += 1
         detail = f"shard {files.shard}" if told.faults <= _MOST_NAMED else "and more shards"
-        self._subject.found(what, told.shown.number, detail, evidence=evidence)
+        self._subject.fault(what, told.shown.number, detail, evidence=evidence)
 
-    def _wrong_count(self, told: _Round, run: ShardRun, files: ShardFiles) -> RelayedEvidence | None:
+    def _wrong_count(self, told: _Round, run: ShardRun, files: ServedShard) -> RelayedEvidence | None:
         if files.capsules is None or files.tally is None or told.faults >= _MOST_NAMED:
             return None
         signed = ShardTally.from_bytes(files.tally)
         proof = ShardProof(label=told.opening.label, shard=files.shard, path=signed.path, mix_path=run.path)
-        return self._subject.evidence(
+        return self._subject.relayed_evidence(
             RelayedKind.WRONG_COUNT,
             documents=told.shown.envelopes,
             blobs=(files.capsules, signed.sub_tally),
@@ -192,7 +194,7 @@ class CapsuleCheck:
 
     def _wrong_tally(self, told: _Round, shards: int) -> RelayedEvidence | None:
         """All sub-tallies, read again: they were not kept."""
-        subject, entries = self._subject.subject, []
+        subject, entries = self._subject, []
         net = subject.files.get(blob_path(told.opening.tally or ""), most=2 * self._subject.document.tally_bytes + 4096)
         for shard in range(shards):
             data, tally = self._file(told.shown.number, "shard", shard), self._file(told.shown.number, "tally", shard)
@@ -201,7 +203,7 @@ class CapsuleCheck:
                 entries.append(entry_bytes(run, ShardTally.from_bytes(tally or b"").sub_tally))
             except RemoteProtocolError:
                 return None
-        return self._subject.evidence(
+        return self._subject.relayed_evidence(
             RelayedKind.WRONG_TALLY, documents=told.shown.envelopes, blobs=(net or b"", b"".join(entries))
         )
 
@@ -212,30 +214,30 @@ class CapsuleCheck:
         part, package, digest = search.part, search.package, search.digest
         told.searches = tuple(one for one in told.searches if one is not search)
         told.left_out.append(part)
-        opening, what = told.opening, Found.PART_OF_MIX
+        opening, what = told.opening, FaultKind.PART_OF_MIX
         absence = absence_in(digest, self._runs_around(told, shard, digest))
         if absence is None:
-            self._subject.found(Found.RUNS, told.shown.number, f"shard {shard}")
+            self._subject.fault(FaultKind.RUNS, told.shown.number, f"shard {shard}")
             return
         proof = PartProof(package=package, absence=absence)
         outer = part.capsules(package)[1]
         if outer is not None:
-            what = Found.PART_OF_ENTRY
+            what = FaultKind.PART_OF_ENTRY
             leaves = self._doors.leaves(told.shown, told.entry_count)
             if leaves is not None:
                 place = leaves.find(capsule_digest(outer))
                 absent = leaves.absence(capsule_digest(outer)) if place is None else None
                 stands = None if place is None else leaves.place(place)
                 proof = PartProof(package=package, absence=absence, batch_place=stands, batch_absence=absent)
-                what = Found.PART_DROPPED_BY_ENTRY if place is None else Found.PART_DROPPED_BY_MIX
+                what = FaultKind.PART_DROPPED_BY_ENTRY if place is None else FaultKind.PART_DROPPED_BY_MIX
         statements = (opening.entry_count, opening.mix_count, opening.entry_reveal, opening.mix_reveal)
-        evidence = self._subject.evidence(
+        evidence = self._subject.relayed_evidence(
             RelayedKind.PART_NOT_IN_BATCH,
             documents=(told.shown.manifest_envelope,),
             statements=statements if outer is None else statements[:3],
             proof=proof,
         )
-        self._subject.found(what, told.shown.number, f"package {package}", evidence=evidence)
+        self._subject.fault(what, told.shown.number, f"package {package}", evidence=evidence)
 
     def _runs_around(self, told: _Round, shard: int, digest: bytes) -> list[ShardRun]:
         """The shard in which the digest would stand, and the one beside it where that is needed; under the root."""
@@ -251,3 +253,39 @@ class CapsuleCheck:
             runs.append(run)
             wanted = beside(run, digest)
         return runs
+
+
+class PartSearch:
+    """Goes through its part's digests as the shards come. It keeps 36 bytes a package, in a fixed order."""
+
+    def __init__(self, part: OpenedPart, sealer: BulkSealer) -> None:
+        self.part = part
+        digests = b"".join(part.inner_digests(sealer))
+        words = np.frombuffer(digests, ">u8").reshape(-1, DIGEST_BYTES // 8)
+        #: Numbers of packages, by digest.
+        self._order = np.lexsort(words.T[::-1]).astype(np.uint32)
+        self._sorted = words[self._order].tobytes()
+        self._at = 0
+
+    @property
+    def package(self) -> int:
+        """The one that is looked for: its number in the part."""
+        return int(self._order[self._at])
+
+    @property
+    def digest(self) -> bytes:
+        """Of its inner capsule."""
+        return self._sorted[DIGEST_BYTES * self._at : DIGEST_BYTES * (self._at + 1)]
+
+    def misses(self, run: ShardRun) -> bool:
+        """Whether a digest that would stand in this shard, or between it and the one before, is not there."""
+        while not self.ended and self.digest <= run.digests[-1]:
+            if run.find(self.digest) is None:
+                return True
+            self._at += 1
+        return False
+
+    @property
+    def ended(self) -> bool:
+        """Whether all were found."""
+        return self._at == len(self._order)

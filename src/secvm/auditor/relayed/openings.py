@@ -6,8 +6,8 @@ a seed that is not the count key's, and to call a round opened that is not.
 
 from __future__ import annotations
 
-from secvm.auditor.relayed.subject import RelayedSubject, ShownRound
-from secvm.auditor.relayed_findings import Found
+from secvm.auditor.findings import FaultKind
+from secvm.auditor.subject import PublishedRound, Subject
 from secvm.protocol.evidence.relayed import RelayedEvidence, RelayedKind, Who
 from secvm.protocol.relays.batches.counts import MixCount
 from secvm.protocol.relays.cover.reveals import EntryReveal, MixReveal
@@ -24,10 +24,10 @@ _SEED = {OpeningFault.COUNT_SEED, OpeningFault.COUNT_KEY}
 class OpeningCheck:
     """The openings of one experiment."""
 
-    def __init__(self, subject: RelayedSubject) -> None:
+    def __init__(self, subject: Subject) -> None:
         self._subject = subject
 
-    def is_opened(self, shown: ShownRound) -> bool:
+    def is_opened(self, shown: PublishedRound) -> bool:
         """Whether the round counts as opened; all that is false in its opening is told."""
         opening, subject, number = shown.opening, self._subject, shown.number
         if opening is None:
@@ -36,34 +36,34 @@ class OpeningCheck:
         known = False
         for fault in OpeningFault:
             if fault in faults & _FORGED:
-                subject.found(Found.FORGED_STATEMENT, number, fault.value, evidence=self._bad_opening(shown))
+                subject.fault(FaultKind.FORGED_STATEMENT, number, fault.value, evidence=self._bad_opening(shown))
                 known = True
             if fault in faults & _SEED:
-                subject.found(Found.SEED, number, fault.value, evidence=self._bad_opening(shown))
+                subject.fault(FaultKind.SEED, number, fault.value, evidence=self._bad_opening(shown))
                 known = True
             if fault in faults & _DISAGREE:
-                subject.found(Found.COUNTS_DISAGREE, number, fault.value)
+                subject.fault(FaultKind.COUNTS_DISAGREE, number, fault.value)
         if not faults & _FORGED:
             self._judge_counts(shown, opening, faults)
             self._judge_reveals(shown, opening, faults)
         if faults and opening.is_opened and not known:
             detail = next(fault.value for fault in OpeningFault if fault in faults)
-            subject.found(Found.FALSE_OPENING, number, detail, evidence=self._bad_opening(shown))
-        subject.subject.findings.passed(number, "statements", "counts", "reveals", "opened")
+            subject.fault(FaultKind.FALSE_OPENING, number, detail, evidence=self._bad_opening(shown))
+        subject.findings.passed(number, "statements", "counts", "reveals", "opened")
         return opening.is_opened and not faults
 
-    def _judge_counts(self, shown: ShownRound, opening: Opening, faults: set[OpeningFault]) -> None:
+    def _judge_counts(self, shown: PublishedRound, opening: Opening, faults: set[OpeningFault]) -> None:
         entry, mix = opening.entry_count, opening.mix_count
         of = {"documents": (shown.manifest_envelope,)}
         if OpeningFault.ENTRY_EQUATION in faults and entry is not None:
-            evidence = self._subject.evidence(RelayedKind.FALSE_COUNT, statements=(entry,), **of)
-            self._subject.found(Found.ENTRY_EQUATION, shown.number, evidence=evidence)
+            evidence = self._subject.relayed_evidence(RelayedKind.FALSE_COUNT, statements=(entry,), **of)
+            self._subject.fault(FaultKind.ENTRY_EQUATION, shown.number, evidence=evidence)
         after_this = OpeningFault.OTHER_ENTRY_COUNT not in faults
         if OpeningFault.MIX_EQUATION in faults and after_this and entry is not None and mix is not None:
-            evidence = self._subject.evidence(RelayedKind.FALSE_COUNT, statements=(entry, mix), **of)
-            self._subject.found(Found.MIX_EQUATION, shown.number, evidence=evidence)
+            evidence = self._subject.relayed_evidence(RelayedKind.FALSE_COUNT, statements=(entry, mix), **of)
+            self._subject.fault(FaultKind.MIX_EQUATION, shown.number, evidence=evidence)
 
-    def _judge_reveals(self, shown: ShownRound, opening: Opening, faults: set[OpeningFault]) -> None:
+    def _judge_reveals(self, shown: PublishedRound, opening: Opening, faults: set[OpeningFault]) -> None:
         """Each reveal by itself: what it answers, and what its relay was bound to."""
         entry, mix, count = opening.entry_reveal, opening.mix_reveal, opening.mix_count
         if OpeningFault.OTHER_MIX_COUNT in faults and count is not None:
@@ -71,19 +71,19 @@ class OpeningCheck:
         if not faults & (_BOUND | {OpeningFault.OTHER_MIX_COUNT}):
             return
         for what, statements in (
-            (Found.ENTRY_REVEAL, (entry,)),
-            (Found.MIX_REVEAL, (entry, mix)),
+            (FaultKind.ENTRY_REVEAL, (entry,)),
+            (FaultKind.MIX_REVEAL, (entry, mix)),
         ):
             given = tuple(one for one in statements if one is not None)
             if len(given) != len(statements):
                 continue
-            evidence = self._subject.evidence(
+            evidence = self._subject.relayed_evidence(
                 RelayedKind.FALSE_REVEAL, documents=(shown.manifest_envelope,), statements=given
             )
             if self._subject.convicted(evidence) is what.who:
-                self._subject.found(what, shown.number, evidence=evidence)
+                self._subject.fault(what, shown.number, evidence=evidence)
 
-    def _judge_answered(self, shown: ShownRound, opening: Opening, count: bytes) -> None:
+    def _judge_answered(self, shown: PublishedRound, opening: Opening, count: bytes) -> None:
         """A reveal that answers another count than the published one: where both are signed, there are two."""
         answers = []
         if opening.entry_reveal is not None:
@@ -94,11 +94,11 @@ class OpeningCheck:
         for answered in answers:
             if MixCount.enclosed(answered).data == published:
                 continue
-            evidence = self._subject.evidence(RelayedKind.TWO_STATEMENTS, statements=(count, answered))
+            evidence = self._subject.relayed_evidence(RelayedKind.TWO_STATEMENTS, statements=(count, answered))
             if self._subject.convicted(evidence) is Who.MIX:
-                self._subject.found(
-                    Found.TWO_STATEMENTS_OF_MIX, shown.number, "a reveal answers the other", evidence=evidence
+                self._subject.fault(
+                    FaultKind.TWO_STATEMENTS_OF_MIX, shown.number, "a reveal answers the other", evidence=evidence
                 )
 
-    def _bad_opening(self, shown: ShownRound) -> RelayedEvidence:
-        return self._subject.evidence(RelayedKind.BAD_DOCUMENT, documents=shown.envelopes)
+    def _bad_opening(self, shown: PublishedRound) -> RelayedEvidence:
+        return self._subject.relayed_evidence(RelayedKind.BAD_DOCUMENT, documents=shown.envelopes)

@@ -10,8 +10,8 @@ import base64
 import binascii
 import json
 
-from secvm.auditor.relayed.subject import RelayedSubject, ShownRound
-from secvm.auditor.relayed_findings import Found
+from secvm.auditor.findings import FaultKind
+from secvm.auditor.subject import PublishedRound, Subject
 from secvm.errors import BadInputError, LocalProtocolError, RemoteProtocolError
 from secvm.protocol.evidence.relayed import RelayedKind
 from secvm.protocol.relays.batches.capsule_tree import CapsuleTree
@@ -35,16 +35,16 @@ _KINDS: dict[str, tuple[Role, type[Statement]]] = {
 _WORDS = {"entry": "entry relay", "mix": "mixing relay"}
 
 
-class Doors:
+class RelayDoors:
     """Both relays' doors. One that cannot be reached is not asked again."""
 
-    def __init__(self, subject: RelayedSubject) -> None:
+    def __init__(self, subject: Subject) -> None:
         self._subject = subject
         self._shut: set[Role] = set()
 
-    def check(self, shown: ShownRound) -> None:
+    def check(self, shown: PublishedRound) -> None:
         """Hold what the doors say of a round to what the coordinator says, and to each other."""
-        found = self._subject.subject.findings
+        found = self._subject.findings
         if not self._subject.doors:
             found.leave_out("the relays' own doors: they were not asked")
             return
@@ -62,17 +62,17 @@ class Doors:
                 self._compare(shown, name, seen.setdefault(name, envelope), envelope)
         found.passed(shown.number, "doors")
 
-    def _compare(self, shown: ShownRound, name: str, first: bytes, second: bytes) -> None:
+    def _compare(self, shown: PublishedRound, name: str, first: bytes, second: bytes) -> None:
         role, kind = _KINDS[name]
         if kind.enclosed(first).data == kind.enclosed(second).data:
             return
-        what = Found.TWO_STATEMENTS_OF_ENTRY if role == "entry" else Found.TWO_STATEMENTS_OF_MIX
-        evidence = self._subject.evidence(RelayedKind.TWO_STATEMENTS, statements=(first, second))
+        what = FaultKind.TWO_STATEMENTS_OF_ENTRY if role == "entry" else FaultKind.TWO_STATEMENTS_OF_MIX
+        evidence = self._subject.relayed_evidence(RelayedKind.TWO_STATEMENTS, statements=(first, second))
         # The coordinator's may be forged, which is told by itself.
         if self._subject.convicted(evidence) is what.who:
-            self._subject.found(what, shown.number, f"two of {name.replace('_', ' ')}", evidence=evidence)
+            self._subject.fault(what, shown.number, f"two of {name.replace('_', ' ')}", evidence=evidence)
 
-    def _statements(self, role: Role, shown: ShownRound) -> dict[str, bytes]:
+    def _statements(self, role: Role, shown: PublishedRound) -> dict[str, bytes]:
         """What a door has of a round, if the relays signed it for this label."""
         data = self._get(role, f"/counts/{shown.manifest.label.hex()}", MOST_COUNTS_BYTES)
         if data is None:
@@ -90,7 +90,7 @@ class Doors:
                 found[name] = envelope
         return found
 
-    def leaves(self, shown: ShownRound, count: EntryCount) -> CapsuleTree | None:
+    def leaves(self, shown: PublishedRound, count: EntryCount) -> CapsuleTree | None:
         """The digests of the entry relay's batch, as either relay keeps them, if they are those of this count."""
         for role in self._subject.doors:
             pieces = []
@@ -118,7 +118,7 @@ class Doors:
             return None
         except BadInputError as fault:
             self._shut.add(role)
-            self._subject.subject.findings.leave_out(f"the {_WORDS[role]}'s own door: {fault}")
+            self._subject.findings.leave_out(f"the {_WORDS[role]}'s own door: {fault}")
             return None
 
 

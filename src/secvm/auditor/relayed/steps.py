@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from secvm.auditor.files import blob_path
-from secvm.auditor.relayed.subject import RelayedSubject, ShownRound
-from secvm.auditor.relayed_findings import Found
+from secvm.auditor.findings import FaultKind
+from secvm.auditor.subject import PublishedRound, Subject
 from secvm.errors import RemoteProtocolError
 from secvm.learning.aggregate.tally import Tally
 from secvm.protocol.canonical import digest_of
@@ -23,7 +23,7 @@ _MORE = 4096
 class RelayedSteps:
     """One experiment's models."""
 
-    def __init__(self, subject: RelayedSubject) -> None:
+    def __init__(self, subject: Subject) -> None:
         self._subject = subject
         #: Steps that were taken again.
         self.count = 0
@@ -36,19 +36,19 @@ class RelayedSteps:
         self._tally: bytes | None = None
         self._good_blobs: set[str] = set()
 
-    def expect(self, told: RelayedManifest | RelayedEnding, envelope: bytes, before: ShownRound | None) -> None:
+    def expect(self, told: RelayedManifest | RelayedEnding, envelope: bytes, before: PublishedRound | None) -> None:
         """Hold a document to the model that follows from the round before it."""
         number = None if before is None else before.number
         about = number if number is not None else (1 if isinstance(told, RelayedManifest) else None)
         if self._expected is not None and model_names(told) != self._expected.names:
-            what = Found.FIRST_MODEL if before is None else Found.STEP
-            self._subject.found(what, about, evidence=self._evidence(envelope, before))
+            what = FaultKind.FIRST_MODEL if before is None else FaultKind.STEP
+            self._subject.fault(what, about, evidence=self._evidence(envelope, before))
         self._go_on_from(told)
         self._check_blobs(told, about)
         if about is not None:
-            self._subject.subject.findings.passed(about, "step", "blobs")
+            self._subject.findings.passed(about, "step", "blobs")
 
-    def conclude(self, shown: ShownRound, *, opened: bool) -> tuple[Tally | None, Stayed | None]:
+    def conclude(self, shown: PublishedRound, *, opened: bool) -> tuple[Tally | None, Stayed | None]:
         """What follows from a round: its net tally, where it is opened, and why it was not stepped."""
         opening, document = shown.opening, self._subject.document
         self._started, self._tally = self.model.state_bytes, None
@@ -67,25 +67,25 @@ class RelayedSteps:
     def _net(self, number: int, digest: str) -> Tally | None:
         document = self._subject.document
         try:
-            data = self._subject.subject.files.get(blob_path(digest), most=document.most_tally_bytes)
+            data = self._subject.files.get(blob_path(digest), most=document.most_tally_bytes)
             if data is None:
-                self._subject.found(Found.TALLY, number, "not served")
+                self._subject.fault(FaultKind.TALLY, number, "not served")
                 return None
             tally = decode_tally(data, digest=digest, experiment=document.experiment)
         except RemoteProtocolError as fault:
-            self._subject.found(Found.TALLY, number, str(fault))
+            self._subject.fault(FaultKind.TALLY, number, str(fault))
             return None
         self._tally = data
         return tally
 
-    def _evidence(self, envelope: bytes, before: ShownRound | None) -> RelayedEvidence:
+    def _evidence(self, envelope: bytes, before: PublishedRound | None) -> RelayedEvidence:
         if before is None:
-            return self._subject.evidence(RelayedKind.WRONG_STEP, documents=(envelope,))
+            return self._subject.relayed_evidence(RelayedKind.WRONG_STEP, documents=(envelope,))
         documents = (*before.envelopes, envelope)
         if self._tally is None or self._started is None:
-            return self._subject.evidence(RelayedKind.BAD_DOCUMENT, documents=documents[:3])
+            return self._subject.relayed_evidence(RelayedKind.BAD_DOCUMENT, documents=documents[:3])
         blobs = (self._started, self._tally)
-        return self._subject.evidence(RelayedKind.WRONG_STEP, documents=documents, blobs=blobs)
+        return self._subject.relayed_evidence(RelayedKind.WRONG_STEP, documents=documents, blobs=blobs)
 
     def _go_on_from(self, told: RelayedManifest | RelayedEnding) -> None:
         """From what was signed, if it is served; else from what was computed: one lie is told once."""
@@ -95,7 +95,7 @@ class RelayedSteps:
         document = self._subject.document
         most = 2 * len(self.model.state_bytes) + _MORE
         try:
-            data = self._subject.subject.files.get(blob_path(told.state), most=most)
+            data = self._subject.files.get(blob_path(told.state), most=most)
             if data is not None:
                 state = decode_state(data, digest=told.state, experiment=document.experiment)
                 self.model = model_of(document, state)
@@ -104,7 +104,7 @@ class RelayedSteps:
 
     def _check_blobs(self, told: RelayedManifest | RelayedEnding, number: int | None) -> None:
         """States and weights are served under their digests."""
-        subject = self._subject.subject
+        subject = self._subject
         if not subject.models:
             return
         model = self.model
@@ -117,6 +117,6 @@ class RelayedSteps:
             except RemoteProtocolError:
                 data = b""
             if data is None or digest_of(data) != digest:
-                self._subject.found(Found.BLOBS, number, "not served" if data is None else "another digest")
+                self._subject.fault(FaultKind.BLOBS, number, "not served" if data is None else "another digest")
             else:
                 self._good_blobs.add(digest)

@@ -146,7 +146,7 @@ def _replay(
     most: int,
 ) -> Report:
     from secvm.auditor.audit import audit_files
-    from secvm.auditor.web_files import WebFiles
+    from secvm.auditor.files import WebFiles
     from secvm.files import read_beginning_with
     from secvm.protocol.log.policy import MOST_POLICY_BYTES, read_policy
     from secvm.runtime.beacons import WebBeacons

@@ -12,7 +12,7 @@ from secvm.cli.output import Format, FormatOption, emit
 from secvm.errors import BadInputError
 
 if TYPE_CHECKING:
-    from secvm.auditor.bins.collisions import Collisions
+    from secvm.auditor.collisions import Collisions
     from secvm.learning.individual.binning import HashBinning
 
 
@@ -44,8 +44,7 @@ def collisions(
         ./secvm audit collisions --vocabulary words.txt --experiment https://coordinator.example/3fa9…
         ./secvm audit collisions --vocabulary words.txt --salt 00112233445566778899aabbccddeeff --bins 1000
     """
-    from secvm.auditor.bins.collisions import find_collisions
-    from secvm.auditor.bins.vocabulary import read_public_vocabulary
+    from secvm.auditor.collisions import find_collisions, read_public_vocabulary
 
     if (experiment is None) == (salt is None):
         raise BadInputError("say whose bins: --experiment URL/DIGEST, or --salt HEX with --bins N")
@@ -80,7 +79,7 @@ def _of_salt(salt: str, bins: int | None, hashes: int) -> HashBinning:
 
 
 def _of_experiment(place: str) -> HashBinning:
-    from secvm.auditor.bins.published_binning import published_bins
+    from secvm.auditor.collisions import published_bins
 
     where, slash, name = place.rstrip("/").rpartition("/")
     if not slash or not name or name.lower().strip("0123456789abcdef"):

@@ -11,8 +11,7 @@ if TYPE_CHECKING:
 
 def open_files(where: str) -> tuple[PublicFiles, bool]:
     """Public files at a URL or in a folder; and whether they are a copy of some time ago."""
-    from secvm.auditor.files import FolderFiles
-    from secvm.auditor.web_files import WebFiles
+    from secvm.auditor.files import FolderFiles, WebFiles
     from secvm.runtime.clock import SystemClock
 
     if "://" in where:

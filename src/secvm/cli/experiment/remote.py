@@ -91,7 +91,7 @@ class Remote:
         them all. Capsules are not counted again: ``secvm audit`` does that.
         """
         from secvm.auditor.audit import audit_files
-        from secvm.auditor.web_files import WebFiles
+        from secvm.auditor.files import WebFiles
         from secvm.estimator.model import MAX_MODEL_BYTES
 
         document = self.experiment(digest)

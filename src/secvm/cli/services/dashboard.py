@@ -111,7 +111,7 @@ def _settings(
 def audited(url: str, clock: Clock) -> dict[str, Any]:
     """One audit of everything that a coordinator shows, in a few words."""
     from secvm.auditor.audit import audit_files
-    from secvm.auditor.web_files import WebFiles
+    from secvm.auditor.files import WebFiles
     from secvm.runtime.clock import SteadyClock
 
     try:

@@ -46,7 +46,7 @@ class OpenedRound:
 
 
 @dataclass(frozen=True, slots=True)
-class ShardFiles:
+class ServedShard:
     """The files of a shard, as they are served; None where one is not."""
 
     shard: int
@@ -55,7 +55,7 @@ class ShardFiles:
     tally: bytes | None
 
 
-class Shown(enum.Enum):
+class ShardVerdict(enum.Enum):
     """What a shard's files show."""
 
     TRUE = "true"
@@ -70,7 +70,7 @@ class Shown(enum.Enum):
 class JudgedShard:
     """One shard, counted again where that could be."""
 
-    shown: Shown
+    shown: ShardVerdict
     #: Packages that were counted again, and how many of them are junk.
     recounted: int = 0
     junk: int = 0
@@ -80,7 +80,7 @@ class JudgedShard:
     sub_tally: bytes | None = None
 
 
-class Recounting:
+class Recounter:
     """The processes of one audit; none are started before there is much to count."""
 
     def __init__(self, *, processes: int | None = None, many: int = MANY_SHARDS, lanes: Mode = "auto") -> None:
@@ -100,8 +100,8 @@ class Recounting:
             self._pool = None
 
     def judge(
-        self, opened: OpenedRound, shards: int, files: Iterable[ShardFiles]
-    ) -> Iterator[tuple[ShardFiles, JudgedShard]]:
+        self, opened: OpenedRound, shards: int, files: Iterable[ServedShard]
+    ) -> Iterator[tuple[ServedShard, JudgedShard]]:
         """Each of a round's shards, in order; ``files`` is read as far ahead as there are hands."""
         if self._processes < 2 or shards < self._many:
             yield from ((one, judge_shard(opened, one, self._lanes)) for one in files)
@@ -110,7 +110,7 @@ class Recounting:
             # Not forked: this process may have threads.
             context = multiprocessing.get_context("spawn")
             self._pool = ProcessPoolExecutor(self._processes, mp_context=context)
-        waiting = deque[tuple[ShardFiles, Future[JudgedShard]]]()
+        waiting = deque[tuple[ServedShard, Future[JudgedShard]]]()
         for one in files:
             waiting.append((one, self._pool.submit(judge_shard, opened, one, self._lanes)))
             if len(waiting) > 2 * self._processes:
@@ -121,35 +121,35 @@ class Recounting:
             yield first, judged.result()
 
 
-def judge_shard(opened: OpenedRound, files: ShardFiles, lanes: Mode = "auto") -> JudgedShard:
+def judge_shard(opened: OpenedRound, files: ServedShard, lanes: Mode = "auto") -> JudgedShard:
     """One shard, counted again. Total: whatever the files are, it says what they show."""
     recount = _recount(opened, lanes)
     if files.run is None:
-        return JudgedShard(Shown.NOT_SERVED)
+        return JudgedShard(ShardVerdict.NOT_SERVED)
     try:
         run = read_run(files.run, shard=files.shard, capsules=recount.capsules)
         recount.check_run(run)
     except RemoteProtocolError:
-        return JudgedShard(Shown.RUN)
+        return JudgedShard(ShardVerdict.RUN)
     digests_hash = hashlib.sha256(b"".join(run.digests)).digest()
     if files.capsules is None:
-        return JudgedShard(Shown.NOT_SERVED, digests_hash=digests_hash)
+        return JudgedShard(ShardVerdict.NOT_SERVED, digests_hash=digests_hash)
     try:
         recount.check_capsules(run, files.capsules)
     except BadProofError:
-        return JudgedShard(Shown.CAPSULES, digests_hash=digests_hash)
+        return JudgedShard(ShardVerdict.CAPSULES, digests_hash=digests_hash)
     counted = recount.count(files.capsules)
-    shown, sub_tally = Shown.TRUE, counted.sub_tally
+    shown, sub_tally = ShardVerdict.TRUE, counted.sub_tally
     if files.tally is None:
-        shown = Shown.NOT_SERVED
+        shown = ShardVerdict.NOT_SERVED
     else:
         try:
             signed = ShardTally.from_bytes(files.tally)
             recount.check_tally(run, signed)
             sub_tally = signed.sub_tally
-            shown = Shown.TRUE if sub_tally == counted.sub_tally else Shown.COUNT
+            shown = ShardVerdict.TRUE if sub_tally == counted.sub_tally else ShardVerdict.COUNT
         except RemoteProtocolError:
-            shown = Shown.TALLY
+            shown = ShardVerdict.TALLY
     return JudgedShard(shown, counted.capsules, counted.junk, digests_hash, sub_tally)
 
 

@@ -15,17 +15,15 @@ from collections.abc import Callable
 from datetime import datetime
 
 from secvm.auditor.files import experiment_path
-from secvm.auditor.plain.steps import Steps
-from secvm.auditor.subject import Shown, Subject
+from secvm.auditor.steps import Steps
+from secvm.auditor.subject import History, SignedDocument, Subject
 from secvm.crypto.signing import verify
 from secvm.errors import RemoteProtocolError
 from secvm.protocol.canonical import digest_of
 from secvm.protocol.documents.ending import Ending, ending_faults
 from secvm.protocol.documents.inconsistency import Inconsistency
 from secvm.protocol.documents.manifest import RoundManifest, manifest_faults
-from secvm.protocol.evidence.logged_documents import entry_of
 from secvm.protocol.evidence.plain import Kind
-from secvm.protocol.log.entries import Entry, experiment_entry
 from secvm.protocol.version import ENDING_TYPE, MANIFEST_TYPE
 
 RUNNING = "not over: how it ended is not published yet"
@@ -55,25 +53,18 @@ _OF_THE_ROUND_BEFORE = {
 }
 
 
-class Replay:
+class Replay(History):
     """One experiment's documents, in their order. ``follow`` reads what there is, and can be called again."""
 
-    def __init__(self, subject: Subject, *, on_round: Callable[[], None] = lambda: None) -> None:
-        self._subject, self._on_round = subject, on_round
-        self._document, self._findings = subject.document, subject.findings
-        #: What the log should hold, as the documents say: the experiment, round t at t, the ending; None where a
-        #: document is not shown.
-        self.entries: list[Entry | None] = [experiment_entry(subject.document.digest)]
-        #: The newest documents by their place in ``entries``, for evidence; and when each round's window closed.
-        self.shown: dict[int, Shown] = {}
-        self.closed_at: dict[int, int] = {}
-        self.verdicts: dict[int, str] = {}
-        self.ending: Ending | None = None
+    def __init__(self, subject: Subject, *, on_round: Callable[[int], None] = lambda _: None) -> None:
+        super().__init__(subject)
+        self._on_round = on_round
+        self._verdicts: dict[int, str] = {}
+        self._ending: Ending | None = None
         self.steps = Steps(subject)
         self._zone = self._find_zone()
-        self._kept_bytes = 0
-        self._before: Shown | None = None
-        self._latest: Shown | None = None
+        self._before: SignedDocument | None = None
+        self._latest: tuple[RoundManifest, bytes] | None = None
         self._looked_again = False
         #: Gateway keys, and the round that each was first seen in.
         self._keys: dict[str, int] = {}
@@ -81,30 +72,22 @@ class Replay:
     @property
     def last_round(self) -> int:
         """The newest round that is shown."""
-        return len(self.entries) - 1 - (self.ending is not None)
+        return max(self._verdicts, default=0)
 
-    def shown_entries(self) -> list[Entry]:
-        """What the log should hold, of the documents that are shown."""
-        return [entry for entry in self.entries if entry is not None]
+    @property
+    def standing(self) -> str | None:
+        """How the experiment ended; None: it is running."""
+        return None if self._ending is None else self._ending.why.value
 
-    def envelope_of(self, entry: Entry) -> bytes | None:
-        """The document of an entry, for evidence; None where it is not kept."""
-        shown = self.shown.get(self.entries.index(entry))
-        return None if shown is None else shown.envelope
-
-    def _keep(self, place: int, shown: Shown) -> None:
-        """Keep a document; of very many large ones, the newest."""
-        self.shown[place] = shown
-        self._kept_bytes += len(shown.envelope)
-        while self._kept_bytes > _MOST_KEPT_BYTES:
-            oldest = next(iter(self.shown))
-            self._kept_bytes -= len(self.shown.pop(oldest).envelope)
+    def verdicts(self) -> list[tuple[int, str, None]]:
+        """The verdict on each round, in their order."""
+        return [(number, verdict, None) for number, verdict in self._verdicts.items()]
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def follow(self) -> None:
         """Read and judge every document that is shown and was not read before."""
-        if self.ending is not None:
+        if self._ending is not None:
             return
         newest = self._newest()
         number = self.last_round + 1
@@ -112,11 +95,11 @@ class Replay:
             data = self._subject.read("signed", experiment_path(self._document.digest, "manifest", number), number)
             if data is None and number > newest:
                 break
-            shown = None if data is None else self._read(data, number)
+            manifest = None if data is None else self._read(data, number)
             if data is None and not self._findings.has_failed(number, "signed"):
                 self._findings.fault("chain", "its manifest is not served, and later ones are", round_number=number)
-            self._take(number, shown)
-            self._on_round()
+            self._take(number, manifest, data)
+            self._on_round(number)
             number += 1
         self._read_ending()
 
@@ -124,38 +107,33 @@ class Replay:
         """The number of the newest manifest, as ``latest`` tells; 0 where there is none."""
         path = experiment_path(self._document.digest, "manifest", "latest")
         data = self._subject.read("chain", path, None)
-        if data is None:
+        manifest = None if data is None else self._read(data, None)
+        if data is None or manifest is None:
             return 0
-        shown = self._read(data, None)
-        if shown is None or not isinstance(shown.told, RoundManifest):
-            return 0
-        self._latest = shown
-        return min(shown.told.round_number, self._document.rounds)
+        self._latest = manifest, data
+        return min(manifest.round_number, self._document.rounds)
 
     def check_latest(self) -> None:
-        """That ``manifest/latest`` is one of the numbered ones."""
-        if self.last_round and self._latest is None:
-            self._findings.fault("chain", "the newest manifest is not served under manifest/latest")
+        """Check that ``manifest/latest`` is one of the numbered ones."""
         if self._latest is None:
+            if self.last_round:
+                self._findings.fault("chain", "the newest manifest is not served under manifest/latest")
             return
-        if self._latest.told.round_number < self.last_round:
+        if self._latest[0].round_number < self.last_round:
             # It was read first, and a round may have been added since.
             self._newest()
-        number = self._latest.told.round_number
+        latest, envelope = self._latest
+        number = latest.round_number
         if not self.last_round <= number <= self._document.rounds:
             sentence = f"manifest/latest is of round {number}, and round {self.last_round} is the newest that is shown"
             self._findings.fault("chain", sentence)
-        same = self.shown.get(number)
-        if same is None or same.told.digest == self._latest.told.digest:
-            return
-        self._findings.fault(
-            "chain",
-            "manifest/latest is another manifest than the one under its number: there are two for one round",
-            round_number=number,
-            evidence=self._subject.evidence(Kind.TWO_DOCUMENTS, documents=(same.envelope, self._latest.envelope)),
-        )
+        other = self._other_than(latest)
+        if other is not None:
+            sentence = "manifest/latest is another manifest than the one under its number: there are two for one round"
+            evidence = self._subject.evidence(Kind.TWO_DOCUMENTS, documents=(other, envelope))
+            self._findings.fault("chain", sentence, round_number=number, evidence=evidence)
 
-    def _read(self, data: bytes, number: int | None) -> Shown | None:
+    def _read(self, data: bytes, number: int | None) -> RoundManifest | None:
         """The manifest in an envelope, signed; None, and a fault, for anything else."""
         document = self._document
         try:
@@ -170,24 +148,23 @@ class Replay:
             sentence = f"under its address stands the manifest of round {manifest.round_number}"
             self._findings.fault("chain", sentence, round_number=number)
             return None
-        return Shown(manifest, data)
+        return manifest
 
-    def _take(self, number: int, shown: Shown | None) -> None:
+    def _take(self, number: int, manifest: RoundManifest | None, envelope: bytes | None) -> None:
         """Judge a manifest, and how the round before it ended."""
-        if shown is None:
-            self.entries.append(None)
-            self.verdicts[number] = UNSEEN
+        if manifest is None or envelope is None:
+            self._verdicts[number] = UNSEEN
             self._before = None
             return
-        manifest = shown.told
-        assert isinstance(manifest, RoundManifest)
-        self._judge_manifest(number, manifest, shown)
-        self._conclude(number - 1, shown)
-        self.verdicts[number] = RUNNING
-        self.entries.append(entry_of(manifest))
+        signed = SignedDocument(manifest, envelope)
+        self._judge_manifest(number, manifest, envelope)
+        self._conclude(number - 1, signed)
+        self._verdicts[number] = RUNNING
         self.closed_at[number] = manifest.closes_at
-        self._keep(number, shown)
-        self._before = shown
+        if number == 1:
+            self.first_opening = manifest.opens_at
+        self._keep(manifest, envelope)
+        self._before = signed
 
     def _read_ending(self) -> None:
         document, number = self._document, self.last_round
@@ -201,7 +178,6 @@ class Replay:
         except RemoteProtocolError as fault:
             self._findings.fault("ending", f"the ending cannot be believed: {fault}")
             return
-        shown = Shown(ending, data)
         before = self._before
         if ending.round_number > number and not self._looked_again:
             # A round may have been shown, and ended, since its manifest was not there.
@@ -210,49 +186,43 @@ class Replay:
             return
         if ending.round_number != number:
             sentence = f"the ending is after round {ending.round_number}, and there are manifests up to round {number}"
-            later = (
-                None
-                if before is None
-                else self._subject.evidence(Kind.TWO_DOCUMENTS, documents=(data, before.envelope))
-            )
-            self._findings.fault("ending", sentence, evidence=later)
-        told_before = None if before is None else before.manifest
-        for wrong in ending_faults(ending, document, told_before):
+            both = () if before is None else (data, before.envelope)
+            evidence = self._subject.evidence(Kind.TWO_DOCUMENTS, documents=both)
+            self._findings.fault("ending", sentence, evidence=evidence)
+        documents = (data,) if before is None else (before.envelope, data)
+        for wrong in ending_faults(ending, document, None if before is None else before.manifest):
             about = number if wrong in _OF_THE_ROUND_BEFORE else None
             check = _CHECKS[wrong] if about is not None else "ending"
-            documents = (data,) if before is None else (before.envelope, data)
             evidence = self._subject.evidence(Kind.BAD_DOCUMENT, documents=documents)
             self._findings.fault(check, f"of the ending, {wrong.value}", round_number=about, evidence=evidence)
         if ending.round_number == number:
-            self._conclude(number, shown)
-        self.ending = ending
-        self.entries.append(entry_of(ending))
-        self._keep(len(self.entries) - 1, shown)
+            self._conclude(number, SignedDocument(ending, data))
+        self._ending = ending
+        self._keep(ending, data)
 
-    def _conclude(self, number: int, after: Shown) -> None:
+    def _conclude(self, number: int, after: SignedDocument) -> None:
         verdict = self.steps.conclude(number, self._before, after)
         if verdict is not None:
-            self.verdicts[number] = verdict
+            self._verdicts[number] = verdict
 
     # ── a manifest by itself, and after the one before ───────────────────────────────────────────────────────────────
 
-    def _judge_manifest(self, number: int, manifest: RoundManifest, shown: Shown) -> None:
-        found, document, before = self._findings, self._document, self._before
-        told_before = None if before is None else before.manifest
-        documents = (shown.envelope,) if before is None else (before.envelope, shown.envelope)
-        for wrong in manifest_faults(manifest, document, told_before):
+    def _judge_manifest(self, number: int, manifest: RoundManifest, envelope: bytes) -> None:
+        findings, before = self._findings, self._before
+        documents = (envelope,) if before is None else (before.envelope, envelope)
+        for wrong in manifest_faults(manifest, self._document, None if before is None else before.manifest):
             about = number - 1 if wrong in _OF_THE_ROUND_BEFORE else number
             evidence = self._subject.evidence(Kind.BAD_DOCUMENT, documents=documents)
             sentence = wrong.value if about == number else f"the manifest after it was signed, and {wrong.value}"
-            found.fault(_CHECKS.get(wrong, "chain"), sentence, round_number=about, evidence=evidence)
+            findings.fault(_CHECKS.get(wrong, "chain"), sentence, round_number=about, evidence=evidence)
         self._judge_hours(number, manifest)
         used = self._keys.setdefault(digest_of(manifest.gateway_keys), number)
         if used != number:
             sentence = f"its gateway key is that of round {used}: keys are for one round"
-            found.fault("gateway_key", sentence, round_number=number)
-        found.passed(number, "signed", "window", "quota", "gateway_key")
+            findings.fault("gateway_key", sentence, round_number=number)
+        findings.passed(number, "signed", "window", "quota", "gateway_key")
         if before is not None or number == 1:
-            found.passed(number, "chain")
+            findings.passed(number, "chain")
 
     def _judge_hours(self, number: int, manifest: RoundManifest) -> None:
         if self._zone is None:

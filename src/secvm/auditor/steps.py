@@ -7,7 +7,7 @@ packages were invented, within what budget and relays allow, nobody sees from he
 from __future__ import annotations
 
 from secvm.auditor.files import blob_path
-from secvm.auditor.subject import Shown, Subject
+from secvm.auditor.subject import SignedDocument, Subject
 from secvm.errors import InconsistentManifestError, RemoteProtocolError
 from secvm.learning.aggregate.tally import Tally
 from secvm.protocol.canonical import digest_of
@@ -37,15 +37,15 @@ class Steps:
         self.ended: dict[int, LastRound] = {}
         #: The one that the newest document names, as far as it follows.
         self.model: Model = first_model(subject.document)
-        self._before: Shown | None = None
+        self._before: SignedDocument | None = None
         self._good_blobs: set[str] = set()
 
-    def conclude(self, number: int, before: Shown | None, after: Shown) -> str | None:
+    def conclude(self, number: int, before: SignedDocument | None, after: SignedDocument) -> str | None:
         """Round ``number`` ended as the document after it says; 0: nothing was before. The verdict comes back.
 
         ``before``: the round's own manifest; None where it is not shown.
         """
-        found, told = self._subject.findings, after.told
+        found, told = self._subject.findings, after.content
         if number == 0:
             first = 1 if isinstance(told, RoundManifest) else None
             self._expect(first, after, first_model(self._subject.document), ())
@@ -74,9 +74,9 @@ class Steps:
         follows = ABANDONED if abandoned else FOLLOWS
         return follows if fault is None else f"at fault: {fault.sentence}"
 
-    def _counted(self, number: int, after: Shown) -> tuple[Tally | None, bytes | None]:
+    def _counted(self, number: int, after: SignedDocument) -> tuple[Tally | None, bytes | None]:
         """The tally that a document names, held to what the document says beside it."""
-        found, last = self._subject.findings, after.told.last
+        found, last = self._subject.findings, after.content.last
         if last is None:
             return None, None
         count = self._relay_count(number, last)
@@ -135,7 +135,7 @@ class Steps:
         if count is not None and len(document.relays) == 1:
             found.passed(number, "plausible")
 
-    def _step(self, number: int, after: Shown, tally: Tally | None, blob: bytes | None) -> None:
+    def _step(self, number: int, after: SignedDocument, tally: Tally | None, blob: bytes | None) -> None:
         before, state = self._before, self.model.state
         assert before is not None
         try:
@@ -146,30 +146,30 @@ class Steps:
             self._subject.findings.fault(
                 "step", f"a model was signed although {fault}", round_number=number, evidence=evidence
             )
-            self._go_on_from(after.told)
+            self._go_on_from(after.content)
             return
         self.count += tally is not None
         self._expect(number, after, model, () if blob is None else (blob,))
 
-    def _expect(self, number: int | None, after: Shown, model: Model, tally: tuple[bytes, ...]) -> None:
+    def _expect(self, number: int | None, after: SignedDocument, model: Model, tally: tuple[bytes, ...]) -> None:
         """The model that a document must name; what it names instead is a fault, and the audit goes on from that."""
-        differs, started = what_differs(after.told, model), self.model.state
+        differs, started = what_differs(after.content, model), self.model.state
         self.model = model
         if differs is None:
-            if number is not None and (after.told.last is not None or isinstance(after.told, Ending)):
+            if number is not None and (after.content.last is not None or isinstance(after.content, Ending)):
                 self._subject.findings.passed(number, "step")
             return
         before = self._before
         documents = (after.envelope,) if before is None else (before.envelope, after.envelope)
         blobs = (started.to_bytes(), *tally) if tally else ()
         evidence = self._subject.evidence(Kind.WRONG_STEP, documents=documents, blobs=blobs)
-        if after.told.last is None:
+        if after.content.last is None:
             sentence = f"the first model is not zero: what was signed is {differs}"
         else:
             sentence = f"the model after it does not follow: what was signed is {differs}"
         check = "step" if number is not None else "ending"
         self._subject.findings.fault(check, sentence, round_number=number, evidence=evidence)
-        self._go_on_from(after.told)
+        self._go_on_from(after.content)
 
     def _go_on_from(self, told: RoundManifest | Ending) -> None:
         """From what was signed, if it is served; else from what was computed."""

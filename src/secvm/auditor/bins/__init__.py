@@ -1,1 +1,0 @@
-"""How well an experiment's bins hide words: a public vocabulary, and who shares a bin with whom."""

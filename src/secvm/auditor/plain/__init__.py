@@ -1,1 +1,0 @@
-"""The replay of experiments with one relay, whose tallies the coordinator publishes."""
