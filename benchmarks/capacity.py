@@ -35,7 +35,7 @@ from secvm.crypto.sealing.oblivious import GatewayKey, GatewayKeys, seal_request
 from secvm.errors import SecVMError
 from secvm.learning.cover_law import relay_budget
 from secvm.learning.package import NullPackage
-from secvm.participant.trust.surroundings import REFETCHES
+from secvm.participant.trust.trust_policy import REFETCHES
 from secvm.protocol.codec import AddressedPackage, encode
 from secvm.protocol.documents.blobs import encode_tally, read_tally_bytes
 from secvm.protocol.plain.sealed_requests import SEALED_ANSWER_BYTES, fetch_answer, fetch_request

@@ -65,7 +65,7 @@ EXEMPT: dict[str, str] = {
     "files:read_beginning_with": "reads bytes and does not look into them",
     "participant.storage.device_lock:DeviceLock.unlock": "crypto.locking:KeptKey.unlock",
     "participant.storage.device_lock:open_lock": "runtime.secret_files:read_secret",
-    "participant.storage.locked_vault:LockedVault.load": "crypto.locking:KeptKey.unlock; beneath, the device's own",
+    "participant.storage.vault:LockedVault.load": "crypto.locking:KeptKey.unlock; beneath, the device's own",
     "participant.consent.ledger:read_ledger": "rows of participant.storage.state:DeviceState",
     "participant.main:open_device": "participant.storage.state:DeviceState and settings",
     "participant.main:open_devices": "participant.storage.state:DeviceState and settings",

@@ -33,7 +33,7 @@ from secvm.participant.person.decisions import decline, pause
 from secvm.participant.storage.ledger_book import Accepted
 from secvm.participant.storage.state import DeviceState
 from secvm.participant.storage.vault import Vault
-from secvm.participant.trust.surroundings import TrustedRelay, TrustPolicy
+from secvm.participant.trust.trust_policy import TrustedRelay, TrustPolicy
 from secvm.participant.ui.desk import Desk
 from secvm.participant.ui.guard import Guard, new_secret
 from secvm.participant.ui.offers import Way

@@ -29,8 +29,8 @@ from secvm.participant.storage.state import DeviceState, Record, Status
 from secvm.participant.storage.vault import Vault
 from secvm.participant.trust.model_files import ModelShelf
 from secvm.participant.trust.shared_checks import SharedChecks
-from secvm.participant.trust.surroundings import Surroundings, TrustPolicy
-from secvm.participant.trust.traffic import Traffic
+from secvm.participant.trust.surroundings import Surroundings, Traffic
+from secvm.participant.trust.trust_policy import TrustPolicy
 from secvm.protocol.documents.experiment import read_published
 from secvm.protocol.plain.session_memory import NEVER
 from secvm.protocol.relays.sending.session_events import SendRequest

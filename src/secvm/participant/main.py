@@ -20,6 +20,7 @@ from secvm.participant.device import Device, Limits
 from secvm.participant.dice import DiceFor, safe_dice, unsafe_seeded_dice
 from secvm.participant.host import Host
 from secvm.participant.person import decisions
+from secvm.participant.person.pinning import fetch_salt
 from secvm.participant.sending.transport import RelayTransport, Transport, UnsafeDirectTransport
 from secvm.participant.settings import ParticipantSettings, TestingSettings
 from secvm.participant.status_page import serve_status
@@ -28,9 +29,8 @@ from secvm.participant.storage.ledger_book import NOTHING, Accepted
 from secvm.participant.storage.state import DeviceState
 from secvm.participant.storage.vault import Vault
 from secvm.participant.trust.model_files import ModelShelf
-from secvm.participant.trust.salts import fetch_salt
 from secvm.participant.trust.shared_checks import SharedChecks
-from secvm.participant.trust.surroundings import TrustPolicy
+from secvm.participant.trust.trust_policy import TrustPolicy
 from secvm.people.reader import read_vocabulary
 from secvm.people.reference import iter_people
 from secvm.protocol.documents.experiment import ExperimentDocument, read_published

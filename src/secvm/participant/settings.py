@@ -26,7 +26,7 @@ from secvm.participant.consent.policies import (
     default_policy,
 )
 from secvm.participant.device import DAILY_BYTES, PARALLEL_SENDS
-from secvm.participant.trust.surroundings import MOST_UNSEEN, REFETCHES, TrustedRelay, TrustPolicy
+from secvm.participant.trust.trust_policy import MOST_UNSEEN, REFETCHES, TrustedRelay, TrustPolicy
 from secvm.privacy.statements.operators import ONE_RELAY
 from secvm.protocol.documents.recomputation import Caps
 from secvm.protocol.log.policy import MOST_POLICY_BYTES, LogPolicy, read_policy

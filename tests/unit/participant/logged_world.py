@@ -10,7 +10,7 @@ from typing import Any
 from secvm.crypto.sealing.oblivious import GatewayKeys, OpenedRequest
 from secvm.learning.package import Package
 from secvm.participant.device import Device
-from secvm.participant.trust.surroundings import TrustPolicy
+from secvm.participant.trust.trust_policy import TrustPolicy
 from secvm.protocol.codec import ExperimentId, decode
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.documents.manifest import RoundManifest

@@ -16,7 +16,7 @@ from secvm.participant.status_page import serve_status
 from secvm.participant.storage.state import DeviceState, Status
 from secvm.participant.storage.vault import Vault
 from secvm.participant.trust.model_files import ModelShelf
-from secvm.participant.trust.surroundings import TrustPolicy
+from secvm.participant.trust.trust_policy import TrustPolicy
 from secvm.runtime.logs import Log
 from secvm.testing.transport import Fate
 from tests.unit.participant.world import ANYTHING, BUDGET, FEATURES, World

@@ -14,7 +14,7 @@ from secvm.errors import BadInputError, LocalProtocolError
 from secvm.participant.host import Host
 from secvm.participant.main import make_clock, open_devices, serve
 from secvm.participant.settings import ParticipantSettings
-from secvm.participant.trust.surroundings import TrustedRelay, TrustPolicy
+from secvm.participant.trust.trust_policy import TrustedRelay, TrustPolicy
 from secvm.protocol.documents.recomputation import Caps
 from secvm.protocol.log.checkpoints import Quorum
 from secvm.protocol.log.policy import Listed, LogPolicy

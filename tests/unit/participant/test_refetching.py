@@ -13,9 +13,9 @@ from secvm.participant.dice import system_words
 from secvm.participant.person.trust_report import trust_report
 from secvm.participant.sending.transport import Fetched
 from secvm.participant.storage.state import DeviceState, Status
-from secvm.participant.trust import refetching as refetching_module
-from secvm.participant.trust.refetching import MOST_TRIES, Refetching
-from secvm.participant.trust.surroundings import TrustPolicy
+from secvm.participant.trust import fresh_looks as refetching_module
+from secvm.participant.trust.fresh_looks import MOST_TRIES, Refetching
+from secvm.participant.trust.trust_policy import TrustPolicy
 from secvm.protocol.evidence.plain import Kind, examine
 from secvm.protocol.log.entries import experiment_entry, manifest_entry
 from secvm.protocol.plain.session import Phase

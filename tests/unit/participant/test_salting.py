@@ -10,10 +10,10 @@ from secvm.crypto.notes import NoteKey, SignatureKind
 from secvm.crypto.signing import SigningKey
 from secvm.errors import BadInputError, BeaconUnavailableError
 from secvm.learning.individual.binning import HashBinning, bin_features
+from secvm.participant.person.pinning import fetch_salt
 from secvm.participant.person.prediction import predict_for
 from secvm.participant.storage.vault import Vault
-from secvm.participant.trust.salts import fetch_salt
-from secvm.participant.trust.surroundings import TrustPolicy
+from secvm.participant.trust.trust_policy import TrustPolicy
 from secvm.protocol.documents.experiment import HashedBins
 from secvm.protocol.log.policy import LogPolicy
 from secvm.protocol.trust.salt import salt_of

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from secvm.errors import BadInputError
-from secvm.participant.sources.chromium import chromium_profiles
-from secvm.participant.sources.firefox import firefox_profiles
+from secvm.participant.sources.browsers import chromium_profiles, firefox_profiles
 from secvm.participant.sources.port import Options
 from secvm.participant.sources.registry import find_source
 from tests.unit.participant.histories import DAY, NOW, Visited, make

@@ -10,7 +10,7 @@ import pytest
 from secvm.errors import BadInputError
 from secvm.participant.person.inspection import as_text, inspect, what_leaves
 from secvm.participant.settings import ParticipantSettings
-from secvm.participant.trust.surroundings import TrustedRelay, TrustPolicy
+from secvm.participant.trust.trust_policy import TrustedRelay, TrustPolicy
 from secvm.protocol.documents.experiment import Relay
 from tests.unit.participant.world import RELAY_URLS, RELAYS, World, real_document
 from tests.unit.protocol.helpers import RELAY, STRANGER

@@ -16,7 +16,7 @@ from secvm.errors import BadInputError, StaleRoundError
 from secvm.learning.experiment import Experiment
 from secvm.participant.device import Limits
 from secvm.participant.storage.state import DeviceState
-from secvm.participant.trust.surroundings import TrustPolicy
+from secvm.participant.trust.trust_policy import TrustPolicy
 from secvm.protocol.documents.recomputation import Caps
 from secvm.protocol.evidence.plain import Kind, examine
 from secvm.protocol.log.entries import experiment_entry

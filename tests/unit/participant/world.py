@@ -19,7 +19,7 @@ from secvm.participant.device import Device, Send
 from secvm.participant.sending.transport import Fetched, Issued, SendResult, Submitted, Transport
 from secvm.participant.storage.state import DeviceState
 from secvm.participant.storage.vault import Vault
-from secvm.participant.trust.surroundings import TrustPolicy
+from secvm.participant.trust.trust_policy import TrustPolicy
 from secvm.protocol.canonical import digest_of
 from secvm.protocol.codec import ExperimentId, decode
 from secvm.protocol.documents.ending import Why, make_ending

@@ -67,7 +67,7 @@ def _own_mix_key(dice: random.Random, *, pinned: bool) -> Tried:
 
 def _own_relays(*, named: bool) -> Tried:
     # Late: a device's settings bring its network along, and a list of attacks needs none of it.
-    from secvm.participant.trust.surroundings import TrustedRelay, TrustPolicy  # noqa: PLC0415
+    from secvm.participant.trust.trust_policy import TrustedRelay, TrustPolicy  # noqa: PLC0415
 
     good = relayed_document()
     own = tuple(

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from secvm.errors import BadInputError, StoreError
-from secvm.participant.sources.firefox import Firefox
+from secvm.participant.sources.browsers import Firefox
 from secvm.participant.sources.port import Options
 from secvm.participant.storage.state import FILE as STATE_FILE
 from secvm.participant.storage.state import DeviceState
@@ -192,9 +192,9 @@ TARGETS = (
         allowed=(BadInputError,),
         seeds=_histories,
         covers=(
-            "participant.sources.firefox:Firefox.read",
-            "participant.sources.chromium:Chromium.read",
-            "participant.sources.history:read_history",
+            "participant.sources.browsers:Firefox.read",
+            "participant.sources.browsers:Chromium.read",
+            "participant.sources.browsers:read_history",
         ),
         most_bytes=8192,
     ),

@@ -16,11 +16,11 @@ from secvm.crypto.signing import Envelope
 from secvm.errors import SecVMError
 from secvm.participant.consent.policies import Consent
 from secvm.participant.device import Device
+from secvm.participant.person.pinning import fetch_salt
 from secvm.participant.sending.transport import Fetched
 from secvm.participant.storage.state import DeviceState
 from secvm.participant.storage.vault import Vault
-from secvm.participant.trust.salts import fetch_salt
-from secvm.participant.trust.surroundings import TrustPolicy
+from secvm.participant.trust.trust_policy import TrustPolicy
 from secvm.protocol.documents.experiment import read_published
 from secvm.protocol.documents.manifest import RoundManifest
 from secvm.protocol.evidence.plain import examine

@@ -79,11 +79,11 @@ def join(
     from secvm.participant.main import make_clock
     from secvm.participant.person import decisions
     from secvm.participant.person.inspection import what_leaves
-    from secvm.participant.relayed.agreeing import terms_against
+    from secvm.participant.person.pinning import fetch_salt
+    from secvm.participant.relayed.agreement import terms_against
     from secvm.participant.sending.transport import Transport
     from secvm.participant.settings import ParticipantSettings
     from secvm.participant.storage.ledger_book import Accepted
-    from secvm.participant.trust.salts import fetch_salt
     from secvm.runtime.settings import read_settings
 
     _check_digest(experiment)

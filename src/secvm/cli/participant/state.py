@@ -14,7 +14,7 @@ from secvm.participant.storage.state import FILE, DeviceState
 
 if TYPE_CHECKING:
     from secvm.participant.consent.policies import Consent
-    from secvm.participant.trust.surroundings import TrustPolicy
+    from secvm.participant.trust.trust_policy import TrustPolicy
 
 MaybeConfigOption = Annotated[
     Path | None, typer.Option("--config", help="The device's settings, if its folder is named there.")

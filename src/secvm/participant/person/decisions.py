@@ -23,7 +23,7 @@ from secvm.participant.storage.ledger_book import NOTHING, Accepted
 from secvm.participant.storage.state import DeviceState, Status
 from secvm.participant.storage.vault import Vault
 from secvm.participant.trust.evidence import convicts
-from secvm.participant.trust.surroundings import TrustPolicy
+from secvm.participant.trust.trust_policy import TrustPolicy
 from secvm.protocol.documents.experiment import ExperimentDocument, read_published
 
 

@@ -21,10 +21,9 @@ from secvm.learning.package import Cohort
 from secvm.participant.consent.policies import Consent, Statement
 from secvm.participant.person.relayed_words import claim, leaves
 from secvm.participant.person.trust_report import trust_report
-from secvm.participant.sending.sealing import gateway_seal
+from secvm.participant.sending.sealing import bytes_of_a_round, gateway_seal
 from secvm.participant.storage.state import DeviceState, Record, Status
-from secvm.participant.trust.declining import bytes_of_a_round
-from secvm.participant.trust.surroundings import TrustPolicy
+from secvm.participant.trust.trust_policy import TrustPolicy
 from secvm.privacy.leakage.label_leakage import auc_of
 from secvm.privacy.statements.plain_text import words
 from secvm.privacy.statements.relayed import RelayedStatement

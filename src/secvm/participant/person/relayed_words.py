@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from secvm.errors import LocalProtocolError
-from secvm.participant.trust.declining import bytes_of_a_round
-from secvm.participant.trust.surroundings import TrustPolicy
+from secvm.participant.sending.sealing import bytes_of_a_round
+from secvm.participant.trust.trust_policy import TrustPolicy
 from secvm.privacy.statements.relayed import RelayedStatement
 from secvm.privacy.statements.relayed_text import words
 from secvm.privacy.target import PrivacyTarget

@@ -6,11 +6,11 @@ It asks for a newer manifest, and while a window is open it looks at the log aga
 from __future__ import annotations
 
 from secvm.errors import CheatingError, OverLimitError, RemoteProtocolError
+from secvm.participant.plain.rounds import News, Rounds
 from secvm.participant.plain.turns import Turns
+from secvm.participant.plain.watching import Watching
 from secvm.participant.trust.polling import Polling
-from secvm.participant.trust.rounds import News, Rounds
 from secvm.participant.trust.surroundings import Now
-from secvm.participant.trust.watching import Watching
 from secvm.protocol.documents.ending import Ending
 from secvm.protocol.plain.session import Phase
 from secvm.protocol.plain.session_events import Abstain, Distrusted, ManifestArrived, Reason

@@ -12,14 +12,13 @@ from secvm.errors import LocalProtocolError
 from secvm.learning.individual.dice import Dice
 from secvm.participant.plain.hearing import Hearing
 from secvm.participant.plain.preparing import Preparing
+from secvm.participant.plain.rounds import LoggedRounds, RoundCounts, Rounds, UnloggedRounds
 from secvm.participant.plain.turns import Due, Turns
+from secvm.participant.plain.watching import Watching
 from secvm.participant.sending.transport import SendResult
 from secvm.participant.storage.state import Record, RoundHistory, Status
-from secvm.participant.trust.logged_rounds import LoggedRounds
 from secvm.participant.trust.polling import Polling
-from secvm.participant.trust.rounds import RoundCounts, Rounds, UnloggedRounds
 from secvm.participant.trust.surroundings import Now, Surroundings
-from secvm.participant.trust.watching import Watching
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.plain.session import ParticipantSession, Phase
 from secvm.protocol.plain.session_events import Distrusted, Paused, Restarted, Resumed, SendFailed, SendSucceeded

@@ -5,17 +5,20 @@ The round is in the ledger before anything of it exists.
 
 from __future__ import annotations
 
-from secvm.errors import SecVMError
+from secvm.crypto.sealing.kem import public_key_bytes
+from secvm.errors import ConsentRefusedError, SecVMError
 from secvm.learning.individual.contribution import Individual, contribute
 from secvm.learning.individual.dice import Dice
 from secvm.participant.consent.ledger import enter
+from secvm.participant.plain.rounds import Rounds
 from secvm.participant.plain.turns import Turns
+from secvm.participant.plain.watching import Watching
+from secvm.participant.sending.sealing import bytes_of_a_round
 from secvm.participant.storage.state import Model
-from secvm.participant.trust.declining import agree
-from secvm.participant.trust.rounds import Rounds
-from secvm.participant.trust.surroundings import Now, Surroundings
-from secvm.participant.trust.watching import Watching
+from secvm.participant.trust.polling import opens_in_hours
+from secvm.participant.trust.surroundings import Now, Surroundings, Traffic
 from secvm.protocol.documents.experiment import ExperimentDocument
+from secvm.protocol.documents.manifest import RoundManifest
 from secvm.protocol.plain.session import Phase
 from secvm.protocol.plain.session_events import Declined, Distrusted, PackagesReady
 from secvm.protocol.plain.session_memory import NEVER
@@ -101,3 +104,34 @@ class Preparing:
             # Weights that are none, a gateway key that is none: nothing of the person is in these sentences.
             if turns.session.phase is Phase.COMPUTING:
                 turns.tell(Declined(str(fault)), now())
+
+
+def agree(around: Surroundings, document: ExperimentDocument, manifest: RoundManifest, now: Now) -> None:
+    """Return if this device may take part in the round, as far as can be said before it is entered in the ledger.
+
+    Raises
+    ------
+    ConsentRefusedError
+        Why not, in one sentence.
+    """
+    why = (
+        # Asked again, because the settings may be others than when the person joined.
+        around.policy.unknown_relay(document) or why_not(document, manifest, around.traffic, now())
+    )
+    if why is not None:
+        raise ConsentRefusedError(why)
+    around.consent.check(document, around.state.ledger.accepted(document.digest))
+
+
+def why_not(document: ExperimentDocument, manifest: RoundManifest, traffic: Traffic, now: int) -> str | None:
+    """In one sentence; None: it takes part."""
+    if public_key_bytes(document.kem) is None:
+        return (
+            f"the experiment's gateway has keys of KEM {document.kem:#06x}, which the cryptography package of this"
+            " machine lacks; a newer one has it"
+        )
+    if not opens_in_hours(document.windows, manifest.opens_at):
+        return "the window opens outside the experiment's hours of the day"
+    if not traffic.allows(bytes_of_a_round(document), now):
+        return "this round would go beyond the device's limit of traffic for a day"
+    return None

@@ -10,11 +10,11 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from secvm.participant.plain.watching import Watching
 from secvm.participant.storage.state import RoundHistory
 from secvm.participant.trust.evidence import as_file
 from secvm.participant.trust.polling import last_moment
 from secvm.participant.trust.surroundings import Surroundings
-from secvm.participant.trust.watching import Watching
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.plain.session import ParticipantSession, Phase
 from secvm.protocol.plain.session_events import (

@@ -4,7 +4,7 @@ When the opening of a round is believed for which a receipt is held, the canary 
 files are fetched, the index of the shards and the run of digests into which the canary's falls, and checked under the
 root that the mixing relay signed. Three things can come of it:
 
-- it is there: in one round of 64 its shard is counted again (``recounting``), and then everything that was kept of
+- it is there: in one round of 64 its shard is counted again (``Recounting``), and then everything that was kept of
   the round is forgotten;
 - it is not there, and its neighbours show that: **a relay left it out**, and there is a file that shows it to others;
 - nothing that verifies came, three times, although other files were served: that is no accident either.
@@ -13,22 +13,40 @@ The files are kept for some days only. Whoever comes later looks once, and then 
 
 What the device does depends on the canary and on public files alone. It keeps nothing else by which it could find
 another capsule of its own: whoever drops packages by what they say learns nothing from it.
+
+**The recount.** Whether a device counts its canary's shard again follows from the canary's own secrets, which are the
+operating system's dice: it is drawn once for a round, outlives a restart, and no server can make the device draw again
+by not answering. The shard's capsules and its sub-tally are public; every capsule of it is opened with the published
+seed, a person's own like all others. What does not come or does not belong together is for ``Canaries`` to count; a
+sub-tally that the coordinator signed and that is false is evidence.
 """
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
+from secvm.crypto.signing import Envelope
 from secvm.errors import BadProofError, CheatingError, MalformedMessageError, RemoteProtocolError
-from secvm.participant.relayed.recounting import Recounting
+from secvm.participant.sending.transport import MOST_DOCUMENT_BYTES
 from secvm.participant.storage.relayed_book import KeptCanary
-from secvm.participant.storage.trust_book import SEEN, UNCHECKED
+from secvm.participant.storage.trust_book import RECOUNTED, SEEN, UNCHECKED
 from secvm.participant.trust.surroundings import Now, Surroundings
 from secvm.protocol.documents.experiment import ExperimentDocument
+from secvm.protocol.evidence.examination import examine_relayed
 from secvm.protocol.evidence.missing_canary import examine_canary, missing_canary
+from secvm.protocol.evidence.relayed import RelayedEvidence, RelayedKind
 from secvm.protocol.plain.session import GRACE_MS
 from secvm.protocol.plain.session_memory import NEVER
 from secvm.protocol.relays.batches.counts import MixCount
+from secvm.protocol.relays.counting.recount import (
+    MAX_CAPSULES_BYTES,
+    MAX_SHARD_TALLY_BYTES,
+    Recount,
+    ShardTally,
+    WrongCountError,
+)
 from secvm.protocol.relays.counting.shard_runs import (
     MAX_RUN_BYTES,
     ShardRun,
@@ -39,10 +57,70 @@ from secvm.protocol.relays.counting.shard_runs import (
     read_run,
     shard_of,
 )
-from secvm.protocol.relays.counting.shards import DAY_MS, LEAST_DAYS
+from secvm.protocol.relays.counting.shards import DAY_MS, LEAST_DAYS, ShardProof
 from secvm.protocol.relays.manifest import RelayedManifest
 from secvm.protocol.relays.opening import Opening
 from secvm.protocol.schedule import below
+
+#: A path below the experiment, and the most bytes that are taken from there.
+Fetch = Callable[[str, int, Now], Awaitable[bytes]]
+
+
+class Recounting:
+    """Counts shards of one experiment again."""
+
+    def __init__(self, around: Surroundings, document: ExperimentDocument, envelope: bytes, fetch: Fetch) -> None:
+        """``envelope`` is the experiment's, for evidence."""
+        self._around, self._document, self._envelope, self._fetch = around, document, envelope, fetch
+
+    async def check(self, kept: KeptCanary, opening: Opening, run: ShardRun, now: Now) -> None:
+        """That the coordinator counted this shard, which was checked, as it should.
+
+        Raises
+        ------
+        CheatingError
+            It signed another count, with evidence.
+        RemoteProtocolError
+            Its files do not belong together; and whatever ``fetch`` raises.
+        """
+        checks, name = self._around.checks, (opening.digest, run.shard)
+        if not checks.known("recounted", name):
+            await self._count(kept, opening, run, now)
+            checks.keep("recounted", name, True)
+        with self._around.state.writing(durable=False):
+            self._around.state.trust.count(self._document.digest, RECOUNTED)
+
+    async def _count(self, kept: KeptCanary, opening: Opening, run: ShardRun, now: Now) -> None:
+        of_shard = f"{kept.round_number}/{run.shard}"
+        capsules = await self._fetch(f"capsules/{of_shard}", MAX_CAPSULES_BYTES, now)
+        tally = ShardTally.from_bytes(await self._fetch(f"tally/{of_shard}", MAX_SHARD_TALLY_BYTES, now))
+        manifest = RelayedManifest.from_bytes(kept.manifest)
+        recount = Recount.of(self._document, manifest, opening, self._around.sealer)
+        try:
+            await asyncio.to_thread(recount.check, run, capsules, tally)
+        except WrongCountError:
+            proof = ShardProof(label=manifest.label, shard=run.shard, path=tally.path, mix_path=run.path)
+            documents = (
+                await self._signed(f"manifest/{kept.round_number}", kept.manifest, now),
+                await self._signed(f"opening/{kept.round_number}", opening.data, now),
+            )
+            file = RelayedEvidence(
+                kind=RelayedKind.WRONG_COUNT,
+                experiment=self._envelope,
+                documents=documents,
+                blobs=(capsules, tally.sub_tally),
+                proof=proof,
+            ).to_bytes()
+            # What does not convince others is not kept as if it did.
+            raise CheatingError(examine_relayed(file).sentence.rstrip("."), evidence=file) from None
+
+    async def _signed(self, path: str, payload: bytes, now: Now) -> bytes:
+        """The envelope of a document that is believed; a device keeps what is in it alone."""
+        envelope = await self._fetch(path, MOST_DOCUMENT_BYTES, now)
+        if Envelope.from_bytes(envelope).payload != payload:
+            raise BadProofError(f"{path} is not the document that was believed")
+        return envelope
+
 
 #: So often nothing that verifies may come.
 MAX_TRIES = 3

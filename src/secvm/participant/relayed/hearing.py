@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from secvm.errors import CheatingError, InconsistentManifestError, OverLimitError, RemoteProtocolError
 from secvm.participant.relayed.canaries import Canaries
+from secvm.participant.relayed.distrust import Stopping
 from secvm.participant.relayed.rounds import RelayedNews, RelayedRounds
-from secvm.participant.relayed.stopping import Stopping
 from secvm.participant.relayed.turns import Turns
-from secvm.participant.trust.looking import Looking
+from secvm.participant.trust.fresh_looks import Looking
 from secvm.participant.trust.polling import Polling
 from secvm.participant.trust.surroundings import Now
 from secvm.protocol.plain.session_events import Abstain, Distrusted, Reason

@@ -13,17 +13,17 @@ from collections.abc import Iterator
 
 from secvm.errors import LocalProtocolError
 from secvm.learning.individual.dice import Dice
+from secvm.participant.plain.rounds import RoundCounts
 from secvm.participant.relayed.canaries import Canaries
+from secvm.participant.relayed.distrust import Stopping
 from secvm.participant.relayed.hearing import Hearing
 from secvm.participant.relayed.preparing import Preparing
 from secvm.participant.relayed.rounds import RelayedRounds
-from secvm.participant.relayed.stopping import Stopping
 from secvm.participant.relayed.turns import Turns
 from secvm.participant.sending.transport import OVERHEAD_BYTES
 from secvm.participant.storage.state import Record, RoundHistory, Status
-from secvm.participant.trust.looking import Looking
+from secvm.participant.trust.fresh_looks import Looking
 from secvm.participant.trust.polling import Polling
-from secvm.participant.trust.rounds import RoundCounts
 from secvm.participant.trust.surroundings import Now, Surroundings
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.plain.session_events import Paused, Restarted, Resumed

@@ -3,12 +3,17 @@
 One asking: the news (``protocol.relays.news``), which are the newest manifest and, for a device that is up to date,
 all that leads to it. What they lack is fetched one by one: every manifest and every opening between the last one
 believed and the newest, and the net tallies that a step was taken from; where its time has come, the opening of the
-newest round, and the ending; where there is a log, all of its lines since (``held_log``). What is believed then is on
+newest round, and the ending; where there is a log, all of its lines since (``HeldLog``). What is believed then is on
 the disk before the device goes on with it (``protocol.relays.chain`` decides). The log may grow meanwhile; then it
 begins again, a few times.
 
 An opening that the coordinator does not serve although it serves other files is counted: after three looks from
 ``open_by`` on the round is unopened for this device.
+
+**The log** (docs/protocol.md §33) is what a device holds these rounds to. The checkpoint comes with the news of a
+round, or is fetched last of all, because it is renewed; when enough witnesses have cosigned it, every line that the log
+has appended since. The lines of this experiment among them are exactly the documents that were served; those of others,
+of either version, are read and passed over.
 """
 
 from __future__ import annotations
@@ -17,12 +22,13 @@ import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+from secvm.crypto.notes import MAX_NOTE_BYTES
 from secvm.crypto.signing import Envelope
 from secvm.errors import OverLimitError, RemoteProtocolError, StaleRoundError
-from secvm.participant.relayed.held_log import FetchedLog, HeldLog
 from secvm.participant.sending.transport import MOST_DOCUMENT_BYTES, OVERHEAD_BYTES
 from secvm.participant.storage.state import Model
 from secvm.participant.storage.trust_book import STEPS
+from secvm.participant.trust.log_lines import LogLines
 from secvm.participant.trust.surroundings import Now, Surroundings
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.documents.recomputation import Model as Computed
@@ -32,7 +38,97 @@ from secvm.protocol.relays.manifest import RelayedManifest
 from secvm.protocol.relays.news import News, news_path
 from secvm.protocol.relays.opening import Opening
 from secvm.protocol.trust.relayed_chain import Believing, Ended, RelayedChain, RelayedServed
-from secvm.protocol.trust.trusted_log import SeenLog
+from secvm.protocol.trust.trusted_log import SeenLog, TrustedLog
+
+
+@dataclass(frozen=True, slots=True)
+class FetchedLog:
+    """A checkpoint, and all lines since what was seen. **Nothing in it is checked** but the checkpoint's quorum."""
+
+    checkpoint: bytes
+    lines: tuple[bytes, ...] = field(repr=False)
+
+
+class HeldLog:
+    """The log, as this device believes it, for one experiment."""
+
+    def __init__(
+        self, around: Surroundings, document: ExperimentDocument, envelope: bytes, chain: RelayedChain
+    ) -> None:
+        """``envelope``: the experiment's, for evidence. Raises ``BadInputError`` where too few witnesses are known."""
+        self._around, self._chain = around, chain
+        self._path = f"/v1/experiment/{document.digest}/checkpoint"
+        self._log = TrustedLog.of(document, envelope, policy=around.policy.log_policy, checking=around.checks)
+        self.seen = around.state.relayed.log(document.digest) or SeenLog()
+        self._lines = LogLines(around)
+
+    # ── believing ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def fetch(self, news: News, now: Now, *, over: bool) -> FetchedLog | None:
+        """The log as it is now, from ``news`` as far as it is there; None where something could not be had. ``over``:
+        an ending is to be shown.
+
+        Raises
+        ------
+        CheatingError
+            The log was forked; with evidence.
+        RemoteProtocolError
+            It is no checkpoint of this log, or too few witnesses have cosigned it lately.
+        OverLimitError
+            There is more to fetch than may be fetched today.
+        """
+        checkpoint = news.checkpoint
+        if not checkpoint:
+            fetched = await self._around.fetch(self._path, now, most=MAX_NOTE_BYTES)
+            if fetched is None:
+                return None
+            checkpoint = fetched.content
+        # Before anything is fetched for it: a log alone can claim any size.
+        self._log.check_quorum(self.seen, checkpoint, now=now(), over=over)
+        since, size = self.seen_size, self.seen_size + self.missing_lines(checkpoint)
+        lines = self._around.checks.known("lines", self._name(checkpoint))
+        if lines is None:
+            lines = news.lines_between(since, size)
+        if lines is None:
+            lines = await self._lines.fetch(since, size, now)
+        return None if lines is None else FetchedLog(checkpoint, lines)
+
+    def _name(self, checkpoint: bytes) -> tuple[object, ...]:
+        """Of the lines from what was seen up to this checkpoint: its text says of which log, how long it is, and its
+        root; signatures are renewed.
+        """
+        return checkpoint.partition(b"\n\n")[0], self.seen_size
+
+    def grow(self, fetched: FetchedLog, served: Sequence[Document]) -> SeenLog:
+        """What is seen of the log then; see ``TrustedLog.grow``."""
+        found = self._log.grow(self.seen, fetched.checkpoint, fetched.lines, served, believed=self._chain.newest())
+        self._around.checks.keep("lines", self._name(fetched.checkpoint), fetched.lines)
+        return found
+
+    def believe(self, seen: SeenLog) -> None:
+        """From now on this is what was seen. Whoever calls this has stored it before."""
+        self.seen = seen
+        self.forget()
+
+    def forget(self) -> None:
+        """What was fetched did not fit, or is not needed any more."""
+        self._lines.forget()
+
+    # ── fresh looks ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def seen_size(self) -> int:
+        """So many lines were read."""
+        return self.seen.frontier.size
+
+    def missing_lines(self, checkpoint: bytes) -> int:
+        """See ``TrustedLog.missing``."""
+        return self._log.missing(self.seen, checkpoint)
+
+    def compare(self, checkpoint: bytes, lines: Sequence[bytes]) -> None:
+        """See ``TrustedLog.compare``."""
+        self._log.compare(self.seen, checkpoint, lines, believed=self._chain.newest())
+
 
 #: So often an asking begins again when the log has grown meanwhile.
 _ATTEMPTS = 3

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from secvm.participant.storage.state import RoundHistory
-from secvm.participant.trust.looking import Looking
+from secvm.participant.trust.fresh_looks import Looking
 from secvm.participant.trust.polling import last_moment
 from secvm.participant.trust.surroundings import Surroundings
 from secvm.protocol.documents.experiment import ExperimentDocument

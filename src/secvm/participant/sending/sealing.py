@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from secvm.crypto.sealing.kem import X25519, enc_bytes
 from secvm.crypto.sealing.oblivious import RequestSealer, decode_key_configurations
+from secvm.crypto.tokens import TOKEN_BYTES
 from secvm.errors import UnknownKeyError
 from secvm.participant.dice import RandomBytes
+from secvm.participant.sending.transport import OVERHEAD_BYTES
+from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.plain.sealed_requests import REQUEST_BYTES, package_request
 from secvm.protocol.plain.session_memory import Seal
+from secvm.protocol.relays.batches.label import OUTER_BYTES
 
 
 def capsule_bytes(kem_id: int) -> int:
@@ -17,6 +21,15 @@ def capsule_bytes(kem_id: int) -> int:
 
 #: Of the KEM that experiments have unless they name another.
 CAPSULE_BYTES = capsule_bytes(X25519)
+
+
+def bytes_of_a_round(document: ExperimentDocument) -> int:
+    """What sending all packages of a round takes, cover and nulls included: estimated, and the same for everybody."""
+    if document.experiment.cover is not None:
+        # Asked for by an element, given by another, and in the request.
+        token = 3 * TOKEN_BYTES + OVERHEAD_BYTES if document.tokens else 0
+        return document.budget * OUTER_BYTES + OVERHEAD_BYTES + token
+    return document.budget * (capsule_bytes(document.kem) + OVERHEAD_BYTES)
 
 
 def gateway_seal(random_bytes: RandomBytes) -> Seal:

@@ -12,8 +12,7 @@ from importlib import metadata
 from typing import TypeVar
 
 from secvm.errors import BadInputError, SecVMError
-from secvm.participant.sources.chromium import Chromium
-from secvm.participant.sources.firefox import Firefox
+from secvm.participant.sources.browsers import Chromium, Firefox
 from secvm.participant.sources.own_files import Lines, PeopleFile, Table
 from secvm.participant.sources.port import Options, Source
 from secvm.participant.storage.vault import Vault

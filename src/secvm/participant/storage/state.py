@@ -40,10 +40,8 @@ from secvm.participant.storage import pinned
 from secvm.participant.storage.device_lock import DeviceLock, refuse_locked
 from secvm.participant.storage.ledger_book import NOTHING, Accepted, LedgerBook
 from secvm.participant.storage.ledger_book import TABLES as LEDGER_TABLES
+from secvm.participant.storage.relayed_book import SEED_TABLES, RelayedBook, TokenSeeds
 from secvm.participant.storage.relayed_book import TABLES as RELAYED_TABLES
-from secvm.participant.storage.relayed_book import RelayedBook
-from secvm.participant.storage.token_seeds import TABLES as TOKEN_TABLES
-from secvm.participant.storage.token_seeds import TokenSeeds
 from secvm.participant.storage.trust_book import TABLES as TRUST_TABLES
 from secvm.participant.storage.trust_book import TAKES_PART, UNSEEN_TABLES, TrustBook
 from secvm.protocol.plain.session import Changes, WaitingRow
@@ -90,7 +88,7 @@ CREATE TABLE evidence (experiment TEXT NOT NULL, envelope BLOB NOT NULL, UNIQUE 
 CREATE TABLE traffic (day INTEGER PRIMARY KEY, bytes INTEGER NOT NULL);
 """
 #: All tables of a state.
-_TABLES = statements(_SCHEMA, TRUST_TABLES, TOKEN_TABLES, LEDGER_TABLES, UNSEEN_TABLES, RELAYED_TABLES)
+_TABLES = statements(_SCHEMA, TRUST_TABLES, SEED_TABLES, LEDGER_TABLES, UNSEEN_TABLES, RELAYED_TABLES)
 _FORMAT = SqliteFormat(
     application_id=_APPLICATION,
     version=_VERSION,

@@ -10,6 +10,8 @@ coordinator leaves several graces between a round's end and the next opening.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from secvm.protocol.documents.experiment import Windows
 from secvm.protocol.documents.manifest import RoundManifest
@@ -25,6 +27,17 @@ _LAST_MOMENT_MS, _LAST_PART = 100, 200
 def last_moment(window: Window) -> int:
     """When the last moment of a window begins: what is due within it is sent then."""
     return window.closes_at - min(_LAST_MOMENT_MS, (window.closes_at - window.opens_at) // _LAST_PART)
+
+
+def opens_in_hours(windows: Windows, opens_at: int) -> bool:
+    """Whether a window may open at this instant, by the time zone database of this device."""
+    if windows.hours == ((0, 24),):
+        return True
+    try:
+        offset = datetime.fromtimestamp(opens_at / 1000, UTC).astimezone(ZoneInfo(windows.time_zone)).utcoffset()
+    except (ZoneInfoNotFoundError, ValueError, OverflowError, OSError):
+        return False
+    return offset is not None and windows.open_at_hour(opens_at, offset_s=int(offset.total_seconds()))
 
 
 class Polling:

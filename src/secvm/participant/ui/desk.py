@@ -18,16 +18,15 @@ from typing import Any, TypeVar
 from secvm.errors import BadInputError
 from secvm.participant.consent.policies import Consent
 from secvm.participant.person import decisions
+from secvm.participant.person.pinning import fetch_salt
 from secvm.participant.person.prediction import Prediction, predict_for
 from secvm.participant.storage.device_lock import DeviceLock
 from secvm.participant.storage.ledger_book import Accepted
-from secvm.participant.storage.locked_vault import FILE as LOCKED_FILE
 from secvm.participant.storage.state import DeviceState, Record, Status
 from secvm.participant.storage.vault import FILE as VAULT_FILE
-from secvm.participant.storage.vault import Vault
+from secvm.participant.storage.vault import LOCKED_FILE, Vault
 from secvm.participant.trust.evidence import Held, choose_one, evidence_of
-from secvm.participant.trust.salts import fetch_salt
-from secvm.participant.trust.surroundings import TrustPolicy
+from secvm.participant.trust.trust_policy import TrustPolicy
 from secvm.participant.ui.offers import Offer, Offers, UnreckonedError, Way, is_digest, offers_view
 from secvm.participant.ui.view import VaultLook, in_short, view, what_it_means
 from secvm.privacy.accounting.patience import patience, until

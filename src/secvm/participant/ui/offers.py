@@ -20,7 +20,7 @@ from secvm.participant.person.decisions import check_way
 from secvm.participant.sending.transport import OVERHEAD_BYTES, Transport
 from secvm.participant.storage.ledger_book import NOTHING, Accepted
 from secvm.participant.storage.state import DeviceState, Status
-from secvm.participant.trust.surroundings import TrustPolicy
+from secvm.participant.trust.trust_policy import TrustPolicy
 from secvm.participant.ui.view import VaultLook, about
 from secvm.protocol.documents.experiment import ExperimentDocument, HashedBins, read_published
 

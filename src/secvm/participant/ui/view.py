@@ -18,10 +18,10 @@ from typing import Any
 from secvm.participant.consent.ledger import Ledger, in_words, read_ledger
 from secvm.participant.consent.policies import Consent
 from secvm.participant.person.inspection import inspect, what_leaves
+from secvm.participant.sending.sealing import bytes_of_a_round
 from secvm.participant.storage.state import DeviceState, Record, Status
-from secvm.participant.trust.declining import bytes_of_a_round
 from secvm.participant.trust.evidence import WATERMARK, Held
-from secvm.participant.trust.surroundings import TrustPolicy
+from secvm.participant.trust.trust_policy import TrustPolicy
 from secvm.privacy.leakage.label_leakage import auc_of
 from secvm.privacy.statements.plain_text import CHOSEN_WEIGHTS
 from secvm.privacy.statements.relayed import RelayedStatement

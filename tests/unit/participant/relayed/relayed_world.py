@@ -8,7 +8,7 @@ from typing import Any
 
 from secvm.participant.device import Device
 from secvm.participant.relayed.membership import RelayedMembership
-from secvm.participant.trust.surroundings import TrustedRelay, TrustPolicy
+from secvm.participant.trust.trust_policy import TrustedRelay, TrustPolicy
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.relays.manifest import RelayedManifest
 from secvm_lab.rigs.histories.relayed_rounds import relayed_document

@@ -14,11 +14,11 @@ from secvm.learning.aggregate.descent import Swift
 from secvm.participant.consent.ledger import spending
 from secvm.participant.consent.policies import Consent, check_kept, needed_for
 from secvm.participant.person.inspection import as_text, inspect, what_leaves
-from secvm.participant.relayed.agreeing import term_against
+from secvm.participant.relayed.agreement import term_against
+from secvm.participant.sending.sealing import bytes_of_a_round
 from secvm.participant.settings import ParticipantSettings
 from secvm.participant.storage.ledger_book import Accepted
-from secvm.participant.trust.declining import bytes_of_a_round
-from secvm.participant.trust.surroundings import TrustedRelay
+from secvm.participant.trust.trust_policy import TrustedRelay
 from secvm.privacy.accounting.accountant import Mechanism
 from secvm.privacy.accounting.guarantee import delta_at
 from secvm.privacy.planning.relay_plan import plan_relays, question_for

@@ -11,7 +11,7 @@ import pytest
 from secvm.participant.person import decisions
 from secvm.participant.person.inspection import inspect
 from secvm.participant.relayed.membership import RelayedMembership
-from secvm.participant.trust.surroundings import TrustPolicy
+from secvm.participant.trust.trust_policy import TrustPolicy
 from secvm.protocol.evidence.logged_documents import entry_of
 from secvm.protocol.evidence.plain import Kind, examine
 from secvm.protocol.log.entries import Entry, ending_entry, experiment_entry, manifest_entry, opening_entry

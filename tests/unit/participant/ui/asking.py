@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from secvm.participant.consent.policies import Consent
 from secvm.participant.device import DAILY_BYTES
 from secvm.participant.dice import safe_dice
-from secvm.participant.trust.surroundings import TrustPolicy
+from secvm.participant.trust.trust_policy import TrustPolicy
 from secvm.participant.ui.desk import Desk
 from secvm.participant.ui.guard import Guard, new_secret
 from secvm.participant.ui.offers import Way

@@ -12,7 +12,8 @@ from collections.abc import Awaitable, Callable
 
 from secvm.errors import ConsentRefusedError
 from secvm.participant.consent.ledger import entries, spend
-from secvm.participant.trust.declining import bytes_of_a_round, opens_in_hours
+from secvm.participant.sending.sealing import bytes_of_a_round
+from secvm.participant.trust.polling import opens_in_hours
 from secvm.participant.trust.surroundings import Now, Surroundings
 from secvm.protocol.documents.experiment import ExperimentDocument, Relay
 from secvm.protocol.relays.counting.cells import Cells

@@ -9,20 +9,23 @@ in between are fetched, and lead to it. Anything else is wrong, and no further p
 **No answer** is no difference. It is asked again, each time at another moment of what is left of the window; and if
 nobody answers at all, that is noted and the round goes on: networks fail. But a relay carries these looks, and one that
 drops a device's packages would drop the looks too. So after a few rounds in a row without one answer
-(``TrustPolicy.most_unseen``) the device takes no part any more (``watching``). Whoever holds up its packets can stop
-it; that is better than to be watched by nobody.
+(``TrustPolicy.most_unseen``) the device takes no part any more until its person resumes; that is remembered over
+restarts. Whoever holds up its packets can stop it; that is better than to be watched by nobody.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from secvm.crypto.notes import MAX_NOTE_BYTES
-from secvm.errors import OverLimitError
+from secvm.errors import CheatingError, OverLimitError, RemoteProtocolError
+from secvm.participant.storage.trust_book import REFETCHED, UNANSWERED
 from secvm.participant.trust.log_lines import LogLines
 from secvm.participant.trust.surroundings import Now, Surroundings
 from secvm.protocol.plain.session import GRACE_MS
+from secvm.protocol.plain.session_events import Abstain, Distrusted, Reason
 from secvm.protocol.plain.session_memory import NEVER
 from secvm.protocol.schedule import Window, redraw, spread
 
@@ -129,3 +132,90 @@ class Refetching:
 
     def _put(self, at: int, tries: int) -> None:
         self._moments = sorted([*self._moments, (at, tries)])
+
+
+_UNSEEN = (
+    "in {} rounds in a row no fresh look at the log was answered, so nobody can tell whether this device is singled out"
+)
+
+
+class Looking:
+    """The looks of one experiment that has a log."""
+
+    def __init__(self, around: Surroundings, experiment: str, log: BelievedLog) -> None:
+        self._around, self._experiment, self._log = around, experiment, log
+        self._refetching = Refetching(around.words, around.policy.refetches)
+        #: Fresh looks by what became of them, not written yet.
+        self._counted = Counter[str]()
+        #: The round that was joined last.
+        self._round = 0
+        self.reread()
+
+    def reread(self) -> None:
+        """See whether the person has resumed."""
+        #: Rounds without an answered look, since there was one.
+        self._unseen = self._around.state.trust.unseen(self._experiment)
+
+    def joined(self, round_number: int, window: Window, now: int) -> None:
+        """A round is joined, or was before a restart."""
+        self._round = round_number
+        self._refetching.plan(window, now=now)
+
+    @property
+    def at(self) -> int:
+        """When the log is looked at again."""
+        return self._refetching.at
+
+    @property
+    def unwritten(self) -> bool:
+        """Whether ``write`` has something to do."""
+        return bool(self._counted)
+
+    def write(self) -> None:
+        """Write what has changed, inside a transaction of the state."""
+        for name, count in self._counted.items():
+            self._around.state.trust.count(self._experiment, name, count)
+        self._counted.clear()
+
+    async def look(self, now: Now) -> Distrusted | Abstain | None:
+        """Look at the log again."""
+        refetching = self._refetching
+        before = (refetching.answered, refetching.unanswered)
+        found: Distrusted | Abstain | None = None
+        seen: bool | None = True
+        try:
+            seen = await refetching.look(self._around, self._log, self._experiment, now)
+        except CheatingError as fault:
+            found = Distrusted(str(fault), fault.evidence)
+        except RemoteProtocolError as fault:
+            found = Distrusted(str(fault))
+        if found is not None:
+            refetching.stop()
+        answered, unanswered = refetching.answered - before[0], refetching.unanswered - before[1]
+        if answered or unanswered:
+            self._counted[REFETCHED if answered else UNANSWERED] += 1
+        self._note(seen)
+        if found is None and unanswered and refetching.blind:
+            blind = self.too_many_unseen()
+            found = Abstain(Reason.UNSEEN, Reason.UNSEEN.value) if blind is None else Distrusted(blind)
+        return found
+
+    def _note(self, seen: bool | None) -> None:
+        """Remember a round in which no look was answered, until one is; at once, for a restart must not undo it."""
+        book, digest = self._around.state.trust, self._experiment
+        if seen and self._unseen:
+            with self._around.state.writing(durable=False):
+                book.clear_unseen(digest)
+            self._unseen = set()
+        elif seen is False and self._refetching.blind and self._round not in self._unseen:
+            with self._around.state.writing(durable=False):
+                book.put_unseen(digest, self._round)
+            self._unseen.add(self._round)
+
+    def too_many_unseen(self) -> str | None:
+        """Why no part is taken from now on, where too many rounds in a row were without an answered look.
+
+        A round whose looks are not over yet does not count.
+        """
+        unseen = self._unseen - ({self._round} if self._refetching.at < NEVER else set())
+        return None if len(unseen) < self._around.policy.most_unseen else _UNSEEN.format(len(unseen))

@@ -7,8 +7,8 @@ resumes the device joins no further round.
 
 from __future__ import annotations
 
-from secvm.participant.trust.logged_rounds import LoggedRounds
-from secvm.participant.trust.looking import Looking
+from secvm.participant.plain.rounds import LoggedRounds
+from secvm.participant.trust.fresh_looks import Looking
 from secvm.participant.trust.surroundings import Now, Surroundings
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.documents.manifest import RoundManifest
