@@ -27,7 +27,7 @@ import orjson
 from benchmarks import _capacity_plan as arithmetic
 from benchmarks import relay_cover
 from benchmarks.tally import drawn_tally, padded_bytes, planned_cover, round_bytes
-from secvm.coordinator.relayed.run_results import count_run
+from secvm.coordinator.relayed.run_counting import count_run
 from secvm.crypto.sealing.bulk_sealing import BulkSealer
 from secvm.crypto.sealing.kem import X25519PrivateKey
 from secvm.crypto.sealing.layers import EPHEMERAL_BYTES, inner_layer, outer_layer

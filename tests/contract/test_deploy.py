@@ -13,8 +13,7 @@ import pytest
 
 from secvm.cli.main import run
 from secvm.coordinator.epochs import Grid
-from secvm.coordinator.experiments.new_experiment import ask
-from secvm.coordinator.experiments.privacy_plan import private_plan
+from secvm.coordinator.experiments.new_experiment import ask, private_plan
 from secvm.coordinator.experiments.specification import Specification
 from secvm.coordinator.log.log_files import log_path
 from secvm.coordinator.publisher import manifest_path

@@ -16,7 +16,7 @@ import pytest
 from secvm.auditor.files import WebFiles
 from secvm.cli.experiment.remote import Remote
 from secvm.coordinator.log.cosigning import Cosigner
-from secvm.coordinator.relayed.relay_requests import AskedRelays
+from secvm.coordinator.relayed.relay_statements import AskedRelays
 from secvm.dashboard.reading import Reader
 from secvm.errors import (
     BadBeaconError,
@@ -193,7 +193,7 @@ CLIENTS: dict[str, Callable[[str, Path], None]] = {
     "auditor/files.py": auditor,
     "cli/experiment/remote.py": command_line,
     "coordinator/log/cosigning.py": cosigner,
-    "coordinator/relayed/relay_requests.py": coordinator_asks_relays,
+    "coordinator/relayed/relay_statements.py": coordinator_asks_relays,
     "dashboard/reading.py": operators_page,
     "participant/sending/transport.py": device,
     "relay/forwarding.py": relay_forwards,

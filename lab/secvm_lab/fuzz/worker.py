@@ -37,7 +37,7 @@ _WATCHED = [f"secvm.{name}" for name in (
     "auditor", "coordinator", "crypto", "estimator", "learning", "participant", "people", "protocol", "relay",
     "runtime", "witness",
 )]  # fmt: skip
-_UNWATCHED = [f"secvm.{name}._kernels" for name in ("coordinator", "learning")]
+_UNWATCHED = [f"secvm.{name}._kernels" for name in ("coordinator.counting", "learning")]
 COUNT = struct.Struct("<Q")
 
 

@@ -17,8 +17,8 @@ import os
 import sys
 from pathlib import Path
 
-from secvm.coordinator.driver_assembly import Driving, log_keeping
-from secvm.coordinator.experiments.beacon_choice import NIST_CHAIN, NewestPulse
+from secvm.coordinator.assembly import Driving, log_keeping
+from secvm.coordinator.experiments.new_experiment import NIST_CHAIN, NewestPulse
 from secvm.coordinator.frontend import Doors, Held, ingest_limits
 from secvm.coordinator.log.logbook import check_log
 from secvm.coordinator.nodes.agreement import agree_on_grid, agree_on_keys, log_key_of_others, must_have

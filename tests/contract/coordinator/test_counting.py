@@ -11,11 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from secvm.coordinator.counting import epoch_count as counting
-from secvm.coordinator.counting._kernels import dispatch, fast, reference
-from secvm.coordinator.counting._kernels.dispatch import Name
-from secvm.coordinator.counting.epoch_count import Counted, KindCounts, RoundToCount, count_epoch
+from secvm.coordinator.counting._kernels import fast, reference
+from secvm.coordinator.counting.epoch_count import Counted, KindCounts, Name, RoundToCount, count_epoch
 from secvm.coordinator.store.records import make_block, make_record, view_words
-from secvm.errors import BadInputError, LocalProtocolError, RemoteProtocolError
+from secvm.errors import LocalProtocolError, RemoteProtocolError
 from secvm.learning.experiment import Experiment
 from secvm.learning.losses import Loss
 from secvm.learning.package import Cohort, NullPackage, Package, ParticipationPackage, TestPackage, TrainPackage
@@ -285,11 +284,6 @@ def test_two_rounds_of_one_experiment_are_counted_apart() -> None:
 def test_half_a_record_is_refused() -> None:
     with pytest.raises(LocalProtocolError):
         count_epoch([b"x" * 32, b"x" * 32], ROUNDS, dice=zeros)
-
-
-def test_kernels_have_two_names() -> None:
-    with pytest.raises(BadInputError):
-        dispatch.kernels("slow")  # type: ignore[arg-type]
 
 
 def test_counting_needs_no_numba(repository: Path) -> None:

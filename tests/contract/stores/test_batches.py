@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from secvm.coordinator.store.batch_port import BatchState
 from secvm.coordinator.store.memory import MemoryStore
-from secvm.coordinator.store.port import CoordinatorStore
+from secvm.coordinator.store.port import BatchState, CoordinatorStore
 from secvm.coordinator.store.postgres import PostgresStore
 from secvm.coordinator.store.sqlite import SQLiteStore
 from secvm.errors import LocalProtocolError, StoreError

@@ -16,10 +16,9 @@ from pathlib import Path
 import pytest
 
 from secvm.coordinator.store import postgres as postgres_module
-from secvm.coordinator.store.named_sql import FOLDER, queries
 from secvm.coordinator.store.port import Deposit, Standing, StoredKey
 from secvm.coordinator.store.postgres import PostgresStore
-from secvm.coordinator.store.postgres_pool import Connection, Patience, Pool
+from secvm.coordinator.store.postgres_pool import FOLDER, Connection, Patience, Pool, queries
 from secvm.errors import BadInputError, LocalProtocolError, SecVMError, StaleDriverError, StoreError
 from secvm_lab.rigs.postgres import PostgresCluster
 from tests.contract.stores.kinds import block, experiment

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from secvm.coordinator.store import schema
+from secvm.coordinator.store import database as schema
 from secvm.coordinator.store.database import Database
 from secvm.coordinator.store.port import Deposit, StoredKey
 from secvm.coordinator.store.sqlite import SQLiteStore

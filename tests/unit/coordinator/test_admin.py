@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from secvm.coordinator.epochs import Grid
-from secvm.coordinator.experiments.beacon_choice import NewestPulse
+from secvm.coordinator.experiments.new_experiment import NewestPulse
 from secvm.coordinator.experiments.operator_routes import Admin
 from secvm.coordinator.settings import LimitsPart
 from secvm.coordinator.store.memory import MemoryStore

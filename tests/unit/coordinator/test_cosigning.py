@@ -10,8 +10,7 @@ import pytest
 
 from secvm.coordinator.experiments.history import Books
 from secvm.coordinator.log.cosigning import MAX_ANSWER_BYTES, Cosigner, WitnessAddress
-from secvm.coordinator.log.logbook import Logbook
-from secvm.coordinator.log.logged_experiments import logged_books
+from secvm.coordinator.log.logbook import Logbook, logged_books
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.coordinator.store.port import CoordinatorStore, Standing
 from secvm.crypto.notes import Note, SignatureKind, cosign_note

@@ -6,8 +6,7 @@ import os
 import pytest
 
 from secvm.coordinator.intake.gateway import Gateway
-from secvm.coordinator.intake.running import Present, gateway_key, published
-from secvm.coordinator.rounds.current_rounds import make_fetch_key
+from secvm.coordinator.intake.running import Present, gateway_key, make_fetch_key, published
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.coordinator.store.port import StoredKey
 from secvm.crypto.sealing.oblivious import SealedRequest, decode_key_configurations, seal_request

@@ -6,10 +6,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from secvm.coordinator.counting.forms import right_form
 from secvm.coordinator.intake import gateway
 from secvm.coordinator.intake.gateway import open_block
 from secvm.coordinator.intake.running import gateway_key
+from secvm.coordinator.store.records import right_form
 from secvm.crypto.sealing.binary_http import Request, encode_request
 from secvm.crypto.sealing.lanes import Lanes
 from secvm.crypto.sealing.oblivious import RequestSealer

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from secvm.coordinator.experiments.leakage import LeakageMeter
+from secvm.coordinator.experiments.status_document import LeakageMeter
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.learning.aggregate.tally import Tally
 from secvm.privacy.leakage.label_leakage import auc_of, law

@@ -11,8 +11,7 @@ import pytest
 
 from secvm.coordinator.experiments.history import Books
 from secvm.coordinator.log.log_files import checkpoint_path, first_path, log_path, proof_path
-from secvm.coordinator.log.logbook import Logbook
-from secvm.coordinator.log.logged_experiments import logged_books
+from secvm.coordinator.log.logbook import Logbook, logged_books
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.coordinator.store.port import CoordinatorStore, Standing
 from secvm.coordinator.store.sqlite import SQLiteStore

@@ -9,14 +9,13 @@ from typing import Any
 import pytest
 
 from secvm.coordinator.experiments.history import Books
-from secvm.coordinator.log.followed_log import FollowedLogbook
 from secvm.coordinator.log.log_files import LogFiles, checkpoint_path, first_path, log_path, proof_path
+from secvm.coordinator.log.logbook import FollowedLogbook
 from secvm.coordinator.publisher import Publisher
-from secvm.coordinator.relayed.logged_entries import LoggedEntries
+from secvm.coordinator.relayed.entry_log import LoggedEntries
 from secvm.coordinator.relayed.relayed_documents import Showing
 from secvm.coordinator.relayed.relayed_history import RelayedBooks
-from secvm.coordinator.relayed.shard_files import ShardFiles
-from secvm.coordinator.relayed.shard_folder import ShardFolder
+from secvm.coordinator.relayed.shard_files import ShardFiles, ShardFolder
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.coordinator.store.port import CoordinatorStore, Standing
 from secvm.errors import LocalProtocolError

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from secvm.coordinator.epochs import Grid
-from secvm.coordinator.experiments.beacon_choice import NewestPulse
-from secvm.coordinator.experiments.new_experiment import SALT_NOTE, OwnSettings, ask
+from secvm.coordinator.experiments.new_experiment import SALT_NOTE, NewestPulse, OwnSettings, ask
 from secvm.coordinator.experiments.specification import EarlyStopping, Specification
 from secvm.errors import BadExperimentError, BadInputError
 from secvm.learning.aggregate.descent import Pegasos, Swift

@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from secvm.cli.experiment import app
-from secvm.coordinator.experiments.privacy_plan import private_plan
+from secvm.coordinator.experiments.new_experiment import private_plan
 from secvm.coordinator.experiments.specification import Specification
 from secvm.coordinator.experiments.status_document import privacy_told
 from secvm.errors import BadInputError

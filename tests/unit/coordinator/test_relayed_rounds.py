@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from secvm.coordinator.relayed.batch_arrivals import RefusedBatchError
+from secvm.coordinator.relayed.batch_routes import RefusedBatchError
 from secvm.coordinator.relayed.relayed_history import KeptRound
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.coordinator.store.port import CoordinatorStore, Standing

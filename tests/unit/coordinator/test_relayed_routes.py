@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from secvm.coordinator.relayed.batch_routes import RelayedRoutes
-from secvm.coordinator.relayed.relay_requests import AskedRelays, ask_commitments
+from secvm.coordinator.relayed.relay_statements import AskedRelays, ask_commitments
 from secvm.coordinator.relayed.relayed_events import Telling
-from secvm.coordinator.relayed.run_results import read_run, write_run
+from secvm.coordinator.relayed.run_counting import read_run, write_run
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.errors import MalformedMessageError, UnreachableError
 from secvm.protocol.relays.public_counts import write_shown

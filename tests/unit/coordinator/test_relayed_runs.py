@@ -6,7 +6,8 @@ from bisect import bisect_right
 import pytest
 
 from secvm.coordinator.relayed import conclusion as concluding
-from secvm.coordinator.relayed import run_results, shard_files
+from secvm.coordinator.relayed import run_counting as run_results
+from secvm.coordinator.relayed import shard_files
 from secvm.coordinator.relayed.run_counting import RunCounting
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.crypto.merkle import Tree, leaf_hash

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from secvm.coordinator.experiments.beacon_choice import DRAND, NIST, BeaconPart, NewestPulse, choose_beacons
+from secvm.coordinator.experiments.new_experiment import DRAND, NIST, NewestPulse, choose_beacons
 from secvm.coordinator.experiments.public_documents import beacon_path
+from secvm.coordinator.experiments.specification import BeaconPart
 from secvm.coordinator.log.beacon_records import Salting, has_salt
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.coordinator.store.port import CoordinatorStore, Standing

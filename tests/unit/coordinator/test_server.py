@@ -8,11 +8,11 @@ from collections.abc import Awaitable
 
 import pytest
 
+from secvm.coordinator.frontend import Routes
 from secvm.coordinator.intake.gateway import Gateway
 from secvm.coordinator.intake.ingest import Ingest
 from secvm.coordinator.intake.package_routes import PackageRoutes
 from secvm.coordinator.publisher import Publisher, blob_path
-from secvm.coordinator.server import Routes
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.crypto.sealing.oblivious import REQUEST_MEDIA_TYPE
 from secvm.protocol.canonical import digest_of

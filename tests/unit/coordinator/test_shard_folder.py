@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 
 from secvm.coordinator.relayed import conclusion as concluding
-from secvm.coordinator.relayed import run_results, shard_files, shard_folder
-from secvm.coordinator.relayed.shard_files import ShardFiles
-from secvm.coordinator.relayed.shard_folder import ShardFolder
+from secvm.coordinator.relayed import run_counting as run_results
+from secvm.coordinator.relayed import shard_files
+from secvm.coordinator.relayed import shard_files as shard_folder
+from secvm.coordinator.relayed.shard_files import ShardFiles, ShardFolder
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.coordinator.store.port import CoordinatorStore
 from secvm.coordinator.store.sqlite import SQLiteStore

@@ -6,8 +6,7 @@ import json
 import pytest
 
 from secvm.coordinator.experiments.history import Book, Books, LiveRound
-from secvm.coordinator.experiments.leakage import LeakageMeter
-from secvm.coordinator.experiments.status_document import TellableRound, Watchers, status
+from secvm.coordinator.experiments.status_document import LeakageMeter, TellableRound, Watchers, status
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.coordinator.store.port import Standing
 from secvm.learning.aggregate.scoring import Score

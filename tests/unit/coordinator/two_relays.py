@@ -17,7 +17,7 @@ from secvm.coordinator.experiments.history import first_blobs
 from secvm.coordinator.experiments.new_experiment import OwnSettings
 from secvm.coordinator.experiments.specification import EarlyStopping
 from secvm.coordinator.publisher import Publisher
-from secvm.coordinator.relayed.batch_arrivals import Arrivals
+from secvm.coordinator.relayed.batch_routes import Arrivals
 from secvm.coordinator.relayed.entry_log import EntryLog, NoLog
 from secvm.coordinator.relayed.relayed_documents import Showing
 from secvm.coordinator.relayed.relayed_driver import RelayedDriver
@@ -25,8 +25,7 @@ from secvm.coordinator.relayed.relayed_events import Telling
 from secvm.coordinator.relayed.relayed_history import KeptRound, RelayedBook, RelayedBooks
 from secvm.coordinator.relayed.relayed_rounds import RelayedRounds
 from secvm.coordinator.relayed.run_counting import RunCounting
-from secvm.coordinator.relayed.shard_files import ShardFiles
-from secvm.coordinator.relayed.shard_folder import ShardFolder
+from secvm.coordinator.relayed.shard_files import ShardFiles, ShardFolder
 from secvm.coordinator.store.port import CoordinatorStore, Standing, StoredExperiment
 from secvm.crypto.sealing.bulk_sealing import BulkSealer
 from secvm.crypto.sealing.kem import X25519PublicKey

@@ -12,9 +12,8 @@ import aiohttp
 from yarl import URL
 
 from secvm.coordinator.epochs import Grid
-from secvm.coordinator.experiments.leakage import LeakageMeter
 from secvm.coordinator.experiments.operator_routes import Admin
-from secvm.coordinator.experiments.status_document import TellableRound, Watchers, status
+from secvm.coordinator.experiments.status_document import LeakageMeter, TellableRound, Watchers, status
 from secvm.coordinator.publisher import Publisher
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.coordinator.store.port import Standing

@@ -12,7 +12,7 @@ import pytest
 
 from secvm.coordinator.epochs import Grid
 from secvm.coordinator.experiments.new_experiment import ask
-from secvm.coordinator.experiments.privacy_plan import private_plan as coordinators_plan
+from secvm.coordinator.experiments.new_experiment import private_plan as coordinators_plan
 from secvm.coordinator.experiments.specification import Specification
 from secvm.dashboard.facts import BYTES_PER_PACKAGE
 from secvm.dashboard.form import NAME, declared_module

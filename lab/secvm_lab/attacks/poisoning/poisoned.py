@@ -16,7 +16,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from secvm.coordinator.experiments.learning_part import default_budget
+from secvm.coordinator.experiments.new_experiment import default_budget
 from secvm.estimator.training import OfflineTraining, Population
 from secvm.learning.aggregate.descent import Swift
 from secvm.learning.aggregate.tally import Tally

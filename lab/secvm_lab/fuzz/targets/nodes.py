@@ -6,8 +6,8 @@ import functools
 
 from secvm.coordinator.counting.epoch_count import KindCounts, RoundToCount
 from secvm.coordinator.counting.shards import ShardCount
-from secvm.coordinator.relayed.round_figures import RoundFigures
-from secvm.coordinator.relayed.run_results import CountedShard, read_run, write_run
+from secvm.coordinator.relayed.relayed_history import RoundFigures
+from secvm.coordinator.relayed.run_counting import CountedShard, read_run, write_run
 from secvm.crypto.locking import MAGIC, Cost, KeptKey, lock, unlock
 from secvm.crypto.sealing.oblivious import GatewayKeys
 from secvm.errors import BadInputError, MalformedMessageError, WrongPassphraseError

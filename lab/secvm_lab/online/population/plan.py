@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
 
-from secvm.coordinator.experiments.learning_part import default_budget
+from secvm.coordinator.experiments.new_experiment import default_budget
 from secvm.errors import BadInputError
 from secvm.learning.aggregate.descent import DescentRule, Pegasos
 from secvm.learning.aggregate.robust import Robust

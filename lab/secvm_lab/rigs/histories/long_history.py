@@ -22,8 +22,7 @@ from typing import Any, Self
 
 import orjson
 
-from secvm.coordinator.experiments.leakage import LeakageMeter
-from secvm.coordinator.experiments.status_document import TellableRound, Watchers, status
+from secvm.coordinator.experiments.status_document import LeakageMeter, TellableRound, Watchers, status
 from secvm.coordinator.store.port import Standing
 from secvm.learning.aggregate.descent import Swift
 from secvm.learning.experiment import Experiment

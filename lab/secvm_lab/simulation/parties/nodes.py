@@ -13,10 +13,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import cast
 
+from secvm.coordinator.assembly import LogKeeping
 from secvm.coordinator.experiments.operator_routes import PREFIX
 from secvm.coordinator.frontend import Held
 from secvm.coordinator.log.cosigning import Cosigner
-from secvm.coordinator.log.log_service import LogKeeping
 from secvm.coordinator.nodes.node import Node
 from secvm.coordinator.settings import CoordinatorSettings
 from secvm.coordinator.store.port import CoordinatorStore

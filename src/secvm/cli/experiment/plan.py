@@ -13,7 +13,7 @@ def planned(content: dict[str, Any]) -> tuple[dict[str, Any] | None, list[str]]:
 
     Takes seconds, and needs no coordinator.
     """
-    from secvm.coordinator.experiments.privacy_plan import operators_of, private_plan
+    from secvm.coordinator.experiments.new_experiment import operators_of, private_plan
     from secvm.coordinator.experiments.specification import Specification
     from secvm.crypto.sealing.layers import OUTER_BYTES
     from secvm.privacy.planning.private_plan_text import plan_lines

@@ -114,7 +114,7 @@ def _published(path: Path | None, coordinator: str | None, digest: str | None) -
 def _planned(
     numbers: dict[str, int], *, labels: int, hashes: int, thinning: str, target: tuple[float, float] | None
 ) -> Terms | RelayedTerms:
-    from secvm.coordinator.experiments.learning_part import default_budget
+    from secvm.coordinator.experiments.new_experiment import default_budget
     from secvm.learning.aggregate.descent import Pegasos, Swift
     from secvm.learning.arithmetic import exact
     from secvm.learning.experiment import Experiment

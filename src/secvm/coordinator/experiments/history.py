@@ -12,9 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from secvm.coordinator.experiments.leakage import LeakageMeter
 from secvm.coordinator.experiments.new_experiment import OwnSettings
-from secvm.coordinator.experiments.status_document import Watchers
+from secvm.coordinator.experiments.status_document import LeakageMeter, Watchers
 from secvm.coordinator.store.port import CoordinatorStore, Standing, StoredExperiment, StoredRound
 from secvm.crypto.signing import Envelope
 from secvm.learning.aggregate.convergence import Plateau

@@ -1,31 +1,43 @@
-"""From a specification (``coordinator.experiments.specification``) to an experiment that can be published.
+"""From an operator's specification to the document of an experiment.
 
-Whatever does not fit is told in one sentence. Two things are filled in here:
+Whatever does not fit is refused in one sentence. Three things are filled in here:
 
-**The guarantee.** An experiment is private unless its specification says ``privacy = "none"``: two relays' cover is
-planned for it (``coordinator.experiments.privacy_plan``), and budget, rounds and times follow.
+**The guarantee.** An experiment is private unless its specification says ``privacy = "none"``. For a private one the
+cover of two relays is planned (``privacy.private_plan``) from public numbers alone; budget, rounds and times follow.
+Planning takes some seconds.
 
-**The salt.** Public beacons fix it where the specification names rounds of them, or a delay after which the next rounds
-are taken (``beacon_choice``). Else it comes from dice that are handed in. Nobody else can check that the
-coordinator did not choose it, so the experiment says so in words (``gateway_note``).
+**The budget** B of a plain experiment, where none is given: enough packages for nearly every update
+(``privacy.budgets``).
+
+**The salt.** Public beacons fix it where the specification names rounds of them, or a delay: then the first round of
+drand after the delay and the pulse of NIST's second chain. drand has a round number for every instant; a NIST pulse's
+number is counted on from the newest one, one a minute, which somebody has to fetch. All must lie in the future, and the
+log's witnesses must have seen the experiment before the first of them. Without beacons the salt comes from dice, and
+because nobody else can check that the coordinator did not choose it, the experiment says so (``gateway_note``).
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from typing import NamedTuple
 
 from secvm.coordinator.epochs import Grid
-from secvm.coordinator.experiments.beacon_choice import NewestPulse, choose_beacons
-from secvm.coordinator.experiments.learning_part import plain_experiment
-from secvm.coordinator.experiments.privacy_plan import private_plan, relay_times, two_relays
-from secvm.coordinator.experiments.specification import EarlyStopping, RelayPart, Specification
+from secvm.coordinator.experiments.specification import BeaconPart, EarlyStopping, RelayPart, Specification
+from secvm.crypto.beacons.sources import DRAND_CHAINS, MAX_BEACONS, is_unsafe, round_time
 from secvm.crypto.sealing.kem import RandomBytes
 from secvm.crypto.signing import PUBLIC_KEY_BYTES, VerifyKey
-from secvm.errors import BadExperimentError, LocalProtocolError, ProtocolError
+from secvm.errors import BadBeaconError, BadExperimentError, LocalProtocolError, ProtocolError
 from secvm.learning.arithmetic import exact
+from secvm.learning.common_settings import MAX_BUDGET
+from secvm.learning.experiment import Experiment
 from secvm.learning.losses import Loss
-from secvm.privacy.planning.private_plan import PrivatePlan
+from secvm.privacy.planning import budgets
+from secvm.privacy.planning.private_plan import AskedPrivately, PrivatePlan, plan_private
+from secvm.privacy.planning.relay_times import paces_of
+from secvm.privacy.statements.operators import Operators, relay_of
 from secvm.protocol.documents.experiment import (
+    Beacon,
     ExperimentDocument,
     FeaturesWanted,
     HashedBins,
@@ -34,8 +46,192 @@ from secvm.protocol.documents.experiment import (
     Windows,
 )
 from secvm.protocol.documents.manifest import MAX_MANIFEST_BYTES
+from secvm.protocol.documents.relay_terms import ROLES, RelayRole, RelayTimes
 from secvm.protocol.log.terms import LogTerms
 from secvm.runtime.settings import Settings
+
+#: Of NIST's chains.
+NIST_CHAIN = 2
+DRAND, NIST = "drand-quicknet", f"nist-2.0-chain-{NIST_CHAIN}"
+_PULSE_MS = 60_000
+
+
+class NewestPulse(NamedTuple):
+    """The newest pulse of NIST's second chain."""
+
+    number: int
+    #: In milliseconds.
+    at: int
+
+
+def choose_beacons(
+    named: tuple[BeaconPart, ...], delay_s: int | None, *, now: int, newest: NewestPulse | None, test: bool
+) -> tuple[Beacon, ...]:
+    """The rounds that will fix the salt.
+
+    Raises
+    ------
+    BadExperimentError
+        One sentence about what does not fit.
+    """
+    if named and delay_s is not None:
+        raise BadExperimentError("give binning.beacons or binning.beacon_delay_s, not both")
+    if delay_s is None:
+        chosen = tuple(Beacon(chain=one.chain, round_number=one.round) for one in named)
+    else:
+        chosen = _after(now + 1000 * delay_s, newest)
+    if len(chosen) > MAX_BEACONS or len(set(chosen)) != len(chosen):
+        raise BadExperimentError(f"binning.beacons are at most {MAX_BEACONS} rounds, none of them twice")
+    for beacon in chosen:
+        if is_unsafe(beacon.chain) and not test:
+            raise BadExperimentError("a beacon for development, whose outputs everybody knows, is for tests alone")
+        try:
+            at = round_time(beacon.chain, beacon.round_number)
+        except BadBeaconError as fault:
+            raise BadExperimentError(f"binning.beacons: {fault}") from None
+        if at is not None and at <= now:
+            raise BadExperimentError("a round of binning.beacons is known already: name one that is still to come")
+    return chosen
+
+
+def _after(at: int, newest: NewestPulse | None) -> tuple[Beacon, ...]:
+    if newest is None:
+        raise BadExperimentError(
+            "NIST's newest pulse could not be had for binning.beacon_delay_s; name rounds instead, as in"
+            f' beacons = [{{ chain = "{DRAND}", round = … }}]'
+        )
+    chain = DRAND_CHAINS[DRAND]
+    drand_round = 1 + max(0, -(-(at - 1000 * chain.genesis_s) // (1000 * chain.period_s)))
+    pulse = newest.number + max(1, -(-(at - newest.at) // _PULSE_MS))
+    return Beacon(chain=DRAND, round_number=drand_round), Beacon(chain=NIST, round_number=pulse)
+
+
+def learning(told: Specification) -> Experiment:
+    """The experiment without cover, and with the budget that was given, or with any."""
+    unknown = told.class_weights.keys() - set(told.labels)
+    if unknown:
+        raise BadExperimentError("class_weights names a label that the experiment does not have")
+    loss = Loss(told.loss, None if told.loss_parameter is None else exact(told.loss_parameter))
+    weights = tuple(exact(told.class_weights.get(label, 1)) for label in told.labels) if told.class_weights else ()
+    return Experiment(
+        n_bins=told.binning.bins,
+        labels=told.labels,
+        rule=told.descent.rule_for(numbers=loss.regression),
+        loss=loss,
+        thinning=told.descent.thinning,
+        class_weights=weights,
+        multiclass=told.multiclass,
+        features_per_person=told.features.per_participant,
+        budget=2 if told.budget is None else told.budget,
+        target_centre=exact(told.target_centre),
+        target_spread=exact(told.target_spread),
+        robust=told.robust,
+    )
+
+
+def plain_experiment(told: Specification) -> Experiment:
+    """The experiment of a specification without a guarantee."""
+    experiment = learning(told)
+    if told.budget is not None:
+        return experiment
+    return replace(
+        experiment, budget=default_budget(experiment, hashes=told.binning.hashes, presence=told.features.presence)
+    )
+
+
+def default_budget(experiment: Experiment, *, hashes: int, presence: bool) -> int:
+    """B that holds nearly every update (``privacy.budgets``), and that can be published."""
+    return budgets.default_budget(experiment, hashes=hashes, presence=presence, most=MAX_BUDGET)
+
+
+_STEPS = ("batch_s", "mix_s", "reveal_s", "open_s")
+#: What ends every refusal that comes from a guarantee.
+_OR_PLAIN = 'or privacy = "none", without a guarantee'
+
+
+def private_plan(told: Specification) -> PrivatePlan | None:
+    """The plan of a specification with a guarantee; None: it asks for none. It needs no coordinator.
+
+    Raises
+    ------
+    BadExperimentError
+        One sentence about what is missing, or what cannot be kept.
+    """
+    asked = told.privacy
+    if asked is None:
+        return None
+    entry, mix = two_relays(told)
+    if told.people is None:
+        raise BadExperimentError(
+            f"a guarantee is planned for a number of devices: give people, those expected in a round; {_OR_PLAIN}"
+        )
+    if told.features.per_participant is None:
+        raise BadExperimentError(
+            f"a guarantee needs a bound on a person's features: give features.per_participant, {_OR_PLAIN}"
+        )
+    if not told.features.presence:
+        raise BadExperimentError(
+            f"a guarantee needs features that count by presence: set features.presence = true, {_OR_PLAIN}"
+        )
+    made = plan_private(
+        AskedPrivately(
+            experiment=replace(learning(told), budget=None),
+            target=asked,
+            people=told.people,
+            hashes=told.binning.hashes,
+            train_share=exact(told.train_share),
+            rounds=told.rounds,
+            given=told.descent.given,
+            paces=paces_of(entry=entry.seconds_per_million, mix=mix.seconds_per_million),
+        )
+    )
+    if told.budget not in (None, made.plan.budget):
+        raise BadExperimentError(
+            f"a budget of {told.budget} was given, and with a guarantee it is {made.plan.budget}: leave budget out"
+        )
+    given = {name: getattr(told.windows, name) for name in _STEPS}
+    times = replace(made.times, **{name: value for name, value in given.items() if value is not None})
+    return replace(made, times=times)
+
+
+def two_relays(told: Specification) -> tuple[RelayPart, RelayPart]:
+    """The entry relay and the mixing relay. Raises ``BadExperimentError`` where a guarantee cannot rest on them."""
+    by_role = {relay.role: relay for relay in told.relays}
+    if len(told.relays) != len(ROLES) or set(by_role) != set(ROLES):
+        named = ", ".join(relay.role or "no role" for relay in told.relays) or "none"
+        raise BadExperimentError(
+            f"a guarantee rests on two relays, and the specification has {named}: give [[relays]] with role ="
+            f' "entry" and with role = "mix", of two operators, {_OR_PLAIN}'
+        )
+    entry, mix = by_role["entry"], by_role["mix"]
+    operators = operators_of(told)
+    if operators.same:
+        raise BadExperimentError(
+            f"{operators.why_no_guarantee(one_relay=False)}: name relays of two operators, {_OR_PLAIN}"
+        )
+    for name in ("url", "key"):
+        if getattr(entry, name) == getattr(mix, name):
+            raise BadExperimentError(f"both relays have the {name} {getattr(mix, name)}: each has one of its own")
+    return entry, mix
+
+
+def operators_of(told: Specification) -> Operators:
+    """Who runs the two relays."""
+    named = {relay.role: relay.operator for relay in told.relays}
+
+    def operator(role: RelayRole) -> str:
+        found = named.get(role)
+        if found is None or not found.strip():
+            raise BadExperimentError(f"{relay_of(role)} has no operator: give relays.operator, the name of who runs it")
+        return found
+
+    return Operators(entry=operator("entry"), mix=operator("mix"))
+
+
+def relay_times(made: PrivatePlan) -> RelayTimes:
+    """As a document tells them."""
+    return RelayTimes(**{name: getattr(made.times, name) for name in _STEPS})
+
 
 SALT_BYTES = 16
 #: Every manifest has the test counts of every pair of labels; a count of eight bytes leaves room for ten million.

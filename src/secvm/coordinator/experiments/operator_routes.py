@@ -21,10 +21,8 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
 from secvm.coordinator.epochs import Grid
-from secvm.coordinator.experiments.beacon_choice import NewestPulse
 from secvm.coordinator.experiments.history import first_blobs
-from secvm.coordinator.experiments.new_experiment import ask
-from secvm.coordinator.experiments.privacy_plan import private_plan
+from secvm.coordinator.experiments.new_experiment import NewestPulse, ask, private_plan
 from secvm.coordinator.experiments.specification import Specification
 from secvm.coordinator.experiments.status_document import privacy_told
 from secvm.coordinator.publisher import JSON_MEDIA_TYPE

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 
 import pydantic
 
-from secvm.coordinator.experiments.beacon_choice import BeaconPart
+from secvm.crypto.beacons.sources import MAX_ROUND
 from secvm.learning.aggregate.descent import RULES, AskedDescent
 from secvm.learning.aggregate.robust import Robust
 from secvm.learning.common_settings import MAX_BINS, MAX_HASHES, USUAL_TRAIN_SHARE
@@ -32,6 +32,13 @@ Number = int | float | str
 Step = Annotated[int, pydantic.Field(ge=1, le=MAX_WINDOW_S)]
 #: ``privacy`` of an experiment without a guarantee.
 PLAIN = "none"
+
+
+class BeaconPart(Settings):
+    """One round of a beacon."""
+
+    chain: str
+    round: Annotated[int, pydantic.Field(ge=1, le=MAX_ROUND)]
 
 
 class FeaturesPart(Settings):

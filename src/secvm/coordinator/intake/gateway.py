@@ -17,9 +17,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from secvm.coordinator.counting.forms import right_form
 from secvm.coordinator.intake.running import Present
-from secvm.coordinator.store.records import DIGEST_BYTES
+from secvm.coordinator.store.records import DIGEST_BYTES, right_form
 from secvm.crypto.sealing.kem import RandomBytes
 from secvm.crypto.sealing.oblivious import GatewayKeys
 from secvm.errors import MalformedMessageError, RemoteProtocolError

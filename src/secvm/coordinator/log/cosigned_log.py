@@ -1,26 +1,84 @@
-"""What witnesses have seen of the coordinator's log: for each set of terms by itself, asked for all of them together.
+"""The coordinator's log in memory (``OneLog``), and what witnesses have seen of it (``CosignedLog``).
 
-1. What is durable is, for each set of terms, the newest checkpoint that its quorum cosigned, and for each experiment
-the first that held it. The log itself is stored beside them (``coordinator.log.logbook``).
+1. For each set of terms the newest checkpoint that its quorum cosigned is durable, and for each experiment the first
+checkpoint that held it. The log itself is stored beside them (``log.logbook``).
 2. Witnesses are asked about one checkpoint at a time (``asked_size``). It is replaced by a larger one when a quorum of
-some terms has cosigned it: else a log that grows quickly would never have one.
-3. After a start, an experiment's entries are appended when a quorum of its witnesses has said that what is stored is
-the newest it has seen (``confirmed``).
+some terms has cosigned it: otherwise a log that grows quickly would never have a cosigned checkpoint.
+3. After a start, an experiment's entries are appended only when a quorum of its witnesses has confirmed that the
+stored log is the newest they have seen (``confirmed``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from secvm.coordinator.log.log_tree import OneLog
 from secvm.coordinator.store.port import CoordinatorStore, StoredNote
+from secvm.crypto.merkle import Tree, leaf_hash
 from secvm.crypto.notes import Note, NoteKey, NoteSignature
 from secvm.crypto.signing import SigningKey
-from secvm.errors import BadSignatureError, LocalProtocolError, StaleCheckpointError
+from secvm.errors import BadSignatureError, LocalProtocolError, MalformedMessageError, StaleCheckpointError
 from secvm.protocol.canonical import digest_of, encode_document
 from secvm.protocol.log.checkpoints import MAX_AHEAD_S, Checkpoint, SignedCheckpoint, read_checkpoint
+from secvm.protocol.log.entries import Entry, Placed, contradict
+from secvm.protocol.log.proofs import LogProof
 from secvm.protocol.log.terms import LogTerms
+from secvm.protocol.log.tiles import TILE_HEIGHT, TILE_WIDTH, Tile, write_bundle, write_tile
+
+
+class OneLog:
+    """A log that only grows. Whoever appends to it has stored the lines before."""
+
+    def __init__(self) -> None:
+        self.lines: list[bytes] = []
+        self.tree = Tree()
+        self._of: dict[str, list[Placed]] = {}
+
+    @property
+    def size(self) -> int:
+        """Entries so far."""
+        return self.tree.size
+
+    def append(self, lines: Sequence[bytes]) -> None:
+        """The log goes on. Raises ``LocalProtocolError`` where no log could: the store was changed by somebody."""
+        for line in lines:
+            try:
+                placed = Placed(self.size, Entry.from_bytes(line))
+            except MalformedMessageError:
+                raise LocalProtocolError("the store's log holds what is no entry") from None
+            own = self._of.setdefault(placed.entry.experiment, [])
+            if own and contradict(own[-1], placed):
+                raise LocalProtocolError("the store's log holds an experiment's entries in an order that none has")
+            own.append(placed)
+            self.lines.append(line)
+            self.tree.append(leaf_hash(line))
+
+    def of(self, experiment: str) -> Sequence[Placed]:
+        """The entries of an experiment, in their order."""
+        return self._of.get(experiment, ())
+
+    def root(self, size: int) -> bytes:
+        """The root over so many entries; raises where there are fewer."""
+        if size > self.size:
+            raise LocalProtocolError("the log has fewer entries than that")
+        return self.tree.root(size)
+
+    def holds(self, checkpoint: Checkpoint) -> bool:
+        """Whether a checkpoint is a beginning of this log."""
+        return checkpoint.size <= self.size and self.tree.root(checkpoint.size) == checkpoint.root
+
+    def proof(self, index: int, size: int, note: bytes) -> bytes:
+        """The proof file of an entry under a checkpoint of this size."""
+        return LogProof(index, self.tree.inclusion_proof(index, size), note).to_bytes()
+
+    def tile(self, tile: Tile, size: int) -> bytes | None:
+        """A tile of the log as it was at this size; None where it had none."""
+        if tile.index * TILE_WIDTH + tile.width > size >> TILE_HEIGHT * (tile.level or 0):
+            return None
+        if tile.level is not None:
+            return write_tile(tile, self.tree.node)
+        start = tile.index * TILE_WIDTH
+        return write_bundle(self.lines[start : start + tile.width])
 
 
 @dataclass(frozen=True, slots=True)

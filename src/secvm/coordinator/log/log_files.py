@@ -12,8 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from secvm.coordinator.experiments.history import Book, Books
-from secvm.coordinator.log.logbook import Logbook
-from secvm.coordinator.log.logged_experiments import LoggedExperiment, logged_books
+from secvm.coordinator.log.logbook import Logbook, LoggedExperiment, logged_books
 from secvm.coordinator.publisher import Publisher, experiment_path
 from secvm.errors import MalformedMessageError
 from secvm.protocol.log.checkpoints import SignedCheckpoint

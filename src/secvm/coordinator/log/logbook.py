@@ -1,38 +1,81 @@
-"""The coordinator's log (docs/protocol.md §20): one for all its experiments, whose order the store keeps.
+"""The coordinator's log (docs/protocol.md §20): one log for all experiments, whose order the store keeps.
 
  1. An entry names a document that is durable already: an experiment, a manifest, an opening, an ending. The line is
-    **stored before** the tree has it, and nothing is signed that is not stored. So after a crash the same log comes out
-    again.
- 2. What is durable besides is what witnesses said: for each set of terms the newest checkpoint that its quorum
-    cosigned, and for each experiment the first that held it.
+    **stored before** the tree has it, and nothing is signed that is not stored. So the same log comes out again after a
+    crash.
+ 2. What witnesses said is durable too: for each set of terms the newest checkpoint that its quorum cosigned, and for
+    each experiment the first that held it.
  3. A document may be shown when a checkpoint that a quorum of *its own* witnesses cosigned contains it (``visible``),
     not before. No experiment waits for another's witnesses.
- 4. A log that somebody has seen otherwise is halted: nothing of it is signed any more, and every experiment is paused.
+ 4. A log of which a witness has seen another version is halted: nothing of it is signed any more, and every experiment
+    is paused.
  5. After a start, an experiment's entries are appended when a quorum of its witnesses has said that what is stored is
-    the newest it has seen (``may_grow``). An old copy of the store that was put back is found out before it signs
-    anything else.
+    the newest it has seen (``may_grow``). An old copy of the store that was put back is found out before anything else
+    is signed.
 
 The log is renewed as long as there are experiments that run, and for the coordinator's own terms always: an auditor
 sees by that which experiments there are.
+
+A node that does not drive reads the same log from the store (``FollowedLogbook``). It needs neither the log's key nor
+an answer from any witness.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 
-from secvm.coordinator.experiments.history import Book
+from secvm.coordinator.experiments.history import Book, Books
+from secvm.coordinator.experiments.public_documents import ending_of
 from secvm.coordinator.log.cosigned_log import CosignedLog
-from secvm.coordinator.log.logged_experiments import LoggedExperiment
 from secvm.coordinator.store.port import CoordinatorStore, Standing
 from secvm.crypto.notes import Note, NoteKey
 from secvm.crypto.signing import Envelope, VerifyKey
 from secvm.errors import BadInputError, LocalProtocolError, ProtocolError
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.log.checkpoints import Checkpoint, read_checkpoint
-from secvm.protocol.log.entries import MAX_LOG_ENTRIES, Entry, EntryKind
+from secvm.protocol.log.entries import MAX_LOG_ENTRIES, Entry, EntryKind, ending_entry, experiment_entry, manifest_entry
 from secvm.protocol.log.terms import LogTerms
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedExperiment:
+    """An experiment, and the entries that follow from what is stored of it."""
+
+    digest: str
+    #: None: it has no witnesses; it is named in the log, no more.
+    terms: LogTerms | None
+    #: How many entries there are.
+    count: int
+    #: All of them, in their order. Asked only when some are not in the log: an ending is dear.
+    entries: Callable[[], Sequence[Entry]]
+
+
+def named(digest: str) -> LoggedExperiment:
+    """An experiment without terms of its own."""
+    return LoggedExperiment(digest, None, 1, lambda: [experiment_entry(digest)])
+
+
+def logged_books(books: Books, read: Sequence[Book]) -> list[LoggedExperiment]:
+    """Experiments without relays' cover, of which these books are read; others are told by ``coordinator.relayed``."""
+    return [_logged(books, book) for book in read]
+
+
+def _logged(books: Books, book: Book) -> LoggedExperiment:
+    digest, terms = book.stored.digest, book.document.log
+    if terms is None:
+        return named(digest)
+    return LoggedExperiment(digest, terms, 1 + len(book.rounds) + book.is_over, partial(_entries, books, book))
+
+
+def _entries(books: Books, book: Book) -> list[Entry]:
+    digest = book.stored.digest
+    rounds = [manifest_entry(digest, one.stored.number, one.manifest.digest) for one in book.rounds]
+    ending = [ending_entry(digest, ending_of(books, book).digest)] if book.is_over else []
+    return [experiment_entry(digest), *rounds, *ending]
+
 
 #: The last places of a log are for endings: whatever has begun can end.
 _KEPT_FREE = 2**10
@@ -171,3 +214,24 @@ def check_log(store: CoordinatorStore, key: VerifyKey, *, name: str | None) -> N
                 f"experiments here have the log {terms.name}, and the settings name {name}",
                 next_step="A coordinator has one log: keep its name, or begin with a new state folder.",
             )
+
+
+class FollowedLogbook(Logbook):
+    """The log of one coordinator, as a node sees it that does not drive."""
+
+    def __init__(self, store: CoordinatorStore, terms: LogTerms) -> None:
+        super().__init__(store, None, terms)
+
+    def read_notes(self) -> None:
+        """Before the books are read."""
+        self._kept = {held.name: held for held in self._store.notes()}
+
+    def follow(self, experiments: Sequence[LoggedExperiment]) -> None:
+        """Read on in the log, then take up what was cosigned of it. Whether it goes on is the driver's question."""
+        self._terms |= {one.digest: one.terms for one in experiments}
+        self.log.append(self._store.entries(self.log.size))
+        self._take_up()
+
+    def may_grow(self, terms: LogTerms | None) -> bool:  # noqa: ARG002  (as the driver's has it)
+        """Never: another one drives."""
+        return False

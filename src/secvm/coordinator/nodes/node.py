@@ -15,15 +15,13 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol, runtime_checkable
 
+from secvm.coordinator.assembly import Driving, LogKeeping, RelayedView, log_keeping
 from secvm.coordinator.counting.shards import ShardCounting
-from secvm.coordinator.driver_assembly import Driving, log_keeping
 from secvm.coordinator.frontend import Doors, Held
 from secvm.coordinator.intake.ingest import Ingest
 from secvm.coordinator.intake.running import Present
-from secvm.coordinator.log.log_service import LogKeeping
 from secvm.coordinator.nodes.election import Election
 from secvm.coordinator.nodes.node_view import Following, Helping
-from secvm.coordinator.relayed_assembly import RelayedView
 from secvm.coordinator.store.port import CoordinatorStore
 from secvm.crypto.beacons.sources import BeaconSource
 from secvm.crypto.signing import SigningKey

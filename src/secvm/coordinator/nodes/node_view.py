@@ -22,11 +22,10 @@ from secvm.coordinator.epochs import Grid
 from secvm.coordinator.experiments.history import Book, Books
 from secvm.coordinator.experiments.public_documents import show
 from secvm.coordinator.intake.opener import fault_name
-from secvm.coordinator.intake.running import Present
-from secvm.coordinator.log.followed_log import FollowedLogbook
+from secvm.coordinator.intake.running import Present, keys_of_now, present_of, rounds_of_epoch, rounds_to_count
 from secvm.coordinator.log.log_files import LogFiles
+from secvm.coordinator.log.logbook import FollowedLogbook
 from secvm.coordinator.publisher import Publisher
-from secvm.coordinator.rounds.current_rounds import keys_of_now, present_of, rounds_of_epoch, rounds_to_count
 from secvm.coordinator.store.port import CoordinatorStore
 from secvm.errors import StoreError
 from secvm.protocol.codec import ExperimentId

@@ -1,11 +1,16 @@
-"""The routes by which a round's batch and its relays' statements arrive (docs/protocol.md §30, §31).
+"""How a round's batch and its relays' statements arrive, at whichever node (docs/protocol.md §30, §31).
 
     PUT /v2/batch/LABEL/count       the mixing relay's count: 202 with the pieces that are here, 200 when it is whole
     PUT /v2/batch/LABEL/I           a piece: 200 when it is durable
     PUT /v2/counts/LABEL/NAME       a count or reveal, from anybody: it is signed
 
-The first two need a relay's token: a piece is large, and is believed only when the batch is whole. What is refused is
-told as a status and one sentence, which says nothing of what was sent.
+The count announces the batch: how many pieces it has and how long each is. Pieces come in any order, and again; the
+count comes once more, and then the pieces are compared with it: their number, their order, their root. If they are what
+was announced the batch is whole, durably, and never changes. If not they are dropped, and may come again. Nothing is
+opened here.
+
+The first two need a relay's token: a piece is large, and is believed only when the batch is whole. A refusal is a
+status and one sentence, which says nothing of what was sent.
 """
 
 from __future__ import annotations
@@ -14,22 +19,127 @@ import asyncio
 import hashlib
 import hmac
 import json
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+import operator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 
 from secvm.coordinator.problem_responses import plain_response, problem_response
 from secvm.coordinator.publisher import decimal
-from secvm.coordinator.relayed.batch_arrivals import Arrivals, RefusedBatchError
 from secvm.coordinator.relayed.relay_statements import Papers
 from secvm.coordinator.relayed.relayed_events import Telling
-from secvm.coordinator.relayed.relayed_history import KeptRound, RelayedBook, RelayedBooks
+from secvm.coordinator.relayed.relayed_history import OTHER_BATCH, KeptRound, RelayedBook, RelayedBooks
 from secvm.coordinator.store.port import CoordinatorStore
-from secvm.errors import BadSignatureError, MalformedMessageError, StoreError
+from secvm.errors import BadSignatureError, LocalProtocolError, MalformedMessageError, RemoteProtocolError, StoreError
 from secvm.protocol.problems import PROBLEMS
-from secvm.protocol.relays.batches.label import INNER_BYTES, label_from_text
-from secvm.protocol.relays.batches.pieces import PIECE_CAPSULES
+from secvm.protocol.relays.batches.capsule_tree import capsule_root
+from secvm.protocol.relays.batches.counts import MixCount
+from secvm.protocol.relays.batches.label import INNER_BYTES, capsule_digest, label_from_text
+from secvm.protocol.relays.batches.pieces import PIECE_CAPSULES, capsules_in_piece, cut, piece_count
 from secvm.protocol.relays.public_counts import MAX_PAPER_BYTES
 from secvm.runtime.clock import Clock
 from secvm.runtime.http.server import Request, Response
+
+
+class RefusedBatchError(RemoteProtocolError):
+    """The coordinator does not take it; ``status`` is HTTP's word for the reason."""
+
+    def __init__(self, message: str, status: int) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class Arrivals:
+    """Takes batches. Blocks: its store does."""
+
+    def __init__(self, store: CoordinatorStore, *, most_bytes: int) -> None:
+        """``most_bytes``: of a whole batch."""
+        self._store = store
+        self._most = most_bytes // INNER_BYTES
+
+    def count(self, book: RelayedBook, one: KeptRound, envelope: bytes, now: int) -> list[int] | None:
+        """The mixing relay's count: which pieces are here already; None: the batch is whole.
+
+        Raises
+        ------
+        MalformedMessageError, BadSignatureError
+            It is no count of this round's mixing relay.
+        RefusedBatchError
+            Another count came before, the round is over, or the pieces are not what the count says.
+        """
+        _check_time(one, now)
+        papers = Papers(self._store, book.document, one)
+        count = MixCount.read(envelope, book.document.mix_relay.key)
+        if count.capsules > self._most:
+            raise RefusedBatchError(f"a batch of {count.capsules} capsules, and {self._most} are the most here", 413)
+        if not papers.offer("mix_count", envelope):
+            raise RefusedBatchError("the mixing relay has signed another count for this label", 409)
+        state = self._store.batch(*one.place)
+        if state is None:
+            raise RefusedBatchError("this round is over: its batch is forgotten", 410)
+        if state.whole:
+            return None
+        if len(state.have) < piece_count(count.capsules):
+            return list(state.have)
+        if not self._is_batch(one, count):
+            self._store.agree(fault_mark(one.manifest.label), OTHER_BATCH.encode())
+            self._store.drop_pieces(*one.place, state.attempt)
+            raise RefusedBatchError("the pieces are not the batch of this count: they may come again", 400)
+        if not self._store.finish_batch(*one.place, state.attempt):
+            raise RefusedBatchError("the pieces were dropped meanwhile: they may come again", 409)
+        return None
+
+    def piece(self, book: RelayedBook, one: KeptRound, index: int, data: bytes, now: int) -> None:
+        """A piece of a batch that was announced; durable when it returns.
+
+        Raises
+        ------
+        RefusedBatchError
+            There is no such piece, it has another length, or other bytes came before.
+        """
+        _check_time(one, now)
+        count = Papers(self._store, book.document, one).mix_count
+        if count is None:
+            raise RefusedBatchError("a batch is announced by its count, and this one is not yet", 409)
+        expected = capsules_in_piece(index, count.capsules) * INNER_BYTES
+        if not expected:
+            raise RefusedBatchError(f"the batch has {piece_count(count.capsules)} pieces, and none of {index}", 404)
+        if len(data) != expected:
+            raise RefusedBatchError(f"piece {index} has {expected} bytes, and these are {len(data)}", 413)
+        try:
+            taken = self._store.put_piece(*one.place, index, data)
+        except LocalProtocolError:
+            raise RefusedBatchError(f"piece {index} came before with other bytes", 409) from None
+        if not taken:
+            raise RefusedBatchError("this round is over: its batch is forgotten", 410)
+
+    def _is_batch(self, one: KeptRound, count: MixCount) -> bool:
+        """Whether the pieces are as many capsules as the count says, ascending and under its root."""
+        before = b""
+        for digests in self._digests(one, count):
+            seen = [before, *digests]
+            if not digests or not all(map(operator.lt, seen, seen[1:])):
+                return False
+            before = digests[-1]
+        root = capsule_root(digest for digests in self._digests(one, count) for digest in digests)
+        return root == count.root
+
+    def _digests(self, one: KeptRound, count: MixCount) -> Iterator[list[bytes]]:
+        for index in range(piece_count(count.capsules)):
+            piece = self._store.piece(*one.place, index) or b""
+            whole = len(piece) == capsules_in_piece(index, count.capsules) * INNER_BYTES
+            yield [capsule_digest(capsule) for capsule in cut(piece, INNER_BYTES)] if whole else []
+
+
+def fault_mark(label: bytes) -> str:
+    """Under which name all nodes know that pieces of this round came that were not what was announced."""
+    return f"relays {label.hex()} batch fault"
+
+
+def _check_time(one: KeptRound, now: int) -> None:
+    if not one.is_live or now >= one.manifest.instants.open_by:
+        raise RefusedBatchError("this round is over", 410)
+    if now < one.manifest.instants.accept_until:
+        raise RefusedBatchError("nothing can be mixed before the entry relay has stopped taking submissions", 425)
+
 
 PREFIX = "/v2/"
 _BATCH, _COUNTS = "/v2/batch/", "/v2/counts/"

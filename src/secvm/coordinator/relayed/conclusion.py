@@ -21,10 +21,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from secvm.coordinator.relayed import round_figures as words
-from secvm.coordinator.relayed.relayed_history import KeptRound, RelayedBook
-from secvm.coordinator.relayed.round_figures import RoundFigures, fault_names, missing_names
-from secvm.coordinator.relayed.run_results import CountedShard
+from secvm.coordinator.relayed import relayed_history as words
+from secvm.coordinator.relayed.relayed_history import KeptRound, RelayedBook, RoundFigures, fault_names, missing_names
+from secvm.coordinator.relayed.run_counting import CountedShard
 from secvm.coordinator.store.port import CoordinatorStore
 from secvm.crypto.sealing.bulk_sealing import BulkSealer
 from secvm.crypto.sealing.kem import X25519PublicKey

@@ -1,14 +1,17 @@
-"""The seam to the log: which entries an experiment with two relays has, and which of them are public (§33).
+"""Which entries an experiment with two relays has in the coordinator's log, and which of them are public (§33).
 
-Whoever drives or shows tells each book, each time; the log appends the entries that it has not, and answers which of
-them enough witnesses have seen. Nothing else of the log is known here.
+The driver, or a node that follows, hands over each experiment each time; the log appends the entries that it lacks and
+answers which of them enough witnesses have seen.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Protocol
 
+from secvm.coordinator.log.log_files import LogFiles
+from secvm.coordinator.log.logbook import Logbook, LoggedExperiment, named
 from secvm.coordinator.relayed.relayed_history import RelayedBook
 from secvm.protocol.log.entries import (
     Entry,
@@ -65,3 +68,24 @@ def entries_of(book: RelayedBook) -> list[Entry]:
         if one.opening is not None:
             found.append(opening_entry(digest, one.stored.number, one.opening.digest))
     return [*found, ending_entry(digest, book.ending().digest)] if book.is_over else found
+
+
+class LoggedEntries:
+    """An ``EntryLog`` on the logbook: of an experiment without terms for a log everything may be shown."""
+
+    def __init__(self, logbook: Logbook, files: LogFiles) -> None:
+        self._logbook = logbook
+        self._files = files
+
+    def follow(self, book: RelayedBook) -> Sequence[EntryKind]:
+        """The experiment stands so; kinds of those of its entries that may be shown, in their order."""
+        digest, terms, kinds = book.stored.digest, book.document.log, kinds_of(book)
+        if terms is None:
+            self._files.follow([named(digest)])
+            return kinds
+        self._files.follow([LoggedExperiment(digest, terms, len(kinds), partial(entries_of, book))])
+        return [entry.kind for entry in self._logbook.shown(digest)]
+
+    def may_grow(self, book: RelayedBook) -> bool:
+        """Whether witnesses have said that nothing of the log is missing here."""
+        return self._logbook.may_grow(book.document.log)

@@ -21,17 +21,15 @@ from collections.abc import Callable
 
 from secvm.coordinator.epochs import Grid
 from secvm.coordinator.experiments.history import Model, model_of
-from secvm.coordinator.intake.running import published
+from secvm.coordinator.intake.running import make_fetch_key, published
 from secvm.coordinator.log.beacon_records import has_salt
-from secvm.coordinator.relayed import round_figures as words
-from secvm.coordinator.relayed.batch_arrivals import fault_mark
+from secvm.coordinator.relayed import relayed_history as words
+from secvm.coordinator.relayed.batch_routes import fault_mark
 from secvm.coordinator.relayed.conclusion import Outcome, opened, unopened
-from secvm.coordinator.relayed.relay_requests import Relays, ask_commitments
-from secvm.coordinator.relayed.relay_statements import Papers
+from secvm.coordinator.relayed.relay_statements import Papers, Relays, ask_commitments
 from secvm.coordinator.relayed.relayed_events import Telling
 from secvm.coordinator.relayed.relayed_history import KeptRound, RelayedBook, figures_name, opening_name
 from secvm.coordinator.relayed.run_counting import RunCounting
-from secvm.coordinator.rounds.current_rounds import make_fetch_key
 from secvm.coordinator.store.port import CoordinatorStore, Standing, StoredRound
 from secvm.coordinator.store.rules import agreed_name
 from secvm.crypto.sealing.bulk_sealing import BulkSealer

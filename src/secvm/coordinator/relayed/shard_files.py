@@ -7,30 +7,39 @@
     /v1/experiment/D/tally/T/K      number of hashes, 1 byte ‖ path of the shard's entry in the tree of shards
                                     ‖ its sub-tally
 
-They are made out of the batch, as long as it is kept: when somebody asks, and for the public folder (``shard_folder``).
-One piece of a batch is in memory at a time.
+``ShardFiles`` makes them out of the batch, as long as it is kept: on request, and for the public folder. One piece of a
+batch is in memory at a time.
+
+``ShardFolder`` writes what is missing in the public folder, file by file, each whole or not at all, and removes what is
+forgotten. It remembers nothing beyond this process: after a kill at any moment the next one looks again, and the store
+has everything until the folder may have nothing. Rounds do not wait for it.
 """
 
 from __future__ import annotations
 
+import asyncio
+import shutil
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from secvm.coordinator.publisher import BYTES_MEDIA_TYPE, IsShown, decimal, experiment_path, opening_path
 from secvm.coordinator.relayed.relayed_history import opening_name
-from secvm.coordinator.relayed.run_results import CountedShard, read_run
+from secvm.coordinator.relayed.run_counting import CountedShard, read_run
 from secvm.coordinator.store.port import CoordinatorStore
 from secvm.crypto.merkle import Tree, leaf_hash
 from secvm.crypto.signing import Envelope
-from secvm.errors import MalformedMessageError
+from secvm.errors import BadInputError, MalformedMessageError
+from secvm.files import write_atomically
 from secvm.protocol.relays.batches.counts import MixCount
 from secvm.protocol.relays.batches.label import INNER_BYTES, capsule_digest
 from secvm.protocol.relays.batches.pieces import PIECE_CAPSULES, cut, piece_count
 from secvm.protocol.relays.counting.shard_runs import write_index
 from secvm.protocol.relays.counting.shards import SHARD
 from secvm.protocol.relays.opening import Opening
+from secvm.runtime.logs import Log
 
 #: The file of a round, and those of each of its shards.
 INDEX, OF_SHARD = "shards", ("shard", "capsules", "tally")
@@ -160,3 +169,71 @@ class ShardFiles:
 def _after(path: tuple[bytes, ...], content: bytes) -> bytes:
     """A path and what it leads from, as both files with a path have it."""
     return bytes([len(path)]) + b"".join(path) + content
+
+
+class ShardFolder:
+    """The shards in one public folder. Any thread may say what is wanted."""
+
+    def __init__(self, folder: Path | None, files: ShardFiles, log: Log | None = None) -> None:
+        """Without a folder nothing is written: shards are answered out of the store."""
+        self._folder, self._files, self._log = folder, files, log
+        #: Which rounds' files shall be there, and which shall not; and what this process has seen to.
+        self._wanted: dict[Place, bool] = {}
+        self._done: dict[Place, bool] = {}
+        self._lock = threading.Lock()
+        self._one = asyncio.Lock()
+        self._told = True
+
+    def want(self, public: Iterable[Place], forgotten: Iterable[Place]) -> None:
+        """From now on these rounds' files belong in the folder, and of these others none."""
+        if self._folder is not None:
+            with self._lock:
+                self._wanted |= dict.fromkeys(public, True) | dict.fromkeys(forgotten, False)
+
+    async def keep_up(self) -> bool:
+        """Bring the folder up to date. False: something could not be written, and is to be tried again."""
+        async with self._one:
+            while (place := self._next()) is not None:
+                wanted = self._wanted[place]
+                try:
+                    await asyncio.to_thread(self._write if wanted else self._remove, place)
+                except (BadInputError, OSError):
+                    self._tell(is_whole=False)
+                    return False
+                self._done[place] = wanted
+            self._tell(is_whole=True)
+            return True
+
+    def _next(self) -> Place | None:
+        with self._lock:
+            return next((place for place, wanted in self._wanted.items() if self._done.get(place) is not wanted), None)
+
+    def _write(self, place: Place) -> None:
+        for path, kind, shard in self._files.named(place):
+            file = self._file(path)
+            # What is there is whole, and never another.
+            if file.is_file():
+                continue
+            data = self._files.made(place, kind, shard)
+            if data is None:
+                # Forgotten meanwhile.
+                return
+            file.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(file, data)
+
+    def _remove(self, place: Place) -> None:
+        # The index first: without it nobody is led to the rest.
+        self._file(f"{experiment_path(place[0])}/{INDEX}/{place[1]}").unlink(missing_ok=True)
+        for kind in OF_SHARD:
+            folder = self._file(f"{experiment_path(place[0])}/{kind}/{place[1]}")
+            if folder.is_dir():
+                shutil.rmtree(folder)
+
+    def _file(self, path: str) -> Path:
+        assert self._folder is not None, "nothing is wanted in no folder"
+        return self._folder.joinpath(*path.strip("/").split("/"))
+
+    def _tell(self, *, is_whole: bool) -> None:
+        if self._log is not None and is_whole is not self._told:
+            self._log.tell("shards-written-again" if is_whole else "shards-not-written")
+        self._told = is_whole

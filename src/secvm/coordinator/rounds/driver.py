@@ -32,18 +32,19 @@ from secvm.coordinator.counting.epoch_count import KindCounts, RoundToCount, cou
 from secvm.coordinator.epochs import Grid
 from secvm.coordinator.experiments.history import Book, Books, LiveRound, ending_name
 from secvm.coordinator.experiments.public_documents import Veil, ending_path, show
-from secvm.coordinator.intake.running import Present, published
-from secvm.coordinator.log.beacon_records import has_salt
-from secvm.coordinator.publisher import Publisher
-from secvm.coordinator.rounds.clock_check import ClockCheck
-from secvm.coordinator.rounds.current_rounds import (
+from secvm.coordinator.intake.running import (
+    Present,
     is_over,
     keys_of_now,
     make_fetch_key,
     present_of,
+    published,
     rounds_of_epoch,
     rounds_to_count,
 )
+from secvm.coordinator.log.beacon_records import has_salt
+from secvm.coordinator.publisher import Publisher
+from secvm.coordinator.rounds.clock_check import ClockCheck
 from secvm.coordinator.store.port import CoordinatorStore, Standing, StoredKey, StoredRound
 from secvm.crypto.sealing.kem import RandomBytes, X25519PrivateKey
 from secvm.crypto.signing import SigningKey

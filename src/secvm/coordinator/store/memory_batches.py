@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
 from secvm.coordinator.store import rules
-from secvm.coordinator.store.batch_port import BatchState
+from secvm.coordinator.store.port import BatchState
 from secvm.errors import LocalProtocolError
 
 

@@ -14,11 +14,21 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
 from secvm.coordinator.store import rules
-from secvm.coordinator.store.named_sql import epoch_tables, given_groups, queries
 from secvm.coordinator.store.port import SHARDS, Deposit, StoredKey
 from secvm.coordinator.store.postgres_batches import PostgresBatches
 from secvm.coordinator.store.postgres_migrations import check_schema
-from secvm.coordinator.store.postgres_pool import BusyError, Connection, NoTableError, Patience, Pool, Row, run
+from secvm.coordinator.store.postgres_pool import (
+    BusyError,
+    Connection,
+    NoTableError,
+    Patience,
+    Pool,
+    Row,
+    epoch_tables,
+    given_groups,
+    queries,
+    run,
+)
 from secvm.coordinator.store.records import check_block
 from secvm.errors import StaleDriverError, StoreError
 

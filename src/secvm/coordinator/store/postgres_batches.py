@@ -10,9 +10,8 @@ from __future__ import annotations
 from contextlib import suppress
 
 from secvm.coordinator.store import rules
-from secvm.coordinator.store.batch_port import BatchState
-from secvm.coordinator.store.named_sql import batch_tables, queries
-from secvm.coordinator.store.postgres_pool import BusyError, NoTableError, Row
+from secvm.coordinator.store.port import BatchState
+from secvm.coordinator.store.postgres_pool import BusyError, NoTableError, Row, batch_tables, queries
 from secvm.coordinator.store.postgres_pool import run as ask
 from secvm.coordinator.store.postgres_rounds import PostgresRounds
 from secvm.errors import LocalProtocolError, StaleDriverError

@@ -21,8 +21,7 @@ from dataclasses import dataclass
 from importlib.resources.abc import Traversable
 from typing import Literal
 
-from secvm.coordinator.store.named_sql import FOLDER, queries
-from secvm.coordinator.store.postgres_pool import Connection, NoTableError, Pool, run
+from secvm.coordinator.store.postgres_pool import FOLDER, Connection, NoTableError, Pool, queries, run
 from secvm.errors import BadInputError, LocalProtocolError
 
 Phase = Literal["before", "after"]

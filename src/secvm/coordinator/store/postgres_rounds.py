@@ -9,9 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from secvm.coordinator.store import rules
-from secvm.coordinator.store.named_sql import queries
 from secvm.coordinator.store.port import Standing, StoredExperiment, StoredNote, StoredRound
-from secvm.coordinator.store.postgres_pool import Connection, Pool, Row, run
+from secvm.coordinator.store.postgres_pool import Connection, Pool, Row, queries, run
 from secvm.errors import LocalProtocolError, StaleDriverError
 from secvm.protocol.round_state import RoundState
 

@@ -9,8 +9,8 @@ import sqlite3
 from contextlib import AbstractContextManager
 
 from secvm.coordinator.store import rules
-from secvm.coordinator.store.batch_port import BatchState
 from secvm.coordinator.store.database import Database
+from secvm.coordinator.store.port import BatchState
 from secvm.errors import LocalProtocolError
 
 _KEPT = "SELECT id, attempt, whole FROM batches WHERE experiment = ? AND number = ? AND NOT forgotten"

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from secvm.coordinator.counting._kernels import plan as p
 from secvm.coordinator.counting._kernels.plan import Plan
-from secvm.coordinator.counting.forms import right_form
+from secvm.coordinator.store.records import right_form
 
 _DIGEST_WORDS = 4
 _LITTLE = np.dtype("<u8")
