@@ -21,7 +21,7 @@ from secvm.participant.dice import DiceFor, safe_dice, unsafe_seeded_dice
 from secvm.participant.host import Host
 from secvm.participant.person import decisions
 from secvm.participant.person.pinning import fetch_salt
-from secvm.participant.sending.transport import RelayTransport, Transport, UnsafeDirectTransport
+from secvm.participant.sending.transport import RelayTransport, Transport, open_transport
 from secvm.participant.settings import ParticipantSettings, TestingSettings
 from secvm.participant.status_page import serve_status
 from secvm.participant.storage.device_lock import DeviceLock, open_lock
@@ -39,14 +39,11 @@ from secvm.runtime.disk.passphrases import Passphrase
 from secvm.runtime.disk.process_lock import FILE as LOCK_FILE
 from secvm.runtime.disk.process_lock import only_one
 from secvm.runtime.disk.secret_files import read_secret
-from secvm.runtime.http.client import HttpClient
 from secvm.runtime.lanes import find_lanes
 from secvm.runtime.logs import Log
 from secvm.runtime.service import run_service
 from secvm.runtime.settings import read_settings
 
-#: Connections of one process; a person's device needs one or two.
-_CONNECTIONS = 64
 #: How long an experiment is asked for again that test people are to join, and how often.
 _PATIENCE_S, _EVERY_S = 60.0, 0.2
 
@@ -107,11 +104,12 @@ def make_clock(settings: ParticipantSettings) -> Clock:
 
 def make_transport(settings: ParticipantSettings, passphrase: Passphrase | None = None) -> Transport:
     """The way that the settings name."""
-    client = HttpClient(connections=_CONNECTIONS)
-    if settings.coordinator is not None:
-        return UnsafeDirectTransport(client, settings.coordinator.unsafe_direct_url)
-    assert settings.relay is not None
-    return RelayTransport(client, settings.relay.urls, os.urandom, credential=_credential(settings, passphrase))
+    return open_transport(
+        settings.relay.urls if settings.relay else (),
+        os.urandom,
+        credential=_credential(settings, passphrase),
+        unsafe_direct_url=settings.coordinator.unsafe_direct_url if settings.coordinator else None,
+    )
 
 
 def _credential(settings: ParticipantSettings, passphrase: Passphrase | None) -> str | None:

@@ -1,4 +1,20 @@
-"""How capsules leave the device, and how public files come in: a port, the way through relays, and an unsafe one.
+"""The one door of a device: every byte that it sends to anybody leaves through this module, and none by another way.
+
+No other module of the participant opens a connection (``tests/contract/test_one_door.py`` holds it to that). Both ways
+out, through relays and the unsafe direct one, send these requests and no others:
+
+================= ======================================= =====================================================
+method            goes to                                 carries
+================= ======================================= =====================================================
+``send``          a relay that the experiment names       one sealed package of a plain experiment
+``submit``        the entry relay of two                  all sealed packages of a round, with its token if any
+``ask_token``     the entry relay of two                  one blinded element
+``relayed_terms`` one of two relays                       nothing: a GET
+``fetch``         a relay of the settings                 a GET for the gateway's key, then one sealed path
+================= ======================================= =====================================================
+
+Beside these bodies a relay of the settings is told the device's credential, where it has one. What is sealed is decided
+in ``plain.preparing`` and ``relayed.preparing``, before it comes here; nothing here knows what is inside.
 
 Through a relay (docs/protocol.md §19.6) a package is one POST of sealed bytes, and a fetch is one too: the relay learns
 who asks, the gateway what is asked for. Rules of the way:
@@ -22,6 +38,7 @@ import asyncio
 import copy
 import hashlib
 from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from email.utils import parsedate_to_datetime
 from typing import Protocol
@@ -55,6 +72,8 @@ _AROUND_A_FILE_BYTES = 2 * FETCH_ANSWER_STEP
 _LONGEST_WAIT_MS = 86_400_000
 #: Each has a connection of its own, and a process has only so many.
 _FETCHES_AT_ONCE = 64
+#: Connections of one process; a person's device needs one or two.
+_CONNECTIONS = 64
 _SEALED_HEADERS = {"Content-Type": SEALED_REQUEST}
 _CREDENTIAL = "Secvm-Credential"
 #: A request line, a few headers and the frames around them; what a transport counts on top of what it was given.
@@ -159,7 +178,87 @@ def relay_for(capsule: bytes, relays: Sequence[Relay]) -> Relay | None:
     return relays[int.from_bytes(hashlib.sha256(capsule).digest()[:8], "big") % len(relays)]
 
 
-class RelayTransport:
+class _HttpTransport:
+    """What both ways share: the requests to relays that an experiment names."""
+
+    def __init__(self, client: HttpClient) -> None:
+        self._client = client
+
+    def _own_connection(self) -> AbstractAsyncContextManager[HttpClient]:
+        """A client for one request to a relay of an experiment."""
+        return nullcontext(self._client)
+
+    def _credential_for(self, url: str) -> dict[str, str]:  # noqa: ARG002  (whom to tell is for those who have one)
+        """The header field with the credential, where the server at this URL is told it."""
+        return {}
+
+    async def ask_token(self, request: bytes, label: bytes, relay: Relay) -> Issued:
+        url = f"{relay.url.rstrip('/')}/tokens/{label.hex()}"
+        # An element for the one that was sent, and a proof in place of the key: a little more.
+        most = len(request) + 2**8
+        headers = {**self._credential_for(relay.url), "Content-Type": TOKEN_REQUEST}
+        try:
+            async with self._own_connection() as client:
+                answer = await client.ask(url, most=most, method="POST", headers=headers, body=request)
+        except UnreachableError:
+            return Issued()
+        if answer.status == 200 and answer.media_type == TOKEN_ANSWER:
+            return Issued(answer.content if len(answer.content) <= most else None)
+        # 429: as many as one client is given.
+        return Issued(final=answer.status == 429 or _is_final(answer.status))
+
+    async def submit(self, body: bytes, label: bytes, relay: Relay, *, anonymous: bool = False) -> Submitted:
+        url = f"{relay.url.rstrip('/')}/submit/{label.hex()}"
+        headers = {**({} if anonymous else self._credential_for(relay.url)), "Content-Type": SUBMISSION}
+        try:
+            async with self._own_connection() as client:
+                answer = await client.ask(url, most=MAX_RECEIPT_BYTES, method="POST", headers=headers, body=body)
+        except UnreachableError:
+            return Submitted()
+        if answer.status == 200:
+            return Submitted(answer.content if len(answer.content) <= MAX_RECEIPT_BYTES else None)
+        wait = _retry_after_ms(answer.headers.get("Retry-After"))
+        return Submitted(retry_after_ms=wait, final=_is_final(answer.status))
+
+    async def relayed_terms(self, relay: Relay) -> RelayedTerms | None:
+        away = UnreachableError(f"the {relay.role} relay {relay.host} does not answer when it is asked for its terms")
+        try:
+            async with self._own_connection() as client:
+                answer = await client.ask(relay.url.rstrip("/") + "/terms", most=_MOST_TERMS_BYTES)
+        except UnreachableError:
+            raise away from None
+        if answer.status >= 500:
+            raise away
+        if answer.status != 200 or len(answer.content) > _MOST_TERMS_BYTES:
+            return None
+        try:
+            return RelayedTerms.read(answer.content, relay.key)
+        except RemoteProtocolError:
+            return None
+
+    async def _post_capsule(self, url: str, capsule: bytes) -> SendResult:
+        headers = _SEALED_HEADERS | self._credential_for(url)
+        most = _MOST_ACKNOWLEDGEMENT_BYTES
+        try:
+            # A good answer is not looked into: what would open it is not kept.
+            answer = await self._client.ask(url, most=most, method="POST", headers=headers, body=capsule)
+        except UnreachableError:
+            return SendResult(acknowledged=False)
+        status = answer.status
+        if status == 202 or (status == 200 and answer.media_type == SEALED_RESPONSE):
+            return SendResult(acknowledged=len(answer.content) <= most)
+        # Another 4xx is about these very bytes; anything else (a redirect, a proxy's page) may be gone the next time.
+        return SendResult(
+            acknowledged=False,
+            retry_after_ms=_retry_after_ms(answer.headers.get("Retry-After")),
+            final=400 <= status < 500 and status not in (408, 425, 429),
+        )
+
+    async def close(self) -> None:
+        await self._client.close()
+
+
+class RelayTransport(_HttpTransport):
     """Through relays: the way for people. ``relays`` are the URLs that fetches take."""
 
     def __init__(
@@ -175,7 +274,7 @@ class RelayTransport:
         #: Where a relay knows its clients by credential, this is said to it, and to nobody else: an experiment may name
         #: other relays, and whoever runs one would know this person again in every experiment.
         self._credential = credential
-        self._client = client
+        super().__init__(client)
         self._relays = [url.rstrip("/") for url in relays]
         self._random_bytes = random_bytes
         #: Which relay the last fetch took.
@@ -196,8 +295,7 @@ class RelayTransport:
     async def send(self, capsule: bytes, relay: Relay | None) -> SendResult:
         if relay is None:
             raise LocalProtocolError("a package needs a relay")
-        headers = _SEALED_HEADERS | self._credential_for(relay.url)
-        return await _post_capsule(self._client, relay.url, capsule, headers)
+        return await self._post_capsule(relay.url, capsule)
 
     def for_client(self, credential: str) -> RelayTransport:
         """The same connections and keys, for another client of the relay."""
@@ -206,7 +304,7 @@ class RelayTransport:
         return other
 
     def _credential_for(self, url: str) -> dict[str, str]:
-        """The header field with the credential, for the origins of the settings' relays; no field for any other."""
+        # For the origins of the settings' relays; no field for any other.
         if self._credential is None:
             return {}
         origin = yarl.URL(url).origin()
@@ -221,19 +319,9 @@ class RelayTransport:
         async with self._fetching, HttpClient(connections=1) as client:
             return await self._fetch(client, relay, path, most, gateway_keys)
 
-    async def ask_token(self, request: bytes, label: bytes, relay: Relay) -> Issued:
-        async with HttpClient(connections=1) as client:
-            return await _ask_token(client, relay, label, request, self._credential_for(relay.url))
-
-    async def submit(self, body: bytes, label: bytes, relay: Relay, *, anonymous: bool = False) -> Submitted:
-        headers = {} if anonymous else self._credential_for(relay.url)
-        # On a connection of its own, as every fetch: none of them tells another by it.
-        async with HttpClient(connections=1) as client:
-            return await _submit(client, relay, label, body, headers)
-
-    async def relayed_terms(self, relay: Relay) -> RelayedTerms | None:
-        async with HttpClient(connections=1) as client:
-            return await _relayed_terms(client, relay)
+    def _own_connection(self) -> AbstractAsyncContextManager[HttpClient]:
+        # As for every fetch: none of them tells another by its connection.
+        return HttpClient(connections=1)
 
     def _next_relay(self) -> int:
         """Thrown among those that the fetch before did not take."""
@@ -266,15 +354,12 @@ class RelayTransport:
         taken = answer.status == 200 and len(answer.content) <= most
         return Fetched(answer.content, _instant(answer.date)) if taken else None
 
-    async def close(self) -> None:
-        await self._client.close()
 
-
-class UnsafeDirectTransport:
+class UnsafeDirectTransport(_HttpTransport):
     """Straight to the coordinator, which then knows who sends. For experiments that are marked as a test."""
 
     def __init__(self, client: HttpClient, coordinator: str) -> None:
-        self._client = client
+        super().__init__(client)
         self._base = coordinator.rstrip("/")
 
     def check(self, document: ExperimentDocument) -> None:
@@ -282,7 +367,7 @@ class UnsafeDirectTransport:
             raise LocalProtocolError("sending without a relay is for experiments that are marked as a test")
 
     async def send(self, capsule: bytes, relay: Relay | None) -> SendResult:  # noqa: ARG002  (there is none on this way)
-        return await _post_capsule(self._client, self._base + "/v1/capsule", capsule, _SEALED_HEADERS)
+        return await self._post_capsule(self._base + "/v1/capsule", capsule)
 
     async def fetch(
         self,
@@ -298,62 +383,15 @@ class UnsafeDirectTransport:
         taken = answer.status == 200 and len(answer.content) <= most
         return Fetched(answer.content, _instant(answer.headers.get("Date"))) if taken else None
 
-    async def ask_token(self, request: bytes, label: bytes, relay: Relay) -> Issued:
-        return await _ask_token(self._client, relay, label, request, {})
 
-    async def submit(self, body: bytes, label: bytes, relay: Relay, *, anonymous: bool = False) -> Submitted:  # noqa: ARG002  (it has no name here)
-        return await _submit(self._client, relay, label, body, {})
-
-    async def relayed_terms(self, relay: Relay) -> RelayedTerms | None:
-        return await _relayed_terms(self._client, relay)
-
-    async def close(self) -> None:
-        await self._client.close()
-
-
-async def _post_capsule(client: HttpClient, url: str, capsule: bytes, headers: dict[str, str]) -> SendResult:
-    try:
-        # A good answer is not looked into: what would open it is not kept.
-        answer = await client.ask(url, most=_MOST_ACKNOWLEDGEMENT_BYTES, method="POST", headers=headers, body=capsule)
-    except UnreachableError:
-        return SendResult(acknowledged=False)
-    status = answer.status
-    if status == 202 or (status == 200 and answer.media_type == SEALED_RESPONSE):
-        return SendResult(acknowledged=len(answer.content) <= _MOST_ACKNOWLEDGEMENT_BYTES)
-    # Another 4xx is about these very bytes; anything else (a redirect, a proxy's page) may be gone the next time.
-    return SendResult(
-        acknowledged=False,
-        retry_after_ms=_retry_after_ms(answer.headers.get("Retry-After")),
-        final=400 <= status < 500 and status not in (408, 425, 429),
-    )
-
-
-async def _ask_token(client: HttpClient, relay: Relay, label: bytes, request: bytes, headers: dict[str, str]) -> Issued:
-    url = f"{relay.url.rstrip('/')}/tokens/{label.hex()}"
-    # An element for the one that was sent, and a proof in place of the key: a little more.
-    most = len(request) + 2**8
-    headers = {**headers, "Content-Type": TOKEN_REQUEST}
-    try:
-        answer = await client.ask(url, most=most, method="POST", headers=headers, body=request)
-    except UnreachableError:
-        return Issued()
-    if answer.status == 200 and answer.media_type == TOKEN_ANSWER:
-        return Issued(answer.content if len(answer.content) <= most else None)
-    # 429: as many as one client is given.
-    return Issued(final=answer.status == 429 or _is_final(answer.status))
-
-
-async def _submit(client: HttpClient, relay: Relay, label: bytes, body: bytes, headers: dict[str, str]) -> Submitted:
-    url = f"{relay.url.rstrip('/')}/submit/{label.hex()}"
-    headers = {**headers, "Content-Type": SUBMISSION}
-    try:
-        answer = await client.ask(url, most=MAX_RECEIPT_BYTES, method="POST", headers=headers, body=body)
-    except UnreachableError:
-        return Submitted()
-    if answer.status == 200:
-        return Submitted(answer.content if len(answer.content) <= MAX_RECEIPT_BYTES else None)
-    wait = _retry_after_ms(answer.headers.get("Retry-After"))
-    return Submitted(retry_after_ms=wait, final=_is_final(answer.status))
+def open_transport(
+    relays: Sequence[str], random_bytes: RandomBytes, *, credential: str | None, unsafe_direct_url: str | None = None
+) -> RelayTransport | UnsafeDirectTransport:
+    """The way out of one process: through these relays, or straight to a coordinator where that URL is given."""
+    client = HttpClient(connections=_CONNECTIONS)
+    if unsafe_direct_url is not None:
+        return UnsafeDirectTransport(client, unsafe_direct_url)
+    return RelayTransport(client, relays, random_bytes, credential=credential)
 
 
 def _is_final(status: int) -> bool:
@@ -362,22 +400,6 @@ def _is_final(status: int) -> bool:
     421: it has not pulled the manifest yet. 425: its clock says that the window is not open.
     """
     return 400 <= status < 500 and status not in (408, 421, 425, 429)
-
-
-async def _relayed_terms(client: HttpClient, relay: Relay) -> RelayedTerms | None:
-    away = UnreachableError(f"the {relay.role} relay {relay.host} does not answer when it is asked for its terms")
-    try:
-        answer = await client.ask(relay.url.rstrip("/") + "/terms", most=_MOST_TERMS_BYTES)
-    except UnreachableError:
-        raise away from None
-    if answer.status >= 500:
-        raise away
-    if answer.status != 200 or len(answer.content) > _MOST_TERMS_BYTES:
-        return None
-    try:
-        return RelayedTerms.read(answer.content, relay.key)
-    except RemoteProtocolError:
-        return None
 
 
 def _retry_after_ms(text: str | None) -> int:
