@@ -30,6 +30,7 @@ from secvm.coordinator.store.port import CoordinatorStore, StoredKey
 from secvm.coordinator.store.sqlite import SQLiteStore
 from secvm.crypto.sealing.capsules import pack
 from secvm.crypto.signing import SigningKey
+from secvm.learning.aggregate.descent import Pegasos
 from secvm.learning.experiment import Experiment
 from secvm.protocol.documents.experiment import ExperimentDocument, FeaturesWanted, HashedBins, Windows
 from secvm.runtime.clock import SystemClock
@@ -44,7 +45,7 @@ BINS = 1000
 DOCUMENT = ExperimentDocument(
     title="A benchmark",
     question="",
-    experiment=Experiment(n_bins=BINS, labels=("a", "b"), budget=100),
+    experiment=Experiment(n_bins=BINS, labels=("a", "b"), rule=Pegasos(), budget=100),
     features=FeaturesWanted(source="none", description=""),
     binning=HashedBins(bins=BINS, salt=bytes(16)),
     windows=Windows(length_s=60, grace_s=10, first_opening=0),

@@ -33,6 +33,7 @@ from secvm.crypto.sealing.kem import X25519PrivateKey
 from secvm.crypto.sealing.layers import EPHEMERAL_BYTES, inner_layer, outer_layer
 from secvm.crypto.sealing.oblivious import GatewayKey, GatewayKeys, seal_request
 from secvm.errors import SecVMError
+from secvm.learning import aggregate
 from secvm.learning.cover_law import relay_budget
 from secvm.learning.package import NullPackage
 from secvm.participant.trust.trust_policy import REFETCHES
@@ -110,7 +111,7 @@ def _best(work: Callable[[], object], turns: int = 3) -> float:
 def _round() -> dict[str, float]:
     """The documents and the tally of a round, and the step that a device computes from them."""
     tally, experiment, _ = drawn_tally(_BINS, _PEOPLE, planned_cover(_BINS, _PEOPLE))
-    cover, data, state = experiment.cover, encode_tally(tally, experiment), experiment.start()
+    cover, data, state = experiment.cover, encode_tally(tally, experiment), aggregate.start(experiment)
     assert cover is not None
     sizes = round_bytes(len(data))
     history = RelayedHistory(relayed_document())
@@ -125,9 +126,12 @@ def _round() -> dict[str, float]:
         ending=None,
     )
     believe = _best(lambda: RelayedChain(history.document).check(served))
-    step = _best(lambda: experiment.step(state, read_tally_bytes(data, experiment)), 10)
-    after = experiment.step(state, tally)
-    model = (after.to_bytes(), *(weights.to_bytes() for weights in (experiment.rule.training_weights(after),) * 2))
+    step = _best(lambda: aggregate.step(experiment, state, read_tally_bytes(data, experiment)), 10)
+    after = aggregate.step(experiment, state, tally)
+    model = (
+        after.to_bytes(),
+        *(weights.to_bytes() for weights in (aggregate.training_weights(experiment, after),) * 2),
+    )
     gateway = GatewayKeys([key := GatewayKey(1, X25519PrivateKey(bytes(range(32))))])
     asked = seal_request(key.configuration, fetch_request(f"{place}/manifest/1"), os.urandom)
     news = bytes(sizes["padded_bytes"] - SEALED_ANSWER_BYTES)

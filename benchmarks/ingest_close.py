@@ -23,6 +23,7 @@ import orjson
 
 from secvm.coordinator.counting.epoch_count import RoundToCount, count_epoch
 from secvm.coordinator.store.sqlite import SQLiteStore
+from secvm.learning.aggregate.descent import Pegasos
 from secvm.learning.experiment import Experiment
 from secvm.protocol.codec import ExperimentId
 
@@ -30,7 +31,9 @@ _BLOCK = 2**16
 _EPOCH = 1
 _BINS = 2**18
 _ROUNDS = [
-    RoundToCount(ExperimentId(bytes([i]) * 16), Experiment(n_bins=_BINS, labels=("a", "b"), budget=5), i + 1)
+    RoundToCount(
+        ExperimentId(bytes([i]) * 16), Experiment(n_bins=_BINS, labels=("a", "b"), rule=Pegasos(), budget=5), i + 1
+    )
     for i in range(2)
 ]
 

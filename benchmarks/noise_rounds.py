@@ -35,10 +35,12 @@ from secvm.cli.offline import options
 from secvm.errors import BadInputError
 from secvm.estimator.privacy import contributed
 from secvm.estimator.training import OfflineTraining, Population
+from secvm.learning import aggregate
 from secvm.learning._kernels.dispatch import kernels
 from secvm.learning.aggregate.descent import Swift
 from secvm.learning.arithmetic import exact
 from secvm.learning.cover_law import MAX_PACKAGES, RELAYS
+from secvm.learning.experiment import Experiment
 from secvm.learning.individual.binning import HashBinning, VocabularyBinning
 from secvm.learning.rows import BinnedRows
 from secvm.learning.thinning import Thinning
@@ -99,14 +101,12 @@ class Split:
 
     def accuracy(self, rule: Swift, rho: Fraction, rounds: int, sigma: float) -> float:
         """Of the last model, on those who did not train."""
-        experiment = NoisyCounts(
-            n_bins=self.bins, labels=("0", "1"), rule=rule, thinning=Thinning(rho=rho), sigma=sigma,
-            noise_seed=self.seed,
-        )  # fmt: skip
-        training = OfflineTraining(experiment, seed=options.seed_bytes(self.seed))
+        experiment = Experiment(n_bins=self.bins, labels=("0", "1"), rule=rule, thinning=Thinning(rho=rho))
+        noise = NoisyCounts(sigma, self.seed)
+        training = OfflineTraining(experiment, seed=options.seed_bytes(self.seed), noise=noise)
         for _ in range(rounds):
             training.advance(self.train)
-        quick, weights = kernels(), experiment.rule.evaluation_weights(training.state)
+        quick, weights = kernels(), aggregate.evaluation_weights(experiment, training.state)
         found = experiment.models.predict(quick.scores(quick.prepare(self.test_rows), weights.mantissas))
         return float((found == self.test_labels).mean())
 

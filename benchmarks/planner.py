@@ -23,7 +23,7 @@ import argparse
 import math
 import sys
 import time
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -34,8 +34,9 @@ from numpy.typing import NDArray
 
 from secvm.estimator.training import OfflineTraining, Population
 from secvm.files import write_atomically
+from secvm.learning import aggregate
 from secvm.learning._kernels.dispatch import kernels
-from secvm.learning.aggregate.descent import State, Swift
+from secvm.learning.aggregate.descent import Swift
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.arithmetic import exact
 from secvm.learning.experiment import Experiment
@@ -134,20 +135,20 @@ def crowd(seed: int, people: int = max(PEOPLE), test_people: int = TEST_PEOPLE) 
 
 
 @dataclass(frozen=True)
-class NoisyCounts(Experiment):
-    """An experiment whose steps see counts with normal noise."""
+class NoisyCounts:
+    """Normal noise that is added to counts before a step."""
 
     #: Standard deviation in each count.
-    sigma: float = 0.0
-    noise_seed: int = 0
+    sigma: float
+    seed: int
 
-    def step(self, state: State, tally: Tally) -> State:
-        draw = np.random.default_rng([self.noise_seed, state.step])
+    def __call__(self, tally: Tally, round_number: int) -> Tally:
+        draw = np.random.default_rng([self.seed, round_number - 1])
         plus, minus = (
             side + np.rint(draw.normal(0.0, self.sigma, side.shape)).astype(np.int64)
             for side in (tally.plus, tally.minus)
         )
-        return super().step(state, Tally(plus=plus, minus=minus, participants=tally.participants, cells=tally.cells))
+        return replace(tally, plus=plus, minus=minus)
 
 
 def accuracy(
@@ -183,15 +184,14 @@ def accuracy(
         asked |= {"features_per_person": features, "cover": made.cover}
     floor = floor_for(noise / math.sqrt(rows.n_bins + 1), bins=rows.n_bins, cells=features + 1)
     asked["rule"] = Swift(floor=floor)
-    experiment = Experiment(**asked)
+    experiment, added = Experiment(**asked), None
     if noise and cover is None:
-        sigma = noise * float(rho or 1) * train / math.sqrt(2 * (rows.n_bins + 1))
-        experiment = NoisyCounts(**asked, sigma=sigma, noise_seed=seed)
-    training = OfflineTraining(experiment, seed=seed.to_bytes(8, "little"))
+        added = NoisyCounts(noise * float(rho or 1) * train / math.sqrt(2 * (rows.n_bins + 1)), seed)
+    training = OfflineTraining(experiment, seed=seed.to_bytes(8, "little"), noise=added)
     population = Population(rows=rows, labels=people.labels[:train])
     for _ in range(rounds):
         training.advance(population)
-    quick, weights = kernels(), experiment.rule.evaluation_weights(training.state)
+    quick, weights = kernels(), aggregate.evaluation_weights(experiment, training.state)
     held_out = people.rows(slice(-test_people, None), bins=bins, features=max(FEATURES))
     found = experiment.models.predict(quick.scores(quick.prepare(held_out), weights.mantissas))
     return float((found == people.labels[-test_people:]).mean()), noise

@@ -25,6 +25,7 @@ from cryptography.hazmat.primitives.asymmetric import x25519
 from secvm.crypto.sealing.bulk_sealing import BulkSealer
 from secvm.crypto.sealing.kem import X25519PrivateKey
 from secvm.crypto.sealing.layers import INNER_BYTES, OUTER_BYTES
+from secvm.learning.aggregate.descent import Pegasos
 from secvm.learning.cover_law import Noise, RelayCover
 from secvm.learning.experiment import Experiment
 from secvm.protocol.codec import ExperimentId
@@ -101,7 +102,7 @@ def _experiment(arguments: argparse.Namespace) -> Experiment:
         parts=arguments.parts,
         packages=arguments.packages,
     )
-    return Experiment(n_bins=arguments.bins, labels=("a", "b"), features_per_person=100, cover=cover)
+    return Experiment(n_bins=arguments.bins, labels=("a", "b"), rule=Pegasos(), features_per_person=100, cover=cover)
 
 
 def _draw(experiment: Experiment, parts: int) -> list[CoverPart]:

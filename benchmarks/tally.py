@@ -40,6 +40,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from secvm.learning import aggregate
 from secvm.learning.aggregate.descent import Swift
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.cover_law import RELAYS, Noise, RelayCover, relay_budget
@@ -104,7 +105,7 @@ def drawn_tally(bins: int, people: int, cover: RelayCover | None, seed: int = 1)
     dice = np.random.default_rng(seed)
     zipf = dice.permutation(1 / np.arange(1, bins + 1))
     means = np.append(people * _UNITS / 2 * zipf / zipf.sum(), people / 4)
-    tally, bits = experiment.empty_tally(), 0.0
+    tally, bits = aggregate.empty_tally(experiment), 0.0
     for part in (tally.plus, tally.minus):
         part[0] = dice.poisson(means)
     tally.participants[:], tally.cells[:] = dice.poisson(people / 3, 2), dice.poisson(people / 12, (2, 2))

@@ -31,12 +31,12 @@ import numpy as np
 
 from secvm.crypto.sealing import binary_http, kem, oblivious
 from secvm.crypto.sealing.hpke import AEADS, Schedule
+from secvm.learning import aggregate
 from secvm.learning._kernels import reference
 from secvm.learning.aggregate.descent import Pegasos, Swift
-from secvm.learning.aggregate.robust import Robust
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.arithmetic import mantissas, to_fixed
-from secvm.learning.experiment import Experiment
+from secvm.learning.experiment import Experiment, Robust
 from secvm.learning.individual.binning import BinnedVector, Binning, HashBinning, VocabularyBinning, bin_features
 from secvm.learning.individual.cohort import draw_cohort
 from secvm.learning.individual.contribution import Individual, contribute
@@ -520,7 +520,7 @@ def described(experiment: Experiment) -> JSON:
 
 
 EXPERIMENTS = [
-    Experiment(n_bins=3, labels=("a", "b")),
+    Experiment(n_bins=3, labels=("a", "b"), rule=Pegasos()),
     Experiment(
         n_bins=3,
         labels=("a", "b"),
@@ -589,10 +589,10 @@ def state() -> JSON:
     """From tallies to states."""
     cases = []
     for experiment in EXPERIMENTS:
-        current, rounds = experiment.start(), []
+        current, rounds = aggregate.start(experiment), []
         start = current.to_bytes()
         for tally in some_tallies(experiment, 4):
-            current = experiment.step(current, tally)
+            current = aggregate.step(experiment, current, tally)
             data = current.to_bytes()
             rounds.append(
                 {
@@ -611,12 +611,12 @@ def weights() -> JSON:
     """From states to published weights."""
     cases = []
     for experiment in EXPERIMENTS:
-        current = experiment.start()
+        current = aggregate.start(experiment)
         for tally in [None, *some_tallies(experiment, 3)]:
-            current = current if tally is None else experiment.step(current, tally)
+            current = current if tally is None else aggregate.step(experiment, current, tally)
             both = {
-                "training": experiment.rule.training_weights(current),
-                "evaluation": experiment.rule.evaluation_weights(current),
+                "training": aggregate.training_weights(experiment, current),
+                "evaluation": aggregate.evaluation_weights(experiment, current),
             }
             cases.append(
                 {
@@ -655,12 +655,19 @@ def contribution() -> JSON:
     seed, cases = b"contribution", []
     row = [3, -1, 4, 2]
     experiments = [
-        Experiment(n_bins=3, labels=("a", "b")),
-        Experiment(n_bins=3, labels=("a", "b"), budget=12),
-        Experiment(n_bins=3, labels=("a", "b"), budget=4, loss=Loss("logistic")),
+        Experiment(n_bins=3, labels=("a", "b"), rule=Pegasos()),
+        Experiment(n_bins=3, labels=("a", "b"), rule=Pegasos(), budget=12),
+        Experiment(n_bins=3, labels=("a", "b"), rule=Pegasos(), budget=4, loss=Loss("logistic")),
         Experiment(n_bins=3, labels=("a", "b"), rule=Swift(), thinning=Thinning(rho=Fraction(1)), budget=12),
-        Experiment(n_bins=3, labels=("a", "b", "c"), multiclass="ovo", thinning=Thinning(q=Fraction(1, 2)), budget=12),
-        Experiment(n_bins=3, labels=("n",), loss=Loss("epsilon-insensitive"), budget=10),
+        Experiment(
+            n_bins=3,
+            labels=("a", "b", "c"),
+            rule=Pegasos(),
+            multiclass="ovo",
+            thinning=Thinning(q=Fraction(1, 2)),
+            budget=12,
+        ),
+        Experiment(n_bins=3, labels=("n",), rule=Pegasos(), loss=Loss("epsilon-insensitive"), budget=10),
     ]
     for experiment in experiments:
         published = Weights(
@@ -704,7 +711,9 @@ def contribution() -> JSON:
 
 def bad_states() -> JSON:
     """Bytes that are no state."""
-    good = EXPERIMENTS[0].step(EXPERIMENTS[0].start(), some_tallies(EXPERIMENTS[0], 1)[0]).to_bytes()
+    good = aggregate.step(
+        EXPERIMENTS[0], aggregate.start(EXPERIMENTS[0]), some_tallies(EXPERIMENTS[0], 1)[0]
+    ).to_bytes()
     magic, line, body = good.split(b"\n", 2)
 
     def with_line(changed: bytes, rest: bytes = body) -> bytes:
@@ -784,7 +793,7 @@ def bad_vocabularies() -> JSON:
 
 def bad_experiments() -> JSON:
     """Experiments that contradict themselves."""
-    good = described(Experiment(n_bins=10, labels=("a", "b"), budget=50))
+    good = described(Experiment(n_bins=10, labels=("a", "b"), rule=Pegasos(), budget=50))
     swift = {"name": "swift", "parameters": {}}
     rho, half = {"q": None, "rho": "3/1"}, {"q": "1/2", "rho": None}
 

@@ -13,6 +13,7 @@ import numpy as np
 from secvm.crypto.sealing.kem import X25519PrivateKey
 from secvm.crypto.sealing.layers import seal_both
 from secvm.crypto.sealing.part_streams import PartStream, StreamName, part_key
+from secvm.learning.aggregate.descent import Pegasos
 from secvm.learning.cover_law import Noise, RelayCover
 from secvm.learning.experiment import Experiment
 from secvm.learning.losses import Loss
@@ -130,7 +131,7 @@ def _part(
     loss: Loss = Loss("hinge"),  # noqa: B008  (a frozen value)
     attempts: int = 0,
 ) -> JSON:
-    models = Experiment(n_bins=bins, labels=labels, loss=loss, multiclass=multiclass).models.n_models
+    models = Experiment(n_bins=bins, labels=labels, rule=Pegasos(), loss=loss, multiclass=multiclass).models.n_models
     test = None
     if len(labels) > 1:
         test = Noise(cells=len(labels) ** 2, shape=shape, odds=Fraction(2, 3))
@@ -142,7 +143,7 @@ def _part(
         packages=parts * room,
     )
     experiment = Experiment(
-        n_bins=bins, labels=labels, loss=loss, multiclass=multiclass, features_per_person=3, cover=made
+        n_bins=bins, labels=labels, rule=Pegasos(), loss=loss, multiclass=multiclass, features_per_person=3, cover=made
     )
     fields = {"label": known(f"{name}: label"), "root": known(f"{name}: root")}
     tries = (known(f"{name}: seed {i}") for i in range(1000))

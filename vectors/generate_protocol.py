@@ -13,11 +13,11 @@ from typing import Any
 from secvm.crypto.sealing import binary_http, kem
 from secvm.crypto.sealing.oblivious import OUR_ALGORITHMS
 from secvm.crypto.signing import SigningKey, sign, signed_bytes
+from secvm.learning import aggregate
 from secvm.learning._kernels import reference
-from secvm.learning.aggregate.descent import Swift
-from secvm.learning.aggregate.robust import Robust
+from secvm.learning.aggregate.descent import Pegasos, Swift
 from secvm.learning.aggregate.tally import Tally
-from secvm.learning.experiment import Experiment
+from secvm.learning.experiment import Experiment, Robust
 from secvm.learning.package import (
     Cohort,
     NullPackage,
@@ -152,7 +152,7 @@ def document(**changes: Any) -> ExperimentDocument:
     fields: JSON = {
         "title": "Which words tell a from b?",
         "question": "",
-        "experiment": Experiment(n_bins=10, labels=("a", "b"), budget=5),
+        "experiment": Experiment(n_bins=10, labels=("a", "b"), rule=Pegasos(), budget=5),
         "features": FeaturesWanted(source="words", description="Words that the person has written."),
         "binning": HashedBins(bins=10, salt=bytes(range(16))),
         "windows": Windows(length_s=600, grace_s=60, first_opening=START),
@@ -410,16 +410,12 @@ def travelling(tally: Tally, experiment: Experiment) -> bytes:
 
 def tally() -> Tally:
     """What round 1 counted."""
-    return (
-        document()
-        .experiment.empty_tally()
-        .count(
-            [
-                *(ParticipationPackage(cohort=Cohort.TRAIN, class_index=i % 2) for i in range(5)),
-                *(TrainPackage(model=0, bin_index=i % 11, sign=1 if i % 3 else -1) for i in range(30)),
-                *(TestPackage(true_class=1, predicted_class=i % 2) for i in range(3)),
-            ]
-        )
+    return aggregate.empty_tally(document().experiment).count(
+        [
+            *(ParticipationPackage(cohort=Cohort.TRAIN, class_index=i % 2) for i in range(5)),
+            *(TrainPackage(model=0, bin_index=i % 11, sign=1 if i % 3 else -1) for i in range(30)),
+            *(TestPackage(true_class=1, predicted_class=i % 2) for i in range(3)),
+        ]
     )
 
 
@@ -434,19 +430,19 @@ def gateway_keys(kem_id: int = kem.X25519, *pairs: tuple[int, int]) -> bytes:
 def rounds() -> list[RoundManifest]:
     """Two rounds and an abandoned one after them, then one more."""
     of, counted = document(), tally()
-    state = of.experiment.start()
+    state = aggregate.start(of.experiment)
     made: list[RoundManifest] = []
     count = RelayCount(opens_at=START, clients=8, capsules=40).to_signed_bytes(RELAY)
     for number, last in enumerate((None, last_round(counted, relay_count=count), last_round(None))):
         if number == 1:
-            state = of.experiment.step(state, counted)
+            state = aggregate.step(of.experiment, state, counted)
         made.append(
             make_manifest(
                 of,
                 opens_at=START + number * 3_600_000,
                 state=state.to_bytes(),
-                training_weights=of.experiment.rule.training_weights(state).to_bytes(),
-                evaluation_weights=of.experiment.rule.evaluation_weights(state).to_bytes(),
+                training_weights=aggregate.training_weights(of.experiment, state).to_bytes(),
+                evaluation_weights=aggregate.evaluation_weights(of.experiment, state).to_bytes(),
                 gateway_keys=gateway_keys(),
                 before=made[-1] if made else None,
                 last=last,
@@ -545,8 +541,8 @@ def bad_plain_manifests() -> JSON:
 def endings() -> dict[str, tuple[Ending, RoundManifest | None]]:
     """Endings after each of the rounds, and before the first."""
     of, (first, second, _) = document(), rounds()
-    start = of.experiment.start()
-    state = of.experiment.step(start, tally())
+    start = aggregate.start(of.experiment)
+    state = aggregate.step(of.experiment, start, tally())
 
     def ending(why: Why, after: RoundManifest | None, **more: Any) -> Ending:
         left = state if after is second or more.get("last") is not None else start
@@ -554,8 +550,8 @@ def endings() -> dict[str, tuple[Ending, RoundManifest | None]]:
             of,
             why=why,
             state=left.to_bytes(),
-            training_weights=of.experiment.rule.training_weights(left).to_bytes(),
-            evaluation_weights=of.experiment.rule.evaluation_weights(left).to_bytes(),
+            training_weights=aggregate.training_weights(of.experiment, left).to_bytes(),
+            evaluation_weights=aggregate.evaluation_weights(of.experiment, left).to_bytes(),
             before=after,
             **more,
         )

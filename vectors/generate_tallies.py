@@ -10,6 +10,7 @@ from typing import Any
 import generate_protocol  # type: ignore[import-not-found]  # beside this program, not in a package
 import numpy as np
 
+from secvm.learning import aggregate
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.experiment import Experiment
 from secvm.protocol.documents.blobs import encode_tally, tally_digest
@@ -23,7 +24,7 @@ NOISE = "780104c1810900000802b0b20c91e8ff73db08576fce8508576fce850811fe010009380
 
 def tally_of(entries: list[int], experiment: Experiment) -> Tally:
     """The tally with these entries in their order."""
-    empty = experiment.empty_tally()
+    empty = aggregate.empty_tally(experiment)
     parts = (empty.plus, empty.minus, empty.participants, empty.cells)
     cut = np.split(np.array(entries, dtype=np.int64), np.cumsum([part.size for part in parts])[:-1])
     plus, minus, participants, cells = (some.reshape(part.shape) for some, part in zip(cut, parts, strict=True))

@@ -15,6 +15,7 @@ from secvm.crypto.merkle import Tree, leaf_hash
 from secvm.crypto.sealing.kem import X25519PrivateKey
 from secvm.crypto.sealing.oblivious import GatewayKey, encode_key_configurations
 from secvm.crypto.signing import SigningKey
+from secvm.learning import aggregate
 from secvm.learning.aggregate.descent import Pegasos, State, Swift
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.experiment import Experiment
@@ -61,7 +62,7 @@ class History:
 
     def __post_init__(self) -> None:
         self.envelope = publish(self.document, keys=(COORDINATOR,))
-        self.state = self.document.experiment.start()
+        self.state = aggregate.start(self.document.experiment)
         self.append(experiment_entry(self.document.digest))
 
     def append(self, entry: Entry) -> None:
@@ -82,13 +83,13 @@ class History:
         number = len(self.manifests) + 1
         opens_at = START + (number - 1) * PERIOD_MS
         key = GatewayKey(opens_at // PERIOD_MS % 256, X25519PrivateKey(bytes([number]) * 32))
-        rule = self.document.experiment.rule
+        asked = self.document.experiment
         made = make_manifest(
             self.document,
             opens_at=opens_at,
             state=self.state.to_bytes(),
-            training_weights=rule.training_weights(self.state).to_bytes(),
-            evaluation_weights=rule.evaluation_weights(self.state).to_bytes(),
+            training_weights=aggregate.training_weights(asked, self.state).to_bytes(),
+            evaluation_weights=aggregate.evaluation_weights(asked, self.state).to_bytes(),
             gateway_keys=encode_key_configurations([key.configuration]),
             before=self.manifests[-1] if self.manifests else None,
             last=self.last,
@@ -107,16 +108,16 @@ class History:
         self.last = last_round(tally, relay_count=count)
         assert self.last.tally is not None
         self.tallies[self.last.tally] = generate_protocol.travelling(tally, self.document.experiment)
-        self.state = self.document.experiment.step(self.state, tally)
+        self.state = aggregate.step(self.document.experiment, self.state, tally)
 
     def end(self) -> None:
-        rule = self.document.experiment.rule
+        asked = self.document.experiment
         self.ending = make_ending(
             self.document,
             why=Why.FINISHED,
             state=self.state.to_bytes(),
-            training_weights=rule.training_weights(self.state).to_bytes(),
-            evaluation_weights=rule.evaluation_weights(self.state).to_bytes(),
+            training_weights=aggregate.training_weights(asked, self.state).to_bytes(),
+            evaluation_weights=aggregate.evaluation_weights(asked, self.state).to_bytes(),
             before=self.manifests[-1],
             last=self.last,
         )
@@ -184,7 +185,7 @@ def history(name: str, rounds: int, **changes: Any) -> History:
 def counted(of: History, number: int) -> Tally:
     """A tally of four people, another for each round."""
     experiment = of.document.experiment
-    empty = experiment.empty_tally()
+    empty = aggregate.empty_tally(experiment)
     labels = len(experiment.labels)
     plus, minus = empty.plus.copy(), empty.minus.copy()
     for model in range(experiment.models.n_models):

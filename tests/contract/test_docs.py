@@ -12,8 +12,8 @@ import pytest
 
 from secvm.cli.main import run
 from secvm.learning.aggregate.descent import RULES
-from secvm.learning.aggregate.robust import Robust
 from secvm.learning.declared import Declared
+from secvm.learning.experiment import Robust
 from secvm.learning.losses import LOSSES
 from secvm.learning.thinning import Thinning
 from secvm.privacy.target import PrivacyTarget

@@ -182,7 +182,7 @@ def contracts() -> dict[str, Contract]:
 @cache
 def source() -> grimp.ImportGraph:
     return grimp.build_graph(
-        "secvm", "secvm_lab", include_external_packages=True, exclude_type_checking_imports=True, cache_dir=None
+        "secvm", "secvm_lab", include_external_packages=True, exclude_type_checking_imports=False, cache_dir=None
     )
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from secvm.crypto.sealing.layers import open_inner, open_outer
 from secvm.crypto.tokens import TokenKey, issue
+from secvm.learning import aggregate
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.package import Package
 from secvm.participant.sending.transport import Issued
@@ -181,7 +182,7 @@ class RelayedHistory:
         false_tallies: tuple[bytes, ...] | None = None,
     ) -> PlayedRound:
         """The round that runs is over; ``unopened``: a reveal is missing. ``false_tallies``: signed for its shards."""
-        number, tally = self.running.round_number, net or self.document.experiment.empty_tally()
+        number, tally = self.running.round_number, net or aggregate.empty_tally(self.document.experiment)
         played = replace(
             self.running,
             bodies=tuple(self.requests.values()),
@@ -195,7 +196,9 @@ class RelayedHistory:
         if unopened:
             missing = replace(played.opening, mix_reveal=None, count_seed=None, tally=None, shards=None)
             object.__setattr__(played, "opening", missing)
-        elif played.clients >= self.document.floor and self.document.relay_cover.explains(tally, played.clients):
+        elif played.clients >= self.document.floor and aggregate.explains(
+            self.document.relay_cover, tally, played.clients
+        ):
             self.model = next_model(self.document, self.model.state, tally)
         self.rounds[-1] = played
         self.files[f"{self._path}/opening/{number}"] = played.opening.signed([COORDINATOR])

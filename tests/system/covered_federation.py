@@ -22,6 +22,7 @@ from secvm.crypto.signing import Envelope
 from secvm.estimator.fitting import Evaluator
 from secvm.estimator.round_cover import CoverOrigins, net_cover
 from secvm.estimator.training import OfflineTraining, Population
+from secvm.learning import aggregate
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.experiment import Experiment
 from secvm.learning.individual.binning import Binning, HashBinning, VocabularyBinning, bin_features
@@ -187,7 +188,7 @@ def check(case: Case, deployed: list[Published], experiment: Experiment, *, lear
         assert theirs.tally == tally == same_tally
         assert theirs.state == state == same_state
     # Something was learnt: noise leaves nobody in both rounds once in ten million runs.
-    assert not learns or deployed[-1].state != experiment.start().to_bytes()
+    assert not learns or deployed[-1].state != aggregate.start(experiment).to_bytes()
 
 
 def by_kernels(case: Case, experiment: Experiment, origins: CoverOrigins) -> list[After]:
@@ -202,7 +203,7 @@ def by_kernels(case: Case, experiment: Experiment, origins: CoverOrigins) -> lis
     training = OfflineTraining(experiment, seed=seed, floor=FLOOR, origins=origins)
     found = []
     for _ in range(ROUNDS):
-        weights = experiment.rule.evaluation_weights(training.state)
+        weights = aggregate.evaluation_weights(experiment, training.state)
         training.advance(population, devices=len(case.people))
         assert training.tally is not None
         cells = training.tally.cells
@@ -216,21 +217,21 @@ def package_by_package(case: Case, experiment: Experiment, origins: CoverOrigins
     """As devices do it, one after the other."""
     cover = experiment.cover
     assert cover is not None
-    state, people, found = experiment.start(), individuals(case, experiment), list[After]()
+    state, people, found = aggregate.start(experiment), individuals(case, experiment), list[After]()
     for number in range(1, ROUNDS + 1):
         packages: list[Package] = []
         for person, dice in people:
             packages += contribute(
                 person,
                 experiment=experiment,
-                training=experiment.rule.training_weights(state),
-                evaluation=experiment.rule.evaluation_weights(state),
+                training=aggregate.training_weights(experiment, state),
+                evaluation=aggregate.evaluation_weights(experiment, state),
                 dice=dice,
                 round_number=number,
             )
-        tally = experiment.empty_tally().count(packages).merge(net_cover(experiment, origins(number)))
-        if cover.explains(tally, len(people)) and cover.uncovered(tally).participants.any():
-            state = experiment.step(state, tally)
+        tally = aggregate.empty_tally(experiment).count(packages).merge(net_cover(experiment, origins(number)))
+        if aggregate.explains(cover, tally, len(people)) and aggregate.uncovered(cover, tally).participants.any():
+            state = aggregate.step(experiment, state, tally)
         found.append((state.to_bytes(), tally))
     return found
 

@@ -17,6 +17,7 @@ from secvm.coordinator.experiments.specification import Specification
 from secvm.errors import BadInputError
 from secvm.estimator import SecVMClassifier
 from secvm.estimator.training import OfflineTraining, Population
+from secvm.learning import aggregate
 from secvm.learning.aggregate.descent import RULES
 from secvm.learning.losses import LOSSES, Loss
 from secvm.runtime.settings import parse_settings
@@ -109,14 +110,14 @@ def test_outsiders_rule_and_loss_run_over_a_federation_and_are_audited(outside: 
         experiment = federation.document.experiment
         assert experiment.rule.parameters() == {"rate": "1/8"}
         assert experiment.loss == Loss("margin", Fraction(3))
-        state = experiment.start()
+        state = aggregate.start(experiment)
         for number in (1, 2):
             # Whoever joins the second round has computed the first model itself, and found the published one.
             counts, _ = federation.play_round(number, attending=PEOPLE, budget=BUDGET)
             assert counts.joined == PEOPLE
             after = published(federation, number)
             assert after.tally is not None
-            state = experiment.step(state, after.tally)
+            state = aggregate.step(experiment, state, after.tally)
             assert after.state == state.to_bytes()
         now = datetime.fromtimestamp(federation.clock.now() / 1000, UTC).isoformat()
         audited = [sys.executable, "-P", "-m", "secvm.cli.main", "audit", federation.coordinator_url, "--at", now]

@@ -24,6 +24,7 @@ from secvm.coordinator.main import initialise
 from secvm.coordinator.store.port import Standing, StoredExperiment
 from secvm.coordinator.store.sqlite import SQLiteStore
 from secvm.crypto.signing import SigningKey
+from secvm.learning import aggregate
 from secvm.protocol.documents.blobs import decode_tally
 from secvm.protocol.documents.experiment import ExperimentDocument, publish
 from secvm.protocol.relays.batches.capsule_tree import capsule_root
@@ -207,7 +208,7 @@ async def check_counts(made: Whole, tally: str | None, count: MixCount) -> None:
     assert prefixes == digests[0][:8]
     assert tally is not None
     net = decode_tally(await made.public(f"blob/{tally}"), digest=tally, experiment=made.document.experiment)
-    own = made.document.experiment.empty_tally()
+    own = aggregate.empty_tally(made.document.experiment)
     for client in range(CLIENTS):
         own = own.count(packages_of(client, made.document.budget))
     assert (net.plus >= own.plus).all()

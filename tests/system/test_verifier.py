@@ -12,7 +12,7 @@ import pytest
 from secvm.auditor.audit import audit_files
 from secvm.auditor.files import GivenFiles
 from secvm.crypto.signing import Envelope, sign
-from secvm.learning.aggregate.robust import Robust
+from secvm.learning.experiment import Robust
 from secvm.protocol.canonical import digest_of
 from secvm_lab.rigs.histories.audited_history import AuditedHistory, draw_told
 from secvm_lab.rigs.histories.relayed_rounds import STRANGER

@@ -22,13 +22,14 @@ rounding what was shown tells nothing more. It is drawn in floating point, which
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
-from secvm.learning.aggregate.descent import DescentRule, Pegasos, State, Swift
+from secvm.learning import aggregate
+from secvm.learning.aggregate.descent import DescentRule, Pegasos, Swift
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.experiment import Experiment
 from secvm.learning.rows import BinnedRows
@@ -79,36 +80,35 @@ class CentralGaussian:
     def fit(self, rows: BinnedRows, labels: NDArray[np.int64], *, seed: int) -> Fitted:
         question = self._plain().experiment(rows.n_bins, number_of_labels(labels))
         sigma = self.sigma(question.models.n_models)
-        experiment = noisy(question, sigma=sigma, participation_sigma=self.participation_sigma, seed=seed)
-        weights, _ = run_rounds(experiment, clipped(rows, self.contribution, seed=seed), labels, rounds=self.rounds)
+        noise = CentralNoise(question, sigma=sigma, participation_sigma=self.participation_sigma, seed=seed)
+        people = clipped(rows, self.contribution, seed=seed)
+        weights, _ = run_rounds(question, people, labels, rounds=self.rounds, noise=noise)
         guarantee = None
         if not math.isinf(self.epsilon):
             guarantee = Guarantee(self.epsilon, self.delta, "the server, with all data", "Gaussian, exact")
-        return Fitted(self.name, weights, experiment.models, guarantee, {"sigma": sigma})
+        return Fitted(self.name, weights, question.models, guarantee, {"sigma": sigma})
 
     def _plain(self) -> Plain:
         return Plain(self.rounds, self.contribution, self.rule, self.class_weights)
 
 
 @dataclass(frozen=True)
-class NoisyExperiment(Experiment):
-    """An experiment whose steps see tallies with noise."""
+class CentralNoise:
+    """What a trusted server adds to an experiment's tallies before it takes a step."""
 
+    experiment: Experiment
     #: Of sums, in the units of rows.
-    sigma: float = 0.0
+    sigma: float
     #: Of the number of people of each label.
-    participation_sigma: float = 0.0
+    participation_sigma: float
     #: Of the noise.
-    seed: int = 0
+    seed: int
 
-    def step(self, state: State, tally: Tally) -> State:
-        return super().step(state, self.noised(tally, state.step + 1))
-
-    def noised(self, tally: Tally, round_number: int) -> Tally:
+    def __call__(self, tally: Tally, round_number: int) -> Tally:
         """The tally as it is shown in this round."""
         if self.sigma == 0:
             return tally
-        unit = 2**32 if self.fixed_point_rows else 1
+        unit = 2**32 if self.experiment.fixed_point_rows else 1
         draw = dice(self.seed, NOISE, round_number)
 
         def with_noise(sums: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -123,8 +123,9 @@ class NoisyExperiment(Experiment):
 
     def shows_both_sides(self, round_number: int) -> bool:
         """Whether this round shows N⁺ and N⁻, not their difference alone."""
-        popularity = isinstance(self.rule, Swift) or (isinstance(self.rule, Pegasos) and self.rule.step_cap is not None)
-        return len(set(self.class_weights)) > 1 or (popularity and round_number == 1)
+        rule = self.experiment.rule
+        popularity = isinstance(rule, Swift) or (isinstance(rule, Pegasos) and rule.step_cap is not None)
+        return len(set(self.experiment.class_weights)) > 1 or (popularity and round_number == 1)
 
     def _participants(self, tally: Tally) -> NDArray[np.int64]:
         """The same dice in every round, for everybody takes part in all of them: shown once."""
@@ -132,18 +133,14 @@ class NoisyExperiment(Experiment):
         return np.maximum(1, tally.participants + np.rint(noise).astype(np.int64))
 
 
-def noisy(experiment: Experiment, *, sigma: float, participation_sigma: float, seed: int) -> NoisyExperiment:
-    """The same experiment with noise."""
-    same = {field.name: getattr(experiment, field.name) for field in fields(experiment)}
-    return NoisyExperiment(**same, sigma=sigma, participation_sigma=participation_sigma, seed=seed)
-
-
 def with_central_noise(
     experiment: Experiment, *, epsilon: float, delta: float, rounds: int, contribution: int, seed: int
-) -> Experiment:
-    """The same rule and rounds at a server that is trusted with all rows: ``secvm train --noise central``."""
-    server = CentralGaussian(epsilon, delta, rounds, contribution, experiment.rule, experiment.class_weights)
-    return noisy(
+) -> CentralNoise:
+    """The noise of a server that is trusted with all rows: ``secvm train --noise central``."""
+    server = CentralGaussian(
+        epsilon, delta, rounds, contribution, aggregate.rule_of(experiment), experiment.class_weights
+    )
+    return CentralNoise(
         experiment,
         sigma=server.sigma(experiment.models.n_models),
         participation_sigma=server.participation_sigma,

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from secvm.estimator.training import OfflineTraining, Population
+from secvm.learning import aggregate
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.experiment import Experiment
 from secvm.learning.label_models import LabelModels
@@ -80,7 +81,7 @@ class DeviceCover:
         epsilon, delta = float(self.target.epsilon), float(self.target.delta)
         return Fitted(
             self.name,
-            experiment.rule.evaluation_weights(training.state),
+            aggregate.evaluation_weights(experiment, training.state),
             experiment.models,
             Guarantee(epsilon, delta, f"{made.honest} honest devices", "privacy losses, exact laws"),
             {"budget": float(made.budget), "cover_mean": made.cover_mean},

@@ -11,6 +11,7 @@ from secvm.estimator.choice import training_for
 from secvm.estimator.fitting import Evaluator
 from secvm.estimator.question import ask
 from secvm.estimator.training import OfflineTraining, Population
+from secvm.learning import aggregate
 from secvm.learning.aggregate.descent import DescentRule
 from secvm.learning.losses import Loss
 from secvm.learning.rows import BinnedRows
@@ -41,7 +42,7 @@ class Packages:
             training.advance(people)
         sent = training.packages_sent / max(1, len(rows))
         experiment = training.experiment
-        weights = experiment.rule.evaluation_weights(training.state)
+        weights = aggregate.evaluation_weights(experiment, training.state)
         return Fitted(self.name, weights, experiment.models, notes={"packages": sent, "rounds": float(rounds)})
 
     def _choose(self, rows: BinnedRows, labels: NDArray[np.int64], seed: int) -> int:
@@ -55,7 +56,7 @@ class Packages:
         right = []
         for _ in range(self.rounds):
             training.advance(people)
-            weights = training.experiment.rule.evaluation_weights(training.state)
+            weights = aggregate.evaluation_weights(training.experiment, training.state)
             right.append(int((evaluator.labels(weights) == labels[outside]).sum()))
         return int(np.argmax(right)) + 1
 

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from secvm.errors import BadInputError
-from secvm.estimator.training import OfflineTraining, Population, RoundReport
+from secvm.estimator.training import AddNoise, OfflineTraining, Population, RoundReport
+from secvm.learning import aggregate
 from secvm.learning.aggregate.descent import DescentRule, Swift
 from secvm.learning.experiment import Experiment
 from secvm.learning.rows import BinnedRows
@@ -52,13 +53,18 @@ class Plain:
 
 
 def run_rounds(
-    experiment: Experiment, rows: BinnedRows, labels: NDArray[np.int64], *, rounds: int
+    experiment: Experiment,
+    rows: BinnedRows,
+    labels: NDArray[np.int64],
+    *,
+    rounds: int,
+    noise: AddNoise | None = None,
 ) -> tuple[Weights, list[RoundReport]]:
     """All rounds over everybody: the weights that predict, and what became of each round."""
-    training = OfflineTraining(experiment)
+    training = OfflineTraining(experiment, noise=noise)
     people = Population(rows=rows, labels=labels.astype(np.int64))
     reports = [training.advance(people) for _ in range(rounds)]
-    return experiment.rule.evaluation_weights(training.state), reports
+    return aggregate.evaluation_weights(experiment, training.state), reports
 
 
 def number_of_labels(labels: NDArray[np.int64]) -> int:

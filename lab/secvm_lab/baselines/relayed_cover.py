@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from secvm.estimator.privacy import CONTRIBUTION, PrivacyPlan, planned
 from secvm.estimator.training import OfflineTraining, Population
+from secvm.learning import aggregate
 from secvm.learning.experiment import Experiment
 from secvm.learning.rows import BinnedRows
 from secvm.privacy.target import PrivacyTarget
@@ -50,7 +51,7 @@ class RelayedCover:
             training.advance(people)
         return Fitted(
             self.name,
-            experiment.rule.evaluation_weights(training.state),
+            aggregate.evaluation_weights(experiment, training.state),
             experiment.models,
             Guarantee(plan.epsilon, float(self.target.delta), "one of two relays", "privacy losses, exact laws"),
             {"budget": float(plan.budget), "relay_packages": float(plan.cover.packages)},

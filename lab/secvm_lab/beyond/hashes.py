@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from secvm.errors import BadInputError
 from secvm.estimator.training import OfflineTraining, Population
+from secvm.learning import aggregate
 from secvm.learning._kernels.dispatch import kernels
 from secvm.learning.aggregate.descent import Pegasos, Swift
 from secvm.learning.experiment import Experiment
@@ -122,7 +123,7 @@ def by_swift(
         for t in range(1, marks[-1] + 1):
             training.advance(people)
             if t in marks:
-                weights = experiment.rule.evaluation_weights(training.state)
+                weights = aggregate.evaluation_weights(experiment, training.state)
                 predicted = experiment.models.predict(quick.scores(judges, weights.mantissas, threads=threads))
                 found[-1].append(float(np.mean(predicted == labels[~learners])))
     return np.array(found), 0

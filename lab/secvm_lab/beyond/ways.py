@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from secvm.estimator.training import OfflineTraining, Population
+from secvm.learning import aggregate
 from secvm.learning._kernels.dispatch import kernels
 from secvm.learning.aggregate.descent import Swift
 from secvm.learning.aggregate.tally import Tally
@@ -77,7 +78,7 @@ class Linear:
 
     def predict(self, rows: BinnedRows) -> NDArray[np.int64]:
         quick = kernels()
-        weights = self._experiment.rule.evaluation_weights(self._training.state)
+        weights = aggregate.evaluation_weights(self._experiment, self._training.state)
         scores = quick.scores(quick.prepare(rows), weights.mantissas, threads=1)
         return self._experiment.models.predict(scores)
 

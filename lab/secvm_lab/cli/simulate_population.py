@@ -223,7 +223,7 @@ def _learning(
 
 
 def _clip(robust: str | None) -> Any:
-    from secvm.learning.aggregate.robust import Robust
+    from secvm.learning.experiment import Robust
 
     if robust is None:
         return None

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from secvm.estimator.fitting import Evaluator
 from secvm.estimator.round_cover import CoverOrigins
 from secvm.estimator.training import Population
-from secvm.learning.aggregate.scoring import score
+from secvm.learning.aggregate.scoring import score_cells
 from secvm.learning.experiment import Experiment
 from secvm.learning.individual.binning import Binning, HashBinning
 from secvm.learning.rows import BinnedRows
@@ -70,7 +70,7 @@ class Computing:
             plain = self._replayed(replace(self._experiment, cover=None, budget=None), attendance, None)
             dice = np.random.default_rng([self._plan.seed, 3])
             attack = attack_labels(self._experiment, replay.training_weights, self._victims(), dice)
-            protected = Protected(guarantee, score(plain.further_cells()).accuracy.value, attack)
+            protected = Protected(guarantee, score_cells(plain.further_cells()).accuracy.value, attack)
         tell("training in one place")
         return Afterwards(replay, central_accuracy(self._crowd, self._train), protected)
 

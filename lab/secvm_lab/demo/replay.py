@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from secvm.estimator.fitting import Evaluator
 from secvm.estimator.round_cover import CoverOrigins
 from secvm.estimator.training import OfflineTraining, Population
+from secvm.learning import aggregate
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.experiment import Experiment
 from secvm.learning.thinning import ALWAYS
@@ -70,8 +71,8 @@ class Replay:
 
     def advance(self, here: NDArray[np.bool_]) -> ReplayedRound:
         """One more round, with these people."""
-        weights = self.experiment.rule.evaluation_weights(self._training.state)
-        self.training_weights.append(self.experiment.rule.training_weights(self._training.state))
+        weights = aggregate.evaluation_weights(self.experiment, self._training.state)
+        self.training_weights.append(aggregate.training_weights(self.experiment, self._training.state))
         report = self._training.advance(self._people, lambda _: here, devices=int(here.sum()))
         tally = None
         if not report.abandoned or self.experiment.cover is not None:
@@ -90,7 +91,7 @@ class Replay:
 
     def further_cells(self) -> NDArray[np.int64]:
         """The confusion matrix of the present model on people who took no part."""
-        weights = self.experiment.rule.evaluation_weights(self._training.state)
+        weights = aggregate.evaluation_weights(self.experiment, self._training.state)
         return self._further.cells(weights, self._further_codes)
 
     def leakage(self) -> Leakage:

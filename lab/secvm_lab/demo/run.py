@@ -25,7 +25,8 @@ from secvm.auditor.files import WebFiles
 from secvm.auditor.report import Report
 from secvm.errors import BadInputError
 from secvm.estimator.fitting import Evaluator
-from secvm.learning.aggregate.scoring import score
+from secvm.learning import aggregate
+from secvm.learning.aggregate.scoring import score_cells
 from secvm.learning.experiment import Experiment
 from secvm.participant.sending.sealing import CAPSULE_BYTES
 from secvm.participant.storage.state import DeviceState, Status
@@ -228,13 +229,13 @@ class _Play:
         lines = []
         rounds = zip(self.published, self._accuracies, self._sent, strict=True)
         for number, (one, accuracy, sent) in enumerate(rounds, start=1):
-            found = None if one.tally is None else self._experiment.score(one.tally)
+            found = None if one.tally is None else aggregate.score(self._experiment, one.tally)
             lines.append(
                 RoundLine(
                     number=number,
                     participants=(0,) * len(self._crowd.labels)
                     if one.tally is None
-                    else tuple(self._experiment.uncovered(one.tally).participants.tolist()),
+                    else tuple(aggregate.uncovered(self._experiment.cover, one.tally).participants.tolist()),
                     score=found,
                     accuracy=accuracy,
                     sent=sent,
@@ -258,7 +259,7 @@ class _Play:
             labels=self._crowd.labels,
             lines=tuple(lines),
             tested_on=len(self._crowd.further_codes),
-            final=score(replay.further_cells()),
+            final=score_cells(replay.further_cells()),
             central_accuracy=done.central,
             checks=Checks(
                 sent,

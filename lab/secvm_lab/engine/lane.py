@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from secvm.errors import BadInputError
 from secvm.learning.aggregate.descent import Pegasos, Swift
-from secvm.learning.aggregate.direction import direction
+from secvm.learning.aggregate.direction import direction_of
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.arithmetic import FIXED_BITS, MAX_STATE
 from secvm.learning.experiment import Experiment
@@ -121,7 +121,7 @@ def _lane(experiment: Experiment, participants: NDArray[np.int64], most_in_bin: 
     # The direction of two made-up counts tells the factors: what they are is written down in one place only.
     units = np.array([[1, 0]], dtype=np.int64)
     tally = Tally(plus=units, minus=units[:, ::-1], participants=participants, cells=np.zeros((2, 2), np.int64))
-    taken = direction(
+    taken = direction_of(
         tally,
         models=experiment.models,
         class_weights=experiment.class_weights or (Fraction(1),) * 2,

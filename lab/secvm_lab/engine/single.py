@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from secvm.errors import BadInputError
 from secvm.estimator.training import OfflineTraining, Population
+from secvm.learning import aggregate
 from secvm.learning._kernels.sharing import PIECES_PER_THREAD, cut_range, share_out
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.experiment import Experiment
@@ -62,7 +63,7 @@ class SingleTraining(OfflineTraining):
 
     def cells(self, test: NDArray[np.int64]) -> NDArray[np.int64]:
         """The confusion of some people, true by predicted label, under the evaluation weights."""
-        weights = self.experiment.rule.evaluation_weights(self.state)
+        weights = aggregate.evaluation_weights(self.experiment, self.state)
         predicted = self.rows.predict(np.ascontiguousarray(weights.mantissas[0]), test)
         flat = np.bincount(self.rows.people.labels[test] * 2 + predicted, minlength=4)
         return np.asarray(flat.reshape(2, 2), np.int64)

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from secvm.estimator.fitting import Evaluator
 from secvm.estimator.round_cover import CoverOrigins, net_cover, simulated_origins
 from secvm.estimator.training import Population, PreparedPopulation
+from secvm.learning import aggregate
 from secvm.learning._kernels.dispatch import kernels
 from secvm.learning.aggregate.convergence import TwoCycle
 from secvm.learning.aggregate.descent import State
@@ -79,7 +80,7 @@ class OnlineRounds:
         """``origins``: where two relays' cover comes from; None: from the devices' seed."""
         plan = people.plan
         self.experiment = experiment
-        self.state: State = experiment.start()
+        self.state: State = aggregate.start(experiment)
         self.number = 0
         self.two_cycle = TwoCycle()
         self._floor, self._threads, self._malicious = floor, plan.threads, malicious
@@ -102,8 +103,8 @@ class OnlineRounds:
         """One round with these devices."""
         self.number += 1
         state = advance(RoundState.ANNOUNCED, RoundEvent.WINDOW_OPENED)
-        training = self.experiment.rule.training_weights(self.state)
-        evaluation = self.experiment.rule.evaluation_weights(self.state)
+        training = aggregate.training_weights(self.experiment, self.state)
+        evaluation = aggregate.evaluation_weights(self.experiment, self.state)
         honest = present if self._malicious is None else self._malicious.without(present)
         sending = honest if self.experiment.cover is None else self._going.whole(self.number, honest)
         tally = self._sent(sending, training, evaluation)
@@ -117,7 +118,7 @@ class OnlineRounds:
             tally = tally.merge(net_cover(self.experiment, self._origins(self.number), self._kernel))
         state = advance(state, RoundEvent.WINDOW_CLOSED)  # (5)
         if self._can_step(tally, devices):
-            self.state = self.experiment.step(self.state, tally)
+            self.state = aggregate.step(self.experiment, self.state, tally)
             self.two_cycle.watch(tally, self.number)
             if self._malicious is not None:
                 self._malicious.see(tally)
@@ -139,14 +140,14 @@ class OnlineRounds:
         cover = self.experiment.cover
         if cover is None:
             return int(tally.participants.sum()) >= self._floor
-        people = bool(cover.uncovered(tally).participants.any())
-        return devices >= self._floor and people and cover.explains(tally, devices)
+        people = bool(aggregate.uncovered(cover, tally).participants.any())
+        return devices >= self._floor and people and aggregate.explains(cover, tally, devices)
 
     def final_cells(self) -> NDArray[np.int64]:
         """The confusion matrix of the last model on all test people, there or not. No coordinator has it."""
         return self._cells(
             np.ones(len(self._testers), dtype=np.bool_),
-            self._test.labels(self.experiment.rule.evaluation_weights(self.state)),
+            self._test.labels(aggregate.evaluation_weights(self.experiment, self.state)),
         ).cells
 
     def _sent(self, present: Present, training: Weights, evaluation: Weights) -> Tally:
@@ -165,7 +166,7 @@ class OnlineRounds:
 
     def _cells(self, there: NDArray[np.bool_], predicted: NDArray[np.int64]) -> Tally:
         """The test packages of these test people."""
-        empty, n = self.experiment.empty_tally(), len(self.experiment.labels)
+        empty, n = aggregate.empty_tally(self.experiment), len(self.experiment.labels)
         flat = np.bincount(self._labels[self._testers][there] * n + predicted[there], minlength=n * n)
         return replace(empty, cells=flat.reshape(n, n).astype(np.int64))
 

@@ -10,7 +10,8 @@ from fractions import Fraction
 import numpy as np
 
 from secvm.errors import BadInputError
-from secvm.learning.aggregate.scoring import score
+from secvm.learning import aggregate
+from secvm.learning.aggregate.scoring import score_cells
 from secvm.learning.experiment import Experiment
 from secvm_lab.online.malice import Malicious, check
 from secvm_lab.online.population.attendance import Attendance
@@ -84,7 +85,7 @@ def simulate(
         labels=plan.labels,
         lines=tuple(lines),
         learning=in_words(experiment),
-        final=score(played.final_cells()),
+        final=score_cells(played.final_cells()),
         state=played.state.to_bytes(),
         daily_active=tuple(seen.sum(axis=1).tolist()),
         devices=len(people),
@@ -117,7 +118,7 @@ def _fitting(people: Crowd, plan: Plan | None) -> Plan:
 
 def _line(experiment: Experiment, opening: Opening, played: PlayedRound) -> Line:
     tally = played.tally
-    shown = experiment.uncovered(tally)
+    shown = aggregate.uncovered(experiment.cover, tally)
     return Line(
         opening=opening,
         abandoned=played.abandoned,
@@ -127,7 +128,7 @@ def _line(experiment: Experiment, opening: Opening, played: PlayedRound) -> Line
         packages=played.packages,
         trained=tuple(shown.participants.tolist()),
         tested=tuple(shown.cells.sum(axis=1).tolist()),
-        score=experiment.score(tally),
+        score=aggregate.score(experiment, tally),
         weighted_share=_weighted_share(experiment, shown.participants.tolist()),
     )
 

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from secvm.learning import aggregate
 from secvm.learning._kernels.vectorised import siphash24_words
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.experiment import Experiment
@@ -69,7 +70,7 @@ class Stragglers:
         experiment = self._experiment
         some = self._rows.take(places)
         owner, bins, value_signs, unit = _units(some)
-        counted = experiment.empty_tally()
+        counted = aggregate.empty_tally(experiment)
         passed = np.zeros(len(places), dtype=np.int64)
         keep = experiment.thinning.keep53(some.squared_norms.tolist())
         keys = dice_keys(self._seed, self._ids[places], Purpose.THINNING) if experiment.thinning.active else None

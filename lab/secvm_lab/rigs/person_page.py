@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from secvm.crypto.signing import SigningKey
+from secvm.learning.aggregate.descent import Pegasos
 from secvm.learning.experiment import Experiment
 from secvm.learning.individual.dice import UnsafeSeededDice
 from secvm.learning.thinning import Thinning
@@ -81,7 +82,7 @@ class _Asked:
         told: dict[str, Any] = {
             "title": self.title,
             "question": self.question,
-            "experiment": Experiment(n_bins=self.bins, labels=self.labels, budget=self.budget),
+            "experiment": Experiment(n_bins=self.bins, labels=self.labels, rule=Pegasos(), budget=self.budget),
             "binning": HashedBins(bins=self.bins, salt=dice.randbytes(32)),
             "beacons": 0,
             "features": _TITLES,
@@ -110,7 +111,7 @@ def _covered() -> _Asked:
         RelayQuestion(target=target, people=4000, bins=20, features=5, rounds=4, thinning=Thinning(), train_share=share)
     )
     experiment = Experiment(
-        n_bins=20, labels=("yes", "no"), features_per_person=5, budget=made.budget, cover=made.cover
+        n_bins=20, labels=("yes", "no"), rule=Pegasos(), features_per_person=5, budget=made.budget, cover=made.cover
     )
     entry, mix = (SigningKey(bytes([number]) * 32).public for number in (1, 2))
     changes = {

@@ -23,6 +23,7 @@ from secvm.auditor.files import checked_length
 from secvm.coordinator.experiments.public_documents import ending_path
 from secvm.coordinator.store.port import StoredRound
 from secvm.errors import RefusedPackageError
+from secvm.learning import aggregate
 from secvm.learning.package import Package
 from secvm.participant.consent.ledger import spending
 from secvm.participant.storage.ledger_book import NOTHING
@@ -142,7 +143,7 @@ def _round(world: World, stored: StoredRound) -> Iterator[str]:
     due = {digest for digest, fate in fates.items() if fate.due and truth.open(fate.capsule, stored.epoch) is not None}
     if stored.tally is None:
         packages = [_package(world, stored, fates[digest].capsule) for digest in due]
-        least = world.document.experiment.empty_tally().count([one for one in packages if one is not None])
+        least = aggregate.empty_tally(world.document.experiment).count([one for one in packages if one is not None])
         if world.document.reaches_floor(least.participants.tolist()):
             yield f"round {stored.number} was abandoned, although {len(due)} capsules were acknowledged"
         return
@@ -157,7 +158,7 @@ def _round(world: World, stored: StoredRound) -> Iterator[str]:
         elif not (fate.due or fate.open):
             yield f"round {stored.number}: a capsule is counted that was refused"
     packages = [_package(world, stored, fates[digest].capsule) for digest in counted if digest in fates]
-    right = world.document.experiment.empty_tally().count([one for one in packages if one is not None])
+    right = aggregate.empty_tally(world.document.experiment).count([one for one in packages if one is not None])
     data = world.database.store.blob(stored.tally)
     if decode_tally(data, digest=stored.tally, experiment=world.document.experiment) != right:
         yield f"round {stored.number}: the tally is not the sum of what was received"

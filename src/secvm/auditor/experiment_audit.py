@@ -18,6 +18,7 @@ from secvm.auditor.report import ExperimentReport, RoundFacts, RoundReport
 from secvm.auditor.subject import Subject
 from secvm.crypto.beacons.sources import BeaconSource
 from secvm.errors import ArithmeticRangeError
+from secvm.learning import aggregate
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.documents.manifest import LastRound
 
@@ -139,7 +140,7 @@ def _same_counts(status: Mapping[str, Any], last: LastRound, document: Experimen
     accuracy = status.get("accuracy")
     # The numbers for people are without cover, which everybody can take off.
     try:
-        share = document.experiment.score(last.counts).accuracy
+        share = aggregate.score(document.experiment, last.counts).accuracy
     except ArithmeticRangeError:
         return False
     signed = share.hits, share.of

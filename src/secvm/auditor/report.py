@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 from secvm.auditor.findings import RELAYED_CHECKS, ROUND_CHECKS, Fault, Findings, Mark
+from secvm.learning import aggregate
 from secvm.learning.aggregate.tally import Tally
 from secvm.privacy.statements.detection import CellCount, blindly_for, canary, false_cover, in_cell_for
 from secvm.protocol.documents.experiment import ExperimentDocument
@@ -238,7 +239,7 @@ def chances_of(document: ExperimentDocument, *, capsules: int, net: Tally | None
 def _fullest(document: ExperimentDocument, net: Tally) -> int | None:
     """In the fullest train cell, by what is left there of people when the known mean is off."""
     cover = document.relay_cover
-    left = cover.uncovered(net)
+    left = aggregate.uncovered(cover, net)
     people = max(0, int(left.plus.max(initial=0)), int(left.minus.max(initial=0)))
     noise = cover.train
     added = round(noise.mean * cover.parts / (cover.parts - 1))

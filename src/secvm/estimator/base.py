@@ -27,6 +27,7 @@ from secvm.estimator.question import ask, has_negative_values, is_uneven
 from secvm.estimator.settings import NamesOf, interval, rule_settings
 from secvm.estimator.training import Attendance, OfflineTraining, Population
 from secvm.files import write_atomically
+from secvm.learning import aggregate
 from secvm.learning.aggregate.convergence import Plateau
 from secvm.learning.aggregate.descent import OFFLINE, RULES, DescentRule, State, owners
 from secvm.learning.arithmetic import exact
@@ -84,7 +85,7 @@ class SecVMBase(BaseEstimator):
         "loss_parameter": [Interval(Real, 0, None, closed="left"), None],
         "descent": [NamesOf(lambda: RULES), DescentRule],
         "thinning": [Interval(Real, 0, None, closed="neither"), str, None],
-        "rounds": [interval(OFFLINE.rounds), None],
+        "rounds": [interval(OFFLINE.rounds()), None],
         **{name: [interval(setting), None] for name, setting in rule_settings().items()},
         "step_cap": [interval(rule_settings()["step_cap"]), StrOptions({"auto"}), None],
         "stop": [StrOptions({"none", "plateau"})],
@@ -311,7 +312,7 @@ class SecVMBase(BaseEstimator):
 
     def _begin(self, experiment: Experiment) -> None:
         """Before the first round of ``partial_fit``."""
-        self.experiment_, self.state_, self.n_iter_ = experiment, experiment.start(), 0
+        self.experiment_, self.state_, self.n_iter_ = experiment, aggregate.start(experiment), 0
 
     def _check_rounds_open(self) -> None:
         """``partial_fit`` adds rounds, and a promise is made for all of them at once."""
@@ -337,7 +338,7 @@ class SecVMBase(BaseEstimator):
     def _take(self, experiment: Experiment, state: State) -> None:
         self.experiment_ = experiment
         self.state_ = state
-        self.weights_: Weights = experiment.rule.evaluation_weights(state)
+        self.weights_: Weights = aggregate.evaluation_weights(experiment, state)
 
     @property
     def coef_(self) -> NDArray[np.float64]:
@@ -413,7 +414,7 @@ class SecVMBase(BaseEstimator):
         self.seed_ = self.binner_.dice_seed = model.seed
         self.experiment_, self.weights_ = model.experiment, model.weights
         self.n_iter_ = model.rounds
-        self.state_ = State.from_bytes(model.state) if model.state else model.experiment.start()
+        self.state_ = State.from_bytes(model.state) if model.state else aggregate.start(model.experiment)
         self._resumable = bool(model.state)
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(self.binner_, name):

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from secvm.estimator.fitting import Evaluator
 from secvm.estimator.training import Attendance, OfflineTraining, Population
+from secvm.learning import aggregate
 from secvm.learning._kernels.dispatch import kernels
 from secvm.learning.experiment import Experiment
 from secvm.learning.rows import BinnedRows
@@ -86,6 +87,6 @@ def _curve(experiment: Experiment, people: Population, *, rounds: int, threads: 
     accuracy = np.zeros(rounds)
     for number in range(rounds):
         training.advance(people)
-        right = test.labels(experiment.rule.evaluation_weights(training.state)) == labels
+        right = test.labels(aggregate.evaluation_weights(experiment, training.state)) == labels
         accuracy[number] = right.sum() / max(1, len(outside))
     return accuracy, bool(training.two_cycle.spells)

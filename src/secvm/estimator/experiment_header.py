@@ -12,9 +12,8 @@ from typing import Any
 
 from secvm.errors import BadInputError
 from secvm.learning.aggregate.descent import rule_by_name
-from secvm.learning.aggregate.robust import Robust
 from secvm.learning.cover_law import Noise, RelayCover
-from secvm.learning.experiment import Experiment
+from secvm.learning.experiment import Experiment, Robust
 from secvm.learning.losses import Loss
 from secvm.learning.thinning import Thinning
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from secvm.errors import BadInputError
 from secvm.estimator.training import Attendance, OfflineTraining, Population
+from secvm.learning import aggregate
 from secvm.learning._kernels.dispatch import Name, kernels
 from secvm.learning.aggregate.convergence import Plateau
 from secvm.learning.aggregate.descent import State
@@ -116,14 +117,14 @@ def fit_rounds(
     """
     if plateau is not None and held_out is None:
         raise BadInputError("stopping at a plateau needs people held out of training")
-    rule = training.experiment.rule
+    experiment = training.experiment
     stopped_because = "rounds"
     states: dict[int, State] = {}
     watched: list[int] = []
     counts: list[tuple[int, int]] = []
     for _ in range(rounds):
         report = training.advance(people, attendance)
-        weights = rule.evaluation_weights(training.state)
+        weights = aggregate.evaluation_weights(experiment, training.state)
         if on_round is not None:
             on_round(report.number, weights)
         if plateau is None or held_out is None or report.abandoned:
@@ -147,7 +148,7 @@ def fit_rounds(
         stopped_because = "abandoned"
     return Fitted(
         state=state,
-        weights=rule.evaluation_weights(state),
+        weights=aggregate.evaluation_weights(experiment, state),
         rounds=training.round_number,
         kept_round=kept,
         stopped_because=stopped_because,

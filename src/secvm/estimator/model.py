@@ -26,6 +26,7 @@ import numpy as np
 from secvm.errors import BadInputError, BadModelFileError, SecVMError
 from secvm.estimator.experiment_header import experiment_header, ratio, read_experiment
 from secvm.files import read_beginning_with
+from secvm.learning import aggregate
 from secvm.learning.aggregate.descent import State
 from secvm.learning.experiment import Experiment
 from secvm.learning.individual.binning import Binning, HashBinning, VocabularyBinning
@@ -211,7 +212,7 @@ def _check_columns(quantiser: Quantiser | None, columns: list[str] | None, binni
 
 def _check_state(data: bytes, experiment: Experiment) -> None:
     """The state is one of this experiment."""
-    state, start = State.from_bytes(data), experiment.start()
+    state, start = State.from_bytes(data), aggregate.start(experiment)
     kinds = {name: (v.dtype, v.shape) for name, v in state.vectors.items()}
     if state.rule != start.rule or kinds != {name: (v.dtype, v.shape) for name, v in start.vectors.items()}:
         raise BadInputError("the state belongs to another experiment")

@@ -20,10 +20,10 @@ from secvm.estimator.fitting import Evaluator, Fitted, fit_rounds
 from secvm.estimator.privacy import CONTRIBUTION, PrivacyPlan, contributed, planned
 from secvm.estimator.question import ask
 from secvm.estimator.targets import fixed_targets, right_within, target_scale
-from secvm.estimator.training import OfflineTraining, Population
+from secvm.estimator.training import AddNoise, OfflineTraining, Population
 from secvm.learning.aggregate.convergence import Plateau
 from secvm.learning.aggregate.descent import DescentRule
-from secvm.learning.aggregate.scoring import Score, Share, score
+from secvm.learning.aggregate.scoring import Score, Share, score_cells
 from secvm.learning.experiment import Experiment
 from secvm.learning.individual.binning import VocabularyBinning
 from secvm.learning.losses import Loss
@@ -107,6 +107,8 @@ class OfflineRun(ABC):
     ) -> None:
         #: What an (ε, δ) came to, where one was asked for.
         self.privacy_plan: PrivacyPlan | None = None
+        #: What a trusted server adds to each tally.
+        self.noise: AddNoise | None = None
         self.curve: list[tuple[int, float]] = []
         self.n_train = int(in_train.sum())
         if self.n_train == 0:
@@ -148,7 +150,7 @@ class OfflineRun(ABC):
         on_round: Callable[[int], None] | None = None,
     ) -> Fitted:
         """All rounds. People marked in ``held_out`` do not train; they decide when a plateau is reached."""
-        training = OfflineTraining(self.experiment, seed=seed, threads=threads)
+        training = OfflineTraining(self.experiment, seed=seed, threads=threads, noise=self.noise)
         test = Evaluator(self.experiment, self._test_rows, threads=threads) if self.n_test else None
         people, count = self.people, None
         if held_out is not None:
@@ -234,7 +236,7 @@ class Classes(OfflineRun):
         return int((evaluator.labels(weights) == self._labels[where]).sum())
 
     def measure_test(self, evaluator: Evaluator, weights: Weights) -> float:
-        self._score = score(evaluator.cells(weights, self._truth))
+        self._score = score_cells(evaluator.cells(weights, self._truth))
         return self._score.accuracy.value
 
     def report(self) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from secvm.errors import BadInputError
 from secvm.estimator.round_cover import CoverOrigins, net_cover, simulated_origins
+from secvm.learning import aggregate
 from secvm.learning._kernels import vectorised
 from secvm.learning._kernels.dispatch import Kernels, Name, kernels
 from secvm.learning.aggregate.convergence import TwoCycle
@@ -36,6 +37,8 @@ from secvm.learning.individual.update import bands, fixed_epsilon, fixed_norm, v
 from secvm.learning.rows import BinnedRows
 from secvm.learning.weights import Weights
 
+#: What is added to a tally before the step of this number, counted from 1, where a trusted server adds noise.
+AddNoise = Callable[[Tally, int], Tally]
 #: Who attends a round: a function of the round number, counted from 1, to a boolean per person.
 Attendance = Callable[[int], NDArray[np.bool_]]
 
@@ -85,10 +88,11 @@ class OfflineTraining:
         kernel: Name | None = None,
         floor: int = 1,
         origins: CoverOrigins | None = None,
+        noise: AddNoise | None = None,
     ) -> None:
         """``origins``: where two relays' cover comes from; None: from the people's seed."""
         self.experiment = experiment
-        self.state = experiment.start()
+        self.state = aggregate.start(experiment)
         #: Rounds begun so far, abandoned ones included.
         self.round_number = 0
         self.packages_sent = 0
@@ -101,6 +105,7 @@ class OfflineTraining:
         self._kernels: Kernels = kernels(kernel)
         self._floor = floor
         self._origins = origins
+        self._noise = noise
         if origins is None and experiment.cover is not None:
             self._origins = simulated_origins(experiment, seed)
         self._prepared: PreparedPopulation | None = None
@@ -124,7 +129,7 @@ class OfflineTraining:
         devices = n_here if devices is None else devices
         if self.experiment.cover is None and n_here < self._floor:  # (1)
             return RoundReport(self.round_number, abandoned=True, packages=0, participants=n_here)
-        weights = self.experiment.rule.training_weights(self.state)  # (2)
+        weights = aggregate.training_weights(self.experiment, self.state)  # (2)
         signs = prepared.verdicts(weights, self.round_number, here, threads=self._threads)  # (3)
         tally, packages = prepared.tally(weights, signs, self.round_number, here, threads=self._threads)  # (4)
         if self.experiment.cover is not None and self._origins is not None:
@@ -132,7 +137,8 @@ class OfflineTraining:
         self.tally = tally = self.received(tally)
         if not self._can_step(tally, devices):
             return RoundReport(self.round_number, abandoned=True, packages=packages, participants=n_here)
-        self.state = self.experiment.step(self.state, tally)  # (5)
+        shown = tally if self._noise is None else self._noise(tally, self.state.step + 1)
+        self.state = aggregate.step(self.experiment, self.state, shown)  # (5)
         self.packages_sent += packages
         self.two_cycle.watch(tally, self.round_number)
         sides = zip((signs > 0).sum(axis=0).tolist(), (signs < 0).sum(axis=0).tolist(), strict=True)
@@ -145,9 +151,9 @@ class OfflineTraining:
         cover = self.experiment.cover
         if cover is None:
             return True
-        if devices < self._floor or not cover.explains(tally, devices):
+        if devices < self._floor or not aggregate.explains(cover, tally, devices):
             return False
-        return bool(cover.uncovered(tally).participants.any())
+        return bool(aggregate.uncovered(cover, tally).participants.any())
 
     def received(self, tally: Tally) -> Tally:
         """What reaches the coordinator, where these people sent this much. In a lab others send too."""

@@ -11,16 +11,13 @@ Devices add nothing. A relay sends exactly D packages, nulls among them, whateve
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache
 from math import ceil
 
-import numpy as np
-
 from secvm.errors import BadExperimentError
-from secvm.learning.aggregate.tally import Tally
 
 #: Train and test: participation cells are numbered cohort by cohort.
 COHORTS = 2
@@ -79,6 +76,11 @@ class Noise:
         """Of the number of packages per cell, of S - 1 parts of one relay."""
         return self.mean * (1 + self.odds)
 
+    @property
+    def known_mean(self) -> int:
+        """What is taken off a cell of a net tally: the mean of both relays' S - 1 parts, half to even."""
+        return round(RELAYS * self.mean)
+
     def part(self, parts: int) -> Fraction:
         """The shape that one of S parts adds to each cell."""
         return self.shape / (parts - 1)
@@ -136,31 +138,6 @@ class RelayCover:
         """Packages of one part that name a cell, on average; the others are nulls."""
         return sum((noise.cells * noise.part(self.parts) * noise.odds for noise in self.kinds), Fraction(0))
 
-    def means(self, like: Tally) -> Tally:
-        """What is taken off each cell of a net tally, as a tally of this shape (docs/protocol.md §31)."""
-        train = np.full_like(like.plus, _known_mean(self.train))
-        return replace(
-            like,
-            plus=train,
-            minus=train,
-            participants=np.full_like(like.participants, _known_mean(self.participation)),
-            cells=np.full_like(like.cells, 0 if self.test is None else _known_mean(self.test)),
-        )
-
-    def uncovered(self, tally: Tally) -> Tally:
-        """A *net* tally, from which both opened parts are off already, without the mean of all other parts.
-
-        Whole numbers. Counts of train cells may be negative: noise is. Numbers of people are not.
-        """
-        means = self.means(tally)
-        return replace(
-            tally,
-            plus=tally.plus - means.plus,
-            minus=tally.minus - means.minus,
-            participants=np.maximum(tally.participants - means.participants, 0),
-            cells=np.maximum(tally.cells - means.cells, 0),
-        )
-
     @property
     def train_variance(self) -> Fraction:
         """The variance that cover gives to each train cell of a net tally: of 2 (S - 1) parts, whatever is counted."""
@@ -177,13 +154,6 @@ class RelayCover:
         A round with a larger one is opened and not stepped (docs/protocol.md §31).
         """
         return tuple(devices + RELAYS * noise.quantile for noise in self.kinds)
-
-    def explains(self, tally: Tally, devices: int) -> bool:
-        """Whether no cell of a net tally is above ``most_in_a_cell``."""
-        train, participation, *test = self.most_in_a_cell(devices)
-        highest = [(tally.plus, train), (tally.minus, train), (tally.participants, participation)]
-        highest += [(tally.cells, most) for most in test]
-        return all(int(counts.max(initial=0)) <= most for counts, most in highest)
 
 
 def relay_budget(*, violable: int, features: int, hashes: int = 1) -> int:
@@ -203,11 +173,6 @@ def check_relay_budget(budget: int, *, violable: int, features: int) -> None:
             f"a budget of {budget} is not that of relays' cover: it is {least} with one hash, and"
             f" {violable * features} more with each further one"
         )
-
-
-def _known_mean(noise: Noise) -> int:
-    """What is taken off a cell of a net tally: the mean of both relays' S - 1 parts, half to even."""
-    return round(RELAYS * noise.mean)
 
 
 def _short(number: Fraction) -> str:

@@ -6,21 +6,90 @@ loss, thinning and normalisers from here, so that they cannot disagree.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from typing import ClassVar
 
 from secvm.errors import BadExperimentError
-from secvm.learning.aggregate.descent import DescentRule, Pegasos, State
-from secvm.learning.aggregate.direction import check_participants, direction, side_weights
-from secvm.learning.aggregate.robust import Robust
-from secvm.learning.aggregate.scoring import Score, score
-from secvm.learning.aggregate.tally import Tally
 from secvm.learning.arithmetic import common_integers
 from secvm.learning.cover_law import COHORTS, RelayCover, check_relay_budget
+from secvm.learning.declared import Declared, Setting, number, whole
 from secvm.learning.label_models import LabelModels
 from secvm.learning.losses import Loss
+from secvm.learning.package import MAX_ROUNDS
 from secvm.learning.thinning import Thinning
+
+#: A delay of more than four rounds is no learning any more.
+MAX_TRIM = 9
+
+
+class Rule(Declared):
+    """The name, constants and habits of a descent rule, as an experiment publishes them.
+
+    How it goes from counts to weights is the other side's (``aggregate.descent.rule.DescentRule``).
+    """
+
+    __slots__ = ()
+
+    #: As documents, specifications and the command line say it.
+    name: ClassVar[str]
+    #: What somebody who chooses among rules should know of it, in a few words.
+    about: ClassVar[str] = ""
+    #: Whether rows count as x / ‖x‖.
+    normalised: ClassVar[bool] = False
+    #: Rounds that it usually takes: with classes as the label, and with numbers.
+    converges_after: ClassVar[tuple[int, int]] = (200, 400)
+    #: Thinning where nobody says which.
+    usual_thinning: ClassVar[Thinning] = Thinning()
+
+    @classmethod
+    def usual_rounds(cls, *, numbers: bool = False) -> int:
+        """Rounds where nobody says how many; ``numbers``: whether the label is a number."""
+        return cls.converges_after[numbers]
+
+    @classmethod
+    def rounds(cls) -> Setting:
+        """The declaration of the number of rounds."""
+        classes, numbers = cls.converges_after
+        return Setting(
+            name="rounds",
+            sentence="Rounds of the experiment, abandoned ones included.",
+            default=classes,
+            for_numbers=None if numbers == classes else numbers,
+            is_whole=True,
+            at_least=1,
+            at_most=MAX_ROUNDS,
+        )
+
+    def parameters(self) -> dict[str, str]:
+        """The rule's constants as text, as an experiment publishes them."""
+        return {name: str(value) for name, value in self.content().items() if value is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class Robust(Declared):
+    """What an experiment does against devices that lie (``aggregate.robust`` says how)."""
+
+    clip: Fraction | None = number(
+        None, "A bin's net count is cut to so many standard deviations of chance; 5 over the number of rounds is good.",
+        at_least="1/1000", at_most=1000,
+    )  # fmt: skip
+    trim: int = whole(
+        1, "The median of so many rounds is taken, an odd number; 1: each by itself.", at_least=1, at_most=MAX_TRIM
+    )
+
+    def __post_init__(self) -> None:
+        Declared.__post_init__(self)
+        if self.trim % 2 == 0:
+            raise BadExperimentError(f"rounds are trimmed by an odd number, at most {MAX_TRIM}; 1 takes each by itself")
+        if self.clip is None and self.trim == 1:
+            raise BadExperimentError("a robust experiment clips bins, or trims rounds, or both")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The vectors that a state has besides the rule's: directions of the rounds before, the newest first."""
+        return tuple(f"recent_{i}" for i in range(1, self.trim))
 
 
 @dataclass(frozen=True)
@@ -31,8 +100,8 @@ class Experiment:
     n_bins: int
     #: The labels' names in the order of their indices; a single name when the label is a number.
     labels: tuple[str, ...]
-    rule: DescentRule = Pegasos()  # noqa: RUF009  (frozen values: sharing them harms nobody)
-    loss: Loss = Loss("hinge")  # noqa: RUF009
+    rule: Rule
+    loss: Loss = Loss("hinge")  # noqa: RUF009  (frozen values: sharing them harms nobody)
     thinning: Thinning = Thinning()  # noqa: RUF009
     #: One weight per label; empty: all one.
     class_weights: tuple[Fraction, ...] = ()
@@ -127,61 +196,6 @@ class Experiment:
         With relays' cover the budget holds every unit.
         """
         return None if self.budget is None or self.cover is not None else self.budget - 1
-
-    def start(self) -> State:
-        """The state before round 1."""
-        first = self.rule.start(self.models.n_models, self.n_bins)
-        if self.robust is None:
-            return first
-        return replace(first, vectors=first.vectors | self.robust.start(self.models.n_models, self.n_bins))
-
-    def empty_tally(self) -> Tally:
-        """A tally with nothing counted."""
-        return Tally.empty(n_models=self.models.n_models, n_bins=self.n_bins, n_labels=len(self.labels))
-
-    @property
-    def known_means(self) -> Tally:
-        """The mean of cover in each cell of a tally, in whole numbers; nothing without cover."""
-        empty = self.empty_tally()
-        return empty if self.cover is None else self.cover.means(empty)
-
-    def uncovered(self, tally: Tally) -> Tally:
-        """The counts without the known mean of cover, where there is cover."""
-        return tally if self.cover is None else self.cover.uncovered(tally)
-
-    def step(self, state: State, tally: Tally) -> State:
-        """State t = rule(state t-1, tally): the one place where a round becomes a model."""
-        check_participants(tally)
-        variance = Fraction(0)
-        if self.cover is not None:
-            variance = self.cover.train_variance
-            tally = self.uncovered(tally)
-            check_participants(tally)
-        weights = self.class_weights or (Fraction(1),) * len(self.labels)
-        if self.robust is not None:
-            sides = side_weights(tally, models=self.models, class_weights=weights, factors=self.loss.factors)
-            tally = self.robust.clipped(tally, sides, variance)
-        divisor = self.thinning.divisor * (2**32 if self.fixed_point_rows else 1)
-        taken = direction(
-            tally,
-            models=self.models,
-            class_weights=weights,
-            factors=self.loss.factors,
-            divisor=divisor,
-            weighted_updates=self.weighted_updates,
-        )
-        if self.robust is None:
-            return self.rule.step(state, taken)
-        own = {name: vector for name, vector in state.vectors.items() if name not in self.robust.names}
-        taken, remembered = self.robust.trimmed(taken, state.vectors)
-        stepped = self.rule.step(replace(state, vectors=own), taken)
-        return replace(stepped, vectors=stepped.vectors | remembered)
-
-    def score(self, tally: Tally) -> Score:
-        """What a round's test cells say; cover is taken off, and is part of the intervals."""
-        if self.cover is None:
-            return score(tally.cells)
-        return score(self.cover.uncovered(tally).cells, variance=self.cover.test_variance)
 
     @property
     def update_weights(self) -> tuple[tuple[int, ...], tuple[int, int]]:

@@ -15,15 +15,17 @@ from secvm.coordinator.counting._kernels import fast, reference
 from secvm.coordinator.counting.epoch_count import Counted, KindCounts, Name, RoundToCount, count_epoch
 from secvm.coordinator.store.records import make_block, make_record, view_words
 from secvm.errors import LocalProtocolError, RemoteProtocolError
+from secvm.learning import aggregate
+from secvm.learning.aggregate.descent import Pegasos
 from secvm.learning.experiment import Experiment
 from secvm.learning.losses import Loss
 from secvm.learning.package import Cohort, NullPackage, Package, ParticipationPackage, TestPackage, TrainPackage
 from secvm.protocol.codec import AddressedPackage, ExperimentId, check_package, decode, encode
 from secvm.protocol.problems import PROBLEMS
 
-TWO = Experiment(n_bins=5, labels=("a", "b"), budget=5)
-THREE = Experiment(n_bins=3, labels=("a", "b", "c"), multiclass="ovo", budget=5)
-NUMBER = Experiment(n_bins=4, labels=("y",), loss=Loss("epsilon-insensitive"), budget=5)
+TWO = Experiment(n_bins=5, labels=("a", "b"), rule=Pegasos(), budget=5)
+THREE = Experiment(n_bins=3, labels=("a", "b", "c"), rule=Pegasos(), multiclass="ovo", budget=5)
+NUMBER = Experiment(n_bins=4, labels=("y",), rule=Pegasos(), loss=Loss("epsilon-insensitive"), budget=5)
 ROUNDS = [
     RoundToCount(ExperimentId(b"A" * 16), TWO, 3),
     RoundToCount(ExperimentId(b"A" * 15 + b"B"), THREE, 1),
@@ -64,7 +66,7 @@ def by_the_book(blocks: list[bytes], rounds: list[RoundToCount]) -> Counted:
         else:
             packages[place].append(package)
     return Counted(
-        tallies=[told.experiment.empty_tally().count(packages[i]) for i, told in enumerate(rounds)],
+        tallies=[aggregate.empty_tally(told.experiment).count(packages[i]) for i, told in enumerate(rounds)],
         kinds=[kinds_of(held) for held in packages],
         received=len(records),
         distinct=len(first),
@@ -173,7 +175,7 @@ def test_nothing_counts_as_nothing(name: Name) -> None:
     for blocks in ([], [b""], [b"", b""]):
         counted = count_epoch(blocks, ROUNDS, dice=zeros, using=name)
         assert (counted.received, counted.distinct, counted.refused) == (0, 0, {})
-        assert counted.tallies == [told.experiment.empty_tally() for told in ROUNDS]
+        assert counted.tallies == [aggregate.empty_tally(told.experiment) for told in ROUNDS]
     assert count_epoch([record(1, train(ROUNDS[0]))], [], dice=zeros, using=name).refused == {"unknown-experiment": 1}
 
 

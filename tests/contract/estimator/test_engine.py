@@ -15,6 +15,7 @@ from secvm.errors import BadInputError
 from secvm.estimator import SecVMClassifier, choice
 from secvm.estimator.fitting import Evaluator
 from secvm.estimator.training import OfflineTraining, Population
+from secvm.learning import aggregate
 from secvm.learning.aggregate.descent import Pegasos, State, Swift
 from secvm.learning.arithmetic import to_fixed
 from secvm.learning.experiment import Experiment
@@ -60,7 +61,7 @@ def alone(
     cells = []
     for _ in range(rounds):
         training.advance(people)
-        cells.append(evaluator.cells(experiment.rule.evaluation_weights(training.state), labels[test]))
+        cells.append(evaluator.cells(aggregate.evaluation_weights(experiment, training.state), labels[test]))
     return training.state, cells
 
 
@@ -197,7 +198,7 @@ def test_what_the_engine_does_not_do_it_says() -> None:
     with pytest.raises(BadInputError, match="nobody"):
         Engine(rows, labels, [ask(rows)], train=np.zeros((10, 1), np.bool_))
     with pytest.raises(BadInputError, match="another number of bins"):
-        Engine(rows, labels, [Experiment(n_bins=21, labels=("n", "p"))])
+        Engine(rows, labels, [Experiment(n_bins=21, labels=("n", "p"), rule=Pegasos())])
     with pytest.raises(BadInputError, match="before the first round"):
         Engine(rows, labels, [ask(rows)]).cells()
 

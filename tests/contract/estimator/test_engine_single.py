@@ -15,6 +15,7 @@ from secvm.errors import BadInputError
 from secvm.estimator import SecVMClassifier, choice
 from secvm.estimator.fitting import Evaluator
 from secvm.estimator.training import OfflineTraining, Population
+from secvm.learning import aggregate
 from secvm.learning.aggregate.descent import Pegasos, Swift
 from secvm.learning.experiment import Experiment
 from secvm.learning.individual.update import fixed_norm
@@ -65,7 +66,7 @@ def test_a_single_training_has_the_bytes_of_an_offline_one(data: st.DataObject) 
     for _ in range(14):
         assert quick.advance(people) == plain.advance(people)
         assert quick.state.to_bytes() == plain.state.to_bytes()
-        expected = evaluator.cells(experiment.rule.evaluation_weights(plain.state), labels[test])
+        expected = evaluator.cells(aggregate.evaluation_weights(experiment, plain.state), labels[test])
         assert np.array_equal(quick.cells(test), expected)
     assert quick.two_cycle.spells == plain.two_cycle.spells
 
@@ -122,7 +123,7 @@ def test_what_a_single_training_does_not_do_it_says() -> None:
     rows, labels = crowd(4, 10, 20, (1,))
     people = Population(rows=rows, labels=labels)
     with pytest.raises(BadInputError, match="use OfflineTraining"):
-        SingleTraining(Experiment(n_bins=20, labels=("n", "p")), people)
+        SingleTraining(Experiment(n_bins=20, labels=("n", "p"), rule=Pegasos()), people)
     with pytest.raises(BadInputError, match="sample weights"):
         SingleTraining(swift(rows), Population(rows=rows, labels=labels, multiplicity=np.ones(10, np.int64)))
     with pytest.raises(BadInputError, match="another number of bins"):

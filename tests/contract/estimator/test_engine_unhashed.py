@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from secvm.errors import BadInputError
 from secvm.estimator.fitting import Evaluator
 from secvm.estimator.training import OfflineTraining, Population
+from secvm.learning import aggregate
 from secvm.learning._kernels.layout import PEOPLE
 from secvm.learning.aggregate.descent import Pegasos
 from secvm.learning.experiment import Experiment
@@ -73,7 +74,7 @@ def test_collapsed_people_give_the_bytes_of_an_unhashed_training(data: st.DataOb
         evaluator = Evaluator(experiment, rows.take(test), kernel="fast")
         for t in range(8):
             training.advance(Population(rows=rows, labels=labels, train=train[:, model]))
-            cells = evaluator.cells(experiment.rule.evaluation_weights(training.state), labels[test])
+            cells = evaluator.cells(aggregate.evaluation_weights(experiment, training.state), labels[test])
             assert np.array_equal(seen[t][model], cells)
         assert engine.state(model).to_bytes() == training.state.to_bytes()
 
@@ -102,7 +103,7 @@ def test_people_who_share_nothing_are_trained_all_the_same() -> None:
 
 def test_people_who_come_in_chunks_of_any_length_are_the_same_people() -> None:
     rows, labels = strangers(3, PEOPLE + 700, 20, 6, (1, 1, 1, 2))
-    experiment = Experiment(n_bins=rows.n_bins, labels=("n", "p"))
+    experiment = Experiment(n_bins=rows.n_bins, labels=("n", "p"), rule=Pegasos())
     owners = Owners(rows.n_bins)
     chunks = [rows.take(np.arange(low, min(low + 300, len(rows)))) for low in range(0, len(rows), 300)]
     for chunk in chunks:
@@ -130,7 +131,7 @@ def test_a_counter_that_counted_every_own_word_would_be_wrong(monkeypatch: pytes
 
 def test_states_of_collapsed_people_come_when_they_are_asked_for() -> None:
     rows, labels = strangers(6, 30, 4, 5, (1,))
-    experiment = Experiment(n_bins=rows.n_bins, labels=("n", "p"))
+    experiment = Experiment(n_bins=rows.n_bins, labels=("n", "p"), rule=Pegasos())
     owners = Owners(rows.n_bins)
     owners.see(rows.bins)
     collapser = Collapser(owners, 30, (rows.indptr, rows.bins, None), write_own=False)

@@ -16,6 +16,7 @@ from secvm.errors import BadInputError
 from secvm.estimator.fitting import Evaluator
 from secvm.estimator.round_cover import CoverOrigin, net_cover, part_counts, simulated_origins
 from secvm.estimator.training import OfflineTraining, Population
+from secvm.learning import aggregate
 from secvm.learning._kernels.dispatch import Name
 from secvm.learning.aggregate.descent import Pegasos, Swift
 from secvm.learning.aggregate.tally import Tally
@@ -137,14 +138,14 @@ def test_a_replay_that_is_given_the_openings_counts_what_a_federation_counts() -
         further_codes=np.arange(12) % 2,
         origins=opened_round,
     )
-    state = experiment.start()
+    state = aggregate.start(experiment)
     for number, absent in ((1, 0), (2, 2), (3, 3)):
         here = np.arange(12) >= absent
         expected = path.tally(state, number, np.flatnonzero(here).tolist())
         assert replay.advance(here).tally == expected
         # Below the floor a round is counted, and nothing is learnt from it.
         if absent < 3:
-            state = experiment.step(state, expected)
+            state = aggregate.step(experiment, state, expected)
     assert replay.state == state.to_bytes()
 
 
@@ -219,5 +220,5 @@ def test_a_count_that_nobody_could_explain_is_not_stepped_from() -> None:
     people = Population(rows=rows, labels=np.arange(8) % 2)
     training = Flooded(experiment, seed=b"f")
     assert training.advance(people).abandoned
-    assert training.state.to_bytes() == experiment.start().to_bytes()
+    assert training.state.to_bytes() == aggregate.start(experiment).to_bytes()
     assert not OfflineTraining(experiment, seed=b"f").advance(people).abandoned

@@ -13,6 +13,7 @@ from fractions import Fraction
 warnings.simplefilter("error")
 import numpy as np
 from numpy._core._multiarray_umath import __cpu_features__
+from secvm.learning import aggregate
 from secvm.learning.aggregate.descent import Pegasos, Swift
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.experiment import Experiment
@@ -21,11 +22,11 @@ from secvm.learning.thinning import Thinning
 def digests(rule, thinning):
     rng = np.random.default_rng(7)
     experiment = Experiment(n_bins=10_000, labels=("a", "b"), rule=rule, thinning=thinning)
-    state, found = experiment.start(), []
+    state, found = aggregate.start(experiment), []
     for _ in range(4):
         plus, minus = (rng.geometric(1 / (1 + 3000 / np.arange(1, 10_002)))[None].astype(np.int64) for _ in range(2))
         tally = Tally(plus=plus, minus=minus, participants=rng.integers(900, 1000, 2), cells=np.zeros((2, 2), np.int64))
-        state = experiment.step(state, tally)
+        state = aggregate.step(experiment, state, tally)
         for data in (state, rule.training_weights(state), rule.evaluation_weights(state)):
             found.append(hashlib.sha256(data.to_bytes()).hexdigest())
     return found

@@ -12,11 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from secvm.errors import BadExperimentError
+from secvm.learning import aggregate
 from secvm.learning.aggregate.descent import Pegasos, Swift
-from secvm.learning.aggregate.direction import direction
-from secvm.learning.aggregate.robust import Robust
+from secvm.learning.aggregate.direction import direction_of
+from secvm.learning.aggregate.robust import clipped, remembered_at_start, trimmed
 from secvm.learning.aggregate.tally import Tally
-from secvm.learning.experiment import Experiment
+from secvm.learning.experiment import Experiment, Robust
 from secvm.learning.thinning import Thinning
 
 COUNTS = st.lists(st.integers(0, 10**6), min_size=6, max_size=6)
@@ -42,7 +43,7 @@ def test_clipping_is_the_law_exactly(
     plus: list[int], minus: list[int], sides: tuple[int, int], clip: Fraction, variance: Fraction
 ) -> None:
     up, down = sides
-    found = Robust(clip=clip).clipped(tally(plus, minus), [sides], variance)
+    found = clipped(Robust(clip=clip), tally(plus, minus), [sides], variance)
     for p, m, cut_p, cut_m in zip(plus, minus, found.plus[0].tolist(), found.minus[0].tolist(), strict=True):
         noise = math.floor((up * up + down * down) * variance)
         limit = math.isqrt(math.floor(clip * clip * (inside(up, down, p, m) + noise)))
@@ -62,11 +63,11 @@ def test_whoever_shouts_with_one_sign_moves_a_bin_within_the_limit_that_the_othe
     plus: list[int], minus: list[int], shouts: int, clip: Fraction
 ) -> None:
     robust = Robust(clip=clip)
-    louder = robust.clipped(tally([p + shouts for p in plus], minus), [(1, 1)])
+    louder = clipped(robust, tally([p + shouts for p in plus], minus), [(1, 1)])
     for m, cut in zip(minus, (louder.plus - louder.minus)[0].tolist(), strict=True):
         assert cut <= math.sqrt(float(clip) ** 2 * (4 * m + 16)) + 1e-6
     # Beyond three times the other sign, ten times as many units buy nothing.
-    first, second = (robust.clipped(tally([10**6 + n] * 6, minus), [(1, 1)]) for n in (0, 9 * 10**6))
+    first, second = (clipped(robust, tally([10**6 + n] * 6, minus), [(1, 1)]) for n in (0, 9 * 10**6))
     vouched = np.array(minus) * 3 + 16 <= 10**6
     assert (first.plus == second.plus)[0][vouched].all()
 
@@ -74,13 +75,13 @@ def test_whoever_shouts_with_one_sign_moves_a_bin_within_the_limit_that_the_othe
 @given(counts=COUNTS, clip=CLIPS)
 def test_bins_of_two_minds_are_never_cut(counts: list[int], clip: Fraction) -> None:
     even = tally(counts, counts)
-    assert Robust(clip=clip).clipped(even, [(1, 1)]) == even
+    assert clipped(Robust(clip=clip), even, [(1, 1)]) == even
 
 
 @given(plus=COUNTS, minus=COUNTS, clip=CLIPS)
 def test_clipping_knows_no_side(plus: list[int], minus: list[int], clip: Fraction) -> None:
     robust = Robust(clip=clip)
-    one, other = robust.clipped(tally(plus, minus), [(1, 1)]), robust.clipped(tally(minus, plus), [(1, 1)])
+    one, other = clipped(robust, tally(plus, minus), [(1, 1)]), clipped(robust, tally(minus, plus), [(1, 1)])
     assert (one.plus == other.minus).all()
     assert (one.minus == other.plus).all()
 
@@ -88,15 +89,15 @@ def test_clipping_knows_no_side(plus: list[int], minus: list[int], clip: Fractio
 def test_long_class_weights_are_clipped_in_numbers_without_a_range() -> None:
     many = tally([10**9, 3, 0], [5, 10**9, 7])
     big = 10**14
-    found = Robust(clip=Fraction(1, 2)).clipped(many, [(big, big)])
-    assert found == Robust(clip=Fraction(1, 2)).clipped(many, [(1, 1)])
+    found = clipped(Robust(clip=Fraction(1, 2)), many, [(big, big)])
+    assert found == clipped(Robust(clip=Fraction(1, 2)), many, [(1, 1)])
 
 
 def test_under_cover_counts_below_zero_are_no_fault_and_noise_widens_the_limit() -> None:
     noisy = tally([-40, 90, 0], [35, -20, 0])
     robust = Robust(clip=Fraction(1))
-    assert robust.clipped(noisy, [(1, 1)], Fraction(10_000)) == noisy
-    cut = robust.clipped(noisy, [(1, 1)])
+    assert clipped(robust, noisy, [(1, 1)], Fraction(10_000)) == noisy
+    cut = clipped(robust, noisy, [(1, 1)])
     assert abs(cut.plus - cut.minus).max() <= 4
 
 
@@ -109,16 +110,16 @@ def test_one_bad_round_of_three_moves_no_bin_beyond_good_rounds(rule: Swift | Pe
     dice = np.random.default_rng(5)
     good = [tally(dice.integers(0, 100, 6).tolist(), dice.integers(0, 100, 6).tolist()) for _ in range(4)]
     bad = replace(good[2], plus=good[2].plus + 10**6)
-    recent = robust.start(1, 5)
+    recent = remembered_at_start(robust, 1, 5)
     for i, told in enumerate([good[0], good[1], bad, good[3]]):
-        ours = direction(
+        ours = direction_of(
             told,
             models=experiment.models,
             class_weights=[Fraction(1)] * 2,
             factors=(Fraction(1),) * 2,
             divisor=Fraction(1),
         )
-        taken, recent = robust.trimmed(ours, recent)
+        taken, recent = trimmed(robust, ours, recent)
         if i == 2:
             nets = np.stack([(one.plus - one.minus)[0] for one in good[:2]]) / 2000
             moved = taken.numerators[0] * float(taken.scales[0])
@@ -128,11 +129,16 @@ def test_one_bad_round_of_three_moves_no_bin_beyond_good_rounds(rule: Swift | Pe
 
 def test_the_state_remembers_what_trimming_needs_and_steps_without_it_are_as_ever() -> None:
     trimmed = replace(SWIFT, robust=Robust(clip=Fraction(1, 2), trim=5))
-    assert set(trimmed.start().vectors) - set(SWIFT.start().vectors) == {f"recent_{i}" for i in range(1, 5)}
+    assert set(aggregate.start(trimmed).vectors) - set(aggregate.start(SWIFT).vectors) == {
+        f"recent_{i}" for i in range(1, 5)
+    }
     told = tally([5, 6, 7, 8, 9, 10], [6, 5, 7, 9, 8, 10])
     lax = replace(SWIFT, robust=Robust(clip=Fraction(1000)))
-    assert lax.step(lax.start(), told).to_bytes() == SWIFT.step(SWIFT.start(), told).to_bytes()
-    assert trimmed.step(trimmed.start(), told).vectors["recent_1"].any()
+    assert (
+        aggregate.step(lax, aggregate.start(lax), told).to_bytes()
+        == aggregate.step(SWIFT, aggregate.start(SWIFT), told).to_bytes()
+    )
+    assert aggregate.step(trimmed, aggregate.start(trimmed), told).vectors["recent_1"].any()
 
 
 def test_what_makes_no_sense_is_refused() -> None:

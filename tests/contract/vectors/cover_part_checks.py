@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from secvm.crypto.sealing.kem import X25519PrivateKey, X25519PublicKey
 from secvm.crypto.sealing.layers import open_inner, open_outer, seal_both
 from secvm.crypto.sealing.part_streams import PartStream, part_key
+from secvm.learning.aggregate.descent import Pegasos
 from secvm.learning.cover_law import Noise, RelayCover
 from secvm.learning.experiment import Experiment
 from secvm.learning.losses import Loss
@@ -150,6 +151,7 @@ def experiment_of(case: JSON) -> Experiment:
     return Experiment(
         n_bins=case["bins"],
         labels=tuple("abcdefgh"[:labels]),
+        rule=Pegasos(),
         loss=Loss("epsilon-insensitive") if labels == 1 else Loss("hinge"),
         multiclass="ovo" if case["name"] == "one versus one" else "ovr",
         features_per_person=3,

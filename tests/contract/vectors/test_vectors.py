@@ -26,11 +26,11 @@ from secvm.errors import (
     RemoteProtocolError,
     UnknownKeyError,
 )
+from secvm.learning import aggregate
 from secvm.learning.aggregate.descent import State, rule_by_name
-from secvm.learning.aggregate.robust import Robust
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.arithmetic import exact, mantissas, to_fixed
-from secvm.learning.experiment import Experiment
+from secvm.learning.experiment import Experiment, Robust
 from secvm.learning.individual.binning import BinnedVector, Binning, HashBinning, VocabularyBinning, bin_features
 from secvm.learning.individual.cohort import draw_cohort
 from secvm.learning.individual.contribution import Individual, contribute
@@ -292,7 +292,7 @@ def check_thinning(content: JSON) -> None:
 def check_state(content: JSON) -> None:
     for case in content["cases"]:
         experiment = read_experiment(case["experiment"])
-        state = experiment.start()
+        state = aggregate.start(experiment)
         assert state.to_bytes().hex() == case["start"]
         for told in case["rounds"]:
             n = len(told["participants"])
@@ -302,7 +302,7 @@ def check_state(content: JSON) -> None:
                 participants=np.array(told["participants"], dtype=np.int64),
                 cells=np.zeros((n, n), dtype=np.int64),
             )
-            state = experiment.step(state, tally)
+            state = aggregate.step(experiment, state, tally)
             assert state.to_bytes().hex() == told["state"]
             assert hashlib.sha256(bytes.fromhex(told["state"])).hexdigest() == told["sha256"]
             assert State.from_bytes(bytes.fromhex(told["state"])).to_bytes().hex() == told["state"]

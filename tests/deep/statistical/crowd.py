@@ -23,6 +23,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from secvm.learning import aggregate
+from secvm.learning.aggregate.descent import Pegasos
 from secvm.learning.experiment import Experiment
 from secvm.learning.individual.binning import BinnedVector
 from secvm.learning.individual.contribution import Individual
@@ -98,18 +100,18 @@ class Experimented:
 @cache
 def experimented(rounds: int, seed: int) -> Experimented:
     """Weights are random, so that in every round about half of the train cohort violates, each time others."""
-    experiment = Experiment(n_bins=BINS, labels=("a", "b"), budget=BUDGET)
+    experiment = Experiment(n_bins=BINS, labels=("a", "b"), rule=Pegasos(), budget=BUDGET)
     of = document(experiment=experiment, relays=RELAYS)
     rng = np.random.default_rng(seed)
     made: list[RoundManifest] = []
     blobs: dict[str, bytes] = {}
-    unit = experiment.rule.training_weights(experiment.start()).unit
+    unit = aggregate.training_weights(experiment, aggregate.start(experiment)).unit
     for number in range(rounds):
         both = [Weights(rng.integers(-9, 10, size=(1, BINS + 1)).astype(np.int32), unit).to_bytes() for _ in range(2)]
         manifest = make_manifest(
             of,
             opens_at=START + number * PERIOD_MS,
-            state=experiment.start().to_bytes(),
+            state=aggregate.start(experiment).to_bytes(),
             training_weights=both[0],
             evaluation_weights=both[1],
             gateway_keys=GATEWAY_KEYS,

@@ -13,6 +13,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
+from secvm.learning.aggregate.descent import Pegasos
 from secvm.learning.cover_law import Noise, RelayCover
 from secvm.learning.experiment import Experiment
 from secvm.protocol.codec import ExperimentId, decode
@@ -39,7 +40,7 @@ Sampler = Callable[[RelayCover, bytes, int], NDArray[np.int64]]
 
 
 def derived(cover: RelayCover, round_seed: bytes, part: int) -> CoverPart:
-    experiment = Experiment(n_bins=BINS, labels=("a", "b"), features_per_person=3, cover=cover)
+    experiment = Experiment(n_bins=BINS, labels=("a", "b"), rule=Pegasos(), features_per_person=3, cover=cover)
     return derive_part(
         experiment,
         experiment_id=ExperimentId(bytes(16)),

@@ -11,7 +11,7 @@ from functools import cache, partial
 import numpy as np
 import pytest
 
-from secvm.learning.aggregate.robust import Robust
+from secvm.learning.experiment import Robust
 from secvm_lab.attacks.poisoning.a16_poisoning import ATTACK, PLOTS, SPREADS, WITHOUT_QUOTA, Malice, guess, lost
 from secvm_lab.attacks.poisoning.poisoned import PoisonWorld, Sent, Size
 from secvm_lab.attacks.poisoning.poisoned_cases import cases, defence

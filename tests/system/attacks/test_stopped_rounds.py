@@ -8,6 +8,7 @@ from functools import cache, partial
 
 import numpy as np
 
+from secvm.learning import aggregate
 from secvm.learning.cover_law import Noise, RelayCover
 from secvm_lab.attacks.poisoning.a16_poisoning import Malice, guess
 from secvm_lab.attacks.poisoning.poisoned import PoisonWorld, Sent, Size
@@ -75,7 +76,10 @@ def test_the_devices_that_can_stop_a_round_are_just_enough() -> None:
     def explained(devices: int) -> list[bool]:
         """With all that so many devices send on top of the fullest cell of each kind."""
         names, more = ("plus", "minus", "participants"), devices * (case.budget - 1)
-        return [cover.explains(replace(tally, **{name: getattr(tally, name) + more}), SMALL.people) for name in names]
+        return [
+            aggregate.explains(cover, replace(tally, **{name: getattr(tally, name) + more}), SMALL.people)
+            for name in names
+        ]
 
     assert not all(explained(needed))
     assert all(explained(needed - 1))

@@ -9,6 +9,7 @@ import pytest
 
 from secvm.cli.main import run as command
 from secvm.errors import CheatingError
+from secvm.learning import aggregate
 from secvm.protocol.trust.trusted_rounds import TrustedRounds
 from secvm_lab.rigs.histories.public_history import PublicHistory
 from secvm_lab.rigs.lies.catalogue import LIES
@@ -20,7 +21,7 @@ def forgets_its_steps(dice: random.Random) -> None:
     history = PublicHistory.drawn(dice)
     history.announce()
     history.conclude(history.draw_tally())
-    history.state = history.document.experiment.start()
+    history.state = aggregate.start(history.document.experiment)
     history.announce()
     device = TrustedRounds(history.document, history.envelope)
     device.check(history.served(device), now=history.now)

@@ -26,6 +26,7 @@ from secvm.crypto.sealing.oblivious import (
     seal_request,
 )
 from secvm.estimator.training import OfflineTraining, Population
+from secvm.learning import aggregate
 from secvm.learning._kernels.dispatch import kernels
 from secvm.learning.aggregate.descent import Pegasos, Swift
 from secvm.learning.aggregate.tally import Tally
@@ -71,15 +72,16 @@ class Coordinator:
     """Opens, counts once, steps, publishes. It sees capsules and no one."""
 
     def __init__(self, of: ExperimentDocument) -> None:
-        self.of, self.state = of, of.experiment.start()
+        self.of, self.state = of, aggregate.start(of.experiment)
         self.key = GatewayKey(1, X25519PrivateKey(os.urandom(32)))
         self.before: RoundManifest | None = None
         self.last: LastRound | None = None
         self.capsules: dict[bytes, None] = {}
 
     def weights(self) -> tuple[bytes, bytes]:
-        rule = self.of.experiment.rule
-        return rule.training_weights(self.state).to_bytes(), rule.evaluation_weights(self.state).to_bytes()
+        both = (aggregate.training_weights, aggregate.evaluation_weights)
+        training, evaluation = (weights(self.of.experiment, self.state).to_bytes() for weights in both)
+        return training, evaluation
 
     def publish(self, number: int) -> RoundManifest:
         training, evaluation = self.weights()
@@ -108,8 +110,8 @@ class Coordinator:
                     round_number=number,
                 )
             )
-        tally = self.of.experiment.empty_tally().count(packages)
-        self.state = self.of.experiment.step(self.state, tally)
+        tally = aggregate.empty_tally(self.of.experiment).count(packages)
+        self.state = aggregate.step(self.of.experiment, self.state, tally)
         self.last = last_round(tally)
         self.capsules.clear()
         return tally

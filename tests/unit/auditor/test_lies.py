@@ -12,6 +12,7 @@ from secvm.auditor.findings import MOST_FAULTS
 from secvm.auditor.steps import FOLLOWS
 from secvm.crypto.beacons.sources import LocalUnsafeBeacon
 from secvm.errors import BadInputError
+from secvm.learning import aggregate
 from secvm.learning.aggregate.descent import Pegasos, State
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.experiment import Experiment
@@ -101,7 +102,7 @@ def test_counts_beside_another_tally_are_found() -> None:
 
 def test_tally_below_the_floor_is_found() -> None:
     made = history(rounds=0)
-    few = made.document.experiment.empty_tally()
+    few = aggregate.empty_tally(made.document.experiment)
     few.participants[0] = 1
     last = last_round(few)
     made.conclude(None)

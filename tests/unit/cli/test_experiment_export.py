@@ -9,6 +9,7 @@ from secvm.cli.experiment import model_file
 from secvm.cli.experiment.remote import Remote, TrustedModel
 from secvm.errors import BadInputError
 from secvm.estimator.model import Model
+from secvm.learning import aggregate
 from secvm.protocol.canonical import digest_of
 from secvm_lab.rigs.histories.audited_history import draw_history
 from secvm_lab.rigs.histories.public_history import PublicHistory
@@ -21,8 +22,8 @@ from tests.unit.protocol.helpers import document
 
 def test_exported_models_see_people_as_devices_did() -> None:
     for of, one_per_bin in ((relayed_document(), True), (document(), False)):
-        state = of.experiment.start()
-        weights = of.experiment.rule.evaluation_weights(state)
+        state = aggregate.start(of.experiment)
+        weights = aggregate.evaluation_weights(of.experiment, state)
         model = Model.from_bytes(model_file(TrustedModel(of, weights, rounds=3, ended=None), None))
         assert model.one_per_bin is one_per_bin
         assert model.presence

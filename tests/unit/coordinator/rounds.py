@@ -18,6 +18,7 @@ from secvm.coordinator.rounds.clock_check import ClockCheck
 from secvm.coordinator.rounds.driver import Driver
 from secvm.coordinator.store.port import CoordinatorStore, Deposit, Standing, StoredExperiment
 from secvm.coordinator.store.records import make_block
+from secvm.learning import aggregate
 from secvm.learning.aggregate.descent import Pegasos
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.experiment import Experiment
@@ -188,14 +189,14 @@ def capsules(one: OpenRound, packages: list[Package]) -> list[tuple[bytes, bytes
 
 
 def state_after(of: ExperimentDocument, tallies: list[Tally]) -> bytes:
-    state = of.experiment.start()
+    state = aggregate.start(of.experiment)
     for tally in tallies:
-        state = of.experiment.step(state, tally)
+        state = aggregate.step(of.experiment, state, tally)
     return state.to_bytes()
 
 
 def tally_of(one: OpenRound, who: Crowd = crowd) -> Tally:
-    return one.document.experiment.empty_tally().count(who(one))
+    return aggregate.empty_tally(one.document.experiment).count(who(one))
 
 
 def rounds_of(of: ExperimentDocument, numbers: list[int]) -> list[OpenRound]:

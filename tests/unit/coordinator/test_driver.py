@@ -16,6 +16,7 @@ from secvm.coordinator.store.port import CoordinatorStore, Deposit, Standing
 from secvm.coordinator.store.sqlite import SQLiteStore
 from secvm.crypto.sealing.oblivious import decode_key_configurations
 from secvm.errors import ArithmeticRangeError
+from secvm.learning import aggregate
 from secvm.learning.aggregate.descent import Pegasos
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.experiment import Experiment
@@ -232,7 +233,7 @@ def test_an_experiment_stopped_before_its_first_round_ends_with_the_first_model(
     asyncio.run(coordinator.go())
     end = ending(coordinator, of)
     assert (end.round_number, end.manifest, end.last) == (0, None, None)
-    assert public(coordinator, f"/v1/blob/{end.state}") == of.experiment.start().to_bytes()
+    assert public(coordinator, f"/v1/blob/{end.state}") == aggregate.start(of.experiment).to_bytes()
 
 
 def test_early_stopping_ends_an_experiment_whose_test_counts_stand_still(store: CoordinatorStore) -> None:

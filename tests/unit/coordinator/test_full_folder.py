@@ -13,6 +13,7 @@ from secvm.coordinator.rounds import driver as driving
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.errors import BadInputError
 from secvm.files import write_atomically
+from secvm.learning import aggregate
 from secvm.protocol.canonical import digest_of
 from secvm.runtime.logs import Log
 from secvm.testing.clock import ManualClock
@@ -46,7 +47,7 @@ def test_repro_what_a_full_disk_refused_is_kept_told_once_and_written_later(
     disk, lines, store, of = Disk(monkeypatch), io.StringIO(), MemoryStore(), experiment()
     add(store, of)
     publisher = Publisher(store, tmp_path, log=Log(lines, ManualClock(START), "coordinator"))
-    blob = digest_of(of.experiment.start().to_bytes())
+    blob = digest_of(aggregate.start(of.experiment).to_bytes())
     publisher.put("/v1/keys", b"old keys")
     publisher.put_blob(blob)
     asyncio.run(publisher.flush())

@@ -7,6 +7,7 @@ import pytest
 
 from secvm.coordinator.experiments.status_document import LeakageMeter
 from secvm.coordinator.store.memory import MemoryStore
+from secvm.learning import aggregate
 from secvm.learning.aggregate.tally import Tally
 from secvm.privacy.leakage.label_leakage import auc_of, law
 from secvm.protocol.documents.experiment import ExperimentDocument
@@ -16,7 +17,7 @@ from tests.unit.protocol.helpers import START
 
 
 def tally(of: ExperimentDocument, plus: int, minus: int) -> Tally:
-    found = of.experiment.empty_tally()
+    found = aggregate.empty_tally(of.experiment)
     found.plus[0, -1], found.minus[0, -1] = plus, minus
     return found
 

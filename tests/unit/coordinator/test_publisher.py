@@ -8,6 +8,7 @@ import pytest
 from secvm.coordinator.publisher import Publisher, blob_path, experiment_path, manifest_path, opening_path
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.errors import StoreError
+from secvm.learning import aggregate
 from secvm.protocol.canonical import digest_of
 from secvm.protocol.log.entries import experiment_entry
 from secvm.protocol.relays.news import News, news_path
@@ -30,7 +31,7 @@ def stocked(folder: Path | None = None) -> tuple[Publisher, str]:
     """A publisher whose store has an experiment, and the digest of a blob that is not public yet."""
     store, of = MemoryStore(), experiment()
     add(store, of)
-    return Publisher(store, folder), digest_of(of.experiment.start().to_bytes())
+    return Publisher(store, folder), digest_of(aggregate.start(of.experiment).to_bytes())
 
 
 def test_what_was_put_is_answered_at_once_and_lies_in_the_folder_after_a_flush(tmp_path: Path) -> None:
@@ -91,7 +92,7 @@ class Away(MemoryStore):
 def test_repro_what_could_not_be_written_to_the_folder_is_written_the_next_time(tmp_path: Path) -> None:
     store, of = Away(), experiment()
     add(store, of)
-    publisher, blob = Publisher(store, tmp_path), digest_of(of.experiment.start().to_bytes())
+    publisher, blob = Publisher(store, tmp_path), digest_of(aggregate.start(of.experiment).to_bytes())
     publisher.put_blob(blob)
     publisher.put("/v1/keys", b"keys")
     publisher.write("/v1/log/tile", b"tile")

@@ -13,7 +13,7 @@ from secvm.coordinator.experiments.new_experiment import SALT_NOTE, NewestPulse,
 from secvm.coordinator.experiments.specification import EarlyStopping, Specification
 from secvm.errors import BadExperimentError, BadInputError
 from secvm.learning.aggregate.descent import Pegasos, Swift
-from secvm.learning.aggregate.robust import Robust
+from secvm.learning.experiment import Robust
 from secvm.learning.thinning import Thinning
 from secvm.protocol.documents.experiment import Beacon, ExperimentDocument, HashedBins, Relay, VocabularyBins
 from secvm.protocol.log.terms import LogTerms

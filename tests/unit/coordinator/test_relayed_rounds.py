@@ -19,6 +19,7 @@ from secvm.crypto.sealing.kem import X25519PrivateKey, X25519PublicKey
 from secvm.crypto.sealing.layers import INNER_BYTES, open_inner, open_outer, seal_both
 from secvm.crypto.sealing.oblivious import GatewayKey, GatewayKeys, RequestSealer
 from secvm.errors import ArithmeticRangeError, BadInputError, OpeningError
+from secvm.learning import aggregate
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.cover_law import RelayCover
 from secvm.learning.experiment import Experiment
@@ -95,7 +96,7 @@ def expected_net(federation: Federation, number: int) -> Tally:
     opened = relays.statements(said)
     part = EntryReveal.read(opened["entry_reveal"], ENTRY.public).part
     assert MixReveal.read(opened["mix_reveal"], MIX.public).part == part
-    tally = of.experiment.empty_tally()
+    tally = aggregate.empty_tally(of.experiment)
     for client in range(relays.clients):
         tally = tally.count(packages_of(client, of.budget))
     for role, root in (("entry", said.entry_count.received), ("mix", said.entry_count.root)):
@@ -122,13 +123,13 @@ def test_all_rounds_are_opened_and_everybody_believes_them(any_store: Coordinato
     federation = start(any_store)
     asyncio.run(federation.go())
     of = federation.relays.document
-    state = of.experiment.start()
+    state = aggregate.start(of.experiment)
     for number in (1, 2):
         told, found = manifest(federation, number), opening(federation, number)
         assert is_opened(found, told, of)
         assert told.state == hashlib.sha256(state.to_bytes()).hexdigest()
         assert equal(net_tally(federation, number), expected_net(federation, number))
-        state = of.experiment.step(state, net_tally(federation, number))
+        state = aggregate.step(of.experiment, state, net_tally(federation, number))
     assert following_faults(manifest(federation, 2), manifest(federation, 1), opening(federation, 1), of) == ()
     end = read_ending(federation.public("ending"), of)
     assert (end.round_number, end.why, end.opening) == (2, "finished", opening(federation, 2).digest)

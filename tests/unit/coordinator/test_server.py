@@ -15,6 +15,7 @@ from secvm.coordinator.intake.package_routes import PackageRoutes
 from secvm.coordinator.publisher import Publisher, blob_path
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.crypto.sealing.oblivious import REQUEST_MEDIA_TYPE
+from secvm.learning import aggregate
 from secvm.protocol.canonical import digest_of
 from secvm.protocol.plain.sealed_requests import fetch_request, read_answer
 from secvm.runtime.http.server import Request, Response
@@ -84,7 +85,7 @@ def test_repro_a_large_file_is_read_and_sealed_while_others_are_answered(sealed:
     async def check() -> None:
         store, of = Slow(), experiment()
         add(store, of)
-        answering, blob = Answering(store), digest_of(of.experiment.start().to_bytes())
+        answering, blob = Answering(store), digest_of(aggregate.start(of.experiment).to_bytes())
         answering.publisher.put_blob(blob)
         request = seal(fetch_request(blob_path(blob)))
         answer = answering.fetch(request.capsule) if sealed else answering.ask(blob_path(blob))
@@ -107,7 +108,7 @@ def test_repro_few_large_files_are_read_at_a_time() -> None:
     async def check() -> None:
         store, of = Slow(), experiment()
         add(store, of)
-        answering, blob = Answering(store), digest_of(of.experiment.start().to_bytes())
+        answering, blob = Answering(store), digest_of(aggregate.start(of.experiment).to_bytes())
         answering.publisher.put_blob(blob)
         capsule = seal(fetch_request(blob_path(blob))).capsule
         waiting = [asyncio.ensure_future(_of(answering.fetch(capsule))) for _ in range(20)]

@@ -9,6 +9,7 @@ from secvm.coordinator.experiments.history import Book, Books, LiveRound
 from secvm.coordinator.experiments.status_document import LeakageMeter, TellableRound, Watchers, status
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.coordinator.store.port import Standing
+from secvm.learning import aggregate
 from secvm.learning.aggregate.scoring import Score
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.experiment import Experiment
@@ -34,7 +35,7 @@ def rounds(count: int) -> list[TellableRound]:
 def metered(of: ExperimentDocument, told: int) -> LeakageMeter:
     meter = LeakageMeter(of)
     for number in range(1, told + 1):
-        tally = of.experiment.empty_tally()
+        tally = aggregate.empty_tally(of.experiment)
         tally.plus[0, -1], tally.minus[0, -1], tally.participants[:] = 20 + number, 9, (700 + number, 900)
         if number % 3:
             meter.watch(number, tally)
@@ -65,13 +66,13 @@ def test_with_kept_pieces_the_bytes_are_those_of_a_status_made_anew(of: Experime
 
 
 def test_how_a_round_ended_is_scored_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    of, scored, score = document(), [], Experiment.score
+    of, scored, score = document(), [], aggregate.score
 
-    def counted(self: Experiment, tally: Tally) -> Score:
+    def counted(asked: Experiment, tally: Tally) -> Score:
         scored.append(tally)
-        return score(self, tally)
+        return score(asked, tally)
 
-    monkeypatch.setattr(Experiment, "score", counted)
+    monkeypatch.setattr(aggregate, "score", counted)
     watchers, all_rounds = Watchers(of.experiment), rounds(30)
     for count in range(1, 31):
         made(of, count, watchers, all_rounds)

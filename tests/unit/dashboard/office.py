@@ -20,6 +20,7 @@ from secvm.coordinator.store.port import Standing
 from secvm.dashboard.app import Plan
 from secvm.dashboard.main import AuditOnce, Dashboard
 from secvm.dashboard.settings import DashboardSettings
+from secvm.learning import aggregate
 from secvm.learning.aggregate.tally import Tally
 from secvm.protocol.documents.experiment import ExperimentDocument, publish
 from secvm.protocol.documents.manifest import LastRound
@@ -57,7 +58,7 @@ def status_of(of: ExperimentDocument, rounds: int, *, standing: Standing = Stand
     for one in told:
         counted = None
         if one.last is not None and one.last.tally is not None:
-            empty = of.experiment.empty_tally()
+            empty = aggregate.empty_tally(of.experiment)
             empty.plus[0, -1], empty.minus[0, -1] = 20 + one.number, 10
             counted = Tally(empty.plus, empty.minus, one.last.counts.participants, one.last.counts.cells)
         watchers.watch(one.number, counted)

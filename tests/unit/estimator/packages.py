@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from secvm.learning import aggregate
 from secvm.learning.aggregate.descent import State
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.experiment import Experiment
@@ -30,7 +31,7 @@ class PackagePath:
 
     def run(self, rounds: int, attendance: NDArray[np.bool_] | None = None) -> State:
         """The state after so many rounds."""
-        state = self.experiment.start()
+        state = aggregate.start(self.experiment)
         for number in range(1, rounds + 1):
             everybody = range(len(self.people))
             row = None if attendance is None else attendance[(number - 1) % len(attendance)]
@@ -38,16 +39,16 @@ class PackagePath:
             tally = self.tally(state, number, here)
             if not self._seen(tally).participants.any():
                 continue  # abandoned: the number is spent, the state stays
-            state = self.experiment.step(state, tally)
+            state = aggregate.step(self.experiment, state, tally)
         return state
 
     def _seen(self, tally: Tally) -> Tally:
-        return tally if self.experiment.cover is None else self.experiment.cover.uncovered(tally)
+        return aggregate.uncovered(self.experiment.cover, tally)
 
     def tally(self, state: State, number: int, here: Sequence[int]) -> Tally:
         """One round's packages, named, shuffled, sent again, told apart, counted in groups."""
-        rule = self.experiment.rule
-        training, evaluation = rule.training_weights(state), rule.evaluation_weights(state)
+        training = aggregate.training_weights(self.experiment, state)
+        evaluation = aggregate.evaluation_weights(self.experiment, state)
         sent: list[tuple[int, Package]] = []
         for i in here:
             packages = contribute(
@@ -70,9 +71,9 @@ class PackagePath:
         while once:
             size = self.network.randint(1, max(1, len(once)))
             group, once = once[:size], once[size:]
-            tallies.append(self.experiment.empty_tally().count(package for _, package in group))
+            tallies.append(aggregate.empty_tally(self.experiment).count(package for _, package in group))
         self.network.shuffle(tallies)
-        total = self.experiment.empty_tally()
+        total = aggregate.empty_tally(self.experiment)
         for tally in tallies:
             total = total.merge(tally)
         return total

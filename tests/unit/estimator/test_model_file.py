@@ -19,10 +19,10 @@ from secvm.errors import BadInputError, BadModelFileError
 from secvm.estimator import SecVMClassifier, SecVMRegressor
 from secvm.estimator.model import Model
 from secvm.estimator.quantise import Quantiser
-from secvm.learning.aggregate.descent import Swift
-from secvm.learning.aggregate.robust import Robust
+from secvm.learning import aggregate
+from secvm.learning.aggregate.descent import Pegasos, Swift
 from secvm.learning.cover_law import Noise, RelayCover
-from secvm.learning.experiment import Experiment
+from secvm.learning.experiment import Experiment, Robust
 from secvm.learning.individual.binning import HashBinning, VocabularyBinning
 from secvm.learning.losses import Loss
 from secvm_lab.rigs.histories.random_experiments import draw_experiment
@@ -306,10 +306,12 @@ def drawn_experiments() -> list[Experiment]:
     found += [draw_experiment(dice, robust=dice.choice(robust), features_per_person=7) for _ in range(20)]
     found.append(Experiment(n_bins=3, labels=("a", "b"), rule=Swift(), fixed_point_rows=True))
     found.append(
-        Experiment(n_bins=3, labels=("a", "b"), class_weights=(Fraction(1), Fraction(2)), weighted_updates=True)
+        Experiment(
+            n_bins=3, labels=("a", "b"), rule=Pegasos(), class_weights=(Fraction(1), Fraction(2)), weighted_updates=True
+        )
     )
     number: dict[str, Any] = {"labels": ("y",), "target_centre": Fraction(-7, 3), "target_spread": Fraction(1, 9)}
-    found.append(Experiment(n_bins=3, loss=Loss("pinball", Fraction(1, 4)), **number))
+    found.append(Experiment(n_bins=3, rule=Pegasos(), loss=Loss("pinball", Fraction(1, 4)), **number))
     covered = [relayed(labels) for labels in (("a", "b"), ("a", "b", "c"), ("y",))]
     return [*found, *covered, *(replace(one, robust=dice.choice(robust)) for one in covered)]
 
@@ -326,14 +328,14 @@ def relayed(labels: tuple[str, ...]) -> Experiment:
         train_share=Fraction(7, 10),
     )
     loss = Loss("pinball", Fraction(1, 4)) if kinds == 1 else Loss("hinge")
-    return Experiment(n_bins=3, labels=labels, loss=loss, features_per_person=2, cover=cover)
+    return Experiment(n_bins=3, labels=labels, rule=Pegasos(), loss=loss, features_per_person=2, cover=cover)
 
 
 def models() -> list[Model]:
     """A model of each of them, with every other field of a model, too."""
     found = []
     for number, experiment in enumerate(drawn_experiments()):
-        state = experiment.start()
+        state = aggregate.start(experiment)
         hashed = HashBinning(n_bins=experiment.n_bins, salt=bytes([number]) * 16, n_hashes=1 + number % 3)
         words = VocabularyBinning(tuple(f"wörd{i}" for i in range(experiment.n_bins)))
         columns = np.arange(experiment.n_bins, dtype=np.float64)
@@ -341,7 +343,7 @@ def models() -> list[Model]:
             Model(
                 experiment=experiment,
                 binning=hashed if number % 2 else words,
-                weights=experiment.rule.evaluation_weights(state),
+                weights=aggregate.evaluation_weights(experiment, state),
                 presence=number % 3 == 0,
                 rounds=number,
                 quantiser=None if number % 4 else Quantiser(centre=columns, factor=columns + 1),

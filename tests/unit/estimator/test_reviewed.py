@@ -13,6 +13,7 @@ from secvm.errors import ArithmeticRangeError, BadInputError
 from secvm.estimator import FeatureBinner, SecVMClassifier, SecVMRegressor
 from secvm.estimator.training import OfflineTraining
 from secvm.learning._kernels import reference, vectorised
+from secvm.learning.aggregate.descent import Pegasos
 from secvm.learning.experiment import Experiment
 from secvm.learning.individual.binning import VocabularyBinning
 from secvm.learning.individual.dice import Purpose, UnsafeSeededDice
@@ -84,7 +85,7 @@ def test_votes_of_many_people_equal_the_votes_of_each() -> None:
 
 
 def test_many_threads_are_no_more_than_there_are_processors() -> None:
-    experiment = Experiment(n_bins=3, labels=("a", "b"))
+    experiment = Experiment(n_bins=3, labels=("a", "b"), rule=Pegasos())
     assert OfflineTraining(experiment, threads=100_000)._threads <= (os.cpu_count() or 1)
 
 

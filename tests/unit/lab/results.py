@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from secvm.learning.aggregate.scoring import score
+from secvm.learning.aggregate.scoring import score_cells
 from secvm_lab.demo.attack import LabelAttack
 from secvm_lab.demo.result import Checks, DemoResult, Guarantee, Leakage, Protected, RoundLine
 
@@ -28,7 +28,7 @@ def protected(**changes: Any) -> Protected:
 
 def a_result(**changes: Any) -> DemoResult:
     """A plain result of three rounds, the second abandoned."""
-    tested = score(np.array([[30, 10], [5, 25]]))
+    tested = score_cells(np.array([[30, 10], [5, 25]]))
     lines = tuple(
         RoundLine(
             number=number,
@@ -55,7 +55,7 @@ def a_result(**changes: Any) -> DemoResult:
         "labels": ("north", "south"),
         "lines": lines,
         "tested_on": 5000,
-        "final": score(np.array([[2700, 300], [340, 1660]])),
+        "final": score_cells(np.array([[2700, 300], [340, 1660]])),
         "central_accuracy": 0.8642,
         "checks": Checks(16320, 16320, 0, bit_exact=True, faults=(), steps_replayed=3),
         "leakage": Leakage(q=0.18, summed=(1.9, 1.9, 5.25)),

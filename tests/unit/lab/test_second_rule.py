@@ -5,7 +5,8 @@ from fractions import Fraction
 
 import pytest
 
-from secvm.learning.aggregate.robust import Robust
+from secvm.learning import aggregate
+from secvm.learning.experiment import Robust
 from secvm_lab.rigs.histories.public_history import PublicHistory
 from secvm_lab.rigs.histories.random_experiments import draw_experiment
 from secvm_lab.rigs.lies.honest_run import SecondImplementation, honest_run
@@ -17,7 +18,7 @@ def same_bytes(second: PublicHistory) -> None:
     for _ in range(5):
         tally = second.draw_tally()
         state = second.step(second.state, tally)
-        assert state.to_bytes() == second.document.experiment.step(second.state, tally).to_bytes()
+        assert state.to_bytes() == aggregate.step(second.document.experiment, second.state, tally).to_bytes()
         ours = PublicHistory.weights(second, state)
         assert [one.to_bytes() for one in second.weights(state)] == [one.to_bytes() for one in ours]
         second.state = state

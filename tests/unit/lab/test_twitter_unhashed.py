@@ -7,6 +7,7 @@ import pytest
 
 from secvm.errors import BadInputError
 from secvm.estimator.training import OfflineTraining, Population
+from secvm.learning.aggregate.descent import Pegasos
 from secvm.learning.experiment import Experiment
 from secvm.learning.rows import BinnedRows
 from secvm_lab.engine import Engine
@@ -32,7 +33,7 @@ def test_half_of_a_crowd_has_the_bytes_of_its_own_unhashed_training() -> None:
     plain = BinnedRows(indptr, words, np.ones(len(words), np.int32), people.vocabulary)
     assert rows.own.sum() + len(rows.kept) == len(np.unique(words))
     assert len(rows.kept) < len(np.unique(words)) / 2
-    experiment = Experiment(n_bins=people.vocabulary, labels=("n", "p"))
+    experiment = Experiment(n_bins=people.vocabulary, labels=("n", "p"), rule=Pegasos())
     train = np.arange(len(labels)) % 10 != 0
     engine, training = Engine(rows, labels, [experiment], train=train[:, None]), OfflineTraining(experiment)
     for _ in range(5):

@@ -5,6 +5,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from secvm.learning import aggregate
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.experiment import Experiment
 from secvm.learning.individual.binning import BinnedVector
@@ -53,7 +54,7 @@ def one_round(experiment: Experiment, people: list[Individual], weights: Weights
             dice=UnsafeSeededDice(b"tests", i),
             round_number=round_number,
         )
-    return experiment.empty_tally().count(sent)
+    return aggregate.empty_tally(experiment).count(sent)
 
 
 def person(values: dict[int, int], n_bins: int, label: int) -> Individual:

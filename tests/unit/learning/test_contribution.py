@@ -36,7 +36,7 @@ def sent(experiment: Experiment, person: Individual, weights: Weights = ZERO, ro
 
 
 def experiment(**change: Any) -> Experiment:
-    return Experiment(**{"n_bins": N_BINS, "labels": ("a", "b"), **change})
+    return Experiment(**{"n_bins": N_BINS, "labels": ("a", "b"), "rule": Pegasos(), **change})
 
 
 def units(packages: list[Package]) -> Counter[tuple[int, int, int]]:

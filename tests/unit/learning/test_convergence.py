@@ -7,6 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from secvm.errors import BadExperimentError
+from secvm.learning import aggregate
 from secvm.learning.aggregate.convergence import SPELL, Plateau, TwoCycle
 from secvm.learning.aggregate.descent import Pegasos
 from secvm.learning.aggregate.tally import Tally
@@ -172,7 +173,7 @@ def dense_scores(x: Ints, weights: Weights) -> Ints:
 
 def train(x: Ints, labels: Ints, rule: Pegasos) -> tuple[Weights, TwoCycle]:
     experiment = Experiment(n_bins=N_WORDS, labels=("a", "b"), rule=rule)
-    state, watcher = experiment.start(), TwoCycle()
+    state, watcher = aggregate.start(experiment), TwoCycle()
     signs = (2 * labels - 1).astype(np.int8)
     thresholds = Loss("hinge").thresholds(labels)
     for _ in range(ROUNDS):
@@ -186,7 +187,7 @@ def train(x: Ints, labels: Ints, rule: Pegasos) -> tuple[Weights, TwoCycle]:
             cells=np.zeros((2, 2), dtype=np.int64),
         )
         watcher.watch(tally)
-        state = experiment.step(state, tally)
+        state = aggregate.step(experiment, state, tally)
     return rule.training_weights(state), watcher
 
 

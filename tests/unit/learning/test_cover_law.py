@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from secvm.errors import BadExperimentError
+from secvm.learning import aggregate
 from secvm.learning.aggregate.descent import Pegasos, Swift
 from secvm.learning.cover_law import Noise, RelayCover, relay_budget
 from secvm.learning.experiment import Experiment
@@ -50,12 +51,12 @@ UNTHINNED = replace(COVERED, rule=Pegasos(), thinning=Thinning())
 
 
 def sent(one: Individual, experiment: Experiment, number: int) -> list[Package]:
-    state = experiment.start()
+    state = aggregate.start(experiment)
     return contribute(
         one,
         experiment=experiment,
-        training=experiment.rule.training_weights(state),
-        evaluation=experiment.rule.evaluation_weights(state),
+        training=aggregate.training_weights(experiment, state),
+        evaluation=aggregate.evaluation_weights(experiment, state),
         dice=UnsafeSeededDice(b"relays", number),
         round_number=1,
     )
@@ -158,7 +159,7 @@ def test_relays_cover_that_makes_no_sense_is_refused(change: dict[str, object], 
 
 @given(st.integers(0, 500))
 def test_the_mean_of_both_relays_is_taken_off_whatever_was_counted(counted: int) -> None:
-    tally = COVERED.empty_tally()
+    tally = aggregate.empty_tally(COVERED)
     tally = replace(
         tally,
         plus=tally.plus + counted,
@@ -166,7 +167,7 @@ def test_the_mean_of_both_relays_is_taken_off_whatever_was_counted(counted: int)
         participants=tally.participants + counted,
         cells=tally.cells + counted,
     )
-    net = COVERED.uncovered(tally)
+    net = aggregate.uncovered(COVERED.cover, tally)
     # 2 · 15 · 3/2, and 2 · 15 / 4 = 15/2, half to even: 8.
     assert (net.plus == counted - 45).all()
     assert (net.minus == counted - 45).all()
@@ -177,25 +178,25 @@ def test_the_mean_of_both_relays_is_taken_off_whatever_was_counted(counted: int)
 def test_half_goes_to_the_even_number() -> None:
     for shape, taken in ((1, 0), (3, 2), (5, 2), (7, 4)):
         half = replace(COVER, participation=noise(4, Fraction(shape), Fraction(1, 4)))
-        tally = replace(COVERED.empty_tally(), participants=np.array([100, 100]))
-        assert half.uncovered(tally).participants.tolist() == [100 - taken] * 2
+        tally = replace(aggregate.empty_tally(COVERED), participants=np.array([100, 100]))
+        assert aggregate.uncovered(half, tally).participants.tolist() == [100 - taken] * 2
 
 
 def test_variances_are_those_of_both_relays_parts_but_the_opened() -> None:
-    tally = COVERED.empty_tally()
+    tally = aggregate.empty_tally(COVERED)
     assert COVER.train_variance == 2 * 15 * Fraction(3, 2) * Fraction(5, 2)
     assert COVER.test_variance == pytest.approx(2 * 15 * 0.25 * 1.25)
     assert replace(COVER, test=None).test_variance == 0.0
     counted = replace(tally, cells=np.array([[90, 10], [10, 90]]), participants=np.array([100, 100]))
-    assert COVERED.score(counted).accuracy.variance == pytest.approx(COVER.test_variance)
+    assert aggregate.score(COVERED, counted).accuracy.variance == pytest.approx(COVER.test_variance)
 
 
 def test_a_step_is_that_of_the_uncovered_tally() -> None:
-    tally = COVERED.empty_tally()
+    tally = aggregate.empty_tally(COVERED)
     tally = replace(tally, plus=tally.plus + 70, minus=tally.minus + 50, participants=np.array([90, 80]))
     plain = replace(COVERED, cover=None)
-    covered = COVERED.step(COVERED.start(), tally).to_bytes()
-    assert covered == plain.step(plain.start(), COVER.uncovered(tally)).to_bytes()
+    covered = aggregate.step(COVERED, aggregate.start(COVERED), tally).to_bytes()
+    assert covered == aggregate.step(plain, aggregate.start(plain), aggregate.uncovered(COVER, tally)).to_bytes()
 
 
 @pytest.mark.parametrize("field", ["plus", "minus", "participants", "cells"])
@@ -204,9 +205,9 @@ def test_one_package_too_many_in_a_cell_is_not_explained(field: str) -> None:
     most = COVER.most_in_a_cell(30)[kinds[field]]
     assert most == 30 + 2 * COVER.kinds[kinds[field]].quantile
     for count, explained in ((most, True), (most + 1, False)):
-        tally = COVERED.empty_tally()
+        tally = aggregate.empty_tally(COVERED)
         getattr(tally, field).flat[1] = count
-        assert COVER.explains(tally, 30) is explained
+        assert aggregate.explains(COVER, tally, 30) is explained
 
 
 # ── an experiment ────────────────────────────────────────────────────────────────────────────────────────────────────

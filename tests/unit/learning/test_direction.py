@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from secvm.errors import BadInputError
+from secvm.learning import aggregate
 from secvm.learning.aggregate.descent import Pegasos, Swift
-from secvm.learning.aggregate.direction import check_participants, direction
+from secvm.learning.aggregate.direction import check_participants, direction_of
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.arithmetic import exact
 from secvm.learning.experiment import Experiment
@@ -28,7 +29,7 @@ def taken(
     factors: tuple[Fraction, Fraction] = ONES,
     divisor: Fraction = Fraction(1),
 ) -> list[list[Fraction]]:
-    d = direction(tally, models=models, class_weights=weights, factors=factors, divisor=divisor)
+    d = direction_of(tally, models=models, class_weights=weights, factors=factors, divisor=divisor)
     return [[int(n) * scale for n in row] for row, scale in zip(d.numerators, d.scales, strict=True)]
 
 
@@ -67,7 +68,7 @@ def test_one_participant_alone_gives_finite_weights(participants: list[int], rul
     tally = small_tally([[0, 0, participants[1]]], [[0, 0, participants[0]]], participants)
     thinning = Thinning(rho=Fraction(3)) if rule.normalised else Thinning()
     experiment = Experiment(n_bins=2, labels=("a", "b"), rule=rule, thinning=thinning)
-    state = experiment.step(experiment.start(), tally)
+    state = aggregate.step(experiment, aggregate.start(experiment), tally)
     values = rule.training_weights(state).values()
     assert np.isfinite(values).all()
     assert np.sign(values[0, 2]) == (1 if participants[1] else -1)
@@ -76,9 +77,9 @@ def test_one_participant_alone_gives_finite_weights(participants: list[int], rul
 def test_nobody_is_an_error_and_no_division_by_zero() -> None:
     with pytest.raises(BadInputError):
         check_participants(small_tally([[0]], [[0]], [0, 0]))
-    experiment = Experiment(n_bins=2, labels=("a", "b"))
+    experiment = Experiment(n_bins=2, labels=("a", "b"), rule=Pegasos())
     with pytest.raises(BadInputError):
-        experiment.step(experiment.start(), experiment.empty_tally())
+        aggregate.step(experiment, aggregate.start(experiment), aggregate.empty_tally(experiment))
 
 
 def test_one_vs_rest_weighs_the_rest_by_its_participants_mean() -> None:
@@ -103,9 +104,9 @@ def test_pair_with_nobody_stands_still(rule: Pegasos | Swift) -> None:
     thinning = Thinning(rho=Fraction(3)) if rule.normalised else Thinning()
     experiment = Experiment(n_bins=1, labels=("a", "b", "c"), multiclass="ovo", rule=rule, thinning=thinning)
     somebody = small_tally([[2, 2], [2, 2], [2, 2]], [[1, 1], [1, 1], [1, 1]], [1, 1, 1])
-    before = experiment.step(experiment.start(), somebody)
+    before = aggregate.step(experiment, aggregate.start(experiment), somebody)
     only_c = small_tally([[0, 0], [5, 5], [5, 5]], [[0, 0]] * 3, [0, 0, 3])
-    after = experiment.step(before, only_c)
+    after = aggregate.step(experiment, before, only_c)
     name = "sum_0" if rule.name == "pegasos" else "weights"
     assert (after.vectors[name][1] != before.vectors[name][1]).all()
     if rule.name == "pegasos":
@@ -126,7 +127,7 @@ def test_repro_long_class_weights_do_not_wrap() -> None:
     expected = [(a * p - b * m) / (a * 2000 + b * 1000) for p, m in ((2000, 1000), (3, 2))]
     assert taken(tally, LabelModels(2), weights) == [expected]
     experiment = Experiment(n_bins=1, labels=("a", "b"), class_weights=weights, rule=Pegasos(averaging=1))
-    state = experiment.step(experiment.start(), tally)
+    state = aggregate.step(experiment, aggregate.start(experiment), tally)
     assert state.vectors["sum_0"].tolist() == [[half_even(e * 2**32) for e in expected]]
 
 
@@ -142,7 +143,7 @@ def test_repro_long_class_weights_of_one_pair_leave_the_other_pairs_right() -> N
         [(p - b * m) / (30 + b * 1000) for p, m in ((900, 30), (1, 1))],
         [Fraction(p - m, 2030) for p, m in ((5, 2), (7, 9))],
     ]
-    state = experiment.step(experiment.start(), tally)
+    state = aggregate.step(experiment, aggregate.start(experiment), tally)
     assert state.vectors["sum_0"].tolist() == [[half_even(e * 2**32) for e in row] for row in expected]
 
 
@@ -154,7 +155,7 @@ def test_pinball_multiplies_the_two_counts_by_its_two_factors() -> None:
 
 def test_popularity_is_unweighted_and_unsigned() -> None:
     tally = small_tally([[10, 1]], [[30, 2]], [30, 10])
-    d = direction(
+    d = direction_of(
         tally, models=LabelModels(2), class_weights=(Fraction(1), Fraction(4)), factors=ONES, divisor=Fraction(3)
     )
     assert d.totals.tolist() == [[40, 3]]

@@ -6,12 +6,13 @@ from typing import Any
 import pytest
 
 from secvm.errors import BadExperimentError, BadInputError
+from secvm.learning import aggregate
 from secvm.learning.aggregate.descent import Pegasos, Swift, rule_by_name
 from secvm.learning.experiment import Experiment
 from secvm.learning.losses import Loss
 from secvm.learning.thinning import Thinning
 
-GOOD: dict[str, Any] = {"n_bins": 10, "labels": ("a", "b")}
+GOOD: dict[str, Any] = {"n_bins": 10, "labels": ("a", "b"), "rule": Pegasos()}
 RHO, HALF = Thinning(rho=Fraction(3)), Thinning(q=Fraction(1, 2))
 
 
@@ -58,8 +59,8 @@ def test_experiment_that_contradicts_itself_is_refused(change: dict[str, Any]) -
 )
 def test_experiment_that_makes_sense_is_taken(change: dict[str, Any]) -> None:
     experiment = Experiment(**{**GOOD, **change})
-    assert experiment.start().vectors
-    assert experiment.empty_tally().plus.shape == (experiment.models.n_models, 11)
+    assert aggregate.start(experiment).vectors
+    assert aggregate.empty_tally(experiment).plus.shape == (experiment.models.n_models, 11)
 
 
 @pytest.mark.parametrize(

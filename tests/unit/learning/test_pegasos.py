@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from secvm.errors import ArithmeticRangeError, BadExperimentError
+from secvm.learning import aggregate
 from secvm.learning.aggregate.descent import Pegasos, State
 from secvm.learning.experiment import Experiment
 from secvm.learning.weights import Weights
@@ -46,7 +47,7 @@ def test_rounds_of_packages_equal_plain_pegasos_in_floats(λ: Fraction, positive
         rule=Pegasos(lambda_=λ, averaging=1),
         class_weights=(Fraction(1), positive_weight),
     )
-    state = experiment.start()
+    state = aggregate.start(experiment)
     rounds: list[tuple[NDArray[np.float64], NDArray[np.float64]]] = []
     for t, n in enumerate((9, 14, 5, 11, 1), start=1):  # another number of people every round
         # Class weights need values that are never negative: a package's sign must be that of its sender's side.
@@ -57,23 +58,25 @@ def test_rounds_of_packages_equal_plain_pegasos_in_floats(λ: Fraction, positive
             person({b: int(v) for b, v in enumerate(row) if v}, n_bins, int(label))
             for row, label in zip(dense, labels, strict=True)
         ]
-        state = experiment.step(state, one_round(experiment, people, experiment.rule.training_weights(state), t))
+        state = aggregate.step(
+            experiment, state, one_round(experiment, people, aggregate.training_weights(experiment, state), t)
+        )
         with_bias = np.hstack([dense, np.ones((n, 1))]).astype(np.float64)
         rounds.append((with_bias, np.asarray(2 * labels - 1, dtype=np.float64)))
         plain = plain_pegasos(rounds, float(λ), {-1.0: 1.0, 1.0: float(positive_weight)})
-        ours = experiment.rule.training_weights(state).values()[0]
+        ours = aggregate.training_weights(experiment, state).values()[0]
         assert np.allclose(ours, plain, rtol=1e-6, atol=1e-7 / float(λ)), t
 
 
 def test_step_is_one_over_lambda_t() -> None:
     experiment = Experiment(n_bins=1, labels=("a", "b"), rule=Pegasos(lambda_=Fraction(1, 8), averaging=1))
     tally = small_tally([[4, 2]], [[0, 2]], [2, 2])
-    state = experiment.step(experiment.start(), tally)
-    assert weights_of(experiment.rule.training_weights(state)) == [8, 0]
+    state = aggregate.step(experiment, aggregate.start(experiment), tally)
+    assert weights_of(aggregate.training_weights(experiment, state)) == [8, 0]
     for _ in range(3):
-        state = experiment.step(state, small_tally([[0, 0]], [[0, 0]], [2, 2]))
+        state = aggregate.step(experiment, state, small_tally([[0, 0]], [[0, 0]], [2, 2]))
     # A round in which nobody violates shrinks the weights by 1 - 1/t: 8 · 1/2 · 2/3 · 3/4.
-    assert weights_of(experiment.rule.training_weights(state)) == [2, 0]
+    assert weights_of(aggregate.training_weights(experiment, state)) == [2, 0]
 
 
 # ── against exact rationals ──────────────────────────────────────────────────────────────────────────────────────────
@@ -92,9 +95,9 @@ ROUNDS = st.lists(
 
 def run(rule: Pegasos, rounds: list[tuple[list[int], list[int], int, int]]) -> State:
     experiment = Experiment(n_bins=2, labels=("a", "b"), rule=rule)
-    state = experiment.start()
+    state = aggregate.start(experiment)
     for plus, minus, n_plus, n_minus in rounds:
-        state = experiment.step(state, small_tally([plus], [minus], [n_minus, n_plus]))
+        state = aggregate.step(experiment, state, small_tally([plus], [minus], [n_minus, n_plus]))
     return state
 
 
@@ -150,9 +153,9 @@ def test_start_has_zero_weights_marked_as_first() -> None:
 
 def test_step_leaves_the_old_state_alone() -> None:
     experiment = Experiment(n_bins=2, labels=("a", "b"), rule=Pegasos(averaging=3))
-    state = experiment.step(experiment.start(), small_tally([[1, 2, 3]], [[0, 1, 0]], [3, 1]))
+    state = aggregate.step(experiment, aggregate.start(experiment), small_tally([[1, 2, 3]], [[0, 1, 0]], [3, 1]))
     before = state.to_bytes()
-    experiment.step(state, small_tally([[5, 2, 3]], [[0, 1, 7]], [3, 1]))
+    aggregate.step(experiment, state, small_tally([[5, 2, 3]], [[0, 1, 7]], [3, 1]))
     assert state.to_bytes() == before
 
 
@@ -187,10 +190,12 @@ def test_with_the_cap_no_round_takes_everybody_across_the_orbit(
     experiment = Experiment(n_bins=3, labels=("a", "b"), rule=Pegasos(lambda_=λ, averaging=1, step_cap=cap))
     people = [person({b: v for b, v in enumerate(values) if v}, 3, label) for values, label in drawn]
     x = [[*values, 1] for values, _ in drawn]
-    state = experiment.start()
+    state = aggregate.start(experiment)
     before = [Fraction(0)] * 4
     for t in range(1, 13):
-        state = experiment.step(state, one_round(experiment, people, experiment.rule.training_weights(state), t))
+        state = aggregate.step(
+            experiment, state, one_round(experiment, people, aggregate.training_weights(experiment, state), t)
+        )
         after = [Fraction(int(s), 2**32) / (λ * t) for s in state.vectors["sum_0"][0]]
         shrunk = [w * (1 - Fraction(1, t)) for w in before]
         moves = [sum(abs(a - b) * v for a, b, v in zip(after, shrunk, row, strict=True)) for row in x]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from secvm.learning.aggregate.scoring import Z95, Share, score
+from secvm.learning.aggregate.scoring import Z95, Share, score_cells
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_nobody_counted_leaves_everything_possible() -> None:
 
 
 def test_score_by_hand() -> None:
-    s = score(np.array([[3, 1], [2, 4]], dtype=np.int64))
+    s = score_cells(np.array([[3, 1], [2, 4]], dtype=np.int64))
     assert s.accuracy == Share(7, 10)
     assert s.recall == (Share(3, 4), Share(4, 6))
     assert s.precision == (Share(3, 5), Share(4, 5))
@@ -56,6 +56,6 @@ def test_score_by_hand() -> None:
 
 
 def test_score_of_an_empty_matrix_has_no_values() -> None:
-    s = score(np.zeros((2, 2), dtype=np.int64))
+    s = score_cells(np.zeros((2, 2), dtype=np.int64))
     assert s.accuracy == Share(0, 0)
     assert math.isnan(s.recall[0].value)

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from secvm.errors import BadInputError
+from secvm.learning import aggregate
 from secvm.learning.aggregate.descent import RULES, Pegasos, State, Swift
 from secvm.learning.experiment import Experiment
 from secvm.learning.thinning import Thinning
@@ -19,8 +20,8 @@ from tests.unit.learning.helpers import small_tally
 def some_state(rule: Pegasos | Swift) -> State:
     thinning = Thinning(rho=Fraction(3)) if rule.normalised else Thinning()
     experiment = Experiment(n_bins=2, labels=("a", "b"), rule=rule, thinning=thinning)
-    state = experiment.step(experiment.start(), small_tally([[3, 1, 2]], [[0, 5, 2]], [4, 3]))
-    return experiment.step(state, small_tally([[3, 0, 2]], [[1, 1, 1]], [2, 3]))
+    state = aggregate.step(experiment, aggregate.start(experiment), small_tally([[3, 1, 2]], [[0, 5, 2]], [4, 3]))
+    return aggregate.step(experiment, state, small_tally([[3, 0, 2]], [[1, 1, 1]], [2, 3]))
 
 
 STATES = [Pegasos().start(1, 2), some_state(Pegasos(averaging=3)), some_state(Swift())]

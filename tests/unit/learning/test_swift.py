@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from secvm.errors import BadExperimentError
+from secvm.learning import aggregate
 from secvm.learning.aggregate.descent import State, Swift, rule_by_name
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.experiment import Experiment
@@ -93,9 +94,9 @@ TALLIES = st.lists(
 @given(TALLIES, st.sampled_from([Fraction(0), Fraction(1, 50)]), st.sampled_from([Fraction(9, 10), Fraction(0)]))
 def test_swift_equals_a_slow_loop_bit_for_bit(tallies: list[Tally], decay: Fraction, momentum: Fraction) -> None:
     rule = Swift(decay=decay, momentum=momentum)
-    state, slow = experiment(rule).start(), SlowSwift(rule)
+    state, slow = aggregate.start(experiment(rule)), SlowSwift(rule)
     for tally in tallies:
-        state = experiment(rule).step(state, tally)
+        state = aggregate.step(experiment(rule), state, tally)
         slow.step(tally)
         assert state.vectors["precondition"][0].tolist() == slow.precondition
         assert state.vectors["velocity"][0].tolist() == slow.v
@@ -106,10 +107,10 @@ def test_swift_equals_a_slow_loop_bit_for_bit(tallies: list[Tally], decay: Fract
 @given(TALLIES)
 def test_same_tallies_give_the_same_bytes_also_from_a_state_read_back(tallies: list[Tally]) -> None:
     rule = Swift()
-    once = again = experiment(rule).start()
+    once = again = aggregate.start(experiment(rule))
     for tally in tallies:
-        once = experiment(rule).step(once, tally)
-        again = State.from_bytes(experiment(rule).step(again, tally).to_bytes())
+        once = aggregate.step(experiment(rule), once, tally)
+        again = State.from_bytes(aggregate.step(experiment(rule), again, tally).to_bytes())
     assert once.to_bytes() == again.to_bytes()
     assert rule.training_weights(once).to_bytes() == rule.training_weights(again).to_bytes()
 
@@ -117,35 +118,39 @@ def test_same_tallies_give_the_same_bytes_also_from_a_state_read_back(tallies: l
 def test_mean_persons_score_moves_by_no_more_than_the_cap() -> None:
     rule = Swift()
     tally = small_tally([[200, 100, 30, 9, 150]], [[150, 90, 33, 2, 100]], [100, 150])
-    state = experiment(rule).step(experiment(rule).start(), tally)
+    state = aggregate.step(experiment(rule), aggregate.start(experiment(rule)), tally)
     popularity = (tally.plus + tally.minus)[0] / float(RHO * 250)
     move = float(np.dot(popularity, state.vectors["weights"][0]))
     assert abs(move) <= (1 / 200 + 3 / 20 * 50 / 250) * (1 + 1e-9)
     free = Swift(mean_move=Fraction(10**9))
-    unheld = experiment(free).step(experiment(free).start(), tally)
+    unheld = aggregate.step(experiment(free), aggregate.start(experiment(free)), tally)
     assert float(np.dot(popularity, unheld.vectors["weights"][0])) > 10 * move
 
 
 def test_bin_nobody_has_stands_still() -> None:
     rule = Swift()
     tally = small_tally([[9, 0, 3, 0, 4]], [[1, 0, 3, 0, 2]], [2, 4])
-    state = experiment(rule).step(experiment(rule).start(), tally)
+    state = aggregate.step(experiment(rule), aggregate.start(experiment(rule)), tally)
     assert state.vectors["weights"][0, [1, 3]].tolist() == [0.0, 0.0]
     assert np.isfinite(state.vectors["precondition"]).all()
 
 
 def test_empty_first_round_stays_finite() -> None:
     rule = Swift()
-    state = experiment(rule).step(experiment(rule).start(), small_tally([[0] * 5], [[0] * 5], [3, 3]))
-    state = experiment(rule).step(state, small_tally([[5] * 5], [[1] * 5], [3, 3]))
+    state = aggregate.step(
+        experiment(rule), aggregate.start(experiment(rule)), small_tally([[0] * 5], [[0] * 5], [3, 3])
+    )
+    state = aggregate.step(experiment(rule), state, small_tally([[5] * 5], [[1] * 5], [3, 3]))
     assert all(np.isfinite(v).all() for v in state.vectors.values())
 
 
 def test_served_model_is_half_the_old_average_and_half_the_new_weights() -> None:
     rule = Swift()
-    first = experiment(rule).step(experiment(rule).start(), small_tally([[9, 1, 3, 2, 4]], [[1] * 5], [2, 4]))
+    first = aggregate.step(
+        experiment(rule), aggregate.start(experiment(rule)), small_tally([[9, 1, 3, 2, 4]], [[1] * 5], [2, 4])
+    )
     assert (first.vectors["average"] == first.vectors["weights"]).all()
-    second = experiment(rule).step(first, small_tally([[1, 1, 3, 2, 4]], [[7] * 5], [2, 4]))
+    second = aggregate.step(experiment(rule), first, small_tally([[1, 1, 3, 2, 4]], [[7] * 5], [2, 4]))
     expected = 0.5 * first.vectors["average"] + 0.5 * second.vectors["weights"]
     assert (second.vectors["average"] == expected).all()
     assert (second.vectors["average"] != second.vectors["weights"]).any()
@@ -156,7 +161,7 @@ def test_published_weights_are_normalised_and_those_of_the_start_are_first() -> 
     start = rule.training_weights(rule.start(1, N_BINS))
     assert start.normalised
     assert start.first
-    state = experiment(rule).step(rule.start(1, N_BINS), small_tally([[9, 1, 3, 2, 4]], [[1] * 5], [2, 4]))
+    state = aggregate.step(experiment(rule), rule.start(1, N_BINS), small_tally([[9, 1, 3, 2, 4]], [[1] * 5], [2, 4]))
     published = rule.training_weights(state)
     assert published.normalised
     assert not published.first

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from secvm.learning.aggregate.direction import direction
+from secvm.learning.aggregate.direction import direction_of
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.label_models import LabelModels
 
@@ -19,7 +19,7 @@ def test_repro_negative_counts_times_large_class_weights_do_not_wrap_around() ->
         participants=np.array([3, 3]),
     )
     weights = (Fraction(1), Fraction(2**40))
-    found = direction(
+    found = direction_of(
         tally,
         models=LabelModels(n_labels=2),
         class_weights=weights,

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from secvm.errors import BadInputError, ConsentRefusedError
+from secvm.learning.aggregate.descent import Pegasos
 from secvm.learning.experiment import Experiment
 from secvm.learning.losses import Loss
 from secvm.participant.consent.policies import (
@@ -102,7 +103,9 @@ def test_nonsense_cannot_be_accepted(made: object) -> None:
 
 
 def test_label_that_is_a_number_is_refused_unless_anything_is_accepted() -> None:
-    numbers = Experiment(n_bins=20, labels=("age",), loss=Loss("epsilon-insensitive", Fraction(1, 10)), budget=8)
+    numbers = Experiment(
+        n_bins=20, labels=("age",), rule=Pegasos(), loss=Loss("epsilon-insensitive", Fraction(1, 10)), budget=8
+    )
     document = real_document(experiment=numbers, **HARMLESS)
     assert "nobody knows the risk" in refusal(document, default_policy())
     Consent().check(document, Accepted(auc=1.0))

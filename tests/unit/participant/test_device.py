@@ -12,6 +12,7 @@ import pytest
 from secvm.crypto.sealing import kem
 from secvm.crypto.sealing.oblivious import GatewayKey, encode_key_configurations
 from secvm.errors import BadInputError, InconsistentManifestError, LocalProtocolError, UnknownKeyError
+from secvm.learning import aggregate
 from secvm.learning.package import Cohort, ParticipationPackage
 from secvm.participant.device import Limits
 from secvm.participant.dice import unsafe_seeded_dice
@@ -416,11 +417,11 @@ def test_last_model_is_kept_when_the_experiment_ends(tmp_path: Path) -> None:
 
     async def scenario() -> None:
         await world.drive(device, until=manifest.accept_until)
-        tally = world.of.experiment.empty_tally().count(
+        tally = aggregate.empty_tally(world.of.experiment).count(
             [ParticipationPackage(cohort=Cohort.TRAIN, class_index=i) for i in (0, 1)]
         )
-        state = world.of.experiment.step(world.of.experiment.start(), tally)
-        world.end(world.of.experiment.rule.evaluation_weights(state).to_bytes())
+        state = aggregate.step(world.of.experiment, aggregate.start(world.of.experiment), tally)
+        world.end(aggregate.evaluation_weights(world.of.experiment, state).to_bytes())
         await world.drive(device, until=manifest.accept_until + 400_000)
         asked = len(world.net.fetches)
         await world.drive(device, until=manifest.accept_until + 4_000_000)

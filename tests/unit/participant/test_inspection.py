@@ -10,7 +10,8 @@ from typing import Literal
 import pytest
 
 from secvm.errors import BadInputError
-from secvm.learning.aggregate.descent import Swift
+from secvm.learning import aggregate
+from secvm.learning.aggregate.descent import Pegasos, Swift
 from secvm.learning.experiment import Experiment
 from secvm.learning.individual.binning import HashBinning, bin_features
 from secvm.learning.losses import Loss
@@ -147,8 +148,10 @@ def trained_world(tmp_path: Path, experiment: Experiment, packages: list[Package
 
     async def scenario() -> None:
         await world.drive(device, until=manifest.accept_until)
-        state = experiment.step(experiment.start(), experiment.empty_tally().count(packages))
-        world.end(experiment.rule.evaluation_weights(state).to_bytes())
+        state = aggregate.step(
+            experiment, aggregate.start(experiment), aggregate.empty_tally(experiment).count(packages)
+        )
+        world.end(aggregate.evaluation_weights(experiment, state).to_bytes())
         await world.drive(device, until=manifest.accept_until + 400_000)
 
     asyncio.run(scenario())
@@ -161,7 +164,7 @@ def shares(labels: int) -> list[Package]:
 
 
 def test_prediction_uses_all_features_and_sends_nothing(tmp_path: Path) -> None:
-    experiment = Experiment(n_bins=20, labels=("a", "b"), budget=BUDGET, features_per_person=1)
+    experiment = Experiment(n_bins=20, labels=("a", "b"), rule=Pegasos(), budget=BUDGET, features_per_person=1)
     binning = HashBinning(n_bins=20, salt=bytes(16))
     vector = bin_features(FEATURES, binning, presence=True)
     packages: list[Package] = [*shares(2), *(TrainPackage(model=0, bin_index=b, sign=1) for b in vector.values)]
@@ -173,8 +176,9 @@ def test_prediction_uses_all_features_and_sends_nothing(tmp_path: Path) -> None:
         found = predict_for(world.of.digest, device.state, vault, world.folder / "models")
     assert found.label == "b"
     # λ = default, one step of mean direction ½ in each of the person's bins: every bin adds its count.
-    weights = experiment.rule.evaluation_weights(
-        experiment.step(experiment.start(), experiment.empty_tally().count(packages))
+    weights = aggregate.evaluation_weights(
+        experiment,
+        aggregate.step(experiment, aggregate.start(experiment), aggregate.empty_tally(experiment).count(packages)),
     )
     expected = sum(weights.values()[0, b] * value for b, value in vector.values.items())
     assert found.margin == pytest.approx(expected)
@@ -185,7 +189,7 @@ def test_prediction_uses_all_features_and_sends_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("multiclass", ["ovr", "ovo"])
 def test_prediction_among_several_labels_has_the_winners_margin(tmp_path: Path, multiclass: str) -> None:
-    experiment = Experiment(n_bins=20, labels=("a", "b", "c"), budget=BUDGET, multiclass=multiclass)
+    experiment = Experiment(n_bins=20, labels=("a", "b", "c"), rule=Pegasos(), budget=BUDGET, multiclass=multiclass)
     sign: Literal[-1, 1] = 1 if multiclass == "ovr" else -1
     models = [0] if multiclass == "ovr" else [0, 1]
     packages: list[Package] = [
@@ -193,8 +197,8 @@ def test_prediction_among_several_labels_has_the_winners_margin(tmp_path: Path, 
         *(TrainPackage(model=model, bin_index=20, sign=sign) for model in models for _ in range(3)),
     ]
     world = World(tmp_path, real_document(experiment=experiment))
-    state = experiment.step(experiment.start(), experiment.empty_tally().count(packages))
-    weights = experiment.rule.evaluation_weights(state)
+    state = aggregate.step(experiment, aggregate.start(experiment), aggregate.empty_tally(experiment).count(packages))
+    weights = aggregate.evaluation_weights(experiment, state)
     from secvm.participant.person.prediction import _answer
 
     label, margin = _answer(world.of.experiment, weights, bin_features({}, HashBinning(20, bytes(16))))
@@ -216,8 +220,8 @@ def test_number_is_predicted_without_a_margin() -> None:
         target_spread=Fraction(10),
     )
     packages: list[Package] = [*shares(1), TrainPackage(model=0, bin_index=4, sign=1)]
-    state = experiment.step(experiment.start(), experiment.empty_tally().count(packages))
-    weights = experiment.rule.evaluation_weights(state)
+    state = aggregate.step(experiment, aggregate.start(experiment), aggregate.empty_tally(experiment).count(packages))
+    weights = aggregate.evaluation_weights(experiment, state)
     vector = bin_features({"x": 1}, HashBinning(4, bytes(16)))
     text, margin = _answer(experiment, weights, vector)
     values = weights.values()[0]

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from secvm.errors import BadInputError
+from secvm.learning import aggregate
+from secvm.learning.aggregate.descent import Pegasos
 from secvm.learning.experiment import Experiment
 from secvm.learning.individual.binning import BinnedVector
 from secvm.learning.package import ParticipationPackage, TestPackage, TrainPackage
@@ -34,8 +36,8 @@ def test_privacy_3_weights_of_another_length_never_change_the_bins(tmp_path: Pat
     world = World(tmp_path)
     device = world.joined()
     pinned = vector_of(device.state, world.of.digest)
-    larger = Experiment(n_bins=1_000_000, labels=("a", "b"), budget=BUDGET)
-    blob = larger.rule.training_weights(larger.start()).to_bytes()
+    larger = Experiment(n_bins=1_000_000, labels=("a", "b"), rule=Pegasos(), budget=BUDGET)
+    blob = aggregate.training_weights(larger, aggregate.start(larger)).to_bytes()
     manifest = world.publish(1, training_weights=blob, evaluation_weights=blob)
     world.net.files[f"/v1/blob/{manifest.training_weights}"] = blob
     asyncio.run(world.drive(device, until=manifest.accept_until))
@@ -44,7 +46,7 @@ def test_privacy_3_weights_of_another_length_never_change_the_bins(tmp_path: Pat
 
 
 def test_privacy_4_no_second_sample_of_features_is_ever_drawn(tmp_path: Path) -> None:
-    few = Experiment(n_bins=2**20, labels=("a", "b"), budget=BUDGET, features_per_person=3)
+    few = Experiment(n_bins=2**20, labels=("a", "b"), rule=Pegasos(), budget=BUDGET, features_per_person=3)
     world = World(tmp_path, real_document(experiment=few))
     with Vault(world.folder) as vault:
         vault.put("words", {f"word{i}": 1 for i in range(300)})
@@ -185,7 +187,9 @@ def test_privacy_13_without_the_persons_own_label_and_yes_nothing_is_joined(tmp_
 
 def test_privacy_14_the_sample_can_hold_every_feature_and_nothing_else(tmp_path: Path) -> None:
     features = [f"word{i}" for i in range(6)]
-    one = real_document(experiment=Experiment(n_bins=2**20, labels=("a", "b"), budget=BUDGET, features_per_person=1))
+    one = real_document(
+        experiment=Experiment(n_bins=2**20, labels=("a", "b"), rule=Pegasos(), budget=BUDGET, features_per_person=1)
+    )
     binning = joining.binning_of(one)
     expected = {binning.bins_of(feature)[0]: feature for feature in features}
     drawn: Counter[str] = Counter()

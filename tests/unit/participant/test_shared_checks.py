@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from secvm.errors import CheatingError, EquivocationError
+from secvm.learning import aggregate
 from secvm.participant.device import Device
 from secvm.participant.sending.transport import Fetched
 from secvm.participant.storage.state import DeviceState
@@ -170,7 +171,7 @@ def test_many_devices_replay_each_step_once(tmp_path: Path, monkeypatch: pytest.
 
 def test_repro_who_stops_waiting_for_a_tally_does_not_take_it_from_the_others() -> None:
     shared, document = SharedChecks(), history_of(3).document
-    tally = document.experiment.empty_tally()
+    tally = aggregate.empty_tally(document.experiment)
     data = encode_tally(tally, document.experiment)
 
     async def scenario() -> None:
@@ -198,7 +199,7 @@ def test_repro_who_stops_waiting_for_a_tally_does_not_take_it_from_the_others() 
 
 def test_bytes_that_are_no_tally_of_the_name_are_not_kept() -> None:
     document = history_of(3).document
-    empty, other = document.experiment.empty_tally(), document.experiment.empty_tally()
+    empty, other = aggregate.empty_tally(document.experiment), aggregate.empty_tally(document.experiment)
     other.cells[:] = 1
     shared, net, name = SharedChecks(), MemoryTransport(lambda: 0), tally_digest(empty)
     for served, kept in ((b"no tally", None), (encode_tally(other, document.experiment), None)):

@@ -13,6 +13,7 @@ import pytest
 from secvm.crypto.notes import NoteKey
 from secvm.crypto.signing import Envelope
 from secvm.errors import BadInputError, StaleRoundError
+from secvm.learning.aggregate.descent import Pegasos
 from secvm.learning.experiment import Experiment
 from secvm.participant.device import Limits
 from secvm.participant.storage.state import DeviceState
@@ -427,6 +428,6 @@ def test_repro_a_round_that_was_begun_without_the_log_is_not_gone_on_with(tmp_pa
 
 def test_repro_an_experiment_that_no_memory_holds_is_not_joined(tmp_path: Path) -> None:
     # It would be made whenever the device starts, which then never starts again, for no experiment.
-    large = Experiment(n_bins=2**24, labels=tuple(f"label {i}" for i in range(60)), budget=BUDGET)
+    large = Experiment(n_bins=2**24, labels=tuple(f"label {i}" for i in range(60)), rule=Pegasos(), budget=BUDGET)
     with pytest.raises(BadInputError, match="larger than a device can hold"):
         TrustPolicy(without_log=True).check(document(experiment=large))

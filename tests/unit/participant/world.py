@@ -12,6 +12,8 @@ from typing import Any
 
 from secvm.crypto.sealing.kem import X25519PrivateKey
 from secvm.crypto.sealing.oblivious import GatewayKey, GatewayKeys, OpenedRequest, encode_key_configurations
+from secvm.learning import aggregate
+from secvm.learning.aggregate.descent import Pegasos
 from secvm.learning.experiment import Experiment
 from secvm.learning.package import Package
 from secvm.participant.consent.policies import Consent
@@ -31,7 +33,7 @@ from secvm.testing.transport import Fate, MemoryTransport
 from tests.unit.protocol.helpers import COORDINATOR, LENGTH_S, RELAY, START, document, opening, tally
 
 BUDGET = 8
-EXPERIMENT = Experiment(n_bins=20, labels=("a", "b"), budget=BUDGET)
+EXPERIMENT = Experiment(n_bins=20, labels=("a", "b"), rule=Pegasos(), budget=BUDGET)
 #: A feature and a label that nothing may ever show.
 SECRET = "xylophonesecret"
 FEATURES = {SECRET: 1, "tree": 2, "house": 1, "river": 1}
@@ -148,15 +150,16 @@ class World:
 
     def publish(self, number: int, of: ExperimentDocument | None = None, **changes: Any) -> RoundManifest:
         of = of or self.of
-        rule = of.experiment.rule
-        state = of.experiment.start()
+        asked = of.experiment
+        state = aggregate.start(asked)
         before = self.before.get(of.digest) if number > 1 else None
         last: LastRound | None = None
         if before is not None:
             # Where the relay must count: as many as any guarantee needs.
             count = RelayCount(before.opens_at, clients=10**6, capsules=10**9).to_signed_bytes(RELAY)
             last = last_round(tally(20, 30), relay_count=count if of.experiment.cover is not None else None)
-        blobs = [rule.training_weights(state).to_bytes(), rule.evaluation_weights(state).to_bytes()]
+        both = (aggregate.training_weights(asked, state), aggregate.evaluation_weights(asked, state))
+        blobs = [weights.to_bytes() for weights in both]
         told: dict[str, Any] = {
             "opens_at": opening(number),
             "state": state.to_bytes(),
@@ -178,7 +181,7 @@ class World:
         ending = make_ending(
             of,
             why=Why.FINISHED,
-            state=of.experiment.start().to_bytes(),
+            state=aggregate.start(of.experiment).to_bytes(),
             training_weights=weights,
             evaluation_weights=weights,
             before=self.before[of.digest],

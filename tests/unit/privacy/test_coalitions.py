@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from secvm.learning.aggregate.descent import Pegasos
 from secvm.learning.experiment import Experiment
 from secvm.privacy.statements.coalitions import coalitions, in_words
 from secvm.privacy.statements.plain import Terms, state
@@ -11,7 +12,7 @@ from secvm.privacy.statements.plain_text import as_text
 from secvm.protocol.documents.privacy_terms import terms_of
 from tests.unit.protocol.helpers import document
 
-PLAIN = Terms(experiment=Experiment(n_bins=10, labels=("a", "b"), budget=5), rounds=3, floor=20)
+PLAIN = Terms(experiment=Experiment(n_bins=10, labels=("a", "b"), rule=Pegasos(), budget=5), rounds=3, floor=20)
 RELAY, COORDINATOR = "the relay alone", "the coordinator alone"
 BOTH = "the coordinator and the relay together"
 

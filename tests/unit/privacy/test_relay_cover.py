@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from secvm.errors import BadExperimentError
+from secvm.learning.aggregate.descent import Pegasos
 from secvm.learning.cover_law import Noise, RelayCover
 from secvm.learning.experiment import Experiment
 from secvm.learning.thinning import Thinning
@@ -161,14 +162,19 @@ def test_the_smallest_part_is_the_smallest() -> None:
 
 def test_a_contribution_follows_from_the_experiment() -> None:
     experiment = Experiment(
-        n_bins=50, labels=("a", "b", "c"), features_per_person=4, thinning=Thinning(q=Fraction(1, 2)), budget=20
+        n_bins=50,
+        labels=("a", "b", "c"),
+        rule=Pegasos(),
+        features_per_person=4,
+        thinning=Thinning(q=Fraction(1, 2)),
+        budget=20,
     )
     told = contribution_of(experiment, rounds=3, hashes=2)
     assert (told.rounds, told.models, told.cells) == (3, experiment.models.most_per_person, 9)
     # A person has no more cells than there are.
     assert contribution_of(experiment, rounds=3, hashes=20).cells == 51
     with pytest.raises(BadExperimentError, match=r"features\.per_participant"):
-        contribution_of(Experiment(n_bins=5, labels=("a", "b"), budget=5), rounds=1)
+        contribution_of(Experiment(n_bins=5, labels=("a", "b"), rule=Pegasos(), budget=5), rounds=1)
 
 
 def test_departures_are_those_of_all_parts_of_one_relay() -> None:

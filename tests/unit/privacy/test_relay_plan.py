@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from secvm.errors import BadExperimentError
+from secvm.learning.aggregate.descent import Pegasos
 from secvm.learning.experiment import Experiment
 from secvm.learning.thinning import Thinning
 from secvm.privacy.accounting.accountant import Adjacency
@@ -65,6 +66,7 @@ def test_an_experiment_takes_the_plan() -> None:
     experiment = Experiment(
         n_bins=40,
         labels=("a", "b"),
+        rule=Pegasos(),
         features_per_person=5,
         budget=made.budget,
         cover=made.cover,

@@ -7,6 +7,7 @@ from fractions import Fraction
 
 import pytest
 
+from secvm.learning.aggregate.descent import Pegasos
 from secvm.learning.cover_law import Noise, RelayCover
 from secvm.learning.experiment import Experiment
 from secvm.learning.thinning import Thinning
@@ -27,7 +28,13 @@ COVER = RelayCover(
     packages=9 * 600,
 )
 EXPERIMENT = Experiment(
-    n_bins=40, labels=("a", "b"), features_per_person=5, budget=8, cover=COVER, thinning=Thinning(q=Fraction(1, 2))
+    n_bins=40,
+    labels=("a", "b"),
+    rule=Pegasos(),
+    features_per_person=5,
+    budget=8,
+    cover=COVER,
+    thinning=Thinning(q=Fraction(1, 2)),
 )
 TWO = Operators(entry="Ada's relay", mix="University of B", coordinator="Cee")
 TERMS = RelayedTerms(

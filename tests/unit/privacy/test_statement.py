@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from secvm.learning import aggregate
+from secvm.learning.aggregate.descent import Pegasos
 from secvm.learning.experiment import Experiment
 from secvm.learning.losses import Loss
 from secvm.privacy.accounting.best_attacker import auc_at_most
@@ -20,7 +22,7 @@ from secvm.privacy.statements.plain_text import as_text
 
 
 def plain(**changes: Any) -> Terms:
-    experiment = Experiment(n_bins=1000, labels=("a", "b"), features_per_person=20, budget=30)
+    experiment = Experiment(n_bins=1000, labels=("a", "b"), rule=Pegasos(), features_per_person=20, budget=30)
     return replace(Terms(experiment=experiment, rounds=10, floor=5000), **changes)
 
 
@@ -87,7 +89,7 @@ def test_two_labels_leak_by_the_printed_law() -> None:
     [("ovr", 2 * (1 / 1000 + 1 / 2000)), ("ovo", 2 / 1000 + 2 / 1000)],
 )
 def test_more_labels_leak_in_every_model_that_tells_them_apart(multiclass: str, sides: float) -> None:
-    experiment = Experiment(n_bins=100, labels=("a", "b", "c"), multiclass=multiclass)
+    experiment = Experiment(n_bins=100, labels=("a", "b", "c"), rule=Pegasos(), multiclass=multiclass)
     leak = planned_leak(experiment, train_participants=3000, rounds=1)
     assert leak is not None
     assert leak.d_squared == pytest.approx(100 * sides)
@@ -95,16 +97,21 @@ def test_more_labels_leak_in_every_model_that_tells_them_apart(multiclass: str, 
 
 def test_measured_leak_counts_who_sent_by_the_bias() -> None:
     experiment = plain().experiment
-    tally = experiment.empty_tally()
+    tally = aggregate.empty_tally(experiment)
     tally.plus[0, -1], tally.minus[0, -1] = 300, 200
     assert measured_leak(experiment, tally) == pytest.approx(law(q=1, bins=1000, senders=(300, 200)))
-    empty = experiment.empty_tally()
+    empty = aggregate.empty_tally(experiment)
     assert measured_leak(experiment, empty) == pytest.approx(2000)
 
 
 def test_numbers_as_labels_have_no_law() -> None:
     experiment = Experiment(
-        n_bins=10, labels=("age",), loss=Loss("epsilon-insensitive", Fraction(1, 10)), features_per_person=2, budget=9
+        n_bins=10,
+        labels=("age",),
+        rule=Pegasos(),
+        loss=Loss("epsilon-insensitive", Fraction(1, 10)),
+        features_per_person=2,
+        budget=9,
     )
     assert planned_leak(experiment, train_participants=100, rounds=1) is None
     told = state(Terms(experiment=experiment, rounds=3, floor=10))

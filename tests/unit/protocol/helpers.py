@@ -10,6 +10,8 @@ import numpy as np
 from secvm.crypto.sealing.kem import X25519PrivateKey
 from secvm.crypto.sealing.oblivious import GatewayKey, encode_key_configurations
 from secvm.crypto.signing import SigningKey
+from secvm.learning import aggregate
+from secvm.learning.aggregate.descent import Pegasos
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.experiment import Experiment
 from secvm.learning.package import Cohort, NullPackage, Package, ParticipationPackage, TrainPackage
@@ -32,7 +34,7 @@ GATEWAY_KEYS, OTHER_KEYS = (
     encode_key_configurations([GatewayKey(7, X25519PrivateKey(secret.ljust(32, b"\0"))).configuration])
     for secret in (b"gateway", b"other gateway")
 )
-EXPERIMENT = Experiment(n_bins=10, labels=("a", "b"), budget=5)
+EXPERIMENT = Experiment(n_bins=10, labels=("a", "b"), rule=Pegasos(), budget=5)
 
 
 def log_terms() -> LogTerms:
@@ -67,7 +69,7 @@ def opening(round_number: int) -> int:
 
 
 def tally(*participants: int) -> Tally:
-    empty = EXPERIMENT.empty_tally()
+    empty = aggregate.empty_tally(EXPERIMENT)
     return Tally(empty.plus, empty.minus, np.array(participants, dtype=np.int64), empty.cells)
 
 

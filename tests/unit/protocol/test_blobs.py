@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from secvm.errors import LocalProtocolError, MalformedMessageError
-from secvm.learning.aggregate.descent import Swift
+from secvm.learning import aggregate
+from secvm.learning.aggregate.descent import Pegasos, Swift
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.experiment import Experiment
 from secvm.learning.thinning import Thinning
@@ -24,7 +25,7 @@ from secvm.protocol.documents.blobs import (
 )
 from secvm_lab.rigs.histories.relayed_rounds import relayed_experiment
 
-PEGASOS = Experiment(n_bins=3, labels=("a", "b", "c"), budget=5)
+PEGASOS = Experiment(n_bins=3, labels=("a", "b", "c"), rule=Pegasos(), budget=5)
 SWIFT = Experiment(n_bins=3, labels=("a", "b"), rule=Swift(), thinning=Thinning(rho=3), budget=5)  # type: ignore[arg-type]  # any number will do
 COUNTS = st.integers(0, 2**53 - 1)
 
@@ -46,7 +47,7 @@ def test_tally_comes_back_whole(counts: list[int]) -> None:
 
 
 def test_a_tally_is_named_by_its_canonical_bytes() -> None:
-    tally = PEGASOS.empty_tally()
+    tally = aggregate.empty_tally(PEGASOS)
     tally.minus[2, 3], tally.cells[0, 1] = 2**53 - 1, 7
     numbers = [0] * 23 + [2**53 - 1] + [0, 0, 0] + [0, 7, 0, 0, 0, 0, 0, 0, 0]
     head = b'secvm-tally-v1\n{"bins":4,"labels":3,"models":3}\n'
@@ -55,12 +56,12 @@ def test_a_tally_is_named_by_its_canonical_bytes() -> None:
 
 def test_the_known_mean_of_cover_does_not_travel() -> None:
     experiment = relayed_experiment()
-    means = experiment.known_means
+    means = aggregate.known_means(experiment)
     assert (means.plus[0, 0], means.participants[0], means.cells[0, 0]) == (3, 3, 4)
     # 22 train cells, 2 of participation, 4 of tests, one byte each.
     assert zlib.decompress(encode_tally(means, experiment)) == bytes(28)
     assert decode_tally(encode_tally(means, experiment), digest=tally_digest(means), experiment=experiment) == means
-    below = experiment.empty_tally()
+    below = aggregate.empty_tally(experiment)
     below.plus[0, 1] = 5
     assert zlib.decompress(encode_tally(below, experiment)) == bytes([5, 4] + 20 * [5] + 2 * [5] + 4 * [7])
 
@@ -71,11 +72,11 @@ def refused(data: bytes, digest: str) -> None:
 
 
 def test_bytes_that_are_no_tally_of_the_experiment_are_refused() -> None:
-    good, digest = encode_tally(PEGASOS.empty_tally(), PEGASOS), tally_digest(PEGASOS.empty_tally())
+    good, digest = encode_tally(aggregate.empty_tally(PEGASOS), PEGASOS), tally_digest(aggregate.empty_tally(PEGASOS))
     for size in range(len(good)):
         refused(good[:size], digest)
     refused(good + b"\0", digest)
-    refused(encode_tally(SWIFT.empty_tally(), SWIFT), tally_digest(SWIFT.empty_tally()))
+    refused(encode_tally(aggregate.empty_tally(SWIFT), SWIFT), tally_digest(aggregate.empty_tally(SWIFT)))
     refused(good, "00" * 32)
     for planes in (b"\1" + bytes(35), bytes(6 * 36) + b"\x40" + bytes(35)):  # -1; 2^53
         with pytest.raises(MalformedMessageError, match="out of range"):
@@ -84,12 +85,12 @@ def test_bytes_that_are_no_tally_of_the_experiment_are_refused() -> None:
 
 def test_a_tally_of_another_experiment_is_not_written() -> None:
     with pytest.raises(LocalProtocolError, match="another experiment"):
-        encode_tally(SWIFT.empty_tally(), PEGASOS)
+        encode_tally(aggregate.empty_tally(SWIFT), PEGASOS)
 
 
 def test_counts_out_of_range_are_not_written() -> None:
     for count in (-1, 2**53):
-        tally = PEGASOS.empty_tally()
+        tally = aggregate.empty_tally(PEGASOS)
         tally.cells[0, 0] = count
         for write in (tally_digest, lambda tally: encode_tally(tally, PEGASOS)):
             with pytest.raises(LocalProtocolError):
@@ -98,12 +99,12 @@ def test_counts_out_of_range_are_not_written() -> None:
 
 @pytest.mark.parametrize("experiment", [PEGASOS, SWIFT])
 def test_states_and_weights_are_read_back_exactly_and_only_for_their_experiment(experiment: Experiment) -> None:
-    tally = experiment.empty_tally()
+    tally = aggregate.empty_tally(experiment)
     tally.participants[:] = 5
     tally.plus[:, 1] = 3
     tally.minus[:, 2] = 4
     other = SWIFT if experiment is PEGASOS else PEGASOS
-    state = experiment.start()
+    state = aggregate.start(experiment)
     for _ in range(3):
         data = state.to_bytes()
         assert decode_state(data, digest=digest_of(data), experiment=experiment).to_bytes() == data
@@ -111,14 +112,14 @@ def test_states_and_weights_are_read_back_exactly_and_only_for_their_experiment(
             decode_state(data, digest=digest_of(data), experiment=other)
         with pytest.raises(MalformedMessageError):
             decode_state(data[:-1], digest=digest_of(data[:-1]), experiment=experiment)
-        for weights in (experiment.rule.training_weights(state), experiment.rule.evaluation_weights(state)):
+        for weights in (aggregate.training_weights(experiment, state), aggregate.evaluation_weights(experiment, state)):
             data = weights.to_bytes()
             again = decode_weights(data, digest=digest_of(data), experiment=experiment)
             assert again.to_bytes() == data
             assert (again.unit, again.first, again.normalised) == (weights.unit, weights.first, weights.normalised)
             with pytest.raises(MalformedMessageError):
                 decode_weights(data, digest=digest_of(data), experiment=other)
-        state = experiment.step(state, tally)
+        state = aggregate.step(experiment, state, tally)
 
 
 @pytest.mark.parametrize(
@@ -139,7 +140,7 @@ def test_states_and_weights_are_read_back_exactly_and_only_for_their_experiment(
     ],
 )
 def test_bytes_that_are_no_weights_are_refused(old: bytes, new: bytes) -> None:
-    good = PEGASOS.rule.training_weights(PEGASOS.start()).to_bytes()
+    good = aggregate.training_weights(PEGASOS, aggregate.start(PEGASOS)).to_bytes()
     bad = good.replace(old, new, 1)
     assert bad != good
     for data in (bad, good[:-1], good + b"\0"):

@@ -5,6 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from secvm.errors import LocalProtocolError, MalformedMessageError, RefusedPackageError
+from secvm.learning import aggregate
+from secvm.learning.aggregate.descent import Pegasos
 from secvm.learning.experiment import Experiment
 from secvm.learning.losses import Loss
 from secvm.learning.package import (
@@ -96,7 +98,7 @@ def test_rounds_that_cannot_be_are_not_encoded(round_number: int) -> None:
         encode(AddressedPackage(ExperimentId(b"short"), 1, NullPackage()))
 
 
-EXPERIMENT = Experiment(n_bins=10, labels=("a", "b", "c"), budget=5)
+EXPERIMENT = Experiment(n_bins=10, labels=("a", "b", "c"), rule=Pegasos(), budget=5)
 
 
 @pytest.mark.parametrize(
@@ -133,11 +135,11 @@ def test_what_passes_the_check_can_be_counted(package: Package) -> None:
         checked = check_package(addressed, experiment_id=ID, experiment=EXPERIMENT, round_number=1)
     except RefusedPackageError:
         return
-    EXPERIMENT.empty_tally().count([checked])
+    aggregate.empty_tally(EXPERIMENT).count([checked])
 
 
 def test_test_cells_have_no_place_where_the_label_is_a_number() -> None:
-    regression = Experiment(n_bins=10, labels=("age",), loss=Loss("pinball"), budget=5)
+    regression = Experiment(n_bins=10, labels=("age",), rule=Pegasos(), loss=Loss("pinball"), budget=5)
     cell = AddressedPackage(ID, 1, TestPackage(true_class=0, predicted_class=0))
     with pytest.raises(RefusedPackageError):
         check_package(cell, experiment_id=ID, experiment=regression, round_number=1)

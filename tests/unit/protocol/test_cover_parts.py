@@ -15,7 +15,9 @@ from secvm.crypto.sealing.bulk_sealing import BulkSealer
 from secvm.crypto.sealing.kem import X25519PrivateKey
 from secvm.crypto.sealing.part_streams import PartStream, part_key
 from secvm.errors import BadExperimentError, LocalProtocolError
+from secvm.learning import aggregate
 from secvm.learning._kernels.dispatch import kernels
+from secvm.learning.aggregate.descent import Pegasos
 from secvm.learning.cover_law import Noise, RelayCover
 from secvm.learning.cover_sampler import CellLaw, draw_clusters
 from secvm.learning.experiment import Experiment
@@ -42,7 +44,9 @@ def made(labels: int = 3, room: int = 300, odds: Fraction = Fraction(3, 2), bins
         packages=PARTS * room,
     )
     loss = Loss("epsilon-insensitive", Fraction(1, 10)) if labels == 1 else Loss("hinge")
-    return Experiment(n_bins=bins, labels=tuple("abcdefgh"[:labels]), loss=loss, features_per_person=3, cover=cover)
+    return Experiment(
+        n_bins=bins, labels=tuple("abcdefgh"[:labels]), rule=Pegasos(), loss=loss, features_per_person=3, cover=cover
+    )
 
 
 def derived(experiment: Experiment, seed: bytes, **changes: object) -> CoverPart:
@@ -93,7 +97,7 @@ def test_a_part_is_what_the_sampler_draws_package_by_package_and_nulls(labels: i
     expected += [NullPackage()] * (part.size - len(expected))
     data = part.packages(0, part.size)
     assert data == b"".join(encode(AddressedPackage(EXPERIMENT_ID, 7, one)) for one in expected)
-    assert part.tally == experiment.empty_tally().count(expected)
+    assert part.tally == aggregate.empty_tally(experiment).count(expected)
 
 
 @settings(max_examples=40, deadline=None)

@@ -11,6 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from secvm.errors import CheatingError, MalformedMessageError, RemoteProtocolError
+from secvm.learning import aggregate
+from secvm.learning.aggregate.descent import Pegasos
 from secvm.learning.experiment import Experiment
 from secvm.protocol.documents.ending import Ending
 from secvm.protocol.documents.experiment import publish
@@ -187,7 +189,7 @@ def test_a_manifest_after_the_ending_and_a_second_ending_convict() -> None:
 
 def test_a_wrong_first_model_convicts_also_where_there_was_no_round() -> None:
     made = PublicHistory.drawn(random.Random(5), beacons=0)
-    made.state = made.document.experiment.step(made.state, made.draw_tally())
+    made.state = aggregate.step(made.document.experiment, made.state, made.draw_tally())
     made.end()
     rounds = TrustedRounds(made.document, made.envelope)
     with pytest.raises(CheatingError) as caught:
@@ -292,7 +294,7 @@ def test_entries_of_other_experiments_and_other_logs_show_nothing() -> None:
 
 def test_repro_a_few_lines_do_not_ask_for_the_whole_memory() -> None:
     # 60 models of 2^24 bins: eight gigabytes of zeros for a file of three kilobytes.
-    large = Experiment(n_bins=2**24, labels=tuple(f"label {i}" for i in range(60)), budget=8)
+    large = Experiment(n_bins=2**24, labels=tuple(f"label {i}" for i in range(60)), rule=Pegasos(), budget=8)
     of = document(experiment=large)
     (told,) = manifests(1, of)
     file = Evidence(

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from secvm.errors import MalformedMessageError, RemoteProtocolError
+from secvm.learning import aggregate
 from secvm.protocol.documents.blobs import encode_tally
 from secvm.protocol.documents.experiment import publish
 from secvm.protocol.documents.recomputation import first_model
@@ -225,7 +226,7 @@ def test_documents_that_the_experiment_forbids_convict_the_coordinator() -> None
 
 
 def test_a_model_that_does_not_follow_convicts_the_coordinator() -> None:
-    tally = DOCUMENT.experiment.empty_tally()
+    tally = aggregate.empty_tally(DOCUMENT.experiment)
     tally.participants[:] = 9
     tally.plus[0, 1] = 12
     made = LightRound(model=MODEL.names, drawn=tally)
@@ -247,13 +248,13 @@ def test_a_model_that_does_not_follow_convicts_the_coordinator() -> None:
 
 
 def test_rounds_that_are_not_stepped_say_why_and_leave_the_model() -> None:
-    tally = DOCUMENT.experiment.empty_tally()
+    tally = aggregate.empty_tally(DOCUMENT.experiment)
     tally.participants[:] = 9
     flooded = replace(tally, plus=tally.plus + 10**5)
     cases = {
         Stayed.FLOOR: (tally, DOCUMENT.floor - 1),
         Stayed.UNEXPLAINED: (flooded, 5),
-        Stayed.NOBODY: (DOCUMENT.experiment.empty_tally(), 5),
+        Stayed.NOBODY: (aggregate.empty_tally(DOCUMENT.experiment), 5),
     }
     for stayed, (net, clients) in cases.items():
         after = after_opened(DOCUMENT, MODEL.state, net, clients=clients)

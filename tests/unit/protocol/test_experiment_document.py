@@ -229,7 +229,7 @@ def test_what_contradicts_itself_is_refused(path: str, value: object) -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"experiment": Experiment(n_bins=10, labels=("a", "b"))},
+        {"experiment": Experiment(n_bins=10, labels=("a", "b"), rule=Pegasos())},
         {"experiment": Experiment(n_bins=10, labels=("a", "b"), rule=Swift(), fixed_point_rows=True)},
         {"binning": HashedBins(bins=11, salt=bytes(16))},
         {"binning": HashedBins(bins=10)},

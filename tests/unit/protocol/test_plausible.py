@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from secvm.learning import aggregate
 from secvm.learning.aggregate.descent import Pegasos, Swift
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.experiment import Experiment
@@ -30,7 +31,7 @@ RELAYS = (Relay(url="https://relay.example/", key=RELAY.public), Relay(url="http
 def experiment_of(budget: int, *, floor: int = 0, **changes: Any) -> ExperimentDocument:
     presence, hashes = changes.pop("presence", True), changes.pop("hashes", 1)
     relays = changes.pop("relays", RELAYS[:1])
-    learning = Experiment(**{"n_bins": N_BINS, "labels": ("a", "b"), "budget": budget, **changes})
+    learning = Experiment(**{"n_bins": N_BINS, "labels": ("a", "b"), "rule": Pegasos(), "budget": budget, **changes})
     return document(
         experiment=learning,
         features=FeaturesWanted(source="words", description="", presence=presence),
@@ -41,7 +42,7 @@ def experiment_of(budget: int, *, floor: int = 0, **changes: Any) -> ExperimentD
 
 
 def counts(of: ExperimentDocument, *packages: Package) -> Tally:
-    return of.experiment.empty_tally().count(packages)
+    return aggregate.empty_tally(of.experiment).count(packages)
 
 
 def names(of: ExperimentDocument, tally: Tally, clients: int, capsules: int, **more: Any) -> list[str]:
@@ -81,12 +82,12 @@ def honest_person(of: ExperimentDocument, draw: st.DrawFn, number: int, state_st
     features = draw(st.dictionaries(st.sampled_from("abcdefgh"), values, max_size=most))
     hashes = of.binning.hashes if isinstance(of.binning, HashedBins) else 1
     binning = HashBinning(n_bins=N_BINS, salt=bytes(16), n_hashes=hashes)
-    state = learning.start()
+    state = aggregate.start(learning)
     if state_steps:  # later weights, under which some are beyond the margin
-        tally = learning.empty_tally()
+        tally = aggregate.empty_tally(learning)
         tally.participants[:] = 20
         tally.plus[:, :2] = 1
-        state = learning.step(state, tally)
+        state = aggregate.step(learning, state, tally)
     return contribute(
         Individual(
             vector=bin_features(
@@ -97,8 +98,8 @@ def honest_person(of: ExperimentDocument, draw: st.DrawFn, number: int, state_st
             cohort=draw(st.sampled_from(Cohort)),
         ),
         experiment=learning,
-        training=learning.rule.training_weights(state),
-        evaluation=learning.rule.evaluation_weights(state),
+        training=aggregate.training_weights(learning, state),
+        evaluation=aggregate.evaluation_weights(learning, state),
         dice=UnsafeSeededDice(b"plausible", number),
         round_number=1,
     )

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from secvm.errors import BadInputError, InconsistentManifestError
+from secvm.learning import aggregate
 from secvm.learning.weights import Weights
 from secvm.protocol.documents.blobs import MAX_COUNT, decode_tally
 from secvm.protocol.documents.recomputation import Caps, first_model, model_of, names_in, next_model, what_differs
@@ -54,7 +55,7 @@ def test_an_abandoned_round_leaves_the_model_as_it_is(made: PublicHistory) -> No
 
 
 def test_a_tally_from_which_no_step_can_be_taken_is_nobodys(made: PublicHistory) -> None:
-    empty = made.document.experiment.empty_tally()
+    empty = aggregate.empty_tally(made.document.experiment)
     with pytest.raises(InconsistentManifestError, match="no step"):
         next_model(made.document, made.state, empty)
 
@@ -62,7 +63,7 @@ def test_a_tally_from_which_no_step_can_be_taken_is_nobodys(made: PublicHistory)
 @pytest.mark.parametrize("seed", range(12))
 def test_the_largest_counts_give_a_step_or_a_refusal_and_nothing_else(seed: int) -> None:
     found = PublicHistory.drawn(random.Random(seed), beacons=0)
-    empty = found.document.experiment.empty_tally()
+    empty = aggregate.empty_tally(found.document.experiment)
     one = np.zeros_like(empty.participants)
     one[0] = 1
     for plus, people in ((MAX_COUNT, one), (MAX_COUNT, np.full_like(one, MAX_COUNT)), (0, one)):

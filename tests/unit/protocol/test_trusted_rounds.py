@@ -22,6 +22,7 @@ from secvm.errors import (
     StaleCheckpointError,
     StaleRoundError,
 )
+from secvm.learning import aggregate
 from secvm.protocol.documents.blobs import encode_tally
 from secvm.protocol.documents.experiment import publish
 from secvm.protocol.documents.manifest import RelayCount, last_round
@@ -434,7 +435,7 @@ def _with_count(past: PublicHistory, capsules: int) -> PublicHistory:
 
 def test_a_tally_of_nobody_convicts() -> None:
     made = history(1)
-    empty = made.document.experiment.empty_tally()
+    empty = aggregate.empty_tally(made.document.experiment)
     last = made.conclude(made.draw_tally())
     # Participants that only the document tells: the floor is met there, and nobody is in the tally.
     told = last_round(empty)
@@ -448,7 +449,7 @@ def test_a_model_that_does_not_follow_convicts_also_in_the_ending() -> None:
     made = history(2)
     rounds = follower(made)
     made.conclude(made.draw_tally())
-    made.state = made.document.experiment.start()
+    made.state = aggregate.start(made.document.experiment)
     made.end()
     assert convicted(rounds, made.served(rounds), made.now) is Kind.WRONG_STEP
 

@@ -15,6 +15,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from secvm.learning import aggregate
 from secvm.learning.aggregate.descent import Pegasos
 from secvm.learning.cover_law import RELAYS, Noise
 from secvm.learning.individual.update import band, verdicts
@@ -66,9 +67,9 @@ class World:
         experiment, cover = self._experiment, self._setting.plan.cover
         vectors = vectors_of(crowd)
         signs = signs_of(crowd).astype(np.int8)
-        state = experiment.start()
+        state = aggregate.start(experiment)
         for _ in range(self._setting.rounds):
-            weights = experiment.rule.training_weights(state)
+            weights = aggregate.training_weights(experiment, state)
             if weights.first:
                 sent = signs
             else:
@@ -76,15 +77,15 @@ class World:
                 lower, upper = band(threshold=ONE, width=0, norm=None, unit=weights.unit)
                 sent = verdicts(scores, signs, np.full(crowd.size, lower), np.full(crowd.size, upper))
             tally = replace(
-                experiment.empty_tally(),
+                aggregate.empty_tally(experiment),
                 plus=vectors[sent > 0].sum(axis=0)[None, :] + self._noise(cover.train, (1, vectors.shape[1])),
                 minus=vectors[sent < 0].sum(axis=0)[None, :] + self._noise(cover.train, (1, vectors.shape[1])),
                 participants=np.bincount(crowd.labels, minlength=2) + self._noise(cover.participation, (2,)),
             )
             # Where noise hides that anybody was there, nothing is learnt of the round.
-            if experiment.uncovered(tally).participants.any():
-                state = experiment.step(state, tally)
-        return experiment.rule.evaluation_weights(state).values()
+            if aggregate.uncovered(experiment.cover, tally).participants.any():
+                state = aggregate.step(experiment, state, tally)
+        return aggregate.evaluation_weights(experiment, state).values()
 
     def _noise(self, noise: Noise, size: tuple[int, ...]) -> NDArray[np.int64]:
         """What both relays add: who has the model alone takes nothing off."""

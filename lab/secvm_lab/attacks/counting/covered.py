@@ -18,6 +18,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from secvm.learning.aggregate.descent import Pegasos
 from secvm.learning.arithmetic import exact
 from secvm.learning.cover_law import Noise
 from secvm.learning.experiment import Experiment
@@ -73,7 +74,7 @@ class Setting:
 
     def experiment(self, *, covered: bool) -> Experiment:
         """The experiment: with cover, or plain."""
-        plain = Experiment(n_bins=self.bins, labels=LABELS, features_per_person=self.features)
+        plain = Experiment(n_bins=self.bins, labels=LABELS, rule=Pegasos(), features_per_person=self.features)
         if not covered:
             return plain
         return replace(plain, cover=self.plan.cover, budget=self.plan.budget)

@@ -13,6 +13,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from secvm.learning.aggregate.descent import Pegasos
 from secvm.learning.experiment import Experiment
 from secvm.learning.individual.contribution import Individual, train_packages
 from secvm.learning.individual.dice import UnsafeSeededDice
@@ -24,7 +25,7 @@ from secvm_lab.attacks.statistics import wilson
 from secvm_lab.attacks.views import NOTHING, CoordinatorView, Nothing, Opened, RoundSeen
 
 DEVICES, BINS, MOST = 40, 200, 60
-EXPERIMENT = Experiment(n_bins=BINS, labels=("no", "yes"))
+EXPERIMENT = Experiment(n_bins=BINS, labels=("no", "yes"), rule=Pegasos())
 LIES = ("different-weights", "two-manifests", "rewritten-past", "forked-log")
 #: Zeros, as in a first round: whoever gets them sends an update.
 ZEROS = Weights(np.zeros((1, BINS + 1), dtype=np.int32), Fraction(1), first=True)

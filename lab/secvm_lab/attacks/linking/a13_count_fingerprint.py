@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from secvm.learning.aggregate.descent import Pegasos
 from secvm.learning.experiment import Experiment
 from secvm.learning.individual.contribution import contribute
 from secvm.learning.individual.dice import UnsafeSeededDice
@@ -28,8 +29,8 @@ WINDOW = Window(opens_at=0, closes_at=600_000)
 SWITCHED_OFF = 0.1
 #: Weights of this size let about half of the people violate the margin.
 SIZE = 0.8
-EXPERIMENT = Experiment(n_bins=BINS, labels=("no", "yes"))
-PADDED = Experiment(n_bins=BINS, labels=("no", "yes"), budget=BUDGET)
+EXPERIMENT = Experiment(n_bins=BINS, labels=("no", "yes"), rule=Pegasos())
+PADDED = Experiment(n_bins=BINS, labels=("no", "yes"), rule=Pegasos(), budget=BUDGET)
 
 
 def guess(view: RelayView, knowing: Nothing) -> dict[str, float]:

@@ -17,6 +17,8 @@ from secvm.coordinator.intake.gateway import open_block
 from secvm.coordinator.store.records import view_records
 from secvm.crypto.sealing.kem import X25519PrivateKey
 from secvm.crypto.sealing.oblivious import GatewayKey, GatewayKeys, encode_key_configurations
+from secvm.learning import aggregate
+from secvm.learning.aggregate.descent import Pegasos
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.experiment import Experiment
 from secvm.learning.package import Cohort, Package, ParticipationPackage, TrainPackage
@@ -28,7 +30,7 @@ from secvm_lab.attacks.statistics import wilson
 from secvm_lab.attacks.views import KnownCopies, PublicView
 
 DEVICES, BINS, FEATURES, COPIES = 8, 50, 6, 30
-EXPERIMENT = Experiment(n_bins=BINS, labels=("no", "yes"), budget=FEATURES + 2)
+EXPERIMENT = Experiment(n_bins=BINS, labels=("no", "yes"), rule=Pegasos(), budget=FEATURES + 2)
 ROUND = RoundToCount(ExperimentId(bytes(16)), EXPERIMENT, 1)
 
 
@@ -70,7 +72,7 @@ def count(batches: list[list[bytes]], key: GatewayKey, dice: np.random.Generator
     if defended:
         return count_epoch(blocks, [ROUND], dice=dice.bytes).tallies[0]
     records = [row.tobytes() for block in blocks for row in view_records(block)]
-    return EXPERIMENT.empty_tally().count(decode(record[32:]).package for record in records)
+    return aggregate.empty_tally(EXPERIMENT).count(decode(record[32:]).package for record in records)
 
 
 def play(trials: int, seed: int, *, defended: bool, advance: Advance) -> Measurement:

@@ -12,6 +12,7 @@ from collections import defaultdict
 
 import numpy as np
 
+from secvm.learning.aggregate.descent import Pegasos
 from secvm.learning.experiment import Experiment
 from secvm.learning.individual.contribution import Individual, train_packages
 from secvm.learning.individual.dice import UnsafeSeededDice
@@ -25,7 +26,7 @@ from secvm_lab.attacks.statistics import wilson
 from secvm_lab.attacks.views import NOTHING, CoordinatorView, Nothing, Opened, RoundSeen
 
 DEVICES, BINS, MOST, SIZE = 300, 500, 60, 0.3
-EXPERIMENT = Experiment(n_bins=BINS, labels=("no", "yes"), loss=Loss("logistic"))
+EXPERIMENT = Experiment(n_bins=BINS, labels=("no", "yes"), rule=Pegasos(), loss=Loss("logistic"))
 
 
 def guess(view: CoordinatorView, knowing: Nothing) -> tuple[int, ...]:

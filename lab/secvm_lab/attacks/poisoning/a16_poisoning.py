@@ -27,8 +27,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from secvm.learning.aggregate.robust import Robust
-from secvm.learning.experiment import Experiment
+from secvm.learning.experiment import Experiment, Robust
 from secvm_lab.attacks.attack import Advance, Attack, Curve, Measurement, Point, goal
 from secvm_lab.attacks.poisoning.poisoned import PoisonWorld, Sent, Size
 from secvm_lab.attacks.poisoning.poisoned_cases import Case, cases, covered_case, defence

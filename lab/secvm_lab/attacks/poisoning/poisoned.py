@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from secvm.coordinator.experiments.new_experiment import default_budget
 from secvm.estimator.training import OfflineTraining, Population
+from secvm.learning import aggregate
 from secvm.learning.aggregate.descent import Swift
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.experiment import Experiment
@@ -159,7 +160,7 @@ class PoisonWorld:
         found = []
         for _ in range(self.size.rounds):
             training.advance(self._people, lambda _: honest)
-            found.append(self._tested_with(experiment.rule.evaluation_weights(training.state).mantissas[0]))
+            found.append(self._tested_with(aggregate.evaluation_weights(experiment, training.state).mantissas[0]))
         if plot is None:
             self._honest[experiment] = found
         return found
@@ -196,7 +197,7 @@ class _Poisoned(OfflineTraining):
         return super()._can_step(tally, devices + (0 if self._plot is None else self._size.devices))
 
     def _poisoned(self, tally: Tally, plot: Plot) -> Tally:
-        mantissas = self.experiment.rule.training_weights(self.state)
+        mantissas = aggregate.training_weights(self.experiment, self.state)
         self._weights.append(np.float64(mantissas.unit) * mantissas.mantissas.astype(np.float64))
         public = PublicView(tuple(self._tallies), tuple(self._weights), tuple(self._participants))
         cover = self.experiment.cover if self._limited else None

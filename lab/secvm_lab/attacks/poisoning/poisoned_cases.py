@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from secvm.learning.aggregate.robust import Robust
-from secvm.learning.experiment import Experiment
+from secvm.learning.experiment import Experiment, Robust
 from secvm.privacy.planning.relay_plan import plan_relays, question_for
 from secvm.privacy.target import PrivacyTarget
 from secvm_lab.attacks.poisoning.poisoned import Size

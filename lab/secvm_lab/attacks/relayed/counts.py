@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from secvm.learning import aggregate
 from secvm.learning.cover_law import Noise, RelayCover
 from secvm.privacy.statements.detection import dropped_in_cell, typical_cell
 from secvm.protocol.relays.batches.counts import EntryCount, MixCount
@@ -85,9 +86,9 @@ def _withheld_count(*, needed: bool) -> Tried:
     if needed:
         opened = is_opened(opening, told.manifest, told.document)
         return held("unopened without both counts", succeeded=opened)
-    net = told.document.experiment.empty_tally()
+    net = aggregate.empty_tally(told.document.experiment)
     net.participants[:], net.plus[0, 0] = 9, 12
-    start = told.document.experiment.start()
+    start = aggregate.start(told.document.experiment)
     return held("", succeeded=after_opened(told.document, start, net, clients=5).stayed is None)
 
 
@@ -112,11 +113,11 @@ def _invented(*, recounted: bool) -> Tried:
 def _shouted(*, limited: bool) -> Tried:
     """Devices put a hundred thousand packages into one cell."""
     told = SaidRound(clients=5)
-    net = told.document.experiment.empty_tally()
+    net = aggregate.empty_tally(told.document.experiment)
     net.participants[:], net.plus[0, 0] = 9, _SHOUTED
-    start = told.document.experiment.start()
+    start = aggregate.start(told.document.experiment)
     if not limited:
-        return held("", succeeded=told.document.experiment.step(start, net) != start)
+        return held("", succeeded=aggregate.step(told.document.experiment, start, net) != start)
     stayed = after_opened(told.document, start, net, clients=5).stayed
     return held("not stepped above M + 2q", succeeded=stayed is None)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from secvm.learning.aggregate.descent import DEPLOYED, OFFLINE, RULES
-from secvm.learning.aggregate.robust import Robust
 from secvm.learning.common_settings import BINS, BUDGET, HASHES, TRAIN_SHARE
 from secvm.learning.declared import Setting, shown
+from secvm.learning.experiment import Robust
 from secvm.learning.losses import LOSSES
 from secvm.learning.thinning import Thinning
 from secvm.privacy.target import PrivacyTarget
@@ -41,7 +41,7 @@ def reference() -> str:
         parts += [
             f"### `{rule.name}`: {rule.about}\n",
             f"Thinning where nobody says which: {f'ρ = {usual}' if usual.rho is not None else usual}.\n",
-            _table([rule.rounds, *rule.settings()]),
+            _table([rule.rounds(), *rule.settings()]),
         ]
     parts += ["## Thinning: `descent.thinning`, `--thinning`\n", "A number is ρ, `q=Q` a share, or `none`.\n"]
     parts += [_table(Thinning.settings()), "## Losses: `loss`, `--loss`\n", _losses()]

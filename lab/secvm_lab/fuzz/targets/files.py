@@ -14,6 +14,7 @@ from secvm.coordinator.experiments.specification import Specification
 from secvm.coordinator.settings import CoordinatorSettings
 from secvm.errors import BadInputError, BadModelFileError, BadPeopleFileError, SecVMError, StoreError
 from secvm.estimator.model import Model
+from secvm.learning import aggregate
 from secvm.learning.aggregate.descent import Swift
 from secvm.learning.arithmetic import exact
 from secvm.learning.experiment import Experiment
@@ -117,11 +118,11 @@ def _models() -> list[bytes]:
     found = []
     for labels in (("a", "b"), ("a", "b", "c")):
         experiment = Experiment(n_bins=3, labels=labels, rule=Swift(), thinning=Thinning(rho=exact("3")))
-        start = experiment.start()
+        start = aggregate.start(experiment)
         model = Model(
             experiment=experiment,
             binning=HashBinning(n_bins=3, salt=bytes(16), n_hashes=1),
-            weights=experiment.rule.evaluation_weights(start),
+            weights=aggregate.evaluation_weights(experiment, start),
             presence=True,
             rounds=1,
             state=start.to_bytes() if len(labels) == 3 else b"",

@@ -11,6 +11,7 @@ from secvm.coordinator.relayed.run_counting import CountedShard, read_run, write
 from secvm.crypto.locking import MAGIC, Cost, KeptKey, lock, unlock
 from secvm.crypto.sealing.oblivious import GatewayKeys
 from secvm.errors import BadInputError, MalformedMessageError, WrongPassphraseError
+from secvm.learning import aggregate
 from secvm.runtime.lanes import find_lanes
 from secvm_lab.fuzz import world
 from secvm_lab.fuzz.target import Target, expect
@@ -29,7 +30,7 @@ def _rounds() -> list[RoundToCount]:
 
 
 def _shards() -> list[bytes]:
-    tally = world.history().document.experiment.empty_tally()
+    tally = aggregate.empty_tally(world.history().document.experiment)
     made = ShardCount([tally], [KindCounts(1, 0, 1, 0, 1)], 4, 3, {"garbage": 1})
     return [made.to_bytes(_rounds())]
 

@@ -9,8 +9,7 @@ from pathlib import Path
 from secvm.coordinator.experiments.new_experiment import default_budget
 from secvm.errors import BadInputError
 from secvm.learning.aggregate.descent import DescentRule, Pegasos
-from secvm.learning.aggregate.robust import Robust
-from secvm.learning.experiment import Experiment
+from secvm.learning.experiment import Experiment, Robust
 from secvm.learning.package import MAX_ROUNDS
 from secvm.learning.thinning import Thinning
 from secvm_lab.online.population.day import Rhythm

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from secvm.learning.aggregate.scoring import score
+from secvm.learning.aggregate.scoring import score_cells
 from secvm_lab.paper.offline.models import Trained
 
 #: The curve still rises when its last tenth is above the tenth before it by more than this.
@@ -97,7 +97,7 @@ def shares(cells: NDArray[np.int64], labels: tuple[str, str], tested: int) -> di
     """Recall and precision of each label with their intervals, and its share among the tested."""
     total = int(cells.sum())
     scaled = np.rint(cells * min(1.0, tested / total)).astype(np.int64) if total else cells
-    found, narrow = score(cells), score(scaled)
+    found, narrow = score_cells(cells), score_cells(scaled)
 
     def each(name: str) -> dict[str, Any]:
         pairs = zip(labels, getattr(found, name), getattr(narrow, name), strict=True)

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from secvm.estimator.fitting import Evaluator
 from secvm.estimator.question import ask
 from secvm.estimator.training import OfflineTraining, Population
+from secvm.learning import aggregate
 from secvm.learning.aggregate.descent import DescentRule, Pegasos, Swift
 from secvm.learning.arithmetic import exact
 from secvm.learning.losses import Loss
@@ -173,7 +174,7 @@ def _run(
     cells, packages = [], []
     for _ in range(contestant.rounds(settings)):
         report = training.advance(people)
-        cells.append(evaluator.cells(experiment.rule.evaluation_weights(training.state), labels[test]))
+        cells.append(evaluator.cells(aggregate.evaluation_weights(experiment, training.state), labels[test]))
         packages.append(report.packages / len(train))
         advance(1)
     trained = Trained(np.stack(cells), tuple(training.two_cycle.spells))

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from secvm.auditor.files import GivenFiles
+from secvm.learning import aggregate
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.package import Package, TrainPackage
 from secvm.protocol.canonical import digest_of
@@ -165,7 +166,7 @@ class AuditedHistory:
 def draw_net(dice: random.Random, document: ExperimentDocument, clients: int) -> Tally:
     """A net tally about as noise and people make it; now and then one that nothing explains, or that is empty."""
     shape = dice.random()
-    tally = document.experiment.empty_tally()
+    tally = aggregate.empty_tally(document.experiment)
     numbers = np.random.default_rng(dice.getrandbits(64))
     if shape < 0.1:
         return tally

@@ -17,6 +17,7 @@ import numpy as np
 
 from secvm.crypto.sealing.layers import open_outer, seal_both
 from secvm.errors import OpeningError
+from secvm.learning import aggregate
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.package import Cohort, NullPackage, Package, ParticipationPackage
 from secvm.protocol.canonical import base64_text
@@ -114,7 +115,7 @@ class LightRound(RelayedRound):
         return self._told("net", self._net())
 
     def _net(self) -> Tally:
-        return self.document.experiment.empty_tally() if self.drawn is None else self.drawn
+        return aggregate.empty_tally(self.document.experiment) if self.drawn is None else self.drawn
 
     @cached_property
     def opening(self) -> Opening:

@@ -25,6 +25,7 @@ from secvm.crypto.sealing.kem import X25519PrivateKey
 from secvm.crypto.sealing.oblivious import GatewayKey, encode_key_configurations
 from secvm.crypto.signing import Envelope
 from secvm.errors import MalformedMessageError
+from secvm.learning import aggregate
 from secvm.learning.aggregate.descent import State
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.experiment import Experiment
@@ -77,7 +78,7 @@ class PublicHistory:
         self.manifests: list[RoundManifest] = []
         self.ending: Ending | None = None
         #: The descent state of the newest manifest; once its round is concluded, that of the next.
-        self.state = document.experiment.start()
+        self.state = aggregate.start(document.experiment)
         self.gateway_keys: list[GatewayKey] = []
         #: The coordinator's one log, in which others of its experiments stand as well.
         self.log = log or WitnessedLog(document.log.log_key.name, parties.log)
@@ -180,12 +181,12 @@ class PublicHistory:
 
     def step(self, state: State, tally: Tally) -> State:
         """The next descent state."""
-        return self.document.experiment.step(state, tally)
+        return aggregate.step(self.document.experiment, state, tally)
 
     def weights(self, state: State) -> tuple[Weights, Weights]:
         """Training and evaluation weights of a state."""
-        rule = self.document.experiment.rule
-        return rule.training_weights(state), rule.evaluation_weights(state)
+        asked = self.document.experiment
+        return aggregate.training_weights(asked, state), aggregate.evaluation_weights(asked, state)
 
     def draw_tally(self) -> Tally:
         """A tally that meets the floor, of participants who keep to the budget."""

@@ -6,6 +6,7 @@ import random
 from fractions import Fraction
 from typing import Any
 
+from secvm.learning import aggregate
 from secvm.learning.aggregate.descent import Pegasos, Swift
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.experiment import Experiment
@@ -100,7 +101,7 @@ def draw_document(
 def draw_tally(dice: random.Random, document: ExperimentDocument, *, train: int, test: int) -> Tally:
     """What so many train and test participants may have sent, person by person, none more than the budget."""
     experiment = document.experiment
-    tally, signs = experiment.empty_tally(), experiment.models.signs
+    tally, signs = aggregate.empty_tally(experiment), experiment.models.signs
     labels, bins = len(experiment.labels), experiment.n_bins
     for _ in range(train):
         label, left = dice.randrange(labels), experiment.train_budget or 0

@@ -15,6 +15,7 @@ from typing import Any
 from secvm.crypto.sealing.kem import X25519PrivateKey
 from secvm.crypto.sealing.oblivious import GatewayKey, encode_key_configurations
 from secvm.crypto.signing import SigningKey
+from secvm.learning.aggregate.descent import Pegasos
 from secvm.learning.cover_law import Noise, RelayCover, relay_budget
 from secvm.learning.experiment import Experiment
 from secvm.privacy.target import PrivacyTarget
@@ -64,6 +65,7 @@ def relayed_experiment(**changes: Any) -> Experiment:
     told: dict[str, Any] = {
         "n_bins": 10,
         "labels": ("a", "b"),
+        "rule": Pegasos(),
         "features_per_person": 4,
         "budget": relay_budget(violable=1, features=4),
         "cover": cover,

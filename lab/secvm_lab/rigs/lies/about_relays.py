@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from secvm.learning import aggregate
 from secvm.protocol.documents.recomputation import Model, model_of
 from secvm.protocol.relays.batches.label import capsule_digest
 from secvm.protocol.relays.counting.shards import SHARD, read_sub_tally, write_sub_tally
@@ -286,9 +287,9 @@ def seed_of_mix_chosen_later() -> AuditedHistory:
 
 def _moved(made: AuditedHistory) -> Model:
     """Another model than the one that follows."""
-    tally = made.document.experiment.empty_tally()
+    tally = aggregate.empty_tally(made.document.experiment)
     tally.participants[:], tally.plus[0, 0] = 9, 20
-    return model_of(made.document, made.document.experiment.step(made.model.state, tally))
+    return model_of(made.document, aggregate.step(made.document.experiment, made.model.state, tally))
 
 
 @_lie("TALLY", proved=False)
@@ -336,7 +337,7 @@ def step_after_an_unopened_round() -> AuditedHistory:
 def step_of_another_tally() -> AuditedHistory:
     """An opened round is stepped, and not from its tally."""
     made = AuditedHistory("another tally")
-    tally = made.document.experiment.empty_tally()
+    tally = aggregate.empty_tally(made.document.experiment)
     tally.participants[:], tally.minus[0, 3] = 9, 12
     made.announce(drawn=tally)
     made.conclude()

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from secvm.learning import aggregate
 from secvm.learning.aggregate.descent import Pegasos, State, Swift
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.experiment import Experiment
@@ -68,7 +70,7 @@ def wrong_normaliser(scene: Scene) -> Told:
             "all alike": np.full_like(people, max(1, int(people.sum()) // len(people))),
             "test people too": people + tally.cells.sum(axis=1) + 1,
         }[variant]
-        return experiment.step(state, replace(tally, participants=told))
+        return aggregate.step(experiment, state, replace(tally, participants=told))
 
     return _step_otherwise(scene, step, variant)
 
@@ -88,7 +90,7 @@ def first_state_not_zero(scene: Scene) -> Told:
     elif variant == "a step":
         liar.state = State(rule=start.rule, step=dice.randint(1, 5), vectors=start.vectors)
     elif variant == "another experiment's":
-        liar.state = liar.document.experiment.step(start, liar.draw_tally())
+        liar.state = aggregate.step(liar.document.experiment, start, liar.draw_tally())
     else:
         shown = liar.weights(start)
         moved = other_weights(scene, shown[0]), other_weights(scene, shown[1])
@@ -168,21 +170,24 @@ def forged_tally(scene: Scene) -> Told:
 
 def _learn_otherwise(scene: Scene, experiment: Experiment, variant: str) -> Told:
     def shown(state: State) -> tuple[Weights, Weights]:
-        return experiment.rule.training_weights(state), experiment.rule.evaluation_weights(state)
+        return aggregate.training_weights(experiment, state), aggregate.evaluation_weights(experiment, state)
 
     # With more vectors to average, the honest state has too few: it starts as its rule says.
-    if experiment.start().vectors.keys() != scene.history.document.experiment.start().vectors.keys():
+    if aggregate.start(experiment).vectors.keys() != aggregate.start(scene.history.document.experiment).vectors.keys():
         return _from_the_start(scene, experiment, variant)
-    return _step_otherwise(scene, experiment.step, variant, shown)
+    return _step_otherwise(scene, partial(aggregate.step, experiment), variant, shown)
 
 
 def _from_the_start(scene: Scene, experiment: Experiment, variant: str) -> Told:
     liar = Liar.after(
         scene.pasts[0] if scene.pasts else scene.history,
-        step=experiment.step,
-        weights=lambda state: (experiment.rule.training_weights(state), experiment.rule.evaluation_weights(state)),
+        step=partial(aggregate.step, experiment),
+        weights=lambda state: (
+            aggregate.training_weights(experiment, state),
+            aggregate.evaluation_weights(experiment, state),
+        ),
     )
-    liar.state = experiment.start()
+    liar.state = aggregate.start(experiment)
     scene.kept = None
     _go_on(scene, liar, rounds=scene.dice.randint(1, 3))
     return Told(files=liar.files, now=liar.now, public=liar.files, variant=variant)
@@ -201,7 +206,7 @@ def _step_otherwise(scene: Scene, step: Step, variant: str, shown: Shown | None 
             break
     else:
         # Nothing was changed, so this is no lie yet; anything is better for the liar than the truth.
-        wrong = liar.document.experiment.step(wrong, liar.draw_tally())
+        wrong = aggregate.step(liar.document.experiment, wrong, liar.draw_tally())
     liar.state, liar.wrong_step = wrong, step
     liar.wrong_weights = shown
     _go_on(scene, liar, rounds=scene.dice.randint(0, 2))
@@ -241,13 +246,16 @@ def _changed_document(scene: Scene, other: ExperimentDocument) -> Told:
     if variant == "model of another" and other.experiment != liar.document.experiment:
         _conclude_one(scene, liar)
         liar.announce()
-        rule = other.experiment.rule
-        liar.state, liar.wrong_step = other.experiment.start(), other.experiment.step
-        liar.wrong_weights = lambda state: (rule.training_weights(state), rule.evaluation_weights(state))
+        asked = other.experiment
+        liar.state, liar.wrong_step = aggregate.start(asked), partial(aggregate.step, asked)
+        liar.wrong_weights = lambda state: (
+            aggregate.training_weights(asked, state),
+            aggregate.evaluation_weights(asked, state),
+        )
         liar.conclude(draw_tally(dice, other, train=other.floor, test=0), counted_for=other.experiment)
         liar.announce()
         return Told(files=liar.files, now=liar.now, public=liar.files, variant=variant)
-    start = other.experiment.start()
+    start = aggregate.start(other.experiment)
     parts = [part.to_bytes() for part in (start, *liar.weights(start))] if dice.random() < 0.5 else []
     names = dict(zip(("state", "training_weights", "evaluation_weights"), map(digest_of, parts), strict=False))
     for part in parts:

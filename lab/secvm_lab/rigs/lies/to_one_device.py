@@ -16,6 +16,7 @@ from secvm.crypto.sealing.hpke import CHACHA20_POLY1305
 from secvm.crypto.sealing.kdf import HKDF_SHA256
 from secvm.crypto.sealing.kem import X25519PrivateKey
 from secvm.crypto.sealing.oblivious import OUR_ALGORITHMS, GatewayKey, encode_key_configurations
+from secvm.learning import aggregate
 from secvm.learning.weights import Weights
 from secvm.protocol.canonical import digest_of
 from secvm.protocol.documents.manifest import RoundManifest
@@ -38,7 +39,7 @@ def different_weights(scene: Scene) -> Told:
     if variant == "model":
         # A whole model that follows from nothing that was published, and is consistent in itself.
         tally = honest.draw_tally()
-        state = honest.document.experiment.step(honest.state, tally)
+        state = aggregate.step(honest.document.experiment, honest.state, tally)
         parts = [part.to_bytes() for part in (state, *honest.weights(state))]
         changes = dict(zip(("state", "training_weights", "evaluation_weights"), map(digest_of, parts), strict=True))
         return _to_one(scene, honest, variant, changes, blobs=parts)

@@ -127,7 +127,7 @@ def usual(constant: str) -> str:
     """The defaults of a constant or of the rounds, rule by rule, for a help text."""
     told = []
     for rule in RULES.built_in.values():
-        for setting in (rule.rounds, *rule.settings()):
+        for setting in (rule.rounds(), *rule.settings()):
             if setting.name == constant:
                 values = [value for value in (setting.default, setting.for_numbers) if value is not None]
                 told.append(f"{rule.name} {', for numbers '.join(map(shown, values))}")

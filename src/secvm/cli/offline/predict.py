@@ -16,7 +16,7 @@ from secvm.estimator.fitting import Evaluator, real_scores
 from secvm.estimator.model import Model
 from secvm.estimator.offline_run import classification_report, regression_report
 from secvm.files import write_atomically
-from secvm.learning.aggregate.scoring import score
+from secvm.learning.aggregate.scoring import score_cells
 from secvm.people.reader import read_people
 from secvm.people.table import People
 
@@ -80,7 +80,7 @@ def evaluate(
         if not set(folk.label_names) <= set(place):
             raise BadInputError("a person has a label that the model does not know")
         truth = np.array([place[folk.label_names[c]] for c in folk.label_codes], dtype=np.int64)
-        result = classification_report(score(evaluator.cells(trained.weights, truth)), trained.experiment.labels)
+        result = classification_report(score_cells(evaluator.cells(trained.weights, truth)), trained.experiment.labels)
     result["n_test"] = len(folk)
     emit(result, output_format)
 

@@ -118,7 +118,7 @@ def begin(work: OfflineRun, private: PrivateRun | None, noise: str, rounds: int,
             f"{private.target} over {rounds} round(s), by Gaussian noise of a server "
             "that is trusted with everybody's rows: for comparison"
         )
-        work.experiment = _central_noise()(
+        work.noise = _central_noise()(
             work.experiment,
             epsilon=float(private.target.epsilon),
             delta=float(private.target.delta),

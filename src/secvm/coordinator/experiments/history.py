@@ -16,6 +16,7 @@ from secvm.coordinator.experiments.new_experiment import OwnSettings
 from secvm.coordinator.experiments.status_document import LeakageMeter, Watchers
 from secvm.coordinator.store.port import CoordinatorStore, Standing, StoredExperiment, StoredRound
 from secvm.crypto.signing import Envelope
+from secvm.learning import aggregate
 from secvm.learning.aggregate.convergence import Plateau
 from secvm.learning.aggregate.descent import State
 from secvm.learning.aggregate.tally import Tally
@@ -39,13 +40,14 @@ class Model(NamedTuple):
 
 def model_of(document: ExperimentDocument, state: State) -> Model:
     """The blobs of a state."""
-    rule = document.experiment.rule
-    return Model(state.to_bytes(), rule.training_weights(state).to_bytes(), rule.evaluation_weights(state).to_bytes())
+    training = aggregate.training_weights(document.experiment, state)
+    evaluation = aggregate.evaluation_weights(document.experiment, state)
+    return Model(state.to_bytes(), training.to_bytes(), evaluation.to_bytes())
 
 
 def first_blobs(document: ExperimentDocument) -> dict[str, bytes]:
     """What an experiment starts from."""
-    return {digest_of(data): data for data in model_of(document, document.experiment.start())}
+    return {digest_of(data): data for data in model_of(document, aggregate.start(document.experiment))}
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,13 +94,13 @@ class Book:
         """The model that follows from a tally."""
         experiment = self.document.experiment
         state = decode_state(self._store.blob(state_digest), digest=state_digest, experiment=experiment)
-        return model_of(self.document, experiment.step(state, tally))
+        return model_of(self.document, aggregate.step(experiment, state, tally))
 
     def model(self, after: LiveRound | None) -> Model:
         """The model after a round that is concluded; without one, the first."""
         experiment = self.document.experiment
         if after is None:
-            return model_of(self.document, experiment.start())
+            return model_of(self.document, aggregate.start(experiment))
         digest = after.stored.next_state
         assert digest is not None
         return model_of(self.document, decode_state(self._store.blob(digest), digest=digest, experiment=experiment))

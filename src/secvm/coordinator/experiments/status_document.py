@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from secvm.coordinator.store.port import Standing
+from secvm.learning import aggregate
 from secvm.learning.aggregate.convergence import Plateau, TwoCycle
 from secvm.learning.aggregate.scoring import Share
 from secvm.learning.aggregate.tally import Tally
@@ -111,7 +112,7 @@ class Watchers:
         self.seen = number
         if tally is None:
             return
-        tally = self.experiment.uncovered(tally)
+        tally = aggregate.uncovered(self.experiment.cover, tally)
         self.two_cycle.watch(tally, number)
         if self.leakage is not None:
             self.leakage.watch(number, tally)
@@ -178,10 +179,12 @@ def _told(one: TellableRound, document: ExperimentDocument) -> dict[str, Any]:
     experiment, labels = document.experiment, document.experiment.labels
     counted = one.last.counts
     told["participants"] = dict(zip(labels, one.last.participants, strict=True))
-    told["people"] = dict(zip(labels, experiment.uncovered(counted).participants.tolist(), strict=True))
+    told["people"] = dict(
+        zip(labels, aggregate.uncovered(experiment.cover, counted).participants.tolist(), strict=True)
+    )
     if experiment.loss.regression:
         return told
-    found = experiment.score(counted)
+    found = aggregate.score(experiment, counted)
     told["cells"] = [list(row) for row in one.last.cells]
     told["accuracy"] = share_told(found.accuracy)
     for name in ("recall", "precision", "baseline"):

@@ -26,6 +26,7 @@ from secvm.coordinator.relayed.relayed_history import KeptRound, RelayedBook
 from secvm.coordinator.relayed.shard_files import ShardFolder
 from secvm.coordinator.store.port import CoordinatorStore, Standing
 from secvm.crypto.signing import SigningKey
+from secvm.learning import aggregate
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.documents.privacy_terms import relayed_terms_of
 from secvm.protocol.log.entries import EntryKind
@@ -97,11 +98,11 @@ def _told(book: RelayedBook, one: KeptRound, kept_days: int, *, is_told: bool) -
         "stepped": one.figures.stepped,
         "kept_until": kept_until(one, kept_days),
         "participants": dict(zip(labels, net.participants.tolist(), strict=True)),
-        "people": dict(zip(labels, experiment.uncovered(net).participants.tolist(), strict=True)),
+        "people": dict(zip(labels, aggregate.uncovered(experiment.cover, net).participants.tolist(), strict=True)),
     }
     if experiment.loss.regression:
         return told
-    found = experiment.score(net)
+    found = aggregate.score(experiment, net)
     told["cells"] = net.cells.tolist()
     told["accuracy"] = share_told(found.accuracy)
     for name in ("recall", "precision", "baseline"):

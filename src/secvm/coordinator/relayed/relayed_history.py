@@ -19,6 +19,7 @@ from secvm.coordinator.experiments.status_document import Watchers
 from secvm.coordinator.store.port import CoordinatorStore, Standing, StoredExperiment, StoredRound
 from secvm.crypto.signing import Envelope
 from secvm.errors import MalformedMessageError
+from secvm.learning import aggregate
 from secvm.learning.aggregate.convergence import Plateau
 from secvm.learning.aggregate.tally import Tally
 from secvm.protocol.canonical import Fields, decode_document, encode_document
@@ -159,7 +160,7 @@ class RelayedBook:
         """The model after a round that is concluded; without one, the first."""
         experiment = self.document.experiment
         if after is None:
-            return model_of(self.document, experiment.start())
+            return model_of(self.document, aggregate.start(experiment))
         digest = after.stored.next_state
         assert digest is not None, "a concluded round has a state that follows"
         return model_of(self.document, decode_state(self._store.blob(digest), digest=digest, experiment=experiment))

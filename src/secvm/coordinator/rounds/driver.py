@@ -49,6 +49,7 @@ from secvm.coordinator.store.port import CoordinatorStore, Standing, StoredKey, 
 from secvm.crypto.sealing.kem import RandomBytes, X25519PrivateKey
 from secvm.crypto.signing import SigningKey
 from secvm.errors import ArithmeticRangeError, BadExperimentError, LocalProtocolError, ProtocolError
+from secvm.learning import aggregate
 from secvm.learning.aggregate.tally import Tally
 from secvm.protocol.canonical import digest_of
 from secvm.protocol.documents.blobs import encode_tally, tally_digest
@@ -284,7 +285,9 @@ class Driver:
                 )
                 self._tell("round-tallied", one.stored, packages=packages)
                 self._ended.add(1, state="tallied")
-                self._participants.add(int(book.document.experiment.uncovered(tally).participants.sum()))
+                self._participants.add(
+                    int(aggregate.uncovered(book.document.experiment.cover, tally).participants.sum())
+                )
         if last is None:
             # Nothing is told of how few there were: not their number, nor the relay's.
             advance(RoundState.CLOSING, RoundEvent.FLOOR_MISSED)

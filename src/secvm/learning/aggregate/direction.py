@@ -40,7 +40,7 @@ class Direction:
     imbalances: tuple[Fraction, ...]
 
 
-def direction(
+def direction_of(
     tally: Tally,
     *,
     models: LabelModels,

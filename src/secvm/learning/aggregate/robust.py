@@ -27,78 +27,53 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from secvm.errors import BadExperimentError
 from secvm.learning.aggregate.direction import Direction
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.arithmetic import FIXED_BITS, power_of_two, to_fixed
-from secvm.learning.declared import Declared, number, whole
+from secvm.learning.experiment import Robust
 
-#: A delay of more than four rounds is no learning any more.
-MAX_TRIM = 9
 #: Of the limit: so many times the smaller count, and so many units on top, speak for a bin.
 _OTHER_SIGN, _ON_TOP = 4, 8
 #: Products below this leave room in 64 bits for what is added to them.
 _ROOM = 1 << 61
 
 
-@dataclass(frozen=True, slots=True)
-class Robust(Declared):
-    """What an experiment does against devices that lie."""
+def remembered_at_start(robust: Robust, n_models: int, n_bins: int) -> dict[str, NDArray[Any]]:
+    """The vectors of ``robust.names`` before round 1."""
+    return {name: np.zeros((n_models, n_bins + 1), dtype=np.int64) for name in robust.names}
 
-    clip: Fraction | None = number(
-        None, "A bin's net count is cut to so many standard deviations of chance; 5 over the number of rounds is good.",
-        at_least="1/1000", at_most=1000,
-    )  # fmt: skip
-    trim: int = whole(
-        1, "The median of so many rounds is taken, an odd number; 1: each by itself.", at_least=1, at_most=MAX_TRIM
-    )
 
-    def __post_init__(self) -> None:
-        Declared.__post_init__(self)
-        if self.trim % 2 == 0:
-            raise BadExperimentError(f"rounds are trimmed by an odd number, at most {MAX_TRIM}; 1 takes each by itself")
-        if self.clip is None and self.trim == 1:
-            raise BadExperimentError("a robust experiment clips bins, or trims rounds, or both")
+def clipped(robust: Robust, tally: Tally, sides: Sequence[tuple[int, int]], variance: Fraction = Fraction(0)) -> Tally:
+    """The tally with every bin's net within its limit. ``sides``: A and B of each model; ``variance``: V."""
+    if robust.clip is None:
+        return tally
+    plus, minus = tally.plus.copy(), tally.minus.copy()
+    for model, (up, down) in enumerate(sides):
+        ours, theirs = tally.plus[model], tally.minus[model]
+        limit = _limits(ours, theirs, up, down, robust.clip, variance)
+        plus[model] = _cut(ours, theirs, up, down, limit)
+        minus[model] = _cut(theirs, ours, down, up, limit)
+    return replace(tally, plus=plus, minus=minus)
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The vectors that a state has besides the rule's: directions of the rounds before, the newest first."""
-        return tuple(f"recent_{i}" for i in range(1, self.trim))
 
-    def start(self, n_models: int, n_bins: int) -> dict[str, NDArray[Any]]:
-        """These vectors before round 1."""
-        return {name: np.zeros((n_models, n_bins + 1), dtype=np.int64) for name in self.names}
-
-    def clipped(self, tally: Tally, sides: Sequence[tuple[int, int]], variance: Fraction = Fraction(0)) -> Tally:
-        """The tally with every bin's net within its limit. ``sides``: A and B of each model; ``variance``: V."""
-        if self.clip is None:
-            return tally
-        plus, minus = tally.plus.copy(), tally.minus.copy()
-        for model, (up, down) in enumerate(sides):
-            ours, theirs = tally.plus[model], tally.minus[model]
-            limit = _limits(ours, theirs, up, down, self.clip, variance)
-            plus[model] = _cut(ours, theirs, up, down, limit)
-            minus[model] = _cut(theirs, ours, down, up, limit)
-        return replace(tally, plus=plus, minus=minus)
-
-    def trimmed(
-        self, direction: Direction, recent: dict[str, NDArray[Any]]
-    ) -> tuple[Direction, dict[str, NDArray[Any]]]:
-        """The median direction, in units of 2^-32, and what is to be remembered for the next round."""
-        if self.trim == 1:
-            return direction, {}
-        now = np.stack([to_fixed(row, by) for row, by in zip(direction.numerators, direction.scales, strict=True)])
-        rounds = [now, *(recent[name] for name in self.names)]
-        middle = np.sort(np.stack(rounds), axis=0)[self.trim // 2]
-        taken = replace(direction, numerators=middle, scales=(power_of_two(-FIXED_BITS),) * len(middle))
-        return taken, dict(zip(self.names, rounds[:-1], strict=True))
+def trimmed(
+    robust: Robust, direction: Direction, recent: dict[str, NDArray[Any]]
+) -> tuple[Direction, dict[str, NDArray[Any]]]:
+    """The median direction, in units of 2^-32, and what is to be remembered for the next round."""
+    if robust.trim == 1:
+        return direction, {}
+    now = np.stack([to_fixed(row, by) for row, by in zip(direction.numerators, direction.scales, strict=True)])
+    rounds = [now, *(recent[name] for name in robust.names)]
+    middle = np.sort(np.stack(rounds), axis=0)[robust.trim // 2]
+    taken = replace(direction, numerators=middle, scales=(power_of_two(-FIXED_BITS),) * len(middle))
+    return taken, dict(zip(robust.names, rounds[:-1], strict=True))
 
 
 def _limits(

@@ -59,7 +59,7 @@ class Score:
     baseline: tuple[Share, ...]
 
 
-def score(cells: NDArray[np.int64], *, variance: float = 0.0) -> Score:
+def score_cells(cells: NDArray[np.int64], *, variance: float = 0.0) -> Score:
     """The score of a round's test cells; ``variance`` is that of noise in each of them."""
     right = np.diag(cells).tolist()
     true, called = cells.sum(axis=1).tolist(), cells.sum(axis=0).tolist()

@@ -13,11 +13,11 @@ tallies of these packages, whatever their order and however often one is sent ag
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from secvm.errors import LocalProtocolError
+from secvm.learning.experiment import Experiment
 from secvm.learning.individual.binning import BinnedVector
 from secvm.learning.individual.dice import DRAW_BITS, Dice, Purpose
 from secvm.learning.individual.evaluation import evaluate_person
@@ -25,9 +25,6 @@ from secvm.learning.individual.splitting import fit_budget, pad, split, thin
 from secvm.learning.individual.update import fixed_epsilon, local_update, squared_norm
 from secvm.learning.package import Cohort, Package, ParticipationPackage, TrainPackage
 from secvm.learning.weights import Weights
-
-if TYPE_CHECKING:  # an experiment knows how counts become weights, which is the other side's business
-    from secvm.learning.experiment import Experiment
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -27,6 +27,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
+from secvm.learning import aggregate
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.experiment import Experiment
 from secvm.learning.thinning import ALWAYS
@@ -92,7 +93,7 @@ def measured_leak(experiment: Experiment, tally: Tally, *, hashes: int = 1) -> f
     if experiment.loss.regression:
         return None
     if experiment.cover is not None:
-        tally = experiment.cover.uncovered(tally)
+        tally = aggregate.uncovered(experiment.cover, tally)
     counts = np.stack([tally.plus[:, -1], tally.minus[:, -1]]).astype(np.float64)
     q = keep_share(experiment, hashes=hashes)
     # Where nobody stands there is nothing to hide behind; one is the least that makes a number.

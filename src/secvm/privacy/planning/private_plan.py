@@ -12,9 +12,9 @@ from fractions import Fraction
 from typing import Any
 
 from secvm.errors import BadExperimentError
-from secvm.learning.aggregate.descent import DescentRule, Swift
+from secvm.learning.aggregate.descent import Swift
 from secvm.learning.common_settings import USUAL_TRAIN_SHARE
-from secvm.learning.experiment import Experiment
+from secvm.learning.experiment import Experiment, Rule
 from secvm.privacy.planning.noise_settings import NoiseSettings
 from secvm.privacy.planning.relay_plan import RelayPlan, plan_relays, question_for
 from secvm.privacy.planning.relay_times import Paces, RoundTimes, round_times
@@ -162,7 +162,7 @@ def plan_private(asked: AskedPrivately) -> PrivatePlan:
     return PrivatePlan(asked=asked, plan=plan, experiment=covered, times=round_times(plan, asked.paces))
 
 
-def _rule(rule: DescentRule, chosen: NoiseSettings, free: frozenset[str]) -> DescentRule:
+def _rule(rule: Rule, chosen: NoiseSettings, free: frozenset[str]) -> Rule:
     if not isinstance(rule, Swift):
         return rule
     own = {"step_size": chosen.step_size, "floor": chosen.floor}

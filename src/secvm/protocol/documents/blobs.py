@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from secvm.errors import BadInputError, LocalProtocolError, MalformedMessageError
+from secvm.learning import aggregate
 from secvm.learning.aggregate.descent import State
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.experiment import Experiment
@@ -35,7 +36,7 @@ def tally_digest(tally: Tally) -> str:
 
 def encode_tally(tally: Tally, experiment: Experiment) -> bytes:
     """A tally of this experiment as it is kept and served."""
-    entries, means = _entries(tally), _entries(experiment.known_means)
+    entries, means = _entries(tally), _entries(aggregate.known_means(experiment))
     if len(entries) != len(means):
         raise LocalProtocolError("the tally is of another experiment")
     return pack(entries - means)
@@ -43,7 +44,7 @@ def encode_tally(tally: Tally, experiment: Experiment) -> bytes:
 
 def read_tally_bytes(data: bytes, experiment: Experiment) -> Tally:
     """A tally of this experiment, whatever its name."""
-    means = experiment.known_means
+    means = aggregate.known_means(experiment)
     parts = (means.plus, means.minus, means.participants, means.cells)
     known = _entries(means)
     entries = known + unpack(data, len(known))
@@ -82,7 +83,7 @@ def decode_state(data: bytes, *, digest: str, experiment: Experiment) -> State:
         state = State.from_bytes(data)
     except BadInputError as fault:
         raise MalformedMessageError(str(fault)) from None
-    start = experiment.start()
+    start = aggregate.start(experiment)
     kinds = {name: (v.dtype, v.shape) for name, v in state.vectors.items()}
     if state.rule != start.rule or kinds != {name: (v.dtype, v.shape) for name, v in start.vectors.items()}:
         raise MalformedMessageError("the state belongs to another experiment")

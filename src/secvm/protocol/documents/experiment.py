@@ -23,6 +23,7 @@ from secvm.crypto.sealing.kem import PUBLIC_KEY_BYTES as KEM_KEY_BYTES
 from secvm.crypto.sealing.kem import X25519
 from secvm.crypto.signing import PUBLIC_KEY_BYTES, Envelope, SigningKey, VerifyKey, sign, verify
 from secvm.errors import LocalProtocolError, MalformedMessageError
+from secvm.learning import aggregate
 from secvm.learning.common_settings import MAX_BINS, MAX_HASHES
 from secvm.learning.cover_law import RelayCover
 from secvm.learning.experiment import Experiment
@@ -236,7 +237,9 @@ class ExperimentDocument:
     def state_bytes(self) -> int:
         """How many bytes the numbers of a descent state have. Known before any of that size is made."""
         robust = self.experiment.robust
-        vectors = len(self.experiment.rule.start(1, 1).vectors) + (0 if robust is None else len(robust.names))
+        vectors = len(aggregate.rule_of(self.experiment).start(1, 1).vectors) + (
+            0 if robust is None else len(robust.names)
+        )
         return 8 * vectors * self.experiment.models.n_models * (self.experiment.n_bins + 1)
 
     @property

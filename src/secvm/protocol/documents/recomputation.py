@@ -22,6 +22,7 @@ from functools import cached_property
 import numpy as np
 
 from secvm.errors import ArithmeticRangeError, BadInputError, InconsistentManifestError
+from secvm.learning import aggregate
 from secvm.learning.aggregate.descent import State
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.weights import Weights
@@ -56,13 +57,13 @@ class Model:
 
 def model_of(document: ExperimentDocument, state: State) -> Model:
     """The model that a state is."""
-    rule = document.experiment.rule
-    return Model(state, rule.training_weights(state), rule.evaluation_weights(state))
+    asked = document.experiment
+    return Model(state, aggregate.training_weights(asked, state), aggregate.evaluation_weights(asked, state))
 
 
 def first_model(document: ExperimentDocument) -> Model:
     """What round 1 starts from: zero."""
-    return model_of(document, document.experiment.start())
+    return model_of(document, aggregate.start(document.experiment))
 
 
 def next_model(document: ExperimentDocument, state: State, tally: Tally | None) -> Model:
@@ -76,7 +77,7 @@ def next_model(document: ExperimentDocument, state: State, tally: Tally | None) 
     if tally is None:
         return model_of(document, state)
     try:
-        return model_of(document, document.experiment.step(state, tally))
+        return model_of(document, aggregate.step(document.experiment, state, tally))
     except (ArithmeticRangeError, BadInputError):
         raise InconsistentManifestError("from the published tally no step can be taken") from None
 

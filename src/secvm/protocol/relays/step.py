@@ -9,6 +9,7 @@ import enum
 from dataclasses import dataclass
 
 from secvm.errors import ArithmeticRangeError, BadInputError
+from secvm.learning import aggregate
 from secvm.learning.aggregate.descent import State
 from secvm.learning.aggregate.tally import Tally
 from secvm.protocol.documents.experiment import ExperimentDocument
@@ -38,11 +39,11 @@ def after_opened(document: ExperimentDocument, state: State, net: Tally, *, clie
     stayed: Stayed | None = None
     if clients < document.floor:
         stayed = Stayed.FLOOR
-    elif not document.relay_cover.explains(net, clients):
+    elif not aggregate.explains(document.relay_cover, net, clients):
         stayed = Stayed.UNEXPLAINED
     else:
         try:
-            return After(model_of(document, document.experiment.step(state, net)), None)
+            return After(model_of(document, aggregate.step(document.experiment, state, net)), None)
         except ArithmeticRangeError:
             stayed = Stayed.RANGE
         except BadInputError:

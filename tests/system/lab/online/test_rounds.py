@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from secvm.errors import BadInputError
+from secvm.learning import aggregate
 from secvm.learning.aggregate.descent import Pegasos, Swift
-from secvm.learning.aggregate.robust import Robust
 from secvm.learning.cover_law import Noise, RelayCover
-from secvm.learning.experiment import Experiment
+from secvm.learning.experiment import Experiment, Robust
 from secvm.learning.thinning import Thinning
 from secvm.protocol.round_state import RoundState
 from secvm_lab.online.malice import Malicious
@@ -170,7 +170,7 @@ def test_the_last_model_is_judged_by_the_weights_that_predict_on_all_test_people
     for one in present(plan, people, 7):
         online.play(one)
     expected = np.zeros((2, 2), dtype=np.int64)
-    values = experiment.rule.evaluation_weights(online.state).mantissas[0]
+    values = aggregate.evaluation_weights(experiment, online.state).mantissas[0]
     rows = people.test_rows
     for place, number in enumerate(people.testers.tolist()):
         row = slice(rows.indptr[place], rows.indptr[place + 1])

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from secvm.errors import BadInputError, SecVMError
-from secvm.learning.aggregate.robust import Robust
+from secvm.learning.experiment import Robust
 from secvm.privacy.target import PrivacyTarget
 from secvm_lab.online.covered import Promise, covered, fewest
 from secvm_lab.online.population.crowd import crowd

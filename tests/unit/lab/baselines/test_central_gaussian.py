@@ -18,16 +18,16 @@ from secvm.learning.aggregate.tally import Tally
 from secvm.learning.experiment import Experiment
 from secvm.privacy.accounting.gaussian import mu_for
 from secvm_lab.baselines.baseline import clipped
-from secvm_lab.baselines.central_gaussian import PARTICIPATION_SHARE, CentralGaussian, NoisyExperiment, noisy
+from secvm_lab.baselines.central_gaussian import PARTICIPATION_SHARE, CentralGaussian, CentralNoise
 from secvm_lab.baselines.plain import Plain
 from tests.unit.lab.baselines.crowds import crowd, rows_of, split
 
 RULES: list[DescentRule] = [Swift(), Pegasos(lambda_=Fraction(1, 100))]
 
 
-def experiment(rule: DescentRule, *, n_bins: int, sigma: float, labels: int = 2) -> NoisyExperiment:
+def experiment(rule: DescentRule, *, n_bins: int, sigma: float, labels: int = 2) -> CentralNoise:
     question = Plain(1, 1, rule).experiment(n_bins, labels)
-    return noisy(question, sigma=sigma, participation_sigma=3.0, seed=1)
+    return CentralNoise(question, sigma=sigma, participation_sigma=3.0, seed=1)
 
 
 def too_wide(sums: np.ndarray, sigma: float, rate_in_deviations: float = 4.9) -> bool:
@@ -95,9 +95,9 @@ def test_rounds_and_participation_together_spend_all_of_mu() -> None:
 @pytest.mark.parametrize("rule", RULES, ids=["swift", "pegasos"])
 def test_the_noise_has_the_variance_that_it_says(rule: DescentRule) -> None:
     noised = experiment(rule, n_bins=100_000, sigma=7.0)
-    unit = 2**32 if noised.fixed_point_rows else 1
+    unit = 2**32 if noised.experiment.fixed_point_rows else 1
     empty = Tally.empty(n_models=1, n_bins=100_000, n_labels=2)
-    first, second = noised.noised(empty, 1), noised.noised(empty, 2)
+    first, second = noised(empty, 1), noised(empty, 2)
     shown = [second.plus]
     if noised.shows_both_sides(1):
         shown += [first.plus, first.minus]
@@ -114,13 +114,13 @@ def test_a_round_that_shows_the_difference_shows_nothing_else() -> None:
     noised = experiment(Swift(), n_bins=3, sigma=1.0)
     one = Tally.empty(n_models=1, n_bins=3, n_labels=2)
     both = Tally(plus=one.plus + 5, minus=one.minus + 5, participants=one.participants, cells=one.cells)
-    assert noised.noised(one, 2) == noised.noised(both, 2)
-    assert noised.noised(one, 1) != noised.noised(both, 1)
+    assert noised(one, 2) == noised(both, 2)
+    assert noised(one, 1) != noised(both, 1)
 
 
 def test_weighted_sides_are_shown_apart() -> None:
-    question = Experiment(n_bins=3, labels=("a", "b"), class_weights=(Fraction(1), Fraction(2)))
-    assert noisy(question, sigma=1.0, participation_sigma=1.0, seed=1).shows_both_sides(5)
+    question = Experiment(n_bins=3, labels=("a", "b"), rule=Pegasos(), class_weights=(Fraction(1), Fraction(2)))
+    assert CentralNoise(question, sigma=1.0, participation_sigma=1.0, seed=1).shows_both_sides(5)
     assert not experiment(Pegasos(), n_bins=3, sigma=1.0).shows_both_sides(1)
 
 
@@ -128,8 +128,8 @@ def test_the_number_of_people_is_shown_once() -> None:
     noised = experiment(Swift(), n_bins=3, sigma=1.0)
     tally = Tally.empty(n_models=1, n_bins=3, n_labels=2)
     tally = Tally(plus=tally.plus, minus=tally.minus, participants=np.array([500, 700]), cells=tally.cells)
-    shown = noised.noised(tally, 1).participants
-    assert np.array_equal(shown, noised.noised(tally, 9).participants)
+    shown = noised(tally, 1).participants
+    assert np.array_equal(shown, noised(tally, 9).participants)
     assert not np.array_equal(shown, tally.participants)
 
 

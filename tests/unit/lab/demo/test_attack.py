@@ -10,6 +10,7 @@ from functools import cache
 import numpy as np
 import pytest
 
+from secvm.learning import aggregate
 from secvm.learning.aggregate.descent import Swift
 from secvm.learning.experiment import Experiment
 from secvm.learning.rows import BinnedRows
@@ -54,7 +55,7 @@ def victims(count: int, seed: int = 1) -> BinnedRows:
 def first_weights() -> Weights:
     """Of round 1: everybody sends."""
     one = experiment()
-    return one.rule.training_weights(one.start())
+    return aggregate.training_weights(one, aggregate.start(one))
 
 
 def played(changed: Experiment | None = None, seed: int = 3) -> tuple[float, tuple[float, float], float, float]:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from secvm.estimator.round_cover import CoverOrigin, net_cover
+from secvm.learning import aggregate
 from secvm.learning.aggregate.descent import Pegasos, State
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.experiment import Experiment
@@ -64,7 +65,7 @@ def _parts(experiment: Experiment) -> int:
 
 def by_packages(people: Crowd, experiment: Experiment, rounds: Sequence[Present]) -> list[ByPackages]:
     """Every device makes its packages, and those that arrive are counted one by one."""
-    state: State = experiment.start()
+    state: State = aggregate.start(experiment)
     plan, times = people.plan, LabDice(people.plan.seed, "times")
     place = np.zeros(len(people), dtype=np.int64)
     for numbers in (people.trainers, people.testers):
@@ -84,8 +85,8 @@ def by_packages(people: Crowd, experiment: Experiment, rounds: Sequence[Present]
             sent = contribute(
                 person,
                 experiment=experiment,
-                training=experiment.rule.training_weights(state),
-                evaluation=experiment.rule.evaluation_weights(state),
+                training=aggregate.training_weights(experiment, state),
+                evaluation=aggregate.evaluation_weights(experiment, state),
                 dice=UnsafeSeededDice(plan.device_seed, device),
                 round_number=number,
             )
@@ -96,7 +97,7 @@ def by_packages(people: Crowd, experiment: Experiment, rounds: Sequence[Present]
                 sent = arrived(sent, device, number, int(one.stays[device]), times)
             packages += sent
             devices += bool(sent)
-        tally = experiment.empty_tally().count(packages)
+        tally = aggregate.empty_tally(experiment).count(packages)
         people_there = int(tally.participants.sum())
         if experiment.cover is not None:
             people_there = devices
@@ -104,6 +105,6 @@ def by_packages(people: Crowd, experiment: Experiment, rounds: Sequence[Present]
                 net_cover(experiment, CoverOrigin.from_dice(plan.device_seed, number, _parts(experiment)))
             )
         if people_there >= plan.floor:
-            state = experiment.step(state, tally)
+            state = aggregate.step(experiment, state, tally)
         found.append(ByPackages(tally, state.to_bytes(), len(packages)))
     return found

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from secvm.learning.aggregate.scoring import score
+from secvm.learning.aggregate.scoring import score_cells
 from secvm_lab.online import figures
 from secvm_lab.online.population.calendar import Opening
 from secvm_lab.online.population.residents import DAY_MS
@@ -30,7 +30,7 @@ def line(number: int, hour: float, found: int, *, day: int = 1, of: int = 10) ->
         packages=500,
         trained=(60, 20),
         tested=(40, of),
-        score=score(cells),
+        score=score_cells(cells),
         weighted_share=0.5,
     )
 
@@ -40,7 +40,7 @@ def run_of(*lines: Line) -> Run:
         labels=LABELS,
         lines=lines,
         learning="by hand",
-        final=score(np.array([[30, 10], [4, 6]])),
+        final=score_cells(np.array([[30, 10], [4, 6]])),
         state=b"",
         daily_active=(100, 100),
         devices=100,

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from secvm.crypto.sealing.layers import seal_inner
 from secvm.errors import BadProofError, LocalProtocolError, MalformedMessageError
+from secvm.learning.aggregate.descent import Pegasos
 from secvm.learning.experiment import Experiment
 from secvm.learning.losses import Loss
 from secvm.learning.package import Cohort, NullPackage, ParticipationPackage, TestPackage, TrainPackage
@@ -141,9 +142,9 @@ def test_what_is_no_cell_or_count_cannot_be_written() -> None:
 
 EXPERIMENTS = [
     ROUND.document.experiment,
-    Experiment(n_bins=3, labels=("a", "b", "c"), budget=5),
-    Experiment(n_bins=3, labels=("a", "b", "c", "d"), multiclass="ovo", budget=5),
-    Experiment(n_bins=4, labels=("y",), loss=Loss("epsilon-insensitive", Fraction(1)), budget=5),
+    Experiment(n_bins=3, labels=("a", "b", "c"), rule=Pegasos(), budget=5),
+    Experiment(n_bins=3, labels=("a", "b", "c", "d"), rule=Pegasos(), multiclass="ovo", budget=5),
+    Experiment(n_bins=4, labels=("y",), rule=Pegasos(), loss=Loss("epsilon-insensitive", Fraction(1)), budget=5),
 ]
 
 

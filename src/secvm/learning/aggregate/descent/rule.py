@@ -5,32 +5,17 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from secvm.errors import BadInputError
 from secvm.learning.aggregate.direction import Direction
-from secvm.learning.declared import Declared, Setting
-from secvm.learning.package import MAX_ROUNDS
-from secvm.learning.thinning import Thinning
+from secvm.learning.experiment import Rule
 from secvm.learning.weights import Weights
 
 _MAGIC = b"secvm-state-v1\n"
-
-
-def rounds(default: int, *, for_numbers: int | None = None) -> Setting:
-    """The declaration of how many rounds a rule usually takes."""
-    return Setting(
-        name="rounds",
-        sentence="Rounds of the experiment, abandoned ones included.",
-        default=default,
-        for_numbers=for_numbers,
-        is_whole=True,
-        at_least=1,
-        at_most=MAX_ROUNDS,
-    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +82,7 @@ class State:
         return state
 
 
-class DescentRule(Declared):
+class DescentRule(Rule):
     """A first-order method on public tallies.
 
     A rule is a frozen dataclass that says ``name`` and declares its constants (``learning.declared``); it has no kernel
@@ -105,26 +90,6 @@ class DescentRule(Declared):
     """
 
     __slots__ = ()
-
-    #: As documents, specifications and the command line say it.
-    name: ClassVar[str]
-    #: What somebody who chooses among rules should know of it, in a few words.
-    about: ClassVar[str] = ""
-    #: Whether rows count as x / ‖x‖.
-    normalised: ClassVar[bool] = False
-    #: Rounds where nobody says how many.
-    rounds: ClassVar[Setting] = rounds(200, for_numbers=400)
-    #: Thinning where nobody says which.
-    usual_thinning: ClassVar[Thinning] = Thinning()
-
-    @classmethod
-    def usual_rounds(cls, *, numbers: bool = False) -> int:
-        """Rounds where nobody says how many; ``numbers``: whether the label is a number."""
-        return int(cls.rounds.usual(numbers=numbers) or 1)
-
-    def parameters(self) -> dict[str, str]:
-        """The rule's constants as text, as an experiment publishes them."""
-        return {name: str(value) for name, value in self.content().items() if value is not None}
 
     def start(self, n_models: int, n_bins: int) -> State:
         """The state before round 1; its weights are zero."""

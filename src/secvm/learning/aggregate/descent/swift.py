@@ -31,10 +31,10 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from secvm.learning.aggregate.descent.rule import DescentRule, State, first_weights, rounds
+from secvm.learning.aggregate.descent.rule import DescentRule, State, first_weights
 from secvm.learning.aggregate.direction import Direction
 from secvm.learning.arithmetic import mantissas, power_of_two, sum_in_order
-from secvm.learning.declared import Setting, number
+from secvm.learning.declared import number
 from secvm.learning.thinning import Thinning
 from secvm.learning.weights import Weights
 
@@ -48,7 +48,7 @@ class Swift(DescentRule):
     name: ClassVar[str] = "swift"
     about: ClassVar[str] = "few rounds"
     normalised: ClassVar[bool] = True
-    rounds: ClassVar[Setting] = rounds(30)
+    converges_after: ClassVar[tuple[int, int]] = (30, 30)
     usual_thinning: ClassVar[Thinning] = Thinning(rho=Fraction(3))
 
     step_size: Fraction = number(100, "Length of the first step; step t is √t times shorter.", above=0, at_most="1e6")
