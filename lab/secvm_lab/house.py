@@ -183,8 +183,9 @@ def _given(tree: ast.Module, name: str) -> Iterator[int]:
 
 
 def _is_number(value: ast.expr) -> bool:
-    if isinstance(value, ast.Call):
-        return any(_is_number(one) for one in (*value.args, *(keyword.value for keyword in value.keywords)))
+    if isinstance(value, ast.Call):  # of the keywords, most are bounds
+        defaults = (keyword.value for keyword in value.keywords if keyword.arg == "default")
+        return any(_is_number(argument) for argument in (*value.args, *defaults))
     if not isinstance(value, ast.Constant) or isinstance(value.value, bool) or value.value is None:
         return False
     return isinstance(value.value, int | float) or bool(re.fullmatch(r"[0-9][0-9./e-]*", str(value.value)))

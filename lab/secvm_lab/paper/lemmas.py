@@ -110,6 +110,7 @@ def curve(*, seed: int, on_point: Callable[[int], None] | None = None) -> list[P
             negative=None,
             bins=BINS // SCALE,
             features=PER_PERSON // SCALE,
+            rounds=1,
         )
         played = play(small, targets=_TARGETS, plays=_PLAYS, seed=seed)
         found.append(

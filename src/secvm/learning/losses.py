@@ -148,11 +148,9 @@ class EpsilonInsensitive(LossShape):
     name: ClassVar[str] = "epsilon-insensitive"
     regression: ClassVar[bool] = True
     in_target_units: ClassVar[bool] = True
-    epsilon: Fraction = number("0.1", "Half the width of the band in which nobody sends.", at_least=0)
-
-    @property
-    def half_width(self) -> Fraction:
-        return self.epsilon
+    half_width: Fraction = number(
+        "0.1", "Half the width of the band in which nobody sends.", name="epsilon", at_least=0
+    )
 
 
 @dataclass(frozen=True, slots=True)

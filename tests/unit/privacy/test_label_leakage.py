@@ -16,7 +16,7 @@ from secvm.privacy.leakage.label_leakage import LabelGame, auc_of, d_squared_of,
 from secvm.privacy.leakage.popularity import popularity
 from secvm_lab.privacy.label_lemma import paper_leak
 
-GAME = LabelGame(positive=3_000, negative=5_000, bins=1_000, features=50, zipf=1.0)
+GAME = LabelGame(positive=3_000, negative=5_000, bins=1_000, features=50, rounds=1, zipf=1.0)
 
 GAMES = st.builds(
     LabelGame,
@@ -76,7 +76,9 @@ def test_an_auc_of_55_needs_bins_times_rounds_over_people_below_0316() -> None:
     [pytest.param(3_000, 10_000, 0.99, 1.0, id="few"), pytest.param(100_000, 1_000, 0.5, 0.59, id="many")],
 )
 def test_few_people_hide_nothing_and_many_hide_something(people: int, bins: int, low: float, high: float) -> None:
-    found = label_leak(LabelGame(positive=people // 2, negative=people // 2, bins=bins, features=100, zipf=1.0))
+    found = label_leak(
+        LabelGame(positive=people // 2, negative=people // 2, bins=bins, features=100, rounds=1, zipf=1.0)
+    )
     assert low <= found.auc <= high
 
 
@@ -84,7 +86,13 @@ def test_few_people_hide_nothing_and_many_hide_something(people: int, bins: int,
 def test_a_tenth_of_the_packages_of_three_thousand_people(bins: int, expected: float) -> None:
     """With as many people of each label. Rarer labels are found sooner."""
     game = LabelGame(
-        positive=1_500, negative=1_500, bins=bins, features=100, zipf=1.0, thinning=Thinning(q=Fraction(1, 10))
+        positive=1_500,
+        negative=1_500,
+        bins=bins,
+        features=100,
+        rounds=1,
+        zipf=1.0,
+        thinning=Thinning(q=Fraction(1, 10)),
     )
     assert label_leak(game).auc == pytest.approx(expected, abs=0.01)
 
@@ -102,7 +110,7 @@ def test_thinned_swift_on_seventeen_thousand_people(senders: int, d_squared: flo
 @pytest.mark.parametrize("zipf", [0.0, 0.8, 1.0, 1.2])
 @pytest.mark.parametrize("features", [10, 100, 500])
 def test_with_full_cells_every_bin_adds_the_same_however_popular(zipf: float, features: int) -> None:
-    game = LabelGame(positive=10**7, negative=4 * 10**7, bins=1_000, features=features, zipf=zipf)
+    game = LabelGame(positive=10**7, negative=4 * 10**7, bins=1_000, features=features, rounds=1, zipf=zipf)
     found = label_leak(game)
     # Bins that everybody has are told by nobody: at most a few dozen of the thousand.
     assert found.d_squared == pytest.approx(found.law_d_squared, rel=0.05)
@@ -114,7 +122,9 @@ def test_people_who_differ_are_found_less_often_on_average() -> None:
 
 
 def test_the_law_promises_too_much_where_cells_are_small() -> None:
-    game = LabelGame(positive=50, negative=50, bins=1_000, features=10, zipf=1.0, thinning=Thinning(q=Fraction(1, 10)))
+    game = LabelGame(
+        positive=50, negative=50, bins=1_000, features=10, rounds=1, zipf=1.0, thinning=Thinning(q=Fraction(1, 10))
+    )
     found = label_leak(game)
     assert found.law_auc > 0.92
     assert found.auc < 0.81
@@ -123,7 +133,7 @@ def test_the_law_promises_too_much_where_cells_are_small() -> None:
 
 
 def test_a_large_crowd_of_the_other_label_leaves_the_papers_two_worlds() -> None:
-    both = LabelGame(positive=346, negative=10**9, bins=958, features=18)
+    both = LabelGame(positive=346, negative=10**9, bins=958, features=18, rounds=1)
     assert label_leak(both).auc == pytest.approx(paper_leak(participants=346, features=18, bins=958).auc, abs=1e-4)
 
 

@@ -82,7 +82,7 @@ class LabelGame:
     bins: int
     #: Different bins of a person, the bias not counted.
     features: int
-    rounds: int = 1
+    rounds: int
     thinning: Thinning = _EVERYTHING
     #: Exponent of the bins' popularity; 0: all alike.
     zipf: float = 0.0
