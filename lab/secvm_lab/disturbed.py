@@ -26,11 +26,12 @@ from secvm.learning.individual.binning import HashBinning
 from secvm.participant.storage.state import DeviceState
 from secvm.runtime.clock import SystemClock
 from secvm.testing.federation import Federation, HostOf, Pace
-from secvm.testing.relayed_play import Between
+from secvm.testing.played_rounds import Between
 from secvm_lab.demo.crowd import Crowd, binned, made_up, sampled, who_trains
 from secvm_lab.demo.plan import WITNESSES, Plan
 from secvm_lab.demo.replay import Replay
 from secvm_lab.published import Published, origins_of, published
+from secvm_lab.rigs.balancer import Balancer
 
 #: A long lead: devices ask for a manifest again and again until somebody is there to answer.
 PACE = Pace(length_s=60, grace_s=8, lead_s=600, rate=40.0)
@@ -111,6 +112,7 @@ def run_disturbed(
         nodes=nodes,
         database=database,
         covered=plan.covered,
+        doors=Balancer.before_nodes if nodes else None,
         witnesses=WITNESSES,
     ) as federation:
         federation.start_servers()

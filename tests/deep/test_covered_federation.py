@@ -10,7 +10,7 @@ import pytest
 
 from secvm.learning.individual.binning import VocabularyBinning
 from secvm.testing.federation import COORDINATOR, Federation
-from secvm.testing.federation_relays import ENTRY, MIX
+from secvm.testing.federation_settings import ENTRY, MIX
 from secvm_lab.rigs.postgres import PostgresCluster
 from tests.seeds import seed_for
 from tests.system.covered_federation import SWIFT, Case, a_case, check, play

@@ -25,6 +25,7 @@ import pytest
 from secvm.crypto.locking import Cost
 from secvm.crypto.sealing.kem import X25519PrivateKey
 from secvm.crypto.sealing.oblivious import decode_key_configurations
+from secvm.crypto.signing import Envelope
 from secvm.protocol.documents.manifest import RoundManifest
 from secvm.runtime.disk.passphrases import CREDENTIAL, Passphrase
 from secvm.runtime.disk.secret_files import make_secret, protect, read_secret
@@ -87,19 +88,14 @@ class ToldRun(Federation):
         names = ("relay.key", "relay.token", "witness-0.key")
         return [*(self.folder / name for name in names), *(self.folder / COORDINATOR).glob("*.key")]
 
-    def start_servers(self) -> None:
-        self._settings.write_servers()
+    def write_settings(self) -> None:
+        super().write_settings()
         for path in self.key_files:
             self.finder.add(f"the secret {path.name}", *_spelled(read_secret(path).strip()))
         word = Passphrase(PASSPHRASE.encode)
         protect(self.key_files, old=None, new=word, dice=os.urandom, cost=Cost(10))
         settings = self.folder / f"{COORDINATOR}.toml"
         settings.write_text(settings.read_text() + '[public]\nfolder = "public"\n')
-        for name in self.server_names:
-            kind = "witness" if name in self.witness_names else name
-            self.children.start(name, [kind, "serve", "--config", str(self.folder / f"{name}.toml")])
-        for name in self.server_names:
-            self._await(lambda name=name: self.healthy(name), f"{name} to answer")  # type: ignore[misc]
 
     def play(self) -> None:
         """Both rounds, and what goes wrong meanwhile."""
@@ -108,7 +104,7 @@ class ToldRun(Federation):
         for number in range(1, ROUNDS + 1):
             self.play_round(number, attending=len(PEOPLE), budget=BUDGET, before_closing=self.look)
         self.patiently(lambda: self.public(f"/v1/experiment/{self.digest}/ending"), "the ending")
-        self._await(lambda: len(self.told(COORDINATOR, "epoch-scrubbed")) == ROUNDS, "the epochs to be scrubbed")
+        self._await(lambda: len(self.events(COORDINATOR, "epoch-scrubbed")) == ROUNDS, "the epochs to be scrubbed")
         for name in self.names:
             for path in ("/metrics", "/health", "/status", "/v1/seen", "/v1/experiments"):
                 self.answers[f"GET {name}{path}"] = self.answer(name, path) or b""
@@ -125,9 +121,10 @@ class ToldRun(Federation):
         """In the window: what lives only now, and strangers; in the first round also a kill."""
         number = len(self.gateway_keys) + 1
         with closing(sqlite3.connect(f"file:{self.folder}/{COORDINATOR}/coordinator.sqlite?mode=ro", uri=True)) as db:
-            ((private,),) = db.execute("SELECT private FROM keys WHERE epoch = ?", (self.epoch(number),)).fetchall()
+            ((private,),) = db.execute("SELECT private FROM keys WHERE epoch = ?", (number - 1,)).fetchall()
         self.gateway_keys[number] = private
-        self.manifests[number] = self.manifest(number)
+        served = self.ask(COORDINATOR, "GET", f"/v1/experiment/{self.digest}/manifest/{number}")
+        self.manifests[number] = RoundManifest.from_bytes(Envelope.from_bytes(served).payload)
         self.finder.add("a gateway's private key", private)
         self.strangers(number)
         if number == 1:

@@ -98,9 +98,9 @@ def test_a_driver_killed_and_one_stopped_in_a_rounds_end_change_no_byte(tmp_path
 
     def keep(federation: Federation) -> None:
         for event in ("leading", "lost-the-lead", "round-tallied", "shards-counted"):
-            events[event] = [line for name in federation.node_names for line in federation.told(name, event)]
+            events[event] = [line for name in federation.node_names for line in federation.events(name, event)]
         assert failing.stopped is not None
-        events["of the stopped"] = federation.told(failing.stopped, "lost-the-lead")
+        events["of the stopped"] = federation.events(failing.stopped, "lost-the-lead")
 
     (tmp_path / "nodes").mkdir()
     (tmp_path / "one").mkdir()

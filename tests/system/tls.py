@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from secvm.runtime.waits import stop_listening
-from secvm.testing.conversations import Conversations
+from secvm_lab.rigs.conversations import Conversations
 
 _NOW = dt.datetime.now(dt.UTC)
 _NUMBERS = itertools.count()

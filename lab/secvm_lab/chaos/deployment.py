@@ -21,18 +21,25 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from secvm.testing.federation import Door, Federation, HostOf
-from secvm.testing.federation_relays import memory_of
-from secvm.testing.federation_settings import COORDINATOR, RELAY, RELAY_PATH, FederationSettings, Pace
+from secvm.testing.federation import Federation, HostOf
+from secvm.testing.federation_settings import COORDINATOR, RELAY, RELAY_PATH, Pace, memory_of
 from secvm_lab.chaos.accounting import Acknowledged
-from secvm_lab.chaos.network import HUB_ADDRESS, Network, enter
-from secvm_lab.chaos.parts import PlainParts, RelayedParts
+from secvm_lab.chaos.network import HUB_ADDRESS, Network
+from secvm_lab.chaos.network import enter as enter_place
+from secvm_lab.chaos.parts import Parts
 from secvm_lab.chaos.passage import FAIR, Answer, Instead, Passage, Request
-from secvm_lab.chaos.settings import SECOND, ChaosSettings, door_of
 
 if TYPE_CHECKING:
     from secvm_lab.chaos.database import Database
 
+#: The second of two relays that hold packages.
+SECOND = "second"
+#: Of relays: seconds of the machine that they wait for a node, and what they say in the federation's seconds, of which
+#: a window has a minute.
+_RELAY_TABLES: dict[str, dict[str, float]] = {
+    "gateway": {"timeout_s": 6.0, "deposit_timeout_s": 6.0},
+    "limits": {"retry_after_s": 1},
+}
 _WITNESSES = 3
 #: Whoever may be stopped or cut off is not waited for.
 _PROBE_S = 0.8
@@ -65,8 +72,6 @@ class Deployment(Federation):
         """
         self.database = database
         self.network = network if database is not None else None
-        self._disks = dict(disks or {})
-        self._addresses: dict[str, str] = {}
         self.acknowledged = Acknowledged(RELAY_PATH)
         #: What relays answered to packages, by status.
         self.answers: Counter[int] = Counter()
@@ -76,9 +81,14 @@ class Deployment(Federation):
         self.last_words: list[str] = []
         #: Rounds of which a relay has lost its memory, and that stay unopened.
         self.forgotten: set[int] = set()
+        self._liar = liar
+        addresses: dict[str, str] = {}
+        enter: dict[str, Callable[[], None]] = {}
         if self.network is not None:
-            self._addresses = {f"node-{number}": self.network.add(f"node-{number}") for number in range(nodes)}
-            self._addresses |= {f"witness-{number}": HUB_ADDRESS for number in range(_WITNESSES)}
+            addresses = {f"witness-{number}": HUB_ADDRESS for number in range(_WITNESSES)}
+            for name in (f"node-{number}" for number in range(nodes)):
+                addresses[name] = self.network.add(name)
+                enter[name] = functools.partial(enter_place, self.network.place(name))
         super().__init__(
             folder,
             hosts=hosts,
@@ -89,37 +99,22 @@ class Deployment(Federation):
             witnesses=_WITNESSES,
             nodes=0 if database is None else nodes,
             database=None if database is None else database.url,
+            relays=(RELAY, SECOND),
+            doors=self._make_passage,
+            addresses=addresses,
+            disks=disks,
+            enter=enter,
+            relay_tables=_RELAY_TABLES,
         )
-        self._relay_doors = [
-            Passage(
-                [("127.0.0.1", self._ports[name])],
-                host=self._doors_address,
-                port=self._ports[door_of(name)],
-                watch=self._watch,
-                instead=liar,
-            )
-            for name in self.relay_names
-        ]
 
-    def _make_door(self) -> Door:
-        places = [(self.address(name), self._ports[name]) for name in self.node_names]
-        self._nodes_door = Passage(places, port=self._ports[COORDINATOR])
-        return self._nodes_door
-
-    def _make_settings(self, *, seed: str, quota: int) -> FederationSettings:
-        settings = ChaosSettings(
-            self.folder,
-            pace=self.pace,
-            ports=self._ports,
-            witnesses=self.witness_names,
-            seed=seed,
-            quota=quota,
-            nodes=self.node_names,
-            database=self._database,
-        )
-        settings.hosts, settings.doors = self._addresses, self._doors_address
-        settings.disks = self._disks
-        return settings
+    def _make_passage(self, name: str, places: Sequence[tuple[str, int]], port: int) -> Passage | None:
+        if name == COORDINATOR and self.node_names:
+            return Passage(places, port=port)
+        if name not in self.relay_names:
+            return None
+        # Nodes that are machines of their own reach the relays over their cables.
+        host = "127.0.0.1" if self.network is None else HUB_ADDRESS
+        return Passage(places, host=host, port=port, watch=self._watch, instead=self._liar)
 
     # ── who there is, and where ──────────────────────────────────────────────────────────────────────────────────────
 
@@ -129,39 +124,14 @@ class Deployment(Federation):
         return self.node_names or [COORDINATOR]
 
     @property
-    def relay_names(self) -> list[str]:
-        return super().relay_names if self.covered else [RELAY, SECOND]
-
-    @property
-    def door_names(self) -> list[str]:
-        return [door_of(name) for name in self.relay_names]
-
-    @property
-    def _doors_address(self) -> str:
-        # Nodes that are machines of their own reach the relays over their cables.
-        return "127.0.0.1" if self.network is None else HUB_ADDRESS
-
-    @property
     def doors(self) -> list[Passage]:
         """Those of relays, and of nodes where there are some."""
-        return [*self._relay_doors, *([self._nodes_door] if self.node_names else [])]
-
-    def address(self, name: str) -> str:
-        return self._addresses.get(name, "127.0.0.1")
-
-    def _relays_told(self) -> list[dict[str, str]]:
-        settings = self._settings
-        assert isinstance(settings, ChaosSettings)
-        if self.covered:
-            return super()._relays_told()
-        return [{"url": settings.role_url(name), "key": key} for name, key in settings.relay_keys.items()]
+        return [door for door in self.door_before.values() if isinstance(door, Passage)]
 
     # ── its life ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def start_servers(self) -> None:
         """Start doors and servers, and wait until all answer and one drives."""
-        for door in self._relay_doors:
-            door.start()
         super().start_servers()
         self._await(self.well, "a driver")
         # The door looks for itself; until it has found them it hangs up on whoever asks.
@@ -172,19 +142,7 @@ class Deployment(Federation):
         for name in self.children.names():
             with contextlib.suppress(OSError):
                 self.children.send(name, signal.SIGCONT)
-        try:
-            super().stop()
-        finally:
-            for door in self._relay_doors:
-                door.close()
-
-    def _start_server(self, name: str) -> None:
-        kinds = {**dict.fromkeys(self.relay_names, "relay"), **dict.fromkeys(self.witness_names, "witness")}
-        arguments = [kinds.get(name, "coordinator"), "serve", "--config", str(self.folder / f"{name}.toml")]
-        inside = None
-        if self.network is not None and name in self.node_names:
-            inside = functools.partial(enter, self.network.place(name))
-        self.children.start(name, arguments, enter=inside)
+        super().stop()
 
     def _watch(self, request: Request, answer: Answer) -> None:
         if self.acknowledged.place_of(request) is not None:
@@ -257,20 +215,11 @@ class Deployment(Federation):
 
     # ── a round ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def parts(
-        self, number: int, *, attending: int, budget: int, spent: Callable[[], bool]
-    ) -> PlainParts | RelayedParts:
+    def parts(self, number: int, *, attending: int, budget: int, spent: Callable[[], bool]) -> Parts:
         """The parts of a round, to be played one after the other; each ends when what it waits for is there, and
         ``spent()``.
         """
-        kind = RelayedParts if self.covered else PlainParts
-        return kind(self, number, attending=attending, budget=budget, spent=spent)
-
-    def following(self, number: int) -> bytes | None:
-        """The manifest after this round, or the ending; whoever ended by itself meanwhile is started again."""
-        self.look_after()
-        path = f"/v1/experiment/{self.digest}"
-        return self.public(f"{path}/manifest/{number + 1}") or self.public(f"{path}/ending")
+        return Parts(self, number, attending=attending, budget=budget, spent=spent)
 
 
-__all__ = ["COVERED_PACE", "PACE", "Deployment"]
+__all__ = ["COVERED_PACE", "PACE", "SECOND", "Deployment"]

@@ -16,8 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from secvm.testing.federation_relays import ROLES
-from secvm.testing.federation_settings import LEASE_S
+from secvm.testing.federation_settings import LEASE_S, ROLES
 from secvm_lab.chaos.deployment import Deployment
 from secvm_lab.chaos.passage import Weather
 from secvm_lab.chaos.small_disk import SmallDisk

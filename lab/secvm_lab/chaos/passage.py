@@ -27,7 +27,7 @@ from typing import Self
 import httptools
 
 from secvm.runtime.waits import end_all, stop_listening
-from secvm.testing.conversations import Conversations
+from secvm_lab.rigs.conversations import Conversations
 
 Place = tuple[str, int]
 _CHUNK = 2**16
@@ -104,6 +104,11 @@ class Passage:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    @property
+    def url(self) -> str:
+        """Where it listens."""
+        return f"http://{self._host}:{self.port}"
 
     def start(self) -> None:
         """Listen from now on."""

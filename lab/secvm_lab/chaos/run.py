@@ -23,8 +23,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from secvm.errors import BadInputError
-from secvm.testing.federation_relays import ENTRY, MIX, ROLES
-from secvm.testing.federation_settings import COORDINATOR, RELAY, HostOf
+from secvm.testing.federation_settings import COORDINATOR, ENTRY, MIX, RELAY, ROLES, HostOf
 from secvm_lab.chaos.accounting import RoundAccount, Verdict, settle
 from secvm_lab.chaos.deployment import Deployment
 from secvm_lab.chaos.faults import DATABASE, DRIVER, NODE, Faults, Kind

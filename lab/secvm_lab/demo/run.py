@@ -283,7 +283,7 @@ class _Play:
         """Packages of devices that were counted; with two relays, those that were handed on."""
         if self._plan.covered:
             return after.packages
-        told = self._federation.told(COORDINATOR, "round-tallied", round=number)
+        told = self._federation.events(COORDINATOR, "round-tallied", round=number)
         return int(told[-1]["packages"]) if told else 0
 
 

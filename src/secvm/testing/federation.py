@@ -1,45 +1,42 @@
 """Federation: coordinator, relays, witnesses and hosts as real processes on this machine, one clock for all of them.
 
     with Federation(folder, hosts=[HostOf(people, first=0, count=100)], seed="…") as federation:
+        federation.start_servers()
         digest = federation.begin(specification)          # a dict as the coordinator's admin API takes it
         for number in range(1, rounds + 1):
-            federation.play_round(number, attending=100)
-
-With ``covered=True`` two relays add cover, an entry relay and a mixing relay, to experiments with a guarantee; else
-there is one, for plain experiments. With ``dashboard=True`` the operator's page runs beside it, at ``page_url``;
-``admin_key`` changes things there. With ``nodes`` and a ``database`` of PostgreSQL the coordinator is so many
-processes on one PostgreSQL, and "coordinator" is the door before them (``testing.balancer``); each node is killed and
-started by its own name.
+            federation.play_round(number, attending=100, budget=8)
 
 The settings files are those of real services, in a folder of their own; every process can be killed and started again.
-Time is steered by ``PatientClock``. In a round of two relays ``testing.relayed_play`` says where it stands still; in a
-plain one it does
+Time is steered by ``PatientClock``; ``played_rounds`` says where it stands still in a round.
 
- 1. before a window opens, until every device that attends has its capsules,
- 2. before it closes, until every package is acknowledged,
- 3. before accept_until, until the relay's deposit has been taken,
- 4. at accept_until, until the coordinator has published what follows.
+Faults are arguments, of this class or of a round:
+
+- ``doors`` puts something of the caller's before parties, such as a proxy that delays, loses or changes messages, or a
+  balancer before several nodes of a coordinator;
+- ``disks`` lets the state of a server lie on a small or failing disk; ``addresses`` and ``enter`` put processes on
+  machines of their own; ``relay_tables`` changes the relays' settings;
+- ``play_round(between=…)`` calls somebody between the steps of a round, and ``clock.meanwhile`` is called again and
+  again while something is waited for: the places to ``kill``, ``restart`` or pause processes (``children``);
+- ``round_parts`` gives the parts of a round one by one.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-import http.client
 import json
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self
 
-from secvm.crypto.signing import Envelope
+from secvm.errors import UnreachableError
 from secvm.protocol.documents.experiment import ExperimentDocument, read_published
-from secvm.protocol.documents.manifest import RoundManifest
 from secvm.runtime.clock import ClockSteering
-from secvm.testing.balancer import Balancer
-from secvm.testing.federation_relays import ROLES, cover_seeds
+from secvm.runtime.http.client import ask_once
 from secvm.testing.federation_settings import (
     ANYTHING,
     BEGIN_MS,
@@ -49,22 +46,25 @@ from secvm.testing.federation_settings import (
     RELAY,
     RELAY_PATH,
     RELAY_STEPS,
+    ROLES,
     FederationSettings,
     HostOf,
     Pace,
+    cover_seeds,
 )
-from secvm.testing.patient_clock import JOINING_QUIET_S, PatientClock
+from secvm.testing.patient_clock import PatientClock
+from secvm.testing.played_rounds import Between, PlainPlay, RelayedPlay, settle
 from secvm.testing.processes import Children, free_port
-from secvm.testing.relayed_play import Between, RelayedPlay, settle
 
 _START_PATIENCE_S = 60.0
 #: A host answers once all its devices have joined: so much longer for each of them, on a machine that is busy.
 _JOIN_PATIENCE_S = 0.3
 _REQUEST_PATIENCE_S = 10.0
+_MOST_BYTES = 2**30
 
 
 @dataclass(frozen=True, slots=True)
-class RoundCounts:
+class HostCounts:
     """What the hosts say about a round, all together."""
 
     joined: int = 0
@@ -74,15 +74,25 @@ class RoundCounts:
 
 
 class Door(Protocol):
-    """A port before several nodes."""
+    """What stands before a party, or before all nodes of a coordinator; others reach the party at ``url``."""
+
+    @property
+    def url(self) -> str:
+        """Where it listens, without a path."""
+        ...
 
     def start(self) -> None:
         """Listen from now on."""
         ...
 
     def close(self) -> None:
-        """No more. Twice is once."""
+        """Let go of everything; a second time does nothing."""
         ...
+
+
+#: Makes the door before a party: its name, the addresses and ports behind the door, and the port to listen on. None:
+#: this party has no door. A coordinator of several nodes must have one.
+MakeDoor = Callable[[str, Sequence[tuple[str, int]], int], Door | None]
 
 
 class Federation:
@@ -104,12 +114,39 @@ class Federation:
         audit_every_s: float = 20.0,
         covered: bool = False,
         consent: Mapping[str, Any] = ANYTHING,
+        relays: Sequence[str] = (RELAY,),
+        doors: MakeDoor | None = None,
+        addresses: Mapping[str, str] | None = None,
+        disks: Mapping[str, Path] | None = None,
+        enter: Mapping[str, Callable[[], None]] | None = None,
+        relay_tables: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> None:
-        """``quota``: most capsules of one client in an epoch, as the relay has it. Without ``witnesses`` there is no
-        log. ``tokens``: so many anonymous ones are issued to a client in an epoch, by the relay, and the experiment
-        wants one with each package. ``nodes`` on the ``database`` of this address, in place of one coordinator.
-        ``dashboard``: the operator's page beside it, with an audit every ``audit_every_s``. ``covered``: experiments
-        have a guarantee, and two relays. ``consent``: of every device, as its settings say it.
+        """Choose the ports and the settings; nothing runs yet.
+
+        Parameters
+        ----------
+        quota
+            Most capsules of one client in an epoch, as the relay has it.
+        patience_s
+            So long nothing may change while something is waited for.
+        witnesses
+            How many there are; without any there is no log.
+        nodes, database
+            So many processes on the PostgreSQL of this address are the coordinator, in place of one on a file.
+        dashboard, audit_every_s
+            Whether the operator's page runs beside it, at ``page_url``, and how often it audits.
+        covered
+            Experiments have a guarantee, and two relays that add cover; else the ``relays`` of these names serve plain
+            ones.
+        consent
+            Of every device, as its settings say it.
+        doors
+            What stands before parties; see ``MakeDoor``.
+        addresses, disks, enter
+            By name of a process: where it listens in place of 127.0.0.1, the folder that its state lies in, and what it
+            calls before anything else, a few system calls and no more.
+        relay_tables
+            What all relays have in their settings besides, by table.
         """
         self._dashboard, self._audit_every_s = dashboard, audit_every_s
         self.folder = folder
@@ -117,40 +154,54 @@ class Federation:
         self.pace = pace or Pace()
         if covered and self.pace.relays is None:
             self.pace = replace(self.pace, relays=RELAY_STEPS)
-        self._seed, self._consent = seed, consent
+        self._seed, self._enter = seed, enter or {}
         self.document: ExperimentDocument | None = None
         self.children = Children(folder)
         self._hosts = list(hosts)
+        self.host_names = [f"host-{number}" for number in range(len(hosts))]
         self.witness_names = [f"witness-{number}" for number in range(witnesses)]
         self.node_names = [f"node-{number}" for number in range(nodes)]
-        self._database = database
-        names = (COORDINATOR, *self.server_names, *self.host_names, *self.door_names)
-        self._ports = {name: free_port() for name in names}
-        self._door: Door = self._make_door()
-        self._settings = self._make_settings(seed=seed, quota=quota)
+        #: The two that add cover, or those of plain experiments.
+        self.relay_names = list(ROLES) if covered else list(relays)
+        self._ports = {name: free_port() for name in (COORDINATOR, *self.names)}
+        self._addresses = addresses or {}
+        #: Doors by the party before which they stand.
+        self.door_before = self._make_doors(doors)
+        self._settings = FederationSettings(
+            folder,
+            pace=self.pace,
+            ports=self._ports,
+            urls={name: door.url for name, door in self.door_before.items()},
+            witnesses=self.witness_names,
+            relays=self.relay_names,
+            seed=seed,
+            quota=quota,
+            nodes=self.node_names,
+            database=database,
+            consent=consent,
+            addresses=self._addresses,
+            disks=disks or {},
+            relay_tables=relay_tables or {},
+        )
         self._steering = ClockSteering(folder / "clock", now=BEGIN_MS, rate=0.0, limit=BEGIN_MS)
         self.clock = PatientClock(self._steering, rate=self.pace.rate, patience_s=patience_s)
         #: Whether a round's window is open just now.
         self.window_open = False
         #: What the hosts said last, so that one that is away does not take back what it had.
-        self._last_counts: dict[tuple[str, int], RoundCounts] = {}
+        self._last_counts: dict[tuple[str, int], HostCounts] = {}
 
-    def _make_settings(self, *, seed: str, quota: int) -> FederationSettings:
-        return FederationSettings(
-            self.folder,
-            pace=self.pace,
-            ports=self._ports,
-            witnesses=self.witness_names,
-            seed=seed,
-            quota=quota,
-            nodes=self.node_names,
-            database=self._database,
-            consent=self._consent,
-        )
-
-    def _make_door(self) -> Door:
-        """What stands before the nodes, where there are any."""
-        return Balancer(self._ports[COORDINATOR], [self._ports[name] for name in self.node_names])
+    def _make_doors(self, make: MakeDoor | None) -> dict[str, Door]:
+        if make is None:
+            assert not self.node_names, "several nodes need a door before them"
+            return {}
+        found: dict[str, Door] = {}
+        for name in (COORDINATOR, *self.relay_names, *self.witness_names):
+            behind = self.node_names if self.node_names and name == COORDINATOR else [name]
+            port = self._ports[COORDINATOR] if behind is self.node_names else free_port()
+            door = make(name, [(self.address(party), self._ports[party]) for party in behind], port)
+            if door is not None:
+                found[name] = door
+        return found
 
     def __enter__(self) -> Self:
         return self
@@ -161,24 +212,10 @@ class Federation:
         self.stop()
 
     @property
-    def host_names(self) -> list[str]:
-        return [f"host-{number}" for number in range(len(self._hosts))]
-
-    @property
     def server_names(self) -> list[str]:
         """All but the hosts."""
         coordinators = self.node_names or [COORDINATOR]
         return [*self.witness_names, *coordinators, *self.relay_names, *([DASHBOARD] * self._dashboard)]
-
-    @property
-    def relay_names(self) -> list[str]:
-        """The two that add cover, or the only one."""
-        return list(ROLES) if self.covered else [RELAY]
-
-    @property
-    def door_names(self) -> list[str]:
-        """Ports that are no party's; there are none here."""
-        return []
 
     @property
     def names(self) -> list[str]:
@@ -187,36 +224,43 @@ class Federation:
 
     # ── beginning and ending ─────────────────────────────────────────────────────────────────────────────────────────
 
-    def start_servers(self) -> None:
-        """Start witnesses, coordinator and relays, and wait until all answer."""
+    def write_settings(self) -> None:
+        """Write the servers' settings, which whoever extends this class may change before anything is started."""
         self._settings.write_servers()
         if self._dashboard:
             self._settings.write_dashboard(self._audit_every_s)
-        if self.node_names:
-            self._door.start()
+
+    def start_servers(self) -> None:
+        """Start witnesses, coordinator and relays, and wait until all answer."""
+        self.write_settings()
+        for door in self.door_before.values():
+            door.start()
+        programs = {
+            **dict.fromkeys(self.witness_names, "witness"),
+            **dict.fromkeys(self.node_names, COORDINATOR),
+            **dict.fromkeys(self.relay_names, "relay"),
+        }
         for name in self.server_names:
-            self._start_server(name)
+            self._start(name, programs.get(name, name), "serve")
         for name in self.server_names:
             self._await(lambda name=name: self.healthy(name), f"{name} to answer")  # type: ignore[misc]
 
-    def _start_server(self, name: str) -> None:
-        kinds = {**dict.fromkeys(self.witness_names, "witness"), **dict.fromkeys(self.node_names, COORDINATOR)}
-        kinds |= dict.fromkeys(self.relay_names, "relay")
-        kind = kinds.get(name, name)
-        self.children.start(name, [kind, "serve", "--config", str(self.folder / f"{name}.toml")])
+    def _start(self, name: str, *command: str) -> None:
+        arguments = [*command, "--config", str(self.folder / f"{name}.toml")]
+        self.children.start(name, arguments, enter=self._enter.get(name))
 
     def begin(self, specification: dict[str, Any]) -> str:
         """Make the experiment and start the hosts; the experiment's digest."""
-        told = {
+        whole = {
             **({} if self.covered else {"privacy": "none"}),
             **specification,
             "windows": self.pace.specified(),
-            "relays": self._relays_told(),
+            "relays": self._settings.relays_specified(),
             "test": True,
         }
         # As an operator, on a machine of the coordinator: planning takes longer than the door before nodes waits.
         asked = (self.node_names or [COORDINATOR])[0]
-        made = self.ask(asked, "POST", "/admin/experiments", json.dumps(told).encode(), admin=True)
+        made = self.ask(asked, "POST", "/admin/experiments", json.dumps(whole).encode(), admin=True)
         digest: str = json.loads(made)["digest"]
         # Logged and cosigned first; then its beacons' rounds come, then its first round.
         served = self.patiently(lambda: self.public(f"/v1/experiment/{digest}"), "the experiment")
@@ -225,26 +269,18 @@ class Federation:
         self._await(lambda: self.public(f"/v1/experiment/{digest}/manifest/1") is not None, "the first manifest")
         for name, host in zip(self.host_names, self._hosts, strict=True):
             self._settings.write_host(name, host, digest)
-            self._start_host(name)
+            self._start(name, "participant", "run")
         patience_s = _START_PATIENCE_S + _JOIN_PATIENCE_S * sum(host.count for host in self._hosts)
         for name in self.host_names:
             self._await(lambda name=name: self.healthy(name), f"{name} to answer", patience_s)  # type: ignore[misc]
         return digest
 
-    def _start_host(self, name: str) -> None:
-        self.children.start(name, ["participant", "run", "--config", str(self.folder / f"{name}.toml")])
-
-    def _relays_told(self) -> list[dict[str, str]]:
-        """As an operator names them."""
-        if self.covered:
-            return [relay.specified() for relay in self._settings.role_relays]
-        return [{"url": self.relay_url, "key": self._settings.relay_key}]
-
     def stop(self) -> None:
         """End everything: devices first, then all servers."""
         self.children.stop(self.host_names)
         self.children.stop()
-        self._door.close()
+        for door in self.door_before.values():
+            door.close()
 
     def look_after(self) -> bool:
         """Raise where a process has ended by itself; whether all that processes need is there."""
@@ -262,10 +298,8 @@ class Federation:
     def driver(self, *, but: Sequence[str] = ()) -> str | None:
         """The node that says that it drives; None where none does just now. ``but``: those that are not asked."""
         for name in self.node_names:
-            if name in but:
-                continue
-            told = self.answer(name, "/health")
-            if told is not None and json.loads(told)["node"]["role"] == "driver":
+            health = None if name in but else self.answer(name, "/health")
+            if health is not None and json.loads(health)["node"]["role"] == "driver":
                 return name
         return None
 
@@ -273,20 +307,11 @@ class Federation:
         """Where a process listens."""
         return self._ports[name]
 
-    def address(self, name: str) -> str:  # noqa: ARG002  (others spread theirs)
+    def address(self, name: str) -> str:
         """On which address that is."""
-        return "127.0.0.1"
+        return self._addresses.get(name, "127.0.0.1")
 
     # ── asking ───────────────────────────────────────────────────────────────────────────────────────────────────────
-
-    @property
-    def relay_url(self) -> str:
-        return self._settings.relay_url
-
-    @property
-    def relay_path(self) -> str:
-        """What R's path is, of every relay."""
-        return RELAY_PATH
 
     @property
     def cover_seeds(self) -> tuple[str, str]:
@@ -297,6 +322,11 @@ class Federation:
     def coordinator_url(self) -> str:
         """Where everybody reads what is public."""
         return f"http://127.0.0.1:{self._ports[COORDINATOR]}"
+
+    @property
+    def relay_url(self) -> str:
+        """Where devices reach the first relay."""
+        return self._settings.url(self.relay_names[0]) + RELAY_PATH
 
     @property
     def page_url(self) -> str:
@@ -325,31 +355,24 @@ class Federation:
         patience_s: float = _REQUEST_PATIENCE_S,
     ) -> bytes:
         """What a process answers; ``OSError`` where it does not, or not with a success."""
+        headers = {"authorization": f"Bearer {self.admin_key}"} if admin else {}
+        url = f"http://{self.address(name)}:{self._ports[name]}{path}"
         # An experiment's cover is planned while the operator waits.
-        patience = _START_PATIENCE_S if admin else patience_s
-        connection = http.client.HTTPConnection(self.address(name), self._ports[name], timeout=patience)
-        headers = {"authorization": f"Bearer {self._settings.admin_key}"} if admin else {}
+        answer_s = _START_PATIENCE_S if admin else patience_s
+        asked = ask_once(url, answer_s=answer_s, most=_MOST_BYTES, method=method, headers=headers, body=body)
         try:
-            connection.request(method, path, body, headers)
-            answer = connection.getresponse()
-            content = answer.read()
-        except http.client.HTTPException as fault:
-            raise OSError(f"{name} does not answer in HTTP") from fault
-        finally:
-            connection.close()
+            answer = asyncio.run(asked)
+        except UnreachableError as fault:
+            raise OSError(f"{name} does not answer: {fault}") from fault
         if answer.status >= 300:
-            raise OSError(
-                f"{name} answered {answer.status} to {method} {path}: {content[:300].decode(errors='replace')}"
-            )
-        return content
+            words = answer.content[:300].decode(errors="replace")
+            raise OSError(f"{name} answered {answer.status} to {method} {path}: {words}")
+        return answer.content
 
     def healthy(self, name: str) -> bool:
         """Whether a process answers."""
         self.children.check()
-        with contextlib.suppress(OSError):
-            self.ask(name, "GET", "/api/now" if name == DASHBOARD else "/health")
-            return True
-        return False
+        return self.answer(name, "/api/now" if name == DASHBOARD else "/health") is not None
 
     def answer(self, name: str, path: str) -> bytes | None:
         """What a process has at this path, or none."""
@@ -361,26 +384,22 @@ class Federation:
         """A public file of the coordinator, or none."""
         return self.answer(COORDINATOR, path)
 
-    def counts(self, number: int) -> RoundCounts:
+    def counts(self, number: int) -> HostCounts:
         """What all hosts say about a round. Of one that does not answer, what it said last."""
+        names = [field.name for field in fields(HostCounts)]
         for name in self.host_names:
-            with contextlib.suppress(OSError):
-                told = json.loads(self.ask(name, "GET", "/status")).get(self.digest, {})
-                row = told.get("rounds", {}).get(str(number), {})
-                fields = {key: row.get(key, 0) for key in ("joined", "waiting", "acknowledged", "lost")}
-                self._last_counts[name, number] = RoundCounts(**fields)
-        found = [self._last_counts.get((name, number), RoundCounts()) for name in self.host_names]
-        return RoundCounts(
-            joined=sum(one.joined for one in found),
-            waiting=sum(one.waiting for one in found),
-            acknowledged=sum(one.acknowledged for one in found),
-            lost=sum(one.lost for one in found),
-        )
+            status = self.answer(name, "/status")
+            if status is not None:
+                row = json.loads(status).get(self.digest, {}).get("rounds", {}).get(str(number), {})
+                self._last_counts[name, number] = HostCounts(**{key: row.get(key, 0) for key in names})
+        last = [self._last_counts.get((name, number), HostCounts()) for name in self.host_names]
+        return HostCounts(**{key: sum(getattr(counts, key) for counts in last) for key in names})
 
     def status(self) -> list[dict[str, Any]]:
         """What each host that answers says of the experiment: devices, those that ended, canaries to be looked for."""
-        found = [self.answer(name, "/status") for name in self.host_names]
-        return [told[self.digest] for one in found if one is not None and self.digest in (told := json.loads(one))]
+        answers = [self.answer(name, "/status") for name in self.host_names]
+        known = [json.loads(answer) for answer in answers if answer is not None]
+        return [status[self.digest] for status in known if self.digest in status]
 
     def settle(self) -> None:
         """After the last round of two relays: wait for devices to fetch the ending and to look for their canaries."""
@@ -388,44 +407,49 @@ class Federation:
 
     def arrived(self) -> int | None:
         """Capsules that came to the relay since it started; None where it does not answer, and of two relays."""
-        if self.covered:
+        if self.covered or (page := self.answer(RELAY, "/metrics")) is None:
             return None
-        with contextlib.suppress(OSError):
-            page = self.ask(RELAY, "GET", "/metrics").decode()
-            found = re.search(r'^secvm_relay_requests_total\{door="capsule"\} ([0-9.e+]+)', page, re.MULTILINE)
-            return int(float(found[1])) if found else 0
-        return None
+        count = re.search(rb'^secvm_relay_requests_total\{door="capsule"\} ([0-9.e+]+)', page, re.MULTILINE)
+        return int(float(count[1])) if count else 0
 
     def deposited(self, epoch: int) -> bool:
         """Whether the relay has nothing left of this epoch."""
-        with contextlib.suppress(OSError):
-            page = self.ask(RELAY, "GET", "/metrics").decode()
-            found = dict(
-                re.findall(r"^secvm_relay_(deposits_waiting|last_sealed_epoch) ([0-9.e+-]+)$", page, re.MULTILINE)
-            )
-            return float(found["last_sealed_epoch"]) >= epoch and float(found["deposits_waiting"]) == 0
-        return False
+        page = self.answer(RELAY, "/metrics") or b""
+        gauges = dict(
+            re.findall(rb"^secvm_relay_(deposits_waiting|last_sealed_epoch) ([0-9.e+-]+)$", page, re.MULTILINE)
+        )
+        sealed = float(gauges.get(b"last_sealed_epoch", "-inf")) >= epoch
+        return sealed and float(gauges.get(b"deposits_waiting", "1")) == 0
 
-    def told(self, name: str, event: str, **fields: object) -> list[dict[str, Any]]:
+    def events(self, name: str, event: str, **wanted: object) -> list[dict[str, Any]]:
         """Lines of a process's log, from all its lives, that tell of this event with these fields."""
         lines: list[dict[str, Any]] = []
         with contextlib.suppress(OSError):
             for line in self.children.log(name).read_bytes().splitlines():
                 with contextlib.suppress(ValueError):
-                    found = json.loads(line)
-                    if isinstance(found, dict) and found.get("event") == event:
-                        lines.append(found)
-        return [line for line in lines if all(line.get(key) == value for key, value in fields.items())]
+                    content = json.loads(line)
+                    if isinstance(content, dict) and content.get("event") == event:
+                        lines.append(content)
+        return [line for line in lines if all(line.get(key) == value for key, value in wanted.items())]
 
     # ── time ─────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-    def epoch(self, number: int) -> int:
-        """The slot of a round, while every round follows the one before."""
-        return number - 1
 
     def opens_at(self, number: int) -> int:
         """When a round opens, while every round follows the one before."""
         return ORIGIN_MS + 1000 * self.pace.period_s * (number - 1)
+
+    def round_parts(
+        self,
+        number: int,
+        *,
+        attending: int,
+        budget: int,
+        spent: Callable[[], bool] = lambda: True,
+        quiet_s: float = 0.0,
+    ) -> PlainPlay:
+        """The parts of a round, to be played one by one; see ``played_rounds``."""
+        kind = RelayedPlay if self.covered else PlainPlay
+        return kind(self, number, attending=attending, budget=budget, spent=spent, quiet_s=quiet_s)
 
     def play_round(
         self,
@@ -437,85 +461,33 @@ class Federation:
         before_closing: Callable[[], None] | None = None,
         wait_for_packages: bool = True,
         between: Between | None = None,
-    ) -> tuple[RoundCounts, float]:
-        """One whole round, up to the publication of what follows. What the hosts counted, and how long the end was
-        waited for. Without ``wait_for_packages`` the window closes on time, whatever is still on its way. ``between``:
-        told of every step of a round of two relays (``testing.relayed_play``), while time stands still.
+    ) -> tuple[HostCounts, float]:
+        """Play one whole round, up to the publication of what follows; what the hosts counted, and how long the end was
+        waited for.
+
+        Without ``wait_for_packages`` the window closes on time, whatever is still on its way. ``between`` is told of
+        every step, while time stands still; ``look`` is told the time, again and again while the window is open.
         """
-        if self.covered:
-            return RelayedPlay(self, number, attending=attending).play(
-                look=look, before_closing=before_closing, wait_for_packages=wait_for_packages, between=between
-            )
-        opens, pace = self.opens_at(number), self.pace
-        closes = opens + 1000 * pace.length_s
-        counts = RoundCounts()
-
-        def all_joined() -> bool:
-            nonlocal counts
-            self.children.check()
-            counts = self.counts(number)
-            return counts.joined >= attending
-
-        def all_acknowledged() -> bool:
-            nonlocal counts
-            self.children.check()
-            counts = self.counts(number)
-            return counts.joined >= attending and counts.acknowledged + counts.lost >= counts.joined * budget
-
-        # Askings spread over the grace after the round before; then there is only computing to wait for.
-        fetched_by = opens - 1000 * (pace.lead_s - pace.grace_s)
-        self.clock.creep_to(
-            opens,
-            until=all_joined,
-            what="devices to join",
-            progress=lambda: counts,
-            run_until=fetched_by + 500,
-            quiet_s=JOINING_QUIET_S,
+        return self.round_parts(number, attending=attending, budget=budget).play(
+            look=look, before_closing=before_closing, wait_for_packages=wait_for_packages, between=between
         )
-        self.clock.leap_to(opens)
-        waited = 0.0
-        self.window_open = True
-        if wait_for_packages:
-            waited = self.clock.creep_to(
-                closes, until=all_acknowledged, what="acknowledgements", progress=lambda: counts, look=look
-            )
-        else:
-            self.clock.run_to(closes, until=lambda: True, what="the window to close", look=look)
-        self.window_open = False
-        if before_closing is not None:
-            before_closing()
-        epoch = self.epoch(number)
-        self.clock.leap_to(opens + int(1000 * pace.deposit_after_s))
-        accept_until = closes + 1000 * pace.grace_s
-        self.clock.run_to(
-            accept_until - 1,
-            until=lambda: self.deposited(epoch),
-            what="the relay's deposit",
-        )
-        self.clock.run_to(accept_until, until=lambda: self.following(number) is not None, what="what follows")
-        return counts, waited
 
     def following(self, number: int) -> bytes | None:
         """The manifest after this round, or the ending; as it is served."""
-        self.children.check()
+        self.look_after()
         path = f"/v1/experiment/{self.digest}"
         return self.public(f"{path}/manifest/{number + 1}") or self.public(f"{path}/ending")
 
-    def manifest(self, number: int) -> RoundManifest:
-        """The manifest of a round."""
-        served = self.ask(COORDINATOR, "GET", f"/v1/experiment/{self.digest}/manifest/{number}")
-        return RoundManifest.from_bytes(Envelope.from_bytes(served).payload)
-
     def patiently(self, get: Callable[[], bytes | None], what: str) -> bytes:
         """What ``get`` returns once it returns something: a process may just be coming up."""
-        found: list[bytes] = []
+        answers: list[bytes] = []
 
         def there() -> bool:
-            found[:] = [data for data in [get()] if data is not None]
-            return bool(found)
+            answers[:] = [answer for answer in [get()] if answer is not None]
+            return bool(answers)
 
         self._await(there, what)
-        return found[0]
+        return answers[0]
 
     def _await(self, there: Callable[[], bool], what: str, patience_s: float = _START_PATIENCE_S) -> None:
         deadline = time.monotonic() + patience_s
@@ -525,4 +497,4 @@ class Federation:
             time.sleep(0.05)
 
 
-__all__ = ["COORDINATOR", "ORIGIN_MS", "RELAY", "RELAY_PATH", "Federation", "HostOf", "Pace", "RoundCounts"]
+__all__ = ["COORDINATOR", "ORIGIN_MS", "RELAY", "RELAY_PATH", "Door", "Federation", "HostCounts", "HostOf", "Pace"]

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +15,19 @@ from secvm.crypto.signing import SEED_BYTES, SigningKey
 from secvm.protocol.documents.relay_terms import RelayTimes
 from secvm.relay.main import make_key
 from secvm.runtime.disk.secret_files import make_secret
-from secvm.testing.federation_relays import ROLES, RoleRelay, make_relay, relay_tables
 from secvm.witness.main import make as make_witness
 
 COORDINATOR, RELAY, DASHBOARD = "coordinator", "relay", "dashboard"
+#: The two relays that add cover, which are called by their roles.
+ENTRY, MIX = "entry", "mix"
+ROLES = (ENTRY, MIX)
+RELAY_PATH = "/relay"
 #: In which file a node finds its database.
 DATABASE_FILE = "database.url"
 #: Of a federation's nodes: short, so that a test need not wait.
 LEASE_S, POLL_S, CLAIM_S = 2.0, 0.2, 3.0
-RELAY_PATH = "/relay"
+#: Seconds of the machine that a relay waits for a manifest, and after something that could not be handed on.
+_POLL_S, _RETRY_MS = 0.1, 50
 #: Where the grid begins: an instant of a quiet day.
 ORIGIN_MS = 1_893_456_000_000
 #: When the federation begins: long enough before that for the longest lead, so that an experiment is made, logged and
@@ -38,6 +42,20 @@ RELAY_STEPS = RelayTimes(batch_s=60, mix_s=60, reveal_s=5, open_s=5)
 ANYTHING = {"policy": "unsafe-accept-anything"}
 
 _Tables = Mapping[str, Mapping[str, Any] | Sequence[Mapping[str, Any]]]
+
+
+def cover_seeds(seed: str) -> tuple[str, str]:
+    """The seeds of the dice of the entry relay and of the mixing relay.
+
+    With them the cover of every round can be drawn again from what is published (``estimator.round_cover``), so these
+    relays serve test experiments alone.
+    """
+    return f"{seed}, {ENTRY} relay", f"{seed}, {MIX} relay"
+
+
+def memory_of(folder: Path, relay: str) -> Path:
+    """Where a relay that adds cover keeps what shall not outlive its machine."""
+    return folder / relay / "memory"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,209 +93,227 @@ class Pace:
 
     def specified(self) -> dict[str, int]:
         """The windows of a specification."""
-        told = {"length_s": self.length_s, "grace_s": self.grace_s, "first_opening": ORIGIN_MS}
-        return told if self.relays is None else {**told, **self.relays.to_content()}
+        windows = {"length_s": self.length_s, "grace_s": self.grace_s, "first_opening": ORIGIN_MS}
+        return windows if self.relays is None else {**windows, **self.relays.to_content()}
 
     @property
     def deposit_after_s(self) -> float:
         return self.length_s + self.grace_s / 2
 
 
-class FederationSettings:
-    """Writes them into one folder."""
+@dataclass(frozen=True, slots=True)
+class RelayOf:
+    """A relay, as everybody else knows it."""
 
-    def __init__(
-        self,
-        folder: Path,
-        *,
-        pace: Pace,
-        ports: Mapping[str, int],
-        witnesses: Sequence[str],
-        seed: str,
-        quota: int,
-        nodes: Sequence[str] = (),
-        database: str | None = None,
-        consent: Mapping[str, Any] = ANYTHING,
-    ) -> None:
-        """``nodes`` on a ``database``, in place of one coordinator on a file. ``consent``: of every device. Two relays
-        add cover where the ``pace`` has their steps; else there is one, for plain experiments.
-        """
-        self._consent = consent
-        self._nodes, self._database = nodes, database
-        self._folder, self._pace, self._ports = folder, pace, ports
-        self._witnesses, self._seed, self._quota = witnesses, seed, quota
-        self.admin_key = os.urandom(32).hex()
-        #: That signs the relay's counts, in hexadecimal; known once it is made.
-        self.relay_key = ""
-        self._token = os.urandom(24).hex()
-        #: The two that add cover, the entry relay first.
-        self.role_relays: list[RoleRelay] = []
+    name: str
+    url: str
+    #: The public key for its statements, in hexadecimal.
+    key: str
+    token: str = field(repr=False)
+
+    @property
+    def trusted(self) -> dict[str, str]:
+        """As a person names it in the device's settings."""
+        return {"operator": f"Operator of the {self.name} relay", "url": self.url, "key": self.key}
+
+
+@dataclass
+class FederationSettings:
+    """Writes the settings of all parties into one folder.
+
+    Two relays add cover where the ``pace`` has their steps; else ``relays`` serve plain experiments. ``nodes`` on a
+    ``database`` take the place of one coordinator on a file.
+    """
+
+    folder: Path
+    pace: Pace
+    #: Where each process listens, and how the others reach it where that is another URL.
+    ports: Mapping[str, int]
+    urls: Mapping[str, str]
+    witnesses: Sequence[str]
+    relays: Sequence[str]
+    seed: str
+    #: Most capsules of one client in an epoch.
+    quota: int = 100
+    nodes: Sequence[str] = ()
+    database: str | None = None
+    #: Of every device.
+    consent: Mapping[str, Any] = field(default_factory=lambda: ANYTHING)
+    #: The addresses of processes that do not listen on loopback.
+    addresses: Mapping[str, str] = field(default_factory=dict)
+    #: Folders in which the state of a process lies, where that is not ``folder``.
+    disks: Mapping[str, Path] = field(default_factory=dict)
+    #: What all relays have in their settings besides, by table.
+    relay_tables: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    #: What the operator types to change something.
+    admin_key: str = field(default_factory=lambda: os.urandom(32).hex())
+    #: Known once the servers' settings are written.
+    known_relays: list[RelayOf] = field(default_factory=list)
+
+    @property
+    def covered(self) -> bool:
+        """Whether two relays add cover."""
+        return self.pace.relays is not None
+
+    def url(self, name: str) -> str:
+        """Where the others reach a process."""
+        return self.urls.get(name) or f"http://{self.address(name)}:{self.ports[name]}"
+
+    def address(self, name: str) -> str:
+        """The address on which a process listens."""
+        return self.addresses.get(name, "127.0.0.1")
+
+    def relays_specified(self) -> list[dict[str, str]]:
+        """The relays as an operator names them in a specification."""
+        if not self.covered:
+            return [{"url": relay.url, "key": relay.key} for relay in self.known_relays]
+        return [{"role": relay.name, **relay.trusted} for relay in self.known_relays]
 
     def write_servers(self) -> None:
-        """Those of witnesses, coordinator and relay; each witness has its key and its memory then."""
+        """Write those of witnesses, coordinator and relays; each witness has its key and its memory then."""
         log_key = os.urandom(SEED_BYTES)
-        keys = [self._witness(name, SigningKey(log_key)) for name in self._witnesses]
-        if self._pace.relays is not None:
-            self.role_relays = [make_relay(self._folder, role, self.role_url(role)) for role in ROLES]
-        self._coordinator(keys, log_key)
-        if self.role_relays:
-            for relay in self.role_relays:
-                self._write(relay.role, self._role_relay(relay))
-        else:
-            self._relay()
-
-    def _host(self, name: str) -> str:  # noqa: ARG002  (others spread theirs)
-        """The address on which a server listens."""
-        return "127.0.0.1"
-
-    @property
-    def relay_url(self) -> str:
-        """R, as the experiment names it and devices reach it."""
-        return f"http://127.0.0.1:{self._ports[RELAY]}{RELAY_PATH}"
-
-    def role_url(self, role: str) -> str:
-        """R of one of the two relays."""
-        return f"http://127.0.0.1:{self._ports[role]}{RELAY_PATH}"
-
-    @property
-    def _gateway_url(self) -> str:
-        """The coordinator, as relays reach it."""
-        return f"http://127.0.0.1:{self._ports[COORDINATOR]}"
+        witnesses = [self._write_witness(name, SigningKey(log_key)) for name in self.witnesses]
+        self.known_relays = [self._make_relay(name) for name in self.relays]
+        self._write_coordinators(witnesses, log_key)
+        for relay in self.known_relays:
+            self._write_relay(relay)
 
     def _state(self, name: str) -> Path:
         """Where a server keeps its state."""
-        return self._folder / name
+        return self.disks.get(name, self.folder) / name
+
+    def _listen(self, name: str) -> dict[str, Any]:
+        return {"host": self.address(name), "port": self.ports[name]}
 
     @property
     def _log_name(self) -> str:
-        return f"127.0.0.1:{self._ports[COORDINATOR]}"
+        return f"127.0.0.1:{self.ports[COORDINATOR]}"
 
-    def _witness(self, name: str, log: SigningKey) -> dict[str, Any]:
-        """As the coordinator's settings name it."""
+    @property
+    def _clock(self) -> str:
+        return str(self.folder / "clock")
+
+    def _write_witness(self, name: str, log: SigningKey) -> dict[str, Any]:
+        """Write it; the witness as the coordinator's settings name it."""
         self._write(
             name,
             {
-                "listen": {"host": self._host(name), "port": self._ports[name]},
-                "witness": {"name": f"{name}.test", "key_file": str(self._folder / f"{name}.key")},
-                "store": {"path": str(self._folder / f"{name}.db")},
+                "listen": self._listen(name),
+                "witness": {"name": f"{name}.test", "key_file": str(self.folder / f"{name}.key")},
+                "store": {"path": str(self.folder / f"{name}.db")},
                 "logs": [{"name": self._log_name, "key": log.public.data.hex()}],
-                "testing": {"clock": str(self._folder / "clock")},
+                "testing": {"clock": self._clock},
             },
         )
-        key = make_witness(self._folder / f"{name}.toml")
-        return {"name": key.name, "url": f"http://{self._host(name)}:{self._ports[name]}", "key": key.key.data.hex()}
+        key = make_witness(self.folder / f"{name}.toml")
+        return {"name": key.name, "url": self.url(name), "key": key.key.data.hex()}
 
-    def _coordinator(self, witnesses: Sequence[Mapping[str, Any]], log_key: bytes) -> None:
-        make_secret(self._folder / "relay.token", self._token.encode())
-        if self._database is not None:
-            make_secret(self._folder / DATABASE_FILE, self._database.encode())
+    def _write_coordinators(self, witnesses: Sequence[Mapping[str, Any]], log_key: bytes) -> None:
+        if self.database is not None:
+            make_secret(self.folder / DATABASE_FILE, self.database.encode())
         signing_key = os.urandom(SEED_BYTES)
-        for name in self._nodes or [COORDINATOR]:
+        log: dict[str, Any] = {"log": {"name": self._log_name}, "witnesses": witnesses} if witnesses else {}
+        for name in self.nodes or [COORDINATOR]:
             state = self._state(name)
             state.mkdir(mode=0o700)
             (state / "admin.sha256").write_text(hashlib.sha256(self.admin_key.encode()).hexdigest() + "\n")
             make_secret(state / LOG_KEY_FILE, log_key)
             make_secret(state / KEY_FILE, signing_key)
-            self._one_coordinator(name, witnesses)
-
-    def _one_coordinator(self, name: str, witnesses: Sequence[Mapping[str, Any]]) -> None:
-        """That of a node, or of the only process."""
-        log: dict[str, Any] = {"log": {"name": self._log_name}, "witnesses": witnesses} if witnesses else {}
-        node: dict[str, Any] = {
-            "database": {"url": f"file:{DATABASE_FILE}"},
-            "node": {"name": name, "lease_s": LEASE_S, "poll_s": POLL_S, "claim_s": CLAIM_S},
-        }
-        self._write(
-            name,
-            {
-                "listen": {"host": self._host(name), "port": self._ports[name]},
-                "state": {"folder": str(self._state(name))},
-                "epochs": {"origin_ms": ORIGIN_MS, "period_s": self._pace.period_s, "lead_s": self._pace.lead_s},
-                "testing": {"clock": "clock"},
-                "relays": self._known_relays(),
-                **log,
-                **(node if self._nodes else {}),
-            },
-        )
-
-    def _known_relays(self) -> list[dict[str, str]]:
-        """As the coordinator's settings name those that it takes batches from."""
-        if not self.role_relays:
-            return [{"name": RELAY, "token_sha256": hashlib.sha256(self._token.encode()).hexdigest()}]
-        return [
-            {
-                "name": relay.role,
-                "token_sha256": hashlib.sha256(relay.token.encode()).hexdigest(),
-                "url": relay.url,
-                "token_file": str(self._folder / f"{relay.role}.token"),
+            node: dict[str, Any] = {
+                "database": {"url": f"file:{DATABASE_FILE}"},
+                "node": {"name": name, "lease_s": LEASE_S, "poll_s": POLL_S, "claim_s": CLAIM_S},
             }
-            for relay in self.role_relays
-        ]
+            self._write(
+                name,
+                {
+                    "listen": self._listen(name),
+                    "state": {"folder": str(state)},
+                    "epochs": {"origin_ms": ORIGIN_MS, "period_s": self.pace.period_s, "lead_s": self.pace.lead_s},
+                    "testing": {"clock": "clock"},
+                    "relays": [self._relay_of_coordinator(relay) for relay in self.known_relays],
+                    **log,
+                    **(node if self.nodes else {}),
+                },
+            )
 
-    def _role_relay(self, relay: RoleRelay) -> dict[str, Any]:
-        """That of one of the two relays."""
-        state = self._state(relay.role)
-        return {
-            "listen": {"host": "127.0.0.1", "port": self._ports[relay.role]},
-            "relay": {"path": RELAY_PATH, "url": relay.url},
-            "epochs": {"origin_ms": ORIGIN_MS, "period_s": self._pace.period_s},
-            **relay_tables(self._folder, state, relay, seed=self._seed, coordinator=self._gateway_url),
+    def _relay_of_coordinator(self, relay: RelayOf) -> dict[str, str]:
+        """A relay as the coordinator's settings name it; one that adds cover is asked by the coordinator as well."""
+        named = {"name": relay.name, "token_sha256": hashlib.sha256(relay.token.encode()).hexdigest()}
+        return {**named, "url": relay.url, "token_file": self._token_file(relay)} if self.covered else named
+
+    def _make_relay(self, name: str) -> RelayOf:
+        """A relay with a new key and a new token, each in a file of its own."""
+        key = make_key(self.folder / f"{name}.key").data.hex()
+        relay = RelayOf(name, self.url(name) + RELAY_PATH, key, os.urandom(24).hex())
+        make_secret(Path(self._token_file(relay)), relay.token.encode())
+        return relay
+
+    def _token_file(self, relay: RelayOf) -> str:
+        return str(self.folder / f"{relay.name}.token")
+
+    def _write_relay(self, relay: RelayOf) -> None:
+        gateway = {"url": self.url(COORDINATOR), "token_file": self._token_file(relay)}
+        tables: dict[str, Any] = {
+            "listen": self._listen(relay.name),
+            "gateway": {**gateway, "retry_ms": _RETRY_MS if self.covered else 100},
+            "clients": {"known_by": "credential", "fetches": 1_000_000},
+            "signing": {"key_file": str(self.folder / f"{relay.name}.key")},
+            "epochs": {"origin_ms": ORIGIN_MS, "period_s": self.pace.period_s},
+            "relay": {"path": RELAY_PATH},
+            "testing": {"clock": self._clock, "any_credential": True},
         }
-
-    def _relay(self) -> None:
-        self.relay_key = make_key(self._folder / "relay.key").data.hex()
-        self._write(
-            RELAY,
-            {
-                "listen": {"host": "127.0.0.1", "port": self._ports[RELAY]},
-                "gateway": {
-                    "url": self._gateway_url,
-                    "token_file": str(self._folder / "relay.token"),
-                    "retry_ms": 100,
-                },
-                "relay": {"path": RELAY_PATH},
-                "epochs": {
-                    "origin_ms": ORIGIN_MS,
-                    "period_s": self._pace.period_s,
-                    "deposit_after_s": self._pace.deposit_after_s,
-                },
-                "clients": {"known_by": "credential", "quota": self._quota, "fetches": 1_000_000},
-                "store": {"path": str(self._folder / "relay.sqlite")},
-                "signing": {"key_file": str(self._folder / "relay.key")},
-                "testing": {"clock": str(self._folder / "clock"), "any_credential": True},
-            },
-        )
+        state = self._state(relay.name)
+        if self.covered:
+            tables["relay"]["url"] = relay.url
+            tables["testing"]["seed"] = dict(zip(ROLES, cover_seeds(self.seed), strict=True))[relay.name]
+            tables["coordinators"] = [gateway]
+            tables["rounds"] = {
+                "role": relay.name,
+                "operator": relay.trusted["operator"],
+                "folder": str(state / "rounds"),
+                "secrets": str(memory_of(self.folder, relay.name)),
+                "network_quota": 1_000_000,
+                "poll_s": _POLL_S,
+                "retry_ms": _RETRY_MS,
+            }
+        else:
+            tables["clients"]["quota"] = self.quota
+            tables["epochs"]["deposit_after_s"] = self.pace.deposit_after_s
+            tables["store"] = {"path": str(state.with_suffix(".sqlite"))}
+        for name, values in self.relay_tables.items():
+            tables[name] = {**tables.get(name, {}), **values}
+        self._write(relay.name, tables)
 
     def write_dashboard(self, audit_every_s: float) -> None:
-        """That of the operator's page."""
+        """Write that of the operator's page."""
         self._write(
             DASHBOARD,
             {
-                "listen": {"host": self._host(DASHBOARD), "port": self._ports[DASHBOARD]},
-                "coordinator": {"url": f"http://{self._host(COORDINATOR)}:{self._ports[COORDINATOR]}"},
+                "listen": self._listen(DASHBOARD),
+                "coordinator": {"url": f"http://{self.address(COORDINATOR)}:{self.ports[COORDINATOR]}"},
                 "audit": {"every_s": audit_every_s},
-                "testing": {"clock": str(self._folder / "clock")},
+                "testing": {"clock": self._clock},
             },
         )
 
     def write_host(self, name: str, host: HostOf, digest: str) -> None:
-        """That of a host, whose devices join the experiment at once."""
-        folder = self._folder / "devices"
+        """Write that of a host, whose devices join the experiment at once."""
+        folder = self.folder / "devices"
         folder.mkdir(mode=0o700, exist_ok=True)
         self._write(
             name,
             {
                 "device": {"folder": str(folder)},
-                "relay": {"urls": [relay.url for relay in self.role_relays] or [self.relay_url]},
+                "relay": {"urls": [relay.url for relay in self.known_relays]},
                 "traffic": {"daily_bytes": 10**12},
-                "status": {"listen": f"127.0.0.1:{self._ports[name]}"},
+                "status": {"listen": f"127.0.0.1:{self.ports[name]}"},
                 # One of each and not two: hundreds of devices share a machine of two cores here.
                 "trust": {"refetches": 1, "coordinator": "Operator of the coordinator"},
-                **({"trust.relays": [relay.trusted() for relay in self.role_relays]} if self.role_relays else {}),
-                "consent": self._consent,
+                **({"trust.relays": [relay.trusted for relay in self.known_relays]} if self.covered else {}),
+                "consent": self.consent,
                 "testing": {
-                    "clock": str(self._folder / "clock"),
-                    "seed": self._seed,
+                    "clock": self._clock,
+                    "seed": self.seed,
                     "people": str(host.people),
                     "first": host.first,
                     "count": host.count,
@@ -292,8 +328,8 @@ class FederationSettings:
     def _write(self, name: str, tables: _Tables) -> None:
         """Settings as TOML: strings, numbers and lists are written there as in JSON."""
         lines: list[str] = []
-        for table, found in tables.items():
-            head = f"[{table}]" if isinstance(found, Mapping) else f"[[{table}]]"
-            for values in [found] if isinstance(found, Mapping) else found:
+        for table, content in tables.items():
+            head = f"[{table}]" if isinstance(content, Mapping) else f"[[{table}]]"
+            for values in [content] if isinstance(content, Mapping) else content:
                 lines += [head, *(f"{key} = {json.dumps(value)}" for key, value in values.items()), ""]
-        (self._folder / f"{name}.toml").write_text("\n".join(lines))
+        (self.folder / f"{name}.toml").write_text("\n".join(lines))

@@ -1,24 +1,22 @@
 """FakeGateway: what a relay's gateway sees, byte for byte.
 
 It listens on 127.0.0.1, keeps every request as it came from the wire, with the number of its connection, and answers
-what the test wants. It opens nothing and understands no more of HTTP than where a request ends.
+what the test wants. It opens nothing.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
-from secvm.runtime.waits import stop_listening
-from secvm.testing.conversations import Conversations
+from aiohttp import web
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class GatewayRequest:
     """One request."""
 
     #: Request line and header fields, with the blank line at their end.
@@ -52,65 +50,52 @@ class Reply:
 class FakeGateway:
     """To be used as ``async with``; ``url`` is where it listens."""
 
-    def __init__(self, answer: Callable[[Seen], Reply] | None = None) -> None:
+    def __init__(self, answer: Callable[[GatewayRequest], Reply] | None = None) -> None:
         """``answer`` may be changed at any time; without one, everything is answered 202."""
-        self.answer = answer or (lambda _seen: Reply(202))
-        self.seen: list[Seen] = []
+        self.answer = answer or (lambda _request: Reply(202))
+        self.seen: list[GatewayRequest] = []
         self.url = ""
         #: Set: go on. Cleared: requests are read, and answered only when it is set again.
         self.open = asyncio.Event()
         self.open.set()
         self._arrived = asyncio.Condition()
-        self._connections = 0
-        self._server: asyncio.Server | None = None
-        self._conversations = Conversations()
+        self._connections: dict[asyncio.BaseTransport, int] = {}
+        self._runner = web.ServerRunner(web.Server(self._serve), shutdown_timeout=0.01)
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
-        self.url = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+        await self._runner.setup()
+        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
+        self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}"
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        assert self._server is not None
-        await stop_listening(self._server)
-        await self._conversations.end()
+        await self._runner.cleanup()
 
-    def at(self, path: str) -> list[Seen]:
+    def at(self, path: str) -> list[GatewayRequest]:
         """What came to this path so far."""
-        return [seen for seen in self.seen if seen.path == path]
+        return [request for request in self.seen if request.path == path]
 
-    async def wait_for(self, path: str, count: int = 1) -> list[Seen]:
+    async def wait_for(self, path: str, count: int = 1) -> list[GatewayRequest]:
         """Return when so many requests have come to this path."""
         async with self._arrived:
             await self._arrived.wait_for(lambda: len(self.at(path)) >= count)
         return self.at(path)
 
-    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._conversations.begin(self._serve(reader, writer, self._connections), writer)
-        self._connections += 1
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, connection: int) -> None:
-        try:
-            with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
-                while True:
-                    head = await reader.readuntil(b"\r\n\r\n")
-                    length = int(Seen(head, b"", connection).fields.get("content-length", "0"))
-                    seen = Seen(head, await reader.readexactly(length), connection)
-                    reply = await self._reply(seen)
-                    if reply.hang_up:
-                        return
-                    media_type = f"content-type: {reply.media_type}\r\n" if reply.media_type else ""
-                    first = f"HTTP/1.1 {reply.status} -\r\n{media_type}content-length: {len(reply.body)}\r\n\r\n"
-                    writer.write(first.encode("latin-1") + reply.body)
-                    await writer.drain()
-        finally:
-            writer.close()
-
-    async def _reply(self, seen: Seen) -> Reply:
-        self.seen.append(seen)
+    async def _serve(self, request: web.BaseRequest) -> web.StreamResponse:
+        transport = request.transport
+        assert transport is not None
+        connection = self._connections.setdefault(transport, len(self._connections))
+        lines = [f"{request.method} {request.raw_path} HTTP/1.1".encode("latin-1")]
+        lines += [name + b": " + value for name, value in request.raw_headers]
+        head = b"\r\n".join([*lines, b"", b""])
+        self.seen.append(GatewayRequest(head, await request.content.read(), connection))
         async with self._arrived:
             self._arrived.notify_all()
         await self.open.wait()
-        return self.answer(seen)
+        reply = self.answer(self.seen[-1])
+        if reply.hang_up:
+            transport.abort()
+        headers = {"content-type": reply.media_type} if reply.media_type else None
+        return web.Response(status=reply.status or 500, body=reply.body, headers=headers)

@@ -35,7 +35,7 @@ class Fate(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class SentCapsule:
     """A capsule on the wire."""
 
     capsule: bytes = field(repr=False)
@@ -77,7 +77,7 @@ class MemoryTransport:
         #: To which keys of the log each of ``fetches`` was to be sealed.
         self.sealed_to: list[bytes | None] = []
         #: Everything that left a device, in order.
-        self.seen: list[Seen] = []
+        self.seen: list[SentCapsule] = []
         #: How far the server's clock is ahead; None: it tells no time.
         self.server_ahead_ms: int | None = 0
         #: Requests to the entry relay, in order; who gives receipts for them; and the terms of both relays by URL.
@@ -98,7 +98,7 @@ class MemoryTransport:
 
     async def send(self, capsule: bytes, relay: Relay | None) -> SendResult:
         fate = next(self.script, Fate.ARRIVES)
-        self.seen.append(Seen(capsule, relay, self.now(), fate))
+        self.seen.append(SentCapsule(capsule, relay, self.now(), fate))
         if fate is Fate.HANGS:
             await asyncio.get_running_loop().create_future()
         return {

@@ -1,13 +1,12 @@
 """A federation whose parties know each other by nginx alone: device → relays → coordinator → witness, as in deploy/."""
 
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from secvm.crypto.signing import SigningKey
 from secvm.testing.federation import Federation
-from secvm.testing.federation_relays import ENTRY, MIX
-from secvm.testing.federation_settings import COORDINATOR, RELAY, RELAY_PATH, FederationSettings
+from secvm.testing.federation_settings import COORDINATOR, ENTRY, MIX, RELAY
 from tests.deep.deploy.nginx import Nginx
 from tests.system.tls import Authority
 
@@ -20,30 +19,18 @@ BEFORE = {
 }
 
 
-def door(party: str) -> str:
-    """What the proxy before a party is called."""
-    return f"nginx before {party}"
+class NginxBefore:
+    """The proxy before one party; nginx is one process for all of them."""
 
+    def __init__(self, port: int) -> None:
+        self.port = port
+        self.url = f"https://127.0.0.1:{port}"
 
-class SettingsBehindNginx(FederationSettings):
-    """As a federation's, but with the proxies' addresses."""
+    def start(self) -> None:
+        """Nothing: ``FederationBehindNginx`` starts nginx."""
 
-    def _outside(self, party: str) -> str:
-        return f"https://127.0.0.1:{self._ports[door(party)]}"
-
-    @property
-    def relay_url(self) -> str:
-        return self._outside(RELAY) + RELAY_PATH
-
-    def role_url(self, role: str) -> str:
-        return self._outside(role) + RELAY_PATH
-
-    @property
-    def _gateway_url(self) -> str:
-        return self._outside(COORDINATOR)
-
-    def _witness(self, name: str, log: SigningKey) -> dict[str, Any]:
-        return {**super()._witness(name, log), "url": self._outside(name)}
+    def close(self) -> None:
+        """Nothing: ``FederationBehindNginx`` ends nginx."""
 
 
 class FederationBehindNginx(Federation):
@@ -51,24 +38,20 @@ class FederationBehindNginx(Federation):
 
     def __init__(self, folder: Path, *, authority: Authority, **options: Any) -> None:
         """``authority``: of nginx's certificate. Whoever starts this trusts it."""
-        super().__init__(folder, **{"witnesses": 1, **options})
         self.nginx = Nginx(folder / "nginx", authority)
-        for party in self._shielded:
-            site, shipped = BEFORE[party]
-            self.nginx.add(site, {shipped: f"127.0.0.1:{self._ports[party]}"}, self.outside(party))
         self._running = ExitStack()
+        super().__init__(folder, **{"witnesses": 1, "doors": self._make_door, **options})
 
-    @property
-    def _shielded(self) -> list[str]:
-        return [COORDINATOR, *self.relay_names, *self.witness_names]
-
-    @property
-    def door_names(self) -> list[str]:
-        return [door(party) for party in self._shielded]
+    def _make_door(self, party: str, places: Sequence[tuple[str, int]], port: int) -> NginxBefore:
+        site, shipped = BEFORE[party]
+        self.nginx.add(site, {shipped: f"127.0.0.1:{places[0][1]}"}, port)
+        return NginxBefore(port)
 
     def outside(self, party: str) -> int:
         """The port of nginx before a party."""
-        return self._ports[door(party)]
+        door = self.door_before[party]
+        assert isinstance(door, NginxBefore)
+        return door.port
 
     def start_servers(self) -> None:
         """nginx first."""
@@ -79,14 +62,3 @@ class FederationBehindNginx(Federation):
         """nginx last."""
         super().stop()
         self._running.close()
-
-    def _make_settings(self, *, seed: str, quota: int) -> FederationSettings:
-        return SettingsBehindNginx(
-            self.folder,
-            pace=self.pace,
-            ports=self._ports,
-            witnesses=self.witness_names,
-            seed=seed,
-            quota=quota,
-            consent=self._consent,
-        )

@@ -21,7 +21,7 @@ from secvm.relay.main import make_key
 from secvm.relay.settings import Rounds
 from secvm.runtime.disk.secret_files import make_secret
 from secvm.testing.federation import COORDINATOR, Federation, HostOf
-from secvm.testing.federation_relays import ENTRY, MIX
+from secvm.testing.federation_settings import ENTRY, MIX
 from secvm_lab.demo.crowd import made_up
 from secvm_lab.demo.plan import Plan
 from tests.deep.deploy.behind_nginx import WITNESS, FederationBehindNginx

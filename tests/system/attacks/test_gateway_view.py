@@ -32,7 +32,7 @@ from secvm.protocol.codec import AddressedPackage, ExperimentId, encode
 from secvm.protocol.documents.experiment import Relay
 from secvm.relay import deposits
 from secvm.runtime.http.client import HttpClient
-from secvm.testing.gateway import FakeGateway, Reply, Seen
+from secvm.testing.gateway import FakeGateway, GatewayRequest, Reply
 from tests.deep.statistical.bounds import rank_correlation
 from tests.seeds import FALSE_ALARM, seed_for
 from tests.unit.protocol.helpers import RELAY
@@ -118,7 +118,7 @@ async def plain_proxy(gateway: FakeGateway) -> AsyncIterator[str]:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def answer(seen: Seen) -> Reply:
+def answer(seen: GatewayRequest) -> Reply:
     if seen.path.endswith("/keys"):
         return Reply(200, encode_key_configurations([FETCH_KEY.configuration]), "application/ohttp-keys")
     if seen.path in ("/v1/batch", "/v1/deposit"):
@@ -126,12 +126,12 @@ def answer(seen: Seen) -> Reply:
     return Reply(200, b"sealed", "message/ohttp-res")
 
 
-def forwarded(folder: Path, *, relay: bool) -> list[tuple[int, Seen]]:
+def forwarded(folder: Path, *, relay: bool) -> list[tuple[int, GatewayRequest]]:
     """All capsules in random order, as fetches through the relay or a plain proxy; and whose each request was."""
     capsules = sealed(lambda client: dice(1, client))
     order = np.random.default_rng(seed_for("order of sending")).permutation(len(capsules))
 
-    async def main() -> list[Seen]:
+    async def main() -> list[GatewayRequest]:
         async with FakeGateway(answer) as gateway, contextlib.AsyncExitStack() as stack:
             if relay:
                 served = await stack.enter_async_context(running(Place(folder), gateway.url))
@@ -157,7 +157,7 @@ def forwarded(folder: Path, *, relay: bool) -> list[tuple[int, Seen]]:
 # ── attacks ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def lines_that_name_a_client(requests: Sequence[tuple[int, Seen]]) -> set[bytes]:
+def lines_that_name_a_client(requests: Sequence[tuple[int, GatewayRequest]]) -> set[bytes]:
     """Lines of heads that two requests of one client share and no other client's has."""
     by_line: dict[bytes, list[int]] = defaultdict(list)
     for client, seen in requests:
@@ -228,7 +228,7 @@ def test_connections_say_who_sent_only_without_a_relay(tmp_path: Path, relay: bo
 def test_fetches_are_the_same_for_everybody_too(tmp_path: Path) -> None:
     """Certain, no statistics."""
 
-    async def main() -> list[Seen]:
+    async def main() -> list[GatewayRequest]:
         async with FakeGateway(answer) as gateway, running(Place(tmp_path), gateway.url) as relay:
             async with clients(f"http://127.0.0.1:{relay.port}/relay") as senders:
                 for one in senders * 2:

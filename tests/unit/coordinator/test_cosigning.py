@@ -21,7 +21,7 @@ from secvm.runtime.logs import Log
 from secvm.runtime.metrics import Metrics
 from secvm.runtime.waits import stop_listening
 from secvm.testing.clock import ManualClock
-from secvm.testing.conversations import Conversations
+from secvm_lab.rigs.conversations import Conversations
 from tests.unit.coordinator.rounds import add, until
 from tests.unit.coordinator.witnesses import KEYS, TERMS, Answer, TinyWitness, logged, serving
 from tests.unit.protocol.helpers import LOG, START, STRANGER, WITNESSES

@@ -18,7 +18,7 @@ from secvm.crypto.sealing.oblivious import (
     seal_request,
 )
 from secvm.protocol.problems import PROBLEMS
-from secvm.testing.gateway import FakeGateway, Reply, Seen
+from secvm.testing.gateway import FakeGateway, GatewayRequest, Reply
 from tests.unit.relay.helpers import (
     CAPSULE_TYPE,
     PERIOD_MS,
@@ -340,7 +340,7 @@ def test_a_sealed_request_reaches_the_gateway_and_only_its_sender_can_read_the_a
     key = GatewayKey(11, kem.X25519PrivateKey.generate(os.urandom))
     keys = GatewayKeys([key])
 
-    def answer(seen: Seen) -> Reply:
+    def answer(seen: GatewayRequest) -> Reply:
         if seen.path == "/v1/keys":
             return Reply(200, encode_key_configurations([key.configuration]), "application/ohttp-keys")
         opened = keys.open(seen.body)

@@ -10,7 +10,7 @@ import pytest
 
 from secvm.errors import BadInputError
 from secvm.protocol.problems import PROBLEMS
-from secvm.testing.gateway import FakeGateway, Reply, Seen
+from secvm.testing.gateway import FakeGateway, GatewayRequest, Reply
 from tests.unit.relay.helpers import DEPOSIT_MS, PERIOD_MS, Place, capsule, running, send, taken_apart
 
 DUE = 10 * PERIOD_MS + DEPOSIT_MS
@@ -20,7 +20,7 @@ LARGE = 4000
 def test_repro_no_more_is_accepted_in_an_epoch_than_can_be_deposited(tmp_path: Path) -> None:
     most = 2**16
 
-    def answer(seen: Seen) -> Reply:
+    def answer(seen: GatewayRequest) -> Reply:
         return Reply(413 if len(seen.body) > most else 202)
 
     async def main() -> None:

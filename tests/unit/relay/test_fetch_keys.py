@@ -14,7 +14,7 @@ from secvm.crypto.sealing.oblivious import GatewayKey, GatewayKeys, encode_key_c
 from secvm.participant.sending.transport import RelayTransport
 from secvm.protocol.plain.sealed_requests import fetch_answer
 from secvm.runtime.http.client import HttpClient
-from secvm.testing.gateway import FakeGateway, Reply, Seen
+from secvm.testing.gateway import FakeGateway, GatewayRequest, Reply
 from tests.unit.relay.helpers import PERIOD_MS, Answered, Place, RolePlace, ask, running
 
 #: Of the slot after the one in which a ``Place`` begins.
@@ -39,7 +39,7 @@ class Rotating:
         #: Which of the keys given each fetch was sealed to.
         self.sealed_to: list[int] = []
 
-    def __call__(self, seen: Seen) -> Reply:
+    def __call__(self, seen: GatewayRequest) -> Reply:
         if seen.path == "/v1/keys":
             self.given.append(key(self._next_id(len(self.given))))
             return keys_reply(self.given[-1])

@@ -9,8 +9,19 @@ from secvm.coordinator.settings import CoordinatorSettings
 from secvm.participant.settings import ParticipantSettings
 from secvm.relay.settings import RelaySettings
 from secvm.runtime.settings import read_settings
-from secvm.testing.federation_relays import ENTRY, MIX, ROLES, cover_seeds
-from secvm.testing.federation_settings import COORDINATOR, RELAY, RELAY_STEPS, FederationSettings, HostOf, Pace
+from secvm.testing.federation_settings import (
+    COORDINATOR,
+    ENTRY,
+    MIX,
+    RELAY,
+    RELAY_PATH,
+    RELAY_STEPS,
+    ROLES,
+    FederationSettings,
+    HostOf,
+    Pace,
+    cover_seeds,
+)
 
 DIGEST = "d" * 64
 
@@ -18,7 +29,8 @@ DIGEST = "d" * 64
 def written(folder: Path, pace: Pace, **options: Any) -> FederationSettings:
     names = (COORDINATOR, RELAY, *ROLES, "host-0")
     ports = {name: 20_000 + number for number, name in enumerate(names)}
-    made = FederationSettings(folder, pace=pace, ports=ports, witnesses=[], seed="seed", quota=100, **options)
+    relays = [RELAY] if pace.relays is None else ROLES
+    made = FederationSettings(folder, pace, ports, {}, witnesses=[], relays=relays, seed="seed", **options)
     made.write_servers()
     made.write_host("host-0", HostOf(folder / "people.jsonl", 0, 3, folder / "words.txt"), DIGEST)
     return made
@@ -42,17 +54,19 @@ def test_two_relays_have_roles_tokens_and_dice_of_their_own(tmp_path: Path) -> N
     tokens = {relays[role].coordinators[0].token_file.read_text() for role in ROLES}
     assert len(tokens) == 2
     coordinator = read_settings(tmp_path / "coordinator.toml", CoordinatorSettings)
-    assert [(one.name, one.url) for one in coordinator.relays] == [(role, made.role_url(role)) for role in ROLES]
-    assert [relay.specified()["role"] for relay in made.role_relays] == list(ROLES)
+    assert [(one.name, one.url) for one in coordinator.relays] == [
+        (role, made.url(role) + RELAY_PATH) for role in ROLES
+    ]
+    assert [relay["role"] for relay in made.relays_specified()] == list(ROLES)
 
 
 def test_devices_trust_the_two_relays_by_operator_and_key(tmp_path: Path) -> None:
     made = written(tmp_path, Pace(relays=RELAY_STEPS), consent={"most_epsilon": 3.0})
     host = read_settings(tmp_path / "host-0.toml", ParticipantSettings)
     assert host.trust.relays is not None
-    assert [(one.url, one.key) for one in host.trust.relays] == [(one.url, one.key) for one in made.role_relays]
+    assert [(one.url, one.key) for one in host.trust.relays] == [(one.url, one.key) for one in made.known_relays]
     assert host.relay is not None
-    assert list(host.relay.urls) == [made.role_url(role) for role in ROLES]
+    assert list(host.relay.urls) == [made.url(role) + RELAY_PATH for role in ROLES]
     assert (host.consent.policy, host.consent.most_epsilon) == ("default", 3.0)
     assert host.testing is not None
     assert host.testing.vocabulary == tmp_path / "words.txt"
@@ -60,7 +74,7 @@ def test_devices_trust_the_two_relays_by_operator_and_key(tmp_path: Path) -> Non
 
 def test_a_plain_federation_has_one_relay_and_no_steps_after_a_window(tmp_path: Path) -> None:
     made = written(tmp_path, Pace())
-    assert made.role_relays == []
+    assert [relay.keys() for relay in made.relays_specified()] == [{"url", "key"}]
     assert not list(tmp_path.glob("entry*"))
     relay = read_settings(tmp_path / "relay.toml", RelaySettings)
     assert (relay.rounds, relay.testing.seed) == (None, None)

@@ -13,7 +13,8 @@ import threading
 from collections.abc import Sequence
 
 from secvm.runtime.waits import stop_listening
-from secvm.testing.conversations import Conversations
+from secvm.testing.federation_settings import COORDINATOR
+from secvm_lab.rigs.conversations import Conversations
 
 #: How long somebody who was asked may say nothing, and how long one that did is left alone.
 SILENCE_S, ALONE_S = 3.0, 3.0
@@ -34,6 +35,16 @@ class Balancer:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop: asyncio.Event | None = None
         self._thread: threading.Thread | None = None
+
+    @classmethod
+    def before_nodes(cls, name: str, places: Sequence[tuple[str, int]], port: int) -> Balancer | None:
+        """As ``Federation`` takes it for ``doors``: before the coordinator, and before nobody else."""
+        return cls(port, [target for _, target in places]) if name == COORDINATOR else None
+
+    @property
+    def url(self) -> str:
+        """Where it listens."""
+        return f"http://127.0.0.1:{self.port}"
 
     def start(self) -> None:
         """Listen from now on."""

@@ -3,8 +3,8 @@
 import socket
 import threading
 
-from secvm.testing.balancer import Balancer
 from secvm.testing.processes import free_port
+from secvm_lab.rigs.balancer import Balancer
 
 
 class Answering:

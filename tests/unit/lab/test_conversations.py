@@ -9,7 +9,7 @@ import socket
 import pytest
 
 from secvm.runtime.waits import stop_listening
-from secvm.testing.conversations import Conversations
+from secvm_lab.rigs.conversations import Conversations
 
 
 @pytest.mark.parametrize("turns", range(8))
