@@ -90,7 +90,9 @@ def _write(path: Path, n: int) -> None:
     rng = np.random.default_rng(1)
     store = SQLiteStore(path)
     for start in range(0, n, _BLOCK):
-        store.append_opened(_EPOCH, _records(rng, min(_BLOCK, n - start)).tobytes())
+        store.append_sealed(_EPOCH, [b""])
+        numbers = [number for number, _ in store.sealed(_EPOCH, 1)]
+        store.replace_sealed(_EPOCH, numbers, _records(rng, min(_BLOCK, n - start)).tobytes())
     store.close_epoch(_EPOCH)
     store.close()
 

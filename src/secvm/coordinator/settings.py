@@ -71,6 +71,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Self
 
@@ -365,47 +366,7 @@ def _from_policy(log: LogPart, policy: LogPolicy) -> dict[str, object]:
     }
 
 
-#: What ``secvm coordinator init`` writes.
-EXAMPLE = """\
-# Settings of a SecVM coordinator. Folders are relative to this file.
-
-[listen]
-host = "127.0.0.1"      # a reverse proxy with TLS stands before it
-port = 8750
-
-[state]
-folder = "state"        # store, keys, hash of the admin key: for nobody else; back up signing.key and log.key alone
-
-[public]
-folder = "public"       # what everybody may see, as static files
-
-[epochs]                # the grid on which windows open; fixed once the first experiment is made
-period_s = 3600         # a window may open every so many seconds
-lead_s = 300            # the time in which devices fetch the next manifest
-
-# A log that witnesses cosign: devices then see that everybody is told the same. docs/how-to/run-an-experiment.md
-# [log]
-# name = "secvm.example"
-# [[witnesses]]
-# name = "witness.example/w"
-# url = "https://witness.example"
-# key = "0000000000000000000000000000000000000000000000000000000000000000"
-
-# Relays that may hand batches on: SHA-256 of each one's token, in hexadecimal.
-# [[relays]]
-# name = "relay.example"
-# token_sha256 = "0000000000000000000000000000000000000000000000000000000000000000"
-"""
-
-#: … and what it adds for a node.
-NODE_EXAMPLE = """
-# Many nodes on one database: docs/how-to/run-on-many-machines.md. Every node has these settings, with a name of its
-# own, and the same signing.key, log.key and admin.sha256 in its state folder.
-[database]
-url = "file:state/database.url"    # in it postgresql://…; for nobody else to read
-
-[node]
-name = "node-1"         # another one on each node
-drives = true           # may be the one that drives; false: a gateway, which needs neither of the keys
-lease_s = 10.0          # so long after the driver died another one drives
-"""
+#: What ``secvm coordinator init`` writes, and what it adds for a node.
+EXAMPLE, NODE_EXAMPLE = (
+    (files("secvm.coordinator") / name).read_text(encoding="utf-8") for name in ("example.toml", "example_node.toml")
+)

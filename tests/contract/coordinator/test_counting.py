@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from secvm.coordinator.counting import epoch_count as counting
 from secvm.coordinator.counting._kernels import fast, reference
-from secvm.coordinator.counting.epoch_count import Counted, KindCounts, Name, RoundToCount, count_epoch
+from secvm.coordinator.counting.epoch_count import EpochCount, KindCounts, Name, RoundToCount, count_epoch
 from secvm.coordinator.store.records import make_block, make_record, view_words
 from secvm.errors import LocalProtocolError, RemoteProtocolError
 from secvm.learning import aggregate
@@ -50,7 +50,7 @@ def train(round_to: RoundToCount, *, model: int = 0, bin_index: int = 0, number:
     return encode(AddressedPackage(round_to.experiment_id, number, package))
 
 
-def by_the_book(blocks: list[bytes], rounds: list[RoundToCount]) -> Counted:
+def by_the_book(blocks: list[bytes], rounds: list[RoundToCount]) -> EpochCount:
     """One record after the other, with the protocol's own functions."""
     records = [block[at : at + 64] for block in blocks for at in range(0, len(block), 64)]
     first: dict[bytes, bytes] = {}
@@ -65,7 +65,7 @@ def by_the_book(blocks: list[bytes], rounds: list[RoundToCount]) -> Counted:
             refused[error.problem] += 1
         else:
             packages[place].append(package)
-    return Counted(
+    return EpochCount(
         tallies=[aggregate.empty_tally(told.experiment).count(packages[i]) for i, told in enumerate(rounds)],
         kinds=[kinds_of(held) for held in packages],
         received=len(records),
@@ -99,7 +99,7 @@ def kinds_of(packages: list[Package]) -> KindCounts:
     )
 
 
-def assert_same(counted: Counted, expected: Counted) -> None:
+def assert_same(counted: EpochCount, expected: EpochCount) -> None:
     for name in ("tallies", "kinds", "received", "distinct", "refused"):
         assert getattr(counted, name) == getattr(expected, name), name
 

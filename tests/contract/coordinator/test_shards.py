@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from secvm.coordinator.counting.epoch_count import RoundToCount, count_epoch
-from secvm.coordinator.counting.shards import ShardCount, ShardCounting, add_shards
+from secvm.coordinator.counting.epoch_count import EpochCount, RoundToCount, count_epoch
+from secvm.coordinator.counting.shards import ShardCounting, add_shards
 from secvm.coordinator.store.memory import CLAIM_S, MemoryStore
 from secvm.coordinator.store.port import SHARDS, CoordinatorStore
 from secvm.coordinator.store.sqlite import SQLiteStore
@@ -18,6 +18,7 @@ from secvm.learning.package import Cohort, NullPackage, Package, ParticipationPa
 from secvm.protocol.codec import AddressedPackage, encode
 from secvm.testing.clock import ManualClock
 from tests.contract.coordinator.test_counting import ROUNDS, zeros
+from tests.rigs.opened_blocks import put_opened
 from tests.unit.coordinator.rounds import until
 
 EPOCH = 7
@@ -42,7 +43,7 @@ def records(draw: st.DrawFn) -> bytes:
 
 def fill(store: CoordinatorStore, held: list[bytes], *, block: int) -> None:
     for at in range(0, len(held), block):
-        assert store.append_opened(EPOCH, b"".join(held[at : at + block]))
+        assert put_opened(store, EPOCH, b"".join(held[at : at + block]))
 
 
 @given(st.lists(records(), max_size=60), st.integers(1, 9), st.lists(st.integers(0, 2), min_size=SHARDS))
@@ -55,22 +56,22 @@ def test_any_nodes_in_any_order_come_to_the_count_of_one(held: list[bytes], bloc
     for turn in turns[: SHARDS // 2]:
         nodes[turn].count_one(EPOCH, lambda: ROUNDS)
     found = asyncio.run(nodes[0].whole(EPOCH, ROUNDS))
-    assert found == ShardCount.of(whole)
+    assert found == whole
     assert found.received == len(held)
 
 
 def test_a_result_is_written_and_read_and_nothing_else_is_taken_for_one() -> None:
     counted = count_epoch([bytes([i]) * 32 + bytes(32) for i in range(2)], ROUNDS, dice=zeros, using="reference")
-    data = ShardCount.of(counted).to_bytes(ROUNDS)
-    read = ShardCount.from_bytes(data, ROUNDS)
-    assert read == ShardCount.from_bytes(read.to_bytes(ROUNDS), ROUNDS)
-    assert read == ShardCount.of(counted)
+    data = counted.to_bytes(ROUNDS)
+    read = EpochCount.from_bytes(data, ROUNDS)
+    assert read == EpochCount.from_bytes(read.to_bytes(ROUNDS), ROUNDS)
+    assert read == counted
     for other in (ROUNDS[:-1], list(reversed(ROUNDS)), []):
         with pytest.raises(MalformedMessageError):
-            ShardCount.from_bytes(data, other)
+            EpochCount.from_bytes(data, other)
     for wrong in (data[:-1], data[:-32], data + bytes(32), b"", b"{}\n", b"[]", data.partition(b"\n")[0]):
         with pytest.raises(MalformedMessageError):
-            ShardCount.from_bytes(wrong, ROUNDS)
+            EpochCount.from_bytes(wrong, ROUNDS)
 
 
 def test_what_was_counted_for_other_rounds_is_counted_again() -> None:
@@ -105,7 +106,7 @@ def test_what_a_dead_node_had_claimed_is_counted_when_its_claim_ends() -> None:
     store.close_epoch(EPOCH)
     assert store.another_node().claim_shard(EPOCH) is not None
 
-    async def count() -> ShardCount:
+    async def count() -> EpochCount:
         counting = ShardCounting(store, zeros, nap_s=0.0)
         task = asyncio.ensure_future(counting.whole(EPOCH, ROUNDS))
         await until(lambda: len(store.shards(EPOCH)) == SHARDS - 1)

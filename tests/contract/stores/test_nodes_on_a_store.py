@@ -15,6 +15,7 @@ from secvm.errors import LocalProtocolError, StaleDriverError, StoreError
 from secvm.protocol.round_state import RoundState
 from secvm.testing.clock import ManualClock
 from tests.contract.stores.kinds import KINDS, Kind, announced, block, experiment
+from tests.rigs.opened_blocks import put_opened
 
 
 @pytest.fixture(params=KINDS, ids=lambda kind: kind.name)
@@ -121,7 +122,7 @@ def drive_to_closing(store: CoordinatorStore) -> None:
     store.set_state("e", 1, RoundState.CLOSING)
     store.add_key(StoredKey(1, 1, b"p" * 32))
     store.add_fetch_key(StoredKey(1, 1, b"f" * 32))
-    store.append_opened(1, block(1))
+    put_opened(store, 1, block(1))
     store.begin_batch("e", 1, b"s" * 32)
 
 
@@ -261,7 +262,7 @@ def split(data: bytes) -> list[bytes]:
 def test_shards_together_are_everything_and_each_has_its_digests(store: CoordinatorStore) -> None:
     blocks = [records(200), block(0, 255, 16, 15), b""]
     for data in blocks:
-        store.append_opened(7, data)
+        put_opened(store, 7, data)
     found = []
     for shard in range(store.n_shards):
         mine = [record for data in store.opened(7, shard) for record in split(data)]

@@ -24,6 +24,7 @@ from secvm_lab.rigs.postgres import PostgresCluster
 from tests.contract.stores.kinds import block, experiment
 from tests.contract.stores.test_nodes_on_a_store import FENCED
 from tests.postgres_server import cluster, wait_until
+from tests.rigs.opened_blocks import put_opened
 
 #: Shorter than people would have it, longer than any step of a test takes.
 SHORT = Patience(idle_s=0.3, lock_s=20)
@@ -257,7 +258,7 @@ def test_blocks_come_in_pieces(store: PostgresStore, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(postgres_module, "_PIECE_ROWS", 3)
     blocks = [block(i, 255 - i) for i in range(8)]
     for data in blocks:
-        store.append_opened(7, data)
+        put_opened(store, 7, data)
     assert list(store.opened(7)) == blocks
     assert b"".join(store.opened(7, 0)) == b"".join(block(i) for i in range(8))
     assert b"".join(store.opened(7, 15)) == b"".join(block(255 - i) for i in range(8))
@@ -307,7 +308,7 @@ def test_scrub_that_was_killed_shows_nothing_and_is_finished_by_the_next_driver(
 ) -> None:
     driver = drives(store)
     driver.add_key(StoredKey(7, 7, b"p" * 32))
-    driver.append_opened(7, block(1))
+    put_opened(driver, 7, block(1))
     driver.append_sealed(7, [b"a"])
     with monkeypatch.context() as patch:
         patch.setattr(PostgresStore, "_drop", lambda *_: pytest.fail("killed"))
@@ -340,7 +341,7 @@ def test_scrubbed_bytes_are_in_no_table_and_leave_the_log_with_its_segments() ->
         opened = b"".join(hashlib.sha256(b"opened %d" % i).digest() for i in range(40))
         driver.add_key(StoredKey(7, 7, private))
         driver.append_sealed(7, [sealed, b"small" + sealed[:100]])
-        driver.append_opened(7, opened)
+        put_opened(driver, 7, opened)
         secrets = [private, sealed[:100], sealed[-100:], opened[:64]]
         store.pool.once("CHECKPOINT")
         assert all(secret in raw(server, log=False) for secret in secrets)

@@ -19,12 +19,10 @@ from secvm.coordinator.store.port import Deposit
 from secvm.coordinator.store.postgres import PostgresStore
 from secvm.coordinator.store.postgres_pool import Pool
 from secvm.errors import StoreError
-from tests.contract.stores.kinds import block
 from tests.postgres_server import cluster, wait_until
 
 APPENDS: dict[str, Callable[[PostgresStore], bool]] = {
     "append_sealed": lambda store: store.append_sealed(7, [b"late"]),
-    "append_opened": lambda store: store.append_opened(7, block(1)),
     "deposit": lambda store: store.deposit(Deposit(7, "relay", b"count"), [b"late"]),
     "much": lambda store: store._append_much(7, [b"late"]),
 }
@@ -165,18 +163,15 @@ class Told:
 
 
 def write(store: PostgresStore, epoch: int, writer: int, told: Told) -> None:
-    """One capsule after the other, until the epoch is closed: sealed, opened, or as a deposit."""
+    """One capsule after the other, until the epoch is closed: alone, or as a deposit."""
     refusals, i = 0, 0
     while refusals < 3:
         name = b"%d-%d" % (writer, i)
         try:
-            match i % 3:
-                case 0:
-                    answer = store.append_sealed(epoch, [name])
-                case 1:
-                    answer = store.append_opened(epoch, record(name))
-                case _:
-                    answer = store.deposit(Deposit(epoch, name.decode(), b"count"), [name])
+            if i % 2:
+                answer = store.append_sealed(epoch, [name])
+            else:
+                answer = store.deposit(Deposit(epoch, name.decode(), b"count"), [name])
         except StoreError:
             told.add(name, None)
         else:

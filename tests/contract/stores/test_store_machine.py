@@ -101,10 +101,6 @@ class StoreMachine(RuleBasedStateMachine):
     def append_sealed(self, epoch: int, groups: list[bytes]) -> None:
         self.both(lambda s: s.append_sealed(epoch, groups))
 
-    @rule(epoch=EPOCHS, data=BLOCKS)
-    def append_opened(self, epoch: int, data: bytes) -> None:
-        self.both(lambda s: s.append_opened(epoch, data))
-
     @rule(epoch=EPOCHS, limit=st.integers(0, 3), data=BLOCKS)
     def open_oldest(self, epoch: int, limit: int, data: bytes) -> None:
         numbers = [number for number, _ in self.model.sealed(epoch, limit)]

@@ -144,7 +144,7 @@ def test_a_store_that_forgets_a_commit_is_found_out(monkeypatch: pytest.MonkeyPa
 
         return append
 
-    for name in ("append_sealed", "append_opened", "deposit"):
+    for name in ("append_sealed", "deposit"):
         monkeypatch.setattr(MemoryStore, name, forgetting(getattr(MemoryStore, name)))
     assert found("acknowledged")
 

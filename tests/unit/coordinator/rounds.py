@@ -27,6 +27,7 @@ from secvm.protocol.codec import AddressedPackage, encode
 from secvm.protocol.documents.experiment import ExperimentDocument, Windows, publish
 from secvm.protocol.documents.manifest import RelayCount
 from secvm.testing.clock import ManualClock
+from tests.rigs.opened_blocks import put_opened
 from tests.unit.protocol.helpers import COORDINATOR, RELAY, START, document
 
 GRID = Grid(period_s=600, lead_s=60)
@@ -109,7 +110,7 @@ class Ingested:
             self.store.deposit(Deposit(one.epoch, "z", count), [])
         block = make_block(capsules(one, packages))
         # Each was sent twice: a re-send counts once.
-        return self.store.append_opened(one.epoch, block + block)
+        return put_opened(self.store, one.epoch, block + block)
 
 
 class Coordinator:

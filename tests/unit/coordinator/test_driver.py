@@ -105,7 +105,7 @@ def test_everything_of_an_epoch_is_scrubbed_when_its_rounds_are_concluded(store:
     epochs = {one.epoch for one in store.rounds(of.digest)}
     assert epochs.isdisjoint(held_epochs(store))
     assert [list(store.opened(epoch)) for epoch in epochs] == [[], []]
-    assert not store.append_opened(min(epochs), b"")
+    assert not store.append_sealed(min(epochs), [])
     # There is still a key for those who fetch the ending.
     assert len(decode_key_configurations(public(coordinator, "/v1/keys"))) == 1
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import functools
 
-from secvm.coordinator.counting.epoch_count import KindCounts, RoundToCount
-from secvm.coordinator.counting.shards import ShardCount
+from secvm.coordinator.counting.epoch_count import EpochCount, KindCounts, RoundToCount
 from secvm.coordinator.relayed.relayed_history import RoundFigures
 from secvm.coordinator.relayed.run_counting import CountedShard, read_run, write_run
 from secvm.crypto.locking import MAGIC, Cost, KeptKey, lock, unlock
@@ -31,16 +30,16 @@ def _rounds() -> list[RoundToCount]:
 
 def _shards() -> list[bytes]:
     tally = aggregate.empty_tally(world.history().document.experiment)
-    made = ShardCount([tally], [KindCounts(1, 0, 1, 0, 1)], 4, 3, {"garbage": 1})
+    made = EpochCount([tally], [KindCounts(1, 0, 1, 0, 1)], 4, 3, {"garbage": 1})
     return [made.to_bytes(_rounds())]
 
 
 def _shard(data: bytes) -> object:
-    found = ShardCount.from_bytes(data, _rounds())
+    found = EpochCount.from_bytes(data, _rounds())
     numbers = (found.received, found.distinct, *found.refused.values())
     expect(all(type(number) is int and number >= 0 for number in numbers), "a shard counts what is no number")
     # What is written is read again as the same; floats that JSON may hold are no counts.
-    expect(ShardCount.from_bytes(found.to_bytes(_rounds()), _rounds()) is not None, "a shard cannot be read again")
+    expect(EpochCount.from_bytes(found.to_bytes(_rounds()), _rounds()) is not None, "a shard cannot be read again")
     return found.distinct
 
 
@@ -95,7 +94,7 @@ TARGETS = (
         decode=_shard,
         allowed=(MalformedMessageError,),
         seeds=_shards,
-        covers=("coordinator.counting.shards:ShardCount.from_bytes",),
+        covers=("coordinator.counting.epoch_count:EpochCount.from_bytes",),
     ),
     Target(
         name="run-result",

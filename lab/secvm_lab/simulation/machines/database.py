@@ -32,7 +32,7 @@ DRIVEN = frozenset(
 #: What operators may do at any node, and drivers too.
 ANYBODY = frozenset({"add_experiment", "set_standing"})
 #: What every node does.
-SHARED = frozenset({"append_sealed", "append_opened", "replace_sealed", "deposit", "keep_shard", "keep_blobs", "agree"})
+SHARED = frozenset({"append_sealed", "replace_sealed", "deposit", "keep_shard", "keep_blobs", "agree"})
 #: What other nodes want to hear of.
 _TOLD = frozenset({"announce", "conclude", "keep_note", "set_standing", "add_experiment", "keep_blobs"})
 _CHANGES = DRIVEN | ANYBODY | SHARED

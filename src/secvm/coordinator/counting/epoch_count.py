@@ -12,11 +12,12 @@ It counts with the compiled kernels where numba is installed, else with the read
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from importlib.util import find_spec
 from types import ModuleType
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,10 +26,12 @@ from secvm.coordinator.counting._kernels import plan as p
 from secvm.coordinator.counting._kernels import reference
 from secvm.coordinator.store.records import check_block, view_words
 from secvm.crypto.sealing.kem import RandomBytes, throw
-from secvm.errors import BadInputError, LocalProtocolError
+from secvm.errors import BadInputError, LocalProtocolError, MalformedMessageError
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.experiment import Experiment
+from secvm.protocol.canonical import is_integer
 from secvm.protocol.codec import EXPERIMENT_ID_BYTES, ExperimentId
+from secvm.protocol.documents.blobs import encode_tally, read_tally_bytes
 
 Name = Literal["fast", "reference"]
 
@@ -76,8 +79,8 @@ class KindCounts:
 
 
 @dataclass(frozen=True)
-class Counted:
-    """What an epoch came to."""
+class EpochCount:
+    """What an epoch, or one shard of it, came to. As bytes it is one line of JSON, and then the tallies."""
 
     #: One for each round, in the order in which they were asked for.
     tallies: list[Tally]
@@ -88,6 +91,47 @@ class Counted:
     #: Distinct capsules whose package was not counted, by name of the problem; only those that occurred.
     refused: dict[str, int]
 
+    def to_bytes(self, rounds: Sequence[RoundToCount]) -> bytes:
+        """The count as it is kept; ``rounds`` are those that were counted."""
+        tallies = [encode_tally(tally, counted.experiment) for tally, counted in zip(self.tallies, rounds, strict=True)]
+        head = {
+            "rounds": _names(rounds),
+            "kinds": [astuple(kinds) for kinds in self.kinds],
+            "received": self.received,
+            "distinct": self.distinct,
+            "refused": self.refused,
+            "tallies": [len(data) for data in tallies],
+        }
+        return json.dumps(head, separators=(",", ":")).encode() + b"\n" + b"".join(tallies)
+
+    @classmethod
+    def from_bytes(cls, data: bytes, rounds: Sequence[RoundToCount]) -> EpochCount:
+        """The count of these rounds. Raises ``MalformedMessageError`` for other bytes, and for other rounds."""
+        line, _, rest = data.partition(b"\n")
+        try:
+            head: dict[str, Any] = json.loads(line)
+            if head["rounds"] != _names(rounds):
+                raise MalformedMessageError("the count of a shard is of other rounds than those asked for")
+            tallies, at = [], 0
+            for counted, length in zip(rounds, head["tallies"], strict=True):
+                tallies.append(read_tally_bytes(rest[at : at + length], counted.experiment))
+                at += length
+            kinds = [KindCounts(*row) for row in head["kinds"]]
+            count = cls(tallies, kinds, head["received"], head["distinct"], dict(head["refused"]))
+        except (ValueError, KeyError, TypeError, RecursionError):
+            raise MalformedMessageError("these bytes are not the count of a shard") from None
+        rows = [astuple(row) for row in kinds]
+        numbers = [count.received, count.distinct, *count.refused.values(), *(number for row in rows for number in row)]
+        if not all(is_integer(number) and number >= 0 for number in numbers):
+            raise MalformedMessageError("the count of a shard has an entry that is not a count")
+        if len(kinds) != len(rounds) or at != len(rest):
+            raise MalformedMessageError("the count of a shard has parts that do not fit together")
+        return count
+
+
+def _names(rounds: Sequence[RoundToCount]) -> list[list[object]]:
+    return [[counted.experiment_id.hex(), counted.round_number] for counted in rounds]
+
 
 def count_epoch(
     blocks: Iterable[bytes],
@@ -95,17 +139,17 @@ def count_epoch(
     *,
     dice: RandomBytes,
     using: Name | None = None,
-) -> Counted:
+) -> EpochCount:
     """Count all blocks of an epoch into tallies. Only digests and counts are held in memory, no packages.
 
     ``dice`` throw the key of the table of digests (see ``_kernels.fast``): secret, and after the last capsule came.
     """
-    named = [(told.experiment_id, told.round_number) for told in rounds]
+    named = [(counted.experiment_id, counted.round_number) for counted in rounds]
     if len(set(named)) != len(named):
         raise LocalProtocolError("a round is to be counted twice at once")
     if any(len(identity) != EXPERIMENT_ID_BYTES for identity, _ in named):
         raise LocalProtocolError(f"an experiment's id has {EXPERIMENT_ID_BYTES} bytes")
-    plan = p.make_plan([_shape(told) for told in rounds])
+    plan = make_plan(rounds)
     chosen = kernels(using)
     seen = chosen.Seen(throw(dice, _KEY_BYTES))
     received = 0
@@ -114,7 +158,7 @@ def count_epoch(
         chosen.tally(words, seen.first(words), plan)
         received += len(words)
     refused = {name: count for name, count in zip(p.REFUSALS, plan.refused.tolist(), strict=True) if count}
-    return Counted(
+    return EpochCount(
         tallies=[_tally(plan, i) for i in range(len(rounds))],
         kinds=[KindCounts(*row) for row in plan.kinds.tolist()],
         received=received,
@@ -123,15 +167,24 @@ def count_epoch(
     )
 
 
-def _shape(told: RoundToCount) -> p.Shape:
-    experiment = told.experiment
-    return p.Shape(
-        experiment_id=told.experiment_id,
-        round_number=told.round_number,
-        n_models=experiment.models.n_models,
-        n_bins=experiment.n_bins,
-        n_labels=len(experiment.labels),
-        regression=experiment.loss.regression,
+def make_plan(rounds: Sequence[RoundToCount]) -> p.Plan:
+    """The layout of these rounds, with nothing counted yet."""
+    ids, shapes, at = [], [], 0
+    for counted in rounds:
+        identity, experiment = counted.experiment_id, counted.experiment
+        ids.append([int.from_bytes(word, "little") for word in (identity[:6], identity[6:14], identity[14:])])
+        models, bins, labels = experiment.models.n_models, experiment.n_bins + 1, len(experiment.labels)
+        row = [counted.round_number, models, bins, labels, int(experiment.loss.regression)]
+        for size in (models * bins, models * bins, labels, labels**2):
+            row.append(at)
+            at += size
+        shapes.append(row)
+    return p.Plan(
+        ids=np.array(ids, dtype=np.uint64).reshape(-1, 3),
+        shapes=np.array(shapes, dtype=np.int64).reshape(-1, 9),
+        counts=np.zeros(at, dtype=np.int64),
+        kinds=np.zeros((len(rounds), 5), dtype=np.int64),
+        refused=np.zeros(len(p.REFUSALS), dtype=np.int64),
     )
 
 

@@ -28,7 +28,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Protocol
 
-from secvm.coordinator.counting.epoch_count import KindCounts, RoundToCount, count_epoch
+from secvm.coordinator.counting.epoch_count import EpochCount, RoundToCount, count_epoch
 from secvm.coordinator.epochs import Grid
 from secvm.coordinator.experiments.history import Book, Books, LiveRound, ending_name
 from secvm.coordinator.experiments.public_documents import Veil, ending_path, show
@@ -74,25 +74,11 @@ class Ingesting(Protocol):
         ...
 
 
-class EpochCounts(Protocol):
-    """What an epoch came to (``counting.Counted``, or the sum of shards)."""
-
-    @property
-    def tallies(self) -> list[Tally]:
-        """One for each round, in the order in which they were asked for."""
-        ...
-
-    @property
-    def kinds(self) -> list[KindCounts]:
-        """As many."""
-        ...
-
-
 #: After a step that could not do everything. In the machine's time: a clock that is wrong stops no retries.
 AGAIN_S = 5.0
 
 #: Epoch, and the rounds that are counted there → what they came to. Whoever calls has closed and opened the epoch.
-Count = Callable[[int, list[RoundToCount]], Awaitable[EpochCounts]]
+Count = Callable[[int, list[RoundToCount]], Awaitable[EpochCount]]
 
 
 class Driver:
@@ -250,8 +236,8 @@ class Driver:
             if one.is_live:
                 await self._conclude(book, one, tally, packages=kinds.total)
 
-    async def _count_alone(self, epoch: int, rounds: list[RoundToCount]) -> EpochCounts:
-        def count() -> EpochCounts:
+    async def _count_alone(self, epoch: int, rounds: list[RoundToCount]) -> EpochCount:
+        def count() -> EpochCount:
             return count_epoch(self._store.opened(epoch), rounds, dice=self._dice)
 
         return await asyncio.to_thread(count)

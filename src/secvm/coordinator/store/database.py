@@ -7,12 +7,15 @@ tables; ``runtime.disk.sqlite_file`` says how a file is kept. ``empty_log`` remo
 
 from __future__ import annotations
 
+import re
 import sqlite3
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 from secvm.errors import SecVMError, StoreError
 from secvm.runtime.disk.sqlite_file import FAULTS, SqliteFormat, connect, emptied_log, fault_name, refusal, transaction
@@ -22,162 +25,9 @@ APPLICATION_ID = 0x53655632
 #: "SecV": a coordinator's file of version 1 of the protocol.
 FIRST_APPLICATION_ID = 0x53656356
 
-_FIRST = (
-    # position: the order in which experiments were added.
-    """
-    CREATE TABLE experiments (
-        position INTEGER PRIMARY KEY AUTOINCREMENT,
-        digest TEXT NOT NULL UNIQUE,
-        envelope BLOB NOT NULL,
-        settings BLOB NOT NULL,
-        standing TEXT NOT NULL CHECK (standing IN ('running', 'paused', 'stopped', 'finished'))
-    ) STRICT
-    """,
-    # scrubbed: nothing of the epoch is shown any more, though a scrub that was killed may still have bytes to remove.
-    """
-    CREATE TABLE epochs (
-        epoch INTEGER PRIMARY KEY,
-        closed INTEGER NOT NULL DEFAULT 0 CHECK (closed IN (0, 1)),
-        scrubbed INTEGER NOT NULL DEFAULT 0 CHECK (scrubbed IN (0, closed))
-    ) STRICT
-    """,
-    # experiment, number, epoch and envelope never change; tally and next_state are written once.
-    """
-    CREATE TABLE rounds (
-        experiment TEXT NOT NULL REFERENCES experiments (digest),
-        number INTEGER NOT NULL CHECK (number >= 1),
-        epoch INTEGER NOT NULL REFERENCES epochs (epoch),
-        state TEXT NOT NULL
-            CHECK (state IN ('announced', 'open', 'closing', 'tallied', 'published', 'abandoned')),
-        envelope BLOB NOT NULL,
-        tally TEXT,
-        next_state TEXT,
-        PRIMARY KEY (experiment, number)
-    ) STRICT
-    """,
-    "CREATE TABLE blobs (digest TEXT NOT NULL PRIMARY KEY, data BLOB NOT NULL) STRICT",
-    # Secret; deleted by scrub.
-    """
-    CREATE TABLE keys (
-        epoch INTEGER PRIMARY KEY REFERENCES epochs (epoch),
-        key_id INTEGER NOT NULL CHECK (key_id BETWEEN 0 AND 255),
-        private BLOB NOT NULL
-    ) STRICT
-    """,
-    # Groups of capsules; deleted when they are opened, or by scrub. AUTOINCREMENT: no number is used twice.
-    """
-    CREATE TABLE sealed (
-        number INTEGER PRIMARY KEY AUTOINCREMENT,
-        epoch INTEGER NOT NULL REFERENCES epochs (epoch),
-        packed BLOB NOT NULL
-    ) STRICT
-    """,
-    "CREATE INDEX sealed_by_epoch ON sealed (epoch)",
-    # Blocks of records; deleted by scrub.
-    """
-    CREATE TABLE opened (
-        number INTEGER PRIMARY KEY AUTOINCREMENT,
-        epoch INTEGER NOT NULL REFERENCES epochs (epoch),
-        packed BLOB NOT NULL
-    ) STRICT
-    """,
-    "CREATE INDEX opened_by_epoch ON opened (epoch)",
-    """
-    CREATE TABLE deposits (
-        epoch INTEGER NOT NULL REFERENCES epochs (epoch),
-        relay TEXT NOT NULL,
-        count BLOB NOT NULL,
-        PRIMARY KEY (epoch, relay)
-    ) STRICT
-    """,
-)
-
-_LOG = (
-    # What witnesses cosigned of the log, by the name for which it is kept: size, root and note go forward together.
-    """
-    CREATE TABLE notes (
-        name TEXT NOT NULL PRIMARY KEY,
-        size INTEGER NOT NULL CHECK (size >= 0),
-        root BLOB NOT NULL,
-        note BLOB NOT NULL
-    ) STRICT
-    """,
-    # Records of public randomness, verified; never change. place: which of the experiment's beacons, from 0.
-    """
-    CREATE TABLE beacons (
-        experiment TEXT NOT NULL REFERENCES experiments (digest),
-        place INTEGER NOT NULL CHECK (place >= 0),
-        record BLOB NOT NULL,
-        PRIMARY KEY (experiment, place)
-    ) STRICT
-    """,
-)
-
-_NODES = (
-    # The last term that was given; who has it, the process knows.
-    "CREATE TABLE driver (one INTEGER PRIMARY KEY CHECK (one = 1), term INTEGER NOT NULL) STRICT",
-    "INSERT INTO driver VALUES (1, 0)",
-    # What a part of an epoch's records came to; deleted by scrub. Here there is one part: all.
-    """
-    CREATE TABLE shards (
-        epoch INTEGER PRIMARY KEY REFERENCES epochs (epoch),
-        result BLOB NOT NULL
-    ) STRICT
-    """,
-)
-
-_BATCHES = (
-    # Batches of rounds with two relays. forgotten: nothing of it is shown any more, though pieces may be left.
-    """
-    CREATE TABLE batches (
-        id INTEGER PRIMARY KEY,
-        experiment TEXT NOT NULL REFERENCES experiments (digest),
-        number INTEGER NOT NULL CHECK (number >= 1),
-        attempt INTEGER NOT NULL DEFAULT 0,
-        whole INTEGER NOT NULL DEFAULT 0 CHECK (whole IN (0, 1)),
-        forgotten INTEGER NOT NULL DEFAULT 0 CHECK (forgotten IN (0, 1)),
-        UNIQUE (experiment, number)
-    ) STRICT
-    """,
-    # Secret until the round is opened; deleted when the batch is forgotten.
-    "CREATE TABLE count_seeds (batch INTEGER PRIMARY KEY REFERENCES batches (id), seed BLOB NOT NULL) STRICT",
-    # Inner capsules side by side, as they came; deleted when the batch is forgotten.
-    """
-    CREATE TABLE pieces (
-        batch INTEGER NOT NULL REFERENCES batches (id),
-        piece INTEGER NOT NULL CHECK (piece >= 0),
-        data BLOB NOT NULL,
-        PRIMARY KEY (batch, piece)
-    ) STRICT
-    """,
-    # What a piece's capsules came to; deleted when the batch is forgotten.
-    """
-    CREATE TABLE runs (
-        batch INTEGER NOT NULL REFERENCES batches (id),
-        run INTEGER NOT NULL CHECK (run >= 0),
-        result BLOB NOT NULL,
-        PRIMARY KEY (batch, run)
-    ) STRICT
-    """,
-)
-
-_ONE_LOG = (
-    # The log of all experiments, line by line; its order is known from nowhere else. Never changes.
-    "CREATE TABLE entries (place INTEGER PRIMARY KEY CHECK (place >= 0), entry BLOB NOT NULL) STRICT",
-)
-
-_FETCH_KEYS = (
-    # Secret; a key that no manifest names is deleted when its epoch is over.
-    """
-    CREATE TABLE fetch_keys (
-        epoch INTEGER PRIMARY KEY,
-        key_id INTEGER NOT NULL CHECK (key_id BETWEEN 0 AND 255),
-        private BLOB NOT NULL
-    ) STRICT
-    """,
-)
-
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _LOG, _NODES, _BATCHES, _ONE_LOG, _FETCH_KEYS)
+SCHEMA = files("secvm.coordinator.store") / "sql" / "sqlite.sql"
+_PARTS = re.split(r"^-- Version \d+ --$", SCHEMA.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
+MIGRATIONS = tuple(tuple(part.strip().removesuffix(";").split(";")) for part in _PARTS)
 
 
 #: How long to wait for another process that has the file just now, such as a person who looks into it.
@@ -243,6 +93,16 @@ class Database:
                 yield self._connection
             except FAULTS as error:
                 raise StoreError(f"the database could not be read ({fault_name(error)})") from error
+
+    def rows(self, query: str, *given: object) -> list[Any]:
+        """All rows that a query answers."""
+        with self.reading() as connection:
+            return connection.execute(query, given).fetchall()
+
+    def row(self, query: str, *given: object) -> Any:
+        """The first row that a query answers; None where there is none."""
+        with self.reading() as connection:
+            return connection.execute(query, given).fetchone()
 
     def empty_log(self) -> None:
         """Move everything from the write-ahead log into the file, and cut the log to nothing."""

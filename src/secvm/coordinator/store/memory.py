@@ -236,16 +236,6 @@ class MemoryStore(MemoryBatches):
             self._append(epoch, packed)
             return True
 
-    def append_opened(self, epoch: int, block: bytes) -> bool:
-        check_block(block)
-        with self._lock:
-            if self._epoch(epoch).closed:
-                return False
-            held = self._epochs.setdefault(epoch, _Epoch())
-            if block:
-                held.opened.append(bytes(block))
-            return True
-
     def sealed(self, epoch: int, limit: int) -> list[tuple[int, bytes]]:
         with self._lock:
             held = self._epoch(epoch)

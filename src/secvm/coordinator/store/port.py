@@ -310,10 +310,6 @@ class CoordinatorStore(BatchStore, Protocol):
         """Groups of capsules (``crypto.capsules.pack``), in one commit. False: the epoch is closed, nothing stored."""
         ...
 
-    def append_opened(self, epoch: int, block: bytes) -> bool:
-        """A block of opened records (``coordinator.store.records``). False: the epoch is closed, nothing stored."""
-        ...
-
     def sealed(self, epoch: int, limit: int) -> list[tuple[int, bytes]]:
         """The oldest groups that are still sealed, each with its number. No number is ever used twice.
 

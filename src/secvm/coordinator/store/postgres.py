@@ -135,12 +135,6 @@ class PostgresStore(PostgresBatches):
             return self._appended(epoch, lambda: self._append_much(epoch, packed))
         return self._appended(epoch, lambda: self._put(epoch, "append_sealed", packed))
 
-    def append_opened(self, epoch: int, block: bytes) -> bool:
-        check_block(block)
-        ordered, ends = rules.by_shard(block)
-        given = {"block": ordered, "ends": ends}
-        return self._appended(epoch, lambda: self._ask(epoch, "append_opened", **given) == [(True,)])
-
     def deposit(self, deposit: Deposit, packed: Sequence[bytes]) -> bool:
         given: dict[str, object] = {"relay": deposit.relay, "count": deposit.count}
         if sum(map(len, packed)) > _STATEMENT_BYTES:

@@ -96,9 +96,8 @@ class SQLiteStore(SQLiteBatches):
             _keep(connection, blobs)
 
     def experiments(self) -> list[StoredExperiment]:
-        with self._database.reading() as connection:
-            rows = connection.execute("SELECT digest, envelope, settings, standing FROM experiments ORDER BY position")
-            return [_experiment(row) for row in rows.fetchall()]
+        rows = self._database.rows("SELECT digest, envelope, settings, standing FROM experiments ORDER BY position")
+        return [_experiment(row) for row in rows]
 
     def set_standing(self, digest: str, standing: Standing) -> None:
         with self._fenced() as connection:
@@ -106,17 +105,13 @@ class SQLiteStore(SQLiteBatches):
             connection.execute("UPDATE experiments SET standing = ? WHERE digest = ?", (standing.value, digest))
 
     def rounds(self, digest: str) -> list[StoredRound]:
-        with self._database.reading() as connection:
-            rows = connection.execute(f"{_ROUNDS} WHERE experiment = ? ORDER BY number", (digest,))
-            return [_stored_round(row) for row in rows.fetchall()]
+        rows = self._database.rows(f"{_ROUNDS} WHERE experiment = ? ORDER BY number", digest)
+        return [_stored_round(row) for row in rows]
 
     def blob(self, digest: str) -> bytes:
-        with self._database.reading() as connection:
-            found = connection.execute("SELECT data FROM blobs WHERE digest = ?", (digest,)).fetchone()
-        if found is None:
-            raise KeyError(digest)
-        data: bytes = found[0]
-        return data
+        for (data,) in self._database.rows("SELECT data FROM blobs WHERE digest = ?", digest):
+            return bytes(data)
+        raise KeyError(digest)
 
     def keep_blobs(self, blobs: Mapping[str, bytes]) -> None:
         with self._fenced() as connection:
@@ -167,26 +162,19 @@ class SQLiteStore(SQLiteBatches):
         with self._fenced() as connection:
             _, scrubbed = _begin_epoch(connection, key.epoch)
             rules.key_fits(key, scrubbed=scrubbed)
-            connection.execute("INSERT OR IGNORE INTO keys VALUES (?, ?, ?)", (key.epoch, key.key_id, key.private))
-            found = connection.execute("SELECT epoch, key_id, private FROM keys WHERE epoch = ?", (key.epoch,))
-            return StoredKey(*found.fetchone())
+            return _put_key(connection, "keys", key)
 
     def keys(self) -> list[StoredKey]:
-        with self._database.reading() as connection:
-            rows = connection.execute("SELECT epoch, key_id, private FROM keys ORDER BY epoch").fetchall()
+        rows = self._database.rows("SELECT epoch, key_id, private FROM keys ORDER BY epoch")
         return [StoredKey(*row) for row in rows]
 
     def add_fetch_key(self, key: StoredKey) -> StoredKey:
         rules.key_fits(key, scrubbed=False)
         with self._fenced() as connection:
-            row = (key.epoch, key.key_id, key.private)
-            connection.execute("INSERT OR IGNORE INTO fetch_keys VALUES (?, ?, ?)", row)
-            found = connection.execute("SELECT epoch, key_id, private FROM fetch_keys WHERE epoch = ?", (key.epoch,))
-            return StoredKey(*found.fetchone())
+            return _put_key(connection, "fetch_keys", key)
 
     def fetch_keys(self) -> list[StoredKey]:
-        with self._database.reading() as connection:
-            rows = connection.execute("SELECT epoch, key_id, private FROM fetch_keys ORDER BY epoch").fetchall()
+        rows = self._database.rows("SELECT epoch, key_id, private FROM fetch_keys ORDER BY epoch")
         return [StoredKey(*row) for row in rows]
 
     def forget_fetch_key(self, epoch: int) -> None:
@@ -201,25 +189,11 @@ class SQLiteStore(SQLiteBatches):
                 _append(connection, epoch, packed)
             return not closed
 
-    def append_opened(self, epoch: int, block: bytes) -> bool:
-        check_block(block)
-        with self._database.changing() as connection:
-            closed, _ = _begin_epoch(connection, epoch)
-            if not closed:
-                _put_opened(connection, epoch, block)
-            return not closed
-
     def sealed(self, epoch: int, limit: int) -> list[tuple[int, bytes]]:
-        with self._database.reading() as connection:
-            return connection.execute(
-                "SELECT number, packed FROM sealed JOIN epochs USING (epoch) WHERE epoch = ? AND NOT scrubbed"
-                " ORDER BY number LIMIT ?",
-                (epoch, limit),
-            ).fetchall()
+        return self._database.rows(f"SELECT number, packed {_SEALED} ORDER BY number LIMIT ?", epoch, limit)
 
     def left_sealed(self, epoch: int) -> bool:
-        with self._database.reading() as connection:
-            return _left_sealed(connection, epoch)
+        return self._database.row(f"SELECT 1 {_SEALED}", epoch) is not None
 
     def replace_sealed(self, epoch: int, numbers: Sequence[int], block: bytes) -> None:
         check_block(block)
@@ -269,17 +243,10 @@ class SQLiteStore(SQLiteBatches):
                 connection.execute("INSERT OR IGNORE INTO shards VALUES (?, ?)", (epoch, result))
 
     def counted_shards(self, epoch: int) -> set[int]:
-        with self._database.reading() as connection:
-            return (
-                set()
-                if connection.execute("SELECT 1 FROM shards WHERE epoch = ?", (epoch,)).fetchone() is None
-                else {0}
-            )
+        return {shard for (shard,) in self._database.rows("SELECT 0 FROM shards WHERE epoch = ?", epoch)}
 
     def shards(self, epoch: int) -> dict[int, bytes]:
-        with self._database.reading() as connection:
-            rows = connection.execute("SELECT 0, result FROM shards WHERE epoch = ?", (epoch,)).fetchall()
-        return dict(rows)
+        return dict(self._database.rows("SELECT 0, result FROM shards WHERE epoch = ?", epoch))
 
     def deposit(self, deposit: Deposit, packed: Sequence[bytes]) -> bool:
         with self._database.changing() as connection:
@@ -294,10 +261,7 @@ class SQLiteStore(SQLiteBatches):
             return True
 
     def deposits(self, epoch: int) -> list[Deposit]:
-        with self._database.reading() as connection:
-            rows = connection.execute(
-                "SELECT epoch, relay, count FROM deposits WHERE epoch = ? ORDER BY relay", (epoch,)
-            ).fetchall()
+        rows = self._database.rows("SELECT epoch, relay, count FROM deposits WHERE epoch = ? ORDER BY relay", epoch)
         return [Deposit(*row) for row in rows]
 
     def close_epoch(self, epoch: int) -> None:
@@ -324,9 +288,8 @@ class SQLiteStore(SQLiteBatches):
             connection.executemany("INSERT INTO entries VALUES (?, ?)", rows)
 
     def entries(self, since: int = 0) -> list[bytes]:
-        with self._database.reading() as connection:
-            rows = connection.execute("SELECT entry FROM entries WHERE place >= ? ORDER BY place", (since,))
-            return [entry for (entry,) in rows.fetchall()]
+        rows = self._database.rows("SELECT entry FROM entries WHERE place >= ? ORDER BY place", since)
+        return [entry for (entry,) in rows]
 
     def keep_note(self, name: str, *, size: int, root: bytes, note: bytes) -> None:
         with self._fenced() as connection:
@@ -339,8 +302,7 @@ class SQLiteStore(SQLiteBatches):
             )
 
     def notes(self) -> list[StoredNote]:
-        with self._database.reading() as connection:
-            return [StoredNote(*row) for row in connection.execute(f"{_NOTES} ORDER BY name").fetchall()]
+        return [StoredNote(*row) for row in self._database.rows(f"{_NOTES} ORDER BY name")]
 
     def keep_beacon(self, digest: str, index: int, record: bytes) -> None:
         with self._fenced() as connection:
@@ -352,22 +314,19 @@ class SQLiteStore(SQLiteBatches):
             connection.execute("INSERT OR IGNORE INTO beacons VALUES (?, ?, ?)", (digest, index, record))
 
     def beacons(self, digest: str) -> dict[int, bytes]:
-        with self._database.reading() as connection:
-            rows = connection.execute(
-                "SELECT place, record FROM beacons WHERE experiment = ? ORDER BY place", (digest,)
-            ).fetchall()
-        return dict(rows)
+        return dict(
+            self._database.rows("SELECT place, record FROM beacons WHERE experiment = ? ORDER BY place", digest)
+        )
 
     def close(self) -> None:
         self._database.close()
 
     def _finish_scrubs(self) -> None:
         """What a scrub that was killed left: rows, or their bytes in the log."""
-        with self._database.reading() as connection:
-            left = connection.execute(
-                "SELECT epoch FROM epochs WHERE scrubbed"
-                " AND (epoch IN (SELECT epoch FROM sealed) OR epoch IN (SELECT epoch FROM opened))"
-            ).fetchall()
+        left = self._database.rows(
+            "SELECT epoch FROM epochs WHERE scrubbed"
+            " AND (epoch IN (SELECT epoch FROM sealed) OR epoch IN (SELECT epoch FROM opened))"
+        )
         for (epoch,) in left:
             self._remove_content(epoch)
         self._database.empty_log()
@@ -386,6 +345,7 @@ class SQLiteStore(SQLiteBatches):
 
 Word = TypeVar("Word", Standing, RoundState)
 
+_SEALED = "FROM sealed JOIN epochs USING (epoch) WHERE epoch = ? AND NOT scrubbed"
 _NOTES = "SELECT name, size, root, note FROM notes"
 _ROUNDS = "SELECT experiment, number, epoch, state, envelope, tally, next_state FROM rounds"
 
@@ -427,6 +387,13 @@ def _keep(connection: sqlite3.Connection, blobs: Mapping[str, bytes]) -> None:
     connection.executemany("INSERT OR IGNORE INTO blobs VALUES (?, ?)", blobs.items())
 
 
+def _put_key(connection: sqlite3.Connection, table: str, key: StoredKey) -> StoredKey:
+    """The key of the epoch: the one that is there, or this one."""
+    connection.execute(f"INSERT OR IGNORE INTO {table} VALUES (?, ?, ?)", (key.epoch, key.key_id, key.private))  # noqa: S608  # our own name
+    found = connection.execute(f"SELECT epoch, key_id, private FROM {table} WHERE epoch = ?", (key.epoch,))  # noqa: S608  # our own name
+    return StoredKey(*found.fetchone())
+
+
 def _begin_epoch(connection: sqlite3.Connection, epoch: int) -> tuple[bool, bool]:
     """Whether the epoch is closed, and scrubbed; one that nobody has used yet begins open."""
     connection.execute("INSERT OR IGNORE INTO epochs (epoch) VALUES (?)", (epoch,))
@@ -435,8 +402,7 @@ def _begin_epoch(connection: sqlite3.Connection, epoch: int) -> tuple[bool, bool
 
 
 def _left_sealed(connection: sqlite3.Connection, epoch: int) -> bool:
-    left = "SELECT 1 FROM sealed JOIN epochs USING (epoch) WHERE epoch = ? AND NOT scrubbed LIMIT 1"
-    return connection.execute(left, (epoch,)).fetchone() is not None
+    return connection.execute(f"SELECT 1 {_SEALED}", (epoch,)).fetchone() is not None
 
 
 def _complete(connection: sqlite3.Connection, epoch: int) -> tuple[bool, bool]:

@@ -35,11 +35,8 @@ class SQLiteBatches:
             return rules.begun_seed(None if found is None else found[0])
 
     def count_seed(self, experiment: str, number: int) -> bytes | None:
-        with self._database.reading() as connection:
-            found = connection.execute(
-                "SELECT seed FROM count_seeds JOIN batches ON id = batch WHERE experiment = ? AND number = ?",
-                (experiment, number),
-            ).fetchone()
+        query = "SELECT seed FROM count_seeds JOIN batches ON id = batch WHERE experiment = ? AND number = ?"
+        found = self._database.row(query, experiment, number)
         return None if found is None else bytes(found[0])
 
     def batch(self, experiment: str, number: int) -> BatchState | None:
@@ -96,11 +93,11 @@ class SQLiteBatches:
                 connection.execute("INSERT OR IGNORE INTO runs VALUES (?, ?, ?)", (found[0], run, result))
 
     def counted_runs(self, experiment: str, number: int) -> set[int]:
-        with self._database.reading() as connection:
-            rows = connection.execute(
-                "SELECT run FROM runs JOIN batches ON id = batch WHERE experiment = ? AND number = ? AND NOT forgotten",
-                (experiment, number),
-            ).fetchall()
+        rows = self._database.rows(
+            "SELECT run FROM runs JOIN batches ON id = batch WHERE experiment = ? AND number = ? AND NOT forgotten",
+            experiment,
+            number,
+        )
         return {run for (run,) in rows}
 
     def run_result(self, experiment: str, number: int, run: int) -> bytes | None:
@@ -119,27 +116,19 @@ class SQLiteBatches:
         self._database.empty_log()
 
     def batches(self) -> list[tuple[str, int]]:
-        with self._database.reading() as connection:
-            return connection.execute(
-                "SELECT experiment, number FROM batches WHERE NOT forgotten ORDER BY experiment, number"
-            ).fetchall()
+        return self._database.rows(
+            "SELECT experiment, number FROM batches WHERE NOT forgotten ORDER BY experiment, number"
+        )
 
     def _of_batch(self, select: str, column: str, experiment: str, number: int, index: int) -> bytes | None:
-        with self._database.reading() as connection:
-            found = connection.execute(
-                f"{select} batches ON id = batch WHERE experiment = ? AND number = ? AND {column} = ?"
-                " AND NOT forgotten",
-                (experiment, number, index),
-            ).fetchone()
+        query = f"{select} batches ON id = batch WHERE experiment = ? AND number = ? AND {column} = ? AND NOT forgotten"
+        found = self._database.row(query, experiment, number, index)
         return None if found is None else bytes(found[0])
 
     def _finish_forgetting(self) -> None:
         """What was left by one that was killed."""
-        with self._database.reading() as connection:
-            left = connection.execute(
-                "SELECT id FROM batches WHERE forgotten AND id IN (SELECT batch FROM pieces)"
-            ).fetchall()
-        for (batch,) in left:
+        left = "SELECT id FROM batches WHERE forgotten AND id IN (SELECT batch FROM pieces)"
+        for (batch,) in self._database.rows(left):
             self._remove_pieces(batch)
 
     def _remove_pieces(self, batch: int) -> None:

@@ -22,19 +22,6 @@ TRAIN, TEST, TRAIN_PARTICIPANT, TEST_PARTICIPANT, NULL = range(5)
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
-    """What one round takes."""
-
-    experiment_id: bytes
-    round_number: int
-    n_models: int
-    #: Without the bias.
-    n_bins: int
-    n_labels: int
-    regression: bool
-
-
-@dataclass(frozen=True, slots=True)
 class Plan:
     """What both kernels read, and where they count."""
 
@@ -48,25 +35,3 @@ class Plan:
     kinds: NDArray[np.int64]
     #: int64, one for each of ``REFUSALS``.
     refused: NDArray[np.int64]
-
-
-def make_plan(rounds: list[Shape]) -> Plan:
-    """Nothing counted yet."""
-    ids, shapes, at = [], [], 0
-    for told in rounds:
-        words = (told.experiment_id[:6], told.experiment_id[6:14], told.experiment_id[14:])
-        ids.append([int.from_bytes(word, "little") for word in words])
-        n_bins = told.n_bins + 1
-        sizes = (told.n_models * n_bins, told.n_models * n_bins, told.n_labels, told.n_labels**2)
-        row = [told.round_number, told.n_models, n_bins, told.n_labels, int(told.regression)]
-        for size in sizes:
-            row.append(at)
-            at += size
-        shapes.append(row)
-    return Plan(
-        ids=np.array(ids, dtype=np.uint64).reshape(-1, 3),
-        shapes=np.array(shapes, dtype=np.int64).reshape(-1, 9),
-        counts=np.zeros(at, dtype=np.int64),
-        kinds=np.zeros((len(rounds), 5), dtype=np.int64),
-        refused=np.zeros(len(REFUSALS), dtype=np.int64),
-    )

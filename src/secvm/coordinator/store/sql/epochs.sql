@@ -42,15 +42,6 @@ WITH held AS MATERIALIZED (
 )
 SELECT count(*) > 0 FROM held;
 
--- append_opened --
--- A block of records, while the epoch is open.
-WITH held AS MATERIALIZED (
-    SELECT 1 FROM epochs WHERE epoch = %(epoch)s AND NOT closed FOR SHARE
-), put AS (
-    INSERT INTO {opened} (packed, ends) SELECT %(block)b, %(ends)s::integer[] FROM held WHERE length(%(block)b) > 0
-)
-SELECT count(*) > 0 FROM held;
-
 -- deposit --
 -- A relay's count with its groups, while the epoch is open, unless it has deposited before.
 WITH held AS MATERIALIZED (
