@@ -25,7 +25,7 @@ from secvm.crypto.tokens import TOKEN_BYTES
 from secvm.dashboard.guard import MOST_BODY_BYTES
 from secvm.dashboard.settings import DashboardSettings
 from secvm.participant.settings import ParticipantSettings
-from secvm.privacy.planning.usefulness import Outlook
+from secvm.privacy.planning.private_plan import Outlook
 from secvm.protocol.relays.batches.pieces import PIECE_CAPSULES
 from secvm.protocol.relays.terms import RelayedTerms
 from secvm.relay.batches.doors import MOST_ASKED_BYTES, MOST_PAPER_BYTES

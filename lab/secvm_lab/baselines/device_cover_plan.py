@@ -20,7 +20,7 @@ from secvm.errors import BadExperimentError
 from secvm.learning.thinning import Thinning
 from secvm.privacy.accounting.accountant import SAMPLER_ERROR, CellCover, Contribution, Departures, Mechanism, Sight
 from secvm.privacy.accounting.cover_loss import log_tail, smallest_cap
-from secvm.privacy.planning.odds import FINE_STEPS, STEPS, smallest_odds
+from secvm.privacy.planning.relay_plan import FINE_STEPS, STEPS, smallest_odds
 from secvm.privacy.target import PrivacyTarget
 
 #: Of δ, for caps; the noise has the rest.

@@ -15,9 +15,8 @@ from typing import Any
 from secvm.errors import BadInputError
 from secvm.estimator.privacy import CONTRIBUTION, PrivacyPlan, contributed
 from secvm.learning.experiment import Experiment
-from secvm.privacy.planning.noise_settings import NoiseSettings
+from secvm.privacy.planning.noise_settings import MOST_ROUNDS, NoiseSettings
 from secvm.privacy.planning.relay_plan import RelayPlan, plan_relays, question_for
-from secvm.privacy.planning.rounds_under_noise import MOST_ROUNDS
 from secvm.privacy.target import PrivacyTarget
 from secvm_lab.online.population.attendance import Attendance
 from secvm_lab.online.population.calendar import openings

@@ -29,7 +29,7 @@ from secvm.errors import BadInputError, SecVMError
 from secvm.pages.assets import Assets
 from secvm.pages.guarding import READING, RefusedError, fields_of
 from secvm.pages.serving import REQUEST_S, as_file, as_json, body_of, problem
-from secvm.privacy.accounting.patience import patience, until
+from secvm.privacy.accounting.accountant import patience, until
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.runtime.clock import Clock
 

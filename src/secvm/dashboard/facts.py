@@ -11,8 +11,7 @@ from typing import Any
 from secvm.crypto.sealing.layers import OUTER_BYTES
 from secvm.privacy.accounting.guarantee import finite
 from secvm.privacy.statements import relayed_text
-from secvm.privacy.statements.plain import state
-from secvm.privacy.statements.plain_text import words
+from secvm.privacy.statements.plain import state, words
 from secvm.privacy.statements.relayed import RelayedAssumption, state_relayed
 from secvm.protocol.documents.experiment import ExperimentDocument, HashedBins
 from secvm.protocol.documents.learning_terms import write_learning

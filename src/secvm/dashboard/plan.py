@@ -20,7 +20,7 @@ from secvm.dashboard.facts import BYTES_PER_PACKAGE
 from secvm.dashboard.plan_request import UnfinishedError, read_request
 from secvm.errors import BadInputError
 from secvm.pages.guarding import RefusedError
-from secvm.privacy.accounting.patience import patience, until
+from secvm.privacy.accounting.accountant import patience, until
 from secvm.privacy.planning.accuracy_cost import AccuracyTable
 from secvm.privacy.planning.planner import guaranteed, quick
 from secvm.privacy.planning.wish import Remark

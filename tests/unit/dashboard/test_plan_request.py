@@ -22,8 +22,7 @@ from secvm.errors import BadInputError
 from secvm.participant.sending.sealing import CAPSULE_BYTES
 from secvm.participant.sending.transport import OVERHEAD_BYTES
 from secvm.privacy.planning.planner import private_plan, quick
-from secvm.privacy.statements.plain import PrivacyStatement, state
-from secvm.privacy.statements.plain_text import words
+from secvm.privacy.statements.plain import PrivacyStatement, state, words
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.documents.privacy_terms import terms_of
 from secvm.runtime.settings import parse_settings

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from secvm.learning.thinning import Thinning
 from secvm.privacy.accounting.accountant import Adjacency, Contribution, Sight, delta_of, noise_delta
 from secvm.privacy.accounting.cover_loss import log_masses
-from secvm.privacy.planning.odds import smallest_odds
+from secvm.privacy.planning.relay_plan import smallest_odds
 
 EVERYTHING = Thinning()
 #: 100 features and the bias, 30 rounds.

@@ -6,9 +6,8 @@ import pytest
 
 from secvm.learning.aggregate.descent import Pegasos
 from secvm.learning.experiment import Experiment
-from secvm.privacy.statements.coalitions import coalitions, in_words
-from secvm.privacy.statements.plain import Terms, state
-from secvm.privacy.statements.plain_text import as_text
+from secvm.privacy.statements.operators import in_words
+from secvm.privacy.statements.plain import Terms, as_text, coalitions, state
 from secvm.protocol.documents.privacy_terms import terms_of
 from tests.unit.protocol.helpers import document
 

@@ -12,8 +12,14 @@ from hypothesis import strategies as st
 from secvm.errors import BadExperimentError
 from secvm.learning.aggregate.descent import Swift
 from secvm.privacy.accounting.gaussian import mu_for
-from secvm.privacy.planning.noise_settings import MOST_RHO, NoiseSettings, noise_settings
-from secvm.privacy.planning.rounds_under_noise import LEAST_ROUNDS, MOST_ROUNDS, SCORE_NOISE
+from secvm.privacy.planning.noise_settings import (
+    LEAST_ROUNDS,
+    MOST_RHO,
+    MOST_ROUNDS,
+    SCORE_NOISE,
+    NoiseSettings,
+    noise_settings,
+)
 
 PEOPLE, BINS, FEATURES = st.integers(100, 10**6), st.integers(10, 10**5), st.integers(1, 1000)
 EPSILONS = st.floats(0.1, 8)

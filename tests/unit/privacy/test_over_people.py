@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from secvm.privacy.leakage.over_people import Told, mean_right
-from secvm.privacy.leakage.popularity import Popularity, popularity
+from secvm.privacy.leakage.popularity import Popularity, Told, mean_right, popularity
 
 Row = list[float]
 

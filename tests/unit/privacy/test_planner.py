@@ -19,8 +19,7 @@ from secvm.privacy.planning import wish as planner_remarks
 from secvm.privacy.planning.planned import Planned, experiment_of
 from secvm.privacy.planning.planner import guaranteed, private_plan, quick
 from secvm.privacy.planning.wish import RelayWish, Wish
-from secvm.privacy.statements.plain import PrivacyStatement
-from secvm.privacy.statements.plain_text import words
+from secvm.privacy.statements.plain import PrivacyStatement, words
 from secvm.privacy.statements.relayed import RelayedStatement
 from secvm.privacy.statements.relayed_text import words as relayed_words
 from secvm.privacy.target import PrivacyTarget

@@ -8,9 +8,9 @@ import pytest
 from secvm.errors import BadExperimentError
 from secvm.learning.cover_law import Noise, RelayCover
 from secvm.learning.thinning import Thinning
+from secvm.privacy.planning.private_plan import Outlook, usefulness
 from secvm.privacy.planning.relay_plan import RelayPlan, RelayQuestion
 from secvm.privacy.planning.relay_times import LEAST_S, Paces, round_times
-from secvm.privacy.planning.usefulness import Outlook, usefulness
 from secvm.privacy.target import PrivacyTarget
 
 

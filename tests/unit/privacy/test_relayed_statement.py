@@ -13,8 +13,7 @@ from secvm.learning.experiment import Experiment
 from secvm.learning.thinning import Thinning
 from secvm.privacy.accounting.accountant import Adjacency
 from secvm.privacy.accounting.guarantee import charged_after, epsilon_after
-from secvm.privacy.statements.coalitions import relay_coalitions
-from secvm.privacy.statements.operators import Operators
+from secvm.privacy.statements.operators import Operators, relay_coalitions
 from secvm.privacy.statements.relayed import RelayedAssumption, RelayedStatement, RelayedTerms, state_relayed
 from secvm.privacy.statements.relayed_text import as_text
 from secvm.privacy.target import PrivacyTarget

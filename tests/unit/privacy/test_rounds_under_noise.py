@@ -13,13 +13,14 @@ from hypothesis import strategies as st
 from secvm.errors import BadExperimentError
 from secvm.learning.aggregate.descent import Swift
 from secvm.learning.aggregate.direction import Direction
-from secvm.privacy.planning.noise_settings import NoiseSettings, noise_settings
-from secvm.privacy.planning.rounds_under_noise import (
+from secvm.privacy.planning.noise_settings import (
     LEAST_ROUNDS,
     MOST_ROUNDS,
     MOST_SHRUNK,
     ONE_ROUND_EPSILON,
     SCORE_NOISE,
+    NoiseSettings,
+    noise_settings,
     noise_sum,
     rounds_under_noise,
 )

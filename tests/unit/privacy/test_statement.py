@@ -14,11 +14,10 @@ from secvm.learning import aggregate
 from secvm.learning.aggregate.descent import Pegasos
 from secvm.learning.experiment import Experiment
 from secvm.learning.losses import Loss
-from secvm.privacy.accounting.best_attacker import auc_at_most
+from secvm.privacy.accounting.guarantee import auc_at_most
 from secvm.privacy.leakage.experiment_leak import measured_leak, planned_leak
 from secvm.privacy.leakage.label_leakage import auc_of, law
-from secvm.privacy.statements.plain import Terms, state
-from secvm.privacy.statements.plain_text import as_text
+from secvm.privacy.statements.plain import Terms, as_text, state
 
 
 def plain(**changes: Any) -> Terms:

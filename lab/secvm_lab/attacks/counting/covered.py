@@ -31,7 +31,7 @@ from secvm.participant.consent.ledger import Ledger, Spending
 from secvm.participant.consent.policies import Budget, Consent
 from secvm.participant.storage.ledger_book import NOTHING
 from secvm.privacy.accounting.accountant import Adjacency, CellCover, Mechanism
-from secvm.privacy.accounting.best_attacker import auc_at_most
+from secvm.privacy.accounting.guarantee import auc_at_most
 from secvm.privacy.planning.relay_plan import SHAPE, RelayPlan, RelayQuestion, plan_relays
 from secvm.privacy.target import PrivacyTarget
 from secvm_lab.attacks.attack import Goal, Measurement

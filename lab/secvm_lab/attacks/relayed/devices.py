@@ -11,8 +11,7 @@ from secvm.crypto.sealing.kem import X25519PrivateKey
 from secvm.crypto.sealing.layers import open_inner, open_outer
 from secvm.crypto.sealing.oblivious import KEYS_MEDIA_TYPE, GatewayKey, encode_key_configurations
 from secvm.learning.package import Package, TrainPackage
-from secvm.privacy.statements.coalitions import coalitions
-from secvm.privacy.statements.plain import Terms
+from secvm.privacy.statements.plain import Terms, coalitions
 from secvm.protocol.codec import decode
 from secvm.protocol.documents.experiment import Relay
 from secvm.protocol.evidence.missing_canary import MissingCanary, examine_canary

@@ -16,7 +16,7 @@ def planned(content: dict[str, Any]) -> tuple[dict[str, Any] | None, list[str]]:
     from secvm.coordinator.experiments.new_experiment import operators_of, private_plan
     from secvm.coordinator.experiments.specification import Specification
     from secvm.crypto.sealing.layers import OUTER_BYTES
-    from secvm.privacy.planning.private_plan_text import plan_lines
+    from secvm.privacy.planning.private_plan import plan_lines
     from secvm.privacy.statements.relayed_text import PLAIN, words
     from secvm.runtime.settings import parse_settings
 

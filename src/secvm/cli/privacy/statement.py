@@ -73,7 +73,7 @@ def emit_statement(terms: Terms | RelayedTerms, own_delta: float, output_format:
     from secvm.crypto.sealing.layers import OUTER_BYTES
     from secvm.participant.sending.sealing import CAPSULE_BYTES
     from secvm.participant.sending.transport import OVERHEAD_BYTES
-    from secvm.privacy.statements import plain_text as statement_text
+    from secvm.privacy.statements import plain as statement_text
     from secvm.privacy.statements import relayed_text
     from secvm.privacy.statements.plain import state
     from secvm.privacy.statements.relayed import RelayedAssumption, RelayedTerms, state_relayed

@@ -30,8 +30,7 @@ from secvm.coordinator.store.port import CoordinatorStore, Standing, StoredExper
 from secvm.crypto.sealing.kem import RandomBytes
 from secvm.crypto.signing import Envelope, SigningKey
 from secvm.errors import BadInputError, LocalProtocolError, StoreError
-from secvm.privacy.planning.private_plan import PrivatePlan
-from secvm.privacy.planning.usefulness import Outlook
+from secvm.privacy.planning.private_plan import Outlook, PrivatePlan
 from secvm.protocol.documents.experiment import ExperimentDocument, publish
 from secvm.protocol.log.terms import LogTerms
 from secvm.protocol.problems import MEDIA_TYPE as PROBLEM_MEDIA_TYPE

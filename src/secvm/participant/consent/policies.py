@@ -22,8 +22,7 @@ from secvm.participant.sending.transport import OVERHEAD_BYTES
 from secvm.participant.storage.ledger_book import NOTHING, Accepted
 from secvm.privacy.accounting.guarantee import delta_at
 from secvm.privacy.leakage.label_leakage import d_squared_of
-from secvm.privacy.statements.plain import PrivacyStatement, state
-from secvm.privacy.statements.plain_text import CHOSEN_WEIGHTS
+from secvm.privacy.statements.plain import CHOSEN_WEIGHTS, PrivacyStatement, state
 from secvm.privacy.statements.relayed import RelayedAssumption, RelayedStatement, state_relayed
 from secvm.privacy.target import USUAL
 from secvm.protocol.documents.experiment import ExperimentDocument

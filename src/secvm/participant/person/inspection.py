@@ -25,7 +25,7 @@ from secvm.participant.sending.sealing import bytes_of_a_round, gateway_seal
 from secvm.participant.storage.state import DeviceState, Record, Status
 from secvm.participant.trust.trust_policy import TrustPolicy
 from secvm.privacy.leakage.label_leakage import auc_of
-from secvm.privacy.statements.plain_text import words
+from secvm.privacy.statements.plain import words
 from secvm.privacy.statements.relayed import RelayedStatement
 from secvm.protocol.documents.experiment import ExperimentDocument, read_published
 from secvm.protocol.plain.session import ParticipantSession

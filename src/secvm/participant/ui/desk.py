@@ -29,7 +29,7 @@ from secvm.participant.trust.evidence import Held, choose_one, evidence_of
 from secvm.participant.trust.trust_policy import TrustPolicy
 from secvm.participant.ui.offers import Offer, Offers, UnreckonedError, Way, is_digest, offers_view
 from secvm.participant.ui.view import VaultLook, in_short, view, what_it_means
-from secvm.privacy.accounting.patience import patience, until
+from secvm.privacy.accounting.accountant import patience, until
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.runtime.disk.process_lock import FILE as LOCK_FILE
 from secvm.runtime.disk.process_lock import is_running

@@ -23,7 +23,7 @@ from secvm.participant.storage.state import DeviceState, Record, Status
 from secvm.participant.trust.evidence import WATERMARK, Held
 from secvm.participant.trust.trust_policy import TrustPolicy
 from secvm.privacy.leakage.label_leakage import auc_of
-from secvm.privacy.statements.plain_text import CHOSEN_WEIGHTS
+from secvm.privacy.statements.plain import CHOSEN_WEIGHTS
 from secvm.privacy.statements.relayed import RelayedStatement
 from secvm.protocol.documents.experiment import ExperimentDocument, read_published
 

@@ -17,21 +17,55 @@ q = min(1, ρ/√n), n fixed when the device joins: which n is worst is not prov
 Who adds the cover is no matter here; in an experiment it is one honest relay (``relay_cover``). Whoever does says which
 negative binomial is added to a cell, and with which chances reality departs from that in a round; these come to δ times
 (1 + e^ε).
+
+**Patience.** A few numbers of a form or of a document can ask for hours of computation: a million rounds, a tiny ε.
+Inside of ``patience`` the accountant asks now and then whether it has taken long enough, and then refuses the
+experiment; outside it takes its time. This holds for the thread, or the task, that has asked.
 """
 
 from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from secvm.errors import BadExperimentError
+from secvm.errors import BadExperimentError, BadInputError
 from secvm.learning.thinning import Thinning
 from secvm.privacy.accounting.cover_loss import cell_losses, spread_of_loss
-from secvm.privacy.accounting.patience import keep_patience
 from secvm.privacy.accounting.pld import Looks, PrivacyLoss, smallest_epsilon
+
+TOO_LONG = "its guarantee takes longer to reckon than anybody waits here"
+
+_enough: ContextVar[Callable[[], bool] | None] = ContextVar("enough", default=None)
+
+
+@contextmanager
+def patience(enough: Callable[[], bool]) -> Iterator[None]:
+    """Reckonings within give up when ``enough`` says so."""
+    before = _enough.set(enough)
+    try:
+        yield
+    finally:
+        _enough.reset(before)
+
+
+def until(now: Callable[[], int], seconds: float) -> Callable[[], bool]:
+    """Enough is when so many seconds are over, by a clock in milliseconds that nobody sets."""
+    end = now() + int(1000 * seconds)
+    return lambda: now() >= end
+
+
+def keep_patience() -> None:
+    """Raise ``BadInputError`` where it has lasted long enough."""
+    enough = _enough.get()
+    if enough is not None and enough():
+        # Not ``BadExperimentError``: who tries many plans would take it for one that does not fit.
+        raise BadInputError(TOO_LONG)
+
 
 #: The sampler's distance from its law, for each draw of one kind of cells (its own module proves far less).
 SAMPLER_ERROR = 2.0**-60

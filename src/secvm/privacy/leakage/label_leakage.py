@@ -17,8 +17,9 @@ other is right with probability AUC = Φ(d'/√2); total variation, the most tha
 The corrections, all in ``label_leak``:
 
  1. Skewed features: people differ. Who holds rare bins is found sooner; the mean of Φ is below the Φ of the mean.
- 2. Small V q p_j: the normal law promises more than certainty. The exact binomial worlds are taken (``affinity``), and
-    what is plain outright (a bin of the person that nobody sent, where everything is sent) is kept apart from the rest.
+ 2. Small V q p_j: the normal law promises more than certainty. The exact binomial worlds are taken
+    (``cell_information``), and what is plain outright (a bin of the person that nobody sent, where everything is sent)
+    is kept apart from the rest.
  3. F not small against bins: x_j = 0 tells something too, and the variance is that of a binomial.
  4. Rounds: with independent backgrounds d'² adds up. With the *same people sending every round* the background does not
     average out, only thinning's dice do: q T becomes T q / (1 + (T - 1) q) for rare bins, never more than one round of
@@ -26,6 +27,25 @@ The corrections, all in ``label_leak``:
  5. Cover adds its variance to every cell. For what cover guarantees ask the accountant, not this law.
 
 What it does not know: a coordinator that chooses weights, or knows the other people, does better than this attacker.
+
+**One cell, exactly.** A cell counts the packages of one sign in one bin. V people of that sign send; each has the bin
+with probability p and sends a unit with probability q: θ = q p. Two worlds:
+
+    somebody is in the person's place:   n ~ Binomial(V, θ)
+    the person itself is there:          n ~ Binomial(V - 1, θ) + Bernoulli(q x),      x = 1 if it has the bin, else 0
+
+Everybody knows V (participation packages; the bias bin), so the worlds differ by the *person*, not by one package more.
+The likelihood ratio of the second world to the first is a straight line in n,
+
+    r(n) = 1 + (n - Vθ) (q x - θ) / (Vθ (1 - θ)),
+
+its mean is 1, and its variance (q x - θ)² / (Vθ (1 - θ)) is the cell's share of d'² in the law. That law is the normal
+one. It is too large where Vθ is small, because nobody can be more certain than certain. What stays finite, adds up over
+independent cells and rounds, and is d'² itself for a normal shift, is
+
+    -8 ln E √r      (E √r is the Bhattacharyya coefficient; exp(-d'²/8) for two normals d' apart).
+
+``cell_information`` gives that. 1 - E √r is computed as E (1 - √r)² / 2, which loses no digits when it is tiny.
 """
 
 from __future__ import annotations
@@ -40,9 +60,44 @@ from numpy.typing import NDArray
 
 from secvm.errors import BadInputError
 from secvm.learning.thinning import ALWAYS, Thinning
-from secvm.privacy.leakage.affinity import cell_information, variance_of_ratio
-from secvm.privacy.leakage.over_people import Told, mean_right
-from secvm.privacy.leakage.popularity import popularity
+from secvm.privacy.leakage.popularity import Told, mean_right, popularity
+
+#: Counts further than this many standard deviations from the mean (and these more) do not matter.
+_WIDTH, _MORE = 9.0, 30
+#: With a mean above this the variance of r is the information to a thousandth of itself.
+_NORMAL_ABOVE = 2_000.0
+
+
+def variance_of_ratio(*, senders: float, theta: float, q: float, has_it: bool) -> float:
+    """The cell's share of d'² in the normal law."""
+    if theta <= 0 or theta >= 1:
+        return 0.0  # a bin nobody has, or everybody has, is the same in both worlds
+    return (q * has_it - theta) ** 2 / (senders * theta * (1 - theta))
+
+
+def cell_information(*, senders: int, theta: float, q: float, has_it: bool) -> float:
+    """-8 ln of the Bhattacharyya coefficient of one cell's two worlds."""
+    normal = variance_of_ratio(senders=senders, theta=theta, q=q, has_it=has_it)
+    mean = senders * theta
+    if normal == 0 or min(mean, senders - mean) > _NORMAL_ABOVE:
+        return normal
+    counts, chances = _binomial(senders, theta)
+    slope = (q * has_it - theta) / (mean * (1 - theta))
+    ratio = np.maximum(0.0, 1 + (counts - mean) * slope)
+    missing = float(chances @ (1 - np.sqrt(ratio)) ** 2) / 2
+    return -8 * math.log1p(-min(missing, 1 - 1e-300))
+
+
+def _binomial(n: int, theta: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Counts around the mean and their probabilities, from the ratios of neighbours."""
+    mean = n * theta
+    reach = _WIDTH * math.sqrt(mean * (1 - theta)) + _MORE
+    counts = np.arange(max(0, math.floor(mean - reach)), min(n, math.ceil(mean + reach)) + 1, dtype=float)
+    steps = np.log((n - counts[:-1]) / (counts[:-1] + 1)) + math.log(theta) - math.log1p(-theta)
+    logs = np.concatenate([[0.0], np.cumsum(steps)])
+    chances = np.exp(logs - logs.max())
+    return counts, chances / chances.sum()
+
 
 #: The AUC above which devices refuse by default.
 WANTED_AUC = 0.55

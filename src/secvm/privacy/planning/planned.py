@@ -11,8 +11,7 @@ from secvm.privacy.leakage.experiment_leak import PlannedLeak, planned_leak
 from secvm.privacy.planning.accuracy_cost import ExpectedCost
 from secvm.privacy.planning.private_plan import PrivatePlan
 from secvm.privacy.planning.wish import Remark, Wish, operators_of
-from secvm.privacy.statements.plain import PrivacyStatement
-from secvm.privacy.statements.plain_text import words
+from secvm.privacy.statements.plain import PrivacyStatement, words
 from secvm.privacy.statements.relayed import RelayedStatement
 from secvm.privacy.statements.relayed_text import holds
 from secvm.privacy.statements.relayed_text import words as relayed_words

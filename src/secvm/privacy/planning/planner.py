@@ -3,7 +3,7 @@
 ``quick`` answers in milliseconds: a plain experiment whole, exactly as its statement will say it; of one with a
 guarantee what is wrong with it, and what a device sends. ``guaranteed`` takes seconds: it makes the very plan that the
 coordinator would make (``private_plan``), with the statement that people will read. Both say what is wrong
-(``planner_remarks``); what accuracy to expect comes from a table (``accuracy_cost``).
+(``wish``); what accuracy to expect comes from a table (``accuracy_cost``).
 
 Plans are kept: somebody who moves a slider back waits for nothing.
 """
@@ -24,9 +24,8 @@ from secvm.privacy.leakage.label_leakage import WANTED_AUC
 from secvm.privacy.planning.accuracy_cost import AccuracyTable, ExpectedCost
 from secvm.privacy.planning.budgets import default_budget
 from secvm.privacy.planning.planned import Planned, experiment_of
-from secvm.privacy.planning.private_plan import AskedPrivately, PrivatePlan, plan_private
+from secvm.privacy.planning.private_plan import AskedPrivately, Outlook, PrivatePlan, plan_private
 from secvm.privacy.planning.relay_times import paces_of
-from secvm.privacy.planning.usefulness import Outlook
 from secvm.privacy.planning.wish import (
     DEVICE_DAILY_BYTES,
     Remark,

@@ -3,10 +3,22 @@
 ``plan_private`` chooses what nobody has given (rounds, ρ, step size and floor of swift: ``noise_settings``), plans the
 cover (``relay_plan``) and the times of a round (``relay_times``). Whoever makes an experiment and whoever only thinks
 of one ask here, and get the same.
+
+**Usefulness.** A plan leaves a model or not: the noise of a cell stands against the people in it. A cell of the train
+tally holds, on average, the units of all people who train over all cells; at most, because people whose margin is not
+violated send none. Both relays' cover gives it noise of a known deviation. Measured on made-up people (the table of
+``accuracy_cost``, 1,000 bins, ten rounds): of what a model would learn without noise about a third is left where the
+noise of a cell is as large as its people, an eighth where it is three times as large, three quarters where it is a
+third; of people whose words are fewer, more. That is an expectation, no promise.
+
+``plan_lines`` puts a plan in words for the operator; what devices tell their people is ``relayed_text``'s.
 """
 
 from __future__ import annotations
 
+import enum
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -18,10 +30,67 @@ from secvm.learning.experiment import Experiment, Rule
 from secvm.privacy.planning.noise_settings import NoiseSettings
 from secvm.privacy.planning.relay_plan import RelayPlan, plan_relays, question_for
 from secvm.privacy.planning.relay_times import Paces, RoundTimes, round_times
-from secvm.privacy.planning.usefulness import Usefulness, usefulness
 from secvm.privacy.statements.operators import Operators
 from secvm.privacy.statements.relayed import RelayedAssumption, RelayedStatement, RelayedTerms, state_relayed
 from secvm.privacy.target import PrivacyTarget
+
+#: People of a cell over its noise: below the first there is no usable model, from the second on noise costs little.
+LEAST_SIGNAL, GOOD_SIGNAL = 1.0, 3.0
+
+
+class Outlook(enum.Enum):
+    """What is left to learn."""
+
+    USABLE = "usable"
+    POOR = "poor"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usefulness:
+    """Noise and people of a mean train cell, and what to change where they do not fit."""
+
+    outlook: Outlook
+    people_per_cell: float
+    noise_per_cell: float
+    #: The fewest people, or the most bins, with which it would be usable, all else as it is.
+    people_needed: int
+    bins_possible: int
+
+    @property
+    def sentence(self) -> str:
+        """For the operator: what to expect, and the next step."""
+        seen = (
+            f"a train cell holds {self.people_per_cell:,.1f} people's units on average, and the noise of both relays is"
+            f" {self.noise_per_cell:,.1f}"
+        )
+        change = (
+            f"Plan with {self.people_needed:,} people or more, with {self.bins_possible:,} bins or fewer, or ask for a"
+            " larger ε."
+        )
+        if self.outlook is Outlook.USABLE:
+            return f"Private, and usable: {seen}."
+        if self.outlook is Outlook.POOR:
+            return f"Private, and the noise costs much of the accuracy: {seen}. {change}"
+        return f"Private, and no usable model: {seen}. {change}"
+
+
+def usefulness(plan: RelayPlan) -> Usefulness:
+    """What a plan leaves to learn for the people it expects."""
+    question, noise = plan.question, plan.noise_per_cell
+    sent = question.contribution.mean_units
+    people = float(question.people * question.train_share) * sent / question.train_cells
+    signal = people / noise
+    outlook = Outlook.NONE if signal < LEAST_SIGNAL else Outlook.POOR if signal < GOOD_SIGNAL else Outlook.USABLE
+    return Usefulness(
+        outlook=outlook,
+        people_per_cell=people,
+        noise_per_cell=noise,
+        people_needed=math.ceil(question.people * GOOD_SIGNAL / signal),
+        # A person has no fewer units in fewer bins, down to as many as the features.
+        bins_possible=max(1, math.floor((question.bins + 1) * signal / GOOD_SIGNAL) - 1),
+    )
+
 
 #: What of an experiment by swift a plan chooses where nobody has given it.
 CHOSEN = frozenset({"thinning", "step_size", "floor"})
@@ -167,3 +236,38 @@ def _rule(rule: Rule, chosen: NoiseSettings, free: frozenset[str]) -> Rule:
         return rule
     own = {"step_size": chosen.step_size, "floor": chosen.floor}
     return replace(rule, **{name: value for name, value in own.items() if name in free})
+
+
+def plan_lines(told: Mapping[str, Any]) -> list[str]:
+    """``PrivatePlan.content`` for a terminal."""
+    times, terms, found = told["times"], told["terms"], told["statement"]["planned"]
+    chosen = "" if told["step_size"] is None else f", step size {told['step_size']}, floor {told['floor']} of swift"
+    thinned = "" if told["rho"] is None else f", thinned by ρ = {told['rho']}"
+    return [
+        (
+            f"guarantee   ε = {told['epsilon']:g} at δ = {told['delta']:g} over all {told['rounds']} rounds"
+            f"{_reached(found)}"
+        ),
+        f"rounds      {told['rounds']}{thinned}{chosen}",
+        f"device      B = {told['budget']:,} packages in every round, in one request",
+        f"relays      D = {told['packages']:,} cover packages of each in every round, in S = {told['parts']} parts",
+        (
+            f"terms       both relays' must allow {terms['cells']:,} cells, {terms['packages']:,} packages and"
+            f" {terms['capsules']:,} capsules; seconds_per_million is at most"
+            f" {terms['entry_seconds_per_million']:,} at the entry relay and {terms['mix_seconds_per_million']:,} at"
+            " the mixing relay"
+        ),
+        (
+            f"times       after a window's grace {times['batch_s']} s at the entry relay, {times['mix_s']} s at the"
+            f" mixing relay, {times['reveal_s']} s for reveals, {times['open_s']} s for the opening"
+        ),
+        f"noise       {told['noise_per_cell']:.1f} in each count of a bin and a sign (standard deviation)",
+        f"model       {told['outlook_sentence']}",
+    ]
+
+
+def _reached(found: Mapping[str, Any] | None) -> str:
+    if found is None or found["epsilon"] is None:
+        return ""
+    label = "none" if found["epsilon_flip"] is None else f"{found['epsilon_flip']:.2f}"
+    return f"; reached: {found['epsilon']:.2f}, and of another label in place of a person's: {label}"

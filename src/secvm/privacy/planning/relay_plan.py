@@ -6,26 +6,60 @@
  3. D is the least multiple of S whose parts overflow with at most ``OVERFLOW_SHARE`` of δ over all rounds.
 
 Nothing here depends on how many take part: one honest relay of two is all that is counted on. People are asked for to
-say whether the noise leaves a model (``relay_remarks``) and how long a round takes (``relay_times``).
+say whether the noise leaves a model (``private_plan.usefulness``) and how long a round takes (``relay_times``).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 
 from secvm.errors import BadExperimentError
 from secvm.learning.common_settings import USUAL_TRAIN_SHARE
-from secvm.learning.cover_law import COHORTS, MAX_PACKAGES, RELAYS, Noise, RelayCover, relay_budget
+from secvm.learning.cover_law import COHORTS, MAX_ODDS, MAX_PACKAGES, RELAYS, Noise, RelayCover, relay_budget
 from secvm.learning.thinning import Thinning
 from secvm.privacy.accounting.accountant import Adjacency, Contribution, Mechanism, Sight, delta_of
 from secvm.privacy.accounting.relay_cover import relay_mechanism, smallest_part
 from secvm.privacy.planning.noise_settings import NoiseSettings, noise_settings
-from secvm.privacy.planning.odds import FINE_STEPS, smallest_odds
 from secvm.privacy.target import PrivacyTarget
+
+#: Odds are planned in these parts of one: of train cells, and of the others, whose odds may be small.
+STEPS, FINE_STEPS = 64, 4096
+
+
+def smallest_odds(
+    everybody: Iterable[Callable[[float], tuple[Sight, ...]]], epsilon: float, delta: float, *, steps: int = STEPS
+) -> Fraction:
+    """The smallest odds, in so many parts of one, whose noise keeps (ε, δ) under zero-out, as far as halving finds it.
+
+    Each person says what it shows, given p.
+    """
+
+    def keeps(odds: int, cases: list[Callable[[float], tuple[Sight, ...]]]) -> bool:
+        p = odds / (odds + steps)
+        return all(delta_of(case(p), epsilon, Adjacency.ZERO_OUT) <= delta for case in cases)
+
+    everyone = list(everybody)
+    # Halving looks at both ends; then everybody is looked at, and who is not kept joins.
+    cases = [everyone[0], everyone[-1]]
+    low, high = 0, 1
+    while True:
+        while not keeps(high, cases):
+            low, high = high, 2 * high
+            if high > MAX_ODDS * steps:
+                raise BadExperimentError("no cover that anybody could send keeps this ε and δ")
+        while high - low > max(1, high // 512):
+            middle = (low + high) // 2
+            low, high = (low, middle) if keeps(middle, cases) else (middle, high)
+        missed = [case for case in everyone if not keeps(high, [case])]
+        if not missed:
+            return Fraction(high, steps)
+        cases += missed
+        low, high = high, high + 1
+
 
 #: Of δ, for parts that overflow; the noise has the rest.
 OVERFLOW_SHARE = Fraction(1, 10)

@@ -29,7 +29,7 @@ import numpy as np
 
 from secvm.errors import BadInputError
 from secvm.learning.cover_law import Noise
-from secvm.privacy.accounting.patience import keep_patience
+from secvm.privacy.accounting.accountant import keep_patience
 
 #: So many capsules are reckoned with as fractions.
 _EXACT = 4096

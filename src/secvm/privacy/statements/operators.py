@@ -2,7 +2,8 @@
 
 (ε, δ) holds as long as one of the two relays is honest: it mixes, adds its cover from good dice, and forgets. The
 coordinator is taken for hostile. So where its operator runs one of the relays, the guarantee rests on the other alone,
-and one operator of both relays is none (``coalitions`` says who is enough to break it).
+and one operator of both relays is none. ``relay_coalitions`` says who is enough to break it: exactly those who have
+both relays. The coordinator, witnesses and other devices add nothing to it.
 
 Names are compared without regard to case and to white space at their ends: two names are no proof of two parties, but
 one name is one.
@@ -54,6 +55,37 @@ class Operators:
                 f' on {self.relied_on[0]} alone; who agrees to that sets profile = "{ONE_RELAY}" under [trust]'
             )
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class Coalition:
+    """Parties that are enough, without anybody's help."""
+
+    parties: str
+    #: What they can do, as the rest of a sentence about them.
+    can: str
+
+
+def relay_coalitions(operators: Operators) -> tuple[Coalition, ...]:
+    """All that are sufficient where two relays add cover."""
+    can = "tell for ever who sent what, and choose the count"
+    if operators.same:
+        what = "both relays and the coordinator" if operators.of_coordinator else "both relays"
+        return (Coalition(f"{operators.entry} ({what}) alone", can),)
+    return (Coalition(f"{_runs(operators, 'entry')} and {_runs(operators, 'mix')} together", can),)
+
+
+def in_words(found: tuple[Coalition, ...]) -> str:
+    """As the end of a sentence: numbered where they are several, because any one of them is enough."""
+    if len(found) == 1:
+        return f"{found[0].parties} can {found[0].can}."
+    return "; ".join(f"({number}) {one.parties} can {one.can}" for number, one in enumerate(found, 1)) + "."
+
+
+def _runs(operators: Operators, role: str) -> str:
+    name = operators.entry if role == "entry" else operators.mix
+    also = " and the coordinator" if role in operators.of_coordinator else ""
+    return f"{name} ({relay_of(role)}{also})"
 
 
 def relay_of(role: str) -> str:

@@ -2,7 +2,15 @@
 
 Everything follows from public values. Such an experiment adds no noise, so that there is no guarantee, and the
 **leak** is what the public tallies alone give away of a label in an honest run (``experiment_leak``). Where two relays
-add cover there is another statement (``relayed_statement``). ``statement_text`` puts this one in words.
+add cover there is another statement (``relayed``). ``words`` puts this one in words, for the person who is to decide.
+
+**Coalitions.** The separation of who and what ends with any one of the parties that ``coalitions`` lists. None of them
+is a claim that somebody cheats; each is what the protocol cannot prevent.
+
+- A relay delivers. One that hands on a single person's packages, and beside them only its own, reads the public tally.
+- Nobody counts a crowd for a device. A coordinator can show an experiment to few, and count a round of one person.
+- Two histories of a log need two quorums. With n witnesses of which q are enough, 2q - n of them have to cosign both;
+  then one person can be given a gateway key of their own.
 """
 
 from __future__ import annotations
@@ -13,6 +21,7 @@ from typing import Any
 
 from secvm.learning.experiment import Experiment
 from secvm.privacy.leakage.experiment_leak import PlannedLeak, planned_leak
+from secvm.privacy.statements.operators import Coalition, in_words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +45,7 @@ class Terms:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrivacyStatement:
-    """The numbers. ``statement_text.words`` has the sentences."""
+    """The numbers. ``words`` has the sentences."""
 
     terms: Terms
     #: What public tallies give away, at the floor; None where no law is known.
@@ -86,3 +95,86 @@ def _leak(leak: PlannedLeak | None) -> dict[str, Any] | None:
         "auc": leak.auc,
         "auc_corrected": leak.auc_corrected,
     }
+
+
+NO_GUARANTEE = (
+    "There is no formal guarantee: this experiment adds no noise. Tallies are public and stay so: anybody, not only the"
+    " coordinator, can use them to guess at you."
+)
+#: Whatever the law of an honest run says. Ends without a full stop.
+CHOSEN_WEIGHTS = (
+    "a coordinator that chooses the weights, by making tallies up, can tell your label with an AUC of 1.00 (certainty)"
+)
+#: Before all coalitions that are sufficient (``coalitions``).
+_COLLUDE = (
+    "To find out your label nobody has to work together with anybody: the public tallies are enough. To learn which"
+    " packages are yours, any one of these is: {all}"
+)
+
+
+def words(statement: PrivacyStatement) -> list[str]:
+    """One sentence or a few in each item, in the order in which they matter."""
+    return [
+        NO_GUARANTEE,
+        _leak_sentence(statement),
+        _COLLUDE.format(all=in_words(coalitions(statement.terms))),
+        *_cost_sentence(statement),
+    ]
+
+
+def as_text(statement: PrivacyStatement) -> str:
+    """All of it, a paragraph each."""
+    return "\n\n".join(words(statement))
+
+
+def _leak_sentence(statement: PrivacyStatement) -> str:
+    leak, rounds = statement.leak, statement.terms.rounds
+    if leak is None:
+        return "For a label that is a number there is no law yet, so the risk has no number."
+    every = f"all {rounds} rounds" if rounds > 1 else "its one round"
+    corrected = "" if leak.auc_corrected is None else f" ({leak.auc_corrected:.2f} with all corrections)"
+    return (
+        "The fewer train, the more that tells, and no device can see how many do. Somebody who knows your features and"
+        f" wants your label would, if {statement.terms.floor:,} train, the fewest from whom the model should learn,"
+        f" reach an AUC of about {leak.auc_round:.2f} in one round, and {leak.auc:.2f} in {every}{corrected}; 0.50 is a"
+        f" coin, 1.00 is certainty. And {CHOSEN_WEIGHTS}."
+    )
+
+
+def _cost_sentence(statement: PrivacyStatement) -> list[str]:
+    if statement.budget is None:
+        return []
+    size = f", {statement.bytes_per_round:,} bytes" if statement.bytes_per_round else ""
+    return [f"Your device sends exactly {statement.budget:,} packages in every round{size}."]
+
+
+def coalitions(terms: Terms) -> tuple[Coalition, ...]:
+    """All that are sufficient where nobody adds cover, the smallest first."""
+    found = [_isolating(terms), _with_a_key_of_its_own(terms)]
+    if terms.relays:
+        one = terms.relays == 1
+        relay = "the relay" if one else f"each of the {terms.relays} relays, for the packages that take it,"
+        found.insert(0, Coalition(f"{relay} alone", "hand on your packages with only its own beside them"))
+        with_whom = "the relay" if one else "the relays that your packages take"
+        found.append(Coalition(f"the coordinator and {with_whom} together", "tell who sent what"))
+    return tuple(found)
+
+
+def _isolating(terms: Terms) -> Coalition:
+    if not terms.relays:
+        # Devices go straight there.
+        return Coalition("the coordinator alone", "see who sends what")
+    return Coalition("the coordinator alone", "show this experiment to so few that you stand alone in a round")
+
+
+def _with_a_key_of_its_own(terms: Terms) -> Coalition:
+    can = "give you a gateway key of your own, and so tell your packages from all others"
+    if not terms.logged:
+        return Coalition("the coordinator alone, for there is no log,", can)
+    if terms.quorum is None:
+        return Coalition("the coordinator and as many witnesses as two of their quorums share", can)
+    enough, of = terms.quorum
+    both = 2 * enough - of
+    if both <= 0:
+        return Coalition(f"the coordinator alone, for {enough} of {of} witnesses are no majority,", can)
+    return Coalition(f"the coordinator and {both} of the {of} witnesses", can)

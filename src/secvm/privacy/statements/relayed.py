@@ -4,8 +4,9 @@ Everything follows from public values, and nothing that an experiment claims of 
 from the cover of **one** relay. Neither the number of participants nor a share of honest devices is in it, nor a log.
 
 - ``epsilon`` is zero-out's, over all rounds and after one; the label's stands beside it, and is what a ledger charges.
-- Which operators together break it is read from the document (``coalitions``).
-- Chances that a relay which drops or falsifies is seen in a round (``caught``) are for so many people as are expected.
+- Which operators together break it is read from the document (``operators``).
+- Chances that a relay which drops or falsifies is seen in a round (``detection``) are for so many people as are
+  expected.
 - The **leak without guarantee** is what the public tallies alone would give away of a label without cover.
 
 ``relayed_text`` puts it in words.
@@ -25,7 +26,6 @@ from secvm.privacy.accounting.accountant import Mechanism
 from secvm.privacy.accounting.guarantee import NO_PROTECTION, Guarantee, guarantee
 from secvm.privacy.accounting.relay_cover import contribution_of, relay_mechanism
 from secvm.privacy.leakage.experiment_leak import PlannedLeak, planned_leak
-from secvm.privacy.statements.coalitions import relay_coalitions
 from secvm.privacy.statements.detection import (
     blindly_for,
     canary,
@@ -34,7 +34,7 @@ from secvm.privacy.statements.detection import (
     in_cell_for,
     typical_cell,
 )
-from secvm.privacy.statements.operators import Operators
+from secvm.privacy.statements.operators import Operators, relay_coalitions
 from secvm.privacy.target import USUAL, PrivacyTarget
 
 #: How surely somebody who drops shall be seen, where a statement says how much that takes.

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 
 from secvm.privacy.accounting.guarantee import NO_PROTECTION, Guarantee
-from secvm.privacy.statements.coalitions import in_words, relay_coalitions
-from secvm.privacy.statements.operators import Operators, relay_of
+from secvm.privacy.statements.operators import Operators, in_words, relay_coalitions, relay_of
 from secvm.privacy.statements.relayed import Caught, CellChances, RelayedStatement
 
 #: An AUC that is no limit any more.

@@ -12,7 +12,7 @@ from secvm.participant.storage.state import Record, Status
 from secvm.participant.ui import desk as desk_module
 from secvm.participant.ui.desk import Desk
 from secvm.participant.ui.view import what_it_means
-from secvm.privacy.accounting.patience import keep_patience
+from secvm.privacy.accounting.accountant import keep_patience
 from secvm.protocol.documents.experiment import ExperimentDocument
 from tests.unit.participant.ui.asking import Page, desk_of, with_page
 from tests.unit.participant.world import World, real_document
