@@ -12,6 +12,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from secvm.coordinator.intake.gateway import Gateway
@@ -25,12 +26,15 @@ from secvm.coordinator.store.port import CoordinatorStore
 from secvm.coordinator.store.sqlite import SQLiteStore
 from secvm.crypto.sealing import capsules as packing
 from secvm.crypto.sealing.oblivious import REQUEST_MEDIA_TYPE, decode_key_configurations, seal_request
+from secvm.estimator.training import OfflineTraining, Population
+from secvm.learning._kernels.dispatch import kernels
 from secvm.learning.aggregate.descent import Pegasos, Swift
 from secvm.learning.experiment import Experiment
 from secvm.learning.individual.binning import HashBinning, bin_features
 from secvm.learning.individual.cohort import draw_cohort
 from secvm.learning.individual.contribution import Individual, contribute
 from secvm.learning.individual.dice import UnsafeSeededDice
+from secvm.learning.package import Cohort
 from secvm.learning.thinning import Thinning
 from secvm.protocol.codec import AddressedPackage, encode
 from secvm.protocol.documents.blobs import decode_weights
@@ -41,11 +45,15 @@ from secvm.protocol.plain.sealed_requests import package_request
 from secvm.runtime.http.server import Request, Response, http_date
 from secvm.runtime.metrics import Metrics
 from secvm.testing.clock import ManualClock
-from tests.system.simulation.test_sealed_rounds import BINS, BUDGET, PEOPLE, ROUNDS, SALT, SEED, offline
+from tests.seeds import seed_bytes
 from tests.unit.coordinator.rounds import GRID, add
 from tests.unit.protocol.helpers import COORDINATOR, RELAY, SECOND, START, document
 
 TOKEN = "token"
+SEED, SALT, BUDGET, BINS, ROUNDS = seed_bytes("sealed rounds"), b"sixteen bytes of", 30, 40, 3
+PEOPLE = [
+    ({f"w{(7 * i + k * k) % 23}": 1 + (i + k) % 2 for k in range(6)} | {f"side{i % 2}": 1}, i % 2) for i in range(16)
+]
 
 
 class Deployment:
@@ -153,6 +161,25 @@ async def drive(store: CoordinatorStore, of: ExperimentDocument) -> bytes:
         return deployment.get(f"/v1/blob/{end.state}")
     finally:
         await deployment.ingest.close()
+
+
+def offline(experiment: Experiment) -> OfflineTraining:
+    """The same people, dice and cohorts, in memory."""
+    binning = HashBinning(n_bins=BINS, salt=SALT)
+    vectors = [bin_features(features, binning).values for features, _ in PEOPLE]
+    offsets = np.cumsum([0, *map(len, vectors)]).astype(np.int64)
+    bins = np.array([b for vector in vectors for b in vector], dtype=np.int32)
+    values = np.array([v for vector in vectors for v in vector.values()], dtype=np.int64)
+    train = [draw_cohort(Fraction(7, 10), UnsafeSeededDice(SEED, i)) is Cohort.TRAIN for i in range(len(PEOPLE))]
+    people = Population(
+        rows=kernels().bin_rows(offsets, bins, values, BINS),
+        labels=np.array([label for _, label in PEOPLE], dtype=np.int64),
+        train=np.array(train, dtype=np.bool_),
+    )
+    training = OfflineTraining(experiment, seed=SEED)
+    for _ in range(ROUNDS):
+        training.advance(people)
+    return training
 
 
 @pytest.mark.parametrize("kept", ["memory", "sqlite"])
