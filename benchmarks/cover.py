@@ -32,8 +32,8 @@ from secvm.errors import BadInputError
 from secvm.estimator.privacy import PrivacyPlan, planned
 from secvm.files import write_atomically
 from secvm.learning.arithmetic import exact
-from secvm.pages.figure import Curve, Figure
-from secvm.pages.ticks import Tick
+from secvm.pages.figure import Curve, Figure, Place
+from secvm.pages.pictures import picture
 from secvm.privacy.target import PrivacyTarget
 from secvm_lab.baselines.baseline import Baseline
 from secvm_lab.baselines.central_gaussian import CentralGaussian
@@ -251,7 +251,7 @@ def draw(frontier: list[dict[str, object]], *, plain: float) -> str:
         named = f"{rounds} round{'s' if rounds > 1 else ''}, B {min(budgets)} to {max(budgets)}"
         curves.append(Curve(named, FRONTIER_EPSILONS, [float(str(row["accuracy"])) for row in rows], colour=colour))
     shown = [value for curve in curves for value in curve.y]
-    return Figure(
+    figure = Figure(
         "cover",
         title="What a formal guarantee costs",
         description="Accuracy over epsilon for several numbers of rounds, with the packages that a device sends.",
@@ -261,8 +261,9 @@ def draw(frontier: list[dict[str, object]], *, plain: float) -> str:
         log_across=True,
         lowest=math.floor(20 * min(shown)) / 20,
         highest=math.ceil(20 * max(shown)) / 20,
-        places=[Tick(epsilon, f"{epsilon:g}") for epsilon in FRONTIER_EPSILONS],
-    ).svg()
+        places=[Place(epsilon, f"{epsilon:g}") for epsilon in FRONTIER_EPSILONS],
+    )
+    return picture(figure, "svg").decode()
 
 
 def _say(seed: int, name: str, accuracy: float) -> None:

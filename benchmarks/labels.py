@@ -20,6 +20,7 @@ import orjson
 from secvm.files import write_atomically
 from secvm.learning.thinning import Thinning
 from secvm.pages.figure import Curve, Figure
+from secvm.pages.pictures import picture
 from secvm.privacy.leakage.label_leakage import LabelGame, auc_of, label_leak
 from secvm_lab.label_game import play
 
@@ -103,7 +104,7 @@ def draw(*, targets: int, plays: int, seed: int) -> str:
     leaks = [label_leak(one) for one in games]
     played = [play(one, targets=targets, plays=plays, seed=seed) for one in games]
     rounds = [one.rounds for one in games]
-    return Figure(
+    figure = Figure(
         "labels",
         title="How fast a label is found",
         description="AUC of the label over rounds: the law alone, the plan, and the game played with dice.",
@@ -123,7 +124,8 @@ def draw(*, targets: int, plays: int, seed: int) -> str:
         ],
         lowest=0.5,
         highest=1.0,
-    ).svg()
+    )
+    return picture(figure, "svg").decode()
 
 
 if __name__ == "__main__":

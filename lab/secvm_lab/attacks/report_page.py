@@ -7,10 +7,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from secvm.pages.figure import Curve, Figure, Rule
-from secvm.pages.parts import cards, numbers_behind, shell, table
-from secvm.pages.plots import plot
-from secvm.pages.ticks import Tick
+from secvm.pages.figure import Curve, Figure, Place, Rule
+from secvm.pages.reports import cards, numbers_behind, plot, shell, table
 from secvm_lab.attacks.attack import Curve as Measured
 from secvm_lab.attacks.attack import Measurement
 from secvm_lab.attacks.report import Row
@@ -192,7 +190,7 @@ def _figure(row: Row) -> str:
         rules=[] if first.up else [Rule("chance", row.attack.chance)],
         lowest=0.0,
         highest=1.0,
-        places=[Tick(float(i), place) for i, place in enumerate(places)],
+        places=[Place(float(i), place) for i, place in enumerate(places)],
     )
     return plot(figure)
 

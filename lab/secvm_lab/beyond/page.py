@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from secvm.pages.figure import Curve, Figure
-from secvm.pages.page import Page
+from secvm.pages.reports import ReportPage
 from secvm_lab.beyond import hashes
 from secvm_lab.beyond.findings import Findings
 from secvm_lab.beyond.hashes import Cell
@@ -22,9 +22,9 @@ PAPER_NETWORK = "Rectifiers, and binary weights, open avenues to extend the work
 PAPER_HASHES = "Hashing each feature into more bins slightly decreased the accuracy (appendix on hashing)."
 
 
-def page_of(findings: Findings) -> Page:
+def page_of(findings: Findings) -> ReportPage:
     """The whole page."""
-    page = Page(
+    page = ReportPage(
         "Beyond linear",
         "A network of one hidden layer trained by single packages of plus or minus one; and more hashes a feature.",
     )
@@ -159,7 +159,7 @@ def hashes_rows(cells: Sequence[Cell]) -> list[list[str]]:
     return rows
 
 
-def _network(page: Page, problem: Problem, outcomes: Sequence[Outcome]) -> None:
+def _network(page: ReportPage, problem: Problem, outcomes: Sequence[Outcome]) -> None:
     page.prose(f"{problem.name}: {problem.told}; {problem.hidden} hidden units.")
     page.table(NETWORK_HEADER, network_rows(outcomes))
     rounds = range(1, len(outcomes[0].curve("test")) + 1)
@@ -193,7 +193,7 @@ def _network(page: Page, problem: Problem, outcomes: Sequence[Outcome]) -> None:
     )
 
 
-def _hashes(page: Page, name: str, cells: Sequence[Cell]) -> None:
+def _hashes(page: ReportPage, name: str, cells: Sequence[Cell]) -> None:
     page.table(HASHES_HEADER, hashes_rows(cells), caption=f"People: {name}.")
     for rule in hashes.RULES:
         curves = []

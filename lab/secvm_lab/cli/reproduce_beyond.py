@@ -39,7 +39,7 @@ def beyond(
     \b
         ./secvm reproduce beyond --data examples/people.jsonl --folder beyond
     """
-    from secvm.pages.page import check_folder, write_report
+    from secvm.pages.reports import check_folder, write_report
     from secvm_lab.beyond.findings import Asked, find
     from secvm_lab.beyond.page import page_of
 

@@ -38,7 +38,7 @@ def online(
         ./secvm reproduce online --folder online
         ./secvm reproduce online --people 10000 --format json
     """
-    from secvm.pages.page import check_folder, write_report
+    from secvm.pages.reports import check_folder, write_report
     from secvm_lab.online.population.plan import Plan
     from secvm_lab.online.population.words import TitleWords
     from secvm_lab.online.reproduction import reproduce

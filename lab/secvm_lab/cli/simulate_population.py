@@ -111,7 +111,7 @@ def simulate(
         ./secvm simulate --people 5000 --days 1 --attack "label flip" --attackers 0.02 --robust auto
         ./secvm simulate --people 5000 --bins 200 --words 20 --hours 8-20 --epsilon 2 --floor 10 --format json
     """
-    from secvm.pages.page import check_folder, write_report
+    from secvm.pages.reports import check_folder, write_report
     from secvm.privacy.target import PrivacyTarget
     from secvm_lab.online.covered import Promise
     from secvm_lab.online.population.day import Rhythm

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import math
 
-from secvm.pages.parts import cards, number, percent, shell, table
+from secvm.pages.reports import cards, number, percent, shell, table
 from secvm_lab.demo.report_parts import (
     accuracy_figure,
     accuracy_levels,

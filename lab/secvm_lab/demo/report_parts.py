@@ -8,8 +8,7 @@ from collections.abc import Sequence
 
 from secvm.learning.aggregate.scoring import Share
 from secvm.pages.figure import Bars, Curve, Figure, Rule, Stack
-from secvm.pages.parts import number, numbers_behind, percent
-from secvm.pages.plots import plot
+from secvm.pages.reports import number, numbers_behind, percent, plot
 from secvm_lab.demo.attack import LabelAttack
 from secvm_lab.demo.result import DemoResult
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from secvm.pages.page import Page
+from secvm.pages.reports import ReportPage
 from secvm_lab.online import figures
 from secvm_lab.online.choosing import Tried
 from secvm_lab.online.reproduction import Pair, Reproduction, ShortRows
 from secvm_lab.online.result import MINORITY, Drop, Run
 
 
-def page(found: Reproduction, command: str, seconds: float) -> Page:
+def page(found: Reproduction, command: str, seconds: float) -> ReportPage:
     """The report."""
     plan, paper = found.plan, found.paper
     minority = plan.labels[MINORITY]
-    made = Page(
+    made = ReportPage(
         "The online evaluation, on made-up people",
         f"{plan.people:,} people at any time, {plan.words.per_person} words each, rounds of eleven minutes. Nobody is"
         " real: what is shown is what the rounds do, not what anybody reads.",
@@ -35,7 +35,7 @@ def page(found: Reproduction, command: str, seconds: float) -> Page:
     return made
 
 
-def _statements(made: Page, paper: Pair, minority: str) -> None:
+def _statements(made: ReportPage, paper: Pair, minority: str) -> None:
     run, by_day = paper.continuous, paper.daytime
     day, night = run.told(rounds=False)["means"]["day"], run.told(rounds=False)["means"]["night"]
     recall, share = day["recall"][minority], day["baseline"][minority]
@@ -100,7 +100,7 @@ def _steadier(clock: float, by_day: float) -> str:
     return "partly: steadier, by less than half" if by_day <= 0.75 * clock else "no"
 
 
-def _pictures(made: Page, run: Run, of_recall: str, of_precision: str, words: str) -> None:
+def _pictures(made: ReportPage, run: Run, of_recall: str, of_precision: str, words: str) -> None:
     made.figure(
         figures.recall(run, f"figure{of_recall}", f"Fig. {of_recall}: recall, {words}"),
         "Solid: recall with its 95 % interval. Dashed: the label's share among the test people.",
@@ -111,7 +111,7 @@ def _pictures(made: Page, run: Run, of_recall: str, of_precision: str, words: st
     )
 
 
-def _chosen(made: Page, found: Reproduction, chosen: Pair, choice: Tried) -> None:
+def _chosen(made: ReportPage, found: Reproduction, chosen: Pair, choice: Tried) -> None:
     made.heading("λ and class weight, chosen well")
     made.prose(
         f"On other people {len(found.tried)} pairs were tried for two days. Taken is the pair whose "
@@ -154,7 +154,7 @@ def _chosen(made: Page, found: Reproduction, chosen: Pair, choice: Tried) -> Non
     )
 
 
-def _few_words(made: Page, short: ShortRows) -> None:
+def _few_words(made: ReportPage, short: ShortRows) -> None:
     made.heading("People of few words")
     made.prose(
         f"With {short.words} words a person, margins stay below one and everybody violates for ever: with the paper's"

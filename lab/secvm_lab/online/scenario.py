@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from secvm.pages.page import Page
+from secvm.pages.reports import ReportPage
 from secvm_lab.online import figures
 from secvm_lab.online.covered import Covered, Promise, covered
 from secvm_lab.online.population.crowd import crowd
@@ -107,11 +107,11 @@ def play(scenario: Scenario, watch: Stage) -> Outcome:
     return Outcome(replace(people.plan, learning=plan.learning), run, without, found, scenario.attack)
 
 
-def page(outcome: Outcome, command: str, seconds: float) -> Page:
+def page(outcome: Outcome, command: str, seconds: float) -> ReportPage:
     """The report."""
     plan, run = outcome.plan, outcome.run
     kind = "made up" if plan.data is None else "of a file"
-    made = Page("A population over days", f"{plan.people:,} people at any time, {kind}. {run.learning}.")
+    made = ReportPage("A population over days", f"{plan.people:,} people at any time, {kind}. {run.learning}.")
     told = outcome.told()
     rows = [[name, _shown(told[name])] for name in ("participants_per_round", "packages_per_participant", "budget")]
     rows += [["night_drop", f"{_shown(told['night_drop'])} ± {_shown(told['night_drop_error'])}"]]

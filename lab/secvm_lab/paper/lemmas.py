@@ -12,8 +12,8 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from secvm.pages.figure import Curve, Figure, Rule
-from secvm.pages.ticks import Tick
+from secvm.pages.figure import Curve, Figure, Place, Rule
+from secvm.pages.pictures import picture
 from secvm.privacy.leakage.label_leakage import LabelGame
 from secvm_lab.label_game import play
 from secvm_lab.privacy.hashing_bounds import (
@@ -162,11 +162,11 @@ def draw(points: list[Point]) -> str:
         lowest=0.5,
         highest=1.0,
         places=[
-            Tick(one.participants, f"{_short(one.participants)}\n{one.exact_log10:,.0f}".replace("-", "\u2212"))
+            Place(one.participants, f"{_short(one.participants)}\n{one.exact_log10:,.0f}".replace("-", "\u2212"))
             for one in points
         ],
     )
-    return figure.svg()
+    return picture(figure, "svg").decode()
 
 
 def _log10_of(mantissa: float, exponent: int) -> float:

@@ -7,18 +7,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from secvm.pages.figure import Curve, Figure, Rule
-from secvm.pages.page import Page
-from secvm.pages.parts import percent
-from secvm.pages.ticks import scientific
+from secvm.pages.reports import ReportPage, percent
 
 #: Families of the figure: how their ways' names begin, and their colours.
 _FAMILIES = (("SecVM, swift with cover", 0), ("central DP", 2), ("local DP", 1))
 #: Ways without an ε that are drawn as levels.
 _LEVELS = ("LinearSVC", "SecVM, Pegasos", "federated averaging")
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _BYTES = ((10**9, "GB"), (10**6, "MB"), (10**3, "kB"))
 
 
-def add(page: Page, found: Mapping[str, Any]) -> None:
+def add(page: ReportPage, found: Mapping[str, Any]) -> None:
     """Put all of it on the page: ``entries``, and how many ``people``, ``splits`` and ``bins`` they are of."""
     entries, people, splits = found["entries"], f"{found['people']:,} people", f"{found['splits']} random splits"
     if found["people"] < found["of_people"]:
@@ -80,12 +79,20 @@ def _row(entry: Mapping[str, Any]) -> list[str]:
         f"{100 * entry['mean']:.1f}{spread}\u00a0%",
         *(percent(math.nan if recall is None else recall) for recall in entry["recall"].values()),
         "–" if entry["epsilon"] is None else f"{entry['epsilon']:.2f}",
-        "–" if entry["delta"] is None else scientific(entry["delta"]),
+        "–" if entry["delta"] is None else _power_of_ten(entry["delta"]),
         "–" if packages is None else f"{packages:,.0f}",
         _size(entry["bytes_per_person"]),
         entry["trust"],
         entry["settings"],
     ]
+
+
+def _power_of_ten(value: float) -> str:
+    """A positive number as people write it: 2.5·10⁻⁷."""
+    factor, _, exponent = f"{value:.5e}".partition("e")
+    raised = str(int(exponent)).translate(_RAISED)
+    factor = f"{float(factor):g}"
+    return f"10{raised}" if factor == "1" else f"{factor}·10{raised}"
 
 
 def _size(size: float) -> str:

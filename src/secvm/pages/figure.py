@@ -1,8 +1,7 @@
-"""Figures as values: curves, their bands, bars, what they are compared with; told apart from how they are drawn.
+"""Figures as values: curves, their bands, bars, and what they are compared with, apart from how they are drawn.
 
-A figure becomes an SVG (``drawing``), a PNG (``png``, the extra ``plots``), the numbers behind it, or a ``spec`` from
-which a live page draws the same (``static/chart.js``), from the same ticks and colours. A value that is not finite is
-a gap.
+Pages and reports draw a figure in the browser out of its ``spec`` (``static/drawing.js``); ``pictures`` makes a file of
+it with matplotlib (the extra ``plots``); ``csv`` has the numbers behind it. A value that is not finite is a gap.
 """
 
 from __future__ import annotations
@@ -12,13 +11,11 @@ import io
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 from secvm.errors import BadInputError
-from secvm.pages.drawing import document
-from secvm.pages.ticks import Tick, between_decades, linear_ticks, log_ticks, span
 
 #: What begins like this is reckoned by spreadsheets when they open a file.
 _FORMULAS = ("=", "+", "-", "@", "\t", "\r")
@@ -88,11 +85,6 @@ class Bars:
         """Between two neighbours."""
         return min((right - left for left, right in pairwise(sorted(self.x))), default=1.0)
 
-    def totals(self) -> list[float]:
-        """The height of every bar."""
-        there = [[value if math.isfinite(value) else 0.0 for value in stack.values] for stack in self.stacks]
-        return [sum(heights) for heights in zip(*there, strict=True)]
-
 
 @dataclass(frozen=True, slots=True)
 class Rule:
@@ -112,6 +104,14 @@ class Shade:
     low: float
     high: float
     name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A value of the horizontal axis with a name, in lines if need be."""
+
+    value: float
+    label: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +135,8 @@ class Figure:
     lowest: float | None = None
     highest: float | None = None
     bars: Bars | None = None
-    #: Names of places of the horizontal axis, in lines if need be, where numbers would say less.
-    places: Sequence[Tick] = ()
+    #: Places of the horizontal axis, where numbers would say less than names.
+    places: Sequence[Place] = ()
 
     def __post_init__(self) -> None:
         for part in ("curves", "rules", "shades", "places"):
@@ -152,60 +152,6 @@ class Figure:
             raise BadInputError(f"the figure {self.name!r} has bars on a logarithmic axis")
         if self.log_across and any(x <= 0 for curve in self.curves for x in curve.x):
             raise BadInputError(f"the figure {self.name!r} has a logarithmic axis and points that are not positive")
-
-    @property
-    def ends_across(self) -> tuple[float, float]:
-        """The horizontal axis: exactly as long as the curves, one point takes some room, bars their whole width."""
-        places = [x for curve in self.curves for x in curve.x]
-        if self.bars:
-            places += [x + side * self.bars.apart / 2 for x in self.bars.x for side in (-1, 1)]
-        if not places:
-            return (1.0, 10.0) if self.log_across else (0.0, 1.0)
-        low, high = min(places), max(places)
-        if self.log_across and high < low * 1.0001:
-            return low / 2, high * 2
-        return (low, high) if high - low > 1e-9 * max(abs(low), abs(high)) else span(places)
-
-    @property
-    def ends_up(self) -> tuple[float, float]:
-        """The vertical axis."""
-        low, high = span(self._levels())
-        if self.bars:
-            low, high = 0.0, high if high > 0 and low >= 0 else max(high, 1.0)
-        low, high = self.lowest if self.lowest is not None else low, self.highest if self.highest is not None else high
-        return (low, high) if low < high else (low, low + 1.0)
-
-    def ticks_across(self, count: int = 8) -> list[Tick]:
-        """Places of the horizontal axis that carry a number."""
-        if self.places:
-            low, high = self.ends_across
-            return [place for place in self.places if low <= place.value <= high]
-        if self.log_across:
-            return log_ticks(*self.ends_across, count)
-        # There is no round between two rounds.
-        places = [*(x for curve in self.curves for x in curve.x), *(self.bars.x if self.bars else ())]
-        return linear_ticks(*self.ends_across, count, whole=bool(places) and all(x.is_integer() for x in places))
-
-    def marks_across(self) -> list[float]:
-        """Places of a logarithmic axis that carry a small mark and no number."""
-        return between_decades(*self.ends_across) if self.log_across and not self.places else []
-
-    def ticks_up(self, count: int = 6) -> list[Tick]:
-        """Places of the vertical axis that carry a number."""
-        low, high = self.ends_up
-        if not self.percent:
-            return linear_ticks(low, high, count)
-        ticks = linear_ticks(100 * low, 100 * high, count)
-        return [Tick(min(high, max(low, tick.value / 100)), f"{tick.label}\u00a0%") for tick in ticks]
-
-    def _levels(self) -> Iterator[float]:
-        for curve in self.curves:
-            yield from curve.y
-            for edge in curve.band or ():
-                yield from edge
-        if self.bars:
-            yield from (0.0, *self.bars.totals())
-        yield from (rule.value for rule in self.rules)
 
     def rows(self) -> tuple[list[str], list[list[float | None]]]:
         """Names of columns, and a row for every place: of each curve its value and its band, bars, then the rules."""
@@ -240,10 +186,6 @@ class Figure:
         writer.writerow([_harmless(name) for name in header])
         writer.writerows([_exact(value) for value in row] for row in rows)
         return buffer.getvalue()
-
-    def svg(self) -> str:
-        """A drawing that stands alone, light or dark as its reader likes."""
-        return document(self)
 
     def spec(self) -> dict[str, object]:
         """The figure as JSON, for pages that draw it themselves; what is not a number is null."""

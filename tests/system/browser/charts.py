@@ -6,17 +6,13 @@ import contextlib
 import http.server
 import math
 import random
-import re
 import threading
 from collections.abc import Iterator
-from xml.etree import ElementTree as ET
 
 from playwright.sync_api import Page
 
 from secvm.pages.assets import shared
-from secvm.pages.drawing import Size, draw
-from secvm.pages.figure import Bars, Curve, Figure, Rule, Shade, Stack
-from secvm.pages.ticks import Tick
+from secvm.pages.figure import Bars, Curve, Figure, Place, Rule, Shade, Stack
 
 #: What live pages are given: no script and no style but their own files.
 POLICY = (
@@ -29,12 +25,14 @@ _PAGE = b"""<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Ch
 </html>"""
 #: Everything a test asks for, by name.
 _SCRIPT = b"""import { Chart } from "/static/chart.js";
-import { draw } from "/static/drawing.js";
+import { HALF, LARGE, SMALL, draw } from "/static/drawing.js";
 import { Figure } from "/static/figure.js";
+import { SAMPLE, beside, fitted, laidOut, wide } from "/static/legend.js";
 import { linearTicks, logTicks, betweenDecades } from "/static/ticks.js";
 const here = document.getElementById("here");
 const make = (spec, options) => { const chart = new Chart(here, spec, options); chart.flush(); return chart; };
-const pages = { Figure, draw, linearTicks, logTicks, betweenDecades, make };
+const pages = { Figure, HALF, LARGE, SAMPLE, SMALL, beside, draw, fitted, laidOut, linearTicks, logTicks,
+  betweenDecades, make, wide };
 Object.assign(window, { pages });
 """
 
@@ -152,53 +150,5 @@ def a_figure(dice: random.Random) -> Figure:
         lowest=dice.choice([None, 0.0]),
         highest=dice.choice([None, top / 2]),
         bars=Bars(whole, stacks) if bars else None,
-        places=[Tick(place, f"p{i}\n{place:,.0f}") for i, place in enumerate(whole)] if dice.random() < 0.1 else (),
+        places=[Place(place, f"p{i}\n{place:,.0f}") for i, place in enumerate(whole)] if dice.random() < 0.1 else (),
     )
-
-
-# ── shapes of both ───────────────────────────────────────────────────────────────────────────────────────────────────
-
-#: Its tag, its classes, its text, and where it is.
-Shape = tuple[str, str, str, dict[str, list[float]]]
-_NUMBERS = re.compile(r"-?\d+(?:\.\d+)?(?:e-?\d+)?")
-
-
-def _shape(tag: str, attributes: dict[str, str], text: str) -> Shape:
-    places = {
-        name: [float(part) for part in _NUMBERS.findall(value)]
-        for name, value in attributes.items()
-        if name not in {"class", "text-anchor"}
-    }
-    return tag, f"{attributes.get('class', '')} {attributes.get('text-anchor', '')}", text, places
-
-
-def shapes_of(figure: Figure, size: Size) -> list[Shape]:
-    """What Python draws."""
-    root = ET.fromstring(draw(figure, size))
-    parts = [part for part in root if part.tag not in {"title", "desc"}]
-    return [_shape(part.tag, dict(part.attrib), part.text or "") for part in parts]
-
-
-def shapes_from(told: list[list[object]]) -> list[Shape]:
-    """What the browser draws."""
-    found = []
-    for tag, attributes, *text in told:
-        assert isinstance(attributes, dict)
-        named = {str(name): str(value) for name, value in attributes.items()}
-        found.append(_shape(str(tag), named, str(text[0]) if text and text[0] is not None else ""))
-    return found
-
-
-def apart(one: list[Shape], other: list[Shape]) -> float:
-    """How far two drawings of the same parts differ at most; endlessly, where the parts do."""
-    most = 0.0
-    if [shape[:3] for shape in one] != [shape[:3] for shape in other]:
-        return math.inf
-    for (*_, mine), (*_, theirs) in zip(one, other, strict=True):
-        if mine.keys() != theirs.keys():
-            return math.inf
-        for name, places in mine.items():
-            if len(places) != len(theirs[name]):
-                return math.inf
-            most = max([most, *(abs(a - b) for a, b in zip(places, theirs[name], strict=True))])
-    return most

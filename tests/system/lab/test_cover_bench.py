@@ -38,7 +38,7 @@ def test_figures_stand_under_stable_keys(monkeypatch: pytest.MonkeyPatch, tmp_pa
     frontier = result["frontier"]
     assert isinstance(frontier, list)
     assert [row["epsilon"] for row in frontier] == [2, 4]
-    assert picture.read_text(encoding="utf-8").startswith("<svg")
+    assert "<svg" in picture.read_text(encoding="utf-8")
 
 
 def test_a_picture_needs_a_frontier(tmp_path: Path) -> None:

@@ -3,13 +3,13 @@
 import struct
 from pathlib import Path
 
-from secvm.pages.page import Page, write_report
-from secvm.pages.png import picture
+from secvm.pages.pictures import picture
+from secvm.pages.reports import ReportPage, write_report
 from tests.unit.pages.test_page import _figures
 
 
 def test_a_report_is_a_page_and_of_each_figure_its_numbers_and_its_picture(tmp_path: Path) -> None:
-    page = Page("Two", "figures")
+    page = ReportPage("Two", "figures")
     figures = _figures()[1:3]
     for figure in figures:
         page.figure(figure, "")

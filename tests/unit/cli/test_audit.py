@@ -156,6 +156,6 @@ def test_collisions_of_an_experiment_are_counted_listed_and_drawn(
     assert content["words"] == 40
     assert content["bins"] == made.document.experiment.n_bins
     assert len(content["alone"]) == min(3, content["words_alone"])
-    assert plot.read_text().startswith("<svg")
+    assert "<svg" in plot.read_text()
     assert run(arguments) == 0
     assert "posterior of the most popular word" in capsys.readouterr().out

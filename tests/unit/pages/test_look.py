@@ -10,7 +10,7 @@ from itertools import product
 import pytest
 
 from secvm.pages.assets import Assets, asset, shared
-from secvm.pages.style import DRAWING_STYLE, STYLE
+from secvm.pages.embedded import STYLE
 
 _LOOK = asset("look.css").content.decode()
 
@@ -70,13 +70,12 @@ def test_every_colour_that_a_sheet_uses_is_one_of_the_names() -> None:
 
 def test_reports_carry_the_sheet_and_not_its_comments() -> None:
     assert "--c0: #1f5fbf" in STYLE
-    assert "svg .series" in DRAWING_STYLE
+    assert "svg .series" in STYLE
     assert "figure.plot" in STYLE
-    for style in (STYLE, DRAWING_STYLE):
-        assert "/*" not in style
-        assert style.count("{") == style.count("}")
-        assert ".chart-plot" not in style
-        assert "<" not in style
+    assert "/*" not in STYLE
+    assert STYLE.count("{") == STYLE.count("}")
+    assert ".chart-plot" not in STYLE
+    assert "<" not in STYLE
 
 
 def test_a_file_is_given_with_its_kind_its_digest_and_smaller() -> None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import html
 import importlib.util
+import json
 import math
 import re
 from html.parser import HTMLParser
@@ -11,10 +15,10 @@ from pathlib import Path
 import pytest
 
 from secvm.errors import BadInputError
+from secvm.pages.embedded import DARK, LIGHT, POLICY, SCRIPT
 from secvm.pages.figure import Curve, Figure, Rule, Shade
-from secvm.pages.page import Page, write_report
-from secvm.pages.png import picture
-from secvm.pages.style import DARK, LIGHT
+from secvm.pages.pictures import picture
+from secvm.pages.reports import ReportPage, write_report
 from secvm_lab.attacks.report_page import page as attack_page
 from secvm_lab.demo.report import report_page
 from tests.unit.lab.results import a_result, protected
@@ -77,8 +81,8 @@ def _figures() -> list[Figure]:
     ]
 
 
-def _page() -> Page:
-    page = Page("A <report> & more", "All kinds of parts.")
+def _page() -> ReportPage:
+    page = ReportPage("A <report> & more", "All kinds of parts.")
     page.cards([("75 %", "accuracy"), ("3", "splits")])
     page.heading("What the paper says")
     page.statement("λ is marginal.", "Between 1e-7 & 1e-2 it is.", "yes, here")
@@ -103,6 +107,9 @@ def _page() -> Page:
     ids=["report", "plain demonstration", "demonstration", "attacks"],
 )
 def test_every_page_is_well_formed_and_fetches_nothing(text: str) -> None:
+    script = f'<script type="module">{SCRIPT}</script>'
+    assert text.count("<script") == text.count(script) == (" data-spec=" in text)
+    text = text.replace(script, "")
     reader = _read(text)
     assert not reader.attributes & _REFERENCES
     assert not {name for name in reader.attributes if name.startswith("on") or name == "style"}
@@ -129,11 +136,19 @@ def test_what_is_given_to_a_page_is_text_and_never_markup() -> None:
     assert "<b>one" not in text
 
 
+def test_figures_are_drawn_by_a_script_of_ours_and_no_other_may_run() -> None:
+    digest = base64.b64encode(hashlib.sha256(SCRIPT.encode()).digest()).decode()
+    assert f"script-src 'sha256-{digest}';" in POLICY
+    assert not re.search(r"^(import|export) |</", SCRIPT, re.MULTILINE)
+    specs = [json.loads(html.unescape(spec)) for spec in re.findall(r'data-spec="([^"]*)"', _page().html())]
+    assert specs == [figure.spec() for figure in _figures()]
+
+
 def test_a_verdict_is_told_by_its_word_and_by_its_colour() -> None:
     text = _page().html()
     assert re.search('class="verdict holds">.*?yes, here<', text)
     assert re.search('class="verdict fails">.*?>no<', text)
-    open_one = Page("t", "l")
+    open_one = ReportPage("t", "l")
     open_one.statement("a", "b", "these are other people")
     assert 'class="verdict open"' in open_one.html()
 
@@ -167,7 +182,7 @@ def test_without_matplotlib_page_and_numbers_are_written_and_the_picture_is_refu
 def test_a_folder_that_cannot_be_made_is_refused_and_nothing_is_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x", "utf-8")
     with pytest.raises(BadInputError, match="cannot make the folder"):
-        write_report(tmp_path / "file" / "folder", Page("t", "l"))
+        write_report(tmp_path / "file" / "folder", ReportPage("t", "l"))
 
 
 @pytest.mark.parametrize(("colours", "ground"), [(LIGHT, "#ffffff"), (DARK, "#1c2027")], ids=["light", "dark"])

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from secvm.files import write_atomically
-from secvm.pages.page import Page, write_report
+from secvm.pages.reports import ReportPage, write_report
 from secvm_lab.paper.offline.figures import NAMES, bins_name, figures, rule_name
 from secvm_lab.paper.offline.results import majority
 from secvm_lab.paper.offline.statements import BESIDE, FAILS, HOLDS, UNKNOWN
@@ -36,7 +36,7 @@ def write(folder: Path, found: dict[str, Any], command: str = COMMAND) -> str:
     return " ".join(filter(None, (missing, stale)))
 
 
-def page(found: dict[str, Any], command: str = COMMAND) -> Page:
+def page(found: dict[str, Any], command: str = COMMAND) -> ReportPage:
     """The page, and the command that makes it."""
     data, settings = found["data"], found["settings"]
     made_up = data["kind"] != "file"
@@ -44,7 +44,7 @@ def page(found: dict[str, Any], command: str = COMMAND) -> Page:
         f"{data['people']:,} people with {data['words']:,} different words, {majority(data)}; "
         f"{settings['splits']} random splits, {settings['rounds']} rounds of full-batch Pegasos."
     )
-    out = Page("The paper's offline evaluation, made again", lead)
+    out = ReportPage("The paper's offline evaluation, made again", lead)
     if made_up:
         out.prose(
             "These people are made up, at the shape of the paper's Twitter data: nobody wrote these words. The figures "
@@ -86,7 +86,7 @@ def _how(found: dict[str, Any]) -> str:
     )
 
 
-def _tables(out: Page, key: str, result: Any) -> None:
+def _tables(out: ReportPage, key: str, result: Any) -> None:
     if key == "figure_1a":
         rows = [[str(one["averaging"]), *_cells(one)] for one in result["curves"]]
         out.table(["averaged", *_HEADER], rows, "Half B; recall and precision in the last round.")

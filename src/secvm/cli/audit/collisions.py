@@ -110,10 +110,11 @@ def _text(found: Collisions, alone: list[str]) -> str:
 def draw(found: Collisions) -> str:
     """Traffic by posterior, as an SVG document that stands alone."""
     from secvm.pages.figure import Bars, Figure, Stack
+    from secvm.pages.pictures import picture
 
     shares = [float(share) for share in found.histogram]
     middles = [(place + 0.5) / len(shares) for place in range(len(shares))]
-    return Figure(
+    figure = Figure(
         "collisions",
         title="How well bins hide words",
         description=f"Traffic by the posterior of its bin's most popular word; {found.posterior:.2f} on average.",
@@ -121,4 +122,5 @@ def draw(found: Collisions) -> str:
         up="share of the traffic",
         bars=Bars(middles, [Stack("traffic", shares)]),
         percent=True,
-    ).svg()
+    )
+    return picture(figure, "svg").decode()

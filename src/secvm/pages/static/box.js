@@ -6,7 +6,7 @@
 /** What is left free above the curves. */
 export const TOP = 30;
 
-/** To a tenth, halves to the even side as Python has it. @param {number} value */
+/** To a tenth, halves to the even side. @param {number} value */
 export function tenth(value) {
   const scaled = value * 10;
   const below = Math.floor(scaled);

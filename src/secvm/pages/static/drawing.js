@@ -1,6 +1,7 @@
-// A figure as a list of SVG shapes: the twin of pages/drawing.py. The same figure at the same size has the same shapes;
-// beyond that, a stretch of the horizontal axis can be drawn alone, and curves with many more points than the drawing
-// has columns are thinned to what can be seen (thinning.js). Nothing here touches the page.
+// A figure as a list of SVG shapes, for live pages and reports. Names stand at the ends of the curves where there is
+// room for all of them, else in a legend below. A stretch of the horizontal axis can be drawn alone, and curves with
+// many more points than the drawing has columns are thinned to what can be seen (thinning.js). Nothing here touches the
+// page.
 // @ts-check
 
 import { Box, TOP, tenth } from "./box.js";

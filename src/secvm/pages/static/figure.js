@@ -1,5 +1,5 @@
-// A figure as a value: the twin of pages/figure.py. Made of a spec (Figure.spec() in Python), it knows the ends and
-// ticks of its axes and the numbers behind it. What is not a number is a gap.
+// A figure as a value, made of a spec (Figure.spec() in Python). It knows the ends and ticks of its axes
+// and the numbers behind it. What is not a number is a gap.
 // @ts-check
 
 import { betweenDecades, linearTicks, log10, logTicks, span } from "./ticks.js";

@@ -1,4 +1,4 @@
-// Which names a drawing carries, and where: the twin of pages/legend.py.
+// Which names a drawing carries, and where.
 // @ts-check
 
 const SLIM = 4.4;

@@ -1,4 +1,4 @@
-// Where an axis carries numbers, and how they are written: the twin of pages/ticks.py, to the last bit and letter.
+// Where an axis carries numbers, and how they are written.
 //
 // Places are integers times a power of ten, so that labels are exact. Powers of ten are found by digits, not by
 // logarithms, which differ between machines in their last bit.

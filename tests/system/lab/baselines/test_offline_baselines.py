@@ -13,7 +13,7 @@ import pytest
 from secvm.errors import BadInputError
 from secvm.learning.aggregate.descent import Pegasos
 from secvm.learning.rows import BinnedRows
-from secvm.pages.page import Page
+from secvm.pages.reports import ReportPage
 from secvm_lab.baselines.packages import Packages
 from secvm_lab.baselines.scikit import Scikit, unit_matrix
 from secvm_lab.paper.offline_baselines import EPSILONS, NOBODY, Way, baselines, run, summary, ways
@@ -126,7 +126,7 @@ def _entry(name: str, mean: float, epsilon: float | None = None, std: float | No
 
 def test_the_page_shows_what_protection_costs() -> None:
     entries = [_entry("LinearSVC", 0.8), *(_entry(f"central DP, ε = {e:g}", 0.5 + e / 20, e) for e in EPSILONS)]
-    page = Page("t", "l")
+    page = ReportPage("t", "l")
     add(page, {"entries": entries, "people": 1000, "of_people": 5000, "bins": 50, "splits": 2, "of_splits": 2})
     drawn = page.figures[0]
     assert [curve.name for curve in drawn.curves] == ["central DP"]
@@ -142,7 +142,7 @@ def test_the_page_shows_what_protection_costs() -> None:
 
 
 def test_without_any_epsilon_there_is_a_table_and_no_figure() -> None:
-    page = Page("t", "l")
+    page = ReportPage("t", "l")
     entries = [_entry("LinearSVC", 0.8, std=None)]
     add(page, {"entries": entries, "people": 10, "of_people": 10, "bins": 5, "splits": 1, "of_splits": 9})
     assert page.figures == []

@@ -1,9 +1,11 @@
-"""A report: text, tables, figures and the paper's statements beside ours, in one file that fetches nothing."""
+"""Reports: text, tables, figures and the paper's statements beside ours, in one HTML file that fetches nothing."""
 
 from __future__ import annotations
 
 import contextlib
 import html
+import json
+import math
 import os
 import re
 import tempfile
@@ -13,13 +15,99 @@ from pathlib import Path
 
 from secvm.errors import BadInputError
 from secvm.files import write_together
+from secvm.pages.embedded import POLICY, SCRIPT, STYLE
 from secvm.pages.figure import Figure
-from secvm.pages.parts import cards, shell, table
-from secvm.pages.plots import numbers_of, plot
-from secvm.pages.png import missing, picture
+from secvm.pages.pictures import missing, picture
+
+#: Cells of so few letters stand in one line.
+_LINE, _SHORT = 12, ' class="short"'
 
 
-class Page:
+def percent(value: float, digits: int = 1) -> str:
+    """A share as people write it; a dash where there is none."""
+    return "–" if math.isnan(value) else f"{100 * value:.{digits}f}\u00a0%"
+
+
+def number(value: int) -> str:
+    """An integer in groups of three."""
+    return f"{value:,}"
+
+
+def shell(title: str, body: str, *, style: str = "") -> str:
+    """A whole page: one file, nothing fetched from anywhere. ``body`` is HTML already."""
+    script = f'<script type="module">{SCRIPT}</script>' if " data-spec=" in body else ""
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f'<meta name="referrer" content="no-referrer"><title>{html.escape(title)} · SecVM</title>'
+        f"<style>{STYLE}{style}</style></head><body><main>{body}</main>{script}</body></html>\n"
+    )
+
+
+def cards(shown: Iterable[tuple[str, str]]) -> str:
+    """A few numbers in large type, each with what it counts."""
+    inside = "".join(f'<div class="card"><b>{html.escape(b)}</b><span>{html.escape(s)}</span></div>' for b, s in shown)
+    return f'<div class="cards">{inside}</div>'
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, caption: str = "") -> str:
+    """A table that scrolls by itself where the screen is narrow."""
+    titled = f"<caption>{html.escape(caption)}</caption>" if caption else ""
+    heads = "".join(f'<th scope="col">{html.escape(cell)}</th>' for cell in head)
+    body = "".join(
+        "<tr>"
+        f'<th scope="row">{html.escape(row[0])}</th>'
+        + "".join(f"<td{_SHORT if len(cell) <= _LINE else ''}>{html.escape(cell)}</td>" for cell in row[1:])
+        + "</tr>"
+        for row in rows
+    )
+    return f'<div class="scroll"><table>{titled}<thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table></div>'
+
+
+def numbers_behind(head: Sequence[str], rows: Sequence[Sequence[str]], *, caption: str = "") -> str:
+    """The numbers of a figure, folded away."""
+    return f"<details><summary>The numbers</summary>{table(head, rows, caption=caption)}</details>"
+
+
+#: Longer tables behind a figure show a selection; the file beside the page has every row.
+_SHOWN = 40
+
+
+def plot(figure: Figure, *, caption: str = "", behind: str = "", half: bool = False) -> str:
+    """A figure, which the page's script draws. ``behind`` is HTML already; ``half`` is for two side by side."""
+    below = f"<figcaption>{html.escape(caption)}</figcaption>" if caption else ""
+    spec = html.escape(json.dumps(figure.spec(), allow_nan=False, ensure_ascii=False))
+    return (
+        f'<figure class="plot" id="figure-{figure.name}"><p class="title">{html.escape(figure.title)}</p>'
+        f'<div{" data-half" if half else ""} data-spec="{spec}">'
+        f"<noscript>{html.escape(figure.description)} A script of this page draws it.</noscript></div>"
+        f"{below}{behind}</figure>"
+    )
+
+
+def numbers_of(figure: Figure) -> str:
+    """The numbers of a figure that is also written as a file, folded away."""
+    header, rows = figure.rows()
+    every = max(1, math.ceil(len(rows) / _SHOWN))
+    note = f"All numbers are in {figure.name}.csv."
+    if every > 1:
+        note = f"One row in {every} of {len(rows):,}; {note[0].lower()}{note[1:]}"
+    # Counted from the end, so that the last one is there.
+    shown = [[_cell(value) for value in row] for row in rows[::-1][::every][::-1]]
+    return numbers_behind(header, shown, caption=note)
+
+
+def _cell(value: float | None) -> str:
+    if value is None or not math.isfinite(value):
+        return "–"
+    if value.is_integer():
+        return f"{value:,.0f}"
+    # Shares with the same digits stand in a column.
+    return f"{value:.4f}" if 0.001 <= abs(value) < 1 else f"{value:.4g}"
+
+
+class ReportPage:
     """A page that is filled from top to bottom. Everything given to it is plain text."""
 
     def __init__(self, title: str, lead: str) -> None:
@@ -96,7 +184,7 @@ def check_folder(folder: Path) -> None:
                 place.rmdir()
 
 
-def write_report(folder: Path, page: Page) -> Written:
+def write_report(folder: Path, page: ReportPage) -> Written:
     """Write ``report.html`` and of each figure ``NAME.csv`` and ``NAME.png``, all of them or none.
 
     Without matplotlib the page and the numbers are written all the same, and the note says what is missing.

@@ -1,4 +1,4 @@
-"""A ``Figure`` as PNG bytes, drawn with matplotlib (the extra ``plots``): same ticks, same colours as the SVG.
+"""A ``Figure`` as a PNG or SVG file, drawn with matplotlib (the extra ``plots``) in the colours of the pages.
 
 The reader's own settings of matplotlib are set aside and neither date nor version is written, so that one figure is
 one file.
@@ -9,10 +9,10 @@ from __future__ import annotations
 import importlib.util
 import io
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from secvm.errors import BadInputError
-from secvm.pages.style import EDGE, INK, LIGHT, SOFT
+from secvm.pages.embedded import EDGE, INK, LIGHT, SOFT
 
 if TYPE_CHECKING:
     from secvm.pages.figure import Bars, Curve, Figure
@@ -26,10 +26,10 @@ _NEXT = "pip install 'secvm[plots]'"
 
 def missing() -> str:
     """One sentence if no picture can be drawn here, else nothing."""
-    return "" if importlib.util.find_spec("matplotlib") else f"pictures as PNG need matplotlib: {_NEXT}"
+    return "" if importlib.util.find_spec("matplotlib") else f"pictures need matplotlib: {_NEXT}"
 
 
-def picture(figure: Figure) -> bytes:
+def picture(figure: Figure, kind: Literal["png", "svg"] = "png") -> bytes:
     """The picture, always in daylight.
 
     Raises
@@ -42,9 +42,11 @@ def picture(figure: Figure) -> bytes:
         from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415
         from matplotlib.figure import Figure as Sheet  # noqa: PLC0415
     except ImportError:
-        raise BadInputError("pictures as PNG need matplotlib", next_step=_NEXT) from None
+        raise BadInputError("pictures need matplotlib", next_step=_NEXT) from None
     with mpl.rc_context():
         mpl.rcdefaults()
+        # Names are written as text, and ids follow from what is drawn.
+        mpl.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": figure.name})
         sheet: Any = Sheet(figsize=_SIZE, dpi=_DOTS, layout="constrained")
         FigureCanvasAgg(sheet)
         sheet.get_layout_engine().set(w_pad=0.14, h_pad=0.12)
@@ -53,7 +55,9 @@ def picture(figure: Figure) -> bytes:
         if figure.bars is not None:
             _draw_bars(axes, figure.bars)
         for curve in figure.curves:
-            _draw_curve(axes, curve, figure.ends_up)
+            _draw_curve(axes, curve)
+        axes.margins(x=0)
+        axes.set_ylim(figure.lowest, figure.highest)
         handles, names = axes.get_legend_handles_labels()
         # The order of the figure: what lies behind the curves was drawn before them.
         behind = len(names) - len(figure.curves)
@@ -63,7 +67,8 @@ def picture(figure: Figure) -> bytes:
             look = {"frameon": False, "labelcolor": INK, "fontsize": 10, "ncols": _columns(names)}
             sheet.legend(handles, names, loc="outside lower left", **look)
         buffer = io.BytesIO()
-        sheet.savefig(buffer, format="png", dpi=_DOTS, metadata={"Software": None})
+        unsaid = {"Software": None} if kind == "png" else {"Date": None, "Creator": None}
+        sheet.savefig(buffer, format=kind, dpi=_DOTS, metadata=unsaid)
     return buffer.getvalue()
 
 
@@ -72,18 +77,18 @@ def _columns(names: list[str]) -> int:
 
 
 def _draw_axes(axes: Any, figure: Figure) -> None:
+    from matplotlib.ticker import PercentFormatter  # noqa: PLC0415
+
     axes.set_title(figure.title, loc="left", color=INK, fontsize=13, fontweight="bold", pad=26)
     axes.text(0, 1.025, figure.up, transform=axes.transAxes, color=SOFT, fontsize=10.5)
     axes.set_xlabel(figure.across, color=SOFT, fontsize=10.5)
     if figure.log_across:
         axes.set_xscale("log")
-    across, up = figure.ticks_across(10), figure.ticks_up(6)
-    axes.set_xticks([tick.value for tick in across], [tick.label for tick in across])
-    axes.set_yticks([tick.value for tick in up], [tick.label for tick in up])
-    axes.minorticks_off()
-    axes.set_xticks(figure.marks_across(), [""] * len(figure.marks_across()), minor=True)
-    axes.set_xlim(*figure.ends_across)
-    axes.set_ylim(*figure.ends_up)
+    if figure.places:
+        axes.set_xticks([place.value for place in figure.places], [place.label for place in figure.places])
+        axes.minorticks_off()
+    if figure.percent:
+        axes.yaxis.set_major_formatter(PercentFormatter(1.0))
     axes.grid(visible=True, axis="y", color=EDGE, linewidth=0.8)
     axes.set_axisbelow(True)
     axes.tick_params(colors=SOFT, labelsize=10, length=3)
@@ -100,7 +105,6 @@ def _draw_axes(axes: Any, figure: Figure) -> None:
         label = None if shade.name in named else shade.name
         named.add(shade.name)
         axes.axvspan(shade.low, shade.high, facecolor=SOFT, alpha=0.13, linewidth=0, label=label)
-    axes.set_xlim(*figure.ends_across)
 
 
 def _draw_bars(axes: Any, bars: Bars) -> None:
@@ -112,24 +116,21 @@ def _draw_bars(axes: Any, bars: Bars) -> None:
         below = [sum(pair) for pair in zip(below, heights, strict=True)]
 
 
-def _draw_curve(axes: Any, curve: Curve, ends: tuple[float, float]) -> None:
+def _draw_curve(axes: Any, curve: Curve) -> None:
     colour = LIGHT[curve.colour % len(LIGHT)]
     few = len(curve.x) < 25
     if curve.band is not None:
         axes.fill_between(curve.x, *curve.band, color=colour, alpha=0.15, linewidth=0)
         if len(curve.x) == 1:
             axes.vlines(curve.x, *curve.band, color=colour, alpha=0.28, linewidth=5)
-    # Kept at the edge where it lies beyond, and not cut there, so that a curve along an edge keeps its whole width.
-    inside = [min(ends[1], max(ends[0], value)) if math.isfinite(value) else math.nan for value in curve.y]
     axes.plot(
         curve.x,
-        inside,
+        curve.y,
         color=colour,
         linewidth=1.8,
         linestyle=(0, (4, 2.5)) if curve.dashed else "-",
         marker="o" if few else None,
         markersize=4,
         label=curve.name,
-        clip_on=False,
         zorder=3,
     )
