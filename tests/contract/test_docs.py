@@ -139,18 +139,20 @@ def test_python_examples_run_and_print_what_they_say(document: Path, clone: Path
     assert told.stdout.splitlines() == re.findall(r"# → (.*)$", program, re.MULTILINE)
 
 
-def test_every_decision_is_in_the_index_under_its_number() -> None:
+def test_every_decision_is_in_the_index_with_status_and_date() -> None:
     folder = ROOT / "docs/adr"
-    files = sorted(file.name for file in folder.glob("[0-9]*.md"))
     index = (folder / "README.md").read_text(encoding="utf-8")
-    listed = re.findall(r"^\| \[(\d{4})\]\(([^)]+)\) \| (.+) \|$", index, re.MULTILINE)
-    assert [file for _, file, _ in listed] == files
-    for number, file, title in listed:
+    row = r"^\| \[(\d{4})\]\(([^)]+)\) \| (.+) \| (accepted|accepted, in part superseded|superseded) \| ([\d-]+) \|$"
+    listed = re.findall(row, index, re.MULTILINE)
+    assert [file for _, file, *_ in listed] == sorted(file.name for file in folder.glob("[0-9]*.md"))
+    for number, file, title, status, date in listed:
         text = (folder / file).read_text(encoding="utf-8")
         assert file.startswith(f"{number}-")
-        assert text.startswith(f"# {int(number)}. {title}\n")
+        assert text.startswith(f"# {int(number)}. {title}\n\n**Status:** ")
+        said = text.split("\n\n")[1]
+        assert said.startswith(f"**Status:** {'decided' if status == 'superseded' else 'accepted'} {date}")
+        assert ("superseded by" in " ".join(said.split())) == (status != "accepted")
         assert re.findall(r"^## (.+)$", text, re.MULTILINE) == ["Context", "Options", "Choice", "Consequences"]
-    assert [int(number) for number, _, _ in listed] == list(range(1, len(files) + 1))
 
 
 def test_threat_model_names_tests_that_exist() -> None:
