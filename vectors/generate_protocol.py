@@ -432,7 +432,7 @@ def rounds() -> list[RoundManifest]:
     of, counted = document(), tally()
     state = aggregate.start(of.experiment)
     made: list[RoundManifest] = []
-    count = RelayCount(opens_at=START, clients=8, capsules=40).to_signed_bytes(RELAY)
+    count = RelayCount(opens_at=START, clients=8, capsules=40).signed(RELAY)
     for number, last in enumerate((None, last_round(counted, relay_count=count), last_round(None))):
         if number == 1:
             state = aggregate.step(of.experiment, state, counted)
@@ -472,9 +472,7 @@ def plain_manifest() -> JSON:
 def bad_plain_manifests() -> JSON:
     """Manifests that a device must not believe after round 1."""
     first, second, _ = rounds()
-    relay = last_round(
-        tally(), relay_count=RelayCount(opens_at=START, clients=8, capsules=40).to_signed_bytes(STRANGER)
-    )
+    relay = last_round(tally(), relay_count=RelayCount(opens_at=START, clients=8, capsules=40).signed(STRANGER))
 
     def put(**fields: object) -> bytes:
         return encode_document({**json.loads(second.data), **fields})
@@ -556,7 +554,7 @@ def endings() -> dict[str, tuple[Ending, RoundManifest | None]]:
             **more,
         )
 
-    count = RelayCount(opens_at=START, clients=8, capsules=40).to_signed_bytes(RELAY)
+    count = RelayCount(opens_at=START, clients=8, capsules=40).signed(RELAY)
     return {
         "finished after round 1": (
             ending(Why.FINISHED, first, last=last_round(tally(), relay_count=count)),
@@ -589,7 +587,7 @@ def bad_plain_endings() -> JSON:
     """Endings that a device must not believe after round 1."""
     first, second, _ = rounds()
     made = endings()["finished after round 1"][0]
-    count = RelayCount(opens_at=START, clients=8, capsules=40).to_signed_bytes(STRANGER)
+    count = RelayCount(opens_at=START, clients=8, capsules=40).signed(STRANGER)
 
     def put(**fields: object) -> bytes:
         return encode_document({**json.loads(made.data), **fields})

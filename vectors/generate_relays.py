@@ -167,7 +167,7 @@ def statements() -> JSON:
     ]
     cases = [
         {
-            "type": one.kind,
+            "type": one.purpose,
             "public_key": key.public.data.hex(),
             "envelope": one.signed(key).hex(),
             "payload": one.data.decode(),

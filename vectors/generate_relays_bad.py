@@ -130,14 +130,14 @@ def bad_statements() -> JSON:
             for told in changes
         }
         malformed = {
-            why: sign(data, purpose=one.kind, keys=[key])
+            why: sign(data, purpose=one.purpose, keys=[key])
             for why, data in {
                 **spellings(one.data),
                 **signed,
                 "too long": told_otherwise(one.data, more="x" * one.longest),
             }.items()
         }
-        malformed["two signatures"] = sign(one.data, purpose=one.kind, keys=[key, STRANGER])
+        malformed["two signatures"] = sign(one.data, purpose=one.purpose, keys=[key, STRANGER])
         malformed["bytes after the envelope"] = one.signed(key) + b"\0"
         forged = {
             "another signer": one.signed(STRANGER),
@@ -148,7 +148,7 @@ def bad_statements() -> JSON:
             else one.signed(key).replace(one.data, told_otherwise(one.data, experiment="0" * 64)),
         }
         for fault, table in (("malformed", malformed), ("signature", forged)):
-            told = {"type": one.kind, "public_key": key.public.data.hex(), "fault": fault}
+            told = {"type": one.purpose, "public_key": key.public.data.hex(), "fault": fault}
             cases += [{"why": why, **told, "envelope": data.hex()} for why, data in table.items()]
     return {"description": "Envelopes that hold no such statement of the relay of this key.", "cases": cases}
 

@@ -104,7 +104,7 @@ class History:
             self.last = last_round(None)
             return
         packages = sum(int(part.sum()) for part in (tally.plus, tally.minus, tally.participants, tally.cells))
-        count = RelayCount(self.manifests[-1].opens_at, clients=20, capsules=packages).to_signed_bytes(RELAY)
+        count = RelayCount(self.manifests[-1].opens_at, clients=20, capsules=packages).signed(RELAY)
         self.last = last_round(tally, relay_count=count)
         assert self.last.tally is not None
         self.tallies[self.last.tally] = generate_protocol.travelling(tally, self.document.experiment)
@@ -338,11 +338,11 @@ def bad_trusted() -> JSON:
     other.conclude(counted(other, 2))
     assert other.last is not None
     honest, opened_at = other.last, other.manifests[-1].opens_at
-    other.last = replace(honest, relay_count=RelayCount(opened_at, 20, 3).to_signed_bytes(RELAY))
+    other.last = replace(honest, relay_count=RelayCount(opened_at, 20, 3).signed(RELAY))
     other.announce()
     cases["more packages than the relay had capsules"] = ("wrong-counts", other.served(3))
     for why, count in {
-        "a relay's count of 256 slots ago": RelayCount(opened_at - 256 * PERIOD_MS, 20, 999).to_signed_bytes(RELAY),
+        "a relay's count of 256 slots ago": RelayCount(opened_at - 256 * PERIOD_MS, 20, 999).signed(RELAY),
         "no relay's count": None,
     }.items():
         other = history("pegasos", 2)

@@ -119,7 +119,7 @@ def test_kill_loses_nothing_acknowledged_and_changes_no_deposit(tmp_path: Path) 
             assert len({seen.body for seen in gateway.seen}) == 1
             envelope, capsules = taken_apart(gateway.seen[0].body)
 
-        count = RelayCount.from_payload(verify(envelope, purpose=RELAY_COUNT_TYPE, keys=[place.key.public]))
+        count = RelayCount.from_bytes(verify(envelope, purpose=RELAY_COUNT_TYPE, keys=[place.key.public]))
         assert count == RelayCount(opens_at=10 * PERIOD_MS, clients=5, capsules=len(capsules))
         assert len(set(capsules)) == len(capsules)
         assert {capsule(number) for number in acknowledged} <= set(capsules)

@@ -14,7 +14,7 @@ from secvm.protocol.canonical import digest_of
 from secvm.protocol.documents.blobs import decode_state, decode_tally
 from secvm.protocol.documents.ending import Ending
 from secvm.protocol.documents.manifest import LastRound, RelayCount, RoundManifest, last_round, read_relay_count
-from secvm.protocol.documents.recomputation import Model, first_model, model_of, names_in, next_model, what_differs
+from secvm.protocol.documents.recomputation import Model, first_model, model_of, next_model, what_differs
 from secvm.protocol.evidence.plain import Kind
 from secvm.protocol.evidence.plausibility import violations
 from secvm.protocol.log.checkpoints import MAX_AHEAD_S
@@ -191,7 +191,7 @@ class Steps:
         model = self.model
         sizes = (len(part) for part in (model.state.to_bytes(), model.training.to_bytes(), model.evaluation.to_bytes()))
         words = ("state", "training weights", "evaluation weights")
-        for word, digest, size in zip(words, names_in(told), sizes, strict=True):
+        for word, digest, size in zip(words, told.model, sizes, strict=True):
             if digest in self._good_blobs:
                 continue
             data = self._subject.read("blobs", blob_path(digest), number, most=2 * size + 4096)

@@ -16,6 +16,7 @@ import binascii
 import hashlib
 import json
 import re
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, NoReturn, TypeGuard
 
@@ -56,7 +57,7 @@ def encode_document(content: dict[str, Any]) -> bytes:
 def decode_document(data: bytes, *, max_bytes: int) -> dict[str, Any]:
     """The content of canonical bytes."""
     if len(data) > max_bytes:
-        raise MalformedMessageError("the document is too long")
+        raise MalformedMessageError(f"a document of {len(data)} bytes; at most {max_bytes} are read")
     try:
         content = json.loads(data.decode(), parse_float=_no_float, parse_constant=_no_float)
         _check(content, 0)
@@ -124,9 +125,9 @@ class Fields:
             raise MalformedMessageError(f"{self._where} lacks {name}")
         return self._left.pop(name)
 
-    def refuse(self, name: str) -> MalformedMessageError:
-        """The error for a field that does not hold what it should."""
-        return MalformedMessageError(f"{name} of {self._where} is not as it should be")
+    def refuse(self, name: str, expected: str = "as the protocol says") -> MalformedMessageError:
+        """The error for a field that does not hold what it should; the value may be secret, and is not told."""
+        return MalformedMessageError(f"{name} of {self._where} must be {expected}")
 
     def has(self, name: str) -> bool:
         """Whether there is such a field: for one that only some documents have."""
@@ -142,17 +143,23 @@ class Fields:
     def null(self, name: str) -> None:
         """A place kept for later versions: must be there and null."""
         if not self.is_null(name):
-            raise self.refuse(name)
+            raise self.refuse(name, "there, and null")
 
     def constant(self, name: str, value: str) -> None:
-        if self._take(name) != value:
-            raise self.refuse(name)
+        self.one_of(name, [value])
+
+    def one_of(self, name: str, allowed: Sequence[str]) -> str:
+        """One of these words."""
+        value = self._take(name)
+        if not isinstance(value, str) or value not in allowed:
+            raise self.refuse(name, " or ".join(allowed))
+        return value
 
     def text(self, name: str, *, longest: int, shortest: int = 0, pattern: str | None = None) -> str:
-        """Text of so many bytes, in one line of printable characters."""
+        """Text of this many bytes, in one line of printable characters."""
         value = self._take(name)
         if not isinstance(value, str) or not shortest <= len(value.encode()) <= longest:
-            raise self.refuse(name)
+            raise self.refuse(name, f"a text of {shortest} to {longest} bytes")
         wrong = first_unprintable(value)
         if wrong is not None:
             raise MalformedMessageError(
@@ -160,19 +167,20 @@ class Fields:
                 " a text is one line of printable characters"
             )
         if pattern is not None and not re.fullmatch(pattern, value):
-            raise self.refuse(name)
+            raise self.refuse(name, f"a text of the form {pattern}")
         return value
 
     def integer(self, name: str, low: int, high: int = MAX_INTEGER) -> int:
         value = self._take(name)
         if not is_integer(value) or not low <= value <= high:
-            raise self.refuse(name)
+            told = f", not {value}" if is_integer(value) else ""
+            raise self.refuse(name, f"an integer from {low} to {high}{told}")
         return value
 
     def flag(self, name: str) -> bool:
         value = self._take(name)
         if not isinstance(value, bool):
-            raise self.refuse(name)
+            raise self.refuse(name, "true or false")
         return value
 
     def ratio(self, name: str) -> Fraction:
@@ -180,13 +188,14 @@ class Fields:
         try:
             return as_ratio(value)
         except ValueError:
-            raise self.refuse(name) from None
+            raise self.refuse(name, "a rational in lowest terms, such as 1/2") from None
 
     def hexadecimal(self, name: str, *, shortest: int, longest: int) -> bytes:
         """Short bytes."""
         value = self._take(name)
         if not isinstance(value, str) or not _HEX.fullmatch(value) or not shortest <= len(value) // 2 <= longest:
-            raise self.refuse(name)
+            size = str(shortest) if shortest == longest else f"{shortest} to {longest}"
+            raise self.refuse(name, f"{size} bytes in lower-case hexadecimal")
         return bytes.fromhex(value)
 
     def digest(self, name: str) -> str:
@@ -200,29 +209,26 @@ class Fields:
         except (binascii.Error, ValueError):
             data = None
         if data is None or base64_text(data) != value or len(data) > longest:
-            raise self.refuse(name)
+            raise self.refuse(name, f"at most {longest} bytes in base64")
         return data
 
     def items(self, name: str, *, longest: int, shortest: int = 0) -> list[object]:
         value = self._take(name)
         if not isinstance(value, list) or not shortest <= len(value) <= longest:
-            raise self.refuse(name)
+            raise self.refuse(name, f"a list of {shortest} to {longest} items")
         return list(value)
 
     def counts(self, name: str, *, longest: int) -> tuple[int, ...]:
         """A list of integers from zero."""
-        found = self.items(name, longest=longest)
-        whole = tuple(item for item in found if is_integer(item) and item >= 0)
-        if len(whole) != len(found):
-            raise self.refuse(name)
-        return whole
+        return tuple(one.integer("item", 0) for one in self.each(name, longest=longest))
 
     def inner(self, name: str) -> Fields:
         return Fields(self._take(name), f"{self._where}.{name}")
 
-    def inner_list(self, name: str, *, longest: int, shortest: int = 0) -> list[Fields]:
+    def each(self, name: str, *, longest: int, shortest: int = 0) -> list[Fields]:
+        """The items of a list, each as the one field ``item``."""
         items = self.items(name, longest=longest, shortest=shortest)
-        return [Fields(item, f"{self._where}.{name}[{i}]") for i, item in enumerate(items)]
+        return [Fields({"item": item}, f"{self._where}.{name}[{i}]") for i, item in enumerate(items)]
 
     def rest_as_text(self, *, longest: int) -> dict[str, str]:
         """All that is left, each of them text: an object whose keys somebody else checks."""
@@ -232,7 +238,8 @@ class Fields:
     def done(self) -> None:
         """Nothing may be left over."""
         if self._left:
-            raise MalformedMessageError(f"{self._where} holds what it should not")
+            names = ", ".join(sorted(self._left))
+            raise MalformedMessageError(f"{self._where} has fields that it should not have: {names}")
 
 
 def is_integer(value: object) -> TypeGuard[int]:

@@ -51,7 +51,8 @@ from secvm.protocol.relays.statements import Statement
 
 JSON = dict[str, Any]
 KINDS: dict[str, type[Statement]] = {
-    kind.kind: kind for kind in (MixCommitment, EntryCommitment, Receipt, EntryCount, MixCount, EntryReveal, MixReveal)
+    kind.purpose: kind
+    for kind in (MixCommitment, EntryCommitment, Receipt, EntryCount, MixCount, EntryReveal, MixReveal)
 }
 FAULTS: dict[str, type[Exception]] = {
     "malformed": MalformedMessageError,

@@ -145,7 +145,7 @@ async def drive(store: CoordinatorStore, of: ExperimentDocument) -> bytes:
             assert len(capsules) == BUDGET * len(PEOPLE)
             # A third each by the ways there are, and some a second time by another.
             held = sorted(capsules[0::3], key=lambda one: hashlib.sha256(one).digest())
-            count = RelayCount(last.manifest.opens_at, len(PEOPLE), len(held)).to_signed_bytes(RELAY)
+            count = RelayCount(last.manifest.opens_at, len(PEOPLE), len(held)).signed(RELAY)
             deposit = len(count).to_bytes(4, "little") + count + packing.pack(held)
             assert await deployment.post("/v1/deposit", deposit, packing.MEDIA_TYPE) == 202
             singly = capsules[1::3] + capsules[:20]

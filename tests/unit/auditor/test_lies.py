@@ -139,7 +139,7 @@ def test_tally_that_does_not_fit_the_relays_count_is_found(change: dict[str, int
     last = made.conclude(made.draw_tally())
     assert last.relay_count is not None
     count = replace(read_relay_count(last.relay_count, made.document), **change)
-    made.announce(last=replace(last, relay_count=count.to_signed_bytes(made.parties.relays[0])))
+    made.announce(last=replace(last, relay_count=count.signed(made.parties.relays[0])))
     report = audited(made)
     assert ("plausible", 1) in told(report)
     assert said in sentences(report)
@@ -151,7 +151,7 @@ def test_more_people_than_clients_are_doubted_and_no_fault_of_the_coordinators()
     last = made._last
     assert last is not None
     count = RelayCount(read_relay_count(last.relay_count or b"", made.document).opens_at, 1, 10**6)
-    made.announce(last=replace(last, relay_count=count.to_signed_bytes(made.parties.relays[0])))
+    made.announce(last=replace(last, relay_count=count.signed(made.parties.relays[0])))
     report = audited(made)
     assert report.ok
     assert any("the relay had 1 clients" in warning for warning in report.warnings)
@@ -163,7 +163,7 @@ def test_relays_count_that_no_relay_signed_is_found() -> None:
     last = made.conclude(made.draw_tally())
     assert last.relay_count is not None
     count = read_relay_count(last.relay_count, made.document)
-    made.announce(last=replace(last, relay_count=count.to_signed_bytes(draw_key(random.Random(1)))))
+    made.announce(last=replace(last, relay_count=count.signed(draw_key(random.Random(1)))))
     assert ("relay_count", 1) in told(audited(made))
 
 

@@ -105,7 +105,7 @@ class Ingested:
 
     def send(self, one: OpenRound, packages: list[Package]) -> bool:
         if self.counts and one.document.relays:
-            count = RelayCount(one.opens_at, clients=10**4, capsules=10**6).to_signed_bytes(RELAY)
+            count = RelayCount(one.opens_at, clients=10**4, capsules=10**6).signed(RELAY)
             # Any other relay of a test comes before this one.
             self.store.deposit(Deposit(one.epoch, "z", count), [])
         block = make_block(capsules(one, packages))

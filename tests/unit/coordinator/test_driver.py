@@ -274,15 +274,15 @@ def test_a_relays_count_is_told_if_one_of_the_experiments_relays_signed_it(store
         epoch = store.rounds(of.digest)[0].epoch
         opens_at = manifests(coordinator, of, 1).manifest.opens_at
         counts = RelayCount(opens_at, clients=6, capsules=30), RelayCount(opens_at + 1, clients=1, capsules=1)
-        assert store.deposit(Deposit(epoch, "a", counts[1].to_signed_bytes(RELAY)), [])
-        assert store.deposit(Deposit(epoch, "b", counts[0].to_signed_bytes(RELAY)), [])
+        assert store.deposit(Deposit(epoch, "a", counts[1].signed(RELAY)), [])
+        assert store.deposit(Deposit(epoch, "b", counts[0].signed(RELAY)), [])
         await coordinator.go()
 
     asyncio.run(with_deposits())
     last = ending(coordinator, of).last
     assert last is not None
     opens_at = manifests(coordinator, of, 1).manifest.opens_at
-    assert last.relay_count == RelayCount(opens_at, clients=6, capsules=30).to_signed_bytes(RELAY)
+    assert last.relay_count == RelayCount(opens_at, clients=6, capsules=30).signed(RELAY)
 
 
 def test_repro_a_relays_count_that_is_too_small_is_not_signed_beside_the_tally(store: CoordinatorStore) -> None:
@@ -295,7 +295,7 @@ def test_repro_a_relays_count_that_is_too_small_is_not_signed_beside_the_tally(s
         await coordinator.go(until=lambda: len(coordinator.sent) == 1)
         epoch = store.rounds(of.digest)[0].epoch
         opens_at = manifests(coordinator, of, 1).manifest.opens_at
-        count = RelayCount(opens_at, clients=1, capsules=1).to_signed_bytes(RELAY)
+        count = RelayCount(opens_at, clients=1, capsules=1).signed(RELAY)
         assert store.deposit(Deposit(epoch, "a", count), [])
         await coordinator.go()
 
@@ -315,7 +315,7 @@ def test_repro_round_whose_count_must_be_told_and_cannot_be_is_abandoned(store: 
         # Of the first round there is no count. Of the second there is one.
         await coordinator.go(until=lambda: len(coordinator.sent) == 2)
         second = manifests(coordinator, of, 2).manifest
-        count = RelayCount(second.opens_at, clients=20, capsules=1000).to_signed_bytes(RELAY)
+        count = RelayCount(second.opens_at, clients=20, capsules=1000).signed(RELAY)
         assert store.deposit(Deposit(store.rounds(of.digest)[1].epoch, "a", count), [])
         await coordinator.go()
 

@@ -219,7 +219,7 @@ def deposit(
     capsules: list[bytes], *, key: SigningKey = RELAY, opens_at: int = START, counted: int | None = None
 ) -> bytes:
     number = len(capsules) if counted is None else counted
-    count = RelayCount(opens_at=opens_at, clients=3, capsules=number).to_signed_bytes(key)
+    count = RelayCount(opens_at=opens_at, clients=3, capsules=number).signed(key)
     return len(count).to_bytes(4, "little") + count + packing.pack(capsules)
 
 

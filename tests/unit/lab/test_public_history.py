@@ -67,7 +67,7 @@ def test_whoever_was_away_or_restarted_goes_on_from_what_it_kept(seed: int) -> N
     rounds = device(made)
     look(rounds, made)
     made.play(3)
-    kept = Trusted.from_parts(rounds.trusted.header(), rounds.trusted.state)
+    kept = Trusted.from_parts(rounds.trusted.to_bytes(), rounds.trusted.state)
     assert kept == rounds.trusted
     again = device(made, kept)
     look(again, made)

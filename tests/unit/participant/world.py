@@ -156,7 +156,7 @@ class World:
         last: LastRound | None = None
         if before is not None:
             # Where the relay must count: as many as any guarantee needs.
-            count = RelayCount(before.opens_at, clients=10**6, capsules=10**9).to_signed_bytes(RELAY)
+            count = RelayCount(before.opens_at, clients=10**6, capsules=10**9).signed(RELAY)
             last = last_round(tally(20, 30), relay_count=count if of.experiment.cover is not None else None)
         both = (aggregate.training_weights(asked, state), aggregate.evaluation_weights(asked, state))
         blobs = [weights.to_bytes() for weights in both]

@@ -75,7 +75,7 @@ def tally(*participants: int) -> Tally:
 
 def ended(before: RoundManifest, of: ExperimentDocument, counted: Tally | None = None) -> LastRound:
     """How a round ended that was counted, with the count of its relay where there is one."""
-    count = RelayCount(before.opens_at, clients=40, capsules=200).to_signed_bytes(RELAY) if of.relays else None
+    count = RelayCount(before.opens_at, clients=40, capsules=200).signed(RELAY) if of.relays else None
     return last_round(tally(2, 2) if counted is None else counted, relay_count=count)
 
 

@@ -48,7 +48,7 @@ def test_an_ending_is_believed_after_its_round_and_after_rounds_before_it() -> N
 
 def test_repro_ending_without_the_count_of_the_relay_that_makes_one_is_refused() -> None:
     (before,) = manifests(1, OF)
-    count = RelayCount(before.opens_at, clients=4, capsules=20).to_signed_bytes(RELAY)
+    count = RelayCount(before.opens_at, clients=4, capsules=20).signed(RELAY)
     made = ending(before, last=last_round(tally(2, 2), relay_count=count))
     assert accept_ending(made.signed([COORDINATOR]), document=OF) == made
     withheld = replace(made, last=last_round(tally(2, 2)))

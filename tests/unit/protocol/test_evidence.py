@@ -17,7 +17,6 @@ from secvm.learning.experiment import Experiment
 from secvm.protocol.documents.ending import Ending
 from secvm.protocol.documents.experiment import publish
 from secvm.protocol.documents.manifest import RoundManifest
-from secvm.protocol.evidence import plain as evidence_module
 from secvm.protocol.evidence.logged_documents import entry_of
 from secvm.protocol.evidence.plain import Evidence, Kind, LoggedEntry, examine
 from secvm.protocol.trust.trusted_rounds import TrustedRounds
@@ -309,8 +308,8 @@ def test_repro_a_few_lines_do_not_ask_for_the_whole_memory() -> None:
 def test_a_file_too_long_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     of = document()
     data = Evidence(kind=Kind.WRONG_STEP, experiment=publish(of, keys=(COORDINATOR,)), documents=()).to_bytes()
-    monkeypatch.setattr(evidence_module, "MAX_EVIDENCE_BYTES", len(data))
+    monkeypatch.setattr(Evidence, "longest", len(data))
     assert Evidence.from_bytes(data).to_bytes() == data
-    monkeypatch.setattr(evidence_module, "MAX_EVIDENCE_BYTES", len(data) - 1)
+    monkeypatch.setattr(Evidence, "longest", len(data) - 1)
     with pytest.raises(MalformedMessageError):
         Evidence.from_bytes(data)

@@ -57,7 +57,7 @@ def test_manifest_comes_back_whole() -> None:
     count = RelayCount(opens_at=7, clients=10, capsules=50)
     full = replace(
         ROUNDS[1],
-        last=last_round(tally(3, 4), relay_count=count.to_signed_bytes(RELAY)),
+        last=last_round(tally(3, 4), relay_count=count.signed(RELAY)),
     )
     assert RoundManifest.from_bytes(full.data) == full
     assert accept(served(full), document=OF).manifest == full
@@ -184,13 +184,13 @@ def test_abandoned_round_keeps_the_model_and_tells_nothing() -> None:
 
 def test_relays_count_must_be_signed_by_a_relay_of_the_experiment() -> None:
     count = RelayCount(opens_at=1, clients=4, capsules=20)
-    good = replace(ROUNDS[1], last=last_round(tally(2, 2), relay_count=count.to_signed_bytes(RELAY)))
+    good = replace(ROUNDS[1], last=last_round(tally(2, 2), relay_count=count.signed(RELAY)))
     accepted = accept(served(good), document=OF).manifest
     assert accepted.last is not None
     assert accepted.last.relay_count is not None
     assert read_relay_count(accepted.last.relay_count, OF) == count
     for key in (STRANGER, COORDINATOR):
-        forged = replace(ROUNDS[1], last=last_round(tally(2, 2), relay_count=count.to_signed_bytes(key)))
+        forged = replace(ROUNDS[1], last=last_round(tally(2, 2), relay_count=count.signed(key)))
         with pytest.raises(BadSignatureError):
             accept(served(forged), document=OF)
 
@@ -199,7 +199,7 @@ def test_repro_counted_round_without_the_count_of_the_relay_that_makes_one_is_re
     # Whoever kept it back switched off all that is compared with it.
     (first,) = manifests(1, OF)
     last = accept(served(first), document=OF)
-    count = RelayCount(first.opens_at, clients=4, capsules=20).to_signed_bytes(RELAY)
+    count = RelayCount(first.opens_at, clients=4, capsules=20).signed(RELAY)
     (_, told) = manifests(2, OF, last=last_round(tally(2, 2), relay_count=count))
     assert accept(served(told), document=OF, last=last).manifest == told
     withheld = replace(told, last=last_round(tally(2, 2)))

@@ -13,7 +13,7 @@ from secvm.errors import BadInputError, InconsistentManifestError
 from secvm.learning import aggregate
 from secvm.learning.weights import Weights
 from secvm.protocol.documents.blobs import MAX_COUNT, decode_tally
-from secvm.protocol.documents.recomputation import Caps, first_model, model_of, names_in, next_model, what_differs
+from secvm.protocol.documents.recomputation import Caps, first_model, model_of, next_model, what_differs
 from secvm_lab.rigs.histories.public_history import PublicHistory
 
 
@@ -33,7 +33,7 @@ def test_every_manifest_names_the_model_that_follows(made: PublicHistory) -> Non
     model = first_model(made.document)
     for before, after in zip(made.manifests, made.manifests[1:], strict=False):
         assert what_differs(before, model) is None
-        assert names_in(before) == model.names
+        assert before.model == model.names
         assert after.last is not None
         blob = made.files[f"/v1/blob/{after.last.tally}"]
         tally = decode_tally(blob, digest=after.last.tally or "", experiment=made.document.experiment)

@@ -88,13 +88,13 @@ def test_no_other_frontier_can_be_made(size: int, hashes: tuple[bytes, ...]) -> 
 def test_what_is_kept_is_read_back(rounds: int) -> None:
     made = history(max(1, rounds))
     kept = (follower(made) if rounds else device(made)).trusted
-    assert Trusted.from_parts(kept.header(), kept.state) == kept
+    assert Trusted.from_parts(kept.to_bytes(), kept.state) == kept
     assert device(made, kept).trusted == kept
 
 
 def test_a_header_that_was_changed_is_not_read() -> None:
     made = history(2)
-    header = follower(made).trusted.header()
+    header = follower(made).trusted.to_bytes()
     for damaged in (header[:-1], header + b" ", header.replace(b'"size":', b'"size":1'), b"{}"):
         with pytest.raises(MalformedMessageError):
             Trusted.from_parts(damaged, b"")
@@ -428,7 +428,7 @@ def _with_count(past: PublicHistory, capsules: int) -> PublicHistory:
     count = RelayCount(made.manifests[0].opens_at, 10**6, capsules)
     manifest = made.make_manifest()
     assert manifest.last is not None
-    envelope = count.to_signed_bytes(made.parties.relays[0])
+    envelope = count.signed(made.parties.relays[0])
     made.announce(last=replace(manifest.last, relay_count=envelope))
     return made
 

@@ -68,7 +68,7 @@ def test_an_epoch_is_deposited_once_when_it_is_due_and_then_gone(tmp_path: Path)
             await told(relay, "accepted")
 
             envelope, capsules = taken_apart(deposit.body)
-            count = RelayCount.from_payload(verify(envelope, purpose=RELAY_COUNT_TYPE, keys=[place.key.public]))
+            count = RelayCount.from_bytes(verify(envelope, purpose=RELAY_COUNT_TYPE, keys=[place.key.public]))
             assert count == RelayCount(opens_at=EPOCH * PERIOD_MS, clients=3, capsules=91)
             assert sorted(capsules) == [capsule(number) for number in range(91)]
             assert capsules != sorted(capsules)
@@ -201,7 +201,7 @@ def test_quota_and_clients_survive_a_restart(tmp_path: Path) -> None:
                 place.go_to(DUE)
                 (deposit,) = await gateway.wait_for("/v1/deposit")
                 envelope, capsules = taken_apart(deposit.body)
-                count = RelayCount.from_payload(verify(envelope, purpose=RELAY_COUNT_TYPE, keys=[place.key.public]))
+                count = RelayCount.from_bytes(verify(envelope, purpose=RELAY_COUNT_TYPE, keys=[place.key.public]))
                 assert count == RelayCount(opens_at=EPOCH * PERIOD_MS, clients=2, capsules=3)
                 assert len(capsules) == 3
 

@@ -54,7 +54,7 @@ def test_the_signed_count_is_the_protocols(numbers: tuple[int, int, int]) -> Non
     opens_at, clients, capsules = numbers
     assert COUNT_TYPE == RELAY_COUNT_TYPE
     ours = signed_count(opens_at, clients=clients, capsules=capsules, key=KEY)
-    assert ours == RelayCount(opens_at=opens_at, clients=clients, capsules=capsules).to_signed_bytes(KEY)
+    assert ours == RelayCount(opens_at=opens_at, clients=clients, capsules=capsules).signed(KEY)
 
 
 def test_a_deposit_has_the_count_and_the_capsules_in_another_order() -> None:
@@ -63,7 +63,7 @@ def test_a_deposit_has_the_count_and_the_capsules_in_another_order() -> None:
     assert body is not None
     envelope, deposited = taken_apart(body)
     payload = verify(envelope, purpose=RELAY_COUNT_TYPE, keys=[KEY.public])
-    assert RelayCount.from_payload(payload) == RelayCount(opens_at=5, clients=3, capsules=60)
+    assert RelayCount.from_bytes(payload) == RelayCount(opens_at=5, clients=3, capsules=60)
     assert sorted(deposited) == capsules
     # By chance once in 60!.
     assert deposited != capsules

@@ -240,7 +240,10 @@ TARGETS = (
         decode=tried_both_ways(RoundManifest.from_bytes, lambda found: found.data),
         allowed=_MALFORMED,
         seeds=lambda: world.payloads("/manifest/1", "/manifest/3"),
-        covers=("protocol.documents.manifest:RoundManifest.from_bytes", "protocol.documents.manifest:read_last"),
+        covers=(
+            "protocol.documents.manifest:RoundManifest.from_bytes",
+            "protocol.documents.manifest:LastRound.from_fields",
+        ),
     ),
     Target(
         name="manifest-accept",
@@ -265,10 +268,10 @@ TARGETS = (
     ),
     Target(
         name="relay-count",
-        decode=tried_both_ways(RelayCount.from_payload, _write_count),
+        decode=tried_both_ways(RelayCount.from_bytes, _write_count),
         allowed=_MALFORMED,
         seeds=lambda: [_write_count(RelayCount(3, 20, 400))],
-        covers=("protocol.documents.manifest:RelayCount.from_payload",),
+        covers=("protocol.documents.manifest:RelayCount.from_bytes",),
         most_bytes=512,
     ),
     Target(

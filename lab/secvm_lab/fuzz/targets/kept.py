@@ -73,7 +73,7 @@ def _seen_log() -> SeenLog:
 
 
 def _trusted() -> list[bytes]:
-    return [Trusted(manifest=world.files("/manifest/2")[0], log=_seen_log(), state=b"").header()]
+    return [Trusted(manifest=world.files("/manifest/2")[0], log=_seen_log(), state=b"").to_bytes()]
 
 
 # ── blobs ────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -131,7 +131,7 @@ TARGETS = (
     ),
     Target(
         name="trusted",
-        decode=tried_both_ways(lambda data: Trusted.from_parts(data, b""), Trusted.header),
+        decode=tried_both_ways(lambda data: Trusted.from_parts(data, b""), Trusted.to_bytes),
         allowed=_MALFORMED,
         seeds=_trusted,
         covers=("protocol.trust.belief:Trusted.from_parts", "protocol.trust.trusted_log:SeenLog.from_fields"),

@@ -101,7 +101,7 @@ def _signed_statement(data: bytes) -> object:
     for kind in _KINDS:
         key = MIX if kind in (MixCommitment, MixCount, MixReveal) else ENTRY
         try:
-            taken = kind.read(sign(told, purpose=kind.kind, keys=[key]), key.public)
+            taken = kind.read(sign(told, purpose=kind.purpose, keys=[key]), key.public)
         except MalformedMessageError:
             continue
     if taken is None:
@@ -287,7 +287,7 @@ TARGETS = (
         decode=tried_both_ways(_statement, lambda found: found.data),
         allowed=_MALFORMED,
         seeds=lambda: [one.data for one in _statements()],
-        covers=("protocol.relays.statements:Statement.from_bytes", "protocol.relays.batches.capsule_tree:read_path"),
+        covers=("protocol.records:TypedRecord.from_bytes", "protocol.records:Record.from_fields"),
         most_bytes=2560,
     ),
     Target(

@@ -140,9 +140,7 @@ class PublicHistory:
             clients = people if clients is None else clients
             if self.parties.relays:
                 count = RelayCount(manifest.opens_at, clients, clients * self.document.budget)
-            self._last = last_round(
-                tally, relay_count=None if count is None else count.to_signed_bytes(self.parties.relays[0])
-            )
+            self._last = last_round(tally, relay_count=None if count is None else count.signed(self.parties.relays[0]))
             self.files[f"/v1/blob/{self._last.tally}"] = encode_tally(tally, counted_for or self.document.experiment)
             self.state = self.step(self.state, tally)
         return self._last

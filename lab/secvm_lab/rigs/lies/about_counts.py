@@ -32,7 +32,7 @@ def relay_count_that_cannot_be(scene: Scene) -> Told:
     key = {"a stranger's": draw_key(dice), "the coordinator's": liar.parties.coordinator}.get(variant, key)
     manifest = liar.make_manifest()
     liar.now = max(liar.now, manifest.opens_at - 1000 * LEAD_S)
-    manifest = replace(manifest, last=replace(last, relay_count=told.to_signed_bytes(key)))
+    manifest = replace(manifest, last=replace(last, relay_count=told.signed(key)))
     liar.add(manifest)
     return Told(files=liar.files, now=liar.now, public=liar.files, variant=variant)
 

@@ -74,7 +74,7 @@ def _look(history: PublicHistory, kept: Trusted | None) -> Trusted:
     if kept is None:
         salt_of(document, first=history.first, records=history.records, allow_unsafe=True)
     else:
-        kept = Trusted.from_parts(kept.header(), kept.state)
+        kept = Trusted.from_parts(kept.to_bytes(), kept.state)
     device = TrustedRounds(document, history.envelope, kept)
     device.believe(device.check(history.served(device), now=history.now))
     device.compare(history.files[f"{history.place}/checkpoint"], ())

@@ -104,7 +104,7 @@ class DeviceInFolder:
             self.device.join(digest, envelope, vault, salt=salt)
         if scene.kept is not None:
             with state.writing(durable=False):
-                state.trust.put_trusted(digest, scene.kept.header(), scene.kept.state)
+                state.trust.put_trusted(digest, scene.kept.to_bytes(), scene.kept.state)
             self.device = self._start(state)
 
     async def drive(self, until: int) -> None:

@@ -10,7 +10,6 @@ from secvm.learning.aggregate.tally import Tally
 from secvm.protocol.canonical import digest_of
 from secvm.protocol.documents.blobs import decode_state, decode_tally
 from secvm.protocol.documents.recomputation import Model, first_model, model_of
-from secvm.protocol.evidence.examination import model_names
 from secvm.protocol.evidence.relayed import RelayedEvidence, RelayedKind
 from secvm.protocol.relays.ending import RelayedEnding
 from secvm.protocol.relays.judgement import clients_of
@@ -40,7 +39,7 @@ class RelayedSteps:
         """Hold a document to the model that follows from the round before it."""
         number = None if before is None else before.number
         about = number if number is not None else (1 if isinstance(told, RelayedManifest) else None)
-        if self._expected is not None and model_names(told) != self._expected.names:
+        if self._expected is not None and told.model != self._expected.names:
             what = FaultKind.FIRST_MODEL if before is None else FaultKind.STEP
             self._subject.fault(what, about, evidence=self._evidence(envelope, before))
         self._go_on_from(told)
@@ -89,7 +88,7 @@ class RelayedSteps:
 
     def _go_on_from(self, told: RelayedManifest | RelayedEnding) -> None:
         """From what was signed, if it is served; else from what was computed: one lie is told once."""
-        if self._expected is not None and model_names(told) == self._expected.names:
+        if self._expected is not None and told.model == self._expected.names:
             self.model = self._expected
             return
         document = self._subject.document
@@ -109,7 +108,7 @@ class RelayedSteps:
             return
         model = self.model
         sizes = (len(model.state_bytes), len(model.training.to_bytes()), len(model.evaluation.to_bytes()))
-        for digest, size in zip(model_names(told), sizes, strict=True):
+        for digest, size in zip(told.model, sizes, strict=True):
             if digest in self._good_blobs:
                 continue
             try:

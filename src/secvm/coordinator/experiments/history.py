@@ -23,7 +23,7 @@ from secvm.learning.aggregate.tally import Tally
 from secvm.protocol.canonical import Fields, decode_document, digest_of, encode_document
 from secvm.protocol.documents.blobs import decode_state, decode_tally
 from secvm.protocol.documents.experiment import ExperimentDocument, HashedBins
-from secvm.protocol.documents.manifest import MAX_MANIFEST_BYTES, LastRound, RoundManifest, read_last, write_last
+from secvm.protocol.documents.manifest import MAX_MANIFEST_BYTES, LastRound, RoundManifest
 from secvm.protocol.round_state import RoundState
 from secvm.protocol.version import RELAYED_EXPERIMENT_TYPE
 
@@ -197,12 +197,12 @@ class Books:
 
         It stands among the blobs, under a name that is no digest of any, and no public document names it.
         """
-        return {_ended_name(digest, number): encode_document(write_last(last))}
+        return {_ended_name(digest, number): encode_document(last.to_content())}
 
     def how_it_ended(self, one: LiveRound) -> LastRound:
         """What the next manifest, or the ending, tells of a concluded round."""
         data = self._store.blob(_ended_name(one.stored.experiment, one.stored.number))
-        return read_last(Fields(decode_document(data, max_bytes=MAX_MANIFEST_BYTES), "the end of a round"))
+        return LastRound.from_fields(Fields(decode_document(data, max_bytes=MAX_MANIFEST_BYTES), "the end of a round"))
 
     def kept_ending(self, digest: str) -> bytes | None:
         """The ending of an experiment as a driver has signed it; None where none has yet."""

@@ -170,7 +170,7 @@ class Papers:
         relay = self._document.entry_relay if kind in (EntryCount, EntryReveal) else self._document.mix_relay
         found = kind.read(envelope, relay.key)
         if found.label != self._label:
-            raise MalformedMessageError(f"{kind.name} is of another label")
+            raise MalformedMessageError(f"{kind.title} is of another label")
         if isinstance(found, EntryCount):
             mix_count = self.mix_count
             if mix_count is None or mix_count.entry_count != found.digest:

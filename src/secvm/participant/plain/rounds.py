@@ -318,7 +318,7 @@ class LoggedRounds:
         state, digest = self._around.state, self._document.digest
         kept = checked.trusted
         with state.writing(durable=True):
-            state.trust.put_trusted(digest, kept.header(), kept.state)
+            state.trust.put_trusted(digest, kept.to_bytes(), kept.state)
             state.trust.count(digest, STEPS, checked.steps)
             if checked.ending is not None and served.ending is not None:
                 state.put_ending(digest, served.ending)

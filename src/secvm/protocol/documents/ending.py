@@ -16,14 +16,11 @@ and names the state and the weights that remain: with it a device predicts. An e
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from typing import Annotated, ClassVar
 
-from secvm.crypto.signing import SigningKey, sign, verify
 from secvm.errors import InconsistentManifestError, LocalProtocolError, MalformedMessageError
-from secvm.protocol.canonical import Fields, decode_document, digest_of, encode_document
+from secvm.protocol.canonical import digest_of
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.documents.inconsistency import Inconsistency
 from secvm.protocol.documents.manifest import (
@@ -31,11 +28,10 @@ from secvm.protocol.documents.manifest import (
     AcceptedManifest,
     LastRound,
     RoundManifest,
-    read_last,
     read_relay_count,
     tells_count,
-    write_last,
 )
+from secvm.protocol.records import Digest, ModelRecord, choice, whole
 from secvm.protocol.version import ENDING_TYPE, MAX_ROUND
 
 
@@ -49,79 +45,27 @@ class Why(enum.Enum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ending:
+class Ending(ModelRecord):
     """The end of one experiment."""
 
+    purpose: ClassVar[str] = ENDING_TYPE
+    title: ClassVar[str] = "the ending"
+    longest: ClassVar[int] = MAX_MANIFEST_BYTES
+    reserved: ClassVar[tuple[str, ...]] = ("log",)
+
     #: Digest of the experiment.
-    experiment: str
+    experiment: Digest
     #: The last round; 0 where there was none.
-    round_number: int
+    round_number: Annotated[int, whole(0, MAX_ROUND, name="round")]
     #: Digest of the last round's manifest; None where there was none.
-    manifest: str | None
+    manifest: Digest | None
     #: How the last round ended; None where there was none.
     last: LastRound | None
-    #: Digests of the descent state and of the weights that follow from it.
-    state: str
-    training_weights: str
-    evaluation_weights: str
-    why: Why
+    why: Annotated[Why, choice(Why)]
 
-    @cached_property
-    def data(self) -> bytes:
-        """The canonical bytes. What a reader would refuse cannot be written either."""
-        data = encode_document(self._content())
-        try:
-            Ending.from_bytes(data)
-        except MalformedMessageError as fault:
-            raise LocalProtocolError(f"this ending cannot be published: {fault}") from None
-        return data
-
-    @cached_property
-    def digest(self) -> str:
-        """SHA-256 of the canonical bytes."""
-        return digest_of(self.data)
-
-    def signed(self, keys: Iterable[SigningKey]) -> bytes:
-        """In its envelope, as it is served."""
-        return sign(self.data, purpose=ENDING_TYPE, keys=keys)
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> Ending:
-        """The ending of canonical bytes, complete in itself; nothing is checked against anything else."""
-        fields = Fields(decode_document(data, max_bytes=MAX_MANIFEST_BYTES), "the ending")
-        fields.constant("type", ENDING_TYPE)
-        fields.null("log")
-        why = fields.text("why", longest=20)
-        if why not in {one.value for one in Why}:
-            raise fields.refuse("why")
-        ending = cls(
-            experiment=fields.digest("experiment"),
-            round_number=fields.integer("round", 0, MAX_ROUND),
-            manifest=None if fields.is_null("manifest") else fields.digest("manifest"),
-            last=None if fields.is_null("last") else read_last(fields.inner("last")),
-            state=fields.digest("state"),
-            training_weights=fields.digest("training_weights"),
-            evaluation_weights=fields.digest("evaluation_weights"),
-            why=Why(why),
-        )
-        fields.done()
-        if len({ending.round_number == 0, ending.manifest is None, ending.last is None}) != 1:
+    def _check_whole(self) -> None:
+        if len({self.round_number == 0, self.manifest is None, self.last is None}) != 1:
             raise MalformedMessageError("an ending tells of its last round, unless there was none")
-        return ending
-
-    def _content(self) -> dict[str, Any]:
-        return {
-            "evaluation_weights": self.evaluation_weights,
-            "experiment": self.experiment,
-            "last": None if self.last is None else write_last(self.last),
-            "log": None,
-            "manifest": self.manifest,
-            "round": self.round_number,
-            "state": self.state,
-            "training_weights": self.training_weights,
-            "type": ENDING_TYPE,
-            "why": self.why.value,
-        }
 
 
 def make_ending(
@@ -165,7 +109,7 @@ def accept_ending(data: bytes, *, document: ExperimentDocument, last: AcceptedMa
         Signed, but not what the experiment or its manifests allow.
     """
     # (1)
-    payload = verify(data, purpose=ENDING_TYPE, keys=document.coordinator_keys, threshold=document.threshold)
+    payload = document.verified(data, purpose=ENDING_TYPE)
     # (2)
     ending = Ending.from_bytes(payload)
     # (3), (4), (5)
@@ -197,11 +141,7 @@ def ending_faults(
         Inconsistency.OTHER_ROUND: not follows or (before is not None and ending.manifest == before.digest),
         Inconsistency.ABANDONED_STEP: not follows
         or told is not None
-        or (
-            before is not None
-            and (ending.state, ending.training_weights, ending.evaluation_weights)
-            == (before.state, before.training_weights, before.evaluation_weights)
-        ),
+        or (before is not None and ending.model == before.model),
         # (5)
         Inconsistency.OTHER_LABELS: told is None or len(told.participants) == len(document.experiment.labels),
         Inconsistency.BELOW_FLOOR: told is None or document.reaches_floor(told.participants),

@@ -5,7 +5,7 @@ document's digest. What the learning core needs is an ``Experiment``; around it 
 windows, floor, cohorts, the number of rounds, privacy, and whose signatures count.
 
 ``log`` says in whose log its rounds stand and whose cosignatures count; without one (null) nobody can be held to having
-told everybody the same. ``privacy`` is two relays' cover with all its numbers (``protocol.relayed_terms``), or null: no
+told everybody the same. ``privacy`` is two relays' cover with all its numbers (``relay_terms``), or null: no
 guarantee. A document with cover has a type of its own, and its relays have roles. The digest of the client's code
 proves nothing without attestation; it says what the publisher claims to have tested.
 """
@@ -17,11 +17,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from secvm.crypto.sealing.kem import PUBLIC_KEY_BYTES as KEM_KEY_BYTES
 from secvm.crypto.sealing.kem import X25519
-from secvm.crypto.signing import PUBLIC_KEY_BYTES, Envelope, SigningKey, VerifyKey, sign, verify
+from secvm.crypto.signing import Envelope, SigningKey, VerifyKey, sign, verify
 from secvm.errors import LocalProtocolError, MalformedMessageError
 from secvm.learning import aggregate
 from secvm.learning.common_settings import MAX_BINS, MAX_HASHES
@@ -33,7 +33,6 @@ from secvm.protocol.canonical import (
     decode_document,
     digest_of,
     encode_document,
-    is_integer,
     ratio_text,
 )
 from secvm.protocol.codec import EXPERIMENT_ID_BYTES, ExperimentId
@@ -47,6 +46,19 @@ from secvm.protocol.documents.relay_terms import (
     write_relay_cover,
 )
 from secvm.protocol.log.terms import LogTerms
+from secvm.protocol.records import (
+    BESIDE,
+    OMITTED,
+    Digest,
+    FieldKind,
+    Flag,
+    Record,
+    SignerKey,
+    listed,
+    text,
+    whole,
+    words,
+)
 from secvm.protocol.version import EXPERIMENT_TYPE, MAX_ROUND, RELAYED_EXPERIMENT_TYPE
 
 MAX_DOCUMENT_BYTES = 2**18
@@ -59,64 +71,82 @@ _NAME = r"[a-z0-9][a-z0-9.-]*"
 T = TypeVar("T")
 
 
+def _read_hours(fields: Fields, name: str) -> tuple[tuple[int, int], ...]:
+    """Pairs of hours of the day, ascending."""
+    pairs = [(one.counts("item", longest=2)) for one in fields.each(name, shortest=1, longest=24)]
+    hours = [hour for pair in pairs for hour in pair]
+    if any(len(pair) != 2 for pair in pairs) or hours != sorted(set(hours)) or hours[-1] > 24:
+        raise fields.refuse(name, "pairs of hours from 0 to 24, ascending")
+    return tuple((start, end) for start, end in pairs)
+
+
+_HOURS = FieldKind(_read_hours, lambda hours: [list(pair) for pair in hours])
+_SALT = FieldKind(lambda fields, name: fields.hexadecimal(name, shortest=16, longest=64), lambda salt: salt.hex())
+_KEYS = listed(SignerKey, shortest=1, longest=MAX_KEYS)
+
+
 @dataclass(frozen=True, slots=True)
-class Beacon:
+class Beacon(Record):
     """A round of a public randomness beacon that lay in the future when the experiment was published."""
 
     #: Such as "drand-quicknet" or "nist-2.0-chain-2" (``secvm.crypto.beacons.sources``).
-    chain: str
-    round_number: int
+    chain: Annotated[str, text(longest=64, pattern=_NAME)]
+    round_number: Annotated[int, whole(1, name="round")]
 
 
 @dataclass(frozen=True, slots=True)
-class HashedBins:
+class HashedBins(Record):
     """Bins by salted hash."""
 
-    bins: int
-    hashes: int = 1
+    bins: Annotated[int, whole(1, MAX_BINS)]
+    hashes: Annotated[int, whole(1, MAX_HASHES)] = 1
     #: The salt, or None where beacons will fix it.
-    salt: bytes | None = None
+    salt: Annotated[bytes, _SALT] | None = None
     #: The beacon rounds that will fix the salt; empty where it stands here.
-    beacons: tuple[Beacon, ...] = ()
+    beacons: Annotated[tuple[Beacon, ...], listed(Beacon, longest=8)] = ()
+
+    def _check_whole(self) -> None:
+        if (self.salt is None) != bool(self.beacons):
+            raise MalformedMessageError("an experiment's salt stands in it, or beacons will fix it")
 
 
 @dataclass(frozen=True, slots=True)
-class VocabularyBins:
+class VocabularyBins(Record):
     """The words of a public list as bins."""
 
-    bins: int
+    bins: Annotated[int, whole(1, MAX_BINS)]
     #: The list's name (docs/protocol.md §2.9), in hexadecimal.
-    digest: str
+    digest: Digest
 
 
 @dataclass(frozen=True, slots=True)
-class FeaturesWanted:
+class FeaturesWanted(Record):
     """What a device looks at."""
 
     #: The source on the device by name, such as "history-titles".
-    source: str
+    source: Annotated[str, text(longest=64, pattern=_NAME)]
     #: In words, for the person.
-    description: str
+    description: Annotated[str, text(longest=4000)]
     #: A feature counts once, however often it occurs.
-    presence: bool = True
+    presence: Flag = True
 
 
 @dataclass(frozen=True, slots=True)
-class Windows:
+class Windows(Record):
     """When rounds happen."""
 
     #: Length of every window.
-    length_s: int
+    length_s: Annotated[int, whole(1, MAX_WINDOW_S)]
     #: How long after a window's end late capsules are still taken.
-    grace_s: int
+    grace_s: Annotated[int, whole(0, MAX_WINDOW_S)]
     #: The earliest opening of round 1, in milliseconds.
-    first_opening: int
+    first_opening: Annotated[int, whole(0)]
     #: [from, to) in hours of the day, ascending: windows open only then.
-    hours: tuple[tuple[int, int], ...] = ((0, 24),)
+    hours: Annotated[tuple[tuple[int, int], ...], _HOURS] = ((0, 24),)
     #: IANA name of the zone whose hours are meant. Its offset is looked up by whoever owns a time zone database.
-    time_zone: str = "UTC"
+    time_zone: Annotated[str, text(longest=64, pattern=_ZONE)] = "UTC"
     #: How long the steps after a window take where there are two relays; else None.
-    relays: RelayTimes | None = None
+    relays: Annotated[RelayTimes | None, BESIDE] = None
 
     def open_at_hour(self, opens_at: int, *, offset_s: int) -> bool:
         """Whether a window may open at this instant, where local time is ``offset_s`` seconds ahead of UTC."""
@@ -125,20 +155,23 @@ class Windows:
 
 
 @dataclass(frozen=True, slots=True)
-class Relay:
+class Relay(Record):
     """A relay that devices may use."""
 
-    url: str
+    url: Annotated[str, text(longest=510, pattern=_URL)]
     #: Signs the relay's counts.
-    key: VerifyKey
+    key: SignerKey
     #: What it does, and who runs it, where there are two relays; else None.
-    role: RelayRole | None = None
-    operator: str | None = None
+    role: Annotated[Annotated[RelayRole, words(*ROLES)] | None, OMITTED] = None
+    operator: Annotated[Annotated[str, text(longest=200, shortest=1)] | None, OMITTED] = None
 
     @property
     def host(self) -> str:
         """Whose it is, as far as a URL tells: host and port, and nothing that only looks like them."""
         return re.split(r"[/?#\\]", self.url.partition("://")[2], maxsplit=1)[0].rpartition("@")[2]
+
+
+_RELAYS = listed(Relay, longest=16)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -262,43 +295,46 @@ class ExperimentDocument:
         if not self.test:
             raise LocalProtocolError("seeded dice are for experiments that are marked as a test")
 
+    def verified(self, data: bytes, *, purpose: str) -> bytes:
+        """The payload of an envelope that enough of the coordinator's keys signed for this purpose.
+
+        Raises ``MalformedMessageError`` or ``BadSignatureError``.
+        """
+        return verify(data, purpose=purpose, keys=self.coordinator_keys, threshold=self.threshold)
+
     @classmethod
     def from_bytes(cls, data: bytes) -> ExperimentDocument:
         """The document of canonical bytes; anything else is refused."""
         fields = Fields(decode_document(data, max_bytes=MAX_DOCUMENT_BYTES), "the experiment")
-        kind = fields.text("type", longest=40)
-        if kind not in (EXPERIMENT_TYPE, RELAYED_EXPERIMENT_TYPE):
-            raise fields.refuse("type")
+        kind = fields.one_of("type", [EXPERIMENT_TYPE, RELAYED_EXPERIMENT_TYPE])
         relayed = kind == RELAYED_EXPERIMENT_TYPE
-        test = fields.flag("test")
         binning = _read_binning(fields.inner("binning"))
-        relays = [_read_relay(relay, test=test, relayed=relayed) for relay in fields.inner_list("relays", longest=16)]
-        keys = [_read_key(item) for item in fields.items("coordinator_keys", shortest=1, longest=MAX_KEYS)]
+        keys: tuple[VerifyKey, ...] = _KEYS.read(fields, "coordinator_keys")
         # Only documents of experiments with another KEM than X25519 have the field.
         kem = fields.integer("kem", 0) if fields.has("kem") else X25519
         if kem not in KEM_KEY_BYTES:
-            raise fields.refuse("kem")
+            raise fields.refuse("kem", f"one of {sorted(KEM_KEY_BYTES)}, not {kem}")
         train_share = fields.ratio("train_share")
         if not 0 < train_share <= 1:
-            raise fields.refuse("train_share")
+            raise fields.refuse("train_share", f"greater than 0 and at most 1, not {train_share}")
         privacy, experiment = None, read_learning(fields.inner("learning"), binning.bins)
         if fields.is_null("privacy") == relayed:
-            raise fields.refuse("privacy")
+            raise fields.refuse("privacy", "null without relays' cover, and only then")
         if relayed:
             privacy, experiment = read_relay_cover(fields.inner("privacy"), experiment, train_share)
         document = cls(
             title=fields.text("title", shortest=1, longest=200),
             question=fields.text("question", longest=4000),
             experiment=experiment,
-            features=_read_features(fields.inner("features")),
+            features=FeaturesWanted.from_fields(fields.inner("features")),
             binning=binning,
-            windows=_read_windows(fields.inner("windows"), relayed=relayed),
+            windows=Windows.from_fields(fields.inner("windows")),
             floor=fields.integer("floor", 1),
             train_share=train_share,
             rounds=fields.integer("rounds", 1, MAX_ROUND),
-            coordinator_keys=tuple(keys),
+            coordinator_keys=keys,
             threshold=fields.integer("threshold", 1, len(set(keys))),
-            relays=tuple(relays),
+            relays=_RELAYS.read(fields, "relays"),
             gateway_note=fields.text("gateway_note", longest=4000),
             kem=kem,
             client_code=None if fields.is_null("client_code") else fields.digest("client_code"),
@@ -306,12 +342,10 @@ class ExperimentDocument:
             # Only documents of experiments with tokens have the field.
             tokens=relayed and fields.has("tokens") and fields.flag("tokens"),
             privacy=privacy,
-            test=test,
+            test=fields.flag("test"),
         )
         fields.done()
-        if len(set(keys)) != len(keys) or not (relays or test):
-            raise MalformedMessageError("keys or relays of the experiment are not as they should be")
-        _check_log_keys(document)
+        _check_parties(document, relayed=relayed)
         if relayed:
             _check_relayed(document)
         # What defaults and other spellings would hide: only one way to write an experiment is taken.
@@ -327,33 +361,22 @@ class ExperimentDocument:
             **tokens,
             "binning": _write_binning(self.binning),
             "client_code": self.client_code,
-            "coordinator_keys": [key.data.hex() for key in self.coordinator_keys],
-            "features": {
-                "description": self.features.description,
-                "presence": self.features.presence,
-                "source": self.features.source,
-            },
+            "coordinator_keys": _KEYS.write(self.coordinator_keys),
+            "features": self.features.to_content(),
             "floor": self.floor,
             "gateway_note": self.gateway_note,
             "learning": write_learning(self.experiment, self.binning.bins),
             "log": None if self.log is None else self.log.to_content(),
             "privacy": self._privacy(),
             "question": self.question,
-            "relays": [_write_relay(relay) for relay in self.relays],
+            "relays": _RELAYS.write(self.relays),
             "rounds": self.rounds,
             "test": self.test,
             "threshold": self.threshold,
             "title": self.title,
             "train_share": ratio_text(self.train_share),
             "type": self.kind,
-            "windows": {
-                **({} if self.windows.relays is None else self.windows.relays.to_content()),
-                "first_opening": self.windows.first_opening,
-                "grace_s": self.windows.grace_s,
-                "hours": [list(pair) for pair in self.windows.hours],
-                "length_s": self.windows.length_s,
-                "time_zone": self.windows.time_zone,
-            },
+            "windows": self.windows.to_content(),
         }
 
     def _privacy(self) -> dict[str, Any] | None:
@@ -391,86 +414,33 @@ def read_published(data: bytes, *, digest: str) -> ExperimentDocument:
 
 
 def _write_binning(binning: HashedBins | VocabularyBins) -> dict[str, Any]:
-    if isinstance(binning, VocabularyBins):
-        return {"bins": binning.bins, "digest": binning.digest, "kind": "vocabulary"}
-    return {
-        "beacons": [{"chain": beacon.chain, "round": beacon.round_number} for beacon in binning.beacons],
-        "bins": binning.bins,
-        "hashes": binning.hashes,
-        "kind": "hash",
-        "salt": None if binning.salt is None else binning.salt.hex(),
-    }
+    return {**binning.to_content(), "kind": "vocabulary" if isinstance(binning, VocabularyBins) else "hash"}
 
 
 def _read_binning(fields: Fields) -> HashedBins | VocabularyBins:
-    kind = fields.text("kind", longest=20)
-    bins = fields.integer("bins", 1, MAX_BINS)
-    binning: HashedBins | VocabularyBins
-    if kind == "vocabulary":
-        binning = VocabularyBins(bins=bins, digest=fields.digest("digest"))
-    elif kind == "hash":
-        salt = None if fields.is_null("salt") else fields.hexadecimal("salt", shortest=16, longest=64)
-        beacons = []
-        for beacon in fields.inner_list("beacons", longest=8):
-            chain = beacon.text("chain", longest=64, pattern=_NAME)
-            beacons.append(Beacon(chain=chain, round_number=beacon.integer("round", 1)))
-            beacon.done()
-        binning = HashedBins(
-            bins=bins, hashes=fields.integer("hashes", 1, MAX_HASHES), salt=salt, beacons=tuple(beacons)
-        )
-        if (salt is None) != bool(beacons):
-            raise MalformedMessageError("an experiment's salt stands in it, or beacons will fix it")
-    else:
-        raise fields.refuse("kind")
-    fields.done()
-    return binning
+    if fields.one_of("kind", ["hash", "vocabulary"]) == "vocabulary":
+        return VocabularyBins.from_fields(fields)
+    return HashedBins.from_fields(fields)
 
 
-def _read_features(fields: Fields) -> FeaturesWanted:
-    features = FeaturesWanted(
-        source=fields.text("source", longest=64, pattern=_NAME),
-        description=fields.text("description", longest=4000),
-        presence=fields.flag("presence"),
-    )
-    fields.done()
-    return features
-
-
-def _read_windows(fields: Fields, *, relayed: bool) -> Windows:
-    pairs: list[tuple[int, int]] = []
-    for item in fields.items("hours", shortest=1, longest=24):
-        match item:
-            case [start, end] if is_integer(start) and is_integer(end):
-                pairs.append((start, end))
-            case _:
-                raise fields.refuse("hours")
-    hours = [hour for pair in pairs for hour in pair]
-    if hours != sorted(set(hours)) or not 0 <= hours[0] < hours[-1] <= 24:
-        raise fields.refuse("hours")
-    windows = Windows(
-        length_s=fields.integer("length_s", 1, MAX_WINDOW_S),
-        grace_s=fields.integer("grace_s", 0, MAX_WINDOW_S),
-        first_opening=fields.integer("first_opening", 0),
-        hours=tuple(pairs),
-        time_zone=fields.text("time_zone", longest=64, pattern=_ZONE),
-        relays=RelayTimes.from_fields(fields) if relayed else None,
-    )
-    fields.done()
-    return windows
-
-
-def _read_key(item: object) -> VerifyKey:
-    fields = Fields({"key": item}, "a list of keys")
-    return VerifyKey(fields.hexadecimal("key", shortest=PUBLIC_KEY_BYTES, longest=PUBLIC_KEY_BYTES))
-
-
-def _check_log_keys(document: ExperimentDocument) -> None:
-    """The log's key and the witnesses' sign nothing else, and a witness is none of the parties that it watches."""
-    if document.log is None:
-        return
-    others = {*document.coordinator_keys, *(relay.key for relay in document.relays)}
-    if not others.isdisjoint({document.log.key, *(witness.key for witness in document.log.witnesses)}):
-        raise MalformedMessageError("a key of the experiment's log is that of another party")
+def _check_parties(document: ExperimentDocument, *, relayed: bool) -> None:
+    """What must hold of the keys, the relays and the log of an experiment together."""
+    keys, relays = document.coordinator_keys, document.relays
+    if len(set(keys)) != len(keys):
+        raise MalformedMessageError(f"the experiment lists {len(keys)} coordinator keys, of which some are the same")
+    if not relays and not document.test:
+        raise MalformedMessageError("the experiment lists no relay; only one that is marked as a test may have none")
+    if any((relay.role is None, relay.operator is None) != (not relayed, not relayed) for relay in relays):
+        raise MalformedMessageError("a relay has a role and an operator where there is relays' cover, and only there")
+    if (document.windows.relays is None) == relayed:
+        raise MalformedMessageError("windows tell the times of two relays where there is their cover, and only there")
+    if not document.test and not all(relay.url.startswith("https:") for relay in relays):
+        raise MalformedMessageError("a relay's url must begin with https, unless the experiment is marked as a test")
+    if document.log is not None:
+        # The log's key and the witnesses' sign nothing else, and a witness is none of the parties that it watches.
+        others = {*keys, *(relay.key for relay in relays)}
+        if not others.isdisjoint({document.log.key, *(witness.key for witness in document.log.witnesses)}):
+            raise MalformedMessageError("a key of the experiment's log is that of another party")
 
 
 def _check_relayed(document: ExperimentDocument) -> None:
@@ -486,25 +456,3 @@ def _check_relayed(document: ExperimentDocument) -> None:
     # Everybody derives an opened part byte for byte, and what X-Wing throws cannot be derived.
     if document.kem != X25519:
         raise MalformedMessageError("capsules for two relays are sealed with X25519, and the document names no KEM")
-
-
-def _write_relay(relay: Relay) -> dict[str, Any]:
-    told = {"operator": relay.operator, "role": relay.role}
-    there = {name: value for name, value in told.items() if value is not None}
-    return {"key": relay.key.data.hex(), **there, "url": relay.url}
-
-
-def _read_relay(fields: Fields, *, test: bool, relayed: bool) -> Relay:
-    url = fields.text("url", longest=510, pattern=_URL)
-    key = VerifyKey(fields.hexadecimal("key", shortest=PUBLIC_KEY_BYTES, longest=PUBLIC_KEY_BYTES))
-    role: RelayRole | None = None
-    operator = fields.text("operator", shortest=1, longest=200) if relayed else None
-    if relayed:
-        named = fields.text("role", longest=20)
-        role = next((known for known in ROLES if known == named), None)
-        if role is None:
-            raise fields.refuse("role")
-    fields.done()
-    if not test and not url.startswith("https:"):
-        raise MalformedMessageError("a relay's url must begin with https, unless the experiment is marked as a test")
-    return Relay(url=url, key=key, role=role, operator=operator)

@@ -26,8 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from typing import Annotated, ClassVar
 
 from secvm.crypto.sealing.oblivious import leaves_no_choice
 from secvm.crypto.signing import SigningKey, sign, verify
@@ -40,61 +39,68 @@ from secvm.errors import (
 )
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.label_models import MAX_MODELS
-from secvm.protocol.canonical import Fields, base64_text, decode_document, digest_of, encode_document
+from secvm.protocol.canonical import digest_of
 from secvm.protocol.documents.blobs import decode_tally, tally_digest
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.documents.inconsistency import Inconsistency
+from secvm.protocol.records import (
+    Digest,
+    FieldKind,
+    ModelRecord,
+    Record,
+    RoundNumber,
+    TypedRecord,
+    listed,
+    long_bytes,
+    whole,
+)
 from secvm.protocol.schedule import Window
-from secvm.protocol.version import MANIFEST_TYPE, MAX_ROUND, RELAY_COUNT_TYPE
+from secvm.protocol.version import MANIFEST_TYPE, RELAY_COUNT_TYPE
 
 MAX_MANIFEST_BYTES = 2**20
 #: An OHTTP key configuration has 45 bytes; a hybrid one about 1.3 kB.
 MAX_KEY_BYTES = 2**13
 MAX_QUOTA = 2**20
+_COUNTS = FieldKind(lambda taken, field: taken.counts(field, longest=MAX_MODELS), list)
 
 
 @dataclass(frozen=True, slots=True)
-class RelayCount:
+class RelayCount(TypedRecord):
     """What a relay says it saw in one slot: the most that a coordinator can have counted honestly."""
 
+    purpose: ClassVar[str] = RELAY_COUNT_TYPE
+    title: ClassVar[str] = "the relay's count"
+    longest: ClassVar[int] = 1024
+
     #: When the slot begins, and with it the windows of its rounds: no other slot has that instant.
-    opens_at: int
+    opens_at: Annotated[int, whole(0)]
     #: Distinct clients.
-    clients: int
+    clients: Annotated[int, whole(0)]
     #: Distinct capsules.
-    capsules: int
+    capsules: Annotated[int, whole(0)]
 
-    def to_signed_bytes(self, key: SigningKey) -> bytes:
+    def signed(self, key: SigningKey) -> bytes:
         """In its envelope."""
-        content = {"capsules": self.capsules, "clients": self.clients, "opens_at": self.opens_at}
-        return sign(encode_document({**content, "type": RELAY_COUNT_TYPE}), purpose=RELAY_COUNT_TYPE, keys=[key])
-
-    @classmethod
-    def from_payload(cls, data: bytes) -> RelayCount:
-        """Out of its envelope."""
-        fields = Fields(decode_document(data, max_bytes=1024), "the relay's count")
-        fields.constant("type", RELAY_COUNT_TYPE)
-        count = cls(
-            opens_at=fields.integer("opens_at", 0),
-            clients=fields.integer("clients", 0),
-            capsules=fields.integer("capsules", 0),
-        )
-        fields.done()
-        return count
+        return sign(self.to_bytes(), purpose=RELAY_COUNT_TYPE, keys=[key])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LastRound:
+class LastRound(Record):
     """How round t - 1 ended. Of an abandoned round nothing is told: a tally of few is a tally of someone."""
 
     #: Digest of its tally; None: it was abandoned.
-    tally: str | None
+    tally: Digest | None
     #: Train participants per label; empty: abandoned.
-    participants: tuple[int, ...] = ()
+    participants: Annotated[tuple[int, ...], _COUNTS] = ()
     #: Test counts, a row per true label; empty: abandoned.
-    cells: tuple[tuple[int, ...], ...] = ()
+    cells: Annotated[tuple[tuple[int, ...], ...], listed(_COUNTS, longest=MAX_MODELS)] = ()
     #: The relay's signed count, as an envelope; None where no relay counts.
-    relay_count: bytes | None = None
+    relay_count: Annotated[bytes, long_bytes(MAX_KEY_BYTES)] | None = None
+
+    def _check_whole(self) -> None:
+        n = len(self.participants)
+        if len(self.cells) != n or any(len(row) != n for row in self.cells) or (self.tally is None) != (n == 0):
+            raise MalformedMessageError("participants and test counts of the round before do not fit together")
 
     @property
     def counts(self) -> Tally:
@@ -107,124 +113,40 @@ class LastRound:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RoundManifest:
+class RoundManifest(ModelRecord):
     """One round of one experiment."""
 
+    purpose: ClassVar[str] = MANIFEST_TYPE
+    title: ClassVar[str] = "the manifest"
+    longest: ClassVar[int] = MAX_MANIFEST_BYTES
+    reserved: ClassVar[tuple[str, ...]] = ("log",)
+
     #: Digest of the experiment.
-    experiment: str
-    round_number: int
+    experiment: Digest
+    round_number: RoundNumber
     #: Digest of the manifest of the round before; None in round 1.
-    previous: str | None
+    previous: Digest | None
     #: Milliseconds, absolute: a number of seconds left would differ between two honest fetches.
-    opens_at: int
-    closes_at: int
-    accept_until: int
-    #: Digests of the descent state and of the weights that follow from it.
-    state: str
-    training_weights: str
-    evaluation_weights: str
+    opens_at: Annotated[int, whole(0)]
+    closes_at: Annotated[int, whole(0)]
+    accept_until: Annotated[int, whole(0)]
     #: How the round before ended; None in round 1.
     last: LastRound | None
     #: The gateway's one OHTTP key configuration, as bytes.
-    gateway_keys: bytes
+    gateway_keys: Annotated[bytes, long_bytes(MAX_KEY_BYTES)]
     #: Distinct capsules that one participant may send.
-    quota: int
+    quota: Annotated[int, whole(1, MAX_QUOTA)]
 
     @property
     def window(self) -> Window:
         """When packages are sent."""
         return Window(opens_at=self.opens_at, closes_at=self.closes_at)
 
-    @cached_property
-    def data(self) -> bytes:
-        """The canonical bytes. What a reader would refuse cannot be written either."""
-        data = encode_document(self._content())
-        try:
-            RoundManifest.from_bytes(data)
-        except MalformedMessageError as fault:
-            raise LocalProtocolError(f"this manifest cannot be published: {fault}") from None
-        return data
-
-    @cached_property
-    def digest(self) -> str:
-        """What the next manifest calls this one."""
-        return digest_of(self.data)
-
-    def signed(self, keys: Iterable[SigningKey]) -> bytes:
-        """In its envelope, as it is served."""
-        return sign(self.data, purpose=MANIFEST_TYPE, keys=keys)
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> RoundManifest:
-        """The manifest of canonical bytes, complete in itself; nothing is checked against anything else."""
-        fields = Fields(decode_document(data, max_bytes=MAX_MANIFEST_BYTES), "the manifest")
-        fields.constant("type", MANIFEST_TYPE)
-        fields.null("log")
-        round_number = fields.integer("round", 1, MAX_ROUND)
-        manifest = cls(
-            experiment=fields.digest("experiment"),
-            round_number=round_number,
-            previous=None if fields.is_null("previous") else fields.digest("previous"),
-            opens_at=fields.integer("opens_at", 0),
-            closes_at=fields.integer("closes_at", 0),
-            accept_until=fields.integer("accept_until", 0),
-            state=fields.digest("state"),
-            training_weights=fields.digest("training_weights"),
-            evaluation_weights=fields.digest("evaluation_weights"),
-            last=None if fields.is_null("last") else read_last(fields.inner("last")),
-            gateway_keys=fields.base64("gateway_keys", longest=MAX_KEY_BYTES),
-            quota=fields.integer("quota", 1, MAX_QUOTA),
-        )
-        fields.done()
-        if not manifest.opens_at < manifest.closes_at <= manifest.accept_until:
+    def _check_whole(self) -> None:
+        if not self.opens_at < self.closes_at <= self.accept_until:
             raise MalformedMessageError("a manifest's window does not open, close and end in this order")
-        if len({round_number == 1, manifest.previous is None, manifest.last is None}) != 1:
+        if len({self.round_number == 1, self.previous is None, self.last is None}) != 1:
             raise MalformedMessageError("round 1 follows nothing, and every other round follows one")
-        return manifest
-
-    def _content(self) -> dict[str, Any]:
-        return {
-            "accept_until": self.accept_until,
-            "closes_at": self.closes_at,
-            "evaluation_weights": self.evaluation_weights,
-            "experiment": self.experiment,
-            "gateway_keys": base64_text(self.gateway_keys),
-            "last": None if self.last is None else write_last(self.last),
-            "log": None,
-            "opens_at": self.opens_at,
-            "previous": self.previous,
-            "quota": self.quota,
-            "round": self.round_number,
-            "state": self.state,
-            "training_weights": self.training_weights,
-            "type": MANIFEST_TYPE,
-        }
-
-
-def write_last(last: LastRound) -> dict[str, Any]:
-    """How a round ended, as manifests and endings write it."""
-    return {
-        "cells": [list(row) for row in last.cells],
-        "participants": list(last.participants),
-        "relay_count": None if last.relay_count is None else base64_text(last.relay_count),
-        "tally": last.tally,
-    }
-
-
-def read_last(fields: Fields) -> LastRound:
-    """How a round ended, as manifests and endings tell it."""
-    rows = [Fields({"row": row}, "the test counts") for row in fields.items("cells", longest=MAX_MODELS)]
-    last = LastRound(
-        tally=None if fields.is_null("tally") else fields.digest("tally"),
-        participants=fields.counts("participants", longest=MAX_MODELS),
-        cells=tuple(row.counts("row", longest=MAX_MODELS) for row in rows),
-        relay_count=None if fields.is_null("relay_count") else fields.base64("relay_count", longest=MAX_KEY_BYTES),
-    )
-    fields.done()
-    n = len(last.participants)
-    if len(last.cells) != n or any(len(row) != n for row in last.cells) or (last.tally is None) != (n == 0):
-        raise MalformedMessageError("participants and test counts of the round before do not fit together")
-    return last
 
 
 def last_round(tally: Tally | None, *, relay_count: bytes | None = None) -> LastRound:
@@ -313,7 +235,7 @@ def accept(data: bytes, *, document: ExperimentDocument, last: AcceptedManifest 
         A second manifest for the round of the last accepted one.
     """
     # (1)
-    payload = verify(data, purpose=MANIFEST_TYPE, keys=document.coordinator_keys, threshold=document.threshold)
+    payload = document.verified(data, purpose=MANIFEST_TYPE)
     # (2)
     manifest = RoundManifest.from_bytes(payload)
     # (4) first where it concerns the same experiment: a second manifest is an attack, whatever else is wrong with it.
@@ -350,7 +272,7 @@ def read_relay_count(data: bytes, document: ExperimentDocument) -> RelayCount:
     if not document.relays:
         raise MalformedMessageError("a relay's count in an experiment without relays")
     keys = [relay.key for relay in document.relays]
-    return RelayCount.from_payload(verify(data, purpose=RELAY_COUNT_TYPE, keys=keys))
+    return RelayCount.from_bytes(verify(data, purpose=RELAY_COUNT_TYPE, keys=keys))
 
 
 def _fault(manifest: RoundManifest, document: ExperimentDocument, before: RoundManifest | None) -> str | None:
@@ -381,7 +303,7 @@ def manifest_faults(
         Inconsistency.ABANDONED_STEP: not follows
         or manifest.last is None
         or manifest.last.tally is not None
-        or (before is not None and _model(manifest) == _model(before)),
+        or (before is not None and manifest.model == before.model),
         Inconsistency.BELOW_FLOOR: manifest.last is None
         or manifest.last.tally is None
         or document.reaches_floor(manifest.last.participants),
@@ -403,10 +325,6 @@ def tells_count(last: LastRound | None, document: ExperimentDocument) -> bool:
     return last is None or last.tally is None or last.relay_count is not None or len(document.relays) != 1
 
 
-def _model(manifest: RoundManifest) -> tuple[str, str, str]:
-    return manifest.state, manifest.training_weights, manifest.evaluation_weights
-
-
 __all__ = [
     "AcceptedManifest",
     "LastRound",
@@ -417,9 +335,7 @@ __all__ = [
     "last_round",
     "make_manifest",
     "manifest_faults",
-    "read_last",
     "read_relay_count",
     "read_tally",
     "tells_count",
-    "write_last",
 ]

@@ -82,11 +82,6 @@ def next_model(document: ExperimentDocument, state: State, tally: Tally | None) 
         raise InconsistentManifestError("from the published tally no step can be taken") from None
 
 
-def names_in(told: RoundManifest | Ending) -> ModelNames:
-    """The model that a document names."""
-    return told.state, told.training_weights, told.evaluation_weights
-
-
 def what_differs(told: RoundManifest | Ending, model: Model) -> str | None:
     """What a document names instead of this model, in words; None where they are the same."""
     words = (
@@ -94,7 +89,7 @@ def what_differs(told: RoundManifest | Ending, model: Model) -> str | None:
         "training weights that are not the state's",
         "evaluation weights that are not the state's",
     )
-    pairs = zip(words, names_in(told), model.names, strict=True)
+    pairs = zip(words, told.model, model.names, strict=True)
     return next((word for word, named, computed in pairs if named != computed), None)
 
 

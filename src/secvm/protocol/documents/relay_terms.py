@@ -12,13 +12,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from secvm.errors import BadInputError, MalformedMessageError
 from secvm.learning.cover_law import COHORTS, MAX_PACKAGES, MAX_PARTS, MIN_PARTS, Noise, RelayCover, relay_budget
 from secvm.learning.experiment import Experiment
 from secvm.privacy.target import PrivacyTarget
 from secvm.protocol.canonical import Fields, ratio_text
+from secvm.protocol.records import Record, whole
 
 #: What a relay does in a round (docs/protocol.md §25).
 RelayRole = Literal["entry", "mix"]
@@ -26,30 +27,22 @@ RelayRole = Literal["entry", "mix"]
 ROLES: tuple[RelayRole, RelayRole] = ("entry", "mix")
 #: A week: who waits longer for a step has another problem.
 _MAX_STEP_S = 7 * 86_400
+#: Seconds that a step may take.
+Step = Annotated[int, whole(1, _MAX_STEP_S)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RelayTimes:
+class RelayTimes(Record):
     """How long each step of a round takes at most, one after the other, from the end of its grace on."""
 
     #: Until the entry relay hands on.
-    batch_s: int
+    batch_s: Step
     #: Until the mixing relay hands on.
-    mix_s: int
+    mix_s: Step
     #: Until both relays have opened a part.
-    reveal_s: int
+    reveal_s: Step
     #: Until the opening is in the log.
-    open_s: int
-
-    def to_content(self) -> dict[str, int]:
-        """As the windows of a document tell it."""
-        return {"batch_s": self.batch_s, "mix_s": self.mix_s, "open_s": self.open_s, "reveal_s": self.reveal_s}
-
-    @classmethod
-    def from_fields(cls, fields: Fields) -> RelayTimes:
-        """Out of the windows of a document, which have other fields beside these."""
-        names = ("batch_s", "mix_s", "reveal_s", "open_s")
-        return cls(**{name: fields.integer(name, 1, _MAX_STEP_S) for name in names})
+    open_s: Step
 
 
 def write_relay_cover(target: PrivacyTarget, cover: RelayCover) -> dict[str, Any]:
@@ -68,8 +61,7 @@ def write_relay_cover(target: PrivacyTarget, cover: RelayCover) -> dict[str, Any
 
 def read_relay_cover(fields: Fields, experiment: Experiment, train_share: Fraction) -> tuple[PrivacyTarget, Experiment]:
     """What the field says, and the experiment with its cover."""
-    if fields.text("kind", longest=20) != "relays":
-        raise fields.refuse("kind")
+    fields.constant("kind", "relays")
     labels = len(experiment.labels)
     untested = fields.is_null("test")
     try:

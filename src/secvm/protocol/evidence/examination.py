@@ -168,7 +168,7 @@ def _bad_ending(before: RelayedManifest, opening: Opening, ending: RelayedEnding
     if (ending.manifest, ending.opening) != (before.digest, opening.digest):
         return "It signed an ending that names other documents of the last round."
     stays = not is_opened(opening, before, document) or clients_of(opening) < document.floor
-    if stays and model_names(ending) != before.model:
+    if stays and ending.model != before.model:
         return "It signed an ending whose model changed after a round that was not stepped."
     raise MalformedMessageError(_NOTHING)
 
@@ -180,7 +180,7 @@ def _wrong_step(told: list[Told], blobs: tuple[bytes, ...], document: Experiment
         case [(RelayedManifest() | RelayedEnding()) as first] if first.round_number == isinstance(
             first, RelayedManifest
         ):
-            if model_names(first) == first_model(document).names:
+            if first.model == first_model(document).names:
                 raise MalformedMessageError(_NOTHING)
             return "It signed a first model that is not zero."
         case [RelayedManifest() as before, Opening() as opening, (RelayedManifest() | RelayedEnding()) as after]:
@@ -188,7 +188,7 @@ def _wrong_step(told: list[Told], blobs: tuple[bytes, ...], document: Experiment
             if named != (before.digest, opening.digest) or not is_opened(opening, before, document):
                 raise MalformedMessageError(_NOTHING)
             model = _next(before, opening, blobs, document)
-            if model_names(after) == model.names:
+            if after.model == model.names:
                 raise MalformedMessageError(_NOTHING)
             return f"It signed a model after round {before.round_number} that does not follow from its net tally."
     raise MalformedMessageError(_NOTHING)
@@ -199,8 +199,3 @@ def _next(before: RelayedManifest, opening: Opening, blobs: tuple[bytes, ...], d
     started = decode_state(state, digest=before.state, experiment=document.experiment)
     counted = decode_tally(tally, digest=opening.tally or "", experiment=document.experiment)
     return after_opened(document, started, counted, clients=clients_of(opening)).model
-
-
-def model_names(told: RelayedManifest | RelayedEnding) -> tuple[str, str, str]:
-    """The model that a document names: state, training weights, evaluation weights."""
-    return told.state, told.training_weights, told.evaluation_weights

@@ -18,13 +18,14 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, ClassVar
 
 from secvm.crypto.sealing.layers import EPHEMERAL_BYTES
 from secvm.crypto.signing import Envelope
 from secvm.errors import BadProofError, LocalProtocolError, MalformedMessageError
-from secvm.protocol.canonical import Fields, base64_text, decode_document, digest_of, encode_document
+from secvm.protocol.canonical import digest_of
 from secvm.protocol.documents.experiment import MAX_DOCUMENT_BYTES, ExperimentDocument, read_published
+from secvm.protocol.records import TypedRecord, long_bytes, short_bytes
 from secvm.protocol.relays.batches.capsule_tree import Absence, CapsuleTree, Place
 from secvm.protocol.relays.batches.counts import EntryCount, MixCount
 from secvm.protocol.relays.batches.label import capsule_digest
@@ -37,8 +38,7 @@ from secvm.protocol.version import MISSING_CANARY_TYPE
 MAX_BYTES = 2**20
 #: Every such file begins so, because its keys are sorted.
 BEGINS = b'{"absence":{'
-_MAX_EXPERIMENT = MAX_DOCUMENT_BYTES + 2**12
-_MAX_COUNT = MixCount.longest + ENVELOPE_BYTES
+_COUNT = long_bytes(MixCount.longest + ENVELOPE_BYTES)
 
 
 class Blame(enum.Enum):
@@ -50,23 +50,27 @@ class Blame(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class MissingCanary:
+class MissingCanary(TypedRecord):
     """The parts of the file. **Nothing in it is checked**: ``examine_canary`` does that."""
 
+    purpose: ClassVar[str] = MISSING_CANARY_TYPE
+    title: ClassVar[str] = "the evidence"
+    longest: ClassVar[int] = MAX_BYTES
+
     #: The experiment's envelope.
-    experiment: bytes
+    experiment: Annotated[bytes, long_bytes(MAX_DOCUMENT_BYTES + 2**12)]
     #: The manifest's payload: its digest is the label that both relays signed for.
-    manifest: bytes
+    manifest: Annotated[bytes, long_bytes(MAX_MANIFEST_BYTES)]
     #: Envelopes of what the relays signed.
-    receipt: bytes
-    mix_count: bytes
+    receipt: Annotated[bytes, long_bytes(MAX_RECEIPT_BYTES)]
+    mix_count: Annotated[bytes, _COUNT]
     #: The canary's outer capsule in the request's tree.
     place: Place
-    ephemerals: bytes
+    ephemerals: Annotated[bytes, short_bytes(2 * EPHEMERAL_BYTES)]
     #: Of the inner capsule, under the mixing relay's root.
     absence: Absence
     #: The entry relay's count, and where the outer capsule stands under its root, or that it does not.
-    entry_count: bytes | None = None
+    entry_count: Annotated[bytes, _COUNT] | None = None
     batch_place: Place | None = None
     batch_absence: Absence | None = None
 
@@ -83,48 +87,10 @@ class MissingCanary:
             batch_absence=leaves.absence(self.place.digest) if found is None else None,
         )
 
-    def to_bytes(self) -> bytes:
-        """The one encoding, which is the file."""
-        content: dict[str, Any] = {
-            "absence": self.absence.to_content(),
-            "batch_absence": None if self.batch_absence is None else self.batch_absence.to_content(),
-            "batch_place": None if self.batch_place is None else self.batch_place.to_content(),
-            "entry_count": None if self.entry_count is None else base64_text(self.entry_count),
-            "ephemerals": self.ephemerals.hex(),
-            "experiment": base64_text(self.experiment),
-            "manifest": base64_text(self.manifest),
-            "mix_count": base64_text(self.mix_count),
-            "place": self.place.to_content(),
-            "receipt": base64_text(self.receipt),
-            "type": MISSING_CANARY_TYPE,
-        }
-        return encode_document(content)
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> MissingCanary:
-        """Take a file apart; anything but a whole encoding is refused."""
-        fields = Fields(decode_document(data, max_bytes=MAX_BYTES), "the evidence")
-        fields.constant("type", MISSING_CANARY_TYPE)
-        length = 2 * EPHEMERAL_BYTES
-        found = cls(
-            experiment=fields.base64("experiment", longest=_MAX_EXPERIMENT),
-            manifest=fields.base64("manifest", longest=MAX_MANIFEST_BYTES),
-            receipt=fields.base64("receipt", longest=MAX_RECEIPT_BYTES),
-            mix_count=fields.base64("mix_count", longest=_MAX_COUNT),
-            place=Place.from_fields(fields.inner("place")),
-            ephemerals=fields.hexadecimal("ephemerals", shortest=length, longest=length),
-            absence=Absence.from_fields(fields.inner("absence")),
-            entry_count=None if fields.is_null("entry_count") else fields.base64("entry_count", longest=_MAX_COUNT),
-            batch_place=None if fields.is_null("batch_place") else Place.from_fields(fields.inner("batch_place")),
-            batch_absence=None
-            if fields.is_null("batch_absence")
-            else Absence.from_fields(fields.inner("batch_absence")),
-        )
-        fields.done()
-        shown = (found.batch_place is not None) + (found.batch_absence is not None)
-        if shown != (found.entry_count is not None):
+    def _check_whole(self) -> None:
+        shown = (self.batch_place is not None) + (self.batch_absence is not None)
+        if shown != (self.entry_count is not None):
             raise MalformedMessageError("the entry relay's count stands in the evidence with one proof, or not at all")
-        return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,13 +22,13 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, ClassVar
 
 from secvm.crypto.notes import NoteKey
 from secvm.crypto.signing import Envelope
 from secvm.errors import InconsistentManifestError, MalformedMessageError
 from secvm.learning.aggregate.tally import Tally
-from secvm.protocol.canonical import Fields, base64_text, decode_document, digest_of, encode_document
+from secvm.protocol.canonical import digest_of
 from secvm.protocol.documents.blobs import decode_state, decode_tally
 from secvm.protocol.documents.ending import Ending, accept_ending
 from secvm.protocol.documents.experiment import ExperimentDocument, read_published
@@ -39,6 +39,7 @@ from secvm.protocol.evidence.plausibility import violations
 from secvm.protocol.log.checkpoints import SignedCheckpoint, read_checkpoint
 from secvm.protocol.log.entries import Entry, Placed, contradict
 from secvm.protocol.log.proofs import LogProof
+from secvm.protocol.records import Record, TypedRecord, choice, listed, long_bytes
 from secvm.protocol.version import EVIDENCE_TYPE
 
 #: The largest state that a device takes fits (``recompute``): what it refuses it must be able to show.
@@ -49,6 +50,7 @@ MAX_PART_BYTES = 2**29
 MAX_DOCUMENTS = 2**16
 #: What is made in memory to examine a file: a state has a few vectors.
 MAX_STATE_BYTES = 2**29
+_PART = long_bytes(MAX_PART_BYTES)
 
 
 class Kind(enum.Enum):
@@ -64,60 +66,32 @@ class Kind(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class LoggedEntry:
+class LoggedEntry(Record):
     """A line of the log, and the proof file that shows it there. **Nothing in it is checked.**"""
 
-    entry: bytes
-    proof: bytes
+    entry: Annotated[bytes, _PART]
+    proof: Annotated[bytes, _PART]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
+class Evidence(TypedRecord):
     """The parts, as they were served. **Nothing in it is checked**: ``examine`` does that."""
 
-    kind: Kind
+    purpose: ClassVar[str] = EVIDENCE_TYPE
+    title: ClassVar[str] = "the evidence"
+    longest: ClassVar[int] = MAX_EVIDENCE_BYTES
+
+    kind: Annotated[Kind, choice(Kind)]
     #: The experiment's envelope.
-    experiment: bytes
+    experiment: Annotated[bytes, _PART]
     #: Envelopes of manifests and endings, in their order.
-    documents: tuple[bytes, ...] = ()
+    documents: Annotated[tuple[bytes, ...], listed(_PART, longest=MAX_DOCUMENTS)] = ()
     #: Signed checkpoints.
-    checkpoints: tuple[bytes, ...] = ()
+    checkpoints: Annotated[tuple[bytes, ...], listed(_PART, longest=2)] = ()
     #: A state and a tally, whose digests are signed.
-    blobs: tuple[bytes, ...] = ()
+    blobs: Annotated[tuple[bytes, ...], listed(_PART, longest=2)] = ()
     #: Lines of the log, each with its proof.
-    entries: tuple[LoggedEntry, ...] = ()
-
-    def to_bytes(self) -> bytes:
-        """The one encoding, which is the file."""
-        content: dict[str, Any] = {
-            "blobs": [base64_text(blob) for blob in self.blobs],
-            "checkpoints": [base64_text(note) for note in self.checkpoints],
-            "documents": [base64_text(document) for document in self.documents],
-            "entries": [{"entry": base64_text(one.entry), "proof": base64_text(one.proof)} for one in self.entries],
-            "experiment": base64_text(self.experiment),
-            "kind": self.kind.value,
-            "type": EVIDENCE_TYPE,
-        }
-        return encode_document(content)
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> Evidence:
-        """Take a file apart; anything but a whole encoding is refused."""
-        fields = Fields(decode_document(data, max_bytes=MAX_EVIDENCE_BYTES), "the evidence")
-        fields.constant("type", EVIDENCE_TYPE)
-        kind = fields.text("kind", longest=40)
-        if kind not in {one.value for one in Kind}:
-            raise fields.refuse("kind")
-        found = cls(
-            kind=Kind(kind),
-            experiment=fields.base64("experiment", longest=MAX_PART_BYTES),
-            documents=_many(fields, "documents", MAX_DOCUMENTS),
-            checkpoints=_many(fields, "checkpoints", 2),
-            blobs=_many(fields, "blobs", 2),
-            entries=tuple(map(_read_logged, fields.inner_list("entries", shortest=0, longest=2))),
-        )
-        fields.done()
-        return found
+    entries: Annotated[tuple[LoggedEntry, ...], listed(LoggedEntry, longest=2)] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,16 +295,3 @@ def _log_key(document: ExperimentDocument) -> NoteKey:
     if document.log is None:
         raise MalformedMessageError("the evidence speaks of a log, and the experiment has none")
     return document.log.log_key
-
-
-def _read_logged(fields: Fields) -> LoggedEntry:
-    found = LoggedEntry(fields.base64("entry", longest=MAX_PART_BYTES), fields.base64("proof", longest=MAX_PART_BYTES))
-    fields.done()
-    return found
-
-
-def _many(fields: Fields, name: str, longest: int) -> tuple[bytes, ...]:
-    return tuple(
-        Fields({"part": item}, "the evidence").base64("part", longest=MAX_PART_BYTES)
-        for item in fields.items(name, longest=longest)
-    )

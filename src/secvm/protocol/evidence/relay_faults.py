@@ -53,7 +53,7 @@ def two_statements(evidence: RelayedEvidence, document: ExperimentDocument) -> V
         first, second = (kind.read(data, _key(who, document)) for data in evidence.statements)
         if first.data == second.data or place(first) != place(second):
             break
-        what = kind.name.removeprefix("the ").replace("relay's ", "relay's two different ")
+        what = kind.title.removeprefix("the ").replace("relay's ", "relay's two different ")
         return who, f"It signed two statements where it signs one: {what}s for the same round or request."
     raise MalformedMessageError(_NOTHING)
 

@@ -1,22 +1,21 @@
 """Whose log it is, and whose cosignatures count (docs/protocol.md §20).
 
 A coordinator has one log for all its experiments, with one origin, ``name/secvm/v2``; its entries are lines
-(``protocol.log_entries``). ``LogTerms`` stand in the experiment document: the log's name and key, the witnesses, and
+(``log.entries``). ``LogTerms`` stand in the experiment document: the log's name and key, the witnesses, and
 how many of them are enough. Experiments of one log may name different witnesses, and never another log.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated
 
 from secvm.crypto.notes import NoteKey, SignatureKind
-from secvm.crypto.signing import PUBLIC_KEY_BYTES, VerifyKey
 from secvm.errors import MalformedMessageError
-from secvm.protocol.canonical import Fields
 from secvm.protocol.log.checkpoints import Quorum, SignedCheckpoint, check_quorum
 from secvm.protocol.log.entries import Entry
 from secvm.protocol.log.proofs import LogProof
+from secvm.protocol.records import Record, SignerKey, listed, text, whole
 from secvm.protocol.version import LOG_ORIGIN
 
 MAX_WITNESSES = 16
@@ -29,11 +28,11 @@ _WITNESS_NAME = r"[!-*,-~]+"
 
 
 @dataclass(frozen=True, slots=True)
-class Witness:
+class Witness(Record):
     """Somebody else, who cosigns what extends what they have seen."""
 
-    name: str
-    key: VerifyKey
+    name: Annotated[str, text(longest=200, pattern=_WITNESS_NAME)]
+    key: SignerKey
 
     @property
     def note_key(self) -> NoteKey:
@@ -42,17 +41,17 @@ class Witness:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LogTerms:
+class LogTerms(Record):
     """Whose log it is, and whose cosignatures count. Part of the experiment; never changes."""
 
     #: What the log's origin begins with: host and path.
-    name: str
-    key: VerifyKey
-    witnesses: tuple[Witness, ...]
+    name: Annotated[str, text(longest=200, pattern=_LOG_NAME)]
+    key: SignerKey
+    witnesses: Annotated[tuple[Witness, ...], listed(Witness, shortest=1, longest=MAX_WITNESSES)]
     #: So many of the witnesses must have cosigned: more than half, else two halves could be shown two logs.
-    quorum: int
+    quorum: Annotated[int, whole(1)]
     #: How long ago that may have been.
-    freshness_s: int
+    freshness_s: Annotated[int, whole(1, MAX_FRESHNESS_S)]
 
     @property
     def log_key(self) -> NoteKey:
@@ -75,45 +74,24 @@ class LogTerms:
             signed, witnesses=self.witness_keys, quorum=self.quorum, now=now, freshness_s=self.freshness_s
         )
 
-    def to_content(self) -> dict[str, Any]:
-        """As it stands in the experiment document."""
-        return {
-            "freshness_s": self.freshness_s,
-            "key": self.key.data.hex(),
-            "name": self.name,
-            "quorum": self.quorum,
-            "witnesses": [{"key": witness.key.data.hex(), "name": witness.name} for witness in self.witnesses],
-        }
-
-    @classmethod
-    def from_fields(cls, fields: Fields) -> LogTerms:
-        """Out of the experiment document."""
-        witnesses = []
-        for witness in fields.inner_list("witnesses", shortest=1, longest=MAX_WITNESSES):
-            name = witness.text("name", longest=200, pattern=_WITNESS_NAME)
-            witnesses.append(Witness(name, _read_key(witness)))
-            witness.done()
-        keys = {witness.key for witness in witnesses}
-        if len(keys) != len(witnesses) or len({witness.name for witness in witnesses}) != len(witnesses):
+    def _check_whole(self) -> None:
+        keys, names = {witness.key for witness in self.witnesses}, {witness.name for witness in self.witnesses}
+        count = len(self.witnesses)
+        if {len(keys), len(names)} != {count}:
             raise MalformedMessageError("a witness of the log stands there twice")
-        terms = cls(
-            name=fields.text("name", longest=200, pattern=_LOG_NAME),
-            key=_read_key(fields),
-            witnesses=tuple(witnesses),
-            quorum=fields.integer("quorum", len(witnesses) // 2 + 1, len(witnesses)),
-            freshness_s=fields.integer("freshness_s", 1, MAX_FRESHNESS_S),
-        )
-        fields.done()
-        if terms.key in keys:
+        if not count // 2 < self.quorum <= count:
+            raise MalformedMessageError(
+                f"a quorum of {self.quorum} of {count} witnesses; it must be from {count // 2 + 1} to {count}"
+            )
+        if self.key in keys:
             raise MalformedMessageError("a log cannot be its own witness")
-        return terms
 
 
 def check_logged(data: bytes, entry: Entry, *, terms: LogTerms, now: int) -> SignedCheckpoint:
     """That an entry stands in the log, and that enough witnesses saw it lately. ``data`` is a proof file.
 
     Origin and log's signature first, then the inclusion, then the quorum. It does not show that the log has no second
-    entry of the kind, experiment and round: who must know that reads all lines (``protocol.trusted_log``).
+    entry of the kind, experiment and round: who must know that reads all lines (``trust.trusted_log``).
 
     Raises
     ------
@@ -129,7 +107,3 @@ def check_logged(data: bytes, entry: Entry, *, terms: LogTerms, now: int) -> Sig
     signed = LogProof.from_bytes(data).check(entry.to_bytes(), log=terms.log_key)
     terms.check_quorum(signed, now=now)
     return signed
-
-
-def _read_key(fields: Fields) -> VerifyKey:
-    return VerifyKey(fields.hexadecimal("key", shortest=PUBLIC_KEY_BYTES, longest=PUBLIC_KEY_BYTES))

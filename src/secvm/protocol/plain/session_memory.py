@@ -214,7 +214,8 @@ class SessionMemory:
         fields.constant("type", SESSION_TYPE)
         session = cls(document, seal=seal)
         session._read_header(fields)
-        for one in fields.inner_list("waiting", longest=MAX_BUDGET):
+        for item in fields.each("waiting", longest=MAX_BUDGET):
+            one = item.inner("item")
             session._waiting[one.integer("id", 0, document.budget - 1)] = Waiting(
                 at=one.integer("at", 0),
                 attempts=one.integer("attempts", 0),
@@ -248,7 +249,7 @@ class SessionMemory:
         if not fields.is_null("accepted"):
             envelope = fields.base64("accepted", longest=MAX_ENVELOPE_BYTES)
             self._accepted = accept(envelope, document=document)
-        evidence = fields.inner_list("evidence", longest=2)
+        evidence = [item.inner("item") for item in fields.each("evidence", longest=2)]
         self._evidence = tuple(one.base64("envelope", longest=MAX_ENVELOPE_BYTES) for one in evidence)
         phase = fields.text("phase", longest=20)
         if phase not in {known.value for known in Phase}:

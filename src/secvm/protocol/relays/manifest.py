@@ -9,53 +9,45 @@ is what to remember.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import pairwise
-from typing import Any
+from typing import Annotated, ClassVar
 
 from secvm.crypto.sealing.kem import X25519, X25519PublicKey
 from secvm.crypto.sealing.oblivious import decode_key_configurations, leaves_no_choice
-from secvm.crypto.signing import SigningKey, sign, verify
-from secvm.errors import (
-    BadSignatureError,
-    InconsistentManifestError,
-    LocalProtocolError,
-    MalformedMessageError,
-)
-from secvm.protocol.canonical import Fields, base64_text, decode_document, digest_of, encode_document
+from secvm.errors import BadSignatureError, InconsistentManifestError, MalformedMessageError
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.documents.inconsistency import Inconsistency
+from secvm.protocol.records import BESIDE, Digest, Hash, ModelRecord, Record, RoundNumber, long_bytes, whole
 from secvm.protocol.relays.batches.label import label_of
-from secvm.protocol.relays.cover.commitments import EntryCommitment, MixCommitment
-from secvm.protocol.relays.statements import ENVELOPE_BYTES, taken_bytes
+from secvm.protocol.relays.cover.commitments import EntryCommitment, MixCommitment, SealingKey
+from secvm.protocol.relays.statements import enveloped
 from secvm.protocol.schedule import Window
-from secvm.protocol.version import MAX_ROUND, RELAYED_MANIFEST_TYPE
+from secvm.protocol.version import RELAYED_MANIFEST_TYPE
 
 MAX_MANIFEST_BYTES = 4096
-_MAX_COMMITMENT = MixCommitment.longest + ENVELOPE_BYTES
 #: Enough for one configuration of any KEM; what else stands there is a fault of the manifest and evidence.
 _MAX_FETCH_KEYS = 2**11
 _INSTANTS = ("opens_at", "closes_at", "accept_until", "batch_by", "mix_by", "reveal_by", "open_by")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Instants:
+class Instants(Record):
     """When what of a round happens, in milliseconds."""
 
-    opens_at: int
-    closes_at: int
+    opens_at: Annotated[int, whole(0)]
+    closes_at: Annotated[int, whole(0)]
     #: Submissions are taken until then.
-    accept_until: int
+    accept_until: Annotated[int, whole(0)]
     #: The entry relay hands on.
-    batch_by: int
+    batch_by: Annotated[int, whole(0)]
     #: The mixing relay hands on.
-    mix_by: int
+    mix_by: Annotated[int, whole(0)]
     #: Both relays have opened a part.
-    reveal_by: int
+    reveal_by: Annotated[int, whole(0)]
     #: The opening is in the log, or the round is unopened.
-    open_by: int
+    open_by: Annotated[int, whole(0)]
 
     @classmethod
     def planned(cls, document: ExperimentDocument, opens_at: int) -> Instants:
@@ -69,28 +61,29 @@ class Instants:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RelayedManifest:
+class RelayedManifest(ModelRecord):
     """One round of one experiment."""
 
+    purpose: ClassVar[str] = RELAYED_MANIFEST_TYPE
+    title: ClassVar[str] = "the manifest"
+    longest: ClassVar[int] = MAX_MANIFEST_BYTES
+
     #: Digest of the experiment.
-    experiment: str
-    round_number: int
+    experiment: Digest
+    round_number: RoundNumber
     #: Digest of the manifest of the round before, and of that round's opening; None in round 1.
-    previous: str | None
-    opening: str | None
-    instants: Instants
-    #: Digests of the descent state and of the weights that follow from it.
-    state: str
-    training_weights: str
-    evaluation_weights: str
+    previous: Digest | None
+    opening: Digest | None
+    #: They stand beside the other fields.
+    instants: Annotated[Instants, BESIDE]
     #: pk_C, for which inner capsules are sealed, and SHA-256 of the seed that it grows from.
-    count_key: bytes
-    count_seed_hash: bytes
+    count_key: SealingKey
+    count_seed_hash: Hash
     #: Key configurations (§18.4), exactly one: to this key fetches are sealed once the manifest is believed.
-    fetch_keys: bytes
+    fetch_keys: Annotated[bytes, long_bytes(_MAX_FETCH_KEYS)]
     #: Envelopes of the relays' commitments.
-    mix: bytes
-    entry: bytes
+    mix: Annotated[bytes, enveloped(MixCommitment)]
+    entry: Annotated[bytes, enveloped(EntryCommitment)]
 
     @property
     def window(self) -> Window:
@@ -98,29 +91,9 @@ class RelayedManifest:
         return Window(opens_at=self.instants.opens_at, closes_at=self.instants.closes_at)
 
     @cached_property
-    def data(self) -> bytes:
-        """The canonical bytes. What a reader would refuse cannot be written either."""
-        data = encode_document(self._content())
-        try:
-            RelayedManifest.from_bytes(data)
-        except MalformedMessageError as fault:
-            raise LocalProtocolError(f"this manifest cannot be published: {fault}") from None
-        return data
-
-    @cached_property
-    def digest(self) -> str:
-        """What the next manifest and the log call this one."""
-        return digest_of(self.data)
-
-    @cached_property
     def label(self) -> bytes:
         """The same in bytes: what relays and seals call the round."""
         return label_of(self.data)
-
-    @property
-    def model(self) -> tuple[str, str, str]:
-        """What devices train: it stays where a round is not stepped."""
-        return self.state, self.training_weights, self.evaluation_weights
 
     @cached_property
     def mix_commitment(self) -> MixCommitment:
@@ -143,58 +116,22 @@ class RelayedManifest:
         mix, entry = self.mix_commitment, self.entry_commitment
         return frozenset({self.count_seed_hash, self.count_key, mix.key, mix.parts, entry.parts, entry.nonce})
 
-    def signed(self, keys: Iterable[SigningKey]) -> bytes:
-        """In its envelope, as it is served."""
-        return sign(self.data, purpose=RELAYED_MANIFEST_TYPE, keys=keys)
-
-    @staticmethod
-    @lru_cache(maxsize=64)
-    def from_bytes(data: bytes) -> RelayedManifest:
-        """The manifest of canonical bytes, complete in itself; nothing is checked against anything else."""
-        fields = Fields(decode_document(data, max_bytes=MAX_MANIFEST_BYTES), "the manifest")
-        fields.constant("type", RELAYED_MANIFEST_TYPE)
-        instants = {name: fields.integer(name, 0) for name in _INSTANTS}
-        manifest = RelayedManifest(
-            experiment=fields.digest("experiment"),
-            round_number=fields.integer("round", 1, MAX_ROUND),
-            previous=None if fields.is_null("previous") else fields.digest("previous"),
-            opening=None if fields.is_null("opening") else fields.digest("opening"),
-            instants=Instants(**instants),
-            state=fields.digest("state"),
-            training_weights=fields.digest("training_weights"),
-            evaluation_weights=fields.digest("evaluation_weights"),
-            count_key=X25519PublicKey(taken_bytes(fields, "count_key")).to_bytes(),
-            count_seed_hash=taken_bytes(fields, "count_seed_hash"),
-            fetch_keys=fields.base64("fetch_keys", longest=_MAX_FETCH_KEYS),
-            mix=fields.base64("mix", longest=_MAX_COMMITMENT),
-            entry=fields.base64("entry", longest=_MAX_COMMITMENT),
-        )
-        fields.done()
-        _ = manifest.mix_commitment, manifest.entry_commitment  # refuses what are none
-        times = list(instants.values())
+    def _check_whole(self) -> None:
+        times = [getattr(self.instants, name) for name in _INSTANTS]
         if any(first > second for first, second in pairwise(times)) or times[0] == times[1]:
             raise MalformedMessageError("a manifest's instants do not follow each other, from opens_at to open_by")
-        if len({manifest.round_number == 1, manifest.previous is None, manifest.opening is None}) != 1:
+        if len({self.round_number == 1, self.previous is None, self.opening is None}) != 1:
             raise MalformedMessageError("round 1 follows nothing, and every other round follows one and its opening")
-        return manifest
 
-    def _content(self) -> dict[str, Any]:
-        return {
-            **{name: getattr(self.instants, name) for name in _INSTANTS},
-            "count_key": self.count_key.hex(),
-            "count_seed_hash": self.count_seed_hash.hex(),
-            "entry": base64_text(self.entry),
-            "evaluation_weights": self.evaluation_weights,
-            "experiment": self.experiment,
-            "fetch_keys": base64_text(self.fetch_keys),
-            "mix": base64_text(self.mix),
-            "opening": self.opening,
-            "previous": self.previous,
-            "round": self.round_number,
-            "state": self.state,
-            "training_weights": self.training_weights,
-            "type": RELAYED_MANIFEST_TYPE,
-        }
+    @classmethod
+    def from_bytes(cls, data: bytes) -> RelayedManifest:
+        """The manifest of canonical bytes, complete in itself; nothing is checked against anything else."""
+        return _read(data)
+
+
+@lru_cache(maxsize=64)
+def _read(data: bytes) -> RelayedManifest:
+    return super(RelayedManifest, RelayedManifest).from_bytes(data)
 
 
 def manifest_faults(
@@ -231,8 +168,7 @@ def read_manifest(data: bytes, document: ExperimentDocument, before: RelayedMani
     InconsistentManifestError
         Signed, but not what the experiment or the round before allow.
     """
-    keys, threshold = document.coordinator_keys, document.threshold
-    manifest = RelayedManifest.from_bytes(verify(data, purpose=RELAYED_MANIFEST_TYPE, keys=keys, threshold=threshold))
+    manifest = RelayedManifest.from_bytes(document.verified(data, purpose=RELAYED_MANIFEST_TYPE))
     faults = manifest_faults(manifest, document, before)
     if faults:
         raise InconsistentManifestError(faults[0].value, evidence=(data,))

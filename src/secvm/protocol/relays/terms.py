@@ -7,10 +7,10 @@ whose relays' terms are of other URLs or operators.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Annotated, ClassVar
 
-from secvm.protocol.canonical import Fields
 from secvm.protocol.documents.relay_terms import ROLES, RelayRole
+from secvm.protocol.records import text, whole, words
 from secvm.protocol.relays.statements import Statement
 from secvm.protocol.version import RELAYED_TERMS_TYPE
 
@@ -19,47 +19,18 @@ from secvm.protocol.version import RELAYED_TERMS_TYPE
 class RelayedTerms(Statement):
     """The terms of one relay."""
 
-    kind: ClassVar[str] = RELAYED_TERMS_TYPE
-    name: ClassVar[str] = "the relay's terms"
+    purpose: ClassVar[str] = RELAYED_TERMS_TYPE
+    title: ClassVar[str] = "the relay's terms"
     longest: ClassVar[int] = 2048
 
-    url: str
-    operator: str
-    role: RelayRole
+    url: Annotated[str, text(longest=510, shortest=1)]
+    operator: Annotated[str, text(longest=200, shortest=1)]
+    role: Annotated[RelayRole, words(*ROLES)]
     #: Submissions of one client in a round.
-    quota: int
+    quota: Annotated[int, whole(1)]
     #: Cells of an experiment, of all kinds; D; and n₁: at most.
-    cells: int
-    packages: int
-    capsules: int
+    cells: Annotated[int, whole(1)]
+    packages: Annotated[int, whole(1)]
+    capsules: Annotated[int, whole(1)]
     #: Seconds in which it seals or opens a million packages.
-    seconds_per_million: int
-
-    def _content(self) -> dict[str, Any]:
-        return {
-            "capsules": self.capsules,
-            "cells": self.cells,
-            "operator": self.operator,
-            "packages": self.packages,
-            "quota": self.quota,
-            "role": self.role,
-            "seconds_per_million": self.seconds_per_million,
-            "url": self.url,
-        }
-
-    @classmethod
-    def _taken(cls, fields: Fields) -> Self:
-        told = fields.text("role", longest=5)
-        role = next((known for known in ROLES if known == told), None)
-        if role is None:
-            raise fields.refuse("role")
-        return cls(
-            url=fields.text("url", longest=510, shortest=1),
-            operator=fields.text("operator", longest=200, shortest=1),
-            role=role,
-            quota=fields.integer("quota", 1),
-            cells=fields.integer("cells", 1),
-            packages=fields.integer("packages", 1),
-            capsules=fields.integer("capsules", 1),
-            seconds_per_million=fields.integer("seconds_per_million", 1),
-        )
+    seconds_per_million: Annotated[int, whole(1)]

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Annotated, ClassVar
 
-from secvm.protocol.canonical import Fields, base64_text, decode_document, encode_document
+from secvm.protocol.canonical import Fields, decode_document
 from secvm.protocol.documents.ending import Ending
 from secvm.protocol.documents.manifest import AcceptedManifest, RoundManifest
 from secvm.protocol.documents.recomputation import Model
+from secvm.protocol.records import BESIDE, TypedRecord, long_bytes
 from secvm.protocol.trust.trusted_log import SeenLog
 from secvm.protocol.version import TRUSTED_TYPE
 
-_MAX_HEADER_BYTES = 2**23
 _MAX_PART_BYTES = 2**21
 
 
@@ -33,35 +34,29 @@ class Served:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trusted:
-    """What a device keeps of what it believes: enough to believe the next, and to convict whoever contradicts it."""
+class Trusted(TypedRecord):
+    """What a device keeps of what it believes: enough to believe the next, and to convict whoever contradicts it.
+
+    ``to_bytes`` writes all but the state, which is large and a blob of its own.
+    """
+
+    purpose: ClassVar[str] = TRUSTED_TYPE
+    title: ClassVar[str] = "what is trusted"
+    longest: ClassVar[int] = 2**23
 
     #: Envelope of the newest manifest believed; None before the first.
-    manifest: bytes | None
+    manifest: Annotated[bytes, long_bytes(_MAX_PART_BYTES)] | None
     #: The log, of which it has read every line.
-    log: SeenLog
+    log: Annotated[SeenLog, BESIDE]
     #: The descent state of that manifest.
     state: bytes = field(repr=False)
 
-    def header(self) -> bytes:
-        """All but the state, which is large and a blob of its own."""
-        content = {
-            **self.log.to_content(),
-            "manifest": None if self.manifest is None else base64_text(self.manifest),
-            "type": TRUSTED_TYPE,
-        }
-        return encode_document(content)
-
     @classmethod
     def from_parts(cls, header: bytes, state: bytes) -> Trusted:
-        """From what was written by this device. Raises ``MalformedMessageError`` for anything else."""
-        fields = Fields(decode_document(header, max_bytes=_MAX_HEADER_BYTES), "what is trusted")
-        fields.constant("type", TRUSTED_TYPE)
-        trusted = cls(
-            manifest=None if fields.is_null("manifest") else fields.base64("manifest", longest=_MAX_PART_BYTES),
-            log=SeenLog.from_fields(fields),
-            state=state,
-        )
+        """From what was written by this device (``to_bytes``) and the state. Raises ``MalformedMessageError``."""
+        fields = Fields(decode_document(header, max_bytes=cls.longest), cls.title)
+        fields.constant("type", cls.purpose)
+        trusted = cls.take(fields, state=state)
         fields.done()
         return trusted
 

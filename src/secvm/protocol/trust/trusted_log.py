@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import NoReturn
+from typing import Annotated, Any, ClassVar, NoReturn, Self
 
 from secvm.crypto.merkle import Frontier, inclusion_proof, leaf_hash
 from secvm.errors import (
@@ -27,7 +27,7 @@ from secvm.errors import (
     StaleCheckpointError,
     StaleRoundError,
 )
-from secvm.protocol.canonical import Fields, base64_text, decode_document, encode_document
+from secvm.protocol.canonical import Fields, base64_text
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.evidence.plain import Evidence, Kind, LoggedEntry
 from secvm.protocol.log.checkpoints import Quorum, SignedCheckpoint, check_enough
@@ -43,61 +43,47 @@ from secvm.protocol.log.entries import (
 from secvm.protocol.log.policy import LogPolicy, quorum_of
 from secvm.protocol.log.proofs import LogProof
 from secvm.protocol.log.terms import LogTerms
+from secvm.protocol.records import FieldKind, Hash, TypedRecord, listed, long_bytes
 from secvm.protocol.trust.checking import Checking
 from secvm.protocol.version import SEEN_LOG_TYPE
 
 _MAX_NOTE_BYTES = 2**21
-#: With a note in base64, and the edge.
-_MAX_BYTES = 2**22
 
 
-@dataclass(frozen=True, slots=True)
-class SeenLog:
+_HASHES = listed(Hash, longest=64)
+_ENTRY = FieldKind(
+    lambda taken, field: Entry.from_bytes(taken.base64(field, longest=256)), lambda entry: base64_text(entry.to_bytes())
+)
+
+
+@dataclass(frozen=True)
+class SeenLog(TypedRecord):
     """What a device keeps of the log."""
 
+    purpose: ClassVar[str] = SEEN_LOG_TYPE
+    title: ClassVar[str] = "what is seen of the log"
+    #: With a note in base64, and the edge.
+    longest: ClassVar[int] = 2**22
+
     #: The checkpoint under which it believed something, as it was served; None before the first.
-    checkpoint: bytes | None = None
+    checkpoint: Annotated[bytes, long_bytes(_MAX_NOTE_BYTES)] | None = None
     #: The whole tree of it, which was read entry by entry.
     frontier: Frontier = field(default_factory=Frontier)
     #: The newest entry of the device's experiment.
-    entry: Entry | None = None
+    entry: Annotated[Entry, _ENTRY] | None = None
 
-    def to_content(self) -> dict[str, object]:
-        """As fields of what the device stores."""
-        return {
-            "checkpoint": None if self.checkpoint is None else base64_text(self.checkpoint),
-            "entry": None if self.entry is None else base64_text(self.entry.to_bytes()),
-            "hashes": [found.hex() for found in self.frontier.hashes],
-            "size": self.frontier.size,
-        }
-
-    def to_bytes(self) -> bytes:
-        """By itself, as a device stores it."""
-        return encode_document({**self.to_content(), "type": SEEN_LOG_TYPE})
+    def to_content(self) -> dict[str, Any]:
+        edge = {"hashes": [node.hex() for node in self.frontier.hashes], "size": self.frontier.size}
+        return {**super().to_content(), **edge}
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> SeenLog:
-        """From what was written by this device. Raises ``MalformedMessageError`` for anything else."""
-        fields = Fields(decode_document(data, max_bytes=_MAX_BYTES), "what is seen of the log")
-        fields.constant("type", SEEN_LOG_TYPE)
-        found = cls.from_fields(fields)
-        fields.done()
-        return found
-
-    @classmethod
-    def from_fields(cls, fields: Fields) -> SeenLog:
-        """Out of what the device stored. Raises ``MalformedMessageError``."""
-        hashes = [
-            Fields({"hash": item}, "the log").hexadecimal("hash", shortest=32, longest=32)
-            for item in fields.items("hashes", longest=64)
-        ]
+    def take(cls, fields: Fields, **others: object) -> Self:
+        hashes = _HASHES.read(fields, "hashes")
         try:
-            frontier = Frontier(fields.integer("size", 0), tuple(hashes))
+            frontier = Frontier(fields.integer("size", 0), hashes)
         except LocalProtocolError:
-            raise fields.refuse("hashes") from None
-        checkpoint = None if fields.is_null("checkpoint") else fields.base64("checkpoint", longest=_MAX_NOTE_BYTES)
-        entry = None if fields.is_null("entry") else Entry.from_bytes(fields.base64("entry", longest=256))
-        return cls(checkpoint, frontier, entry)
+            raise fields.refuse("hashes", "one hash for each bit of the size") from None
+        return super().take(fields, frontier=frontier, **others)
 
 
 class Appended:

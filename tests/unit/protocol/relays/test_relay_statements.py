@@ -53,7 +53,7 @@ def test_another_signer_or_purpose_is_refused(statement: Statement, key: Signing
 
 @EACH
 def test_a_second_signature_is_a_second_spelling(statement: Statement, key: SigningKey) -> None:
-    both = sign(statement.data, purpose=statement.kind, keys=[key, STRANGER])
+    both = sign(statement.data, purpose=statement.purpose, keys=[key, STRANGER])
     with pytest.raises(MalformedMessageError, match="2 signatures"):
         type(statement).read(both, key.public)
 
@@ -78,7 +78,7 @@ def test_what_is_too_long_is_refused_unread(statement: Statement, key: SigningKe
     padded = encode_document({**json.loads(statement.data), "more": "x" * statement.longest})
     for read in (
         lambda: type(statement).from_bytes(padded),
-        lambda: type(statement).read(sign(padded, purpose=statement.kind, keys=[key]), key.public),
+        lambda: type(statement).read(sign(padded, purpose=statement.purpose, keys=[key]), key.public),
     ):
         with pytest.raises(MalformedMessageError):
             read()

@@ -15,11 +15,11 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import Annotated
 
 from secvm.crypto import merkle
 from secvm.errors import BadProofError, LocalProtocolError
-from secvm.protocol.canonical import Fields
+from secvm.protocol.records import Hash, HashPath, Record, whole
 from secvm.protocol.relays.batches.label import DIGEST_BYTES
 
 #: Leaves of a run: a shard (docs/protocol.md §31).
@@ -54,33 +54,21 @@ def capsule_root(digests: Iterable[bytes]) -> bytes:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Place(Record):
     """Where a digest stands in a tree, and the way from there to the root."""
 
-    index: int
-    digest: bytes
-    path: tuple[bytes, ...]
+    index: Annotated[int, whole(0)]
+    digest: Hash
+    path: HashPath
 
     def check(self, *, size: int, root: bytes) -> None:
         """That it stands there. Raises ``BadProofError``."""
         leaf = merkle.leaf_hash(self.digest)
         merkle.check_inclusion(leaf, index=self.index, size=size, proof=self.path, root=root)
 
-    def to_content(self) -> dict[str, Any]:
-        """As documents write it."""
-        path = [node.hex() for node in self.path]
-        return {"digest": self.digest.hex(), "index": self.index, "path": path}
-
-    @classmethod
-    def from_fields(cls, fields: Fields) -> Place:
-        """As documents tell it; nothing is checked against a root."""
-        place = cls(fields.integer("index", 0), bytes.fromhex(fields.digest("digest")), read_path(fields, "path"))
-        fields.done()
-        return place
-
 
 @dataclass(frozen=True, slots=True)
-class Absence:
+class Absence(Record):
     """That a digest is not in a tree: its neighbours there; None where it would stand before or after all."""
 
     left: Place | None
@@ -104,20 +92,6 @@ class Absence:
                 place.check(size=size, root=root)
         if size == 0 and root != merkle.EMPTY_ROOT:
             raise BadProofError("the root is not that of no capsules")
-
-    def to_content(self) -> dict[str, Any]:
-        """As documents write it."""
-        left, right = (None if place is None else place.to_content() for place in (self.left, self.right))
-        return {"left": left, "right": right}
-
-    @classmethod
-    def from_fields(cls, fields: Fields) -> Absence:
-        """As documents tell it; nothing is checked against a root."""
-        left, right = (
-            None if fields.is_null(side) else Place.from_fields(fields.inner(side)) for side in ("left", "right")
-        )
-        fields.done()
-        return cls(left, right)
 
 
 class CapsuleTree:
@@ -162,9 +136,3 @@ class CapsuleTree:
     def _node(self, level: int, index: int) -> bytes:
         """The hash of a complete subtree (a ``NodeReader``)."""
         return capsule_root(self[i] for i in range(index << level, index + 1 << level))
-
-
-def read_path(fields: Fields, name: str) -> tuple[bytes, ...]:
-    """The hashes of a proof, from the leaf upwards."""
-    nodes = fields.items(name, longest=merkle.MAX_PROOF_HASHES)
-    return tuple(bytes.fromhex(Fields({"node": node}, "a path").digest("node")) for node in nodes)

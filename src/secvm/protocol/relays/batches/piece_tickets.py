@@ -9,12 +9,13 @@ from __future__ import annotations
 import base64
 import binascii
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Annotated, ClassVar
 
 from secvm.crypto.signing import VerifyKey
 from secvm.errors import MalformedMessageError
-from secvm.protocol.canonical import Fields, digest_of
-from secvm.protocol.relays.statements import Statement, taken_bytes
+from secvm.protocol.canonical import digest_of
+from secvm.protocol.records import FieldKind, Hash, whole
+from secvm.protocol.relays.statements import Statement
 from secvm.protocol.version import PIECE_TYPE
 
 #: The header field that carries it, in base64.
@@ -27,26 +28,15 @@ MAX_PIECES = 2**17
 class PieceTicket(Statement):
     """One piece of one batch."""
 
-    kind: ClassVar[str] = PIECE_TYPE
-    name: ClassVar[str] = "the ticket of a piece"
+    purpose: ClassVar[str] = PIECE_TYPE
+    title: ClassVar[str] = "the ticket of a piece"
     longest: ClassVar[int] = 512
 
-    label: bytes
+    label: Hash
     #: I.
-    piece: int
+    piece: Annotated[int, whole(0, MAX_PIECES - 1)]
     #: SHA-256 of the piece.
-    digest_of_piece: str
-
-    def _content(self) -> dict[str, Any]:
-        return {"digest": self.digest_of_piece, "label": self.label.hex(), "piece": self.piece}
-
-    @classmethod
-    def _taken(cls, fields: Fields) -> Self:
-        return cls(
-            label=taken_bytes(fields, "label"),
-            piece=fields.integer("piece", 0, MAX_PIECES - 1),
-            digest_of_piece=fields.digest("digest"),
-        )
+    digest_of_piece: Annotated[str, FieldKind(lambda taken, field: taken.digest(field), name="digest")]
 
 
 def ticket_for(label: bytes, piece: int, data: bytes) -> PieceTicket:

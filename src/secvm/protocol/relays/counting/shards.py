@@ -15,24 +15,20 @@ import hashlib
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import Annotated, ClassVar
 
 from secvm.crypto import merkle
 from secvm.errors import BadProofError, LocalProtocolError, MalformedMessageError
-from secvm.protocol.canonical import Fields, decode_document, encode_document
-from secvm.protocol.relays.batches.capsule_tree import RUN, Place, read_path, run_root
+from secvm.protocol.records import FixedRecord, Hash, HashPath, whole
+from secvm.protocol.relays.batches.capsule_tree import RUN, Place, run_root
 from secvm.protocol.relays.batches.label import DIGEST_BYTES
-from secvm.protocol.relays.statements import taken_bytes
 from secvm.protocol.version import SHARD_PROOF_TYPE
 
 #: Capsules of a shard; the last may have fewer.
 SHARD = RUN
 #: So many days after ``open_by`` the shards of an opened round are public, at the least.
 LEAST_DAYS, DAY_MS = 7, 86_400_000
-#: Two paths of at most 64 hashes, in hexadecimal.
-MAX_PROOF_BYTES = 2**14
 _LINE = struct.Struct("<QQ")
 
 
@@ -88,15 +84,20 @@ def shards_root(entries: Iterable[bytes]) -> bytes:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ShardProof:
-    """What leads from a shard to the two roots above it."""
+class ShardProof(FixedRecord):
+    """What leads from a shard to the two roots above it. Unsigned: what it leads to is signed."""
 
-    label: bytes
-    shard: int
+    purpose: ClassVar[str] = SHARD_PROOF_TYPE
+    title: ClassVar[str] = "the shard's proof"
+    #: Two paths of at most 64 hashes, in hexadecimal.
+    longest: ClassVar[int] = 2**14
+
+    label: Hash
+    shard: Annotated[int, whole(0)]
     #: From the shard's entry to the root of the shards.
-    path: tuple[bytes, ...]
+    path: HashPath
     #: From the root of the shard's own capsules to the mixing relay's root.
-    mix_path: tuple[bytes, ...]
+    mix_path: HashPath
 
     def check(
         self, digests: Sequence[bytes], sub_tally: bytes, *, capsules: int, shards: bytes, mix_root: bytes
@@ -122,39 +123,6 @@ class ShardProof:
         """Where a digest of this shard stands in the mixing relay's tree: ``index`` counts within the shard."""
         within = merkle.Tree(merkle.leaf_hash(digest) for digest in digests).inclusion_proof(index)
         return Place(self.shard * SHARD + index, digests[index], (*within, *self.mix_path))
-
-    @cached_property
-    def data(self) -> bytes:
-        """The canonical bytes. Unsigned: what it leads to is signed."""
-        return encode_document({**self.to_content(), "type": SHARD_PROOF_TYPE})
-
-    def to_content(self) -> dict[str, Any]:
-        """As other documents write it."""
-        return {
-            "label": self.label.hex(),
-            "mix_path": [node.hex() for node in self.mix_path],
-            "path": [node.hex() for node in self.path],
-            "shard": self.shard,
-        }
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> ShardProof:
-        """The proof of canonical bytes; nothing is checked against a root."""
-        fields = Fields(decode_document(data, max_bytes=MAX_PROOF_BYTES), "the shard's proof")
-        fields.constant("type", SHARD_PROOF_TYPE)
-        return cls.from_fields(fields)
-
-    @classmethod
-    def from_fields(cls, fields: Fields) -> ShardProof:
-        """As other documents tell it."""
-        proof = cls(
-            label=taken_bytes(fields, "label"),
-            shard=fields.integer("shard", 0),
-            path=read_path(fields, "path"),
-            mix_path=read_path(fields, "mix_path"),
-        )
-        fields.done()
-        return proof
 
 
 class ShardTree:

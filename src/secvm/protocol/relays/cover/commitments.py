@@ -10,16 +10,16 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Annotated, ClassVar
 
 from secvm.crypto import merkle
 from secvm.crypto.sealing.kem import X25519PrivateKey, X25519PublicKey
 from secvm.crypto.sealing.part_streams import part_seed
 from secvm.crypto.tokens import TokenKey
 from secvm.errors import LocalProtocolError
-from secvm.protocol.canonical import Fields
-from secvm.protocol.relays.statements import Statement, taken_bytes
-from secvm.protocol.version import ENTRY_COMMITMENT_TYPE, MAX_ROUND, MIX_COMMITMENT_TYPE
+from secvm.protocol.records import OMITTED, Digest, FieldKind, Hash, RoundNumber
+from secvm.protocol.relays.statements import Statement
+from secvm.protocol.version import ENTRY_COMMITMENT_TYPE, MIX_COMMITMENT_TYPE
 
 SEED_BYTES = 32
 #: S, the parts of a relay's cover (docs/protocol.md §26).
@@ -96,81 +96,52 @@ def _tree(seeds: Sequence[bytes]) -> merkle.Tree:
     return merkle.Tree(merkle.leaf_hash(part_entry(seed)) for seed in seeds)
 
 
+#: A public key that capsules are sealed for. A point of low order is none: whatever is sealed for it, everybody opens.
+SealingKey = Annotated[
+    bytes,
+    FieldKind(
+        lambda taken, field: X25519PublicKey(bytes.fromhex(taken.digest(field))).to_bytes(), lambda key: key.hex()
+    ),
+]
+
+
 @dataclass(frozen=True, kw_only=True)
 class MixCommitment(Statement):
     """What the mixing relay is bound to in a round."""
 
-    kind: ClassVar[str] = MIX_COMMITMENT_TYPE
-    name: ClassVar[str] = "the mixing relay's commitment"
+    purpose: ClassVar[str] = MIX_COMMITMENT_TYPE
+    title: ClassVar[str] = "the mixing relay's commitment"
 
     #: Digest of the experiment.
-    experiment: str
-    round_number: int
+    experiment: Digest
+    round_number: RoundNumber
     #: pk_X: outer capsules are sealed for it.
-    key: bytes
+    key: SealingKey
     #: Root of the parts.
-    parts: bytes
+    parts: Hash
 
     @property
     def public_key(self) -> X25519PublicKey:
         """The same key, to seal for."""
         return X25519PublicKey(self.key)
 
-    def _content(self) -> dict[str, Any]:
-        return {
-            "experiment": self.experiment,
-            "key": self.key.hex(),
-            "parts": self.parts.hex(),
-            "round": self.round_number,
-        }
-
-    @classmethod
-    def _taken(cls, fields: Fields) -> Self:
-        return cls(
-            experiment=fields.digest("experiment"),
-            round_number=fields.integer("round", 1, MAX_ROUND),
-            # A point of low order is no key: whatever is sealed for it, everybody opens.
-            key=X25519PublicKey(taken_bytes(fields, "key")).to_bytes(),
-            parts=taken_bytes(fields, "parts"),
-        )
-
 
 @dataclass(frozen=True, kw_only=True)
 class EntryCommitment(Statement):
     """What the entry relay is bound to in a round."""
 
-    kind: ClassVar[str] = ENTRY_COMMITMENT_TYPE
-    name: ClassVar[str] = "the entry relay's commitment"
+    purpose: ClassVar[str] = ENTRY_COMMITMENT_TYPE
+    title: ClassVar[str] = "the entry relay's commitment"
 
     #: Digest of the experiment.
-    experiment: str
-    round_number: int
+    experiment: Digest
+    round_number: RoundNumber
     #: Root of the parts.
-    parts: bytes
+    parts: Hash
     #: SHA-256 of the nonce.
-    nonce: bytes
+    nonce: Hash
     #: The public key of the round's tokens; None where the experiment has none.
-    tokens: bytes | None = None
-
-    def _content(self) -> dict[str, Any]:
-        return {
-            **({} if self.tokens is None else {"tokens": self.tokens.hex()}),
-            "experiment": self.experiment,
-            "nonce": self.nonce.hex(),
-            "parts": self.parts.hex(),
-            "round": self.round_number,
-        }
-
-    @classmethod
-    def _taken(cls, fields: Fields) -> Self:
-        return cls(
-            experiment=fields.digest("experiment"),
-            round_number=fields.integer("round", 1, MAX_ROUND),
-            parts=taken_bytes(fields, "parts"),
-            nonce=taken_bytes(fields, "nonce"),
-            # Only where the experiment has tokens.
-            tokens=taken_bytes(fields, "tokens") if fields.has("tokens") else None,
-        )
+    tokens: Annotated[Hash | None, OMITTED] = None
 
 
 def mix_commitment(secret: RoundSecret, *, experiment: str, round_number: int, parts: int) -> MixCommitment:

@@ -9,11 +9,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Annotated, ClassVar
 
 from secvm.errors import BadProofError, LocalProtocolError
-from secvm.protocol.canonical import Fields, base64_text
-from secvm.protocol.relays.batches.capsule_tree import read_path
+from secvm.protocol.records import Digest, Hash, HashPath, whole
 from secvm.protocol.relays.batches.counts import MixCount
 from secvm.protocol.relays.cover.commitments import (
     MAX_PARTS,
@@ -24,11 +23,10 @@ from secvm.protocol.relays.cover.commitments import (
     part_path,
 )
 from secvm.protocol.relays.faults import OpeningFault
-from secvm.protocol.relays.statements import ENVELOPE_BYTES, Statement, taken_bytes
+from secvm.protocol.relays.statements import Statement, enveloped
 from secvm.protocol.version import ENTRY_REVEAL_TYPE, MIX_REVEAL_TYPE
 
 MAX_REVEAL_BYTES = 2048
-_MAX_COUNT_ENVELOPE = MixCount.longest + ENVELOPE_BYTES
 
 
 def part_index(nonce: bytes, mix_count: str, parts: int) -> int:
@@ -42,20 +40,20 @@ def part_index(nonce: bytes, mix_count: str, parts: int) -> int:
 class EntryReveal(Statement):
     """The entry relay opens its part."""
 
-    kind: ClassVar[str] = ENTRY_REVEAL_TYPE
-    name: ClassVar[str] = "the entry relay's reveal"
+    purpose: ClassVar[str] = ENTRY_REVEAL_TYPE
+    title: ClassVar[str] = "the entry relay's reveal"
     longest: ClassVar[int] = MAX_REVEAL_BYTES
 
-    label: bytes
+    label: Hash
     #: The mixing relay's count that is answered, in its envelope.
-    mix_count: bytes
-    nonce: bytes
+    mix_count: Annotated[bytes, enveloped(MixCount)]
+    nonce: Hash
     #: i.
-    part: int
+    part: Annotated[int, whole(0, MAX_PARTS - 1)]
     #: s_i.
-    seed: bytes
+    seed: Hash
     #: From the seed's entry to the committed root.
-    path: tuple[bytes, ...]
+    path: HashPath
 
     @property
     def answered(self) -> str:
@@ -73,46 +71,23 @@ class EntryReveal(Statement):
         }
         return {fault for fault, holds in checks.items() if not holds}
 
-    def _content(self) -> dict[str, Any]:
-        return {
-            "label": self.label.hex(),
-            "mix_count": base64_text(self.mix_count),
-            "nonce": self.nonce.hex(),
-            "part": self.part,
-            "path": [node.hex() for node in self.path],
-            "seed": self.seed.hex(),
-        }
-
-    @classmethod
-    def _taken(cls, fields: Fields) -> Self:
-        found = cls(
-            label=taken_bytes(fields, "label"),
-            mix_count=fields.base64("mix_count", longest=_MAX_COUNT_ENVELOPE),
-            nonce=taken_bytes(fields, "nonce"),
-            part=fields.integer("part", 0, MAX_PARTS - 1),
-            seed=taken_bytes(fields, "seed"),
-            path=read_path(fields, "path"),
-        )
-        MixCount.enclosed(found.mix_count)  # refuses what is no count
-        return found
-
 
 @dataclass(frozen=True, kw_only=True)
 class MixReveal(Statement):
     """The mixing relay opens the same part of its own cover."""
 
-    kind: ClassVar[str] = MIX_REVEAL_TYPE
-    name: ClassVar[str] = "the mixing relay's reveal"
+    purpose: ClassVar[str] = MIX_REVEAL_TYPE
+    title: ClassVar[str] = "the mixing relay's reveal"
     longest: ClassVar[int] = MAX_REVEAL_BYTES
 
-    label: bytes
+    label: Hash
     #: Digest of the entry relay's reveal that is answered.
-    entry_reveal: str
+    entry_reveal: Digest
     #: The relay's own count, in its envelope.
-    mix_count: bytes
-    part: int
-    seed: bytes
-    path: tuple[bytes, ...]
+    mix_count: Annotated[bytes, enveloped(MixCount)]
+    part: Annotated[int, whole(0, MAX_PARTS - 1)]
+    seed: Hash
+    path: HashPath
 
     @property
     def answered(self) -> str:
@@ -131,29 +106,6 @@ class MixReveal(Statement):
             OpeningFault.MIX_SEED: _is_committed(self.seed, self.part, parts, self.path, commitment.parts),
         }
         return {fault for fault, holds in checks.items() if not holds}
-
-    def _content(self) -> dict[str, Any]:
-        return {
-            "entry_reveal": self.entry_reveal,
-            "label": self.label.hex(),
-            "mix_count": base64_text(self.mix_count),
-            "part": self.part,
-            "path": [node.hex() for node in self.path],
-            "seed": self.seed.hex(),
-        }
-
-    @classmethod
-    def _taken(cls, fields: Fields) -> Self:
-        found = cls(
-            label=taken_bytes(fields, "label"),
-            entry_reveal=fields.digest("entry_reveal"),
-            mix_count=fields.base64("mix_count", longest=_MAX_COUNT_ENVELOPE),
-            part=fields.integer("part", 0, MAX_PARTS - 1),
-            seed=taken_bytes(fields, "seed"),
-            path=read_path(fields, "path"),
-        )
-        MixCount.enclosed(found.mix_count)  # refuses what is no count
-        return found
 
 
 def entry_reveal(secret: RoundSecret, mix_count: bytes, *, parts: int) -> EntryReveal:

@@ -9,22 +9,21 @@ the receipt: enough to show anybody that it was taken, and is not there.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Annotated, ClassVar
 
 from secvm.crypto.sealing.layers import EPHEMERAL_BYTES, seal_both
 from secvm.errors import BadProofError, MalformedMessageError
 from secvm.learning.package import NullPackage
-from secvm.protocol.canonical import Fields, base64_text, decode_document, encode_document
+from secvm.protocol.canonical import DIGEST_BYTES
 from secvm.protocol.codec import AddressedPackage, ExperimentId, encode
+from secvm.protocol.records import Hash, TypedRecord, long_bytes, short_bytes, whole
 from secvm.protocol.relays.batches.capsule_tree import Place
 from secvm.protocol.relays.manifest import RelayedManifest
 from secvm.protocol.relays.sending.receipts import Receipt
 from secvm.protocol.relays.statements import ENVELOPE_BYTES
 from secvm.protocol.version import CANARY_TYPE
 
-#: A path, a receipt, and a few hashes.
-MAX_CANARY_BYTES = 2**14
 MAX_RECEIPT_BYTES = Receipt.longest + ENVELOPE_BYTES
 
 
@@ -45,20 +44,25 @@ def recounts(ephemerals: bytes) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Canary:
-    """One round's canary. Its secrets show that a device took part, so it does not print itself."""
+class Canary(TypedRecord):
+    """One round's canary, as a device keeps it. Its secrets show that it took part, so it does not print itself."""
 
-    round_number: int
-    label: bytes
+    purpose: ClassVar[str] = CANARY_TYPE
+    title: ClassVar[str] = "the canary"
+    #: A path, a receipt, and a few hashes.
+    longest: ClassVar[int] = 2**14
+
+    round_number: Annotated[int, whole(1, name="round")]
+    label: Hash
     #: The inner seal's 32 bytes, then the outer one's.
-    ephemerals: bytes
-    inner_digest: bytes
+    ephemerals: Annotated[bytes, short_bytes(2 * EPHEMERAL_BYTES)]
+    inner_digest: Annotated[bytes, short_bytes(DIGEST_BYTES, name="inner")]
     #: Its outer capsule in the tree over the request's capsules.
     place: Place
     #: B: capsules of the request.
-    capsules: int
+    capsules: Annotated[int, whole(1)]
     #: The entry relay's receipt in its envelope; None: none has come yet.
-    receipt: bytes | None = None
+    receipt: Annotated[bytes, long_bytes(MAX_RECEIPT_BYTES)] | None = None
 
     def __repr__(self) -> str:
         return f"Canary(round {self.round_number})"
@@ -70,8 +74,7 @@ class Canary:
 
     def with_receipt(self, envelope: bytes) -> Canary:
         """The same, taken by the entry relay: the receipt was checked (``check_receipt``)."""
-        told = {name: getattr(self, name) for name in self.__slots__}
-        return Canary(**{**told, "receipt": envelope})
+        return replace(self, receipt=envelope)
 
     def check_receipt(self, receipt: Receipt) -> None:
         """That this receipt is for the request with this canary. Raises ``BadProofError``."""
@@ -81,36 +84,6 @@ class Canary:
             )
         self.place.check(size=self.capsules, root=receipt.root)
 
-    def to_bytes(self) -> bytes:
-        """What the device keeps; never signed, never sent."""
-        content: dict[str, Any] = {
-            "capsules": self.capsules,
-            "ephemerals": self.ephemerals.hex(),
-            "inner": self.inner_digest.hex(),
-            "label": self.label.hex(),
-            "place": self.place.to_content(),
-            "receipt": None if self.receipt is None else base64_text(self.receipt),
-            "round": self.round_number,
-            "type": CANARY_TYPE,
-        }
-        return encode_document(content)
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> Canary:
-        """What ``to_bytes`` wrote; anything else is a ``MalformedMessageError``."""
-        fields = Fields(decode_document(data, max_bytes=MAX_CANARY_BYTES), "the canary")
-        fields.constant("type", CANARY_TYPE)
-        length = 2 * EPHEMERAL_BYTES
-        found = cls(
-            round_number=fields.integer("round", 1),
-            label=bytes.fromhex(fields.digest("label")),
-            ephemerals=fields.hexadecimal("ephemerals", shortest=length, longest=length),
-            inner_digest=bytes.fromhex(fields.digest("inner")),
-            place=Place.from_fields(fields.inner("place")),
-            capsules=fields.integer("capsules", 1),
-            receipt=None if fields.is_null("receipt") else fields.base64("receipt", longest=MAX_RECEIPT_BYTES),
-        )
-        fields.done()
-        if found.place.index >= found.capsules:
-            raise MalformedMessageError(f"a canary at place {found.place.index} of {found.capsules}")
-        return found
+    def _check_whole(self) -> None:
+        if self.place.index >= self.capsules:
+            raise MalformedMessageError(f"a canary at place {self.place.index} of {self.capsules}")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Annotated, ClassVar
 
-from secvm.protocol.canonical import Fields
+from secvm.protocol.records import Hash, whole
 from secvm.protocol.relays.batches.capsule_tree import capsule_root
-from secvm.protocol.relays.statements import Statement, taken_bytes
+from secvm.protocol.relays.statements import Statement
 from secvm.protocol.version import RECEIPT_TYPE
 
 
@@ -16,25 +16,14 @@ from secvm.protocol.version import RECEIPT_TYPE
 class Receipt(Statement):
     """For one submission: under which label, and which capsules."""
 
-    kind: ClassVar[str] = RECEIPT_TYPE
-    name: ClassVar[str] = "the receipt"
+    purpose: ClassVar[str] = RECEIPT_TYPE
+    title: ClassVar[str] = "the receipt"
 
-    label: bytes
+    label: Hash
     #: Over the digests of the submission's outer capsules.
-    root: bytes
+    root: Hash
     #: B.
-    capsules: int
-
-    def _content(self) -> dict[str, Any]:
-        return {"capsules": self.capsules, "label": self.label.hex(), "root": self.root.hex()}
-
-    @classmethod
-    def _taken(cls, fields: Fields) -> Self:
-        return cls(
-            label=taken_bytes(fields, "label"),
-            root=taken_bytes(fields, "root"),
-            capsules=fields.integer("capsules", 1),
-        )
+    capsules: Annotated[int, whole(1)]
 
 
 def receipt_for(label: bytes, digests: Iterable[bytes]) -> Receipt:

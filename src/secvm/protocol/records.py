@@ -1,0 +1,282 @@
+"""Records: parts of documents that declare their fields once, and are read and written by that declaration.
+
+A record is a dataclass. The type of each field says how it stands in a document:
+
+    >>> @dataclass(frozen=True)
+    ... class Seat(Record):
+    ...     row: Annotated[int, whole(1, 40)]
+    ...     holder: Annotated[str, text(longest=80)] | None = None
+    >>> Seat(3).to_content()
+    {'holder': None, 'row': 3}
+    >>> Seat.from_fields(Fields({"row": 41, "holder": None}, "the seat"))
+    Traceback (most recent call last):
+    secvm.errors.MalformedMessageError: row of the seat must be an integer from 1 to 40, not 41
+
+A field that may be None is null in the document; with ``OMITTED`` it is left out. The fields of an inner record marked
+``BESIDE`` stand beside the others. A field whose type has no ``FieldKind`` is not part of the document. What no single
+field can tell is checked by ``_check_whole``.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, fields
+from enum import Enum
+from functools import cache, cached_property
+from typing import Annotated, Any, ClassVar, NamedTuple, Self, Union, get_args, get_origin, get_type_hints
+
+from secvm.crypto.merkle import MAX_PROOF_HASHES
+from secvm.crypto.signing import PUBLIC_KEY_BYTES, SigningKey, VerifyKey, sign
+from secvm.errors import LocalProtocolError, MalformedMessageError
+from secvm.protocol.canonical import (
+    DIGEST_BYTES,
+    MAX_INTEGER,
+    Fields,
+    base64_text,
+    decode_document,
+    digest_of,
+    encode_document,
+)
+from secvm.protocol.version import MAX_ROUND
+
+#: Marks a field that is left out of the document where it is None.
+OMITTED = "omitted"
+#: Marks an inner record whose fields stand beside the others, instead of in an object of their own.
+BESIDE = "beside"
+
+
+@dataclass(frozen=True, slots=True)
+class FieldKind:
+    """How one kind of value is read from a document, and written into one."""
+
+    #: Takes the field of this name.
+    read: Callable[[Fields, str], Any]
+    write: Callable[[Any], object] = lambda value: value
+    #: The field's name in documents, where it is not the attribute's.
+    name: str = ""
+
+
+def whole(low: int, high: int = MAX_INTEGER, *, name: str = "") -> FieldKind:
+    """An integer in this range."""
+    return FieldKind(lambda taken, field: taken.integer(field, low, high), name=name)
+
+
+def text(*, longest: int, shortest: int = 0, pattern: str | None = None) -> FieldKind:
+    """One line of printable characters."""
+    return FieldKind(lambda taken, field: taken.text(field, longest=longest, shortest=shortest, pattern=pattern))
+
+
+def short_bytes(size: int, *, name: str = "") -> FieldKind:
+    """Bytes of this number, in hexadecimal."""
+    return FieldKind(
+        lambda taken, field: taken.hexadecimal(field, shortest=size, longest=size), lambda data: data.hex(), name=name
+    )
+
+
+def long_bytes(longest: int) -> FieldKind:
+    """At most this number of bytes, in base64."""
+    return FieldKind(lambda taken, field: taken.base64(field, longest=longest), base64_text)
+
+
+def choice(kind: type[Enum]) -> FieldKind:
+    """A member of an enumeration, by its value."""
+    values = [member.value for member in kind]
+    return FieldKind(lambda taken, field: kind(taken.one_of(field, values)), lambda member: member.value)
+
+
+def words(*allowed: str) -> FieldKind:
+    """One of these words."""
+    return FieldKind(lambda taken, field: taken.one_of(field, allowed))
+
+
+def listed(kind: Any, *, longest: int, shortest: int = 0) -> FieldKind:
+    """A list of records, or of another kind of values: a tuple."""
+    item = _kind_of(kind)
+    return FieldKind(
+        lambda taken, field: tuple(
+            item.read(one, "item") for one in taken.each(field, longest=longest, shortest=shortest)
+        ),
+        lambda values: [item.write(value) for value in values],
+    )
+
+
+#: SHA-256 of a document, as text.
+Digest = Annotated[str, FieldKind(lambda taken, field: taken.digest(field))]
+#: Thirty-two bytes: a label, a root, a key, a seed.
+Hash = Annotated[bytes, short_bytes(DIGEST_BYTES)]
+Flag = Annotated[bool, FieldKind(lambda taken, field: taken.flag(field))]
+#: The number of a round, from 1 on.
+RoundNumber = Annotated[int, whole(1, MAX_ROUND, name="round")]
+#: The key of a party that signs.
+SignerKey = Annotated[
+    VerifyKey,
+    FieldKind(
+        lambda taken, field: VerifyKey(taken.hexadecimal(field, shortest=PUBLIC_KEY_BYTES, longest=PUBLIC_KEY_BYTES)),
+        lambda key: key.data.hex(),
+    ),
+]
+
+
+class _Declared(NamedTuple):
+    attribute: str
+    name: str
+    kind: FieldKind
+    optional: bool
+    omitted: bool
+    #: The inner record, where its fields stand beside the others.
+    beside: type[Record] | None = None
+
+    def is_missing(self, fields: Fields) -> bool:
+        """Whether the document says that there is none."""
+        if self.beside is not None:
+            return self.optional and not any(fields.has(inner.name) for inner in _declared(self.beside))
+        return not fields.has(self.name) if self.omitted else self.optional and fields.is_null(self.name)
+
+
+def _declared(record: Any) -> tuple[_Declared, ...]:
+    """How each field of a record stands in a document."""
+    return _read_declaration(record)
+
+
+@cache
+def _read_declaration(record: Any) -> tuple[_Declared, ...]:
+    hints, found = get_type_hints(record, include_extras=True), []
+    for field in fields(record):
+        hint = hints[field.name]
+        marks = getattr(hint, "__metadata__", ())
+        if OMITTED in marks or BESIDE in marks:
+            hint = get_args(hint)[0]
+        optional = get_origin(hint) in (Union, types.UnionType) and type(None) in get_args(hint)
+        if optional:
+            hint = next(option for option in get_args(hint) if option is not type(None))
+        if (isinstance(hint, type) and issubclass(hint, Record)) or hasattr(hint, "__metadata__"):
+            kind = _kind_of(hint)
+            beside = hint if BESIDE in marks else None
+            found.append(_Declared(field.name, kind.name or field.name, kind, optional, OMITTED in marks, beside))
+    return tuple(found)
+
+
+def _kind_of(hint: Any) -> FieldKind:
+    if isinstance(hint, FieldKind):
+        return hint
+    if isinstance(hint, type) and issubclass(hint, Record):
+        nested = hint
+        return FieldKind(lambda taken, field: nested.from_fields(taken.inner(field)), lambda part: part.to_content())
+    return next(part for part in hint.__metadata__ if isinstance(part, FieldKind))
+
+
+class Record:
+    """A part of a document, whose fields are a dataclass's."""
+
+    __slots__ = ()
+
+    def to_content(self) -> dict[str, Any]:
+        """As documents write it, in the order of the names."""
+        content: dict[str, Any] = {}
+        for declared in _declared(type(self)):
+            value = getattr(self, declared.attribute)
+            if declared.beside is not None:
+                content |= {} if value is None else value.to_content()
+            elif value is not None or not declared.omitted:
+                content[declared.name] = None if value is None else declared.kind.write(value)
+        return dict(sorted(content.items()))
+
+    @classmethod
+    def from_fields(cls, fields: Fields) -> Self:
+        """As documents tell it: these fields and no others. Raises ``MalformedMessageError``."""
+        record = cls.take(fields)
+        fields.done()
+        return record
+
+    @classmethod
+    def take(cls, fields: Fields, **others: object) -> Self:
+        """The same where further fields stand beside these; ``others`` are what does not stand in the document."""
+        values: dict[str, Any] = {}
+        for declared in _declared(cls):
+            if declared.is_missing(fields):
+                values[declared.attribute] = None
+            elif declared.beside is not None:
+                values[declared.attribute] = declared.beside.take(fields)
+            else:
+                values[declared.attribute] = declared.kind.read(fields, declared.name)
+        record = cls(**values, **others)
+        record._check_whole()
+        return record
+
+    def _check_whole(self) -> None:
+        """What must hold of all fields together. Raises ``MalformedMessageError``."""
+
+
+class TypedRecord(Record):
+    """A whole document, which carries its type."""
+
+    __slots__ = ()
+
+    #: Type of the document, and purpose of its signatures.
+    purpose: ClassVar[str]
+    #: What an error calls it.
+    title: ClassVar[str]
+    #: Most bytes that are read.
+    longest: ClassVar[int]
+    #: Places that are kept for later versions: null.
+    reserved: ClassVar[tuple[str, ...]] = ()
+
+    def to_bytes(self) -> bytes:
+        """The canonical bytes."""
+        return encode_document({**self.to_content(), **dict.fromkeys(self.reserved), "type": self.purpose})
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """The document of canonical bytes, complete in itself; nothing is checked against anything else."""
+        fields = Fields(decode_document(data, max_bytes=cls.longest), cls.title)
+        fields.constant("type", cls.purpose)
+        for name in cls.reserved:
+            fields.null(name)
+        return cls.from_fields(fields)
+
+
+class FixedRecord(TypedRecord):
+    """A document that others name by its digest, and whose bytes are made once."""
+
+    @cached_property
+    def data(self) -> bytes:
+        """The canonical bytes. What a reader would refuse cannot be written either."""
+        data = self.to_bytes()
+        try:
+            type(self).from_bytes(data)
+        except MalformedMessageError as fault:
+            raise LocalProtocolError(f"{self.title} cannot be published: {fault}") from None
+        return data
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the canonical bytes: what other documents and the log call it."""
+        return digest_of(self.data)
+
+
+class CoordinatorRecord(FixedRecord):
+    """A document that a coordinator signs."""
+
+    def signed(self, keys: Iterable[SigningKey]) -> bytes:
+        """In its envelope, as it is served."""
+        return sign(self.data, purpose=self.purpose, keys=keys)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelRecord(CoordinatorRecord):
+    """A document of a coordinator that names a model by digests."""
+
+    #: The descent state, and the weights that follow from it.
+    state: Digest
+    training_weights: Digest
+    evaluation_weights: Digest
+
+    @property
+    def model(self) -> tuple[str, str, str]:
+        """The three together: they stay where a round is not stepped."""
+        return self.state, self.training_weights, self.evaluation_weights
+
+
+#: The hashes of a proof, from the leaf upwards.
+HashPath = Annotated[tuple[bytes, ...], listed(Hash, longest=MAX_PROOF_HASHES)]
