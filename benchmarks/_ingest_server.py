@@ -34,7 +34,7 @@ from secvm.learning.aggregate.descent import Pegasos
 from secvm.learning.experiment import Experiment
 from secvm.protocol.documents.experiment import ExperimentDocument, FeaturesWanted, HashedBins, Windows
 from secvm.runtime.clock import SystemClock
-from secvm.runtime.http.server import HttpServer, Request, Response, http_date
+from secvm.runtime.http.server import HttpRequest, HttpResponse, HttpServer, http_date
 from secvm.runtime.metrics import Metrics
 from secvm.testing.clock import ManualClock
 
@@ -105,7 +105,7 @@ async def ours(place: str, *, opener: bool) -> None:
     # Kernels are compiled, or read from their cache, once in a process's life.
     count_epoch([bytes(64)], rounds, dice=os.urandom)
 
-    def handler(request: Request) -> Response | Awaitable[Response]:
+    def handler(request: HttpRequest) -> HttpResponse | Awaitable[HttpResponse]:
         return routes.routes[request.path](request)
 
     # With a date, which uvicorn sends too.

@@ -32,8 +32,8 @@ from secvm.relay.batches.doors import MOST_ASKED_BYTES, MOST_PAPER_BYTES
 from secvm.relay.batches.experiments import OwnRelay, check_document
 from secvm.relay.batches.ledger import PAPERS
 from secvm.relay.fetch_keys import FetchKeys
-from secvm.relay.server import Doors
-from secvm.relay.settings import RelaySettings, Rounds
+from secvm.relay.server import FetchDoors
+from secvm.relay.settings import RelayServiceSettings, RoundsPart
 from secvm.runtime.disk.passphrases import CREDENTIAL
 from secvm.runtime.disk.secret_files import make_secret
 from secvm.runtime.http.limits import HttpLimits
@@ -46,7 +46,7 @@ ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
 KINDS: dict[str, type[Settings]] = {
     "coordinator": CoordinatorSettings,
-    "relay": RelaySettings,
+    "relay": RelayServiceSettings,
     "participant": ParticipantSettings,
     "witness": WitnessSettings,
     "dashboard": DashboardSettings,
@@ -102,11 +102,11 @@ def test_the_example_settings_show_every_key(party: str) -> None:
 
 
 def test_a_relays_role_is_read_and_shows_every_key_with_its_default(tmp_path: Path) -> None:
-    set_here = read_settings(DEPLOY / "relay-role.toml", RelaySettings)
+    set_here = read_settings(DEPLOY / "relay-role.toml", RelayServiceSettings)
     (tmp_path / "all.toml").write_text(uncommented(text_of("relay-role")), encoding="utf-8")
-    assert read_settings(tmp_path / "all.toml", RelaySettings) == set_here
+    assert read_settings(tmp_path / "all.toml", RelayServiceSettings) == set_here
     for name in ROLE:
-        kind = table_kind(RelaySettings.model_fields[name].annotation)
+        kind = table_kind(RelayServiceSettings.model_fields[name].annotation)
         assert set(shown("relay-role")[name]) == set(kind.model_fields)
 
 
@@ -148,17 +148,17 @@ def test_what_is_commented_is_the_default(party: str) -> None:
 def test_the_proxy_leads_to_the_port_and_the_paths_of_the_settings(party: str) -> None:
     settings = read_settings(DEPLOY / f"{party}.toml", KINDS[party])
     proxy = (DEPLOY / f"nginx-{party}.conf").read_text(encoding="utf-8")
-    assert isinstance(settings, CoordinatorSettings | RelaySettings)
+    assert isinstance(settings, CoordinatorSettings | RelayServiceSettings)
     assert f"proxy_pass http://{settings.listen.host}:{settings.listen.port};" in proxy
     assert "access_log off;" in proxy
-    if isinstance(settings, RelaySettings):
+    if isinstance(settings, RelayServiceSettings):
         assert settings.clients.address_header == "x-real-ip"
         assert "proxy_set_header X-Real-IP $remote_addr;" in proxy
     else:
         assert f"client_max_body_size {settings.limits.deposit_bytes // 2**20}m;" in proxy
         assert "$remote_addr" not in proxy
         # The relay of the example deposits: nobody goes round it.
-        assert read_settings(DEPLOY / "relay.toml", RelaySettings).role == "plain"
+        assert read_settings(DEPLOY / "relay.toml", RelayServiceSettings).role == "plain"
 
 
 @pytest.mark.parametrize("name", ["nginx-coordinator.conf", "nginx-nodes.conf"])
@@ -172,7 +172,7 @@ def test_repro_the_coordinators_proxies_hand_on_batches_and_the_log_and_nothing_
 
 def test_repro_the_shipped_limits_could_not_carry_ten_thousand_devices_with_cover() -> None:
     """ε = 1 in 2 rounds, 1,000 bins and 100 features: what a device sends, a relay adds and each of them hands on."""
-    relay = read_settings(DEPLOY / "relay-role.toml", RelaySettings)
+    relay = read_settings(DEPLOY / "relay-role.toml", RelayServiceSettings)
     coordinator = read_settings(DEPLOY / "coordinator.toml", CoordinatorSettings)
     devices, each, cover, cells = 10_000, 104, 394_749, 2 * 1001 + 4 + 4
     assert relay.rounds is not None
@@ -186,10 +186,10 @@ def test_repro_the_shipped_limits_could_not_carry_ten_thousand_devices_with_cove
 
 
 def test_repro_the_relay_proxy_hands_on_every_door_below_the_relays_url_and_no_other() -> None:
-    settings = read_settings(DEPLOY / "relay.toml", RelaySettings)
+    settings = read_settings(DEPLOY / "relay.toml", RelayServiceSettings)
     pattern = RELAY_LOCATIONS[0]
     nothing: Any = None
-    doors = Doors(
+    doors = FetchDoors(
         settings.relay.path,
         *(nothing, nothing, FetchKeys(nothing, nothing, nothing, Metrics("relay"))),
         **dict.fromkeys(
@@ -225,7 +225,7 @@ def test_the_relay_proxy_hands_on_doors_of_both_roles(path: str, place: int) -> 
 
 def test_the_relay_proxy_takes_the_largest_that_doors_of_both_roles_take() -> None:
     proxy = (DEPLOY / "nginx-relay.conf").read_text(encoding="utf-8")
-    submission = Rounds.model_fields["submission_bytes"].default
+    submission = RoundsPart.model_fields["submission_bytes"].default
     sizes = [f"{MOST_PAPER_BYTES // 2**10}k", f"{submission // 2**10}k", f"{PIECE_CAPSULES * OUTER_BYTES // 2**20}m"]
     assert re.findall(r"client_max_body_size (\w+);", proxy)[1:] == sizes
     # What is not handed through as it comes is held in memory: it fits there.
@@ -283,7 +283,7 @@ def test_the_how_to_shows_the_example_experiment() -> None:
 
 def test_the_example_experiment_fits_the_example_coordinator_and_relays() -> None:
     settings = read_settings(DEPLOY / "coordinator.toml", CoordinatorSettings)
-    role = read_settings(DEPLOY / "relay-role.toml", RelaySettings)
+    role = read_settings(DEPLOY / "relay-role.toml", RelayServiceSettings)
     told = read_settings(ROOT / "examples/experiment.toml", Specification)
     keys = [SigningKey(bytes([number]) * 32) for number in range(3)]
     named = [one.model_copy(update={"key": key.public.data.hex()}) for one, key in zip(told.relays, keys, strict=False)]
@@ -317,7 +317,7 @@ def test_the_example_experiment_fits_the_example_coordinator_and_relays() -> Non
 
 def test_the_example_relay_of_plain_experiments_is_on_the_coordinators_grid() -> None:
     settings = read_settings(DEPLOY / "coordinator.toml", CoordinatorSettings)
-    relay = read_settings(DEPLOY / "relay.toml", RelaySettings)
+    relay = read_settings(DEPLOY / "relay.toml", RelayServiceSettings)
     told = read_settings(ROOT / "examples/experiment.toml", Specification)
     grid: Grid = settings.epochs.grid
     assert (relay.epochs.origin_ms, relay.epochs.period_s) == (grid.origin_ms, grid.period_s)

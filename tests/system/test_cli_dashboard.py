@@ -18,7 +18,7 @@ from secvm.cli.main import run
 from secvm.cli.services import dashboard
 from secvm.dashboard.settings import DashboardSettings, read_listen
 from secvm.errors import BadInputError
-from secvm.runtime.http.server import HttpServer, Request, Response
+from secvm.runtime.http.server import HttpRequest, HttpResponse, HttpServer
 from secvm.testing.clock import ManualClock
 from secvm_lab.rigs.histories.public_history import PublicHistory
 from tests.conftest import ROOT
@@ -105,7 +105,7 @@ def test_a_port_that_is_taken_is_one_sentence(capsys: pytest.CaptureFixture[str]
         assert code.stderr.startswith(f"secvm: cannot listen on 127.0.0.1:{port}: ")
         await server.drain()
 
-    server = HttpServer(lambda _request: Response(404))
+    server = HttpServer(lambda _request: HttpResponse(404))
     asyncio.run(check())
 
 
@@ -146,9 +146,9 @@ def test_it_tells_its_address_answers_and_ends_at_once_when_told(how: signal.Sig
 def served(history: PublicHistory, check: Callable[[str], None]) -> None:
     """Let something look at the files of a history, over HTTP."""
 
-    def answer(request: Request) -> Response:
+    def answer(request: HttpRequest) -> HttpResponse:
         data = history.files.get(request.path)
-        return Response(404) if data is None else Response(200, data, "application/octet-stream")
+        return HttpResponse(404) if data is None else HttpResponse(200, data, "application/octet-stream")
 
     async def serve() -> None:
         server = HttpServer(answer)

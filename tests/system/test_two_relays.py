@@ -45,7 +45,7 @@ from secvm.protocol.relays.sending.receipts import Receipt
 from secvm.relay.main import make_key, read_key
 from secvm.runtime.clock import ClockSteering
 from secvm.runtime.disk.secret_files import make_secret
-from secvm.runtime.http.server import HttpServer, Limits, Request, Response
+from secvm.runtime.http.server import HttpRequest, HttpResponse, HttpServer, Limits
 from secvm.testing.processes import free_port
 from secvm_lab.rigs.histories.relayed_rounds import COORDINATOR, START, relayed_document, relayed_experiment
 from tests.conftest import ROOT
@@ -144,30 +144,30 @@ class World:
 
     # ── the coordinator ──────────────────────────────────────────────────────────────────────────────────────────────
 
-    def answer(self, request: Request) -> Response:
+    def answer(self, request: HttpRequest) -> HttpResponse:
         match request.method, request.path.split("/")[1:]:
             case "GET", ["v2", "experiment", digest] if digest == self.document.digest:
-                return Response(200, publish(self.document, keys=(COORDINATOR,)))
+                return HttpResponse(200, publish(self.document, keys=(COORDINATOR,)))
             case "GET", ["v2", "experiment", _, "manifest", number] if self.manifest and number == str(ROUND):
-                return Response(200, self.manifest.signed([COORDINATOR]))
+                return HttpResponse(200, self.manifest.signed([COORDINATOR]))
             case "PUT", ["v2", "batch", label, "count"] if label == self.label.hex():
                 return self._count(request)
             case "PUT", ["v2", "batch", label, index] if label == self.label.hex():
                 key = self.keys["mix"].public
                 check_ticket(request.headers[FIELD], key, label=self.label, piece=int(index), data=request.body)
                 assert self.pieces.setdefault(int(index), request.body) == request.body
-                return Response(200)
-        return Response(404)
+                return HttpResponse(200)
+        return HttpResponse(404)
 
-    def _count(self, request: Request) -> Response:
+    def _count(self, request: HttpRequest) -> HttpResponse:
         assert request.headers["authorization"] == f"Bearer {TOKEN}"
         self.counts.add(request.body)
         if not self.accepts:
-            return Response(503)
+            return HttpResponse(503)
         count = MixCount.read(request.body, self.keys["mix"].public)
         if len(self.pieces) == -(-count.capsules // 2**16):
-            return Response(200)
-        return Response(202, json.dumps({"have": sorted(self.pieces)}).encode(), "application/json")
+            return HttpResponse(200)
+        return HttpResponse(202, json.dumps({"have": sorted(self.pieces)}).encode(), "application/json")
 
     # ── the relays ───────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -18,7 +18,7 @@ from secvm.participant.storage.device_lock import DeviceLock
 from secvm.participant.storage.state import DeviceState
 from secvm.participant.storage.vault import Vault
 from secvm.participant.ui.guard import Guard
-from secvm.relay.settings import RelaySettings
+from secvm.relay.settings import RelayServiceSettings
 from secvm.runtime.disk.passphrases import Passphrase
 from secvm.runtime.settings import read_settings
 from tests.leaks import LeakFinder
@@ -40,14 +40,14 @@ def asked(folder: Path) -> Passphrase:
     return found
 
 
-def relay_settings(folder: Path) -> RelaySettings:
+def relay_settings(folder: Path) -> RelayServiceSettings:
     """The token is in a file; only the file's name is a setting."""
     (folder / "relay.token").write_text(TEXT)
     path = folder / "relay.toml"
     path.write_text(
         f'[gateway]\nurl = "https://c.example"\ntoken_file = "{folder}/relay.token"\n[epochs]\nperiod_s = 60\n'
     )
-    return read_settings(path, RelaySettings)
+    return read_settings(path, RelayServiceSettings)
 
 
 def database_settings(folder: Path) -> CoordinatorSettings:

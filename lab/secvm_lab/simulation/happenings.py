@@ -7,7 +7,7 @@ import contextlib
 from typing import Any
 
 from secvm.participant.storage.state import Status
-from secvm.runtime.http.server import Request
+from secvm.runtime.http.server import HttpRequest
 from secvm_lab.simulation.machines.lives import KilledError
 from secvm_lab.simulation.operations import Op
 from secvm_lab.simulation.parties.nodes import SimulatedNode
@@ -100,7 +100,7 @@ class Happenings:
     def _send(self, who: str, capsule: bytes) -> None:
         direct = self.world.relay is None
         headers = {"content-type": "message/ohttp-req", "secvm-credential": who}
-        request = Request("POST", "/v1/capsule" if direct else "/r", "", headers, capsule, "127.0.0.1")
+        request = HttpRequest("POST", "/v1/capsule" if direct else "/r", "", headers, capsule, "127.0.0.1")
         answering = self.world.network.deliver(request, "coordinator" if direct else "relay")
         # Nobody waits for the answer.
         answering.add_done_callback(lambda done: done.cancelled() or done.exception())

@@ -24,7 +24,7 @@ from secvm.crypto.sealing.oblivious import GatewayKeys
 from secvm.errors import RemoteProtocolError
 from secvm.protocol.codec import AddressedPackage, decode
 from secvm.protocol.plain.sealed_requests import package_in
-from secvm.runtime.http.server import Request, Response
+from secvm.runtime.http.server import HttpRequest, HttpResponse
 from secvm_lab.simulation.machines.database import Database
 from secvm_lab.simulation.question import GRACE_S, GRID, LENGTH_S
 
@@ -64,7 +64,7 @@ class Truth:
     done: Counter[str] = field(default_factory=Counter)
     _opened: dict[bytes, AddressedPackage | None] = field(default_factory=dict)
 
-    def handed(self, request: Request, answer: Response | None, at: int) -> None:
+    def handed(self, request: HttpRequest, answer: HttpResponse | None, at: int) -> None:
         """The coordinator was handed something when its clock showed ``at``, and has answered this."""
         told = _told(answer)
         for capsule in capsules_in(request):
@@ -105,7 +105,7 @@ class Truth:
         return self._opened[digest]
 
 
-def _told(answer: Response | None) -> str:
+def _told(answer: HttpResponse | None) -> str:
     if answer is None or answer.status >= 500 or answer.status == 429:
         return "open"
     return "refused" if answer.status >= 400 else "due"
@@ -116,7 +116,7 @@ def takes(epoch: int | None, at: int) -> bool:
     return epoch is not None and 0 <= at - GRID.start(epoch) < 1000 * (LENGTH_S + GRACE_S)
 
 
-def capsules_in(request: Request) -> Sequence[bytes]:
+def capsules_in(request: HttpRequest) -> Sequence[bytes]:
     """What a request brings."""
     body = request.body
     try:

@@ -20,7 +20,7 @@ from secvm.errors import StoreError
 from secvm.participant.trust.shared_checks import SharedChecks
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.log.checkpoints import Checkpoint
-from secvm.runtime.http.server import Request, Response
+from secvm.runtime.http.server import HttpRequest, HttpResponse
 from secvm_lab.simulation.machines.clock import SimulatedClock
 from secvm_lab.simulation.machines.database import Database
 from secvm_lab.simulation.machines.lives import Process
@@ -165,7 +165,7 @@ class World:
             self.wrong.append(f"{device.name} sends more than {BUDGET} packages in round {number}")
         self.wire.setdefault(capsule[0], []).append((device.name, capsule))
 
-    def _watch(self, party: Party, request: Request, at: int, answer: Response | None) -> None:
+    def _watch(self, party: Party, request: HttpRequest, at: int, answer: HttpResponse | None) -> None:
         if isinstance(party, SimulatedNode):
             if capsules_in(request):
                 self.truth.handed(request, answer, at)
@@ -174,7 +174,7 @@ class World:
         elif party is self.relay and request.path == "/r":
             self._watch_relay(request, answer)
 
-    def _watch_relay(self, request: Request, answer: Response | None) -> None:
+    def _watch_relay(self, request: HttpRequest, answer: HttpResponse | None) -> None:
         if answer is not None and answer.status == 202:
             epoch = self.truth.epoch_of(request.body)
             self.truth.kept[-1 if epoch is None else epoch][request.body] = request.headers["secvm-credential"]

@@ -47,7 +47,7 @@ from secvm.protocol.log.terms import LogTerms
 from secvm.protocol.problems import PROBLEMS
 from secvm.runtime.clock import Clock
 from secvm.runtime.http.host_names import refuse_names
-from secvm.runtime.http.server import HttpServer, Request, Response, http_date
+from secvm.runtime.http.server import HttpRequest, HttpResponse, HttpServer, http_date
 from secvm.runtime.logs import Log
 from secvm.runtime.metrics import Metrics
 
@@ -94,9 +94,9 @@ class Routes:
         self._publisher = publisher
         self._metrics = metrics
         self._relayed = relayed
-        self._described: Response | None = None
+        self._described: HttpResponse | None = None
 
-    def before_body(self, path: str, headers: Mapping[str, str]) -> Response | None:
+    def before_body(self, path: str, headers: Mapping[str, str]) -> HttpResponse | None:
         """For ``HttpServer``: may refuse a request, whatever its method, before its content has come."""
         if _has_dots(path):
             return plain_response(400)
@@ -110,7 +110,7 @@ class Routes:
             return self._relayed.before_body(path, headers)
         return self._before_body(path, headers)
 
-    def handle(self, request: Request) -> Response | Awaitable[Response]:
+    def handle(self, request: HttpRequest) -> HttpResponse | Awaitable[HttpResponse]:
         """Answer one request."""
         route = self._packages.get(request.path)
         if route is not None:
@@ -126,19 +126,19 @@ class Routes:
                 self._described = admin_openapi.answer()
             return self._described
         if request.path == "/health":
-            return Response(200, json.dumps(self._state()).encode(), JSON_MEDIA_TYPE, NO_STORE)
+            return HttpResponse(200, json.dumps(self._state()).encode(), JSON_MEDIA_TYPE, NO_STORE)
         if request.path == "/metrics":
             page, media_type = self._metrics.page()
-            return Response(200, page, media_type, NO_STORE)
+            return HttpResponse(200, page, media_type, NO_STORE)
         return self._public(request)
 
-    def _version_2(self, request: Request) -> Response | Awaitable[Response]:
+    def _version_2(self, request: HttpRequest) -> HttpResponse | Awaitable[HttpResponse]:
         """What relays bring, and public files of experiments by the names that relays have for them."""
         if request.path.startswith(_EXPERIMENT_2):
             return self._public(replace(request, path="/v1/" + request.path.removeprefix(PREFIX)))
         return plain_response(404) if self._relayed is None else self._relayed.handle(request)
 
-    def _public(self, request: Request) -> Response | Awaitable[Response]:
+    def _public(self, request: HttpRequest) -> HttpResponse | Awaitable[HttpResponse]:
         return self._publisher.handle(request) if self._publisher.at_hand(request.path) else self._look(request)
 
     def _state(self) -> dict[str, object]:
@@ -148,7 +148,7 @@ class Routes:
             state |= {"status": "degraded", "unwritten": self._publisher.unwritten}
         return state
 
-    async def _look(self, request: Request) -> Response:
+    async def _look(self, request: HttpRequest) -> HttpResponse:
         """In a thread, for what the store has to be asked for: nobody else waits for it meanwhile."""
         try:
             found = await self._in_thread(self._publisher.handle, request)

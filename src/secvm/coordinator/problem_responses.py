@@ -6,34 +6,34 @@ from http import HTTPStatus
 
 from secvm.protocol.canonical import encode_document
 from secvm.protocol.problems import MEDIA_TYPE, PROBLEMS, Problem
-from secvm.runtime.http.server import Response
+from secvm.runtime.http.server import HttpResponse
 
 #: Seconds after which somebody who was told "try-later" may come again; devices add dice of their own (§16).
 RETRY_AFTER_S = 2
 
 #: Without content: stored.
-ACCEPTED = Response(202)
+ACCEPTED = HttpResponse(202)
 
 
-def problem_response(problem: Problem) -> Response:
+def problem_response(problem: Problem) -> HttpResponse:
     """The answer to a refusal."""
     return _WRITTEN[problem.name]
 
 
-def plain_response(status: int) -> Response:
+def plain_response(status: int) -> HttpResponse:
     """A fault that is HTTP's own, without a type (RFC 9457 §4.2.1)."""
     content = {"status": status, "title": HTTPStatus(status).phrase, "type": "about:blank"}
-    return Response(status, encode_document(content), MEDIA_TYPE)
+    return HttpResponse(status, encode_document(content), MEDIA_TYPE)
 
 
-def too_large() -> Response:
+def too_large() -> HttpResponse:
     """More bytes than a request may have."""
     return problem_response(PROBLEMS["too-large"])
 
 
-def _write(problem: Problem) -> Response:
+def _write(problem: Problem) -> HttpResponse:
     headers = (("retry-after", str(RETRY_AFTER_S)),) if problem.retry else ()
-    return Response(problem.status, problem.to_bytes(), MEDIA_TYPE, headers)
+    return HttpResponse(problem.status, problem.to_bytes(), MEDIA_TYPE, headers)
 
 
 _WRITTEN = {problem.name: _write(problem) for problem in PROBLEMS.values()}

@@ -29,7 +29,7 @@ from secvm.errors import BadInputError
 from secvm.files import write_atomically
 from secvm.protocol.canonical import digest_of
 from secvm.protocol.relays.news import make_news, read_news_path
-from secvm.runtime.http.server import Request, Response
+from secvm.runtime.http.server import HttpRequest, HttpResponse
 from secvm.runtime.logs import Log
 
 JSON_MEDIA_TYPE = "application/json"
@@ -245,19 +245,19 @@ class Publisher:
         """Whether this is answered out of memory, without asking the store."""
         return path in self._shown or path.removeprefix("/v1/blob/") in self._cache
 
-    def handle(self, request: Request) -> Response:
+    def handle(self, request: HttpRequest) -> HttpResponse:
         """Answer a plain GET or HEAD."""
         if request.method not in ("GET", "HEAD"):
-            return Response(405, headers=(("allow", "GET, HEAD"),))
+            return HttpResponse(405, headers=(("allow", "GET, HEAD"),))
         found = self._find(request.path)
         if found is None:
-            return Response(404, b"there is nothing here\n", "text/plain", (("cache-control", "no-store"),))
+            return HttpResponse(404, b"there is nothing here\n", "text/plain", (("cache-control", "no-store"),))
         headers = (("cache-control", _FOR_EVER if found.lasting else _SHORT), ("etag", found.tag))
         known = [tag.strip().removeprefix("W/") for tag in request.headers.get("if-none-match", "").split(",")]
         if found.tag in known or "*" in known:
-            return Response(304, headers=headers)
+            return HttpResponse(304, headers=headers)
         # To a HEAD the server sends no content, but tells the length of this one.
-        return Response(200, found.data, found.media_type, headers)
+        return HttpResponse(200, found.data, found.media_type, headers)
 
     def _find(self, path: str) -> Shown | None:
         digest = path.removeprefix("/v1/blob/")

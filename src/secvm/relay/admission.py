@@ -61,7 +61,7 @@ def digest_of(capsule: bytes) -> bytes:
     return hashlib.sha256(capsule).digest()[:NAME_BYTES]
 
 
-class Table:
+class EpochTable:
     """The clients of one epoch."""
 
     def __init__(
@@ -189,17 +189,17 @@ class Admission:
         self._epochs = epochs
         self._allowance = allowance
         self._dice = dice
-        self._table: Table | None = None
+        self._table: EpochTable | None = None
         self._begun = begun
         #: No capsule is put into an epoch before this one, even if somebody sets the clock back.
         self.lowest = 0
 
-    def table(self, now: int) -> Table:
+    def table(self, now: int) -> EpochTable:
         """Of the epoch to which this moment belongs."""
         epoch = max(self._epochs.at(now), self.lowest)
         if self._table is None or self._table.epoch != epoch:
             known = self._begun(epoch) or Begun(self._dice(KEY_BYTES), {}, ())
-            self._table = Table(
+            self._table = EpochTable(
                 epoch,
                 known.key,
                 self._allowance,

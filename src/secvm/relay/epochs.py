@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from secvm.relay.settings import Grid
+from secvm.relay.settings import GridPart
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class Epochs:
     deposit_after: int
 
     @classmethod
-    def of(cls, grid: Grid) -> Epochs:
+    def of(cls, grid: GridPart) -> Epochs:
         """As the settings say."""
         period = max(1, round(grid.period_s * 1000))
         after = period if grid.deposit_after_s is None else min(period, max(1, round(grid.deposit_after_s * 1000)))

@@ -21,7 +21,7 @@ from secvm.relay.epochs import Epochs
 from secvm.relay.forwarding import KEYS_PATH, Answer, GatewayClient
 from secvm.relay.refusals import plain
 from secvm.runtime.clock import Clock
-from secvm.runtime.http.server import Response
+from secvm.runtime.http.server import HttpResponse
 from secvm.runtime.metrics import Metrics
 
 
@@ -49,7 +49,7 @@ class FetchKeys:
         self._store = store
         #: The slot that was asked in, and the answer.
         self._kept: tuple[int, bytes] | None = None if store is None else store.fetch_keys()
-        self._asking: asyncio.Task[Response] | None = None
+        self._asking: asyncio.Task[HttpResponse] | None = None
         self._refused = metrics.counter(
             "keys_refused", "Answers of the gateway that are not the key of the slot: its clock or its grid differs."
         )
@@ -62,7 +62,7 @@ class FetchKeys:
             self._asking = asyncio.get_running_loop().create_task(self._ask())
         return asyncio.shield(self._asking)
 
-    async def _ask(self) -> Response:
+    async def _ask(self) -> HttpResponse:
         try:
             slot = self._epochs.slot(self._clock.now())
             told = await self._gateway.get(KEYS_PATH)
@@ -91,5 +91,5 @@ def _is_key_of(slot: int, data: bytes) -> bool:
     return len(found) == 1 and found[0].key_id == (slot + 1) % 256 and encode_key_configurations(found) == data
 
 
-def _handed_out(data: bytes) -> Response:
-    return Response(200, data, KEYS_MEDIA_TYPE)
+def _handed_out(data: bytes) -> HttpResponse:
+    return HttpResponse(200, data, KEYS_MEDIA_TYPE)

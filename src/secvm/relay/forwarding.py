@@ -17,14 +17,14 @@ from secvm.crypto.sealing.oblivious import REQUEST_MEDIA_TYPE
 from secvm.errors import UnreachableError
 from secvm.relay.refusals import plain
 from secvm.runtime.http.client import HttpClient, SlowAnswerError
-from secvm.runtime.http.server import Response
+from secvm.runtime.http.server import HttpResponse
 
 FETCH_PATH, KEYS_PATH, DEPOSIT_PATH = "/v1/fetch", "/v1/keys", "/v1/deposit"
 _MOST_CONNECTIONS = 256
 #: Longer media types are nobody's.
 _MOST_MEDIA_TYPE = 100
 
-Answer = Response | Awaitable[Response]
+Answer = HttpResponse | Awaitable[HttpResponse]
 
 
 class GatewayClient:
@@ -49,18 +49,18 @@ class GatewayClient:
     ) -> None:
         await self._client.close()
 
-    async def post(self, path: str, body: bytes, media_type: str, *, timeout_s: float | None = None) -> Response:
+    async def post(self, path: str, body: bytes, media_type: str, *, timeout_s: float | None = None) -> HttpResponse:
         """Hand something on; the relay says by its token who itself is, and not more."""
         headers = {"content-type": media_type, "authorization": f"Bearer {self._token}"}
         return await self.ask("POST", path, body, headers, timeout_s)
 
-    async def get(self, path: str) -> Response:
+    async def get(self, path: str) -> HttpResponse:
         """What is public."""
         return await self.ask("GET", path, None, {})
 
     async def ask(
         self, method: str, path: str, body: bytes | None, headers: Mapping[str, str], timeout_s: float | None = None
-    ) -> Response:
+    ) -> HttpResponse:
         """One request with these header fields and no others; what fails on the way is an answer too."""
         most = self._answer_bytes
         try:
@@ -73,13 +73,13 @@ class GatewayClient:
             return plain(502)
         if len(answer.content) > most:
             return plain(502)
-        return Response(answer.status, answer.content, answer.headers.get("Content-Type", "")[:_MOST_MEDIA_TYPE])
+        return HttpResponse(answer.status, answer.content, answer.headers.get("Content-Type", "")[:_MOST_MEDIA_TYPE])
 
 
 class Turnstile:
     """So many fetches at a time; of one client, never more than are left for all others."""
 
-    def __init__(self, gateway: GatewayClient, limit: int, later: Callable[[], Response]) -> None:
+    def __init__(self, gateway: GatewayClient, limit: int, later: Callable[[], HttpResponse]) -> None:
         self._gateway = gateway
         self._left = limit
         self._later = later

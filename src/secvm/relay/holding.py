@@ -10,12 +10,12 @@ import asyncio
 from dataclasses import dataclass
 
 from secvm.crypto.sealing.capsules import packed_size
-from secvm.relay.admission import Table, Verdict, digest_of
+from secvm.relay.admission import EpochTable, Verdict, digest_of
 from secvm.relay.forwarding import Answer
 from secvm.relay.refusals import over_quota, stale, try_later
 from secvm.relay.store import Arrival, RoundStore
 from secvm.runtime.disk.group_commit import GroupCommit
-from secvm.runtime.http.server import Response
+from secvm.runtime.http.server import HttpResponse
 
 #: A durable commit takes about as long.
 _COMMIT_TICK_MS = 2.0
@@ -23,16 +23,16 @@ _COMMIT_TICK_MS = 2.0
 _LARGEST_GROUP = 2000
 
 
-def accepted() -> Response:
+def accepted() -> HttpResponse:
     """It will not be lost."""
-    return Response(202)
+    return HttpResponse(202)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class _Held:
     """A capsule that waits for its commit."""
 
-    table: Table
+    table: EpochTable
     client: bytes
     digest: bytes
     capsule: bytes
@@ -44,8 +44,8 @@ class Holding:
     def __init__(self, store: RoundStore, *, waiting: int, retry_after_s: int) -> None:
         self._store = store
         self._retry_after_s = retry_after_s
-        self._under_way: dict[tuple[int, bytes], asyncio.Future[Response]] = {}
-        self._group: GroupCommit[_Held, Response] = GroupCommit(
+        self._under_way: dict[tuple[int, bytes], asyncio.Future[HttpResponse]] = {}
+        self._group: GroupCommit[_Held, HttpResponse] = GroupCommit(
             self._keep,
             _COMMIT_TICK_MS,
             largest=_LARGEST_GROUP,
@@ -54,7 +54,7 @@ class Holding:
             settled=self._settled,
         )
 
-    def take(self, table: Table, client: bytes, capsule: bytes) -> Answer:
+    def take(self, table: EpochTable, client: bytes, capsule: bytes) -> Answer:
         """Let it in, and answer."""
         # The first byte is the id of the gateway's key, which is the epoch's number modulo 256 (docs/protocol.md
         # §19.1). In another epoch's deposit nobody could open it: accepted, it would be lost.
@@ -80,7 +80,7 @@ class Holding:
         self._under_way[table.epoch, digest] = future
         return asyncio.shield(future)
 
-    def _keep(self, held: list[_Held]) -> list[Response]:
+    def _keep(self, held: list[_Held]) -> list[HttpResponse]:
         self._store.append([Arrival(one.table.epoch, one.table.key, one.client, one.capsule) for one in held])
         return [accepted() for _ in held]
 

@@ -10,7 +10,7 @@ import ipaddress
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from secvm.runtime.http.server import Request
+from secvm.runtime.http.server import HttpRequest
 
 CREDENTIAL_FIELD = "secvm-credential"
 #: Of an IPv6 address, what a site is usually given: 65,536 networks of 64 bits.
@@ -27,14 +27,14 @@ class Identity:
 
 
 #: None: the client does not say who it is, and cannot be let in.
-Identify = Callable[[Request], Identity | None]
+Identify = Callable[[HttpRequest], Identity | None]
 
 
 def by_address(*, header: str | None, proxies: Collection[str], first_64: bool) -> Identify:
     """The address at the other end, or the one that a proxy of ours names."""
     trusted = {_plain_address(proxy) for proxy in proxies}
 
-    def identify(request: Request) -> Identity | None:
+    def identify(request: HttpRequest) -> Identity | None:
         try:
             address = _plain_address(request.peer)
             if header is not None and address in trusted:
@@ -59,7 +59,7 @@ def _plain_address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
 def by_credential(known: Collection[bytes] | None) -> Identify:
     """The credential, if its SHA-256 is ``known``; None: any will do, which is for tests."""
 
-    def identify(request: Request) -> Identity | None:
+    def identify(request: HttpRequest) -> Identity | None:
         credential = request.headers.get(CREDENTIAL_FIELD, "")
         if not credential:
             return None

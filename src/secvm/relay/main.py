@@ -31,14 +31,14 @@ from secvm.relay.holding import Holding
 from secvm.relay.identity import Identify, by_address, by_credential
 from secvm.relay.refusals import too_large, try_later
 from secvm.relay.roles import Role, make_own_folder
-from secvm.relay.server import Doors
-from secvm.relay.settings import RelaySettings
+from secvm.relay.server import FetchDoors
+from secvm.relay.settings import RelayServiceSettings
 from secvm.relay.store import RoundStore
 from secvm.runtime.clock import Clock, SteadyClock, SteeredClock, SystemClock
 from secvm.runtime.disk.passphrases import Passphrase
 from secvm.runtime.disk.process_lock import FILE, only_one
 from secvm.runtime.disk.secret_files import make_secret, read_secret
-from secvm.runtime.http.server import Handler, HttpServer, Request, Response
+from secvm.runtime.http.server import Handler, HttpRequest, HttpResponse, HttpServer
 from secvm.runtime.lanes import find_lanes
 from secvm.runtime.logs import Log
 from secvm.runtime.metrics import Metrics
@@ -64,7 +64,7 @@ def read_key(path: Path, passphrase: Passphrase | None = None) -> SigningKey:
     return SigningKey(bytes.fromhex(data.decode()))
 
 
-def secret_files(settings: RelaySettings) -> list[Path]:
+def secret_files(settings: RelayServiceSettings) -> list[Path]:
     """What a passphrase can be put on."""
     keys = [] if settings.signing is None else [settings.signing.key_file]
     return [*keys, settings.gateway.token_file, *(one.token_file for one in settings.coordinators)]
@@ -72,7 +72,7 @@ def secret_files(settings: RelaySettings) -> list[Path]:
 
 def serve(path: Path, passphrase: Passphrase | None = None) -> None:
     """Run the relay that these settings describe, until somebody says stop."""
-    settings = read_settings(path, RelaySettings)
+    settings = read_settings(path, RelayServiceSettings)
     clock: Clock = SystemClock()
     steady: Clock = SteadyClock()
     if settings.testing.clock is not None:
@@ -89,16 +89,18 @@ def serve(path: Path, passphrase: Passphrase | None = None) -> None:
             for folder in (settings.rounds.folder, settings.rounds.secrets):
                 make_own_folder(folder)
                 held.enter_context(only_one(folder / FILE, "relay"))
-        relay = Relay(settings, clock=clock, steady=steady, dice=os.urandom, log_to=sys.stderr, passphrase=passphrase)
+        relay = RelayService(
+            settings, clock=clock, steady=steady, dice=os.urandom, log_to=sys.stderr, passphrase=passphrase
+        )
         run_service(relay.run, log=relay.log)
 
 
-class Relay:
+class RelayService:
     """One relay, put together from its settings; files that are missing or wrong are told of here."""
 
     def __init__(
         self,
-        settings: RelaySettings,
+        settings: RelayServiceSettings,
         *,
         clock: Clock,
         steady: Clock,
@@ -177,7 +179,7 @@ class Relay:
         settings, limits = self._settings, self._settings.limits
         later_s = limits.retry_after_s
         holding = None if self._store is None else Holding(self._store, waiting=limits.waiting, retry_after_s=later_s)
-        doors = Doors(
+        doors = FetchDoors(
             settings.relay.path,
             holding,
             Turnstile(gateway, limits.forwards, lambda: try_later(later_s)),
@@ -267,13 +269,13 @@ class Relay:
 def _first_by(role: RoleDoors[Any], others: Handler) -> Handler:
     """The doors of a role, and behind them all others."""
 
-    def handle(request: Request) -> Response | Awaitable[Response]:
+    def handle(request: HttpRequest) -> HttpResponse | Awaitable[HttpResponse]:
         return role.handle(request) or others(request)
 
     return handle
 
 
-def _identify(settings: RelaySettings) -> Identify:
+def _identify(settings: RelayServiceSettings) -> Identify:
     clients = settings.clients
     if clients.known_by == "credential":
         if clients.credentials_file is None:

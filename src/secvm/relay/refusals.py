@@ -6,7 +6,7 @@ Faults that are HTTP's own have the type ``about:blank``, as the RFC wants it.
 
 from __future__ import annotations
 
-from secvm.runtime.http.server import Response
+from secvm.runtime.http.server import HttpResponse
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -37,37 +37,37 @@ _PLAIN = {
 }
 
 
-def plain(status: int) -> Response:
+def plain(status: int) -> HttpResponse:
     """A fault that is HTTP's own."""
     body = f'{{"status":{status},"title":"{_PLAIN[status]}","type":"about:blank"}}'
-    return Response(status, body.encode(), MEDIA_TYPE)
+    return HttpResponse(status, body.encode(), MEDIA_TYPE)
 
 
-def garbage() -> Response:
+def garbage() -> HttpResponse:
     """These bytes are no capsule."""
-    return Response(400, GARBAGE, MEDIA_TYPE)
+    return HttpResponse(400, GARBAGE, MEDIA_TYPE)
 
 
-def too_large() -> Response:
+def too_large() -> HttpResponse:
     """More bytes than a capsule has."""
-    return Response(413, TOO_LARGE, MEDIA_TYPE)
+    return HttpResponse(413, TOO_LARGE, MEDIA_TYPE)
 
 
-def no_packages() -> Response:
+def no_packages() -> HttpResponse:
     """Packages go to another relay: here are fetches alone, or a role to which devices send whole submissions."""
-    return Response(404, NO_PACKAGES, MEDIA_TYPE)
+    return HttpResponse(404, NO_PACKAGES, MEDIA_TYPE)
 
 
-def over_quota() -> Response:
+def over_quota() -> HttpResponse:
     """The client has sent as many distinct capsules in this epoch as it may, or fetched as often."""
-    return Response(429, OVER_QUOTA, MEDIA_TYPE)
+    return HttpResponse(429, OVER_QUOTA, MEDIA_TYPE)
 
 
-def stale() -> Response:
+def stale() -> HttpResponse:
     """A capsule of an epoch that was handed on."""
-    return Response(410, STALE, MEDIA_TYPE)
+    return HttpResponse(410, STALE, MEDIA_TYPE)
 
 
-def try_later(seconds: int) -> Response:
+def try_later(seconds: int) -> HttpResponse:
     """The same bytes may come again: nothing was stored."""
-    return Response(503, TRY_LATER, MEDIA_TYPE, (("retry-after", str(seconds)),))
+    return HttpResponse(503, TRY_LATER, MEDIA_TYPE, (("retry-after", str(seconds)),))

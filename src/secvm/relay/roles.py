@@ -22,9 +22,9 @@ from secvm.protocol.relays.terms import RelayedTerms
 from secvm.relay.batches.doors import RoleDoors
 from secvm.relay.batches.drawing import drawing
 from secvm.relay.batches.experiments import Experiments, OwnRelay, Worth
-from secvm.relay.batches.following import Following
+from secvm.relay.batches.following import CoordinatorFollower
 from secvm.relay.batches.keeping import Keeping
-from secvm.relay.batches.ledger import ENTRY_REVEAL, MIX_COUNT, MIX_REVEAL, Ledger
+from secvm.relay.batches.ledger import ENTRY_REVEAL, MIX_COUNT, MIX_REVEAL, RoundLedger
 from secvm.relay.batches.metering import Meter
 from secvm.relay.batches.plan import RoundPlan
 from secvm.relay.batches.round_secrets import RoundSecrets
@@ -39,9 +39,9 @@ from secvm.relay.identity import Identify
 from secvm.relay.mix.doors import MixDoors
 from secvm.relay.mix.opening import opener
 from secvm.relay.mix.rounds import MixRound
-from secvm.relay.settings import RelaySettings
+from secvm.relay.settings import RelayServiceSettings
 from secvm.runtime.clock import Clock
-from secvm.runtime.http.messages import Response
+from secvm.runtime.http.messages import HttpResponse
 from secvm.runtime.logs import Log
 from secvm.runtime.metrics import Metrics
 
@@ -49,7 +49,7 @@ from secvm.runtime.metrics import Metrics
 _MOST_FETCHED = 2**21
 
 
-def own_terms(settings: RelaySettings) -> RelayedTerms:
+def own_terms(settings: RelayServiceSettings) -> RelayedTerms:
     """What the settings say that we take on."""
     rounds = settings.rounds
     assert rounds is not None
@@ -71,7 +71,7 @@ class Role:
 
     def __init__(
         self,
-        settings: RelaySettings,
+        settings: RelayServiceSettings,
         key: SigningKey,
         *,
         tokens: Mapping[str, str],
@@ -126,10 +126,10 @@ class Role:
             rounds = self._running(client)
             held.push_async_callback(rounds.close)
 
-            async def get(url: str) -> Response:
+            async def get(url: str) -> HttpResponse:
                 return await client.ask("GET", url, None, {})
 
-            following = Following(
+            following = CoordinatorFollower(
                 self._experiments,
                 self._keeping.ledger,
                 get=get,
@@ -180,7 +180,7 @@ class Role:
     def _running(self, client: GatewayClient) -> RunningRounds[BatchRound[Any]]:
         entry = self._terms.role == "entry"
 
-        async def put(url: str, body: bytes, headers: Mapping[str, str]) -> Response:
+        async def put(url: str, body: bytes, headers: Mapping[str, str]) -> HttpResponse:
             return await client.ask("PUT", url, body, {**headers, **self._authorization(url)})
 
         def next_url(plan: RoundPlan) -> str:
@@ -213,7 +213,9 @@ class Role:
         known = [token for base, token in self._tokens.items() if url.startswith(f"{base}/")]
         return {"authorization": f"Bearer {known[0]}"} if known else {}
 
-    def _doors(self, path: str, rounds: RunningRounds[BatchRound[Any]], following: Following) -> RoleDoors[Any]:
+    def _doors(
+        self, path: str, rounds: RunningRounds[BatchRound[Any]], following: CoordinatorFollower
+    ) -> RoleDoors[Any]:
         settings = self._rounds_settings
         common: dict[str, Any] = {
             "terms": self._terms.signed(self._key),
@@ -256,4 +258,4 @@ def make_own_folder(folder: Path) -> None:
 
 def _keeping(folder: Path, secrets: Path) -> Keeping:
     make_own_folder(folder)
-    return Keeping(Ledger(folder / "ledger.db"), RoundSecrets(secrets), folder)
+    return Keeping(RoundLedger(folder / "ledger.db"), RoundSecrets(secrets), folder)

@@ -19,7 +19,7 @@ from secvm.relay.identity import Identify, Identity
 from secvm.relay.refusals import garbage, no_packages, over_quota, plain, too_large, try_later
 from secvm.runtime.clock import Clock
 from secvm.runtime.http.host_names import refuse_names
-from secvm.runtime.http.server import Request, Response
+from secvm.runtime.http.server import HttpRequest, HttpResponse
 from secvm.runtime.metrics import Metrics
 
 #: Header, the shortest ``enc`` and a tag (docs/protocol.md §18.5).
@@ -28,7 +28,7 @@ SHORTEST_CAPSULE_BYTES = 7 + 32 + 16
 _OPERATORS = ("/health", "/metrics")
 
 
-class Doors:
+class FetchDoors:
     """Answers requests. Its ``handle`` is what ``HttpServer`` is given."""
 
     def __init__(
@@ -81,11 +81,11 @@ class Doors:
         """Every path that is answered. A proxy hands on those below R; ``/health``, ``/metrics`` stay on its host."""
         return frozenset((*self._posts, *self._gets))
 
-    def handle(self, request: Request) -> Answer:
+    def handle(self, request: HttpRequest) -> Answer:
         """Answer one request."""
         if request.method == "POST" and request.path in self._posts:
             answer = self._post(request)
-            if isinstance(answer, Response) and answer.status >= 400:
+            if isinstance(answer, HttpResponse) and answer.status >= 400:
                 self._refused.add(status=str(answer.status))
             return answer
         if request.method == "GET" and request.path in self._gets:
@@ -93,7 +93,7 @@ class Doors:
             return refused or self._gets[request.path]()
         return plain(405 if request.path in self._posts or request.path in self._gets else 404)
 
-    def _post(self, request: Request) -> Answer:
+    def _post(self, request: HttpRequest) -> Answer:
         media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if media_type != REQUEST_MEDIA_TYPE:
             return plain(415)
@@ -124,12 +124,12 @@ class Doors:
                 return try_later(self._retry_after_s)
         return self._turnstile.fetch(client, capsule)
 
-    def _health(self) -> Response:
+    def _health(self) -> HttpResponse:
         told = {"ok": not self.draining, "role": self._role}
-        return Response(503 if self.draining else 200, json.dumps(told, separators=(",", ":")).encode(), _JSON)
+        return HttpResponse(503 if self.draining else 200, json.dumps(told, separators=(",", ":")).encode(), _JSON)
 
-    def _page(self) -> Response:
-        return Response(200, *self._metrics.page())
+    def _page(self) -> HttpResponse:
+        return HttpResponse(200, *self._metrics.page())
 
 
 _JSON = "application/json"

@@ -9,15 +9,13 @@ from pydantic import Field, model_validator
 
 from secvm.crypto.sealing.capsules import MAX_CAPSULE_BYTES
 from secvm.runtime.http.limits import HttpLimits
-from secvm.runtime.settings import Listen, Settings, usual_port
+from secvm.runtime.settings import Count, Listen, Seconds, Settings, SteeringPart, StorePart, usual_port
 
 #: Where it listens unless its settings say otherwise.
 PORT = 8480
-Count = Annotated[int, Field(ge=1)]
-Seconds = Annotated[float, Field(gt=0)]
 
 
-class Gateway(Settings):
+class GatewayPart(Settings):
     """``[gateway]``: the coordinator behind this relay."""
 
     #: Such as ``https://coordinator.example``; ``/v1/…`` is added.
@@ -32,7 +30,7 @@ class Gateway(Settings):
     retry_ms: Count = 500
 
 
-class Door(Settings):
+class DoorPart(Settings):
     """``[relay]``: where this relay is."""
 
     #: The path of this relay's URL R: ``POST R``, ``POST R/fetch``, ``GET R/keys``.
@@ -41,7 +39,7 @@ class Door(Settings):
     url: str | None = Field(default=None, pattern=r"^https?://[!-~]{1,500}$")
 
 
-class Grid(Settings):
+class GridPart(Settings):
     """``[epochs]``: the coordinator's grid (docs/protocol.md §19.1), and when an epoch is handed on."""
 
     #: Beginning of slot 0, milliseconds since 1970.
@@ -53,13 +51,13 @@ class Grid(Settings):
     deposit_after_s: Seconds | None = None
 
     @model_validator(mode="after")
-    def _within_the_slot(self) -> Grid:
+    def _within_the_slot(self) -> GridPart:
         if self.deposit_after_s is not None and self.deposit_after_s > self.period_s:
             raise ValueError("deposit_after_s lies within the period")
         return self
 
 
-class Clients(Settings):
+class ClientsPart(Settings):
     """``[clients]``: what a client is, and what it may do in an epoch."""
 
     #: The address; the address, of IPv6 only its first 64 bits; or the header field ``secvm-credential``.
@@ -78,21 +76,14 @@ class Clients(Settings):
     network_quota: Count = 10_000
 
 
-class Store(Settings):
-    """``[store]``: this relay holds packages of plain experiments until their epoch is deposited."""
-
-    #: A SQLite database of the relay's own; made when it is not there.
-    path: Path
-
-
-class Signing(Settings):
+class SigningPart(Settings):
     """``[signing]``: what a relay with a store or a role signs its counts with."""
 
     #: Made by ``secvm relay key``.
     key_file: Path
 
 
-class Limits(HttpLimits):
+class RelayLimits(HttpLimits):
     """``[limits]``: what the relay puts up with. Beyond, it answers 503, and what was accepted is not touched."""
 
     #: Clients of one epoch; the table of clients takes about 200 bytes for each.
@@ -118,7 +109,7 @@ class Limits(HttpLimits):
     retry_after_s: Count = 5
 
 
-class Rounds(Settings):
+class RoundsPart(Settings):
     """``[rounds]``: a role in experiments with two relays' cover (docs/protocol.md §25)."""
 
     #: The entry relay knows who sends; the mixing relay opens the outer layer. Never both on one machine.
@@ -153,7 +144,7 @@ class Rounds(Settings):
     threads: Count = 1
 
 
-class Coordinator(Settings):
+class CoordinatorPart(Settings):
     """``[[coordinators]]``: whose experiments are served; documents are pulled from there and from nowhere else."""
 
     url: str = Field(pattern=r"^https?://[^/?#@\s]+(/[^?#\s]*[^/?#\s])?$")
@@ -161,11 +152,9 @@ class Coordinator(Settings):
     token_file: Path
 
 
-class Testing(Settings):
+class RelayTesting(SteeringPart):
     """``[testing]``: not for people's packages."""
 
-    #: A file that steers the clock (``runtime.clock.SteeredClock``).
-    clock: Path | None = None
     #: Known by credential: whatever a client calls itself is a credential.
     any_credential: bool = False
     #: Round secrets follow from this text: whoever knows it knows all cover. Then only experiments that are marked as a
@@ -175,20 +164,21 @@ class Testing(Settings):
     halt_after: str | None = None
 
 
-class RelaySettings(Settings):
-    """All of it."""
+class RelayServiceSettings(Settings):
+    """All settings of a relay."""
 
     listen: Annotated[Listen, usual_port(PORT)] = Listen(port=PORT)
-    gateway: Gateway
-    relay: Door = Door()
-    epochs: Grid
-    clients: Clients = Clients()
-    store: Store | None = None
-    signing: Signing | None = None
-    rounds: Rounds | None = None
-    coordinators: tuple[Coordinator, ...] = ()
-    limits: Limits = Limits()
-    testing: Testing = Testing()
+    gateway: GatewayPart
+    relay: DoorPart = DoorPart()
+    epochs: GridPart
+    clients: ClientsPart = ClientsPart()
+    #: This relay holds packages of plain experiments until their epoch is deposited. Made when it is not there.
+    store: StorePart | None = None
+    signing: SigningPart | None = None
+    rounds: RoundsPart | None = None
+    coordinators: tuple[CoordinatorPart, ...] = ()
+    limits: RelayLimits = RelayLimits()
+    testing: RelayTesting = RelayTesting()
 
     @property
     def role(self) -> str:
@@ -198,7 +188,7 @@ class RelaySettings(Settings):
         return "fetches" if self.store is None else "plain"
 
     @model_validator(mode="after")
-    def _whole(self) -> RelaySettings:
+    def _whole(self) -> RelayServiceSettings:
         if self.store is not None and self.rounds is not None:
             raise ValueError("a relay holds packages (store) or has a role (rounds), not both: leave one out")
         if self.store is not None and self.signing is None:

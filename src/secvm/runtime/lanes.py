@@ -52,35 +52,35 @@ _FEATURES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class LaneSearch:
     """Lanes, or why there are none: a short name, as logs take them."""
 
     lanes: Lanes | None
     reason: str
 
 
-def find_lanes(mode: Mode = "auto", folder: Path | None = None) -> Found:
+def find_lanes(mode: Mode = "auto", folder: Path | None = None) -> LaneSearch:
     """The lanes of this machine. ``folder``: where they were built, if not in the usual place."""
     if mode == "off":
-        return Found(None, "switched-off")
+        return LaneSearch(None, "switched-off")
     if not cpu_can():
-        return Found(None, "cpu")
+        return LaneSearch(None, "cpu")
     for parent in _parents() if folder is None else (folder,):
         built = parent / _name()
         # Unlike ``Path.exists`` it says no, too, where we may not look: in the home of somebody else, say.
         if os.path.exists(built / _LIBRARY):  # noqa: PTH110
-            return _load(built) if _is_ours(built) else Found(None, "unsafe-folder")
-    return Found(None, "not-built")
+            return _load(built) if _is_ours(built) else LaneSearch(None, "unsafe-folder")
+    return LaneSearch(None, "not-built")
 
 
-def _load(built: Path) -> Found:
+def _load(built: Path) -> LaneSearch:
     try:
         lanes = Lanes(str(built / _LIBRARY))
     except (OSError, AttributeError):
-        return Found(None, "does-not-load")
+        return LaneSearch(None, "does-not-load")
     if not opens_alike(lanes):
-        return Found(None, "opens-otherwise")
-    return Found(lanes, "found") if seals_alike(lanes) else Found(None, "seals-otherwise")
+        return LaneSearch(None, "opens-otherwise")
+    return LaneSearch(lanes, "found") if seals_alike(lanes) else LaneSearch(None, "seals-otherwise")
 
 
 def cpu_can(described: str | None = None) -> bool:

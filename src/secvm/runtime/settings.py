@@ -14,7 +14,7 @@ import re
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 import pydantic
 
@@ -23,8 +23,12 @@ from secvm.runtime.disk.secret_files import make_secret, read_secret
 
 #: Secrets are found here as well: whoever reads settings mostly reads the files that they name.
 __all__ = [
+    "Count",
     "Listen",
+    "Seconds",
     "Settings",
+    "SteeringPart",
+    "StorePart",
     "make_secret",
     "parse_settings",
     "read_secret",
@@ -45,6 +49,12 @@ class Settings(pydantic.BaseModel):
     )
 
 
+#: A number of things, at least one.
+Count = Annotated[int, pydantic.Field(ge=1)]
+#: A length of time.
+Seconds = Annotated[float, pydantic.Field(gt=0)]
+
+
 class Listen(Settings):
     """``[listen]``: where requests come."""
 
@@ -52,6 +62,20 @@ class Listen(Settings):
     host: str = "127.0.0.1"
     #: 0: any free one; the log's first line says which.
     port: int = pydantic.Field(ge=0, le=65_535)
+
+
+class StorePart(Settings):
+    """``[store]``: where a party keeps what must outlive its process."""
+
+    #: A SQLite database of the party's own.
+    path: Path
+
+
+class SteeringPart(Settings):
+    """``[testing]``: not for people's packages."""
+
+    #: A file that steers the clock (``runtime.clock.SteeredClock``).
+    clock: Path | None = None
 
 
 def usual_port(port: int) -> pydantic.BeforeValidator:

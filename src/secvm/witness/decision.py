@@ -58,7 +58,7 @@ class Logs:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class LastCosigned:
     """What was cosigned last of an origin."""
 
     checkpoint: Checkpoint
@@ -67,7 +67,7 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class CosigningQuestion:
     """A request whose checkpoint is signed by a log that is known."""
 
     #: The name of the log's key.
@@ -84,7 +84,7 @@ class Question:
         return Note.from_bytes(self.note).text
 
 
-class Reason(enum.Enum):
+class RefusalReason(enum.Enum):
     """Why something is not cosigned; a word for logs and metrics."""
 
     MALFORMED = "malformed"
@@ -104,13 +104,13 @@ class Reason(enum.Enum):
 
 
 _STATUS = {
-    Reason.MALFORMED: 400,
-    Reason.UNKNOWN_LOG: 404,
-    Reason.BAD_SIGNATURE: 403,
-    Reason.SHRINKS: 400,
-    Reason.OTHER_SIZE: 409,
-    Reason.FORK: 422,
-    Reason.BAD_PROOF: 422,
+    RefusalReason.MALFORMED: 400,
+    RefusalReason.UNKNOWN_LOG: 404,
+    RefusalReason.BAD_SIGNATURE: 403,
+    RefusalReason.SHRINKS: 400,
+    RefusalReason.OTHER_SIZE: 409,
+    RefusalReason.FORK: 422,
+    RefusalReason.BAD_PROOF: 422,
 }
 
 
@@ -136,7 +136,7 @@ class Cosign:
 class Refuse:
     """It is not to be cosigned."""
 
-    reason: Reason
+    reason: RefusalReason
     #: What was cosigned last, where the answer tells it.
     size: int | None = None
     #: Whether it is one of two roots of a size, and so evidence, whatever the answer is.
@@ -146,25 +146,25 @@ class Refuse:
 Decision = Cosign | Refuse
 
 
-def read_question(data: bytes, logs: Logs) -> Question | Refuse:
+def read_question(data: bytes, logs: Logs) -> CosigningQuestion | Refuse:
     """What is asked, if a log that is known has signed it."""
     try:
         request = CosigningRequest.from_bytes(data)
         note = Note.from_bytes(request.checkpoint)
         checkpoint = Checkpoint.of_any_log(note.text)
     except MalformedMessageError:
-        return Refuse(Reason.MALFORMED)
+        return Refuse(RefusalReason.MALFORMED)
     log = logs.find(checkpoint.origin)
     if log is None:
-        return Refuse(Reason.UNKNOWN_LOG)
+        return Refuse(RefusalReason.UNKNOWN_LOG)
     try:
         log.key.check(note)
     except BadSignatureError:
-        return Refuse(Reason.BAD_SIGNATURE)
-    return Question(log.key.name, request.old, request.path, checkpoint, _signed_by_log_alone(note, log.key))
+        return Refuse(RefusalReason.BAD_SIGNATURE)
+    return CosigningQuestion(log.key.name, request.old, request.path, checkpoint, _signed_by_log_alone(note, log.key))
 
 
-def decide(seen: Seen | None, asked: Question) -> Decision:
+def decide(seen: LastCosigned | None, asked: CosigningQuestion) -> Decision:
     """Whether to cosign. Whoever calls this remembers the checkpoint, durably, before telling anybody.
 
     Between reading ``seen`` and remembering, nobody else may: else two could be told yes who contradict each other.
@@ -174,15 +174,15 @@ def decide(seen: Seen | None, asked: Question) -> Decision:
     # What ``old`` says does not make two roots of one size less of a fork.
     fork = seen is not None and new.size == known.size and new.root != known.root
     if asked.old > new.size:
-        return Refuse(Reason.SHRINKS, fork=fork)
+        return Refuse(RefusalReason.SHRINKS, fork=fork)
     if asked.old != known.size:
-        return Refuse(Reason.OTHER_SIZE, known.size, fork=fork)
+        return Refuse(RefusalReason.OTHER_SIZE, known.size, fork=fork)
     if fork:
-        return Refuse(Reason.FORK, fork=True)
+        return Refuse(RefusalReason.FORK, fork=True)
     try:
         check_growth(known, new, asked.path)
     except BadProofError:
-        return Refuse(Reason.BAD_PROOF)
+        return Refuse(RefusalReason.BAD_PROOF)
     if seen is None:
         return Cosign(Growth.FIRST, new)
     return Cosign(Growth.RENEWED if new == known else Growth.GROWN, new)

@@ -32,7 +32,7 @@ from secvm.runtime.metrics import Metrics
 from secvm.runtime.service import run_service
 from secvm.runtime.settings import parse_settings, read_settings
 from secvm.witness.decision import Logs
-from secvm.witness.server import Doors
+from secvm.witness.server import WitnessDoors
 from secvm.witness.settings import WitnessSettings
 from secvm.witness.store import WitnessStore
 
@@ -111,11 +111,11 @@ def serve(path: Path, passphrase: Passphrase | None = None) -> None:
     clock: Clock = SystemClock() if settings.testing.clock is None else SteeredClock(settings.testing.clock)
     store = settings.store.path
     with only_one(store.with_name(f"{store.name}.lock"), "witness"):
-        witness = Witness(settings, clock=clock, log_to=sys.stderr, passphrase=passphrase)
+        witness = WitnessService(settings, clock=clock, log_to=sys.stderr, passphrase=passphrase)
         run_service(witness.run, log=witness.log)
 
 
-class Witness:
+class WitnessService:
     """One witness, put together from its settings; files that are missing or wrong are told of here."""
 
     def __init__(
@@ -134,7 +134,7 @@ class Witness:
     async def run(self, stop: asyncio.Event, listening: Callable[[int], None] | None = None) -> None:
         """Serve until ``stop`` is set, then drain. ``listening`` is told the port."""
         settings, limits = self._settings, self._settings.limits
-        doors = Doors(
+        doors = WitnessDoors(
             self._store,
             self._logs,
             name=settings.witness.name,

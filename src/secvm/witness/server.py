@@ -25,10 +25,10 @@ from secvm.protocol.log.proofs import SIZE_TYPE, write_cosignatures, write_size
 from secvm.runtime.clock import Clock
 from secvm.runtime.disk.group_commit import GroupCommit
 from secvm.runtime.http.host_names import refuse_names
-from secvm.runtime.http.server import Request, Response
+from secvm.runtime.http.server import HttpRequest, HttpResponse
 from secvm.runtime.logs import Log
 from secvm.runtime.metrics import Metrics
-from secvm.witness.decision import Decision, Growth, Logs, Question, Reason, Refuse, read_question
+from secvm.witness.decision import CosigningQuestion, Decision, Growth, Logs, RefusalReason, Refuse, read_question
 from secvm.witness.store import WitnessStore
 
 SUBMIT_PATH = "/add-checkpoint"
@@ -42,19 +42,19 @@ _SHORT = (("cache-control", "max-age=5"),)
 _QUIET_MS = 60_000
 
 _SENTENCES = {
-    Reason.MALFORMED: "This is no request to cosign a checkpoint.",
-    Reason.UNKNOWN_LOG: "No log that is known here has this origin.",
-    Reason.BAD_SIGNATURE: "The log whose origin this is did not sign it.",
-    Reason.SHRINKS: "The old size is larger than the checkpoint's.",
-    Reason.FORK: "The log has signed another root of this size, and that one was cosigned.",
-    Reason.BAD_PROOF: "The proof does not show that the log has grown out of what was cosigned.",
+    RefusalReason.MALFORMED: "This is no request to cosign a checkpoint.",
+    RefusalReason.UNKNOWN_LOG: "No log that is known here has this origin.",
+    RefusalReason.BAD_SIGNATURE: "The log whose origin this is did not sign it.",
+    RefusalReason.SHRINKS: "The old size is larger than the checkpoint's.",
+    RefusalReason.FORK: "The log has signed another root of this size, and that one was cosigned.",
+    RefusalReason.BAD_PROOF: "The proof does not show that the log has grown out of what was cosigned.",
 }
 
 #: What was decided and is durable, and when, in seconds.
 _Decided = tuple[Decision, int]
 
 
-class Doors:
+class WitnessDoors:
     """Answers requests. Its ``handle`` is what ``HttpServer`` is given."""
 
     def __init__(
@@ -79,23 +79,23 @@ class Doors:
         self._metrics = metrics
         self._retry_after_s = retry_after_s
         # No tick: few ask, and whoever waits for a commit is in the next group anyway.
-        self._group: GroupCommit[Question, _Decided | None] = GroupCommit(
+        self._group: GroupCommit[CosigningQuestion, _Decided | None] = GroupCommit(
             self._commit, tick_ms=0.0, waiting=waiting, failed=lambda _error: None
         )
         #: When a refusal of an origin was logged, in the last minute.
-        self._logged: dict[tuple[Reason, str], int] = {}
+        self._logged: dict[tuple[RefusalReason, str], int] = {}
         #: What ``/v1/seen`` answers, until something is decided.
-        self._kept: Response | None = None
+        self._kept: HttpResponse | None = None
         #: By the hash in its path: a log that is known, or was when it was cosigned.
         self._origins = {_hash(origin): origin for origin in (*logs.origins, *(at.origin for at, _ in store.seen()))}
         self._cosigned = metrics.counter(
             "cosigned", "Checkpoints that were cosigned.", {"growth": tuple(growth.value for growth in Growth)}
         )
-        reasons = {"reason": (*(reason.value for reason in Reason), "busy", "store")}
+        reasons = {"reason": (*(reason.value for reason in RefusalReason), "busy", "store")}
         self._refused = metrics.counter("refused", "Requests that were not answered with a cosignature.", reasons)
         self.draining = False
 
-    def handle(self, request: Request) -> Response | Awaitable[Response]:
+    def handle(self, request: HttpRequest) -> HttpResponse | Awaitable[HttpResponse]:
         """Answer one request."""
         gets = {SEEN_PATH: self._seen, "/health": self._health, "/metrics": self._page}
         if request.method == "POST" and request.path == SUBMIT_PATH:
@@ -108,8 +108,8 @@ class Doors:
         if request.method == "GET" and monitored:
             return self._newest(monitored[1])
         if request.path == SUBMIT_PATH or request.path in gets or monitored:
-            return Response(405, b"", headers=(("allow", "POST" if request.path == SUBMIT_PATH else "GET"),))
-        return Response(404)
+            return HttpResponse(405, b"", headers=(("allow", "POST" if request.path == SUBMIT_PATH else "GET"),))
+        return HttpResponse(404)
 
     async def close(self) -> None:
         """Answer what waits, and let the store's thread go."""
@@ -117,7 +117,7 @@ class Doors:
 
     # ── add-checkpoint ───────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _submit(self, body: bytes) -> Response | Awaitable[Response]:
+    def _submit(self, body: bytes) -> HttpResponse | Awaitable[HttpResponse]:
         asked = read_question(body, self._logs)
         if isinstance(asked, Refuse):
             return self._refuse(asked)
@@ -127,12 +127,12 @@ class Doors:
         # Added here and now: a task would first let others be counted as if there were room for all of them.
         return self._decided(asked, self._group.add(asked))
 
-    def _commit(self, questions: list[Question]) -> list[_Decided | None]:
+    def _commit(self, questions: list[CosigningQuestion]) -> list[_Decided | None]:
         """In the store's thread."""
         time_s = self._clock.now() // 1000
         return [(decision, time_s) for decision in self._store.answer(questions, time_s=time_s)]
 
-    async def _decided(self, asked: Question, waiting: Awaitable[_Decided | None]) -> Response:
+    async def _decided(self, asked: CosigningQuestion, waiting: Awaitable[_Decided | None]) -> HttpResponse:
         durable = await waiting
         if durable is None:
             self._refused.add(reason="store")
@@ -141,16 +141,16 @@ class Doors:
         self._kept = None
         decision, time_s = durable
         if isinstance(decision, Refuse):
-            if decision.fork or decision.reason is Reason.BAD_PROOF:
+            if decision.fork or decision.reason is RefusalReason.BAD_PROOF:
                 self._tell_of(_event(decision), asked.checkpoint)
             return self._refuse(decision)
         self._cosigned.add(growth=decision.growth.value)
         if decision.growth is not Growth.RENEWED:
             self._log.tell("cosigned", size=decision.checkpoint.size, **_which(decision.checkpoint))
         line = cosign_note(asked.text, name=self._name, key=self._key, time_s=time_s)
-        return Response(200, write_cosignatures([line]), TEXT_TYPE)
+        return HttpResponse(200, write_cosignatures([line]), TEXT_TYPE)
 
-    def _tell_of(self, reason: Reason, checkpoint: Checkpoint) -> None:
+    def _tell_of(self, reason: RefusalReason, checkpoint: Checkpoint) -> None:
         """Let whoever runs the witness look: the log signed it. Once a minute, because anybody may send it again."""
         now = self._clock.now()
         # Whatever lies ahead was written before the clock was set back.
@@ -159,31 +159,31 @@ class Doors:
             self._logged[reason, checkpoint.origin] = now
             self._log.tell(reason.value, size=checkpoint.size, **_which(checkpoint))
 
-    def _refuse(self, refused: Refuse) -> Response:
+    def _refuse(self, refused: Refuse) -> HttpResponse:
         self._refused.add(reason=_event(refused).value)
         if refused.size is not None:
-            return Response(refused.reason.status, write_size(refused.size), SIZE_TYPE)
-        return Response(refused.reason.status, f"{_SENTENCES[refused.reason]}\n".encode(), TEXT_TYPE)
+            return HttpResponse(refused.reason.status, write_size(refused.size), SIZE_TYPE)
+        return HttpResponse(refused.reason.status, f"{_SENTENCES[refused.reason]}\n".encode(), TEXT_TYPE)
 
-    def _try_later(self) -> Response:
-        return Response(503, b"Come again later.\n", TEXT_TYPE, (("retry-after", str(self._retry_after_s)),))
+    def _try_later(self) -> HttpResponse:
+        return HttpResponse(503, b"Come again later.\n", TEXT_TYPE, (("retry-after", str(self._retry_after_s)),))
 
     # ── what anybody may look at ─────────────────────────────────────────────────────────────────────────────────────
 
-    def _newest(self, origin_hash: str) -> Response:
+    def _newest(self, origin_hash: str) -> HttpResponse:
         origin = self._origins.get(origin_hash)
         try:
             newest = None if origin is None else self._store.cosigned(origin)
         except StoreError:
             return self._try_later()
         if newest is None:
-            return Response(404, b"Nothing of such a log was cosigned here.\n", TEXT_TYPE)
+            return HttpResponse(404, b"Nothing of such a log was cosigned here.\n", TEXT_TYPE)
         note, time_s = newest
         # Ed25519 gives the line that was answered then, to the byte.
         line = cosign_note(note.text, name=self._name, key=self._key, time_s=time_s)
-        return Response(200, note.signed_by(line).to_bytes(), TEXT_TYPE, _SHORT)
+        return HttpResponse(200, note.signed_by(line).to_bytes(), TEXT_TYPE, _SHORT)
 
-    def _seen(self) -> Response:
+    def _seen(self) -> HttpResponse:
         if self._kept is not None:
             return self._kept
         try:
@@ -207,20 +207,20 @@ class Doors:
                 for fork in forks
             ],
         }
-        self._kept = Response(200, json.dumps(content, ensure_ascii=False).encode() + b"\n", _JSON_TYPE)
+        self._kept = HttpResponse(200, json.dumps(content, ensure_ascii=False).encode() + b"\n", _JSON_TYPE)
         return self._kept
 
-    def _health(self) -> Response:
+    def _health(self) -> HttpResponse:
         well = not self.draining
-        return Response(200 if well else 503, b'{"ok":%s}' % (b"true" if well else b"false"), _JSON_TYPE)
+        return HttpResponse(200 if well else 503, b'{"ok":%s}' % (b"true" if well else b"false"), _JSON_TYPE)
 
-    def _page(self) -> Response:
-        return Response(200, *self._metrics.page())
+    def _page(self) -> HttpResponse:
+        return HttpResponse(200, *self._metrics.page())
 
 
-def _event(refused: Refuse) -> Reason:
+def _event(refused: Refuse) -> RefusalReason:
     """What whoever runs the witness is told: a fork is one, whatever the answer was."""
-    return Reason.FORK if refused.fork else refused.reason
+    return RefusalReason.FORK if refused.fork else refused.reason
 
 
 def _which(checkpoint: Checkpoint) -> dict[str, str]:

@@ -13,16 +13,15 @@ from secvm.crypto.signing import VerifyKey
 from secvm.errors import BadInputError, MalformedMessageError, ProtocolError
 from secvm.files import read_beginning_with
 from secvm.runtime.http.limits import HttpLimits
-from secvm.runtime.settings import Listen, Settings, usual_port
+from secvm.runtime.settings import Count, Listen, Settings, SteeringPart, StorePart, usual_port
 from secvm.witness.decision import KnownLog
 from secvm.witness.log_list import MOST_BYTES, read_log_list
 
 #: Where it listens unless its settings say otherwise.
 PORT = 8490
-Count = Annotated[int, Field(ge=1)]
 
 
-class Identity(Settings):
+class IdentityPart(Settings):
     """``[witness]``: who cosigns."""
 
     #: As it stands under checkpoints and in experiments (docs/protocol.md §20.4): a host and a path, say.
@@ -33,14 +32,7 @@ class Identity(Settings):
     log_list: Path | None = None
 
 
-class Store(Settings):
-    """``[store]``: what was cosigned."""
-
-    #: A SQLite database of the witness's own, made by ``secvm witness key``. Never an older copy of it.
-    path: Path
-
-
-class LogPart(Settings):
+class WitnessedLogPart(Settings):
     """``[[logs]]``: whose checkpoints are looked at."""
 
     #: Of a coordinator, host and path: its log's origin is ``name/secvm/v2``. None: the origin is the key's name.
@@ -49,7 +41,7 @@ class LogPart(Settings):
     key: str
 
     @model_validator(mode="after")
-    def _binds_its_owner(self) -> LogPart:
+    def _binds_its_owner(self) -> WitnessedLogPart:
         try:
             self.known()
         except ProtocolError:
@@ -71,7 +63,7 @@ class LogPart(Settings):
         return KnownLog(key.name, key)
 
 
-class Limits(HttpLimits):
+class WitnessLimits(HttpLimits):
     """``[limits]``: what the witness puts up with."""
 
     #: Open connections: few have a reason to come.
@@ -84,22 +76,16 @@ class Limits(HttpLimits):
     retry_after_s: Count = 5
 
 
-class Testing(Settings):
-    """``[testing]``: not for people's packages."""
-
-    #: A file that steers the clock (``runtime.clock.SteeredClock``).
-    clock: Path | None = None
-
-
 class WitnessSettings(Settings):
-    """All of it."""
+    """All settings of a witness."""
 
     listen: Annotated[Listen, usual_port(PORT)] = Listen(port=PORT)
-    witness: Identity
-    store: Store
-    logs: tuple[LogPart, ...] = ()
-    limits: Limits = Limits()
-    testing: Testing = Testing()
+    witness: IdentityPart
+    #: What was cosigned; made by ``secvm witness key``. Never an older copy of it.
+    store: StorePart
+    logs: tuple[WitnessedLogPart, ...] = ()
+    limits: WitnessLimits = WitnessLimits()
+    testing: SteeringPart = SteeringPart()
 
     @model_validator(mode="after")
     def _each_once(self) -> WitnessSettings:

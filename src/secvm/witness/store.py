@@ -22,7 +22,7 @@ from secvm.errors import BadInputError, MalformedMessageError, StoreError
 from secvm.protocol.log.checkpoints import Checkpoint
 from secvm.runtime.disk.secret_files import make_secret
 from secvm.runtime.disk.sqlite_file import FAULTS, connect, in_memory, refusal, service_format, statements, transaction
-from secvm.witness.decision import Cosign, Decision, Question, Seen, decide
+from secvm.witness.decision import Cosign, CosigningQuestion, Decision, LastCosigned, decide
 
 #: "SVMw".
 APPLICATION_ID = 0x53564D77
@@ -114,7 +114,7 @@ class WitnessStore:
             db.execute(f"PRAGMA user_version = {_VERSION}")
             return db.serialize()
 
-    def answer(self, questions: Sequence[Question], *, time_s: int) -> list[Decision]:
+    def answer(self, questions: Sequence[CosigningQuestion], *, time_s: int) -> list[Decision]:
         """Decide these one after another, and remember all that follows; durable when it returns.
 
         Raises
@@ -125,10 +125,10 @@ class WitnessStore:
         with self._changing() as db:
             return [self._answer_one(db, asked, time_s) for asked in questions]
 
-    def _answer_one(self, db: sqlite3.Connection, asked: Question, time_s: int) -> Decision:
+    def _answer_one(self, db: sqlite3.Connection, asked: CosigningQuestion, time_s: int) -> Decision:
         new = asked.checkpoint
         row = db.execute("SELECT size, root, note FROM seen WHERE origin = ?", (new.origin,)).fetchone()
-        seen = None if row is None else Seen(Checkpoint(new.origin, row[0], row[1]), row[2])
+        seen = None if row is None else LastCosigned(Checkpoint(new.origin, row[0], row[1]), row[2])
         decision = decide(seen, asked)
         if isinstance(decision, Cosign):
             db.execute(_REMEMBER, (new.origin, asked.log, new.size, new.root, asked.note, time_s))

@@ -15,12 +15,12 @@ from secvm.crypto.notes import Note, NoteKey, SignatureKind
 from secvm.crypto.signing import SigningKey
 from secvm.errors import BadInputError
 from secvm.protocol.log.policy import Listed, read_policy
-from secvm.runtime.http.server import Request, Response
+from secvm.runtime.http.server import HttpRequest, HttpResponse
 from secvm.runtime.logs import Log
 from secvm.runtime.metrics import Metrics
 from secvm.testing.clock import ManualClock
 from secvm.witness.decision import KnownLog, Logs
-from secvm.witness.server import Doors
+from secvm.witness.server import WitnessDoors
 from secvm.witness.store import WitnessStore
 
 JSON = dict[str, Any]
@@ -58,7 +58,7 @@ def check_witness(content: JSON) -> None:
     own = NoteKey(content["name"], key.public, SignatureKind.COSIGNATURE)
 
     async def main(store: WitnessStore) -> None:
-        doors = Doors(
+        doors = WitnessDoors(
             store,
             Logs(KnownLog(log.name, log) for log in logs),
             name=content["name"],
@@ -70,9 +70,9 @@ def check_witness(content: JSON) -> None:
             retry_after_s=1,
         )
 
-        async def ask(method: str, path: str, body: str = "") -> Response:
-            answer = doors.handle(Request(method, path, "", {}, body.encode(), "127.0.0.1"))
-            return answer if isinstance(answer, Response) else await answer
+        async def ask(method: str, path: str, body: str = "") -> HttpResponse:
+            answer = doors.handle(HttpRequest(method, path, "", {}, body.encode(), "127.0.0.1"))
+            return answer if isinstance(answer, HttpResponse) else await answer
 
         for case in content["requests"]:
             clock.advance(1000 * case["time_s"] - clock.now())

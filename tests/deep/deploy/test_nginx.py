@@ -18,7 +18,7 @@ from secvm.protocol.relays.batches.label import OUTER_BYTES
 from secvm.protocol.relays.batches.pieces import PIECE_CAPSULES
 from secvm.relay.batches.doors import MOST_ASKED_BYTES, MOST_PAPER_BYTES
 from secvm.relay.main import make_key
-from secvm.relay.settings import Rounds
+from secvm.relay.settings import RoundsPart
 from secvm.runtime.disk.secret_files import make_secret
 from secvm.testing.federation import COORDINATOR, Federation, HostOf
 from secvm.testing.federation_settings import ENTRY, MIX
@@ -126,7 +126,7 @@ def check_sizes(federation: FederationBehindNginx) -> None:
         return federation.nginx.status(port, f"/relay/{path}", method=method, body=bytes(size))
 
     doors = (
-        (entry, "POST", f"submit/{unknown}", Rounds.model_fields["submission_bytes"].default),
+        (entry, "POST", f"submit/{unknown}", RoundsPart.model_fields["submission_bytes"].default),
         (mix, "PUT", f"batch/{unknown}/0", PIECE_CAPSULES * OUTER_BYTES),
         (mix, "PUT", f"batch/{unknown}/count", MOST_PAPER_BYTES),
         (entry, "PUT", f"counts/{unknown}/mix_count", MOST_PAPER_BYTES),

@@ -42,7 +42,7 @@ from secvm.protocol.documents.ending import accept_ending
 from secvm.protocol.documents.experiment import ExperimentDocument, HashedBins, Relay, Windows
 from secvm.protocol.documents.manifest import AcceptedManifest, RelayCount, accept
 from secvm.protocol.plain.sealed_requests import package_request
-from secvm.runtime.http.server import Request, Response, http_date
+from secvm.runtime.http.server import HttpRequest, HttpResponse, http_date
 from secvm.runtime.metrics import Metrics
 from secvm.testing.clock import ManualClock
 from tests.seeds import seed_bytes
@@ -89,9 +89,9 @@ class Deployment:
 
     async def post(self, path: str, body: bytes, media_type: str = REQUEST_MEDIA_TYPE) -> int:
         headers = {"content-type": media_type, "authorization": f"Bearer {TOKEN}"}
-        answer = self.routes.routes[path](Request("POST", path, "", headers, body, "nobody"))
+        answer = self.routes.routes[path](HttpRequest("POST", path, "", headers, body, "nobody"))
         answer = await answer if isinstance(answer, Awaitable) else answer
-        assert isinstance(answer, Response)
+        assert isinstance(answer, HttpResponse)
         return answer.status
 
 

@@ -20,7 +20,7 @@ from secvm.protocol.codec import AddressedPackage, encode
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.plain.sealed_requests import package_request
 from secvm.runtime.clock import SteadyClock
-from secvm.runtime.http.server import HttpServer, Request, Response
+from secvm.runtime.http.server import HttpRequest, HttpResponse, HttpServer
 from secvm.runtime.metrics import Metrics
 from secvm.testing.clock import ManualClock
 from tests.unit.crypto.dice import unsafe_seeded
@@ -146,7 +146,7 @@ async def running(
     )
     routes.update(present)
 
-    def handler(request: Request) -> Response | Awaitable[Response]:
+    def handler(request: HttpRequest) -> HttpResponse | Awaitable[HttpResponse]:
         found = routes.routes.get(request.path)
         return plain_response(404) if found is None else found(request)
 

@@ -17,7 +17,7 @@ from secvm.coordinator.store.memory import MemoryStore
 from secvm.coordinator.store.port import Standing
 from secvm.protocol.documents.experiment import HashedBins, read_published
 from secvm.relay import settings as relay_settings
-from secvm.runtime.http.server import Request, Response
+from secvm.runtime.http.server import HttpRequest, HttpResponse
 from secvm.runtime.metrics import Metrics
 from secvm.testing.clock import ManualClock
 from tests.unit.coordinator.test_questions import put
@@ -48,10 +48,10 @@ class Office:
 
     def ask(
         self, method: str, path: str = "", content: object = None, authorization: str = f"Bearer {KEY}"
-    ) -> Response:
+    ) -> HttpResponse:
         body = b"" if content is None else json.dumps(content).encode()
         headers = {"authorization": authorization} if authorization else {}
-        return self.admin.handle(Request(method, f"/admin/experiments{path}", "", headers, body, "somebody"))
+        return self.admin.handle(HttpRequest(method, f"/admin/experiments{path}", "", headers, body, "somebody"))
 
     def make(self) -> str:
         answer = self.ask("POST", content=put("title", "A question"))
@@ -59,7 +59,7 @@ class Office:
         return str(told(answer)["digest"])
 
 
-def told(answer: Response) -> dict[str, Any]:
+def told(answer: HttpResponse) -> dict[str, Any]:
     content: dict[str, Any] = json.loads(answer.body)
     return content
 
@@ -138,7 +138,7 @@ def test_a_bad_specification_is_one_sentence(content: object, detail: str) -> No
 
 def test_what_is_no_json_is_refused() -> None:
     office = Office()
-    request = Request("POST", "/admin/experiments", "", {"authorization": f"Bearer {KEY}"}, b"{", "somebody")
+    request = HttpRequest("POST", "/admin/experiments", "", {"authorization": f"Bearer {KEY}"}, b"{", "somebody")
     assert office.admin.handle(request).status == 422
 
 
@@ -204,11 +204,11 @@ def test_a_delay_of_beacons_asks_nist_off_the_event_loop_and_only_for_the_operat
         newest=newest,
     )
 
-    async def post(authorization: str) -> Response:
+    async def post(authorization: str) -> HttpResponse:
         body = json.dumps(put("binning.beacon_delay_s", 900)).encode()
-        request = Request("POST", "/admin/experiments", "", {"authorization": authorization}, body, "somebody")
+        request = HttpRequest("POST", "/admin/experiments", "", {"authorization": authorization}, body, "somebody")
         answer = office.admin.answer(request)
-        return answer if isinstance(answer, Response) else await answer
+        return answer if isinstance(answer, HttpResponse) else await answer
 
     assert asyncio.run(post("Bearer wrong")).status == 401
     assert threads == []
@@ -231,7 +231,7 @@ def test_repro_an_experiment_whose_tallies_no_relay_passes_on_is_refused() -> No
     assert office.store.experiments() == []
     assert office.ask("POST", content=put("binning.bins", 500_000)).status == 201
     # What is not set is the same on both sides.
-    assert LimitsPart().answer_bytes == relay_settings.Limits().answer_bytes
+    assert LimitsPart().answer_bytes == relay_settings.RelayLimits().answer_bytes
 
 
 def test_repro_a_model_larger_than_any_memory_is_refused_before_it_is_made() -> None:

@@ -20,7 +20,7 @@ from secvm.coordinator.store.sqlite import SQLiteStore
 from secvm.crypto.sealing.capsules import pack
 from secvm.errors import LocalProtocolError, RefusedPackageError, StoreError, UnknownKeyError
 from secvm.protocol.problems import Problem, read_problem
-from secvm.runtime.http.server import Response
+from secvm.runtime.http.server import HttpResponse
 from secvm.runtime.logs import Log
 from secvm.runtime.metrics import Metrics
 from secvm.testing.clock import ManualClock
@@ -250,8 +250,8 @@ def test_without_its_key_an_epoch_cannot_be_finished() -> None:
 # ── taking ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def accepted(problem: Problem | None) -> Response:
-    return ACCEPTED if problem is None else Response(problem.status)
+def accepted(problem: Problem | None) -> HttpResponse:
+    return ACCEPTED if problem is None else HttpResponse(problem.status)
 
 
 def test_what_could_not_be_stored_is_not_acknowledged() -> None:

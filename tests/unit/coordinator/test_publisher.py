@@ -13,7 +13,7 @@ from secvm.protocol.canonical import digest_of
 from secvm.protocol.log.entries import experiment_entry
 from secvm.protocol.relays.news import News, news_path
 from secvm.runtime.http.messages import Heads
-from secvm.runtime.http.server import Request, Response
+from secvm.runtime.http.server import HttpRequest, HttpResponse
 from secvm_lab.rigs.histories.known_log import known_log_terms
 from secvm_lab.rigs.histories.relayed_rounds import relayed_document
 from tests.rigs.relayed_history import RelayedHistory
@@ -22,9 +22,9 @@ from tests.unit.coordinator.rounds import add, experiment, files
 D = "ab" * 32
 
 
-def ask(publisher: Publisher, path: str, method: str = "GET", **headers: str) -> Response:
+def ask(publisher: Publisher, path: str, method: str = "GET", **headers: str) -> HttpResponse:
     fields = {name.replace("_", "-"): value for name, value in headers.items()}
-    return publisher.handle(Request(method, path, "", fields, b"", "somebody"))
+    return publisher.handle(HttpRequest(method, path, "", fields, b"", "somebody"))
 
 
 def stocked(folder: Path | None = None) -> tuple[Publisher, str]:

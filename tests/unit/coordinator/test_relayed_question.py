@@ -27,8 +27,8 @@ from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.documents.privacy_terms import relayed_terms_of
 from secvm.protocol.documents.relay_terms import RelayTimes
 from secvm.relay.batches.worth import check_worth
-from secvm.relay.settings import Rounds
-from secvm.runtime.http.server import Request, Response
+from secvm.relay.settings import RoundsPart
+from secvm.runtime.http.server import HttpRequest, HttpResponse
 from secvm.runtime.settings import parse_settings
 from secvm_lab.rigs.histories.relayed_rounds import ENTRY, MIX
 from tests.unit.coordinator.test_admin import KEY, Office, told
@@ -154,7 +154,7 @@ def test_operators_may_choose_parts_limit_and_times() -> None:
 
 
 def test_times_follow_the_relays_own_pace() -> None:
-    assert Rounds.model_fields["seconds_per_million"].default == SECONDS_PER_MILLION
+    assert RoundsPart.model_fields["seconds_per_million"].default == SECONDS_PER_MILLION
     slow = planned(relays__0__seconds_per_million=50_000, relays__1__seconds_per_million=20_000)
     cover = slow.plan.cover.packages
     # What a relay refuses below (§30): D packages at the entry relay, 2 D at the mixing relay.
@@ -215,13 +215,13 @@ def test_tokens_are_for_two_relays() -> None:
 # ── the operator's API ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def post(office: Office, body: dict[str, Any]) -> Response:
+def post(office: Office, body: dict[str, Any]) -> HttpResponse:
     headers = {"authorization": f"Bearer {KEY}"}
-    request = Request("POST", "/admin/experiments", "", headers, json.dumps(body).encode(), "somebody")
+    request = HttpRequest("POST", "/admin/experiments", "", headers, json.dumps(body).encode(), "somebody")
 
-    async def answer() -> Response:
+    async def answer() -> HttpResponse:
         found = office.admin.answer(request)
-        return found if isinstance(found, Response) else await found
+        return found if isinstance(found, HttpResponse) else await found
 
     return asyncio.run(answer())
 
@@ -252,13 +252,13 @@ def test_planning_is_off_the_event_loop_and_its_refusals_are_one_sentence() -> N
     assert "give people" in told(refused)["detail"]
     headers = {"authorization": f"Bearer {KEY}"}
     body = json.dumps(content()).encode()
-    answer = office.admin.answer(Request("POST", "/admin/experiments", "", headers, body, "somebody"))
-    assert not isinstance(answer, Response)
+    answer = office.admin.answer(HttpRequest("POST", "/admin/experiments", "", headers, body, "somebody"))
+    assert not isinstance(answer, HttpResponse)
     assert asyncio.run(_awaited(answer)).status == 201
 
 
-async def _awaited(answer: Any) -> Response:
-    found: Response = await answer
+async def _awaited(answer: Any) -> HttpResponse:
+    found: HttpResponse = await answer
     return found
 
 

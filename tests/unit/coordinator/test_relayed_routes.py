@@ -16,7 +16,7 @@ from secvm.coordinator.store.memory import MemoryStore
 from secvm.errors import MalformedMessageError, UnreachableError
 from secvm.protocol.relays.public_counts import write_shown
 from secvm.runtime.http.client import HttpAnswer
-from secvm.runtime.http.messages import Request, Response
+from secvm.runtime.http.messages import HttpRequest, HttpResponse
 from secvm_lab.rigs.histories.relayed_rounds import ENTRY, MIX
 from tests.unit.coordinator.two_relays import Federation, Said, TwoRelays, add, document
 
@@ -55,14 +55,14 @@ class World:
         self.federation.clock.advance(at - self.federation.clock.now())
         asyncio.run(self.federation.driver.step())
 
-    def put(self, path: str, body: bytes, *, token: str | None = TOKEN, label: str | None = None) -> Response:
+    def put(self, path: str, body: bytes, *, token: str | None = TOKEN, label: str | None = None) -> HttpResponse:
         named = self.one.manifest.label.hex() if label is None else label
         headers = {} if token is None else {"authorization": f"Bearer {token}"}
-        request = Request("PUT", f"/v2/{path.replace('LABEL', named)}", "", headers, body, "127.0.0.1")
+        request = HttpRequest("PUT", f"/v2/{path.replace('LABEL', named)}", "", headers, body, "127.0.0.1")
 
-        async def main() -> Response:
+        async def main() -> HttpResponse:
             found = self.routes.handle(request)
-            return found if isinstance(found, Response) else await found
+            return found if isinstance(found, HttpResponse) else await found
 
         return asyncio.run(main())
 
@@ -153,9 +153,9 @@ def test_labels_and_paths_that_nobody_has(world: World) -> None:
     assert world.put("batch/LABEL/count", count, label="0" * 63).status == 400
     assert world.put("batch/LABEL/00", b"x").status == 404
     assert world.put("nothing", b"x").status == 404
-    request = Request("GET", "/v2/batch/x/0", "", {}, b"", "127.0.0.1")
+    request = HttpRequest("GET", "/v2/batch/x/0", "", {}, b"", "127.0.0.1")
     answer = world.routes.handle(request)
-    assert isinstance(answer, Response)
+    assert isinstance(answer, HttpResponse)
     assert answer.status == 405
 
 

@@ -18,7 +18,7 @@ from secvm.crypto.sealing.oblivious import REQUEST_MEDIA_TYPE
 from secvm.learning import aggregate
 from secvm.protocol.canonical import digest_of
 from secvm.protocol.plain.sealed_requests import fetch_request, read_answer
-from secvm.runtime.http.server import Request, Response
+from secvm.runtime.http.server import HttpRequest, HttpResponse
 from secvm.runtime.metrics import Metrics
 from secvm.testing.clock import ManualClock
 from tests.unit.coordinator.package_path import DATE, DICE, PRESENT, TOKEN, running, seal
@@ -42,19 +42,19 @@ class Answering:
         packages.update(PRESENT)
         self.routes = Routes(packages=packages, administration=None, publisher=self.publisher, metrics=metrics)
 
-    def fetch(self, capsule: bytes) -> Response | Awaitable[Response]:
+    def fetch(self, capsule: bytes) -> HttpResponse | Awaitable[HttpResponse]:
         headers = {"content-type": REQUEST_MEDIA_TYPE, "authorization": f"Bearer {TOKEN}"}
-        return self.routes.handle(Request("POST", "/v1/fetch", "", headers, capsule, "127.0.0.1"))
+        return self.routes.handle(HttpRequest("POST", "/v1/fetch", "", headers, capsule, "127.0.0.1"))
 
-    def ask(self, path: str, *, host: str = "127.0.0.1:8750") -> Response | Awaitable[Response]:
+    def ask(self, path: str, *, host: str = "127.0.0.1:8750") -> HttpResponse | Awaitable[HttpResponse]:
         headers = {"host": host}
         refused = self.routes.before_body(path, headers)
-        return refused or self.routes.handle(Request("GET", path, "", headers, b"", "127.0.0.1"))
+        return refused or self.routes.handle(HttpRequest("GET", path, "", headers, b"", "127.0.0.1"))
 
-    def now(self, path: str, *, host: str = "127.0.0.1:8750") -> Response:
+    def now(self, path: str, *, host: str = "127.0.0.1:8750") -> HttpResponse:
         """The answer to what needs no waiting."""
         answer = self.ask(path, host=host)
-        assert isinstance(answer, Response)
+        assert isinstance(answer, HttpResponse)
         return answer
 
 
@@ -119,8 +119,8 @@ def test_repro_few_large_files_are_read_at_a_time() -> None:
         store.may_read.set()
         assert {(await one).status for one in waiting} == {200}
 
-    async def _of(answer: Response | Awaitable[Response]) -> Response:
-        return answer if isinstance(answer, Response) else await answer
+    async def _of(answer: HttpResponse | Awaitable[HttpResponse]) -> HttpResponse:
+        return answer if isinstance(answer, HttpResponse) else await answer
 
     asyncio.run(check())
 

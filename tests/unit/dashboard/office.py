@@ -26,7 +26,7 @@ from secvm.protocol.documents.experiment import ExperimentDocument, publish
 from secvm.protocol.documents.manifest import LastRound
 from secvm.protocol.log.checkpoints import Checkpoint, read_checkpoint
 from secvm.runtime.clock import SteadyClock
-from secvm.runtime.http.server import HttpServer, Request, Response
+from secvm.runtime.http.server import HttpRequest, HttpResponse, HttpServer
 from secvm.runtime.metrics import Metrics
 from secvm.testing.clock import ManualClock
 from tests.unit.protocol.helpers import COORDINATOR, LOG, START, WITNESSES, document, log_terms
@@ -94,10 +94,10 @@ class StubCoordinator:
         )
         self.metrics = Metrics("coordinator")
         #: Answers that go before all files, by path.
-        self.instead: dict[str, Response | Callable[[Request], Any]] = {
-            "/health": Response(200, b'{"status":"ok"}', "application/json"),
+        self.instead: dict[str, HttpResponse | Callable[[HttpRequest], Any]] = {
+            "/health": HttpResponse(200, b'{"status":"ok"}', "application/json"),
         }
-        self.asked: list[Request] = []
+        self.asked: list[HttpRequest] = []
         self._server = HttpServer(self._answer)
         self.port = 0
 
@@ -127,15 +127,15 @@ class StubCoordinator:
     def list(self, experiments: list[dict[str, str]]) -> None:
         self.show("/v1/experiments", json.dumps({"experiments": experiments}).encode())
 
-    def _answer(self, request: Request) -> Any:
+    def _answer(self, request: HttpRequest) -> Any:
         self.asked.append(request)
         instead = self.instead.get(request.path)
         if instead is not None:
-            return instead if isinstance(instead, Response) else instead(request)
+            return instead if isinstance(instead, HttpResponse) else instead(request)
         if request.path.startswith("/admin/"):
             return self.admin.answer(request)
         if request.path == "/metrics":
-            return Response(200, *self.metrics.page())
+            return HttpResponse(200, *self.metrics.page())
         return self._publisher.handle(request)
 
 

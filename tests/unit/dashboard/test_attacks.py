@@ -11,7 +11,7 @@ from secvm.dashboard import app
 from secvm.dashboard.plan import Planner
 from secvm.errors import BadInputError
 from secvm.privacy.accounting.cover_loss import log_masses
-from secvm.runtime.http.server import Response
+from secvm.runtime.http.server import HttpResponse
 from tests.unit.dashboard.office import Office, office, status_of
 from tests.unit.dashboard.test_plan import PRIVATE, SPECIFICATION
 from tests.unit.protocol.helpers import document, log_terms
@@ -42,7 +42,7 @@ def test_repro_a_figure_beyond_all_whole_numbers_ended_the_page(figures: bytes) 
     async def run() -> None:
         async with office() as here:
             await here.read()
-            here.coordinator.instead["/metrics"] = Response(200, figures, "text/plain")
+            here.coordinator.instead["/metrics"] = HttpResponse(200, figures, "text/plain")
             await _goes_on(here)
 
     asyncio.run(run())

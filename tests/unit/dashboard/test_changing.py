@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from secvm.runtime.http.server import Request, Response
+from secvm.runtime.http.server import HttpRequest, HttpResponse
 from tests.unit.coordinator.test_questions import put
 from tests.unit.dashboard.office import KEY, Office, office
 
@@ -127,14 +127,17 @@ def test_nothing_but_the_operators_routes_is_passed_on(path: str) -> None:
 @pytest.mark.parametrize(
     ("answer", "status"),
     [
-        (Response(302, b"", "application/json", (("location", "http://127.0.0.1:9/"),)), 502),
-        (Response(200, b"<script>alert(1)</script>", "text/html"), 502),
-        (Response(200, b"{}", "application/json", (("set-cookie", "a=b"), ("content-security-policy", "none"))), 200),
-        (Response(500, b'{"detail":"x"}', "application/problem+json"), 500),
-        (Response(200, b"[" + b"1," * 2**24 + b"1]", "application/json"), 502),
+        (HttpResponse(302, b"", "application/json", (("location", "http://127.0.0.1:9/"),)), 502),
+        (HttpResponse(200, b"<script>alert(1)</script>", "text/html"), 502),
+        (
+            HttpResponse(200, b"{}", "application/json", (("set-cookie", "a=b"), ("content-security-policy", "none"))),
+            200,
+        ),
+        (HttpResponse(500, b'{"detail":"x"}', "application/problem+json"), 500),
+        (HttpResponse(200, b"[" + b"1," * 2**24 + b"1]", "application/json"), 502),
     ],
 )
-def test_of_an_answer_only_status_and_json_come_back(answer: Response, status: int) -> None:
+def test_of_an_answer_only_status_and_json_come_back(answer: HttpResponse, status: int) -> None:
     async def run() -> None:
         async with office() as here:
             here.coordinator.instead["/admin/experiments"] = answer
@@ -164,9 +167,9 @@ def test_a_change_is_looked_at_at_once() -> None:
         async with office(coordinator={"url": "", "poll_s": 600.0}) as here:
             digest = here.document.digest
 
-            def pause(_request: Request) -> Any:
+            def pause(_request: HttpRequest) -> Any:
                 here.coordinator.list([{"digest": digest, "title": "x", "standing": "paused"}])
-                return Response(200, b'{"standing":"paused"}', "application/json")
+                return HttpResponse(200, b'{"standing":"paused"}', "application/json")
 
             here.coordinator.instead[f"/admin/experiments/{digest}/pause"] = pause
             await here.read()

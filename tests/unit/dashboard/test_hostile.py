@@ -9,7 +9,7 @@ import pytest
 
 from secvm.dashboard import watching
 from secvm.protocol.documents.experiment import publish
-from secvm.runtime.http.server import Request, Response
+from secvm.runtime.http.server import HttpRequest, HttpResponse
 from tests.unit.dashboard.office import Office, checkpoint_of, office, status_of
 from tests.unit.protocol.helpers import COORDINATOR, STRANGER, document, log_terms
 
@@ -46,19 +46,19 @@ async def recovers(here: Office) -> None:
 @pytest.mark.parametrize(
     "answer",
     [
-        Response(200, b"garbage", "application/json"),
-        Response(200, b"", "application/json"),
-        Response(200, b"[" * 100_000, "application/json"),
-        Response(200, b'{"experiments":[NaN],"rounds":NaN}', "application/json"),
-        Response(302, b"", "text/html", (("location", "http://127.0.0.1:9/"),)),
-        Response(301, b"", "text/html", (("location", "/v1/other"),)),
-        Response(500, EVIL.encode(), "text/html"),
-        Response(304, b"", "text/html"),
-        Response(200, gzip.compress(b"{}"), "application/json", (("content-encoding", "gzip"),)),
+        HttpResponse(200, b"garbage", "application/json"),
+        HttpResponse(200, b"", "application/json"),
+        HttpResponse(200, b"[" * 100_000, "application/json"),
+        HttpResponse(200, b'{"experiments":[NaN],"rounds":NaN}', "application/json"),
+        HttpResponse(302, b"", "text/html", (("location", "http://127.0.0.1:9/"),)),
+        HttpResponse(301, b"", "text/html", (("location", "/v1/other"),)),
+        HttpResponse(500, EVIL.encode(), "text/html"),
+        HttpResponse(304, b"", "text/html"),
+        HttpResponse(200, gzip.compress(b"{}"), "application/json", (("content-encoding", "gzip"),)),
     ],
 )
 def test_garbage_anywhere_is_said_and_gone_when_it_is_gone(
-    path: str, answer: Response, monkeypatch: pytest.MonkeyPatch
+    path: str, answer: HttpResponse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(watching, "_AGAIN_MS", 100)
 
@@ -81,7 +81,7 @@ def test_answers_without_an_end_are_cut(monkeypatch: pytest.MonkeyPatch) -> None
         for path in ("/v1/experiments", "/v1/experiment/D/status", "/health", "/metrics"):
             async with office(shown=3) as here:
                 where = path.replace("D", here.document.digest)
-                here.coordinator.instead[where] = Response(200, b" " * 2**18, "application/json")
+                here.coordinator.instead[where] = HttpResponse(200, b" " * 2**18, "application/json")
                 assert await trouble(here) == "the coordinator answers more than it should"
 
     asyncio.run(run())
@@ -98,7 +98,7 @@ def test_a_coordinator_that_never_answers_holds_nobody_up() -> None:
     asyncio.run(run())
 
 
-def _never(_request: Request) -> "asyncio.Future[Response]":
+def _never(_request: HttpRequest) -> "asyncio.Future[HttpResponse]":
     return asyncio.get_running_loop().create_future()
 
 

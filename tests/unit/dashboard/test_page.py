@@ -10,7 +10,7 @@ import pytest
 from secvm.coordinator.store.port import Standing
 from secvm.dashboard.events import Limits
 from secvm.runtime.clock import Clock
-from secvm.runtime.http.server import Response
+from secvm.runtime.http.server import HttpResponse
 from tests.unit.dashboard.office import KEY, Listening, Office, checkpoint_of, office, status_of
 from tests.unit.protocol.helpers import START
 
@@ -292,7 +292,7 @@ def test_a_coordinator_behind_a_proxy_that_hides_its_figures_is_shown_without_th
     async def run() -> None:
         async with office(shown=3) as here:
             for path in ("/health", "/metrics"):
-                here.coordinator.instead[path] = Response(404, b"")
+                here.coordinator.instead[path] = HttpResponse(404, b"")
             await here.read()
             told = await here.until(lambda told: told["coordinator"]["reachable"])
             assert told["server"]["packages_total"] is None

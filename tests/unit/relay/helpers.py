@@ -15,8 +15,8 @@ from typing import Any
 from secvm.crypto.sealing.capsules import unpack
 from secvm.crypto.sealing.kem import RandomBytes
 from secvm.crypto.signing import SigningKey
-from secvm.relay.main import Relay, make_key, read_key
-from secvm.relay.settings import RelaySettings
+from secvm.relay.main import RelayService, make_key, read_key
+from secvm.relay.settings import RelayServiceSettings
 from secvm.runtime.clock import ClockSteering, SteeredClock
 from secvm.runtime.disk.secret_files import make_secret
 from secvm.runtime.settings import read_settings
@@ -136,17 +136,17 @@ class Running:
 
     port: int
     stop: asyncio.Event
-    relay: Relay
+    relay: RelayService
     log: Heard
 
 
 @asynccontextmanager
 async def running(place: Place, url: str, *, dice: RandomBytes = os.urandom, **changes: Any) -> AsyncIterator[Running]:
     """A relay, until the block ends; then it has drained."""
-    settings = read_settings(place.settings_file(url, **changes), RelaySettings)
+    settings = read_settings(place.settings_file(url, **changes), RelayServiceSettings)
     log = Heard()
     clock = SteeredClock(place.folder / "clock")
-    relay = Relay(settings, clock=clock, steady=clock, dice=dice, log_to=log)
+    relay = RelayService(settings, clock=clock, steady=clock, dice=dice, log_to=log)
     stop = asyncio.Event()
     port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     task = asyncio.get_running_loop().create_task(relay.run(stop, port.set_result))

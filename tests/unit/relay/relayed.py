@@ -25,13 +25,13 @@ from secvm.protocol.relays.cover.commitments import RoundSecret, entry_commitmen
 from secvm.protocol.relays.manifest import Instants
 from secvm.relay.batches import keeping as keeping_module
 from secvm.relay.batches import round_secrets, rounds
-from secvm.relay.batches.database import Database
+from secvm.relay.batches.database import RelayDatabase
 from secvm.relay.batches.keeping import Keeping
-from secvm.relay.batches.ledger import Ledger
+from secvm.relay.batches.ledger import RoundLedger
 from secvm.relay.batches.plan import RoundPlan
 from secvm.relay.batches.round_secrets import RoundSecrets
 from secvm.relay.batches.rounds import BatchRound
-from secvm.relay.entry.intake import IntakeLimits, Submission, read_submission
+from secvm.relay.entry.intake import IncomingSubmission, IntakeLimits, read_submission
 from secvm.relay.entry.rounds import EntryRound
 from secvm.relay.identity import Identity
 from secvm.relay.mix.opening import opener
@@ -91,7 +91,7 @@ def body(client: int, budget: int = BUDGET) -> bytes:
     return b"".join(in_order)
 
 
-def submission(client: int) -> Submission:
+def submission(client: int) -> IncomingSubmission:
     """A submission."""
     return read_submission(Identity(b"client %d" % client), body(client), budget=BUDGET, token_bytes=0)
 
@@ -149,7 +149,7 @@ class Fate:
         return done
 
     def patch(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        plain, connect = Database.transaction, sqlite3.connect
+        plain, connect = RelayDatabase.transaction, sqlite3.connect
 
         def connected(*arguments: Any, **named: Any) -> sqlite3.Connection:
             self.open.append(connect(*arguments, **named))
@@ -158,14 +158,14 @@ class Fate:
         monkeypatch.setattr(sqlite3, "connect", connected)
 
         @contextlib.contextmanager
-        def transaction(database: Database) -> Iterator[sqlite3.Connection]:
+        def transaction(database: RelayDatabase) -> Iterator[sqlite3.Connection]:
             with plain(database) as db:
                 yield db
                 # Written, not committed.
                 self.pass_by()
             self.pass_by()
 
-        monkeypatch.setattr(Database, "transaction", transaction)
+        monkeypatch.setattr(RelayDatabase, "transaction", transaction)
         for module, name in (
             (round_secrets, "make_secret"),
             (round_secrets, "write_secret"),
@@ -207,7 +207,7 @@ class Machine:
         """The round, as a new process finds it."""
         if self.round is None:
             disk = self.folder / "disk"
-            self.keeping = Keeping(Ledger(disk / "ledger.db"), RoundSecrets(self.folder / "memory"), disk)
+            self.keeping = Keeping(RoundLedger(disk / "ledger.db"), RoundSecrets(self.folder / "memory"), disk)
             if self.keeping.ledger.commitment(EXPERIMENT, ROUND) is None:
                 self.keeping.secrets.make(EXPERIMENT, ROUND, self.dice)
                 self.keeping.ledger.keep_commitment(EXPERIMENT, ROUND, b"commitment of " + self.role.encode())

@@ -11,20 +11,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from secvm.relay.admission import NAME_BYTES, Admission, Allowance, Begun, Table, Verdict, digest_of
+from secvm.relay.admission import NAME_BYTES, Admission, Allowance, Begun, EpochTable, Verdict, digest_of
 from secvm.relay.epochs import Epochs
 from secvm.relay.identity import Identity, by_address, by_credential
-from secvm.runtime.http.server import Request
+from secvm.runtime.http.server import HttpRequest
 
 EPOCHS = Epochs(origin=0, period=1000, deposit_after=700)
 
 
-def table(*, quota: int = 3, fetches: int = 2, clients: int = 100, capsules: int = 1000) -> Table:
-    return Table(0, bytes(32), Allowance(quota, fetches, clients, capsules))
+def table(*, quota: int = 3, fetches: int = 2, clients: int = 100, capsules: int = 1000) -> EpochTable:
+    return EpochTable(0, bytes(32), Allowance(quota, fetches, clients, capsules))
 
 
-def request(peer: str = "192.0.2.7", **headers: str) -> Request:
-    return Request("POST", "/relay", "", {name.replace("_", "-"): value for name, value in headers.items()}, b"", peer)
+def request(peer: str = "192.0.2.7", **headers: str) -> HttpRequest:
+    return HttpRequest(
+        "POST", "/relay", "", {name.replace("_", "-"): value for name, value in headers.items()}, b"", peer
+    )
 
 
 def test_a_client_may_send_so_many_distinct_capsules_and_retries_are_free() -> None:
@@ -113,7 +115,7 @@ def test_ten_thousand_made_up_clients_take_no_more_memory_than_the_table_has() -
 def test_repro_few_addresses_leave_room_for_everybody_else() -> None:
     quota, size, greedy = 100, 258, 30
     allowance = Allowance(quota, 1, 1000, 10**6, packed_bytes=20 * quota * size)
-    admitted = Table(0, bytes(32), allowance)
+    admitted = EpochTable(0, bytes(32), allowance)
     numbers = itertools.count()
 
     def send_all_of(client: int) -> int:

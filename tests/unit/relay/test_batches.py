@@ -15,7 +15,7 @@ from secvm.protocol.relays.batches.capsule_tree import capsule_root
 from secvm.protocol.relays.batches.pieces import capsules_in_piece, piece_count, split_piece
 from secvm.relay.batches import capsule_file
 from secvm.relay.batches.capsule_file import CapsuleFile
-from secvm.relay.batches.ledger import Ledger
+from secvm.relay.batches.ledger import RoundLedger
 
 
 def capsule(number: int, size: int = 128) -> bytes:
@@ -83,7 +83,7 @@ def test_a_destroyed_file_leaves_nothing_in_its_folder(tmp_path: Path) -> None:
 
 
 def test_the_ledger_keeps_what_came_first(tmp_path: Path) -> None:
-    ledger = Ledger(tmp_path / "ledger.db")
+    ledger = RoundLedger(tmp_path / "ledger.db")
     label, other = bytes(32), b"\1" * 32
     assert ledger.keep_commitment("e" * 64, 1, b"one") == b"one"
     assert ledger.keep_commitment("e" * 64, 1, b"two") == b"one"
@@ -100,12 +100,12 @@ def test_the_ledger_keeps_what_came_first(tmp_path: Path) -> None:
     assert ledger.keep_paper(label, "entry_count", b"d") == b"c"
     ledger.note(label, "handed-on")
     ledger.close()
-    ledger = Ledger(tmp_path / "ledger.db")
+    ledger = RoundLedger(tmp_path / "ledger.db")
     assert ledger.labels() == [(label, "e" * 64, 1, b"manifest")]
     assert ledger.marked(label, "batch") == b"r"
     assert ledger.paper(label, "mix_count") is None
     assert ledger.is_done(label, "handed-on")
     assert not ledger.is_done(label, "forgotten")
     with pytest.raises(BadInputError, match="in use"):
-        Ledger(tmp_path / "ledger.db")
+        RoundLedger(tmp_path / "ledger.db")
     ledger.close()

@@ -15,8 +15,8 @@ from secvm.protocol.relays.batches.label import OUTER_BYTES, capsule_digest
 from secvm.protocol.relays.batches.pieces import split_piece
 from secvm.protocol.relays.cover.reveals import EntryReveal
 from secvm.protocol.relays.sending.receipts import Receipt
-from secvm.relay.batches.refusing import RefusedError
-from secvm.relay.entry.intake import Verdict
+from secvm.relay.batches.refusing import RelayRefusalError
+from secvm.relay.entry.intake import IntakeVerdict
 from secvm.relay.entry.rounds import EntryRound
 from tests.unit.relay.relayed import (
     BUDGET,
@@ -40,7 +40,7 @@ from tests.unit.relay.relayed import (
 CLIENTS = 4
 
 
-def take(entry: EntryRound, *clients: int) -> list[Verdict]:
+def take(entry: EntryRound, *clients: int) -> list[IntakeVerdict]:
     return entry.take([submission(client) for client in clients], LIMITS, 1500)
 
 
@@ -99,7 +99,7 @@ def test_the_batch_waits_for_its_time_however_early_it_is_ready(machine: Machine
 def test_window_and_receipts(machine: Machine) -> None:
     entry = machine.start()
     for now, problem in ((TIMES.opens_at - 1, "too-early"), (TIMES.accept_until, "stale")):
-        with pytest.raises(RefusedError) as refused:
+        with pytest.raises(RelayRefusalError) as refused:
             entry.take([submission(9)], LIMITS, now)
         assert getattr(refused.value, "why", refused.value.problem) == problem
     one = submission(1)
@@ -109,7 +109,7 @@ def test_window_and_receipts(machine: Machine) -> None:
     assert (receipt.label, receipt.root, receipt.capsules) == (LABEL, one.root, BUDGET)
     # Once it is closed no clock that goes back lets anybody in.
     until_nothing(entry, TIMES.accept_until)
-    with pytest.raises(RefusedError):
+    with pytest.raises(RelayRefusalError):
         take(entry, 9)
 
 
@@ -118,16 +118,16 @@ def test_window_and_receipts(machine: Machine) -> None:
 
 def test_one_reveal_for_the_first_count_and_only_for_one_over_our_batch(machine: Machine) -> None:
     entry = machine.start()
-    with pytest.raises(RefusedError):
+    with pytest.raises(RelayRefusalError):
         entry.answer(mix_count(count_of_nobody()), 3500)
     until_nothing(entry, TIMES.accept_until)
     assert entry.count is not None
     with pytest.raises(BadSignatureError):
         entry.answer(mix_count(entry.count, key=ENTRY_KEY), 3500)
-    with pytest.raises(RefusedError, match="another batch"):
+    with pytest.raises(RelayRefusalError, match="another batch"):
         entry.answer(mix_count(count_of_nobody()), 3500)
     entry.answer(mix_count(entry.count), 3500)
-    with pytest.raises(RefusedError, match="another count"):
+    with pytest.raises(RelayRefusalError, match="another count"):
         entry.answer(mix_count(entry.count, root=b"n" * 32), 3500)
     assert until_nothing(entry, 3500) == ["revealed", "silent"]
     paper = machine.paper("entry_reveal")
@@ -136,7 +136,7 @@ def test_one_reveal_for_the_first_count_and_only_for_one_over_our_batch(machine:
     named = plan().entry_commitment
     digest = MixCount.enclosed(mix_count(entry.count)).digest
     assert reveal.faults(label=LABEL, commitment=named, mix_count=digest, parts=PARTS) == set()
-    with pytest.raises(RefusedError, match="another count"):
+    with pytest.raises(RelayRefusalError, match="another count"):
         entry.answer(mix_count(entry.count, root=b"n" * 32), 3600)
     assert machine.paper("entry_reveal") == paper
 
@@ -151,7 +151,7 @@ def test_nothing_is_opened_after_open_by_and_nothing_is_left(machine: Machine) -
     assert entry.count is not None
     own = entry.count
     assert until_nothing(entry, TIMES.open_by) == ["over"]
-    with pytest.raises(RefusedError, match="over"):
+    with pytest.raises(RelayRefusalError, match="over"):
         entry.answer(mix_count(own), TIMES.open_by)
     assert machine.paper("entry_reveal") is None
     left = machine.everything()
@@ -226,7 +226,7 @@ def test_a_disk_restored_alone_opens_no_second_part(tmp_path: Path) -> None:
     # The secret is still there: the process died before it was destroyed.
     machine.restore(copy)
     entry = machine.start()
-    with pytest.raises(RefusedError, match="another count"):
+    with pytest.raises(RelayRefusalError, match="another count"):
         entry.answer(mix_count(own, root=b"n" * 32), 3500)
     assert entry.advance(3500) is None
     machine.die()
@@ -246,7 +246,7 @@ def test_a_machine_that_restarted_has_no_secret_and_never_draws_again(tmp_path: 
     assert machine.draws.seen == seen
     assert entry.count is None
     # What came would be lost: nothing more is taken.
-    with pytest.raises(RefusedError, match="no more"):
+    with pytest.raises(RelayRefusalError, match="no more"):
         take(entry, 5)
     assert until_nothing(entry, TIMES.open_by) == ["over"]
     machine.die()

@@ -32,8 +32,8 @@ from secvm.protocol.relays.terms import RelayedTerms
 from secvm.relay.batches.drawing import drawing
 from secvm.relay.batches.experiments import Experiments, OwnRelay, plan_of
 from secvm.relay.batches.keeping import Keeping
-from secvm.relay.batches.ledger import Ledger
-from secvm.relay.batches.refusing import RefusedError
+from secvm.relay.batches.ledger import RoundLedger
+from secvm.relay.batches.refusing import RelayRefusalError
 from secvm.relay.batches.round_secrets import RoundSecrets
 from secvm.relay.batches.worth import check_worth
 from secvm_lab.rigs.histories.known_log import KnownLog, known_log_terms
@@ -82,7 +82,7 @@ class Place:
     ) -> Experiments:
         disk = self.folder / "disk"
         disk.mkdir(exist_ok=True)
-        self.keeping = Keeping(Ledger(disk / "ledger.db"), RoundSecrets(self.folder / "memory"), disk)
+        self.keeping = Keeping(RoundLedger(disk / "ledger.db"), RoundSecrets(self.folder / "memory"), disk)
         return Experiments(self.keeping, who, worth, dice)
 
     def stop(self) -> None:
@@ -140,7 +140,7 @@ def test_a_document_that_is_not_signed_or_not_the_one_asked_for_is_refused(place
 def test_a_document_beyond_the_terms_or_of_another_relay_is_refused(
     place: Place, who: OwnRelay, document: ExperimentDocument, why: str
 ) -> None:
-    with pytest.raises(RefusedError, match=why):
+    with pytest.raises(RelayRefusalError, match=why):
         serve(place.start(who), document)
     place.stop()
 
@@ -172,7 +172,7 @@ def test_a_document_whose_cover_is_worth_less_than_it_says_is_refused(place: Pla
 
     experiments = place.start(own(packages=2000, capsules=9000), worth=check_worth)
     serve(experiments, claims(Fraction(2)))
-    with pytest.raises(RefusedError, match=r"ε = 1\.7"):
+    with pytest.raises(RelayRefusalError, match=r"ε = 1\.7"):
         serve(experiments, claims(Fraction(3, 2)))
     place.stop()
 
@@ -214,7 +214,7 @@ def test_a_disk_restored_alone_commits_to_the_same_secret(place: Place) -> None:
     shutil.rmtree(place.folder / "disk")
     experiments = place.start(own())
     serve(experiments)
-    with pytest.raises(RefusedError, match="served before"):
+    with pytest.raises(RelayRefusalError, match="served before"):
         experiments.commit(DOCUMENT.digest, 1)
     place.stop()
 
@@ -223,7 +223,7 @@ def test_no_commitment_for_rounds_or_experiments_that_there_are_not(place: Place
     experiments = place.start(own())
     serve(experiments)
     for digest, number in ((DOCUMENT.digest, 0), (DOCUMENT.digest, DOCUMENT.rounds + 1), ("0" * 64, 1)):
-        with pytest.raises(RefusedError):
+        with pytest.raises(RelayRefusalError):
             experiments.commit(digest, number)
     place.stop()
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from secvm.errors import MalformedMessageError
 from secvm.protocol.relays.batches.capsule_tree import capsule_root
-from secvm.relay.batches.refusing import RefusedError
-from secvm.relay.entry.intake import Intake, IntakeLimits, Submission, Verdict, read_submission
+from secvm.relay.batches.refusing import RelayRefusalError
+from secvm.relay.entry.intake import IncomingSubmission, Intake, IntakeLimits, IntakeVerdict, read_submission
 from secvm.relay.identity import Identity
 
 LIMITS = IntakeLimits(quota=2, network_quota=3, submissions=100)
@@ -33,7 +33,7 @@ def body(*numbers: int) -> bytes:
     return b"".join(sorted(map(capsule, numbers), key=lambda one: hashlib.sha256(one).digest()))
 
 
-def submission(client: str, *numbers: int, network: bytes = b"") -> Submission:
+def submission(client: str, *numbers: int, network: bytes = b"") -> IncomingSubmission:
     identity = Identity(client.encode(), network)
     return read_submission(identity, body(*numbers), budget=len(numbers), token_bytes=0)
 
@@ -53,7 +53,7 @@ def test_a_submission_is_a_token_and_exactly_b_capsules_in_order() -> None:
         (three[128:] + three[:128], "garbage"),
         (three[:128] * 2 + three[128:256], "conflict"),
     ):
-        with pytest.raises((MalformedMessageError, RefusedError)) as refused:
+        with pytest.raises((MalformedMessageError, RelayRefusalError)) as refused:
             read_submission(Identity(b"a"), wrong, budget=B, token_bytes=0)
         assert getattr(refused.value, "why", refused.value.problem) == problem
 
@@ -61,9 +61,9 @@ def test_a_submission_is_a_token_and_exactly_b_capsules_in_order() -> None:
 def test_a_known_root_is_taken_again_whoever_brings_it_and_counts_once(tmp_path: Path) -> None:
     file = intake(tmp_path)
     first = submission("a", 1, 2, 3)
-    assert file.take([first], LIMITS) == [Verdict.TAKEN]
+    assert file.take([first], LIMITS) == [IntakeVerdict.TAKEN]
     again = [submission(name, 1, 2, 3) for name in ("a", "a", "a", "stranger")]
-    assert file.take(again, LIMITS) == [Verdict.TAKEN] * 4
+    assert file.take(again, LIMITS) == [IntakeVerdict.TAKEN] * 4
     assert (file.submissions(), file.count()) == (1, 3)
     file.close()
 
@@ -71,7 +71,7 @@ def test_a_known_root_is_taken_again_whoever_brings_it_and_counts_once(tmp_path:
 def test_one_capsule_of_another_request_refuses_the_whole_of_it(tmp_path: Path) -> None:
     file = intake(tmp_path)
     group = [submission("a", 1, 2, 3), submission("b", 3, 4, 5), submission("b", 4, 5, 6)]
-    assert file.take(group, LIMITS) == [Verdict.TAKEN, Verdict.OTHERS, Verdict.TAKEN]
+    assert file.take(group, LIMITS) == [IntakeVerdict.TAKEN, IntakeVerdict.OTHERS, IntakeVerdict.TAKEN]
     assert (file.submissions(), file.count()) == (2, 6)
     file.close()
 
@@ -79,21 +79,21 @@ def test_one_capsule_of_another_request_refuses_the_whole_of_it(tmp_path: Path) 
 def test_quotas_count_submissions_of_a_client_and_of_a_network(tmp_path: Path) -> None:
     file = intake(tmp_path)
     mine = [submission("a", 3 * number, 3 * number + 1) for number in range(3)]
-    assert file.take(mine, LIMITS) == [Verdict.TAKEN, Verdict.TAKEN, Verdict.OVER_QUOTA]
+    assert file.take(mine, LIMITS) == [IntakeVerdict.TAKEN, IntakeVerdict.TAKEN, IntakeVerdict.OVER_QUOTA]
     close = [submission(f"n{number}", 100 + number, network=b"net") for number in range(4)]
-    assert file.take(close, LIMITS) == [Verdict.TAKEN] * 3 + [Verdict.OVER_QUOTA]
+    assert file.take(close, LIMITS) == [IntakeVerdict.TAKEN] * 3 + [IntakeVerdict.OVER_QUOTA]
     file.close()
     # A restart forgets no quota.
     file = intake(tmp_path)
-    assert file.take([submission("a", 50, 51)], LIMITS) == [Verdict.OVER_QUOTA]
+    assert file.take([submission("a", 50, 51)], LIMITS) == [IntakeVerdict.OVER_QUOTA]
     full = IntakeLimits(quota=9, network_quota=9, submissions=file.submissions())
-    assert file.take([submission("z", 60)], full) == [Verdict.FULL]
+    assert file.take([submission("z", 60)], full) == [IntakeVerdict.FULL]
     file.close()
 
 
 def test_a_group_that_fails_leaves_nothing_and_counts_nothing(tmp_path: Path) -> None:
     file = intake(tmp_path)
-    bad = Submission(Identity(b"a"), b"", (capsule(1), "no bytes"), b"r" * 32)  # type: ignore[arg-type]
+    bad = IncomingSubmission(Identity(b"a"), b"", (capsule(1), "no bytes"), b"r" * 32)  # type: ignore[arg-type]
     with pytest.raises(TypeError):
         file.take([submission("b", 7, 8), bad], LIMITS)
     assert (file.submissions(), file.count()) == (0, 0)
@@ -123,13 +123,13 @@ def test_intake_is_the_model_of_sets(
     sent: dict[int, int] = {}
     for client, numbers in ops:
         if numbers in taken:
-            expected = Verdict.TAKEN
+            expected = IntakeVerdict.TAKEN
         elif any(numbers & other for other in taken):
-            expected = Verdict.OTHERS
+            expected = IntakeVerdict.OTHERS
         elif sent.get(client, 0) >= LIMITS.quota:
-            expected = Verdict.OVER_QUOTA
+            expected = IntakeVerdict.OVER_QUOTA
         else:
-            expected = Verdict.TAKEN
+            expected = IntakeVerdict.TAKEN
             taken.add(numbers)
             sent[client] = sent.get(client, 0) + 1
         assert file.take([submission(str(client), *numbers)], LIMITS) == [expected]

@@ -19,7 +19,7 @@ from secvm.protocol.relays.batches.label import INNER_BYTES, capsule_digest
 from secvm.protocol.relays.batches.pieces import split_piece
 from secvm.protocol.relays.cover.commitments import RoundSecret
 from secvm.protocol.relays.cover.reveals import EntryReveal, MixReveal, entry_reveal
-from secvm.relay.batches.refusing import RefusedError
+from secvm.relay.batches.refusing import RelayRefusalError
 from secvm.relay.mix.opening import opener
 from secvm.relay.mix.rounds import MixRound
 from secvm.runtime.lanes import find_lanes
@@ -106,7 +106,7 @@ def test_a_foreign_batch_first_is_refused_and_the_entry_relays_still_taken(machi
     foreign = entry_count(OUTERS, clients=1, key=STRANGER)
     with pytest.raises(BadSignatureError):
         mix.announce(foreign, 3000)
-    with pytest.raises(RefusedError, match="not announced"):
+    with pytest.raises(RelayRefusalError, match="not announced"):
         mix.put(0, os.urandom(128), 3000)
     hand(mix, OUTERS)
     assert "counted" in until_nothing(mix, 3000)
@@ -123,7 +123,7 @@ def test_a_foreign_batch_first_is_refused_and_the_entry_relays_still_taken(machi
 def test_a_count_that_is_not_this_rounds_or_no_equation_is_refused(
     machine: Machine, changes: dict[str, object], problem: str
 ) -> None:
-    with pytest.raises(RefusedError) as refused:
+    with pytest.raises(RelayRefusalError) as refused:
         machine.start().announce(entry_count(OUTERS, **{"clients": 1, **changes}), 3000)  # type: ignore[arg-type]
     assert getattr(refused.value, "why", refused.value.problem) == problem
 
@@ -131,7 +131,7 @@ def test_a_count_that_is_not_this_rounds_or_no_equation_is_refused(
 def test_the_first_count_of_the_entry_relay_stays(machine: Machine) -> None:
     mix = machine.start()
     mix.announce(entry_count(OUTERS, clients=1), 3000)
-    with pytest.raises(RefusedError, match="came before"):
+    with pytest.raises(RelayRefusalError, match="came before"):
         mix.announce(entry_count(OUTERS, clients=1, root=b"r" * 32), 3000)
 
 
@@ -139,17 +139,17 @@ def test_nothing_is_opened_before_the_batch_is_whole_and_the_announced_one(machi
     mix = machine.start()
     count, piece = batch_of(OUTERS)
     mix.announce(count, 3000)
-    with pytest.raises(RefusedError, match="1 pieces"):
+    with pytest.raises(RelayRefusalError, match="1 pieces"):
         mix.complete(count, 3000)
     for index, data, problem in ((1, piece, "unknown"), (0, piece[:-128], "too-large")):
-        with pytest.raises(RefusedError) as refused:
+        with pytest.raises(RelayRefusalError) as refused:
             mix.put(index, data, 3000)
         assert getattr(refused.value, "why", refused.value.problem) == problem
     wrong = piece[128:256] + piece[:128] + piece[256:]
     mix.put(0, wrong, 3000)
-    with pytest.raises(RefusedError, match="other bytes"):
+    with pytest.raises(RelayRefusalError, match="other bytes"):
         mix.put(0, piece, 3000)
-    with pytest.raises(RefusedError, match="not the batch"):
+    with pytest.raises(RelayRefusalError, match="not the batch"):
         mix.complete(count, 3000)
     assert until_nothing(mix, 3000) == []
     # It was dropped, and the right one may come.
@@ -159,7 +159,7 @@ def test_nothing_is_opened_before_the_batch_is_whole_and_the_announced_one(machi
     # Whatever comes now changes nothing.
     mix.put(0, wrong, 3000)
     mix.complete(count, 3000)
-    with pytest.raises(RefusedError, match="over"):
+    with pytest.raises(RelayRefusalError, match="over"):
         mix.put(0, piece, TIMES.open_by)
 
 
@@ -192,7 +192,7 @@ def test_the_first_valid_reveal_that_names_our_count_is_answered(machine: Machin
         ),
     ]
     for lie in lies:
-        with pytest.raises(RefusedError):
+        with pytest.raises(RelayRefusalError):
             mix.answer(lie.signed(ENTRY_KEY), 4500)
     with pytest.raises(BadSignatureError):
         mix.answer(good.signed(STRANGER), 4500)

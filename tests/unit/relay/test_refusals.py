@@ -13,8 +13,8 @@ from secvm.protocol.problems import MEDIA_TYPE, PROBLEMS
 from secvm.protocol.version import RELAY_COUNT_TYPE
 from secvm.relay import refusals
 from secvm.relay.deposits import COUNT_TYPE, make_deposit, signed_count
-from secvm.relay.settings import Limits
-from secvm.runtime.http.server import Response
+from secvm.relay.settings import RelayLimits
+from secvm.runtime.http.server import HttpResponse
 from tests.unit.relay.helpers import capsule, taken_apart
 
 KEY = SigningKey(bytes(range(32)))
@@ -30,7 +30,7 @@ KEY = SigningKey(bytes(range(32)))
         ("try-later", refusals.try_later(7)),
     ],
 )
-def test_refusals_are_the_protocols_problems(name: str, response: Response) -> None:
+def test_refusals_are_the_protocols_problems(name: str, response: HttpResponse) -> None:
     problem = PROBLEMS[name]
     assert response.body == problem.to_bytes()
     assert response.media_type == MEDIA_TYPE
@@ -75,5 +75,5 @@ def test_without_capsules_there_is_no_deposit() -> None:
 
 
 def test_every_capsule_that_is_let_in_can_be_packed() -> None:
-    field = Limits.model_fields["package_bytes"]
+    field = RelayLimits.model_fields["package_bytes"]
     assert any(getattr(rule, "le", MAX_CAPSULE_BYTES) < MAX_CAPSULE_BYTES for rule in field.metadata)

@@ -9,7 +9,7 @@ from pathlib import Path
 from secvm.relay.batches.metering import Meter
 from secvm.relay.batches.running import SURE_MS, RunningRounds
 from secvm.relay.entry.rounds import EntryRound
-from secvm.runtime.http.messages import Response
+from secvm.runtime.http.messages import HttpResponse
 from secvm.runtime.logs import Log
 from secvm.runtime.metrics import Metrics
 from tests.unit.relay.relayed import ENTRY_KEY, TIMES, Machine, plan
@@ -28,8 +28,8 @@ class Hands:
         raise NotImplementedError
 
 
-async def nobody(*_arguments: object) -> Response:
-    return Response(502)
+async def nobody(*_arguments: object) -> HttpResponse:
+    return HttpResponse(502)
 
 
 def test_a_clock_that_leaps_ahead_for_a_moment_ends_no_round(tmp_path: Path) -> None:

@@ -15,8 +15,8 @@ import pytest
 from secvm.cli.main import run
 from secvm.crypto.signing import SigningKey
 from secvm.errors import BadInputError
-from secvm.relay.main import Relay, read_key
-from secvm.relay.settings import RelaySettings
+from secvm.relay.main import RelayService, read_key
+from secvm.relay.settings import RelayServiceSettings
 from secvm.runtime.clock import SteeredClock
 from secvm.runtime.settings import Settings, read_settings
 from tests.unit.relay.helpers import Place
@@ -58,9 +58,9 @@ def table_kind(kind: Any) -> type[Settings]:
 
 def test_the_file_in_the_how_to_is_read_and_shows_every_setting_with_its_default(tmp_path: Path) -> None:
     (tmp_path / "relay.toml").write_text(shown(), encoding="utf-8")
-    read = read_settings(tmp_path / "relay.toml", RelaySettings)
+    read = read_settings(tmp_path / "relay.toml", RelayServiceSettings)
     given_anyway = {"url", "token_file", "credentials_file", "address_header", "deposit_after_s"}
-    for name, field in RelaySettings.model_fields.items():
+    for name, field in RelayServiceSettings.model_fields.items():
         if name == "testing" or name in OF_ROUNDS:
             continue
         table = getattr(read, name)
@@ -72,10 +72,10 @@ def test_the_file_in_the_how_to_is_read_and_shows_every_setting_with_its_default
 
 def test_the_file_of_a_role_in_rounds_shows_every_setting_of_it_with_its_default(tmp_path: Path) -> None:
     (tmp_path / "relay.toml").write_text(shown(1), encoding="utf-8")
-    read = read_settings(tmp_path / "relay.toml", RelaySettings)
+    read = read_settings(tmp_path / "relay.toml", RelayServiceSettings)
     assert read.rounds is not None
     for name in OF_ROUNDS:
-        for key, inner in table_kind(RelaySettings.model_fields[name].annotation).model_fields.items():
+        for key, inner in table_kind(RelayServiceSettings.model_fields[name].annotation).model_fields.items():
             assert re.search(rf"^{key} = ", shown(1), re.MULTILINE), key
             if not inner.is_required():
                 assert getattr(read.rounds, key) == inner.default, key
@@ -96,11 +96,11 @@ def test_a_role_in_rounds_asks_for_what_it_needs(tmp_path: Path, old: str, new: 
     assert text.count(old) == 1
     (tmp_path / "relay.toml").write_text(text.replace(old, new), encoding="utf-8")
     with pytest.raises(BadInputError, match=re.escape(sentence)):
-        read_settings(tmp_path / "relay.toml", RelaySettings)
+        read_settings(tmp_path / "relay.toml", RelayServiceSettings)
 
 
 def test_every_number_has_its_unit_or_counts_things() -> None:
-    for field in RelaySettings.model_fields.values():
+    for field in RelayServiceSettings.model_fields.values():
         for key, inner in table_kind(field.annotation).model_fields.items():
             if inner.annotation in {int, float} and not key.endswith(("_s", "_ms", "_bytes")):
                 assert key in COUNTED, key
@@ -123,7 +123,7 @@ def test_every_number_has_its_unit_or_counts_things() -> None:
 def test_a_wrong_setting_is_one_sentence(tmp_path: Path, changes: dict[str, Any], sentence: str) -> None:
     path = Place(tmp_path).settings_file("http://127.0.0.1:1", **changes)
     with pytest.raises(BadInputError) as raised:
-        read_settings(path, RelaySettings)
+        read_settings(path, RelayServiceSettings)
     assert sentence in str(raised.value)
     assert "secret" not in str(raised.value)
     assert "\n" not in str(raised.value)
@@ -136,19 +136,19 @@ def test_a_relay_that_holds_packages_asks_for_what_it_needs(tmp_path: Path, miss
     text = re.sub(rf"^{missing} = .*$|^\[{missing}\]\n.*$", "", text, flags=re.MULTILINE)
     path.write_text(text, encoding="utf-8")
     with pytest.raises(BadInputError, match=missing):
-        read_settings(path, RelaySettings)
+        read_settings(path, RelayServiceSettings)
 
 
 @pytest.mark.parametrize(("holds", "role"), [(True, "plain"), (False, "fetches")])
 def test_a_store_decides_whether_packages_are_held(tmp_path: Path, holds: bool, role: str) -> None:
     path = Place(tmp_path).settings_file("http://127.0.0.1:1", holds=holds)
-    assert read_settings(path, RelaySettings).role == role
+    assert read_settings(path, RelayServiceSettings).role == role
 
 
-def relay_of(place: Place, **changes: Any) -> Relay:
-    settings = read_settings(place.settings_file("http://127.0.0.1:1", **changes), RelaySettings)
+def relay_of(place: Place, **changes: Any) -> RelayService:
+    settings = read_settings(place.settings_file("http://127.0.0.1:1", **changes), RelayServiceSettings)
     clock = SteeredClock(place.folder / "clock")
-    return Relay(settings, clock=clock, steady=clock, dice=os.urandom, log_to=io.StringIO())
+    return RelayService(settings, clock=clock, steady=clock, dice=os.urandom, log_to=io.StringIO())
 
 
 def test_files_that_are_wrong_are_told_of_before_anything_runs(tmp_path: Path) -> None:
@@ -174,7 +174,7 @@ def test_files_that_are_wrong_are_told_of_before_anything_runs(tmp_path: Path) -
 
 def test_settings_do_not_show_a_token(tmp_path: Path) -> None:
     place = Place(tmp_path)
-    settings = read_settings(place.settings_file("http://127.0.0.1:1"), RelaySettings)
+    settings = read_settings(place.settings_file("http://127.0.0.1:1"), RelayServiceSettings)
     assert isinstance(settings, pydantic.BaseModel)
     assert "a-token-of-the-relay" not in repr(settings)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import uvloop
 
-from secvm.runtime.http.server import Handler, HttpServer, Request, Response
+from secvm.runtime.http.server import Handler, HttpRequest, HttpResponse, HttpServer
 
 LOOPS: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {
     "asyncio": asyncio.new_event_loop,
@@ -29,10 +29,10 @@ async def until(condition: Callable[[], object]) -> None:
         await asyncio.sleep(0)
 
 
-def echo(request: Request) -> Response:
+def echo(request: HttpRequest) -> HttpResponse:
     """Says what it was asked."""
     said = f"{request.method} {request.path} {request.query} ".encode() + request.body
-    return Response(200, said, "text/plain")
+    return HttpResponse(200, said, "text/plain")
 
 
 @dataclass(frozen=True)

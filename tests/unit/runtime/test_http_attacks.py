@@ -14,7 +14,7 @@ import pytest
 
 from secvm.runtime.http.connection import Connection
 from secvm.runtime.http.parser import Keeper, Reading
-from secvm.runtime.http.server import Limits, Request, Response
+from secvm.runtime.http.server import HttpRequest, HttpResponse, Limits
 from tests.unit.runtime.http_talk import LOOPS, Place, Talk, get, post, run, serving, until
 
 NEVER = 10**12
@@ -28,14 +28,14 @@ class Handler:
     def __init__(self) -> None:
         self.asked: list[str] = []
 
-    def __call__(self, request: Request) -> Response | asyncio.Future[Response]:
+    def __call__(self, request: HttpRequest) -> HttpResponse | asyncio.Future[HttpResponse]:
         self.asked.append(request.path)
         if request.path == "/never":
             return asyncio.get_running_loop().create_future()
         if request.path == "/large":
             # Another one for each, as sealed answers are.
-            return Response(200, bytes(LARGE) + str(len(self.asked)).encode())
-        return Response(200, b"yes")
+            return HttpResponse(200, bytes(LARGE) + str(len(self.asked)).encode())
+        return HttpResponse(200, b"yes")
 
 
 @asynccontextmanager
@@ -420,7 +420,7 @@ def test_one_answer_that_many_read_slowly_is_there_once(loop: str) -> None:
     body = bytes(2**22)
 
     async def main() -> None:
-        async with serving(lambda _request: Response(200, body)) as place:
+        async with serving(lambda _request: HttpResponse(200, body)) as place:
             crowd = Crowd(place)
             await crowd.come(20, get())
             await until(lambda: all(not one._writing for one in place.server.connections))

@@ -119,9 +119,9 @@ def test_the_limit_of_connections_is_no_more_than_the_system_gives() -> None:
 
 def test_all_parties_have_the_same_limits_with_the_same_defaults() -> None:
     from secvm.coordinator.settings import LimitsPart as Coordinators
-    from secvm.relay.settings import Limits as Relays
+    from secvm.relay.settings import RelayLimits as Relays
     from secvm.runtime.http.limits import HttpLimits
-    from secvm.witness.settings import Limits as Witnesses
+    from secvm.witness.settings import WitnessLimits as Witnesses
 
     for kind in (Coordinators, Relays, Witnesses):
         assert issubclass(kind, HttpLimits)
@@ -130,7 +130,7 @@ def test_all_parties_have_the_same_limits_with_the_same_defaults() -> None:
 
 
 def test_limits_are_read_from_settings() -> None:
-    from secvm.relay.settings import Limits as Relays
+    from secvm.relay.settings import RelayLimits as Relays
 
     told = parse_settings('{"per_address": 7, "exempt": ["192.0.2.7", "2001:db8::/32"], "idle_s": 5}', Relays, "here")
     limits = told.server_limits(also_exempt=("198.51.100.1",), body_bytes=9)
@@ -141,7 +141,7 @@ def test_limits_are_read_from_settings() -> None:
 
 @pytest.mark.parametrize("text", ['{"exempt": ["example.org"]}', '{"per_address": 0}', '{"idle_s": 0}'])
 def test_limits_that_are_none_are_refused(text: str) -> None:
-    from secvm.relay.settings import Limits as Relays
+    from secvm.relay.settings import RelayLimits as Relays
 
     with pytest.raises(BadInputError, match=r"here: (exempt|per_address|idle_s)"):
         parse_settings(text, Relays, "here")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from secvm.runtime.http.server import HttpServer, Limits, Request, Response
+from secvm.runtime.http.server import HttpRequest, HttpResponse, HttpServer, Limits
 from tests.unit.runtime.http_talk import LOOPS, Talk, echo, get, post, run, serving, until
 
 # ── order ────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -17,17 +17,17 @@ class Later:
     """A handler that answers when it is told to; paths that begin with ``/now`` at once."""
 
     def __init__(self) -> None:
-        self.owed: dict[str, asyncio.Future[Response]] = {}
+        self.owed: dict[str, asyncio.Future[HttpResponse]] = {}
         self.asked: list[str] = []
 
-    def __call__(self, request: Request) -> Response | asyncio.Future[Response]:
+    def __call__(self, request: HttpRequest) -> HttpResponse | asyncio.Future[HttpResponse]:
         self.asked.append(request.path)
         if request.path.startswith("/now"):
             return echo(request)
         return self.owed.setdefault(request.path, asyncio.get_running_loop().create_future())
 
     def answer(self, path: str) -> None:
-        self.owed[path].set_result(Response(200, path.encode()))
+        self.owed[path].set_result(HttpResponse(200, path.encode()))
 
 
 @pytest.mark.parametrize("loop", LOOPS)
@@ -81,10 +81,10 @@ def test_who_has_said_all_still_gets_the_answers(loop: str) -> None:
 
 def test_one_future_answers_many_and_outlives_those_who_leave() -> None:
     async def main() -> None:
-        group: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
+        group: asyncio.Future[HttpResponse] = asyncio.get_running_loop().create_future()
         asked: list[str] = []
 
-        def handler(request: Request) -> asyncio.Future[Response]:
+        def handler(request: HttpRequest) -> asyncio.Future[HttpResponse]:
             asked.append(request.path)
             return group
 
@@ -96,7 +96,7 @@ def test_one_future_answers_many_and_outlives_those_who_leave() -> None:
                 leaves.vanish()
             await until(lambda: len(place.server.connections) == 1)
             assert not group.done()
-            group.set_result(Response(202))
+            group.set_result(HttpResponse(202))
             assert [(await stays.answer()).status for _ in range(2)] == [202, 202]
 
     run(main())
@@ -107,7 +107,7 @@ def test_the_fault_of_an_answer_that_nobody_waits_for_is_nobodys() -> None:
         go = asyncio.Event()
         began: list[bool] = []
 
-        async def slow(_request: Request) -> Response:
+        async def slow(_request: HttpRequest) -> HttpResponse:
             began.append(True)
             await go.wait()
             raise RuntimeError("too late")
@@ -160,9 +160,9 @@ async def narrow(port: int) -> Talk:
 def test_who_does_not_read_is_not_read_from_and_loses_nothing(loop: str) -> None:
     asked: list[str] = []
 
-    def handler(request: Request) -> Response:
+    def handler(request: HttpRequest) -> HttpResponse:
         asked.append(request.path)
-        return Response(200, request.path.encode() + b"x" * 100_000)
+        return HttpResponse(200, request.path.encode() + b"x" * 100_000)
 
     async def main() -> None:
         async with serving(handler) as place:
@@ -184,7 +184,7 @@ def test_who_does_not_read_is_not_read_from_and_loses_nothing(loop: str) -> None
 @pytest.mark.parametrize("field", ["connection: keep-alive", "connection: close"])
 def test_who_never_reads_is_cut_off(loop: str, field: str) -> None:
     async def main() -> None:
-        async with serving(lambda _: Response(200, bytes(10**8)), limits=Limits(idle_s=10)) as place:
+        async with serving(lambda _: HttpResponse(200, bytes(10**8)), limits=Limits(idle_s=10)) as place:
             talk = await narrow(place.port)
             talk.send(get("/", field))
             await until(lambda: any(not one._writing for one in place.server.connections))
@@ -342,18 +342,18 @@ def test_drain_answers_what_is_under_way_and_closes(loop: str) -> None:
 @pytest.mark.parametrize("loop", LOOPS)
 def test_drain_has_an_end_and_cancels_only_its_own(loop: str) -> None:
     async def main() -> None:
-        never: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
+        never: asyncio.Future[HttpResponse] = asyncio.get_running_loop().create_future()
         ends: list[str] = []
 
-        async def slow() -> Response:
+        async def slow() -> HttpResponse:
             try:
                 await asyncio.Event().wait()
             except asyncio.CancelledError:
                 ends.append("cancelled")
                 raise
-            return Response(200)
+            return HttpResponse(200)
 
-        def handler(request: Request) -> asyncio.Future[Response] | Response:
+        def handler(request: HttpRequest) -> asyncio.Future[HttpResponse] | HttpResponse:
             ends.append("asked")
             return never if request.path == "/never" else slow()  # type: ignore[return-value]  # a handler may
 
@@ -392,8 +392,8 @@ def test_repro_a_large_body_that_comes_steadily_is_not_too_slow() -> None:
 
 def test_repro_who_may_not_send_a_large_body_is_told_so_before_it_comes() -> None:
     async def main() -> None:
-        def before_body(path: str, headers: Mapping[str, str]) -> Response | None:
-            return Response(401) if path == "/large" and "authorization" not in headers else None
+        def before_body(path: str, headers: Mapping[str, str]) -> HttpResponse | None:
+            return HttpResponse(401) if path == "/large" and "authorization" not in headers else None
 
         async with serving(body_limits={"/large": 2**20}, before_body=before_body) as place:
             async with place.talk() as talk:

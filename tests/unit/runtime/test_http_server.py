@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from secvm.errors import BadInputError
-from secvm.runtime.http.server import HttpServer, Limits, Request, Response, http_date
+from secvm.runtime.http.server import HttpRequest, HttpResponse, HttpServer, Limits, http_date
 from secvm.testing.clock import ManualClock
 from tests.unit.runtime.http_talk import LOOPS, Answer, chunked, echo, get, post, run, serving, until
 
@@ -63,11 +63,11 @@ def test_no_cut_changes_an_answer(cuts: list[int]) -> None:
 
 
 def test_a_request_knows_its_fields_and_its_peer() -> None:
-    seen: list[Request] = []
+    seen: list[HttpRequest] = []
 
-    def handler(request: Request) -> Response:
+    def handler(request: HttpRequest) -> HttpResponse:
         seen.append(request)
-        return Response(204)
+        return HttpResponse(204)
 
     async def main() -> None:
         async with serving(handler) as place, place.talk() as talk:
@@ -82,8 +82,8 @@ def test_a_request_knows_its_fields_and_its_peer() -> None:
 
 def test_a_field_after_the_chunks_is_not_taken_for_one_of_the_head() -> None:
     async def main() -> None:
-        def handler(request: Request) -> Response:
-            return Response(200, str(request.headers.get("authorization")).encode())
+        def handler(request: HttpRequest) -> HttpResponse:
+            return HttpResponse(200, str(request.headers.get("authorization")).encode())
 
         async with serving(handler) as place, place.talk() as talk:
             talk.send(chunked([b"abc"], trailer=b"authorization: Bearer x\r\n"))
@@ -134,7 +134,7 @@ def test_a_request_whose_meaning_is_not_certain_is_refused_and_nothing_after_it_
 ) -> None:
     asked: list[str] = []
 
-    def handler(request: Request) -> Response:
+    def handler(request: HttpRequest) -> HttpResponse:
         asked.append(request.path)
         return echo(request)
 
@@ -324,17 +324,17 @@ def test_who_waits_to_be_asked_for_content_is_asked() -> None:
 
 def test_content_is_asked_for_after_the_answers_before_it() -> None:
     async def main() -> None:
-        later: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
+        later: asyncio.Future[HttpResponse] = asyncio.get_running_loop().create_future()
         asked: list[str] = []
 
-        def handler(request: Request) -> Response | asyncio.Future[Response]:
+        def handler(request: HttpRequest) -> HttpResponse | asyncio.Future[HttpResponse]:
             asked.append(request.path)
             return later if request.path == "/later" else echo(request)
 
         async with serving(handler) as place, place.talk() as talk:
             talk.send(get("/later") + post(b"body", "/", "expect: 100-continue")[:-4])
             await until(lambda: asked)
-            later.set_result(Response(202))
+            later.set_result(HttpResponse(202))
             assert (await talk.answer()).status == 202
             assert (await talk.answer()).status == 100
             talk.send(b"body")
@@ -344,16 +344,16 @@ def test_content_is_asked_for_after_the_answers_before_it() -> None:
 
 
 def test_a_handlers_fault_is_answered_without_detail() -> None:
-    async def broken() -> Response:
+    async def broken() -> HttpResponse:
         raise RuntimeError("secret")
 
-    async def wrong() -> Response:
+    async def wrong() -> HttpResponse:
         return "secret"  # type: ignore[return-value]  # that is the fault
 
-    async def cancelled() -> Response:
+    async def cancelled() -> HttpResponse:
         raise asyncio.CancelledError
 
-    def at_once() -> Response:
+    def at_once() -> HttpResponse:
         raise RuntimeError("secret")
 
     faults: dict[str, Callable[[], Any]] = {
@@ -361,13 +361,13 @@ def test_a_handlers_fault_is_answered_without_detail() -> None:
         "/later": broken,
         "/wrong": wrong,
         "/none": lambda: None,
-        "/lines": lambda: Response(200, b"", headers=(("a", "b\r\nsecret: c"),)),
-        "/letters": lambda: Response(200, b"", "text/\u20ac"),
+        "/lines": lambda: HttpResponse(200, b"", headers=(("a", "b\r\nsecret: c"),)),
+        "/letters": lambda: HttpResponse(200, b"", "text/\u20ac"),
         "/cancelled": cancelled,
-        "/fine": lambda: Response(200),
+        "/fine": lambda: HttpResponse(200),
     }
 
-    def handler(request: Request) -> Any:
+    def handler(request: HttpRequest) -> Any:
         return faults[request.path]()
 
     async def main() -> None:
@@ -398,7 +398,7 @@ def test_the_date_is_the_clocks_and_is_written_once_a_second() -> None:
 def test_heads_of_many_lengths_are_right_and_not_all_kept() -> None:
     server = HttpServer(echo)
     for length in [*range(2000), *range(2000)]:
-        head = server.head(Response(200, b"x" * length, "a/b"), keep_alive=length % 2 == 0)
+        head = server.head(HttpResponse(200, b"x" * length, "a/b"), keep_alive=length % 2 == 0)
         assert b"content-length: %d\r\n" % length in head
         assert (b"connection: close\r\n" in head) == (length % 2 == 1)
         assert head.endswith(b"\r\n\r\n")

@@ -9,7 +9,7 @@ import pytest
 
 from secvm.errors import SecVMError
 from secvm.runtime import lanes
-from secvm.runtime.lanes import Found, build_lanes, cpu_can, find_lanes
+from secvm.runtime.lanes import LaneSearch, build_lanes, cpu_can, find_lanes
 from tests.unit.crypto.openers import lanes_here
 
 FLAGS = "flags\t\t: " + " ".join(sorted(lanes._FEATURES)) + " and more\n"
@@ -40,17 +40,17 @@ def test_a_cpu_can_when_all_its_cores_have_every_feature() -> None:
 
 
 def test_lanes_can_be_switched_off() -> None:
-    assert find_lanes("off") == Found(None, "switched-off")
+    assert find_lanes("off") == LaneSearch(None, "switched-off")
 
 
 def test_without_the_cpu_nothing_is_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lanes, "cpu_can", lambda: False)
     monkeypatch.setattr(lanes, "Lanes", None)
-    assert find_lanes(folder=tmp_path) == Found(None, "cpu")
+    assert find_lanes(folder=tmp_path) == LaneSearch(None, "cpu")
 
 
 def test_nothing_is_compiled_unless_somebody_asks(folder: Path) -> None:
-    assert find_lanes(folder=folder) == Found(None, "not-built")
+    assert find_lanes(folder=folder) == LaneSearch(None, "not-built")
     assert list(folder.iterdir()) == []
 
 
@@ -62,12 +62,12 @@ def test_repro_a_folder_that_we_may_not_look_into_is_no_reason_to_fail(
 
     # As for somebody who has root's HOME and is not root.
     monkeypatch.setattr(os, "stat", refused)
-    assert find_lanes(folder=folder) == Found(None, "not-built")
+    assert find_lanes(folder=folder) == LaneSearch(None, "not-built")
 
 
 def test_what_is_no_library_does_not_load(folder: Path) -> None:
     put(folder, b"no library")
-    assert find_lanes(folder=folder) == Found(None, "does-not-load")
+    assert find_lanes(folder=folder) == LaneSearch(None, "does-not-load")
 
 
 @pytest.mark.parametrize("what", ["file", "folder", "above"])
@@ -75,7 +75,7 @@ def test_what_others_can_write_is_not_loaded(folder: Path, what: str, monkeypatc
     built = put(folder, b"never looked at")
     monkeypatch.setattr(lanes, "Lanes", None)
     {"file": built / lanes._LIBRARY, "folder": built, "above": folder}[what].chmod(0o777)
-    assert find_lanes(folder=folder) == Found(None, "unsafe-folder")
+    assert find_lanes(folder=folder) == LaneSearch(None, "unsafe-folder")
 
 
 def test_nothing_is_compiled_into_a_folder_that_others_can_write_to(folder: Path) -> None:
@@ -154,6 +154,6 @@ def test_code_that_opens_or_seals_otherwise_is_found_out(
     monkeypatch.setattr(lanes, "_source", lambda: careless)
     monkeypatch.setattr(lanes, "_OPTIONS", tuple("-O1" if one == "-O3" else one for one in lanes._OPTIONS))
     assert build_lanes(folder) == folder / lanes._name()
-    assert find_lanes(folder=folder) == Found(None, found)
+    assert find_lanes(folder=folder) == LaneSearch(None, found)
     (folder / lanes._name() / lanes._LIBRARY).chmod(0o600)
     assert build_lanes(folder).is_dir(), "a second time nothing is compiled"

@@ -7,7 +7,7 @@ from typing import Any
 
 from secvm.coordinator.settings import CoordinatorSettings
 from secvm.participant.settings import ParticipantSettings
-from secvm.relay.settings import RelaySettings
+from secvm.relay.settings import RelayServiceSettings
 from secvm.runtime.settings import read_settings
 from secvm.testing.federation_settings import (
     COORDINATOR,
@@ -40,7 +40,7 @@ def test_two_relays_have_roles_tokens_and_dice_of_their_own(tmp_path: Path) -> N
     pace = Pace(relays=RELAY_STEPS)
     made = written(tmp_path, pace)
     assert pace.period_s == 30 + 4 + 130 + 10
-    relays = {role: read_settings(tmp_path / f"{role}.toml", RelaySettings) for role in ROLES}
+    relays = {role: read_settings(tmp_path / f"{role}.toml", RelayServiceSettings) for role in ROLES}
     rounds = {role: relays[role].rounds for role in ROLES}
     for role, seed in zip(ROLES, cover_seeds("seed"), strict=True):
         own = rounds[role]
@@ -76,7 +76,7 @@ def test_a_plain_federation_has_one_relay_and_no_steps_after_a_window(tmp_path: 
     made = written(tmp_path, Pace())
     assert [relay.keys() for relay in made.relays_specified()] == [{"url", "key"}]
     assert not list(tmp_path.glob("entry*"))
-    relay = read_settings(tmp_path / "relay.toml", RelaySettings)
+    relay = read_settings(tmp_path / "relay.toml", RelayServiceSettings)
     assert (relay.rounds, relay.testing.seed) == (None, None)
     assert Pace().specified().keys() == {"length_s", "grace_s", "first_opening"}
     assert Pace(relays=RELAY_STEPS).specified().keys() >= {"batch_s", "mix_s", "reveal_s", "open_s"}

@@ -19,13 +19,13 @@ from secvm.protocol.log.checkpoints import Checkpoint
 from secvm.protocol.log.proofs import CosigningRequest
 from secvm.witness.decision import (
     Cosign,
+    CosigningQuestion,
     Growth,
     KnownLog,
+    LastCosigned,
     Logs,
-    Question,
-    Reason,
+    RefusalReason,
     Refuse,
-    Seen,
     decide,
     read_question,
 )
@@ -53,7 +53,7 @@ from tests.unit.witness.worlds import (
 def test_the_origin_of_a_known_log_is_known(name: str) -> None:
     origin = f"{name}/secvm/v2"
     asked = read_question(request("a", 3, 7, origin=origin), LOGS)
-    assert isinstance(asked, Question)
+    assert isinstance(asked, CosigningQuestion)
     assert (asked.log, asked.old, asked.checkpoint) == (origin, 3, checkpoint("a", 7, origin))
 
 
@@ -71,14 +71,14 @@ def test_the_origin_of_a_known_log_is_known(name: str) -> None:
     ],
 )
 def test_other_origins_are_not(origin: str) -> None:
-    assert read_question(request("a", 3, 7, origin=origin), LOGS) == Refuse(Reason.UNKNOWN_LOG)
+    assert read_question(request("a", 3, 7, origin=origin), LOGS) == Refuse(RefusalReason.UNKNOWN_LOG)
 
 
 def test_what_the_log_did_not_sign_is_refused() -> None:
-    assert read_question(request("a", 3, 7, key=OTHER), LOGS) == Refuse(Reason.BAD_SIGNATURE)
+    assert read_question(request("a", 3, 7, key=OTHER), LOGS) == Refuse(RefusalReason.BAD_SIGNATURE)
     text = checkpoint("a", 7).to_text()
     elsewhere = Note(text, (sign_note(text, name="somebody.else", key=LOG),)).to_bytes()
-    assert read_question(CosigningRequest(0, (), elsewhere).to_bytes(), LOGS) == Refuse(Reason.BAD_SIGNATURE)
+    assert read_question(CosigningRequest(0, (), elsewhere).to_bytes(), LOGS) == Refuse(RefusalReason.BAD_SIGNATURE)
 
 
 def test_lines_of_others_are_passed_over_and_not_kept() -> None:
@@ -87,7 +87,7 @@ def test_lines_of_others_are_passed_over_and_not_kept() -> None:
     for number in range(60):
         crowded = crowded.signed_by(sign_note(crowded.text, name=f"stranger{number}", key=OTHER))
     asked = read_question(CosigningRequest(0, (), crowded.to_bytes()).to_bytes(), LOGS)
-    assert isinstance(asked, Question)
+    assert isinstance(asked, CosigningQuestion)
     assert asked.note == own
 
 
@@ -99,15 +99,17 @@ def extended(*lines: str, key: SigningKey = LOG) -> bytes:
 
 def test_further_lines_of_a_checkpoint_are_taken_and_are_signed_with_it() -> None:
     asked = read_question(extended("one more", "and another"), LOGS)
-    assert isinstance(asked, Question)
+    assert isinstance(asked, CosigningQuestion)
     assert asked.checkpoint == checkpoint("a", 7)
     assert asked.text.endswith("\none more\nand another\n")
     assert decide(None, asked) == Cosign(Growth.FIRST, checkpoint("a", 7))
     # Nobody agrees on what they say: other lines are no other tree.
-    assert decide(Seen(checkpoint("a", 7), b""), replace(asked, old=7)) == Cosign(Growth.RENEWED, checkpoint("a", 7))
-    assert read_question(extended("one more", key=OTHER), LOGS) == Refuse(Reason.BAD_SIGNATURE)
+    assert decide(LastCosigned(checkpoint("a", 7), b""), replace(asked, old=7)) == Cosign(
+        Growth.RENEWED, checkpoint("a", 7)
+    )
+    assert read_question(extended("one more", key=OTHER), LOGS) == Refuse(RefusalReason.BAD_SIGNATURE)
     for empty in (("",), ("a", ""), ("", "a")):
-        assert read_question(extended(*empty), LOGS) == Refuse(Reason.MALFORMED)
+        assert read_question(extended(*empty), LOGS) == Refuse(RefusalReason.MALFORMED)
 
 
 def test_a_log_may_sign_under_another_name_than_its_origin() -> None:
@@ -115,14 +117,14 @@ def test_a_log_may_sign_under_another_name_than_its_origin() -> None:
     text = checkpoint("a", 7).to_text()
     signed = Note(text, (sign_note(text, name="key.example", key=LOG),)).to_bytes()
     asked = read_question(CosigningRequest(0, (), signed).to_bytes(), logs)
-    assert isinstance(asked, Question)
+    assert isinstance(asked, CosigningQuestion)
     assert (asked.log, asked.note) == ("key.example", signed)
-    assert read_question(request("a", 0, 7), logs) == Refuse(Reason.BAD_SIGNATURE)
+    assert read_question(request("a", 0, 7), logs) == Refuse(RefusalReason.BAD_SIGNATURE)
 
 
 @given(data=st.binary(max_size=300))
 def test_garbage_is_refused_as_such(data: bytes) -> None:
-    assert read_question(data, LOGS) == Refuse(Reason.MALFORMED)
+    assert read_question(data, LOGS) == Refuse(RefusalReason.MALFORMED)
 
 
 @given(data=st.data())
@@ -138,8 +140,8 @@ def test_a_changed_request_is_refused_or_says_the_same_of_the_log(data: st.DataO
 # ── what follows ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def seen(face: str, size: int) -> Seen:
-    return Seen(checkpoint(face, size), b"")
+def seen(face: str, size: int) -> LastCosigned:
+    return LastCosigned(checkpoint(face, size), b"")
 
 
 @pytest.mark.parametrize(
@@ -147,24 +149,24 @@ def seen(face: str, size: int) -> Seen:
     [
         (None, question("a", 0, 7), Cosign(Growth.FIRST, checkpoint("a", 7))),
         (None, question("a", 0, 0), Cosign(Growth.FIRST, checkpoint("a", 0))),
-        (None, question("a", 3, 7), Refuse(Reason.OTHER_SIZE, 0)),
+        (None, question("a", 3, 7), Refuse(RefusalReason.OTHER_SIZE, 0)),
         (seen("a", 0), question("a", 0, 7), Cosign(Growth.GROWN, checkpoint("a", 7))),
         (seen("a", 3), question("a", 3, 7), Cosign(Growth.GROWN, checkpoint("a", 7))),
         (seen("a", COMMON), question("b", COMMON, 7), Cosign(Growth.GROWN, checkpoint("b", 7))),
         (seen("a", 7), question("a", 7, 7), Cosign(Growth.RENEWED, checkpoint("a", 7))),
-        (seen("a", 7), question("a", 3, 7), Refuse(Reason.OTHER_SIZE, 7)),
-        (seen("a", 7), question("a", 3, 5), Refuse(Reason.OTHER_SIZE, 7)),
-        (seen("a", 7), question("a", 0, 7), Refuse(Reason.OTHER_SIZE, 7)),
-        (seen("a", 7), question("a", 9, 8), Refuse(Reason.SHRINKS)),
-        (seen("a", 7), question("a", 7, 6), Refuse(Reason.SHRINKS)),
-        (seen("a", 7), question("b", 7, 7), Refuse(Reason.FORK, fork=True)),
+        (seen("a", 7), question("a", 3, 7), Refuse(RefusalReason.OTHER_SIZE, 7)),
+        (seen("a", 7), question("a", 3, 5), Refuse(RefusalReason.OTHER_SIZE, 7)),
+        (seen("a", 7), question("a", 0, 7), Refuse(RefusalReason.OTHER_SIZE, 7)),
+        (seen("a", 7), question("a", 9, 8), Refuse(RefusalReason.SHRINKS)),
+        (seen("a", 7), question("a", 7, 6), Refuse(RefusalReason.SHRINKS)),
+        (seen("a", 7), question("b", 7, 7), Refuse(RefusalReason.FORK, fork=True)),
         # A fork is one, whatever else is wrong with the request and is answered.
-        (seen("a", 7), question("b", 3, 7), Refuse(Reason.OTHER_SIZE, 7, fork=True)),
-        (seen("a", 7), question("b", 9, 7), Refuse(Reason.SHRINKS, fork=True)),
-        (seen("a", 7), question("b", 7, 9), Refuse(Reason.BAD_PROOF)),
+        (seen("a", 7), question("b", 3, 7), Refuse(RefusalReason.OTHER_SIZE, 7, fork=True)),
+        (seen("a", 7), question("b", 9, 7), Refuse(RefusalReason.SHRINKS, fork=True)),
+        (seen("a", 7), question("b", 7, 9), Refuse(RefusalReason.BAD_PROOF)),
     ],
 )
-def test_decisions(before: Seen | None, asked: Question, answer: Cosign | Refuse) -> None:
+def test_decisions(before: LastCosigned | None, asked: CosigningQuestion, answer: Cosign | Refuse) -> None:
     assert decide(before, asked) == answer
 
 
@@ -172,17 +174,17 @@ def test_proofs_where_none_is_needed_are_refused() -> None:
     for before, old, size in ((None, 0, 7), (seen("a", 7), 7, 7)):
         signed = checkpoint("a", size).sign(LOG)
         asked = read_question(CosigningRequest(old, (bytes(32),), signed).to_bytes(), LOGS)
-        assert isinstance(asked, Question)
-        assert decide(before, asked) == Refuse(Reason.BAD_PROOF)
+        assert isinstance(asked, CosigningQuestion)
+        assert decide(before, asked) == Refuse(RefusalReason.BAD_PROOF)
 
 
 def test_an_empty_tree_has_one_root() -> None:
     signed = Checkpoint(ORIGIN, 0, bytes(32)).sign(LOG)
     asked = read_question(CosigningRequest(0, (), signed).to_bytes(), LOGS)
-    assert isinstance(asked, Question)
-    assert decide(None, asked) == Refuse(Reason.BAD_PROOF)
-    assert decide(Seen(Checkpoint(ORIGIN, 0, EMPTY_ROOT), b""), asked) == Refuse(Reason.FORK, fork=True)
-    assert Reason.BAD_PROOF.status == Reason.FORK.status == 422
+    assert isinstance(asked, CosigningQuestion)
+    assert decide(None, asked) == Refuse(RefusalReason.BAD_PROOF)
+    assert decide(LastCosigned(Checkpoint(ORIGIN, 0, EMPTY_ROOT), b""), asked) == Refuse(RefusalReason.FORK, fork=True)
+    assert RefusalReason.BAD_PROOF.status == RefusalReason.FORK.status == 422
 
 
 # ── one history ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -220,7 +222,7 @@ def test_whatever_is_asked_what_is_cosigned_is_one_history(
                 at = found[-1].size if found and spoiled != "stale" else old
                 one = question(face, at, size)
                 path_ = (*one.path, bytes(32)) if spoiled == "proof" else one.path
-                asked.append(Question(one.log, one.old, path_, one.checkpoint, one.note))
+                asked.append(CosigningQuestion(one.log, one.old, path_, one.checkpoint, one.note))
             for decision in store.answer(asked, time_s=0):
                 if isinstance(decision, Cosign):
                     assert not found or decision.checkpoint.size >= found[-1].size
@@ -264,8 +266,8 @@ def test_evidence_is_kept_as_it_came_first_and_not_without_end() -> None:
         # All of them a second time, later.
         for time_s, signed in enumerate([*refused, *refused], start=6):
             asked = read_question(CosigningRequest(7, (), signed).to_bytes(), LOGS)
-            assert isinstance(asked, Question)
-            assert store.answer([asked], time_s=time_s) == [Refuse(Reason.FORK, fork=True)]
+            assert isinstance(asked, CosigningQuestion)
+            assert store.answer([asked], time_s=time_s) == [Refuse(RefusalReason.FORK, fork=True)]
         forks = store.forks()
         assert [fork.refused for fork in forks] == refused[:MAX_FORKS]
         assert {fork.cosigned for fork in forks} == {good.note}

@@ -18,8 +18,8 @@ from secvm.protocol.log.checkpoints import Checkpoint, SignedCheckpoint, read_ch
 from secvm.protocol.log.proofs import CosigningRequest, read_cosignatures
 from secvm.runtime.clock import ClockSteering, SteeredClock
 from secvm.runtime.settings import read_settings
-from secvm.witness.decision import KnownLog, Logs, Question, read_question
-from secvm.witness.main import Witness, make
+from secvm.witness.decision import CosigningQuestion, KnownLog, Logs, read_question
+from secvm.witness.main import WitnessService, make
 from secvm.witness.settings import WitnessSettings
 from secvm.witness.store import WitnessStore
 from tests.unit.relay.helpers import Answered, ask
@@ -59,9 +59,9 @@ def request(face: str, old: int, size: int, *, origin: str = ORIGIN, key: Signin
     return CosigningRequest(old, path, checkpoint(face, size, origin).sign(key)).to_bytes()
 
 
-def question(face: str, old: int, size: int, *, origin: str = ORIGIN) -> Question:
+def question(face: str, old: int, size: int, *, origin: str = ORIGIN) -> CosigningQuestion:
     found = read_question(request(face, old, size, origin=origin), LOGS)
-    assert isinstance(found, Question)
+    assert isinstance(found, CosigningQuestion)
     return found
 
 
@@ -133,7 +133,7 @@ async def running(place: Place, **changes: Any) -> AsyncIterator[Running]:
     """A witness, until the block ends; then it has drained."""
     log = io.StringIO()
     settings = read_settings(place.settings_file(**changes), WitnessSettings)
-    witness = Witness(settings, clock=SteeredClock(place.folder / "clock"), log_to=log)
+    witness = WitnessService(settings, clock=SteeredClock(place.folder / "clock"), log_to=log)
     stop = asyncio.Event()
     port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     task = asyncio.get_running_loop().create_task(witness.run(stop, port.set_result))

@@ -18,7 +18,7 @@ from secvm.protocol.evidence.missing_canary import MissingCanary, examine_canary
 from secvm.protocol.relays.batches.counts import EntryCount, MixCount
 from secvm.protocol.relays.batches.label import capsule_digest
 from secvm.protocol.relays.sending.submission import read_request
-from secvm.relay.entry.intake import Verdict
+from secvm.relay.entry.intake import IntakeVerdict
 from secvm_lab.attacks.attack import Goal
 from secvm_lab.attacks.relayed.stage import LIMITS, Stage
 from secvm_lab.attacks.relayed.trap import Tried, held, refused, trap
@@ -100,14 +100,14 @@ def _rotating_keys(dice: random.Random, *, kept: bool) -> Tried:
     # Late, as in all that follows: relays' and devices' networks bring servers and clients along.
     from secvm.relay.epochs import Epochs  # noqa: PLC0415
     from secvm.relay.fetch_keys import FetchKeys  # noqa: PLC0415
-    from secvm.runtime.http.server import Response  # noqa: PLC0415
+    from secvm.runtime.http.server import HttpResponse  # noqa: PLC0415
     from secvm.runtime.metrics import Metrics  # noqa: PLC0415
     from secvm.testing.clock import ManualClock  # noqa: PLC0415
 
     class Rotating:
-        async def get(self, _path: str) -> Response:
+        async def get(self, _path: str) -> HttpResponse:
             key = GatewayKey(11, X25519PrivateKey(dice.randbytes(32))).configuration
-            return Response(200, encode_key_configurations([key]), KEYS_MEDIA_TYPE)
+            return HttpResponse(200, encode_key_configurations([key]), KEYS_MEDIA_TYPE)
 
     async def asked() -> set[bytes]:
         gateway, clock = Rotating(), ManualClock(600_000)
@@ -116,7 +116,7 @@ def _rotating_keys(dice: random.Random, *, kept: bool) -> Tried:
         for _ in range(_DEVICES):
             clock.advance(1_100)
             told = keys.answer() if kept else gateway.get("")
-            found.add((told if isinstance(told, Response) else await told).body)
+            found.add((told if isinstance(told, HttpResponse) else await told).body)
         return found
 
     return held("foiled by the first key of the slot", succeeded=len(asyncio.run(asked())) == _DEVICES)
@@ -145,7 +145,7 @@ def _one_network(folder: Path, *, counted: bool) -> Tried:
         entry = stage.entry()
         limits = LIMITS if counted else replace(LIMITS, network_quota=100)
         verdicts = stage.send(entry, *range(_DEVICES), network=b"one /48", limits=limits)
-    return held("refused by the network's quota", succeeded=verdicts == [Verdict.TAKEN] * _DEVICES)
+    return held("refused by the network's quota", succeeded=verdicts == [IntakeVerdict.TAKEN] * _DEVICES)
 
 
 def _unnamed_coalition(*, computed: bool) -> Tried:

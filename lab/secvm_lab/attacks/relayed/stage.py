@@ -21,10 +21,10 @@ from secvm.protocol.relays.terms import RelayedTerms
 from secvm.relay.batches.drawing import drawing
 from secvm.relay.batches.experiments import Experiments, OwnRelay, plan_of
 from secvm.relay.batches.keeping import Keeping
-from secvm.relay.batches.ledger import Ledger
+from secvm.relay.batches.ledger import RoundLedger
 from secvm.relay.batches.plan import RoundPlan
 from secvm.relay.batches.round_secrets import RoundSecrets
-from secvm.relay.entry.intake import IntakeLimits, Verdict, read_submission
+from secvm.relay.entry.intake import IntakeLimits, IntakeVerdict, read_submission
 from secvm.relay.entry.rounds import EntryRound
 from secvm.relay.identity import Identity
 from secvm.relay.mix.opening import opener
@@ -57,13 +57,13 @@ class Machine:
     def keeping(self) -> Keeping:
         """Where its process keeps things, from now on."""
         self.disk.mkdir(parents=True, exist_ok=True)
-        made = Keeping(Ledger(self.disk / "ledger.db"), RoundSecrets(self.folder / "memory"), self.disk)
+        made = Keeping(RoundLedger(self.disk / "ledger.db"), RoundSecrets(self.folder / "memory"), self.disk)
         self._open.append(made.ledger)
         return made
 
     def paper(self, label: bytes, name: str) -> bytes:
         """What it has said of a round; empty: nothing."""
-        ledger = Ledger(self.disk / "ledger.db")
+        ledger = RoundLedger(self.disk / "ledger.db")
         try:
             return ledger.paper(label, name) or b""
         finally:
@@ -147,7 +147,7 @@ class Stage:
 
     def send(
         self, entry: EntryRound, *devices: int, network: bytes = b"", limits: IntakeLimits = LIMITS
-    ) -> list[Verdict]:
+    ) -> list[IntakeVerdict]:
         """These devices' requests, each from an address of its own."""
         group = [
             read_submission(

@@ -30,7 +30,7 @@ from secvm.people.reference import read_slowly
 from secvm.people.source import open_people
 from secvm.people.table import People
 from secvm.relay.main import read_key as read_relay_key
-from secvm.relay.settings import RelaySettings
+from secvm.relay.settings import RelayServiceSettings
 from secvm.runtime.disk.secret_files import read_secret
 from secvm.runtime.settings import Settings, parse_settings, read_settings
 from secvm.witness.main import read_key as read_witness_key
@@ -323,7 +323,7 @@ TARGETS = (
         most_bytes=8192,
     ),
     _settings("coordinator", CoordinatorSettings, _COORDINATOR),
-    _settings("relay", RelaySettings, _RELAY),
+    _settings("relay", RelayServiceSettings, _RELAY),
     _settings("witness", WitnessSettings, _WITNESS),
     _settings("participant", ParticipantSettings, _PARTICIPANT),
     Target(

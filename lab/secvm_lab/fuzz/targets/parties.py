@@ -22,7 +22,7 @@ from secvm.participant.ui.offers import read_list
 from secvm.protocol.codec import PACKAGE_BYTES
 from secvm.relay.identity import by_address, by_credential
 from secvm.runtime.http.connection import Connection
-from secvm.runtime.http.server import HttpServer, Limits, Request, Response
+from secvm.runtime.http.server import HttpRequest, HttpResponse, HttpServer, Limits
 from secvm.testing.clock import ManualClock
 from secvm.witness.decision import KnownLog, Logs, read_question
 from secvm.witness.log_list import read_log_list
@@ -36,9 +36,9 @@ from secvm_lab.rigs.histories.random_experiments import START
 _KEY = "key"
 
 
-def _request(path: str, body: bytes = b"", method: str = "POST", *, field: tuple[str, str] = ("a", "b")) -> Request:
+def _request(path: str, body: bytes = b"", method: str = "POST", *, field: tuple[str, str] = ("a", "b")) -> HttpRequest:
     fields = {"authorization": f"Bearer {_KEY}", field[0]: field[1]}
-    return Request(method, path, "", fields, body, "127.0.0.1")
+    return HttpRequest(method, path, "", fields, body, "127.0.0.1")
 
 
 # ── HTTP ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -79,9 +79,9 @@ def _talk(pieces: list[bytes]) -> tuple[list[tuple[object, ...]], bytes]:
     """What a handler is asked, and what goes out, when these pieces come in."""
     asked: list[tuple[object, ...]] = []
 
-    def handler(request: Request) -> Response:
+    def handler(request: HttpRequest) -> HttpResponse:
         asked.append((request.method, request.path, request.query, dict(request.headers), request.body))
-        return Response(200, b"yes", "text/plain")
+        return HttpResponse(200, b"yes", "text/plain")
 
     server = HttpServer(handler, limits=Limits(body_bytes=256, head_bytes=512))
     connection, wire = Connection(server), _Wire()

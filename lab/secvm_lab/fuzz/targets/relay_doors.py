@@ -13,7 +13,7 @@ from secvm.protocol.relays.batches.pieces import split_piece
 from secvm.protocol.relays.terms import RelayedTerms
 from secvm.relay.batches.doors import read_asked, read_index
 from secvm.relay.batches.handing_on import have_json, read_have
-from secvm.relay.batches.refusing import RefusedError
+from secvm.relay.batches.refusing import RelayRefusalError
 from secvm.relay.entry.intake import read_submission
 from secvm.relay.identity import Identity
 from secvm_lab.fuzz.target import Target, expect
@@ -73,7 +73,7 @@ TARGETS = (
     Target(
         name="relay-submission",
         decode=_submitted,
-        allowed=(MalformedMessageError, RefusedError),
+        allowed=(MalformedMessageError, RelayRefusalError),
         seeds=lambda: [bytes(64) + _capsules(), bytes(64) + 2 * _capsules()[:OUTER_BYTES], b""],
         covers=("relay.entry.intake:read_submission",),
         canonical=lambda found: found,

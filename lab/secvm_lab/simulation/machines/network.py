@@ -23,7 +23,7 @@ from typing import Protocol
 
 import aiohttp
 
-from secvm.runtime.http.server import Request, Response
+from secvm.runtime.http.server import HttpRequest, HttpResponse
 from secvm_lab.simulation.machines.clock import SimulatedClock
 from secvm_lab.simulation.machines.lives import LIFE, KilledError, Life, release
 
@@ -43,14 +43,14 @@ class Party(Protocol):
     life: Life
     clock: SimulatedClock
 
-    def handle(self, request: Request) -> Response | Awaitable[Response]:
+    def handle(self, request: HttpRequest) -> HttpResponse | Awaitable[HttpResponse]:
         """Answer one request."""
         ...
 
 
 #: Told of every answer that leaves a party, or that none does: who, what was asked, what its clock showed when it came,
 #: the answer.
-Watch = Callable[[Party, Request, int, Response | None], None]
+Watch = Callable[[Party, HttpRequest, int, HttpResponse | None], None]
 
 
 class Network:
@@ -81,7 +81,7 @@ class Network:
         for held in self._held.values():
             release(held)
 
-    async def exchange(self, link: str, request: Request, host: str, timeout_s: float) -> Response:
+    async def exchange(self, link: str, request: HttpRequest, host: str, timeout_s: float) -> HttpResponse:
         """One request and its answer. Raises what aiohttp raises."""
         client = LIFE.get()
         if client is not None:
@@ -105,7 +105,7 @@ class Network:
             client.point()
         return answer
 
-    async def _carry(self, link: str, request: Request, host: str, fate: str) -> Response:
+    async def _carry(self, link: str, request: HttpRequest, host: str, fate: str) -> HttpResponse:
         held = self._held.pop(link, None)
         if held is not None:
             # Somebody waits to be overtaken.
@@ -122,7 +122,7 @@ class Network:
             asyncio.get_running_loop().call_later(LATE_S, release, held)
             await held
         elif fate == "spoil request":
-            request = Request(
+            request = HttpRequest(
                 request.method, request.path, request.query, request.headers, self._spoilt(request.body), request.peer
             )
         answering = self.deliver(request, host)
@@ -133,7 +133,7 @@ class Network:
         if fate == "lose answer":
             raise aiohttp.ClientConnectionError
         if fate == "spoil answer":
-            answer = Response(answer.status, self._spoilt(answer.body), answer.media_type, answer.headers)
+            answer = HttpResponse(answer.status, self._spoilt(answer.body), answer.media_type, answer.headers)
         return answer
 
     def _spoilt(self, data: bytes) -> bytes:
@@ -142,7 +142,7 @@ class Network:
         at = self._dice.randrange(len(data))
         return data[:at] + bytes([data[at] ^ (1 << self._dice.randrange(8))]) + data[at + 1 :]
 
-    def deliver(self, request: Request, host: str) -> asyncio.Future[Response]:
+    def deliver(self, request: HttpRequest, host: str) -> asyncio.Future[HttpResponse]:
         """Have it answered, in the name of whoever answers. A connection breaks when its server dies."""
         party = self._hosts[host]()
         asked = _Asked(self, party, request)
@@ -162,17 +162,17 @@ def _never_mind(answer: object) -> None:
 class _Asked:
     """A request at the door of somebody."""
 
-    def __init__(self, network: Network, party: Party | None, request: Request) -> None:
-        self.answer: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
+    def __init__(self, network: Network, party: Party | None, request: HttpRequest) -> None:
+        self.answer: asyncio.Future[HttpResponse] = asyncio.get_running_loop().create_future()
         self._network, self._party, self._request = network, party, request
         self._at = 0 if party is None else party.clock.now()
 
     def begin(self, party: Party) -> None:
         """Most are GETs, and nearly all of them are answered at once: no task for those."""
-        later: Awaitable[Response] | None = None
+        later: Awaitable[HttpResponse] | None = None
         if self._request.method == "GET" and party.life.stalled is None:
             found = self._at_once(party)
-            if found is None or isinstance(found, Response):
+            if found is None or isinstance(found, HttpResponse):
                 self.answered(found)
                 return
             later = found
@@ -181,8 +181,8 @@ class _Asked:
         # Whoever died before it began has not waited for it.
         serving.add_done_callback(lambda _task: _never_mind(later))
 
-    def _at_once(self, party: Party) -> Response | Awaitable[Response] | None:
-        found: Response | Awaitable[Response] | None = None
+    def _at_once(self, party: Party) -> HttpResponse | Awaitable[HttpResponse] | None:
+        found: HttpResponse | Awaitable[HttpResponse] | None = None
         try:
             party.life.point()
             found = party.life.run(party.handle, self._request)
@@ -191,22 +191,22 @@ class _Asked:
             _never_mind(found)
             return None
         except Exception:  # noqa: BLE001  (a handler that raises is a 500 to the outside)
-            return Response(500)
+            return HttpResponse(500)
         return found
 
-    async def _serve(self, party: Party, later: Awaitable[Response] | None) -> Response:
+    async def _serve(self, party: Party, later: Awaitable[HttpResponse] | None) -> HttpResponse:
         # Now, and not when it came: whoever stood still looks at its clock when it goes on.
         self._at = party.clock.now()
         answer = party.handle(self._request) if later is None else later
         return await answer if isinstance(answer, Awaitable) else answer
 
-    def _served(self, task: asyncio.Task[Response]) -> None:
+    def _served(self, task: asyncio.Task[HttpResponse]) -> None:
         if task.cancelled():
             self.answered(None)
         else:
-            self.answered(Response(500) if task.exception() is not None else task.result())
+            self.answered(HttpResponse(500) if task.exception() is not None else task.result())
 
-    def answered(self, answer: Response | None) -> None:
+    def answered(self, answer: HttpResponse | None) -> None:
         """What leaves; None: the connection breaks, or there never was one."""
         if self._party is not None:
             for watch in self._network.watchers:

@@ -21,7 +21,7 @@ from secvm.coordinator.nodes.node import Node
 from secvm.coordinator.settings import CoordinatorSettings
 from secvm.coordinator.store.port import CoordinatorStore
 from secvm.crypto.beacons.sources import LocalUnsafeBeacon
-from secvm.runtime.http.server import Handler, Request, Response
+from secvm.runtime.http.server import Handler, HttpRequest, HttpResponse
 from secvm.runtime.logs import Log
 from secvm.runtime.waits import end_all
 from secvm_lab.simulation.machines.clock import SimulatedClock
@@ -173,13 +173,13 @@ class SimulatedNode(Process):
         """What it shows at a path."""
         return self._node.publisher.public(path)
 
-    def handle(self, request: Request) -> Response | Awaitable[Response]:
+    def handle(self, request: HttpRequest) -> HttpResponse | Awaitable[HttpResponse]:
         return self._node.handler(request)
 
     async def operate(self, action: str, digest: str) -> int:
         """What the operator says to this node; the answer's status."""
         headers = {"authorization": f"Bearer {ADMIN_KEY}"}
-        answer = self.handle(Request("POST", f"{PREFIX}/{digest}/{action}", "", headers, b"", "nobody"))
+        answer = self.handle(HttpRequest("POST", f"{PREFIX}/{digest}/{action}", "", headers, b"", "nobody"))
         return (await answer if isinstance(answer, Awaitable) else answer).status
 
 

@@ -15,9 +15,9 @@ from secvm.relay.forwarding import DEPOSIT_PATH, GatewayClient, Turnstile
 from secvm.relay.holding import Holding
 from secvm.relay.identity import by_credential
 from secvm.relay.refusals import try_later
-from secvm.relay.server import Doors
+from secvm.relay.server import FetchDoors
 from secvm.relay.store import RoundStore
-from secvm.runtime.http.server import Request, Response
+from secvm.runtime.http.server import HttpRequest, HttpResponse
 from secvm.runtime.logs import Log
 from secvm_lab.simulation.machines.clock import SimulatedClock
 from secvm_lab.simulation.machines.disk import Disk
@@ -68,7 +68,7 @@ class SimulatedRelay(Process):
         self._admission = Admission(EPOCHS, allowance, self._dice.randbytes, store.read)
         self._admission.lowest = store.sealed() + 1
         self._holding = self.make_holding(store)
-        self._doors = Doors(
+        self._doors = FetchDoors(
             "/r",
             self._holding,
             Turnstile(gateway, 100, lambda: try_later(_RETRY_S)),
@@ -87,7 +87,7 @@ class SimulatedRelay(Process):
     def end(self) -> None:
         self.disk.crash(power_cut=True)
 
-    def handle(self, request: Request) -> Response | Awaitable[Response]:
+    def handle(self, request: HttpRequest) -> HttpResponse | Awaitable[HttpResponse]:
         return self._doors.handle(request)
 
     def make_holding(self, store: RoundStore) -> Holding:

@@ -9,7 +9,7 @@ import aiohttp
 
 from secvm.errors import UnreachableError
 from secvm.runtime.http.client import HttpAnswer, HttpClient, SlowAnswerError
-from secvm.runtime.http.server import Request
+from secvm.runtime.http.server import HttpRequest
 from secvm_lab.simulation.machines.network import Network
 
 #: Without another word of it, a request is given up after so long.
@@ -36,7 +36,7 @@ class Session(HttpClient):
     ) -> HttpAnswer:
         parts = urlsplit(url)
         lower = {name.lower(): value for name, value in (headers or {}).items()}
-        request = Request(method, parts.path or "/", parts.query, lower, body or b"", "127.0.0.1")
+        request = HttpRequest(method, parts.path or "/", parts.query, lower, body or b"", "127.0.0.1")
         link = "fetch" if self.link == "package" and method == "GET" else self.link
         try:
             answer = await self.network.exchange(link, request, parts.hostname or "", answer_s or TIMEOUT_S)

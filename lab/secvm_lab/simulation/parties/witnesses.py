@@ -11,10 +11,10 @@ from pathlib import Path
 from secvm.crypto.notes import Note
 from secvm.protocol.log.checkpoints import Checkpoint
 from secvm.protocol.log.proofs import CosigningRequest
-from secvm.runtime.http.server import Request, Response
+from secvm.runtime.http.server import HttpRequest, HttpResponse
 from secvm.runtime.logs import Log
 from secvm.witness.decision import KnownLog, Logs
-from secvm.witness.server import SUBMIT_PATH, Doors
+from secvm.witness.server import SUBMIT_PATH, WitnessDoors
 from secvm.witness.store import WitnessStore
 from secvm_lab.simulation.machines.clock import SimulatedClock
 from secvm_lab.simulation.machines.disk import Disk
@@ -43,7 +43,7 @@ class SimulatedWitness(Process):
     def begin(self) -> None:
         self.store = self.store_class(Path(self.name), database=self.disk.connect(self.life))
         own = parties().witnesses[self.number]
-        self._doors = Doors(
+        self._doors = WitnessDoors(
             self.store,
             Logs([KnownLog.of_coordinator(log_terms().name, log_terms().key)]),
             name=own.name,
@@ -58,10 +58,10 @@ class SimulatedWitness(Process):
     def end(self) -> None:
         self.disk.crash(power_cut=True)
 
-    def handle(self, request: Request) -> Response | Awaitable[Response]:
+    def handle(self, request: HttpRequest) -> HttpResponse | Awaitable[HttpResponse]:
         return self._doors.handle(request)
 
-    def watch(self, request: Request, answer: Response | None) -> None:
+    def watch(self, request: HttpRequest, answer: HttpResponse | None) -> None:
         """What it has said to somebody."""
         if answer is not None and answer.status == 200 and request.path == SUBMIT_PATH:
             body = CosigningRequest.from_bytes(request.body)

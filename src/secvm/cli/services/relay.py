@@ -81,10 +81,10 @@ def protect_keys(
         ./secvm relay protect-keys --config relay.toml
     """
     from secvm.relay.main import secret_files
-    from secvm.relay.settings import RelaySettings
+    from secvm.relay.settings import RelayServiceSettings
     from secvm.runtime.settings import read_settings
 
-    paths = secret_files(read_settings(config, RelaySettings))
+    paths = secret_files(read_settings(config, RelayServiceSettings))
     protect_and_tell(
         paths,
         old=passphrase_of(passphrase_file, passphrase_fd),

@@ -13,7 +13,7 @@ from secvm.coordinator.experiments.new_experiment import OwnSettings
 from secvm.coordinator.experiments.specification import Specification
 from secvm.coordinator.store.port import Standing
 from secvm.protocol.problems import MEDIA_TYPE as PROBLEM_MEDIA_TYPE
-from secvm.runtime.http.server import Response
+from secvm.runtime.http.server import HttpResponse
 
 PATH = "/admin/openapi.json"
 _JSON = "application/json"
@@ -193,7 +193,7 @@ def description() -> dict[str, Any]:
     }
 
 
-def answer() -> Response:
+def answer() -> HttpResponse:
     """As it is served."""
     content = json.dumps(description(), indent=1, ensure_ascii=False).encode() + b"\n"
-    return Response(200, content, _JSON, (("cache-control", "max-age=3600"),))
+    return HttpResponse(200, content, _JSON, (("cache-control", "max-age=3600"),))

@@ -35,7 +35,7 @@ from secvm.protocol.documents.experiment import ExperimentDocument, publish
 from secvm.protocol.log.terms import LogTerms
 from secvm.protocol.problems import MEDIA_TYPE as PROBLEM_MEDIA_TYPE
 from secvm.runtime.clock import Clock
-from secvm.runtime.http.server import Request, Response
+from secvm.runtime.http.server import HttpRequest, HttpResponse
 from secvm.runtime.metrics import Metrics
 from secvm.runtime.settings import parse_settings
 
@@ -102,7 +102,7 @@ class Admin:
         self._log = log
         self._newest = newest
 
-    def answer(self, request: Request) -> Response | Awaitable[Response]:
+    def answer(self, request: HttpRequest) -> HttpResponse | Awaitable[HttpResponse]:
         """Answer one request under ``PREFIX``; later, where NIST must be asked first, or a guarantee be planned."""
         makes = request.method == "POST" and not _names(request)[0] and self.before_body(request.headers) is None
         try:
@@ -113,7 +113,7 @@ class Admin:
             return self.handle(request)
         return self._after_thinking(request, told)
 
-    async def _after_thinking(self, request: Request, told: Specification) -> Response:
+    async def _after_thinking(self, request: HttpRequest, told: Specification) -> HttpResponse:
         asks = None if told.binning.beacon_delay_s is None else self._newest
         newest = None if asks is None else await asyncio.to_thread(asks)
         try:
@@ -122,7 +122,9 @@ class Admin:
             return refusal(422, str(fault))
         return self.handle(request, newest, plan)
 
-    def handle(self, request: Request, newest: NewestPulse | None = None, plan: PrivatePlan | None = None) -> Response:
+    def handle(
+        self, request: HttpRequest, newest: NewestPulse | None = None, plan: PrivatePlan | None = None
+    ) -> HttpResponse:
         """Answer at once. ``newest``: NIST's newest pulse, where it is known; ``plan``: what was planned already."""
         refused = self.before_body(request.headers)
         if refused is not None:
@@ -142,7 +144,7 @@ class Admin:
         except StoreError:
             return refusal(503, "the store does not answer: ask again")
 
-    def before_body(self, headers: Mapping[str, str]) -> Response | None:
+    def before_body(self, headers: Mapping[str, str]) -> HttpResponse | None:
         """For ``HttpServer``: who has no key need not send a specification, and shall not fill our memory with one."""
         scheme, _, given = headers.get("authorization", "").partition(" ")
         digest = hashlib.sha256(given.strip().encode("latin-1")).digest()
@@ -152,7 +154,7 @@ class Admin:
             self._refused.add()
         return refusal(401, "this needs the admin key", ("www-authenticate", "Bearer"))
 
-    def _all(self, request: Request, newest: NewestPulse | None, plan: PrivatePlan | None) -> Response:
+    def _all(self, request: HttpRequest, newest: NewestPulse | None, plan: PrivatePlan | None) -> HttpResponse:
         if request.method == "GET":
             return _answer({"experiments": [_told(one) for one in self._store.experiments()]})
         if request.method != "POST":
@@ -209,7 +211,7 @@ class Admin:
             )
         return found
 
-    def _move(self, request: Request, found: StoredExperiment, action: str) -> Response:
+    def _move(self, request: HttpRequest, found: StoredExperiment, action: str) -> HttpResponse:
         if action not in _MOVES:
             return refusal(404, "an experiment can be paused, resumed and stopped")
         if request.method != "POST":
@@ -227,13 +229,13 @@ class Admin:
         return _answer({**_told(found), "standing": standing.value})
 
 
-def _names(request: Request) -> tuple[str, str]:
+def _names(request: HttpRequest) -> tuple[str, str]:
     """Digest and action that a path names; empty where it names none."""
     digest, _, action = request.path.removeprefix(PREFIX).strip("/").partition("/")
     return digest, action
 
 
-def _specification(request: Request) -> Specification:
+def _specification(request: HttpRequest) -> Specification:
     return parse_settings(request.body, Specification, "the specification")
 
 
@@ -252,16 +254,18 @@ def _told(stored: StoredExperiment) -> dict[str, Any]:
     }
 
 
-def _answer(content: dict[str, Any], *, status: int = 200) -> Response:
-    return Response(status, json.dumps(content).encode(), JSON_MEDIA_TYPE, (("cache-control", "no-store"),))
+def _answer(content: dict[str, Any], *, status: int = 200) -> HttpResponse:
+    return HttpResponse(status, json.dumps(content).encode(), JSON_MEDIA_TYPE, (("cache-control", "no-store"),))
 
 
-def refusal(status: int, sentence: str, *fields: tuple[str, str]) -> Response:
+def refusal(status: int, sentence: str, *fields: tuple[str, str]) -> HttpResponse:
     """A problem with one sentence for the operator; ``fields`` are further header fields."""
     content = {"type": "about:blank", "status": status, "detail": sentence}
-    return Response(status, json.dumps(content).encode(), PROBLEM_MEDIA_TYPE, (("cache-control", "no-store"), *fields))
+    return HttpResponse(
+        status, json.dumps(content).encode(), PROBLEM_MEDIA_TYPE, (("cache-control", "no-store"), *fields)
+    )
 
 
-def _only(*methods: str) -> Response:
+def _only(*methods: str) -> HttpResponse:
     verb = "has" if len(methods) == 1 else "have"
     return refusal(405, f"only {' and '.join(methods)} {verb} a meaning here", ("allow", ", ".join(methods)))

@@ -28,12 +28,12 @@ from secvm.errors import MalformedMessageError, RefusedPackageError
 from secvm.protocol.problems import PROBLEMS, Problem
 from secvm.runtime.clock import Clock
 from secvm.runtime.disk.group_commit import GroupCommit
-from secvm.runtime.http.server import Response
+from secvm.runtime.http.server import HttpResponse
 from secvm.runtime.logs import Log
 from secvm.runtime.metrics import Metrics
 
 #: What to answer, once it is known whether something was stored; None says that it was.
-Reply = Callable[[Problem | None], Response]
+Reply = Callable[[Problem | None], HttpResponse]
 
 #: Capsules that are stored as one group: the opener takes several groups at once into memory.
 GROUP = 1000
@@ -93,7 +93,7 @@ class Ingest:
         self._present = Present()
         self._opener = Opener(store, metrics=metrics, log=log, lanes=lanes, look_s=look_s, fresh=fresh)
         self._waiting_bytes = 0
-        self._commits: GroupCommit[_Item, Response] = GroupCommit(
+        self._commits: GroupCommit[_Item, HttpResponse] = GroupCommit(
             self._commit,
             self._limits.tick_ms,
             waiting=self._limits.requests,
@@ -131,14 +131,14 @@ class Ingest:
         if self._commits.full or self._waiting_bytes + size > self._limits.content_bytes:
             raise RefusedPackageError("too much waits already", problem="try-later")
 
-    def take_capsule(self, capsule: bytes, reply: Reply) -> asyncio.Future[Response]:
+    def take_capsule(self, capsule: bytes, reply: Reply) -> asyncio.Future[HttpResponse]:
         """One sealed capsule."""
         size = len(capsule)
         if not 0 < size <= MAX_CAPSULE_BYTES:
             raise MalformedMessageError("a capsule has another size", problem="wrong-size")
         return self._add(_Item(reply, size, self._epoch(capsule[0]), capsule=capsule))
 
-    def take_batch(self, packed: bytes, reply: Reply) -> asyncio.Future[Response]:
+    def take_batch(self, packed: bytes, reply: Reply) -> asyncio.Future[HttpResponse]:
         """Many at once, for a steady load: all of them are stored, or refused."""
         key_ids = first_bytes(packed)
         if not key_ids:
@@ -155,7 +155,7 @@ class Ingest:
 
     def take_deposit(
         self, deposit: Deposit, packed: Sequence[bytes], reply: Reply, *, packages: int
-    ) -> asyncio.Future[Response]:
+    ) -> asyncio.Future[HttpResponse]:
         """A relay's whole epoch, of so many capsules."""
         self._present.check_epoch(deposit.epoch, self._clock.now())
         groups = [(deposit.epoch, group) for group in packed]
@@ -167,14 +167,14 @@ class Ingest:
         self._present.check_epoch(epoch, self._clock.now())
         return epoch
 
-    def _add(self, item: _Item) -> asyncio.Future[Response]:
+    def _add(self, item: _Item) -> asyncio.Future[HttpResponse]:
         self.check_room(item.size)
         self._waiting_bytes += item.size
         return self._commits.add(item)
 
     # ── committing, in a thread ──────────────────────────────────────────────────────────────────────────────────────
 
-    def _commit(self, items: list[_Item]) -> list[Response]:
+    def _commit(self, items: list[_Item]) -> list[HttpResponse]:
         begun = None if self._steady is None else self._steady.now()
         answers = self._commit_all(items)
         if self._steady is not None and begun is not None:
@@ -182,7 +182,7 @@ class Ingest:
             self._commit_ms.add(self._steady.now() - begun)
         return answers
 
-    def _commit_all(self, items: list[_Item]) -> list[Response]:
+    def _commit_all(self, items: list[_Item]) -> list[HttpResponse]:
         singles: defaultdict[int, list[bytes]] = defaultdict(list)
         sealed: defaultdict[int, list[bytes]] = defaultdict(list)
         for item in items:
@@ -204,7 +204,7 @@ class Ingest:
             answers.append(item.reply(None if took else PROBLEMS["stale"]))
         return answers
 
-    def _not_stored(self, _error: Exception) -> Response:
+    def _not_stored(self, _error: Exception) -> HttpResponse:
         self._commit_faults.add()
         return problem_response(PROBLEMS["try-later"])
 

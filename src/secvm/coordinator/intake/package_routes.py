@@ -42,7 +42,7 @@ from secvm.errors import (
 from secvm.protocol.documents.manifest import RelayCount, read_relay_count
 from secvm.protocol.problems import PROBLEMS, Problem, problem_of
 from secvm.runtime.clock import Clock
-from secvm.runtime.http.server import Handler, Request, Response
+from secvm.runtime.http.server import Handler, HttpRequest, HttpResponse
 from secvm.runtime.metrics import Metrics
 
 #: For ``HttpServer``: these take more than one capsule. A deposit's limit is the operator's choice, and this one is for
@@ -59,7 +59,7 @@ _AT_ONCE = 4
 Asked = TypeVar("Asked")
 Answered = TypeVar("Answered")
 #: What becomes of a request's content.
-_Route = Callable[[bytes], Response | Awaitable[Response]]
+_Route = Callable[[bytes], HttpResponse | Awaitable[HttpResponse]]
 
 
 class PackageRoutes:
@@ -114,7 +114,7 @@ class PackageRoutes:
     def _guarded(self, handler: _Route, media_type: str, *, token: bool = False) -> Handler:
         """What all routes have in common."""
 
-        def guarded(request: Request) -> Response | Awaitable[Response]:
+        def guarded(request: HttpRequest) -> HttpResponse | Awaitable[HttpResponse]:
             if request.method != "POST":
                 return plain_response(405)
             if token and not self._has_token(request.headers):
@@ -130,7 +130,7 @@ class PackageRoutes:
 
         return guarded
 
-    async def _look_again(self, refresh: Callable[[], Awaitable[None]], handler: _Route, body: bytes) -> Response:
+    async def _look_again(self, refresh: Callable[[], Awaitable[None]], handler: _Route, body: bytes) -> HttpResponse:
         try:
             await refresh()
             answer = handler(body)
@@ -141,7 +141,7 @@ class PackageRoutes:
             # Nobody knows whether it has a place: it may come again.
             return self._refuse(PROBLEMS["try-later"])
 
-    def before_body(self, path: str, headers: Mapping[str, str]) -> Response | None:
+    def before_body(self, path: str, headers: Mapping[str, str]) -> HttpResponse | None:
         """For ``HttpServer``: who has no token need not send a large body, and shall not fill our memory with one."""
         return None if path not in BODY_LIMITS or self._has_token(headers) else plain_response(401)
 
@@ -152,17 +152,17 @@ class PackageRoutes:
         found = [hmac.compare_digest(digest, known) for known in self._tokens]
         return scheme.lower() == "bearer" and any(found)
 
-    def _refuse(self, problem: Problem) -> Response:
+    def _refuse(self, problem: Problem) -> HttpResponse:
         if self._refused is not None:
             self._refused.add(problem=problem.name)
         return problem_response(problem)
 
-    def _accepted(self, problem: Problem | None) -> Response:
+    def _accepted(self, problem: Problem | None) -> HttpResponse:
         return ACCEPTED if problem is None else self._refuse(problem)
 
     # ── from devices, by whatever way ────────────────────────────────────────────────────────────────────────────────
 
-    async def _fetch(self, capsule: bytes) -> Response:
+    async def _fetch(self, capsule: bytes) -> HttpResponse:
         try:
             if self._refresh is not None:
                 # Also what lies in memory is not answered while the database is away: shards lie there alone, and
@@ -173,22 +173,22 @@ class PackageRoutes:
             return self._refuse(problem_of(error))
         except StoreError:
             return self._refuse(PROBLEMS["try-later"])
-        return Response(200, answer, RESPONSE_MEDIA_TYPE)
+        return HttpResponse(200, answer, RESPONSE_MEDIA_TYPE)
 
     async def in_thread(self, act: Callable[[Asked], Answered], asked: Asked) -> Answered:
         """Do something that reads the store, beside the event loop, after the few that came before it."""
         async with self._reading:
             return await asyncio.to_thread(act, asked)
 
-    def _capsule(self, capsule: bytes) -> Awaitable[Response]:
+    def _capsule(self, capsule: bytes) -> Awaitable[HttpResponse]:
         return self._ingest.take_capsule(capsule, self._accepted)
 
-    def _batch(self, packed: bytes) -> Awaitable[Response]:
+    def _batch(self, packed: bytes) -> Awaitable[HttpResponse]:
         return self._ingest.take_batch(packed, self._accepted)
 
     # ── from relays ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def _deposit(self, body: bytes) -> Response:
+    async def _deposit(self, body: bytes) -> HttpResponse:
         try:
             self._ingest.check_room(len(body))
             envelope, packed = _split(body)

@@ -36,7 +36,7 @@ from secvm.protocol.relays.batches.label import INNER_BYTES, capsule_digest, lab
 from secvm.protocol.relays.batches.pieces import PIECE_CAPSULES, capsules_in_piece, cut, piece_count
 from secvm.protocol.relays.public_counts import MAX_PAPER_BYTES
 from secvm.runtime.clock import Clock
-from secvm.runtime.http.server import Request, Response
+from secvm.runtime.http.server import HttpRequest, HttpResponse
 
 
 class RefusedBatchError(RemoteProtocolError):
@@ -149,7 +149,7 @@ BODY_LIMITS: Mapping[str, int] = {_BATCH: PIECE_CAPSULES * INNER_BYTES, _COUNTS:
 _AT_ONCE = 2
 
 #: A round and its experiment, something that is brought of it, and the time → the answer.
-_Take = Callable[[RelayedBook, KeptRound, int], Response]
+_Take = Callable[[RelayedBook, KeptRound, int], HttpResponse]
 
 
 class RelayedRoutes:
@@ -175,11 +175,11 @@ class RelayedRoutes:
         self._books = RelayedBooks(store)
         self._busy = asyncio.Semaphore(_AT_ONCE)
 
-    def before_body(self, path: str, headers: Mapping[str, str]) -> Response | None:
+    def before_body(self, path: str, headers: Mapping[str, str]) -> HttpResponse | None:
         """For ``HttpServer``: who has no token need not send a piece, and shall not fill our memory with one."""
         return plain_response(401) if path.startswith(_BATCH) and not self._has_token(headers) else None
 
-    def handle(self, request: Request) -> Response | Awaitable[Response]:
+    def handle(self, request: HttpRequest) -> HttpResponse | Awaitable[HttpResponse]:
         """Answer one request below ``PREFIX``."""
         if request.method != "PUT":
             return plain_response(405)
@@ -201,14 +201,14 @@ class RelayedRoutes:
         found = [hmac.compare_digest(digest, known) for known in self._tokens]
         return scheme.lower() == "bearer" and any(found)
 
-    async def _taken(self, label: str, take: _Take) -> Response:
+    async def _taken(self, label: str, take: _Take) -> HttpResponse:
         async with self._busy:
             answer = await asyncio.to_thread(self._answer, label, take)
         if answer.status == 200:
             self._wake()
         return answer
 
-    def _answer(self, label: str, take: _Take) -> Response:
+    def _answer(self, label: str, take: _Take) -> HttpResponse:
         try:
             found = self._books.find(label_from_text(label))
             if found is None:
@@ -226,18 +226,20 @@ class RelayedRoutes:
         except StoreError:
             return problem_response(PROBLEMS["try-later"])
 
-    def _count(self, book: RelayedBook, one: KeptRound, envelope: bytes, now: int) -> Response:
+    def _count(self, book: RelayedBook, one: KeptRound, envelope: bytes, now: int) -> HttpResponse:
         have = self._arrivals.count(book, one, envelope, now)
         if have is None:
-            return Response(200)
-        return Response(202, json.dumps({"have": have}, separators=(",", ":")).encode(), "application/json")
+            return HttpResponse(200)
+        return HttpResponse(202, json.dumps({"have": have}, separators=(",", ":")).encode(), "application/json")
 
-    def _piece(self, book: RelayedBook, one: KeptRound, index: int, data: bytes, now: int) -> Response:
+    def _piece(self, book: RelayedBook, one: KeptRound, index: int, data: bytes, now: int) -> HttpResponse:
         self._arrivals.piece(book, one, index, data, now)
         self._telling.piece()
-        return Response(200)
+        return HttpResponse(200)
 
-    def _paper(self, book: RelayedBook, one: KeptRound, name: str, envelope: bytes) -> Response:
+    def _paper(self, book: RelayedBook, one: KeptRound, name: str, envelope: bytes) -> HttpResponse:
         if not one.is_live:
             return plain_response(410)
-        return Response(200) if Papers(self._store, book.document, one).offer(name, envelope) else plain_response(409)
+        return (
+            HttpResponse(200) if Papers(self._store, book.document, one).offer(name, envelope) else plain_response(409)
+        )

@@ -16,7 +16,7 @@ from secvm.errors import LocalProtocolError
 from secvm.protocol.relays.batches.capsule_tree import capsule_root
 from secvm.protocol.relays.batches.label import capsule_digest
 from secvm.protocol.relays.batches.pieces import PIECE_CAPSULES
-from secvm.relay.batches.database import Database, destroy_database
+from secvm.relay.batches.database import RelayDatabase, destroy_database
 
 _VERSION = 1
 _SCHEMA = """
@@ -28,7 +28,7 @@ _READ_AT_ONCE = 4096
 _WRITE_AT_ONCE = 2**14
 
 
-class CapsuleFile(Database):
+class CapsuleFile(RelayDatabase):
     """The file."""
 
     def __init__(self, path: Path, more: str = "") -> None:

@@ -18,7 +18,7 @@ _BLOCK_BYTES = 2**20
 _BESIDE = ("", "-wal", "-shm", "-journal")
 
 
-class Database:
+class RelayDatabase:
     """One file of tables. Methods may be called from any thread; whoever writes opens a ``transaction``."""
 
     def __init__(self, path: Path, schema: str, version: int) -> None:

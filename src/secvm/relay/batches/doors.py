@@ -28,17 +28,17 @@ from secvm.protocol.version import MAX_ROUND
 from secvm.relay.batches.keeping import Keeping
 from secvm.relay.batches.ledger import PAPERS
 from secvm.relay.batches.metering import Meter
-from secvm.relay.batches.refusing import RefusedError, answer_to, refusal
+from secvm.relay.batches.refusing import RelayRefusalError, answer_to, refusal
 from secvm.relay.batches.rounds import BatchRound
 from secvm.runtime.clock import Clock
-from secvm.runtime.http.server import Request, Response
+from secvm.runtime.http.server import HttpRequest, HttpResponse
 
 #: Of a request for a commitment, and of a count or reveal in its envelope.
 MOST_ASKED_BYTES, MOST_PAPER_BYTES = 512, 4096
 _INDEX = re.compile(r"0|[1-9][0-9]{0,5}")
 _OCTETS, _JSON = "application/octet-stream", "application/json"
 
-Answer = Response | Awaitable[Response]
+Answer = HttpResponse | Awaitable[HttpResponse]
 #: The coordinator's URL, an experiment and a round → our commitment. Raises ``RemoteProtocolError``.
 Commit = Callable[[str, str, int], Awaitable[bytes]]
 B = TypeVar("B", bound=BatchRound[Any])
@@ -80,7 +80,7 @@ class RoleDoors(ABC, Generic[B]):
         self._path = f"{path}/"
         self._rounds = rounds
         self._keeping = keeping
-        self._terms = Response(200, terms, _OCTETS)
+        self._terms = HttpResponse(200, terms, _OCTETS)
         self._tokens = tokens
         self._commit = commit
         self._clock = clock
@@ -88,7 +88,7 @@ class RoleDoors(ABC, Generic[B]):
         self._retry_after_s = retry_after_s
         self._meter = meter
 
-    def handle(self, request: Request) -> Answer | None:
+    def handle(self, request: HttpRequest) -> Answer | None:
         """Answer one request, or say that it is for somebody else."""
         if not request.path.startswith(self._path):
             return None
@@ -100,11 +100,11 @@ class RoleDoors(ABC, Generic[B]):
         return None if answer is None else self._metered(parts[0], answer)
 
     def _metered(self, door: str, answer: Answer) -> Answer:
-        if isinstance(answer, Response):
+        if isinstance(answer, HttpResponse):
             self._meter.answered(door, answer.status)
             return answer
 
-        async def awaited() -> Response:
+        async def awaited() -> HttpResponse:
             found = await answer
             self._meter.answered(door, found.status)
             return found
@@ -112,14 +112,14 @@ class RoleDoors(ABC, Generic[B]):
         return awaited()
 
     @abstractmethod
-    def _role(self, request: Request, parts: list[str]) -> Answer | None:
+    def _role(self, request: HttpRequest, parts: list[str]) -> Answer | None:
         """A door that only this role has."""
 
     @abstractmethod
     def _take_paper(self, one: B, name: str, envelope: bytes, now: int) -> None:
         """A statement of the other relay. Raises ``RemoteProtocolError``."""
 
-    def _common(self, request: Request, parts: list[str]) -> Answer | None:
+    def _common(self, request: HttpRequest, parts: list[str]) -> Answer | None:
         match request.method, parts:
             case "GET", ["terms"]:
                 return self._terms
@@ -131,16 +131,16 @@ class RoleDoors(ABC, Generic[B]):
                 return self._paper(self._round(label), name, request.body)
             case "GET", ["leaves", label, index]:
                 found = self._keeping.leaf_piece(label_from_text(label), read_index(index))
-                return refusal(404) if found is None else Response(200, found, _OCTETS)
+                return refusal(404) if found is None else HttpResponse(200, found, _OCTETS)
         return None
 
     def _round(self, label: str) -> B:
         found = self._rounds.get(label_from_text(label))
         if found is None:
-            raise RefusedError("no round of this label is served here", why="wrong-label")
+            raise RelayRefusalError("no round of this label is served here", why="wrong-label")
         return found
 
-    def _commitment(self, request: Request) -> Answer:
+    def _commitment(self, request: HttpRequest) -> Answer:
         given = request.headers.get("authorization", "").encode()
         known = [url for url, token in self._tokens.items() if hmac.compare_digest(given, f"Bearer {token}".encode())]
         if not known:
@@ -148,20 +148,20 @@ class RoleDoors(ABC, Generic[B]):
         experiment, round_number = read_asked(request.body)
         return self._committed(known[0], experiment, round_number)
 
-    async def _committed(self, url: str, experiment: str, round_number: int) -> Response:
+    async def _committed(self, url: str, experiment: str, round_number: int) -> HttpResponse:
         try:
-            return Response(200, await self._commit(url, experiment, round_number), _OCTETS)
+            return HttpResponse(200, await self._commit(url, experiment, round_number), _OCTETS)
         except RemoteProtocolError as error:
             return answer_to(error, retry_after_s=self._retry_after_s)
         except (SecVMError, sqlite3.Error):
             return refusal(503, retry_after_s=self._retry_after_s)
 
-    def _counts(self, label: bytes) -> Response:
+    def _counts(self, label: bytes) -> HttpResponse:
         if label not in self._rounds:
-            raise RefusedError("no round of this label is served here", why="unknown")
+            raise RelayRefusalError("no round of this label is served here", why="unknown")
         papers = {name: self._shown(self._rounds[label], name) for name in PAPERS}
         told = {name: None if data is None else base64.b64encode(data).decode() for name, data in papers.items()}
-        return Response(200, json.dumps(told, separators=(",", ":")).encode(), _JSON)
+        return HttpResponse(200, json.dumps(told, separators=(",", ":")).encode(), _JSON)
 
     def _shown(self, one: B, name: str) -> bytes | None:
         """A paper as anybody may see it now."""
@@ -172,7 +172,7 @@ class RoleDoors(ABC, Generic[B]):
             return refusal(413)
         return self._kept(lambda: self._take_paper(one, name, envelope, self._clock.now()), one)
 
-    async def _kept(self, act: Callable[[], None], one: B) -> Response:
+    async def _kept(self, act: Callable[[], None], one: B) -> HttpResponse:
         """200 when the act is durable."""
         try:
             await asyncio.to_thread(act)
@@ -181,4 +181,4 @@ class RoleDoors(ABC, Generic[B]):
         except (SecVMError, sqlite3.Error):
             return refusal(503, retry_after_s=self._retry_after_s)
         self._wake(one.plan.label)
-        return Response(200)
+        return HttpResponse(200)

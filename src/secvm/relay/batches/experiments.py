@@ -31,7 +31,7 @@ from secvm.protocol.relays.sending.submission import token_bytes
 from secvm.protocol.relays.terms import RelayedTerms
 from secvm.relay.batches.keeping import Keeping
 from secvm.relay.batches.plan import RoundPlan
-from secvm.relay.batches.refusing import RefusedError
+from secvm.relay.batches.refusing import RelayRefusalError
 
 _MILLION = 10**6
 
@@ -50,7 +50,7 @@ class OwnRelay:
 
 
 def check_document(document: ExperimentDocument, own: OwnRelay, worth: Worth) -> None:
-    """Whether we serve this experiment, or raise ``RefusedError`` that says why not."""
+    """Whether we serve this experiment, or raise ``RelayRefusalError`` that says why not."""
     terms = own.terms
     cover = document.experiment.cover
     if cover is None:
@@ -78,8 +78,8 @@ def check_document(document: ExperimentDocument, own: OwnRelay, worth: Worth) ->
     worth(document)
 
 
-def _refused(why: str) -> RefusedError:
-    return RefusedError(why, why="refused")
+def _refused(why: str) -> RelayRefusalError:
+    return RelayRefusalError(why, why="refused")
 
 
 def plan_of(document: ExperimentDocument, manifest: RelayedManifest) -> RoundPlan:
@@ -143,16 +143,16 @@ class Experiments:
         """
         document = self.document(digest)
         if document is None:
-            raise RefusedError("this experiment is not served here", why="unknown")
+            raise RelayRefusalError("this experiment is not served here", why="unknown")
         if not 1 <= round_number <= document.rounds:
-            raise RefusedError(f"the experiment has {document.rounds} rounds, not {round_number}", why="garbage")
+            raise RelayRefusalError(f"the experiment has {document.rounds} rounds, not {round_number}", why="garbage")
         known = self._ledger.commitment(digest, round_number)
         if known is not None:
             return known
         secret = self._keeping.secrets.make(digest, round_number, self._dice_of(round_number))
         if len(secret) != SEED_BYTES:
             # The disk has forgotten a round that was handed on.
-            raise RefusedError("this round was served before", why="stale")
+            raise RelayRefusalError("this round was served before", why="stale")
         drawn, parts = RoundSecret(secret), document.relay_cover.parts
         statement: EntryCommitment | MixCommitment
         if self._own.terms.role == "entry":
@@ -181,20 +181,20 @@ class Experiments:
         """
         document = self.document(digest)
         if document is None:
-            raise RefusedError("this experiment is not served here", why="unknown")
+            raise RelayRefusalError("this experiment is not served here", why="unknown")
         try:
             manifest = read_manifest(envelope, document, self._before(document, envelope))
         except InconsistentManifestError as fault:
-            raise RefusedError(f"the manifest contradicts its experiment: {fault}", why="refused") from None
+            raise RelayRefusalError(f"the manifest contradicts its experiment: {fault}", why="refused") from None
         if document.log is not None:
             # Who is shown a manifest that devices do not see is shown a line that they see. A quorum is theirs to ask.
             entry = manifest_entry(digest, manifest.round_number, manifest.digest)
             LogProof.from_bytes(proof or b"").check(entry.to_bytes(), log=document.log.log_key)
         ours = manifest.entry if self._own.terms.role == "entry" else manifest.mix
         if ours != self._ledger.commitment(digest, manifest.round_number):
-            raise RefusedError("the commitment in the manifest is not the one that we gave", why="refused")
+            raise RelayRefusalError("the commitment in the manifest is not the one that we gave", why="refused")
         if not self._ledger.keep_label(manifest.label, digest, manifest.round_number, manifest.bound, envelope):
-            raise RefusedError("another manifest of this round, or of these keys, came before", why="conflict")
+            raise RelayRefusalError("another manifest of this round, or of these keys, came before", why="conflict")
         return plan_of(document, manifest)
 
     def _before(self, document: ExperimentDocument, envelope: bytes) -> RelayedManifest | None:

@@ -12,23 +12,23 @@ from collections.abc import Awaitable, Callable
 
 from secvm.errors import RemoteProtocolError, SecVMError
 from secvm.relay.batches.experiments import Experiments
-from secvm.relay.batches.ledger import Ledger
+from secvm.relay.batches.ledger import RoundLedger
 from secvm.relay.batches.plan import RoundPlan
-from secvm.relay.batches.refusing import RefusedError
-from secvm.runtime.http.messages import Response
+from secvm.relay.batches.refusing import RelayRefusalError
+from secvm.runtime.http.messages import HttpResponse
 from secvm.runtime.logs import Log
 
 #: Gets what is at a URL; also that nobody answers is an answer.
-Get = Callable[[str], Awaitable[Response]]
+Get = Callable[[str], Awaitable[HttpResponse]]
 
 
-class Following:
+class CoordinatorFollower:
     """What coordinators publish, for one relay."""
 
     def __init__(
         self,
         experiments: Experiments,
-        ledger: Ledger,
+        ledger: RoundLedger,
         *,
         get: Get,
         named: Callable[[RoundPlan], None],
@@ -58,11 +58,11 @@ class Following:
             if self._experiments.document(experiment) is None:
                 found = await self._get(f"{coordinator}/v2/experiment/{experiment}")
                 if found.status != 200:
-                    raise RefusedError("the coordinator does not show the experiment", why="try-later")
+                    raise RelayRefusalError("the coordinator does not show the experiment", why="try-later")
                 await asyncio.to_thread(self._experiments.add, experiment, coordinator, found.body)
                 self._log.tell("experiment", state="served", experiment=experiment)
             if self._experiments.coordinator(experiment) != coordinator:
-                raise RefusedError("this experiment is another coordinator's", why="conflict")
+                raise RelayRefusalError("this experiment is another coordinator's", why="conflict")
             told = await asyncio.to_thread(self._experiments.commit, experiment, round_number)
         self._log.tell("step", stage="committed", round=round_number)
         self._asked.set()

@@ -16,12 +16,12 @@ from secvm.crypto.signing import SigningKey
 from secvm.protocol.relays.batches.piece_tickets import FIELD, ticket_for
 from secvm.protocol.relays.batches.pieces import MEDIA_TYPE, piece_count
 from secvm.relay.batches.rounds import BatchRound
-from secvm.runtime.http.messages import Response
+from secvm.runtime.http.messages import HttpResponse
 
 ENVELOPE_MEDIA_TYPE = "application/octet-stream"
 
 #: Puts content at a URL, with these header fields; the answer, also where it is that nobody answers.
-Put = Callable[[str, bytes, Mapping[str, str]], Awaitable[Response]]
+Put = Callable[[str, bytes, Mapping[str, str]], Awaitable[HttpResponse]]
 #: Told after each thing that the next one has taken: "announced", "piece", "taken".
 Told = Callable[[str], Awaitable[None]]
 

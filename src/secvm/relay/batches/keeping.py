@@ -18,7 +18,7 @@ from pathlib import Path
 from secvm.files import sync_folder
 from secvm.protocol.relays.batches.label import DIGEST_BYTES
 from secvm.protocol.relays.batches.pieces import PIECE_CAPSULES
-from secvm.relay.batches.ledger import Ledger
+from secvm.relay.batches.ledger import RoundLedger
 from secvm.relay.batches.plan import RoundPlan
 from secvm.relay.batches.round_secrets import RoundSecrets
 
@@ -35,7 +35,7 @@ DrawPart = Callable[[bytes, bytes], Iterable[bytes]]
 class Keeping:
     """Where a relay keeps things."""
 
-    ledger: Ledger
+    ledger: RoundLedger
     secrets: RoundSecrets
     folder: Path
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from secvm.relay.batches.database import Database
+from secvm.relay.batches.database import RelayDatabase
 
 ENTRY_COUNT, MIX_COUNT, ENTRY_REVEAL, MIX_REVEAL = PAPERS = (
     "entry_count",
@@ -52,11 +52,11 @@ CREATE TABLE fetch_keys (slot INTEGER NOT NULL, keys BLOB NOT NULL)
 """
 
 
-class Ledger:
+class RoundLedger:
     """The ledger."""
 
     def __init__(self, path: Path) -> None:
-        self._database = Database(path, _SCHEMA, _VERSION)
+        self._database = RelayDatabase(path, _SCHEMA, _VERSION)
 
     # ── experiments, commitments, labels ─────────────────────────────────────────────────────────────────────────────
 

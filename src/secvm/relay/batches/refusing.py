@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from secvm.errors import BadSignatureError, MalformedMessageError, RemoteProtocolError
-from secvm.runtime.http.messages import Response
+from secvm.runtime.http.messages import HttpResponse
 
 #: What a door answers, by the problem that an error names.
 STATUSES = {
@@ -37,7 +37,7 @@ _TITLES = {
 }
 
 
-class RefusedError(RemoteProtocolError):
+class RelayRefusalError(RemoteProtocolError):
     """The relay does not do it; ``why`` says with which status."""
 
     def __init__(self, message: str, *, why: str) -> None:
@@ -45,17 +45,17 @@ class RefusedError(RemoteProtocolError):
         self.why = why
 
 
-def refusal(status: int, *, retry_after_s: int | None = None) -> Response:
+def refusal(status: int, *, retry_after_s: int | None = None) -> HttpResponse:
     """The answer: a problem (RFC 9457) that says nothing of what was sent."""
     body = f'{{"status":{status},"title":"{_TITLES[status]}","type":"about:blank"}}'
     fields = () if retry_after_s is None else (("retry-after", str(retry_after_s)),)
-    return Response(status, body.encode(), "application/problem+json", fields)
+    return HttpResponse(status, body.encode(), "application/problem+json", fields)
 
 
-def answer_to(error: RemoteProtocolError, *, retry_after_s: int | None = None) -> Response:
+def answer_to(error: RemoteProtocolError, *, retry_after_s: int | None = None) -> HttpResponse:
     """What to answer to whoever sent what raised this."""
     if isinstance(error, BadSignatureError):
         return refusal(403)
-    why = error.why if isinstance(error, RefusedError) else error.problem
-    status = STATUSES.get(why, 400) if isinstance(error, RefusedError | MalformedMessageError) else 400
+    why = error.why if isinstance(error, RelayRefusalError) else error.problem
+    status = STATUSES.get(why, 400) if isinstance(error, RelayRefusalError | MalformedMessageError) else 400
     return refusal(status, retry_after_s=retry_after_s if status == 503 else None)

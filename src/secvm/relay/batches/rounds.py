@@ -29,7 +29,7 @@ from secvm.relay.batches.capsule_file import CapsuleFile
 from secvm.relay.batches.database import destroy_database
 from secvm.relay.batches.keeping import BATCH, HANDED_ON, OVER, DrawPart, Keeping
 from secvm.relay.batches.plan import RoundPlan
-from secvm.relay.batches.refusing import RefusedError
+from secvm.relay.batches.refusing import RelayRefusalError
 
 F = TypeVar("F", bound=CapsuleFile)
 
@@ -170,7 +170,7 @@ class BatchRound(ABC, Generic[F]):
 
     def _check_time(self, now: int) -> None:
         if now >= self.plan.instants.open_by:
-            raise RefusedError("the round is over: nothing is taken or opened any more", why="stale")
+            raise RelayRefusalError("the round is over: nothing is taken or opened any more", why="stale")
 
     def _is_done(self, step: str) -> bool:
         return self._ledger.is_done(self.plan.label, step)

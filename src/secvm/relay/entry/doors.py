@@ -17,12 +17,12 @@ from secvm.errors import RemoteProtocolError
 from secvm.relay.batches.doors import Answer, RoleDoors
 from secvm.relay.batches.ledger import MIX_COUNT, MIX_REVEAL
 from secvm.relay.batches.plan import RoundPlan
-from secvm.relay.batches.refusing import RefusedError, answer_to, refusal
-from secvm.relay.entry.intake import IntakeLimits, Submission, Verdict, read_submission
+from secvm.relay.batches.refusing import RelayRefusalError, answer_to, refusal
+from secvm.relay.entry.intake import IncomingSubmission, IntakeLimits, IntakeVerdict, read_submission
 from secvm.relay.entry.rounds import EntryRound
 from secvm.relay.identity import Identify, Identity
 from secvm.runtime.disk.group_commit import GroupCommit
-from secvm.runtime.http.server import Request, Response
+from secvm.runtime.http.server import HttpRequest, HttpResponse
 
 SUBMISSION_MEDIA_TYPE = "application/vnd.secvm.submission"
 #: A durable commit takes about as long.
@@ -40,7 +40,7 @@ class _Waiting:
     """A submission that waits for its commit."""
 
     round: EntryRound
-    submission: Submission
+    submission: IncomingSubmission
 
 
 class EntryDoors(RoleDoors[EntryRound]):
@@ -53,7 +53,7 @@ class EntryDoors(RoleDoors[EntryRound]):
         self._limits = limits
         #: Requests for tokens that are worked on.
         self._giving = 0
-        self._group: GroupCommit[_Waiting, Response] = GroupCommit(
+        self._group: GroupCommit[_Waiting, HttpResponse] = GroupCommit(
             self._commit_group,
             _COMMIT_TICK_MS,
             largest=_LARGEST_GROUP,
@@ -65,7 +65,7 @@ class EntryDoors(RoleDoors[EntryRound]):
         """What waits is committed and answered."""
         await self._group.close()
 
-    def _role(self, request: Request, parts: list[str]) -> Answer | None:
+    def _role(self, request: HttpRequest, parts: list[str]) -> Answer | None:
         match request.method, parts:
             case "POST", ["submit", label]:
                 return self._submit(request, self._round(label))
@@ -73,7 +73,7 @@ class EntryDoors(RoleDoors[EntryRound]):
                 return self._token(request, self._round(label))
         return None
 
-    def _token(self, request: Request, one: EntryRound) -> Answer:
+    def _token(self, request: HttpRequest, one: EntryRound) -> Answer:
         if _media_type(request) != REQUEST_MEDIA_TYPE:
             return refusal(415)
         client = self._identify(request)
@@ -84,7 +84,7 @@ class EntryDoors(RoleDoors[EntryRound]):
         self._giving += 1
         return self._given(one, client, request.body)
 
-    async def _given(self, one: EntryRound, client: Identity, asked: bytes) -> Response:
+    async def _given(self, one: EntryRound, client: Identity, asked: bytes) -> HttpResponse:
         try:
             given = await asyncio.to_thread(one.grant, client, asked, self._limits(one.plan), self._clock.now())
         except RemoteProtocolError as error:
@@ -93,12 +93,12 @@ class EntryDoors(RoleDoors[EntryRound]):
             return refusal(503, retry_after_s=self._retry_after_s)
         finally:
             self._giving -= 1
-        if isinstance(given, Verdict):
+        if isinstance(given, IntakeVerdict):
             return self._refused(given)
         self._meter.gave()
-        return Response(200, given, ANSWER_MEDIA_TYPE)
+        return HttpResponse(200, given, ANSWER_MEDIA_TYPE)
 
-    def _submit(self, request: Request, one: EntryRound) -> Answer:
+    def _submit(self, request: HttpRequest, one: EntryRound) -> Answer:
         if _media_type(request) != SUBMISSION_MEDIA_TYPE:
             return refusal(415)
         # Whoever has a token is not asked who they are.
@@ -109,14 +109,14 @@ class EntryDoors(RoleDoors[EntryRound]):
         one.check_window(self._clock.now())
         if one.knows(submission.root):
             self._meter.took(again=True)
-            return Response(200, one.receipt(submission.root), "application/octet-stream")
+            return HttpResponse(200, one.receipt(submission.root), "application/octet-stream")
         if self._group.full:
             return refusal(503, retry_after_s=self._retry_after_s)
-        added: Awaitable[Response] = self._group.add(_Waiting(one, submission))
+        added: Awaitable[HttpResponse] = self._group.add(_Waiting(one, submission))
         return added
 
-    def _commit_group(self, group: list[_Waiting]) -> list[Response]:
-        answers: list[Response] = [refusal(503, retry_after_s=self._retry_after_s)] * len(group)
+    def _commit_group(self, group: list[_Waiting]) -> list[HttpResponse]:
+        answers: list[HttpResponse] = [refusal(503, retry_after_s=self._retry_after_s)] * len(group)
         by_round: dict[bytes, list[int]] = {}
         for number, waiting in enumerate(group):
             by_round.setdefault(waiting.round.plan.label, []).append(number)
@@ -126,7 +126,7 @@ class EntryDoors(RoleDoors[EntryRound]):
                 verdicts = one.take(
                     [group[number].submission for number in numbers], self._limits(one.plan), self._clock.now()
                 )
-            except RefusedError as error:
+            except RelayRefusalError as error:
                 for number in numbers:
                     answers[number] = answer_to(error)
                 continue
@@ -137,14 +137,14 @@ class EntryDoors(RoleDoors[EntryRound]):
                 answers[number] = self._answer(one, group[number].submission, verdict)
         return answers
 
-    def _answer(self, one: EntryRound, submission: Submission, verdict: Verdict) -> Response:
-        if verdict is Verdict.TAKEN:
+    def _answer(self, one: EntryRound, submission: IncomingSubmission, verdict: IntakeVerdict) -> HttpResponse:
+        if verdict is IntakeVerdict.TAKEN:
             self._meter.took(again=False)
-            return Response(200, one.receipt(submission.root), "application/octet-stream")
+            return HttpResponse(200, one.receipt(submission.root), "application/octet-stream")
         return self._refused(verdict)
 
-    def _refused(self, verdict: Verdict) -> Response:
-        return refusal(verdict.value, retry_after_s=self._retry_after_s if verdict is Verdict.FULL else None)
+    def _refused(self, verdict: IntakeVerdict) -> HttpResponse:
+        return refusal(verdict.value, retry_after_s=self._retry_after_s if verdict is IntakeVerdict.FULL else None)
 
     def _take_paper(self, one: EntryRound, name: str, envelope: bytes, now: int) -> None:
         match name:
@@ -153,8 +153,8 @@ class EntryDoors(RoleDoors[EntryRound]):
             case _ if name == MIX_REVEAL:
                 one.keep_answer(envelope)
             case _:
-                raise RefusedError("an entry relay takes the mixing relay's count and reveal", why="unknown")
+                raise RelayRefusalError("an entry relay takes the mixing relay's count and reveal", why="unknown")
 
 
-def _media_type(request: Request) -> str:
+def _media_type(request: HttpRequest) -> str:
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()

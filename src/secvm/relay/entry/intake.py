@@ -24,7 +24,7 @@ from secvm.protocol.relays.batches.capsule_tree import capsule_root
 from secvm.protocol.relays.batches.label import OUTER_BYTES, capsule_digest
 from secvm.protocol.relays.batches.pieces import split_piece
 from secvm.relay.batches.capsule_file import CapsuleFile, put_capsules
-from secvm.relay.batches.refusing import RefusedError
+from secvm.relay.batches.refusing import RelayRefusalError
 from secvm.relay.identity import Identity
 
 _KEY_BYTES, _NAME_BYTES = 32, 16
@@ -41,7 +41,7 @@ INSERT INTO clients VALUES (?, 1) ON CONFLICT (name) DO UPDATE SET submissions =
 """
 
 
-class Verdict(enum.Enum):
+class IntakeVerdict(enum.Enum):
     """What became of a submission; the number is its status over HTTP."""
 
     TAKEN = 200
@@ -55,7 +55,7 @@ class Verdict(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Submission:
+class IncomingSubmission:
     """One request of one client."""
 
     #: None where a token stands for it.
@@ -79,7 +79,7 @@ class IntakeLimits:
 Redeem = Callable[[bytes], bytes | None]
 
 
-def read_submission(client: Identity | None, body: bytes, *, budget: int, token_bytes: int) -> Submission:
+def read_submission(client: Identity | None, body: bytes, *, budget: int, token_bytes: int) -> IncomingSubmission:
     """The submission in a request's content.
 
     Raises
@@ -96,10 +96,10 @@ def read_submission(client: Identity | None, body: bytes, *, budget: int, token_
     capsules = split_piece(body[token_bytes:], OUTER_BYTES)
     digests = [capsule_digest(capsule) for capsule in capsules]
     if len(set(digests)) < len(digests):
-        raise RefusedError("a submission has one capsule twice", why="conflict")
+        raise RelayRefusalError("a submission has one capsule twice", why="conflict")
     if digests != sorted(digests):
         raise MalformedMessageError("the capsules of a submission do not ascend by digest")
-    return Submission(client, body[:token_bytes], tuple(capsules), capsule_root(digests))
+    return IncomingSubmission(client, body[:token_bytes], tuple(capsules), capsule_root(digests))
 
 
 class Intake(CapsuleFile):
@@ -128,7 +128,9 @@ class Intake(CapsuleFile):
         """Whether this request was taken before."""
         return self.value("SELECT 1 FROM submissions WHERE root = ?", (root,)) is not None
 
-    def take(self, group: Sequence[Submission], limits: IntakeLimits, redeem: Redeem | None = None) -> list[Verdict]:
+    def take(
+        self, group: Sequence[IncomingSubmission], limits: IntakeLimits, redeem: Redeem | None = None
+    ) -> list[IntakeVerdict]:
         """A verdict on each, all of them durable together. ``redeem``: where the experiment has tokens."""
         try:
             with self.transaction() as db:
@@ -139,7 +141,7 @@ class Intake(CapsuleFile):
 
     def grant(
         self, client: Identity, request: bytes, limits: IntakeLimits, answer: Callable[[bytes], bytes]
-    ) -> bytes | Verdict:
+    ) -> bytes | IntakeVerdict:
         """What is answered to a request for a token, durable; or why there is none.
 
         The same request again is given the same answer, whoever brings it, and is counted once. What ``answer`` raises
@@ -151,48 +153,54 @@ class Intake(CapsuleFile):
                 return bytes(known[0])
             names = self._names(client, limits)
             if self._is_over(db, names):
-                return Verdict.OVER_QUOTA
+                return IntakeVerdict.OVER_QUOTA
             # More tokens than there is room for submissions would be given for nothing.
             if db.execute("SELECT count(*) FROM granted").fetchone()[0] >= limits.submissions:
-                return Verdict.FULL
+                return IntakeVerdict.FULL
             given = answer(request)
             db.execute("INSERT INTO granted VALUES (?, ?)", (request, given))
             db.executemany(_COUNT_CLIENT, [(name,) for name in names])
             return given
 
-    def _take(self, db: sqlite3.Connection, one: Submission, limits: IntakeLimits, redeem: Redeem | None) -> Verdict:
+    def _take(
+        self, db: sqlite3.Connection, one: IncomingSubmission, limits: IntakeLimits, redeem: Redeem | None
+    ) -> IntakeVerdict:
         if db.execute("SELECT 1 FROM submissions WHERE root = ?", (one.root,)).fetchone():
-            return Verdict.TAKEN
+            return IntakeVerdict.TAKEN
         for capsule in one.capsules:
             if db.execute("SELECT 1 FROM capsules WHERE digest = ?", (capsule_digest(capsule),)).fetchone():
-                return Verdict.OTHERS
+                return IntakeVerdict.OTHERS
         refused = self._count_client(db, one, limits) if redeem is None else self._spend(db, one, limits, redeem)
         if refused is not None:
             return refused
         db.execute("INSERT INTO submissions VALUES (?)", (one.root,))
         put_capsules(db, one.capsules)
         self._taken += 1
-        return Verdict.TAKEN
+        return IntakeVerdict.TAKEN
 
-    def _count_client(self, db: sqlite3.Connection, one: Submission, limits: IntakeLimits) -> Verdict | None:
+    def _count_client(
+        self, db: sqlite3.Connection, one: IncomingSubmission, limits: IntakeLimits
+    ) -> IntakeVerdict | None:
         if one.client is None:
             raise LocalProtocolError("a submission of nobody, in a round without tokens")
         names = self._names(one.client, limits)
         if self._is_over(db, names):
-            return Verdict.OVER_QUOTA
+            return IntakeVerdict.OVER_QUOTA
         if self._taken >= limits.submissions:
-            return Verdict.FULL
+            return IntakeVerdict.FULL
         db.executemany(_COUNT_CLIENT, [(name,) for name in names])
         return None
 
-    def _spend(self, db: sqlite3.Connection, one: Submission, limits: IntakeLimits, redeem: Redeem) -> Verdict | None:
+    def _spend(
+        self, db: sqlite3.Connection, one: IncomingSubmission, limits: IntakeLimits, redeem: Redeem
+    ) -> IntakeVerdict | None:
         nonce = redeem(one.token)
         if nonce is None:
-            return Verdict.NO_TOKEN
+            return IntakeVerdict.NO_TOKEN
         if db.execute("SELECT 1 FROM spent WHERE nonce = ?", (nonce,)).fetchone():
-            return Verdict.OTHERS
+            return IntakeVerdict.OTHERS
         if self._taken >= limits.submissions:
-            return Verdict.FULL
+            return IntakeVerdict.FULL
         db.execute("INSERT INTO spent VALUES (?)", (nonce,))
         return None
 

@@ -19,9 +19,9 @@ from secvm.protocol.relays.sending.receipts import Receipt
 from secvm.relay.batches.keeping import BATCH, DrawPart, Keeping
 from secvm.relay.batches.ledger import ENTRY_COUNT, ENTRY_REVEAL, MIX_COUNT, MIX_REVEAL
 from secvm.relay.batches.plan import RoundPlan
-from secvm.relay.batches.refusing import RefusedError
+from secvm.relay.batches.refusing import RelayRefusalError
 from secvm.relay.batches.rounds import BatchRound
-from secvm.relay.entry.intake import Intake, IntakeLimits, Submission, Verdict
+from secvm.relay.entry.intake import IncomingSubmission, Intake, IntakeLimits, IntakeVerdict
 from secvm.relay.identity import Identity
 
 
@@ -42,14 +42,14 @@ class EntryRound(BatchRound[Intake]):
     # ── submissions ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     def check_window(self, now: int) -> None:
-        """Raises ``RefusedError`` outside of the time in which submissions are taken, or where they would be lost."""
+        """Raise ``RelayRefusalError`` outside of the time in which submissions are taken, or where they were lost."""
         if now < self.plan.instants.opens_at:
-            raise RefusedError("the window has not opened yet", why="too-early")
+            raise RelayRefusalError("the window has not opened yet", why="too-early")
         if now >= self.plan.instants.accept_until or not self._takes:
-            raise RefusedError("the round takes no more submissions", why="stale")
+            raise RelayRefusalError("the round takes no more submissions", why="stale")
 
-    def take(self, group: Sequence[Submission], limits: IntakeLimits, now: int) -> list[Verdict]:
-        """A verdict on each, durable. Raises ``RefusedError`` where the round has closed meanwhile."""
+    def take(self, group: Sequence[IncomingSubmission], limits: IntakeLimits, now: int) -> list[IntakeVerdict]:
+        """A verdict on each, durable. Raises ``RelayRefusalError`` where the round has closed meanwhile."""
         with self._lock:
             self.check_window(now)
             if self._file is None:
@@ -58,7 +58,7 @@ class EntryRound(BatchRound[Intake]):
             redeeming = None if key is None else partial(redeem, key)
             return self._file.take(group, limits, redeeming)
 
-    def grant(self, client: Identity, request: bytes, limits: IntakeLimits, now: int) -> bytes | Verdict:
+    def grant(self, client: Identity, request: bytes, limits: IntakeLimits, now: int) -> bytes | IntakeVerdict:
         """What is answered to a client's request for a token, from when the round is known until it closes.
 
         Raises
@@ -72,10 +72,10 @@ class EntryRound(BatchRound[Intake]):
             raise MalformedMessageError("a client is given one token at a time: one for each submission")
         with self._lock:
             if not self.plan.token_bytes:
-                raise RefusedError("this experiment has no tokens", why="unknown")
+                raise RelayRefusalError("this experiment has no tokens", why="unknown")
             key, file = self._token_key, self._file
             if now >= self.plan.instants.accept_until or key is None or file is None:
-                raise RefusedError("the round takes no more submissions", why="stale")
+                raise RelayRefusalError("the round takes no more submissions", why="stale")
             return file.grant(client, request, limits, lambda told: issue(key, told, self._dice))
 
     def _find_token_key(self) -> TokenKey | None:
@@ -144,24 +144,24 @@ class EntryRound(BatchRound[Intake]):
         """
         count, own = MixCount.read(envelope, self.plan.mix_key), self.count
         if count.label != self.plan.label or own is None:
-            raise RefusedError("a count of another round, or of none that was handed on", why="wrong-label")
+            raise RelayRefusalError("a count of another round, or of none that was handed on", why="wrong-label")
         if count.entry_count != EntryCount.enclosed(own).digest:
-            raise RefusedError("the mixing relay's count is over another batch than ours", why="conflict")
+            raise RelayRefusalError("the mixing relay's count is over another batch than ours", why="conflict")
         with self._lock:
             self._check_time(now)
             if not self._keeping.may_answer(self.plan, count.digest):
-                raise RefusedError("another count of the mixing relay was taken before", why="conflict")
+                raise RelayRefusalError("another count of the mixing relay was taken before", why="conflict")
             self._ledger.keep_paper(self.plan.label, MIX_COUNT, envelope)
 
     def keep_answer(self, envelope: bytes) -> None:
         """Keep the mixing relay's reveal that answers ours, to show it. Raises as ``answer``."""
         reveal, own = MixReveal.read(envelope, self.plan.mix_key), self._ledger.paper(self.plan.label, ENTRY_REVEAL)
         if reveal.label != self.plan.label or own is None:
-            raise RefusedError("a reveal of another round, or an answer to none", why="wrong-label")
+            raise RelayRefusalError("a reveal of another round, or an answer to none", why="wrong-label")
         if reveal.entry_reveal != EntryReveal.enclosed(own).digest:
-            raise RefusedError("the mixing relay's reveal answers another one than ours", why="conflict")
+            raise RelayRefusalError("the mixing relay's reveal answers another one than ours", why="conflict")
         if self._ledger.keep_paper(self.plan.label, MIX_REVEAL, envelope) != envelope:
-            raise RefusedError("another reveal of the mixing relay came before", why="conflict")
+            raise RelayRefusalError("another reveal of the mixing relay came before", why="conflict")
 
     def _reveal(self) -> str | None:
         envelope, secret = self._ledger.paper(self.plan.label, MIX_COUNT), self._keeping.secret(self.plan)

@@ -15,12 +15,12 @@ from secvm.protocol.relays.batches.counts import EntryCount
 from secvm.protocol.relays.batches.label import OUTER_BYTES, capsule_digest
 from secvm.protocol.relays.batches.pieces import capsules_in_piece, piece_count, split_piece
 from secvm.relay.batches.capsule_file import CapsuleFile
-from secvm.relay.batches.refusing import RefusedError
+from secvm.relay.batches.refusing import RelayRefusalError
 
 _MORE = "CREATE TABLE pieces (number INTEGER PRIMARY KEY, data BLOB NOT NULL)"
 
 
-class Arrivals(CapsuleFile):
+class IncomingBatch(CapsuleFile):
     """The file."""
 
     def __init__(self, path: Path) -> None:
@@ -40,13 +40,13 @@ class Arrivals(CapsuleFile):
         """
         expected = capsules_in_piece(index, count.capsules) * OUTER_BYTES
         if not expected:
-            raise RefusedError(f"the batch has {piece_count(count.capsules)} pieces, not {index}", why="unknown")
+            raise RelayRefusalError(f"the batch has {piece_count(count.capsules)} pieces, not {index}", why="unknown")
         if len(data) != expected:
-            raise RefusedError(f"piece {index} has {len(data)} bytes, not {expected}", why="too-large")
+            raise RelayRefusalError(f"piece {index} has {len(data)} bytes, not {expected}", why="too-large")
         with self.transaction() as db:
             db.execute("INSERT OR IGNORE INTO pieces VALUES (?, ?)", (index, data))
             if db.execute("SELECT data FROM pieces WHERE number = ?", (index,)).fetchone()[0] != data:
-                raise RefusedError(f"piece {index} came before with other bytes", why="conflict")
+                raise RelayRefusalError(f"piece {index} came before with other bytes", why="conflict")
 
     def piece_capsules(self, index: int) -> list[bytes]:
         """The outer capsules of a piece that is here."""

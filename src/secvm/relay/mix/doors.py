@@ -11,15 +11,15 @@ from secvm.protocol.relays.batches.pieces import MEDIA_TYPE
 from secvm.relay.batches.doors import MOST_PAPER_BYTES, Answer, RoleDoors, read_index
 from secvm.relay.batches.handing_on import have_json
 from secvm.relay.batches.ledger import ENTRY_REVEAL, MIX_COUNT
-from secvm.relay.batches.refusing import RefusedError, answer_to, refusal
+from secvm.relay.batches.refusing import RelayRefusalError, answer_to, refusal
 from secvm.relay.mix.rounds import MixRound
-from secvm.runtime.http.server import Request, Response
+from secvm.runtime.http.server import HttpRequest, HttpResponse
 
 
 class MixDoors(RoleDoors[MixRound]):
     """The doors of a mixing relay."""
 
-    def _role(self, request: Request, parts: list[str]) -> Answer | None:
+    def _role(self, request: HttpRequest, parts: list[str]) -> Answer | None:
         match request.method, parts:
             case "PUT", ["batch", label, "count"]:
                 if len(request.body) > MOST_PAPER_BYTES:
@@ -29,21 +29,21 @@ class MixDoors(RoleDoors[MixRound]):
                 return self._piece(self._round(label), read_index(index), request)
         return None
 
-    async def _count(self, one: MixRound, envelope: bytes) -> Response:
+    async def _count(self, one: MixRound, envelope: bytes) -> HttpResponse:
         """Announces the batch (202), and ends it where all pieces are there (200)."""
         try:
             have = await asyncio.to_thread(one.announce, envelope, self._clock.now())
             if not one.has_batch(have):
-                return Response(202, have_json(have), "application/json")
+                return HttpResponse(202, have_json(have), "application/json")
             await asyncio.to_thread(one.complete, envelope, self._clock.now())
         except RemoteProtocolError as error:
             return answer_to(error, retry_after_s=self._retry_after_s)
         except (SecVMError, sqlite3.Error):
             return refusal(503, retry_after_s=self._retry_after_s)
         self._wake(one.plan.label)
-        return Response(200)
+        return HttpResponse(200)
 
-    def _piece(self, one: MixRound, index: int, request: Request) -> Answer:
+    def _piece(self, one: MixRound, index: int, request: HttpRequest) -> Answer:
         if request.headers.get("content-type", "") != MEDIA_TYPE:
             return refusal(415)
 
@@ -56,7 +56,7 @@ class MixDoors(RoleDoors[MixRound]):
 
     def _take_paper(self, one: MixRound, name: str, envelope: bytes, now: int) -> None:
         if name != ENTRY_REVEAL:
-            raise RefusedError("a mixing relay takes the entry relay's reveal", why="unknown")
+            raise RelayRefusalError("a mixing relay takes the entry relay's reveal", why="unknown")
         one.answer(envelope, now)
 
     def _shown(self, one: MixRound, name: str) -> bytes | None:

@@ -18,13 +18,13 @@ from secvm.protocol.relays.cover.reveals import EntryReveal, MixReveal
 from secvm.relay.batches.keeping import BATCH, DrawPart, Keeping
 from secvm.relay.batches.ledger import ENTRY_COUNT, ENTRY_REVEAL, MIX_COUNT, MIX_REVEAL
 from secvm.relay.batches.plan import RoundPlan
-from secvm.relay.batches.refusing import RefusedError
+from secvm.relay.batches.refusing import RelayRefusalError
 from secvm.relay.batches.rounds import BatchRound
-from secvm.relay.mix.arrivals import Arrivals
+from secvm.relay.mix.arrivals import IncomingBatch
 from secvm.relay.mix.opening import OpenOuters
 
 
-class MixRound(BatchRound[Arrivals]):
+class MixRound(BatchRound[IncomingBatch]):
     """One round."""
 
     own_count = MIX_COUNT
@@ -59,26 +59,26 @@ class MixRound(BatchRound[Arrivals]):
         """
         count = EntryCount.read(envelope, self.plan.entry_key)
         if count.label != self.plan.label:
-            raise RefusedError("the entry relay's count is of another round", why="wrong-label")
+            raise RelayRefusalError("the entry relay's count is of another round", why="wrong-label")
         if not count.adds_up(budget=self.plan.budget, packages=self.plan.packages):
-            raise RefusedError("the entry relay's count is not B · M + D", why="garbage")
+            raise RelayRefusalError("the entry relay's count is not B · M + D", why="garbage")
         if count.capsules > self._most_capsules:
-            raise RefusedError(
+            raise RelayRefusalError(
                 f"{count.capsules} capsules are more than {self._most_capsules} of our terms", why="refused"
             )
         with self._lock:
             self._check_time(now)
             if EntryCount.enclosed(self._ledger.keep_paper(self.plan.label, ENTRY_COUNT, envelope)) != count:
-                raise RefusedError("another count of the entry relay came before", why="conflict")
+                raise RelayRefusalError("another count of the entry relay came before", why="conflict")
             return [] if self._file is None else self._file.have()
 
     def put(self, index: int, data: bytes, now: int) -> None:
-        """A piece, from the entry relay. Raises ``RefusedError``."""
+        """A piece, from the entry relay. Raises ``RelayRefusalError``."""
         with self._lock:
             self._check_time(now)
             count = self.entry_count
             if count is None:
-                raise RefusedError("a piece of a batch that was not announced", why="conflict")
+                raise RelayRefusalError("a piece of a batch that was not announced", why="conflict")
             if self.marked is None and self._file is not None:
                 self._file.put(index, data, count)
 
@@ -96,10 +96,10 @@ class MixRound(BatchRound[Arrivals]):
                 return
             pieces = piece_count(count.capsules)
             if not self.has_batch(have):
-                raise RefusedError(f"{pieces - len(have)} pieces of the batch are missing", why="conflict")
+                raise RelayRefusalError(f"{pieces - len(have)} pieces of the batch are missing", why="conflict")
             if not self._file.is_batch_of(count):
                 self._file.drop_pieces()
-                raise RefusedError("the pieces are not the batch that the count announces", why="garbage")
+                raise RelayRefusalError("the pieces are not the batch that the count announces", why="garbage")
             self._keeping.keep_leaves(self.plan.label, self._file.outer_digests(pieces))
             self._ledger.mark(self.plan.label, BATCH, count.root)
 
@@ -119,13 +119,13 @@ class MixRound(BatchRound[Arrivals]):
     def _due_at(self) -> int:
         return self.plan.instants.mix_by
 
-    def _open_file(self) -> Arrivals:
-        return Arrivals(self._keeping.capsules(self.plan))
+    def _open_file(self) -> IncomingBatch:
+        return IncomingBatch(self._keeping.capsules(self.plan))
 
     def _is_closed(self, now: int) -> bool:  # noqa: ARG002  (the entry relay's batch comes when it comes)
         return self.marked is not None
 
-    def _build(self, file: Arrivals) -> str | None:
+    def _build(self, file: IncomingBatch) -> str | None:
         entry, secret = self.entry_count, self._keeping.secret(self.plan)
         if entry is None or secret is None:
             return None
@@ -177,7 +177,7 @@ class MixRound(BatchRound[Arrivals]):
         """
         reveal, own = EntryReveal.read(envelope, self.plan.entry_key), self.count
         if reveal.label != self.plan.label or own is None:
-            raise RefusedError("a reveal of another round, or of none that was handed on", why="wrong-label")
+            raise RelayRefusalError("a reveal of another round, or of none that was handed on", why="wrong-label")
         faults = reveal.faults(
             label=self.plan.label,
             commitment=self.plan.entry_commitment,
@@ -185,11 +185,11 @@ class MixRound(BatchRound[Arrivals]):
             parts=self.plan.parts,
         )
         if faults:
-            raise RefusedError(f"the entry relay's reveal: {min(fault.value for fault in faults)}", why="conflict")
+            raise RelayRefusalError(f"the entry relay's reveal: {min(fault.value for fault in faults)}", why="conflict")
         with self._lock:
             self._check_time(now)
             if not self._keeping.may_answer(self.plan, reveal.digest):
-                raise RefusedError("another reveal of the entry relay was taken before", why="conflict")
+                raise RelayRefusalError("another reveal of the entry relay was taken before", why="conflict")
             self._ledger.keep_paper(self.plan.label, ENTRY_REVEAL, envelope)
 
     def _reveal(self) -> str | None:

@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Protocol
 
-from secvm.runtime.http.messages import Handler, Heads, Request, Response
+from secvm.runtime.http.messages import Handler, Heads, HttpRequest, HttpResponse
 from secvm.runtime.http.parser import Keeper, Reading
 
 #: How long somebody who was refused may go on talking.
@@ -32,7 +32,7 @@ class Owner(Keeper, Protocol):
     """What a connection knows of its server."""
 
     handler: Handler
-    refusals: Mapping[int, Response]
+    refusals: Mapping[int, HttpResponse]
     heads: Heads
     draining: bool
 
@@ -44,7 +44,7 @@ class Owner(Keeper, Protocol):
         """It is gone."""
         ...
 
-    def keep(self, task: asyncio.Task[Response]) -> None:
+    def keep(self, task: asyncio.Task[HttpResponse]) -> None:
         """Hold a handler's task until it is done: the loop alone would not."""
         ...
 
@@ -80,9 +80,9 @@ class Connection(Reading, asyncio.Protocol):
         self._transport: asyncio.Transport
         #: Requests that may not be handed over yet, and refusals behind them. Both are made when they are needed: an
         #: empty queue takes more memory than all the rest.
-        self._held: deque[Request | Response] | tuple[()] = ()
+        self._held: deque[HttpRequest | HttpResponse] | tuple[()] = ()
         #: Answers that are owed, and whether each is to a HEAD request.
-        self._waiting: deque[tuple[asyncio.Future[Response] | Response, bool]] | tuple[()] = ()
+        self._waiting: deque[tuple[asyncio.Future[HttpResponse] | HttpResponse, bool]] | tuple[()] = ()
         self._out: list[bytes] = []
         self._out_bytes = 0
         #: The content that is being written piece by piece, and how far it is; and since when.
@@ -161,7 +161,7 @@ class Connection(Reading, asyncio.Protocol):
     def _can_write(self) -> bool:
         return self._writing and self._large is None
 
-    def _requested(self, request: Request) -> None:
+    def _requested(self, request: HttpRequest) -> None:
         if self._owner.draining or not self._parser.should_keep_alive():
             self._ending = True
         self._fresh = False
@@ -183,18 +183,18 @@ class Connection(Reading, asyncio.Protocol):
         self._busy = False
         self._flush()
 
-    def _hold(self, one: Request | Response) -> None:
+    def _hold(self, one: HttpRequest | HttpResponse) -> None:
         if not isinstance(self._held, deque):
             self._held = deque()
         self._held.append(one)
 
     # ── answers ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _handle(self, request: Request) -> None:
-        answer: asyncio.Future[Response] | Response
+    def _handle(self, request: HttpRequest) -> None:
+        answer: asyncio.Future[HttpResponse] | HttpResponse
         try:
             given = self._owner.handler(request)
-            if isinstance(given, Response):
+            if isinstance(given, HttpResponse):
                 answer = given
             elif asyncio.isfuture(given):
                 answer = given
@@ -204,18 +204,18 @@ class Connection(Reading, asyncio.Protocol):
                 self._owner.keep(answer)
                 answer.add_done_callback(self._answered)
         except Exception:  # noqa: BLE001  (one request's fault is not the server's end; what it was stays unsaid)
-            answer = Response(500)
+            answer = HttpResponse(500)
         self._owe(answer, head_only=request.method == "HEAD")
 
-    def _owe(self, answer: asyncio.Future[Response] | Response, *, head_only: bool) -> None:
-        if isinstance(answer, Response) and not self._waiting and self._large is None:
+    def _owe(self, answer: asyncio.Future[HttpResponse] | HttpResponse, *, head_only: bool) -> None:
+        if isinstance(answer, HttpResponse) and not self._waiting and self._large is None:
             self._send(answer, head_only=head_only)
             return
         if not isinstance(self._waiting, deque):
             self._waiting = deque()
         self._waiting.append((answer, head_only))
 
-    def _answered(self, future: asyncio.Future[Response]) -> None:
+    def _answered(self, future: asyncio.Future[HttpResponse]) -> None:
         if self._gone:
             # Asked, so that nobody complains that nobody asked.
             _ = future.cancelled() or future.exception()
@@ -226,7 +226,7 @@ class Connection(Reading, asyncio.Protocol):
         """The answers that are there, in their order."""
         while self._waiting and self._large is None:
             answer, head_only = self._waiting[0]
-            if not isinstance(answer, Response):
+            if not isinstance(answer, HttpResponse):
                 if not answer.done():
                     return
                 answer = _result(answer)
@@ -242,7 +242,7 @@ class Connection(Reading, asyncio.Protocol):
         self._send_ready()
         while self._held and self._may_hand_over():
             one = self._held.popleft()
-            if isinstance(one, Response):
+            if isinstance(one, HttpResponse):
                 self._owe(one, head_only=False)
             else:
                 self._handle(one)
@@ -256,7 +256,7 @@ class Connection(Reading, asyncio.Protocol):
     def _may_hand_over(self) -> bool:
         return not self._gone and self._can_write() and len(self._waiting) < self._owner.limits.pipelined
 
-    def _send(self, response: Response, *, head_only: bool) -> None:
+    def _send(self, response: HttpResponse, *, head_only: bool) -> None:
         last = self._ending and not self._waiting and not self._held
         head, body = self._owner.heads.answer(response, keep_alive=not last, head_only=head_only)
         if len(body) > _WRITE_TOGETHER:
@@ -322,10 +322,10 @@ class Connection(Reading, asyncio.Protocol):
             self._out.append(_CONTINUE)
 
     def _refuse(self, status: int, sentence: str) -> None:
-        plain = Response(status, (sentence + "\n").encode(), "text/plain")
+        plain = HttpResponse(status, (sentence + "\n").encode(), "text/plain")
         self._refuse_with(self._owner.refusals.get(status, plain))
 
-    def _refuse_with(self, response: Response) -> None:
+    def _refuse_with(self, response: HttpResponse) -> None:
         self._ending = self._refused = True
         self._receiving = self._in_head = self._owes_continue = False
         self._unparsed = b""
@@ -406,10 +406,10 @@ class Connection(Reading, asyncio.Protocol):
             self._transport.abort()
 
 
-def _result(answer: asyncio.Future[Response]) -> Response:
+def _result(answer: asyncio.Future[HttpResponse]) -> HttpResponse:
     if answer.cancelled():
-        return Response(503)
+        return HttpResponse(503)
     if answer.exception() is not None:
-        return Response(500)
+        return HttpResponse(500)
     result: object = answer.result()
-    return result if isinstance(result, Response) else Response(500)
+    return result if isinstance(result, HttpResponse) else HttpResponse(500)

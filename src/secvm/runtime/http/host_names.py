@@ -10,13 +10,13 @@ import ipaddress
 import re
 from collections.abc import Mapping
 
-from secvm.runtime.http.messages import Response
+from secvm.runtime.http.messages import HttpResponse
 
 #: A name, or an address; IPv6 in brackets; perhaps a port.
 _HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([^\[\]:]+))(?::[0-9]{1,5})?")
 
 #: A problem (RFC 9457), as the operator's API writes them.
-_REFUSED = Response(
+_REFUSED = HttpResponse(
     421,
     b'{"type":"about:blank","status":421,"detail":"this is answered under an address or localhost, not under a name;'
     b' ask http://127.0.0.1 and its port, from elsewhere through ssh"}',
@@ -25,7 +25,7 @@ _REFUSED = Response(
 )
 
 
-def refuse_names(headers: Mapping[str, str]) -> Response | None:
+def refuse_names(headers: Mapping[str, str]) -> HttpResponse | None:
     """The refusal of a request whose Host is a name; None where it may be answered, as it may without a Host."""
     return None if _is_address(headers.get("host", "localhost")) else _REFUSED
 

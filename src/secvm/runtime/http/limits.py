@@ -5,17 +5,15 @@ docs/how-to/limit-a-server.md says what each number is for, and what it costs.
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
 import pydantic
 
 from secvm.errors import BadInputError
 from secvm.runtime.http.guard import read_networks
 from secvm.runtime.http.messages import Limits
-from secvm.runtime.settings import Settings
+from secvm.runtime.settings import Count, Seconds, Settings
 
-Count = Annotated[int, pydantic.Field(ge=1)]
-Seconds = Annotated[float, pydantic.Field(gt=0)]
 _DEFAULT = Limits()
 
 
@@ -51,5 +49,5 @@ class HttpLimits(Settings):
 
     def server_limits(self, *, also_exempt: tuple[str, ...] = (), **others: Any) -> Limits:
         """As ``HttpServer`` takes them; ``others`` are limits that a party sets by itself."""
-        told = {name: getattr(self, name) for name in HttpLimits.model_fields if name != "exempt"}
-        return Limits(**{**told, "exempt": read_networks((*self.exempt, *also_exempt)), **others})
+        own = {name: getattr(self, name) for name in HttpLimits.model_fields if name != "exempt"}
+        return Limits(**{**own, "exempt": read_networks((*self.exempt, *also_exempt)), **others})

@@ -60,7 +60,7 @@ class Limits:
 
 
 @dataclass(slots=True)
-class Request:
+class HttpRequest:
     """One request, whole."""
 
     method: str
@@ -75,7 +75,7 @@ class Request:
 
 
 @dataclass(slots=True)
-class Response:
+class HttpResponse:
     """One answer. Length, date and connection are the server's to tell, not among ``headers``."""
 
     status: int
@@ -85,10 +85,10 @@ class Response:
 
 
 #: Answers at once, or later. A future may be shared by many requests: it is never cancelled here.
-Handler = Callable[[Request], Response | Awaitable[Response]]
+Handler = Callable[[HttpRequest], HttpResponse | Awaitable[HttpResponse]]
 
 #: Looks at the path and the header fields of a request whose content is still to come; an answer refuses it.
-BeforeBody = Callable[[str, Mapping[str, str]], Response | None]
+BeforeBody = Callable[[str, Mapping[str, str]], HttpResponse | None]
 
 _PHRASES = {status.value: status.phrase for status in HTTPStatus}
 #: Answers that have no content, whatever the handler says.
@@ -120,7 +120,7 @@ class Heads:
         self._date_line = b""
         self._kept: dict[tuple[int, str, int, bool], bytes] = {}
 
-    def head(self, response: Response, *, keep_alive: bool) -> bytes:
+    def head(self, response: HttpResponse, *, keep_alive: bool) -> bytes:
         """All that comes before the answer's content.
 
         Raises
@@ -146,7 +146,7 @@ class Heads:
         return lines + self._date_line
 
     @staticmethod
-    def _lines(response: Response, *, keep_alive: bool) -> bytes:
+    def _lines(response: HttpResponse, *, keep_alive: bool) -> bytes:
         lines = [f"HTTP/1.1 {response.status} {_PHRASES.get(response.status, '')}"]
         if response.media_type:
             lines.append(f"content-type: {response.media_type}")
@@ -162,11 +162,11 @@ class Heads:
         except UnicodeEncodeError:
             raise LocalProtocolError("a header field is written in latin-1") from None
 
-    def answer(self, response: Response, *, keep_alive: bool, head_only: bool) -> tuple[bytes, bytes]:
+    def answer(self, response: HttpResponse, *, keep_alive: bool, head_only: bool) -> tuple[bytes, bytes]:
         """Head and content of an answer as it is sent; one that cannot be written is answered as a fault of ours."""
         try:
             head = self.head(response, keep_alive=keep_alive)
         except LocalProtocolError:
-            response = Response(500)
+            response = HttpResponse(500)
             head = self.head(response, keep_alive=keep_alive)
         return head, b"" if head_only or response.status in _EMPTY else response.body

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import httptools
 
 from secvm.runtime.http.guard import Guard
-from secvm.runtime.http.messages import BeforeBody, Limits, Request, Response
+from secvm.runtime.http.messages import BeforeBody, HttpRequest, HttpResponse, Limits
 
 #: So much is parsed at a time, where it may be requests: at most a hundred or two.
 _PIECE_BYTES = 2**12
@@ -119,11 +119,11 @@ class Reading:
         """Whether another request may be handed over now."""
         raise NotImplementedError
 
-    def _requested(self, request: Request) -> None:
+    def _requested(self, request: HttpRequest) -> None:
         """Take a request."""
         raise NotImplementedError
 
-    def _refuse_with(self, response: Response) -> None:
+    def _refuse_with(self, response: HttpResponse) -> None:
         """Answer this, and understand nothing more."""
         raise NotImplementedError
 
@@ -307,7 +307,7 @@ class Reading:
         self._completed = True
         self._since = self._keeper.time()
         method = self._parser.get_method()
-        request = Request(
+        request = HttpRequest(
             _METHODS.get(method) or method.decode("latin-1"),
             self._path,
             self._query,

@@ -1,8 +1,8 @@
 """A small HTTP/1.1 server: httptools reads, one handler answers, at once or later.
 
-Made for very many very small requests: a handler that returns a ``Response`` costs no task, one that returns a future
-is answered when the future is done, and answers keep the order of their requests (pipelining). A request is handed over
-whole. Every limit has a number in ``Limits``; who breaks one is answered in one line and disconnected.
+It is made for very many very small requests: a handler that returns an ``HttpResponse`` costs no task, one that returns
+a future is answered when the future is done, and answers keep the order of their requests (pipelining). A request is
+handed over whole. Every limit has a number in ``Limits``; who breaks one is answered in one line and disconnected.
 
 It speaks plain HTTP: TLS, names and certificates are the work of what stands before it.
 """
@@ -16,10 +16,10 @@ from collections.abc import Callable, Mapping
 from secvm.errors import BadInputError
 from secvm.runtime.http.connection import Connection
 from secvm.runtime.http.guard import Guard
-from secvm.runtime.http.messages import BeforeBody, Handler, Heads, Limits, Request, Response, http_date
+from secvm.runtime.http.messages import BeforeBody, Handler, Heads, HttpRequest, HttpResponse, Limits, http_date
 from secvm.runtime.waits import stop_listening
 
-__all__ = ["Handler", "HttpServer", "Limits", "Request", "Response", "http_date"]
+__all__ = ["Handler", "HttpRequest", "HttpResponse", "HttpServer", "Limits", "http_date"]
 
 #: How often a server looks for connections that take too long. One timer for all: a timer for each request would cost
 #: as much as answering it.
@@ -50,7 +50,7 @@ class HttpServer:
         limits: Limits | None = None,
         body_limits: Mapping[str, int] | None = None,
         date: Callable[[], str] | None = None,
-        refusals: Mapping[int, Response] | None = None,
+        refusals: Mapping[int, HttpResponse] | None = None,
         before_body: BeforeBody | None = None,
     ) -> None:
         """``body_limits``: other limits for some paths, and for all below one that ends with a slash. ``date``: what
@@ -63,14 +63,14 @@ class HttpServer:
         self.limits = limits or Limits()
         self._body_limits: Mapping[str, int] = dict(body_limits or {})
         self._below = tuple((path, most) for path, most in self._body_limits.items() if path.endswith("/"))
-        self.refusals: Mapping[int, Response] = dict(refusals or {})
+        self.refusals: Mapping[int, HttpResponse] = dict(refusals or {})
         self.guard = Guard(self.limits)
         self.heads = Heads(date)
         self.connections: set[Connection] = set()
         self.draining = False
         #: The loop's, from the start on.
         self.time: Callable[[], float] = lambda: 0.0
-        self._tasks: set[asyncio.Task[Response]] = set()
+        self._tasks: set[asyncio.Task[HttpResponse]] = set()
         self._server: asyncio.Server | None = None
         self._sweeper: asyncio.TimerHandle | None = None
         self._emptied: asyncio.Event = asyncio.Event()
@@ -131,7 +131,7 @@ class HttpServer:
             return found
         return next((most for prefix, most in self._below if path.startswith(prefix)), self.limits.body_bytes)
 
-    def head(self, response: Response, *, keep_alive: bool) -> bytes:
+    def head(self, response: HttpResponse, *, keep_alive: bool) -> bytes:
         """Status line and header fields of an answer."""
         return self.heads.head(response, keep_alive=keep_alive)
 
@@ -151,7 +151,7 @@ class HttpServer:
         if self.draining and not self.connections:
             self._emptied.set()
 
-    def keep(self, task: asyncio.Task[Response]) -> None:
+    def keep(self, task: asyncio.Task[HttpResponse]) -> None:
         """Hold a handler's task until it is done."""
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
