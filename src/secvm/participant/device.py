@@ -13,17 +13,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from secvm.crypto.sealing.bulk_sealing import BulkSealer
 from secvm.learning.individual.binning import VocabularyBinning
 from secvm.participant.consent.policies import Consent
 from secvm.participant.dice import DiceFor, RandomBytes, safe_dice, system_words
+from secvm.participant.membership import Membership
 from secvm.participant.person import decisions
-from secvm.participant.plain.membership import Membership
-from secvm.participant.plain.turns import Due
+from secvm.participant.plain.membership import PlainMembership
 from secvm.participant.relayed.membership import RelayedMembership
 from secvm.participant.sending.sealing import gateway_seal
-from secvm.participant.sending.transport import OVERHEAD_BYTES, Transport, relay_for
+from secvm.participant.sending.transport import Transport
 from secvm.participant.storage.ledger_book import NOTHING, Accepted
 from secvm.participant.storage.state import DeviceState, Record, Status
 from secvm.participant.storage.vault import Vault
@@ -32,12 +33,14 @@ from secvm.participant.trust.shared_checks import SharedChecks
 from secvm.participant.trust.surroundings import Surroundings, Traffic
 from secvm.participant.trust.trust_policy import TrustPolicy
 from secvm.protocol.documents.experiment import read_published
+from secvm.protocol.plain.session_events import SendPackage
 from secvm.protocol.plain.session_memory import NEVER
 from secvm.protocol.relays.sending.session_events import SendRequest
 
 #: About a hundred rounds of a hundred packages.
 DAILY_BYTES = 50_000_000
 PARALLEL_SENDS = 8
+_TAKES_PART = (Status.JOINED, Status.PAUSED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,28 +55,20 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Send one capsule."""
+    """Send what is due in one experiment."""
 
-    membership: Membership
-    due: Due
-
-
-@dataclass(frozen=True, slots=True)
-class Submit:
-    """Send a round's request to the entry relay of an experiment with two relays."""
-
-    membership: RelayedMembership
-    due: SendRequest
+    membership: Membership[Any]
+    due: SendPackage | SendRequest
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
     """Fetch or compute for one experiment."""
 
-    membership: Membership | RelayedMembership
+    membership: Membership[Any]
 
 
-Job = Send | Submit | Work
+Job = Send | Work
 
 
 class Device:
@@ -96,7 +91,7 @@ class Device:
         only_tests: bool = False,
     ) -> None:
         self.state = state
-        self.memberships: dict[str, Membership] = {}
+        self.memberships: dict[str, PlainMembership] = {}
         #: Of experiments with two relays.
         self.relayed: dict[str, RelayedMembership] = {}
         self._transport = transport
@@ -162,33 +157,27 @@ class Device:
     @property
     def wake_at(self) -> int:
         """When there is something to do next, if nothing happens before; 0: at once."""
-        if self._under_way < self._limits.parallel_sends and any(one.has_due for one in self.everything()):
+        if self._under_way < self._limits.parallel_sends and any(
+            membership.has_due for membership in self.everything()
+        ):
             return 0
         return min((membership.wake_at for membership in self.everything()), default=NEVER)
 
-    def everything(self) -> list[Membership | RelayedMembership]:
+    def everything(self) -> list[Membership[Any]]:
         """All experiments that it takes part in."""
         return [*self.memberships.values(), *self.relayed.values()]
 
     def wake(self) -> list[Job]:
         """What is to be done now. Each job wants ``carry_out``, once."""
         now, jobs = self._now(), list[Job]()
-        for membership in list(self.memberships.values()):
+        for membership in self.everything():
             membership.tick(now)
             if membership.wants_work(now):
                 membership.begin_work()
                 jobs.append(Work(membership))
-            while self._under_way < self._limits.parallel_sends and (due := membership.next_send(now)) is not None:
+            while self._under_way < self._limits.parallel_sends and (due := membership.next_due(now)) is not None:
                 self._under_way += 1
                 jobs.append(Send(membership, due))
-        for relayed in list(self.relayed.values()):
-            relayed.tick(now)
-            if relayed.wants_work(now):
-                relayed.begin_work()
-                jobs.append(Work(relayed))
-            while self._under_way < self._limits.parallel_sends and (request := relayed.next_send()) is not None:
-                self._under_way += 1
-                jobs.append(Submit(relayed, request))
         return jobs
 
     async def carry_out(self, job: Job) -> None:
@@ -199,15 +188,7 @@ class Device:
             await job.membership.work(self._now)
             return
         try:
-            if isinstance(job, Submit):
-                await job.membership.send(job.due, self._now)
-                return
-            if not job.membership.may_send(job.due, self._now()):
-                return
-            relay = relay_for(job.due.capsule, job.membership.document.relays)
-            self._traffic.add(len(job.due.capsule) + OVERHEAD_BYTES, self._now())
-            result = await self._transport.send(job.due.capsule, relay)
-            job.membership.sent(job.due, result, self._now())
+            await job.membership.send(job.due, self._now)
         finally:
             self._under_way -= 1
 
@@ -234,16 +215,16 @@ class Device:
     def _look(self) -> None:
         now = self._now()
         records = {record.digest: record for record in self.state.records()}
-        known: dict[str, Membership | RelayedMembership] = {**self.memberships, **self.relayed}
-        for digest, membership in known.items():
-            if records[digest].status not in (Status.JOINED, Status.PAUSED):
+        for membership in self.everything():
+            digest = membership.document.digest
+            if records[digest].status in _TAKES_PART:
+                membership.set_status(records.pop(digest).status, now)
+            else:
                 membership.leave()
                 self.memberships.pop(digest, None)
                 self.relayed.pop(digest, None)
-        for digest, record in records.items():
-            if digest in self.memberships or digest in self.relayed:
-                known[digest].set_status(record.status, now)
-            elif record.status in (Status.JOINED, Status.PAUSED):
+        for record in records.values():
+            if record.status in _TAKES_PART:
                 self._take_up(record, now)
 
     def _take_up(self, record: Record, now: int) -> None:
@@ -252,5 +233,5 @@ class Device:
         dice = self._dice_for(document)
         if document.experiment.cover is not None:
             self.relayed[record.digest] = RelayedMembership(self._around, record, document, dice, now=now)
-            return
-        self.memberships[record.digest] = Membership(self._around, record, document, dice, now=now)
+        else:
+            self.memberships[record.digest] = PlainMembership(self._around, record, document, dice, now=now)

@@ -91,6 +91,7 @@ class Host:
                 digest = membership.document.digest
                 one = found.setdefault(digest, {**dict.fromkeys(_COUNTED, 0), "rounds": {}})
                 one["devices"] += 1
+                one["canaries"] += membership.canaries
                 one["ended"] += membership.ended
                 one["abstaining"] += membership.abstains
                 one["distrusting"] += membership.distrusts
@@ -101,8 +102,6 @@ class Host:
                     for name in ("waiting", "acknowledged", "lost"):
                         row[name] += getattr(counts, name)
                         one[name] += getattr(counts, name)
-            for digest, relayed in device.relayed.items():
-                found[digest]["canaries"] += relayed.canaries
         return found
 
     # ── the loop ─────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -20,9 +20,9 @@ from secvm.coordinator.rounds.driver import Driver
 from secvm.coordinator.store import rules
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.coordinator.store.port import StoredRound
+from secvm.participant import membership
 from secvm.participant.consent.ledger import enter
-from secvm.participant.plain import preparing
-from secvm.participant.plain.turns import Turns
+from secvm.participant.plain.turns import PlainTurns
 from secvm.participant.storage.state import DeviceState
 from secvm.relay.holding import accepted
 from secvm.relay.store import RoundStore
@@ -218,7 +218,7 @@ def test_a_ledger_that_is_written_after_sending_is_found_out(monkeypatch: pytest
     def later(*given: Any) -> None:
         asyncio.get_running_loop().call_later(100, enter, *given)
 
-    monkeypatch.setattr(preparing, "enter", later)
+    monkeypatch.setattr(membership, "enter", later)
     assert found("which its ledger on the disk has not")
 
 
@@ -232,9 +232,9 @@ def test_capsules_that_are_not_on_the_disk_when_they_are_sent_are_found_out(monk
         with real(self, durable=durable):
             yield
 
-    tell = Turns.tell
+    tell = PlainTurns.tell
 
-    def telling(self: Turns, event: Any, now: int) -> None:
+    def telling(self: PlainTurns, event: Any, now: int) -> None:
         self._around.state.sealing = type(event).__name__ == "PackagesReady"  # type: ignore[attr-defined]
         try:
             tell(self, event, now)
@@ -242,7 +242,7 @@ def test_capsules_that_are_not_on_the_disk_when_they_are_sent_are_found_out(monk
             self._around.state.sealing = False  # type: ignore[attr-defined]
 
     monkeypatch.setattr(DeviceState, "writing", writing)
-    monkeypatch.setattr(Turns, "tell", telling)
+    monkeypatch.setattr(PlainTurns, "tell", telling)
     assert found("sends more than", weights={"until": 3, "upload": 4, "crash": 6, "wait": 2})
 
 

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from secvm.errors import ConsentRefusedError
 from secvm.learning.individual.contribution import Individual, contribute
+from secvm.participant import membership
 from secvm.participant.consent import ledger
 from secvm.participant.consent.policies import AllOf, Budget, Consent
 from secvm.participant.device import Device
 from secvm.participant.person.inspection import as_text, inspect
-from secvm.participant.plain import preparing
 from secvm.participant.storage.ledger_book import Accepted
 from secvm.participant.storage.state import DeviceState
 from secvm.participant.storage.vault import Vault
@@ -136,7 +136,7 @@ def test_round_is_on_the_disk_before_its_packages_exist(tmp_path: Path, monkeypa
         other.close()
         return contribute(person, **told)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(preparing, "contribute", watched)
+    monkeypatch.setattr(membership, "contribute", watched)
     asyncio.run(live(world, device, [1], [])).close()
     assert seen == [True, True]
 
@@ -220,7 +220,7 @@ def test_device_that_counts_too_late_is_caught(tmp_path: Path, monkeypatch: pyte
             if why is not None:
                 raise ConsentRefusedError(why)
 
-    monkeypatch.setattr(preparing, "enter", forgetful)
+    monkeypatch.setattr(membership, "enter", forgetful)
     world = World(tmp_path, FIRST)
     play(world, room_for(1), 2, [])
     assert not left(world) <= counted(world)

@@ -125,15 +125,15 @@ MUTATIONS: Mapping[str, Mutation] = {
     "count before send": Mutation(
         (
             Edit(
-                "src/secvm/participant/plain/preparing.py",
-                "            # From here on it counts: nothing of the round exists before.\n"
-                "            enter(around.state, document, manifest.round_number, around.consent)\n",
+                "src/secvm/participant/membership.py",
+                "        # From here on it counts: nothing of the round exists before.\n"
+                "        enter(around.state, document, round_number, around.consent)\n",
                 "",
             ),
             Edit(
                 "src/secvm/participant/plain/membership.py",
-                "            self._turns.tell(SendSucceeded(due.package_id), now)\n",
-                "            self._turns.tell(SendSucceeded(due.package_id), now)\n"
+                "            self._turns.tell(SendSucceeded(due.package_id), now())\n",
+                "            self._turns.tell(SendSucceeded(due.package_id), now())\n"
                 "            from secvm.participant.consent.ledger import enter\n"
                 "            state, number = self._around.state, self._turns.round_number\n"
                 "            enter(state, self.document, number, self._around.consent)\n",

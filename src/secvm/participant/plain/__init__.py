@@ -3,8 +3,7 @@
 ==================== ==================================================================================
 rounds               which rounds it believes, fetched and checked
 turns                its session: told, stored, then acted upon
-preparing            a round's packages, computed once the person agrees
-hearing              asks for manifests, looks at the log
-membership           one experiment: all of this, put together for the host
+preparation          a round's packages, computed once the person agrees
+membership           its askings, and one experiment put together for the host
 ==================== ==================================================================================
 """

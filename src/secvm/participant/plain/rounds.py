@@ -55,17 +55,6 @@ class News:
     ending: Ending | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RoundCounts:
-    """How far a device is in a round, or was."""
-
-    round_number: int
-    waiting: int
-    acknowledged: int
-    lost: int
-    done: bool
-
-
 class Rounds(Protocol):
     """One experiment's rounds."""
 
@@ -218,6 +207,13 @@ class LoggedRounds:
             raise
         self._keep(checked, served)
         return checked
+
+    def believes(self, manifest: RoundManifest) -> bool:
+        """Whether this manifest was believed: it is the newest of them, or an older one."""
+        last = self.trusted.last
+        if last is None or last.manifest.round_number < manifest.round_number:
+            return False
+        return last.manifest.round_number > manifest.round_number or last.manifest.digest == manifest.digest
 
     async def ask_for_ending(self, last: AcceptedManifest, now: Now) -> Ending | None:  # noqa: ARG002  (``ask`` tells it)
         """See ``Rounds``."""

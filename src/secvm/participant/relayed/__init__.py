@@ -6,8 +6,8 @@ agreement            whether it takes part: both relays' terms, its person's lim
 canaries             looks for the one package of its own that it looks for, and recounts its shard
 distrust             why it takes no part, until its person resumes
 turns                its session: told, stored, then acted upon
-preparing            a round's request with its token, computed and sealed
-hearing              asks for manifests, looks at the log and for canaries
+preparation          a round's request with its token, computed and sealed
+listener             asks for manifests, looks at the log and for canaries
 membership           one experiment: all of this, put together for the host
 ==================== ==================================================================================
 """

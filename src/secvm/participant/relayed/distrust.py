@@ -11,11 +11,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
+from secvm.participant.membership import Distrust
 from secvm.participant.relayed.canaries import Loss
 from secvm.participant.storage.trust_book import MISSING
 from secvm.participant.trust.evidence import convicts
-from secvm.participant.trust.surroundings import Surroundings
-from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.plain.session_events import Abstain, Reason
 from secvm.protocol.trust.relayed_chain import Ended
 
@@ -25,34 +24,24 @@ _CONVICTED = "this device holds evidence against the coordinator or its log"
 _UNOPENED = "rounds {} and {} had this device's request and were never opened"
 
 
-class Stopping:
+class RelayedDistrust(Distrust):
     """What has made one experiment stop, or may."""
-
-    def __init__(self, around: Surroundings, document: ExperimentDocument) -> None:
-        self._state, self._digest = around.state, document.digest
-        #: Why no round is joined for now.
-        self.distrust: str | None = None
-        self.reread()
 
     def reread(self) -> None:
         """See whether the person has resumed, and whether that is enough."""
-        self.distrust = self._state.trust.distrust(self._digest) or (_CONVICTED if self.convicted else None)
+        super().reread()
+        if self.why is None and self.convicted:
+            self.why = _CONVICTED
 
     @property
     def convicted(self) -> bool:
         """Whether evidence is held that stops it for good."""
         return convicts(self._state, self._digest)
 
-    def put(self, sentence: str) -> None:
-        """Take no part from now on."""
-        self.distrust = sentence
-        with self._state.writing(durable=True):
-            self._state.trust.put_distrust(self._digest, sentence)
-
     def convict(self, round_number: int, sentence: str, evidence: bytes | None) -> None:
         """The same because of the log; with what shows it, in one transaction."""
         shows = () if evidence is None else (evidence,)
-        self.distrust = sentence
+        self.why = sentence
         with self._state.writing(durable=True):
             self._state.put_abstention(self._digest, round_number, Abstain(Reason.DISTRUST, sentence, shows))
             self._state.trust.put_distrust(self._digest, sentence)
@@ -61,7 +50,7 @@ class Stopping:
         """The same because of a canary; with what shows it, in one transaction."""
         state, digest = self._state, self._digest
         evidence = () if loss.evidence is None else (loss.evidence,)
-        self.distrust = loss.sentence
+        self.why = loss.sentence
         with state.writing(durable=True):
             state.relayed.drop_canary(digest, loss.round_number)
             state.trust.count(digest, MISSING)
@@ -90,5 +79,5 @@ class Stopping:
         """Stop where two of any ten rounds with a receipt stayed unopened."""
         found = sorted(self._state.relayed.unopened(self._digest))
         near = [pair for pair in pairwise(found) if pair[1] - pair[0] < UNOPENED_AMONG]
-        if self.distrust is None and near:
+        if self.why is None and near:
             self.put(_UNOPENED.format(*near[0]))

@@ -14,7 +14,7 @@ method            goes to                                 carries
 ================= ======================================= =====================================================
 
 Beside these bodies a relay of the settings is told the device's credential, where it has one. What is sealed is decided
-in ``plain.preparing`` and ``relayed.preparing``, before it comes here; nothing here knows what is inside.
+in ``plain.preparation`` and ``relayed.preparation``, before it comes here; nothing here knows what is inside.
 
 Through a relay (docs/protocol.md §19.6) a package is one POST of sealed bytes, and a fetch is one too: the relay learns
 who asks, the gateway what is asked for. Rules of the way:

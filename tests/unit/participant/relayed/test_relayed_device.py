@@ -322,7 +322,7 @@ def after_the_ending(world: RelayedWorld, *, away_ms: int = 0, silent: bool = Fa
         world.history.conclude(publish_shards=False)
         world.history.end()
         world.clock.advance(away_ms)
-        await world.membership(device)._hearing.poll(world.clock.now)
+        await world.membership(device)._listener.poll(world.clock.now)
         if silent:
             world.net.files = {}
         await world.drive(device, until=world.clock.now() + (7 if silent else 1) * 86_400_000)
@@ -366,7 +366,7 @@ def test_repro_a_device_that_starts_again_and_again_without_a_network_accuses_no
         manifest = world.history.announce()
         await world.drive(device, until=manifest.instants.mix_by)
         world.history.conclude(publish_shards=False)
-        await world.membership(device)._hearing.poll(world.clock.now)
+        await world.membership(device)._listener.poll(world.clock.now)
         world.net.files = {}
         for _ in range(5):
             device.state.close()

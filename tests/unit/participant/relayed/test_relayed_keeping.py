@@ -17,7 +17,7 @@ from secvm.learning.package import TrainPackage
 from secvm.participant.device import Device
 from secvm.participant.dice import RandomBytes, safe_dice
 from secvm.participant.host import Host
-from secvm.participant.relayed import preparing
+from secvm.participant.relayed import preparation as preparing
 from secvm.protocol.codec import AddressedPackage, encode
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.relays.batches.label import capsule_digest

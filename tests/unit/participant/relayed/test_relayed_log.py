@@ -360,7 +360,7 @@ def test_repro_killed_after_storing_why_it_does_not_send_the_round_that_was_seal
         await world.drive(device, until=manifest.instants.opens_at - 1)
         member = world.membership(device)
         assert member.session.phase is Phase.SENDING
-        member._stopping.convict(1, "the log was forked", b"evidence")
+        member._distrust.convict(1, "the log was forked", b"evidence")
         device.close()
         again = world.start()
         await world.drive(again, until=manifest.instants.mix_by)
@@ -376,7 +376,7 @@ def test_repro_evidence_that_comes_while_it_takes_no_part_is_kept(tmp_path: Path
 
     async def live() -> RelayedMembership:
         device = world.joined()
-        world.membership(device)._stopping.put("two rounds were never opened")
+        world.membership(device)._distrust.put("two rounds were never opened")
         manifest = world.announce_relayed()
         _another_manifest(world, manifest)
         await world.drive(device, until=manifest.instants.mix_by)

@@ -139,9 +139,9 @@ def test_false_count_that_was_signed_is_evidence_and_ends_it_for_good(tmp_path: 
     assert "shard 0 of round 1" in member.distrust
     (held,) = evidence_of(state, state.records())
     assert (held.kind, held.experiment) == ("wrong-count", world.of.digest)
-    assert (member._stopping.convicted, member.canaries) == (True, 0)
+    assert (member._distrust.convicted, member.canaries) == (True, 0)
     assert [one for one in fetched(world) if "/2" in one] == [], "no further round was joined"
-    member._stopping.reread()
+    member._distrust.reread()
     assert member.distrust is not None, "a person who resumes does not change what was signed"
 
 

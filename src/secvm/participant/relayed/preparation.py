@@ -1,4 +1,4 @@
-"""Preparing: a round's request, computed and sealed, once relays and person agree to it.
+"""A round's request: computed and sealed, once relays and person agree to it.
 
 In this order, each durably: the round's one label and its place in the ledger; the sealed request with its canary. What
 the device decides meanwhile rests on public facts: a round that is declined is declined in one sentence.
@@ -19,15 +19,13 @@ import asyncio
 
 from secvm.crypto.tokens import SEED_BYTES, TokenBatch
 from secvm.errors import ConsentRefusedError, RemoteProtocolError, SecVMError, UnreachableError
-from secvm.learning.individual.contribution import Individual, contribute
+from secvm.learning.individual.contribution import Individual
 from secvm.learning.individual.dice import Dice
-from secvm.participant.consent.ledger import enter
+from secvm.participant.membership import Distrust, Preparation
 from secvm.participant.relayed.agreement import agree
-from secvm.participant.relayed.distrust import Stopping
 from secvm.participant.relayed.rounds import RelayedRounds
-from secvm.participant.relayed.turns import Turns
+from secvm.participant.relayed.turns import RelayedTurns
 from secvm.participant.sending.transport import OVERHEAD_BYTES
-from secvm.participant.storage.state import Model
 from secvm.participant.trust.surroundings import Now, Surroundings
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.plain.session import FIRST_BACKOFF_MS, LONGEST_BACKOFF_MS
@@ -104,40 +102,34 @@ class RoundToken:
         return seed
 
 
-class Preparing:
-    """Prepares the requests of one person in one experiment."""
+class RequestPreparation(Preparation):
+    """Prepares the requests of one person in one experiment with two relays."""
 
     def __init__(
         self,
         around: Surroundings,
         document: ExperimentDocument,
-        turns: Turns,
+        distrust: Distrust,
+        turns: RelayedTurns,
         rounds: RelayedRounds,
-        stopping: Stopping,
         *,
         person: Individual,
         dice: Dice,
         spread_ms: int,
     ) -> None:
         """``spread_ms``: over which moments are spread that nobody shall know a device by."""
-        self._around, self._document, self._turns = around, document, turns
-        self._rounds, self._stopping = rounds, stopping
-        self._person, self._dice, self._spread = person, dice, spread_ms
+        super().__init__(around, document, distrust, person=person, dice=dice)
+        self._turns, self._rounds, self._spread = turns, rounds, spread_ms
         self._token = RoundToken(around, document)
-        #: When a request is to be prepared.
-        self.at = NEVER
-
-    def __repr__(self) -> str:
-        return "Preparing(...)"
 
     @property
     def anonymous(self) -> bool:
         """Whether a token stands for the device in its request."""
         return self._token.wanted
 
-    def plan(self, manifest: RelayedManifest, now: int) -> None:
-        """The session wants the request of this round."""
-        self.at = self._token.when(manifest, now)
+    def plan(self, now: int) -> None:
+        manifest = self._turns.manifest
+        self.at = NEVER if manifest is None else self._token.when(manifest, now)
 
     def _wanted(self, manifest: RelayedManifest) -> bool:
         """Whether the session still wants it: it may be over, or another, since something was asked."""
@@ -145,13 +137,12 @@ class Preparing:
         return session.manifest is manifest and session.phase is Phase.COMPUTING
 
     async def prepare(self, now: Now) -> bool:
-        """Seal the request of the round that the session is in; whether there is one now."""
         manifest, around, document = self._turns.session.manifest, self._around, self._document
         self.at = NEVER
         if manifest is None or not self._wanted(manifest):
             return False
-        if self._stopping.distrust is not None:
-            self._turns.tell(Declined(self._stopping.distrust), now())
+        if self._distrust.why is not None:
+            self._turns.tell(Declined(self._distrust.why), now())
             return False
         # Where each package goes, the canary too, before anything of the person is looked at.
         order = draw_order(document.budget, around.words)
@@ -169,23 +160,12 @@ class Preparing:
                 self.at = self._token.again(manifest, now())
                 return False
             self._bind(manifest.round_number, manifest.label)
-            # From here on it counts: nothing of the round exists before.
-            enter(around.state, document, manifest.round_number, around.consent)
-            packages = contribute(
-                self._person,
-                experiment=document.experiment,
-                training=model.training,
-                evaluation=model.evaluation,
-                dice=self._dice,
-                round_number=manifest.round_number,
-            )
+            packages = self._contribute(manifest.round_number, model.training, model.evaluation)
             secrets = around.random_bytes(SECRETS_BYTES * document.budget)
             submission = seal_submission(
                 document, manifest, packages, order=order, ephemerals=secrets, token=token, sealer=around.sealer
             )
-            with around.state.writing(durable=False):
-                around.state.put_model(document.digest, Model(manifest.round_number, manifest.evaluation_weights))
-            self._turns.hold(manifest.evaluation_weights)
+            self._keep_model(self._turns, manifest)
             self._turns.tell(RequestReady(submission), now())
         except UnreachableError as fault:
             self._prepare_later(manifest, str(fault), now())

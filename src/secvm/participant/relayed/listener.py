@@ -1,16 +1,17 @@
-"""Hearing: what a device asks of an experiment with two relays, and what it makes of the answers.
+"""What a device asks of an experiment with two relays, and what it makes of the answers.
 
 It asks for a newer manifest, looks at the log again while a window is open, and looks for its canaries. What it hears
-goes to the session; what cannot be makes it stop (``stopping``), and no round is joined until the person resumes.
+goes to the session; what cannot be makes it stop (``distrust``), and no round is joined until the person resumes.
 """
 
 from __future__ import annotations
 
 from secvm.errors import CheatingError, InconsistentManifestError, OverLimitError, RemoteProtocolError
+from secvm.participant.membership import Listener
 from secvm.participant.relayed.canaries import Canaries
-from secvm.participant.relayed.distrust import Stopping
+from secvm.participant.relayed.distrust import RelayedDistrust
 from secvm.participant.relayed.rounds import RelayedNews, RelayedRounds
-from secvm.participant.relayed.turns import Turns
+from secvm.participant.relayed.turns import RelayedTurns
 from secvm.participant.trust.fresh_looks import Looking
 from secvm.participant.trust.polling import Polling
 from secvm.participant.trust.surroundings import Now
@@ -19,25 +20,24 @@ from secvm.protocol.plain.session_memory import NEVER
 from secvm.protocol.relays.sending.session_events import RoundAnnounced, Stopped
 
 
-class Hearing:
-    """The askings of one experiment, each at a time that says nothing about the device."""
+class RelayedListener(Listener):
+    """The askings of one experiment with two relays: for manifests, the log and canaries."""
+
+    _turns: RelayedTurns
 
     def __init__(
         self,
-        turns: Turns,
+        turns: RelayedTurns,
         rounds: RelayedRounds,
-        stopping: Stopping,
+        distrust: RelayedDistrust,
+        looking: Looking | None,
         *,
         polling: Polling,
-        looking: Looking | None,
         canaries: Canaries,
         ended: bool,
     ) -> None:
-        """``looking`` is None where there is no log. ``ended``: the experiment was over before this process."""
-        self._turns, self._rounds, self._stopping = turns, rounds, stopping
-        self._polling, self._looking, self._canaries = polling, looking, canaries
-        self.ended = ended
-        self._poll_at = NEVER
+        super().__init__(turns, polling, ended=ended)
+        self._rounds, self._distrust, self._looking, self._canaries = rounds, distrust, looking, canaries
         #: Askings that were answered.
         self._answered = 0
 
@@ -45,27 +45,22 @@ class Hearing:
 
     @property
     def at(self) -> int:
-        """When something is to be asked next."""
         rounds = NEVER if self.ended else min(self._poll_at, self._look_at)
         return min(rounds, self._canary_at)
 
     @property
     def _look_at(self) -> int:
         """When the log is looked at again."""
-        return NEVER if self._looking is None or self._stopping.distrust is not None else self._looking.at
+        return NEVER if self._looking is None or self._distrust.why is not None else self._looking.at
 
     @property
     def _canary_at(self) -> int:
-        return NEVER if self._stopping.distrust is not None else self._canaries.at
+        return NEVER if self._distrust.why is not None else self._canaries.at
 
-    def begin(self, now: int) -> None:
-        """Ask at a time after now; the next manifest is there at the earliest when the mixing relay has handed on."""
-        manifest = self._turns.session.manifest
-        self._poll_at = self._polling.first(now if manifest is None else max(now, manifest.instants.mix_by))
-
-    def begin_at_once(self, now: int) -> None:
-        """The same where no round runs: there may be something new."""
-        self._poll_at = self._polling.first(now)
+    def _next_manifest_at(self) -> int:
+        # At the earliest when the mixing relay has handed on.
+        manifest = self._turns.manifest
+        return 0 if manifest is None else manifest.instants.mix_by
 
     def plan_canaries(self, now: int) -> None:
         """Choose when canaries are looked for, of the rounds that are known to be over."""
@@ -74,7 +69,6 @@ class Hearing:
     # ── asking ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def ask(self, now: Now) -> None:
-        """Whatever is due: look at the log or for a canary, or ask for a newer manifest."""
         moment = now()
         if not self.ended and self._look_at <= moment:
             await self._look_at_log(now)
@@ -111,8 +105,8 @@ class Hearing:
 
     def _hear(self, news: RelayedNews, now: int) -> None:
         if news.unopened is not None:
-            self._stopping.without_opening(news.unopened)
-        self._stopping.count_unopened()
+            self._distrust.without_opening(news.unopened)
+        self._distrust.count_unopened()
         self.check_looks(now)
         # A round that stayed unopened takes its canary along.
         self._turns.stale_log = True
@@ -130,12 +124,6 @@ class Hearing:
         self.plan_canaries(now)
 
     # ── looking ──────────────────────────────────────────────────────────────────────────────────────────────────────
-
-    def look_again(self, now: int) -> None:
-        """A round is joined, or was before a restart: the log is looked at again in its window."""
-        manifest = self._turns.session.manifest
-        if self._looking is not None and manifest is not None:
-            self._looking.joined(manifest.round_number, manifest.window, now)
 
     def check_looks(self, now: int) -> None:
         """Stop where too many rounds in a row were without an answered look."""
@@ -162,7 +150,7 @@ class Hearing:
             self._convict(str(fault), fault.evidence, now())
         self._turns.stale_log = True
         if loss is not None and not self._turns.left:
-            self._stopping.lose(loss)
+            self._distrust.lose(loss)
             self._turns.tell(Stopped(loss.sentence), now())
         self._turns.cut_log()
 
@@ -170,17 +158,17 @@ class Hearing:
 
     def _stop(self, sentence: str, now: int) -> None:
         """The coordinator signed what cannot be."""
-        if self._stopping.distrust is None:
-            self._stopping.put(sentence)
+        if self._distrust.why is None:
+            self._distrust.put(sentence)
             self._turns.tell(Stopped(sentence), now)
 
     def _convict(self, sentence: str, evidence: bytes | None, now: int) -> None:
         """The log is not what it was, or holds what contradicts a signed document; with what shows it."""
         if self._turns.left:
             return
-        first = self._stopping.distrust is None
+        first = self._distrust.why is None
         # Evidence is kept whatever has stopped the device before; one piece is enough.
-        if first or (evidence is not None and not self._stopping.convicted):
-            self._stopping.convict(self._turns.round_number, sentence, evidence)
+        if first or (evidence is not None and not self._distrust.convicted):
+            self._distrust.convict(self._turns.round_number, sentence, evidence)
         if first:
             self._turns.tell(Stopped(sentence), now)

@@ -1,4 +1,4 @@
-"""Preparing: a round's packages, computed once the person agrees and the weights are there.
+"""A plain round's packages: computed once the person agrees and the weights are there.
 
 The round is in the ledger before anything of it exists.
 """
@@ -7,14 +7,12 @@ from __future__ import annotations
 
 from secvm.crypto.sealing.kem import public_key_bytes
 from secvm.errors import ConsentRefusedError, SecVMError
-from secvm.learning.individual.contribution import Individual, contribute
+from secvm.learning.individual.contribution import Individual
 from secvm.learning.individual.dice import Dice
-from secvm.participant.consent.ledger import enter
+from secvm.participant.membership import Distrust, Preparation
 from secvm.participant.plain.rounds import Rounds
-from secvm.participant.plain.turns import Turns
-from secvm.participant.plain.watching import Watching
+from secvm.participant.plain.turns import PlainTurns
 from secvm.participant.sending.sealing import bytes_of_a_round
-from secvm.participant.storage.state import Model
 from secvm.participant.trust.polling import opens_in_hours
 from secvm.participant.trust.surroundings import Now, Surroundings, Traffic
 from secvm.protocol.documents.experiment import ExperimentDocument
@@ -29,81 +27,61 @@ _FIRST_PATIENCE_MS = 2000
 _LONGEST_PATIENCE_MS = 60_000
 
 
-class Preparing:
-    """Prepares the packages of one person in one experiment."""
+class PlainPreparation(Preparation):
+    """Prepares the packages of one person in one plain experiment."""
 
     def __init__(
         self,
         around: Surroundings,
         document: ExperimentDocument,
-        turns: Turns,
+        distrust: Distrust,
+        turns: PlainTurns,
         rounds: Rounds,
-        watching: Watching | None,
         *,
         person: Individual,
         dice: Dice,
     ) -> None:
-        self._around, self._document, self._turns = around, document, turns
-        self._rounds, self._watching = rounds, watching
-        self._person, self._dice = person, dice
+        super().__init__(around, document, distrust, person=person, dice=dice)
+        self._turns, self._rounds = turns, rounds
         self._patience = _FIRST_PATIENCE_MS
-        #: When packages are to be computed.
-        self.at = NEVER
-
-    def __repr__(self) -> str:
-        return "Preparing(...)"
 
     def plan(self, now: int) -> None:
-        """The session wants the packages of its round."""
         self.at = now
         self._patience = _FIRST_PATIENCE_MS
 
-    async def prepare(self, now: Now) -> None:
-        """Compute the packages of the round that the session is in."""
+    async def prepare(self, now: Now) -> bool:
         turns, around, document = self._turns, self._around, self._document
         accepted = turns.session.accepted
         self.at = NEVER
         if accepted is None or turns.session.phase is not Phase.COMPUTING:
-            return
+            return False
         manifest = accepted.manifest
-        if self._watching is not None and self._watching.distrust is not None:
-            turns.tell(Distrusted(self._watching.distrust), now())
-            return
+        if self._distrust.why is not None:
+            turns.tell(Distrusted(self._distrust.why), now())
+            return False
         try:
             agree(around, document, manifest, now)
             weights = await self._rounds.weights(manifest, now)
             why = None if weights is None else next(filter(None, map(around.policy.caps.refuses, weights)), None)
             session = turns.session
             if turns.left or session.accepted is not accepted or session.phase is not Phase.COMPUTING:
-                return
+                return False
             if why is not None:
-                turns.tell(Declined(why), now())
-                return
+                raise ConsentRefusedError(why)
             if weights is None:
                 self.at = now() + below(self._patience, around.words)
                 self._patience = min(2 * self._patience, _LONGEST_PATIENCE_MS)
-                return
+                return False
             training, evaluation = weights
-            # From here on it counts: nothing of the round exists before.
-            enter(around.state, document, manifest.round_number, around.consent)
-            packages = contribute(
-                self._person,
-                experiment=document.experiment,
-                training=training,
-                evaluation=evaluation,
-                dice=self._dice,
-                round_number=manifest.round_number,
-            )
-            turns.hold(manifest.evaluation_weights)
-            with around.state.writing(durable=False):
-                around.state.put_model(document.digest, Model(manifest.round_number, manifest.evaluation_weights))
+            packages = self._contribute(manifest.round_number, training, evaluation)
+            self._keep_model(turns, manifest)
             turns.tell(PackagesReady(tuple(packages)), now())
-            if self._watching is not None:
-                self._watching.joined(manifest, now())
         except SecVMError as fault:
             # Weights that are none, a gateway key that is none: nothing of the person is in these sentences.
             if turns.session.phase is Phase.COMPUTING:
                 turns.tell(Declined(str(fault)), now())
+            return False
+        return True
 
 
 def agree(around: Surroundings, document: ExperimentDocument, manifest: RoundManifest, now: Now) -> None:
