@@ -32,7 +32,7 @@ from secvm.errors import BadInputError
 from secvm.estimator.privacy import PrivacyPlan, planned
 from secvm.files import write_atomically
 from secvm.learning.arithmetic import exact
-from secvm.pages.figure import Curve, Figure, Place
+from secvm.pages.figure import Curve, Figure, NamedPlace
 from secvm.pages.pictures import picture
 from secvm.privacy.target import PrivacyTarget
 from secvm_lab.baselines.baseline import Baseline
@@ -261,7 +261,7 @@ def draw(frontier: list[dict[str, object]], *, plain: float) -> str:
         log_across=True,
         lowest=math.floor(20 * min(shown)) / 20,
         highest=math.ceil(20 * max(shown)) / 20,
-        places=[Place(epsilon, f"{epsilon:g}") for epsilon in FRONTIER_EPSILONS],
+        places=[NamedPlace(epsilon, f"{epsilon:g}") for epsilon in FRONTIER_EPSILONS],
     )
     return picture(figure, "svg").decode()
 

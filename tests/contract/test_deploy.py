@@ -22,7 +22,7 @@ from secvm.coordinator.settings import CoordinatorSettings
 from secvm.crypto.sealing.layers import INNER_BYTES, OUTER_BYTES
 from secvm.crypto.signing import SigningKey
 from secvm.crypto.tokens import TOKEN_BYTES
-from secvm.dashboard.guard import MOST_BODY_BYTES
+from secvm.dashboard.app import MOST_BODY_BYTES
 from secvm.dashboard.settings import DashboardSettings
 from secvm.participant.settings import ParticipantSettings
 from secvm.privacy.planning.private_plan import Outlook

@@ -17,7 +17,7 @@ from secvm.auditor.files import WebFiles
 from secvm.cli.experiment.remote import Remote
 from secvm.coordinator.log.cosigning import Cosigner
 from secvm.coordinator.relayed.relay_statements import AskedRelays
-from secvm.dashboard.reading import Reader
+from secvm.dashboard.coordinator_client import Reader
 from secvm.errors import (
     BadBeaconError,
     BadInputError,
@@ -194,7 +194,7 @@ CLIENTS: dict[str, Callable[[str, Path], None]] = {
     "cli/experiment/remote.py": command_line,
     "coordinator/log/cosigning.py": cosigner,
     "coordinator/relayed/relay_statements.py": coordinator_asks_relays,
-    "dashboard/reading.py": operators_page,
+    "dashboard/coordinator_client.py": operators_page,
     "participant/sending/transport.py": device,
     "relay/forwarding.py": relay_forwards,
     "runtime/beacons.py": beacons,

@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from secvm.pages.figure import Curve, Figure, Place, Rule
+from secvm.pages.figure import Curve, Figure, NamedPlace, ReferenceLine
 from secvm.pages.reports import cards, numbers_behind, plot, shell, table
 from secvm_lab.attacks.attack import Curve as Measured
 from secvm_lab.attacks.attack import Measurement
@@ -187,10 +187,10 @@ def _figure(row: Row) -> str:
         # The title says it.
         up="",
         curves=[_curve(name, colour, curve, places) for name, colour, curve in curves],
-        rules=[] if first.up else [Rule("chance", row.attack.chance)],
+        rules=[] if first.up else [ReferenceLine("chance", row.attack.chance)],
         lowest=0.0,
         highest=1.0,
-        places=[Place(float(i), place) for i, place in enumerate(places)],
+        places=[NamedPlace(float(i), place) for i, place in enumerate(places)],
     )
     return plot(figure)
 

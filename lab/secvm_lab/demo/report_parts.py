@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 
 from secvm.learning.aggregate.scoring import Share
-from secvm.pages.figure import Bars, Curve, Figure, Rule, Stack
+from secvm.pages.figure import Bars, Curve, Figure, ReferenceLine, Stack
 from secvm.pages.reports import number, numbers_behind, percent, plot
 from secvm_lab.demo.attack import LabelAttack
 from secvm_lab.demo.result import DemoResult
@@ -73,8 +73,8 @@ def accuracy_figure(result: DemoResult) -> str:
         up="accuracy",
         curves=[Curve("this federation", [line.number for line in result.lines], values)],
         rules=[
-            Rule("always the larger class", guess),
-            Rule("LinearSVC, all data in one place", result.central_accuracy),
+            ReferenceLine("always the larger class", guess),
+            ReferenceLine("LinearSVC, all data in one place", result.central_accuracy),
         ],
         lowest=math.floor(10 * min(everything)) / 10,
         highest=min(1.0, math.ceil(10 * max(everything) + 0.2) / 10),
@@ -128,7 +128,7 @@ def class_figures(result: DemoResult) -> str:
             across="round",
             up="share",
             curves=curves,
-            rules=[Rule("marginal baseline", baseline)],
+            rules=[ReferenceLine("marginal baseline", baseline)],
             lowest=0.0,
             highest=1.0,
             percent=True,
@@ -181,7 +181,7 @@ def arrivals_figure(result: DemoResult) -> str:
         across="percent of the window",
         up="packages",
         bars=Bars([100 * (i + 0.5) / n for i in range(n)], [Stack("packages", result.arrivals)]),
-        rules=[Rule("if exactly even", mean)],
+        rules=[ReferenceLine("if exactly even", mean)],
     )
     rows = [[f"{100 * i // n}–{100 * (i + 1) // n} %", number(count)] for i, count in enumerate(result.arrivals)]
     return plot(figure, behind=numbers_behind(["part", "packages"], rows))

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from secvm.pages.figure import Curve, Figure, Place, Rule
+from secvm.pages.figure import Curve, Figure, NamedPlace, ReferenceLine
 from secvm.pages.pictures import picture
 from secvm.privacy.leakage.label_leakage import LabelGame
 from secvm_lab.label_game import play
@@ -157,12 +157,12 @@ def draw(points: list[Point]) -> str:
                 colour=1,
             ),
         ],
-        rules=[Rule("what a device accepts by default", 0.55)],
+        rules=[ReferenceLine("what a device accepts by default", 0.55)],
         log_across=True,
         lowest=0.5,
         highest=1.0,
         places=[
-            Place(one.participants, f"{_short(one.participants)}\n{one.exact_log10:,.0f}".replace("-", "\u2212"))
+            NamedPlace(one.participants, f"{_short(one.participants)}\n{one.exact_log10:,.0f}".replace("-", "\u2212"))
             for one in points
         ],
     )

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from secvm.pages.figure import Curve, Figure, Rule
+from secvm.pages.figure import Curve, Figure, ReferenceLine
 from secvm.pages.reports import ReportPage, percent
 
 #: Families of the figure: how their ways' names begin, and their colours.
@@ -58,7 +58,7 @@ def figure(entries: Sequence[Mapping[str, Any]]) -> Figure:
         across="ε over the whole training (smaller is more private)",
         up="accuracy on people who did not train",
         curves=curves,
-        rules=[Rule(name, found[name]) for name in _LEVELS if name in found],
+        rules=[ReferenceLine(name, found[name]) for name in _LEVELS if name in found],
         log_across=True,
         percent=True,
     )

@@ -5,33 +5,75 @@ GET  /static/NAME                                             scripts and styles
 GET  /api/now, /api/experiments/D, /api/experiments/D/rounds  what is known, as JSON
 GET  /api/events                                              changes, as server-sent events
 POST /api/plan                                                what an experiment would cost and leak
-…    /api/admin/…                                             ``forwarding``
+…    /api/admin/…                                             ``coordinator_client.Forwarding``
+
+Every request must name a host that the page is known by: the loopback, the address that is listened on, or what the
+operator named. Under /api/ a browser must ask from a page of ours, and a POST there is JSON, and short
+(``pages.guarding`` has the rules).
 """
 
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
 from aiohttp import web
 
 from secvm.dashboard import view
-from secvm.dashboard.background import in_background
+from secvm.dashboard.coordinator_client import Forwarding
 from secvm.dashboard.events import Hub, TooManyListenersError
 from secvm.dashboard.facts import facts, privacy
-from secvm.dashboard.forwarding import Forwarding
-from secvm.dashboard.guard import MOST_BODY_BYTES, Guard
-from secvm.dashboard.watching import Known, Watcher
+from secvm.dashboard.watching import Known, Watcher, in_background
 from secvm.errors import BadInputError, SecVMError
 from secvm.pages.assets import Assets
-from secvm.pages.guarding import READING, RefusedError, fields_of
+from secvm.pages.guarding import READING, Fields, RefusedRequestError, check_host, check_json, check_origin, fields_of
 from secvm.pages.serving import REQUEST_S, as_file, as_json, body_of, problem
 from secvm.privacy.accounting.accountant import patience, until
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.runtime.clock import Clock
+
+#: As the coordinator's: an experiment's specification is a few kilobytes.
+MOST_BODY_BYTES = 2**18
+_LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
+
+
+def names_of(listen_host: str, public_hosts: Iterable[str]) -> frozenset[str]:
+    """The names that this page is known by."""
+    names = {*_LOOPBACK_NAMES, *(name.lower() for name in public_hosts)}
+    try:
+        address = ipaddress.ip_address(listen_host)
+        if not address.is_unspecified:
+            names.add(str(address))
+    except ValueError:
+        names.add(listen_host.lower())
+    return frozenset(names)
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorGuard:
+    """The rules above for a page of these names."""
+
+    names: frozenset[str]
+
+    def check(self, method: str, path: str, fields: Fields) -> None:
+        """Raise ``RefusedRequestError`` with 421, 403, 405 or 415, or let it in."""
+        unknown = "this page is not known by that name; the operator can add one with --public-host"
+        host = check_host(fields, lambda host: host[0] in self.names, sentence=unknown)
+        if path.startswith("/api/"):
+            # A proxy in front may have taken TLS off.
+            others = "this is answered to pages of this address alone"
+            check_origin(method, fields, host, schemes=("http", "https"), sentence=others)
+        if method in READING:
+            return
+        if method != "POST" or not path.startswith("/api/"):
+            raise RefusedRequestError(405, "only GET has a meaning here, and POST under /api/")
+        check_json(fields, sentence="this takes application/json alone")
+
 
 #: Addresses of the page; all of them are answered with the shell.
 PAGES = ("/", "/new", "/server", "/experiment/{digest}", "/experiment/{digest}/{figure}")
@@ -60,7 +102,7 @@ class Page:
         hub: Hub,
         forwarding: Forwarding,
         *,
-        guard: Guard,
+        guard: OperatorGuard,
         assets: Assets,
         steady: Clock,
         plan: Plan | None = None,
@@ -98,11 +140,11 @@ class Page:
             if (match := path.fullmatch(request.path)) is not None
         ]
         if not matches:
-            raise RefusedError(404, "there is nothing here")
+            raise RefusedRequestError(404, "there is nothing here")
         for known, route, match in matches:
             if known == method:
                 return await route(request, **match.groupdict())
-        raise RefusedError(405, "this has no meaning here")
+        raise RefusedRequestError(405, "this has no meaning here")
 
     async def _shell(self, request: web.BaseRequest, **_parts: str) -> web.Response:
         return as_file(request, self._assets[_SHELL])
@@ -110,7 +152,7 @@ class Page:
     async def _static(self, request: web.BaseRequest, name: str) -> web.Response:
         asset = self._assets.get(name)
         if asset is None or name == _SHELL:
-            raise RefusedError(404, "there is nothing here")
+            raise RefusedRequestError(404, "there is nothing here")
         return as_file(request, asset)
 
     async def _icon(self, request: web.BaseRequest) -> web.Response:
@@ -130,7 +172,7 @@ class Page:
     def _known(self, digest: str) -> Known:
         known = self._watcher.known(digest)
         if known is None:
-            raise RefusedError(404, "there is no such experiment")
+            raise RefusedRequestError(404, "there is no such experiment")
         return known
 
     async def _experiment(self, request: web.BaseRequest, digest: str) -> web.Response:
@@ -174,7 +216,7 @@ class Page:
     async def _rounds(self, request: web.BaseRequest, digest: str) -> web.Response:
         known = self._known(digest)
         if known.status is None or known.document is None:
-            raise RefusedError(404, "nothing is known of its rounds yet")
+            raise RefusedRequestError(404, "nothing is known of its rounds yet")
         asked = [self._number(request, name) for name in ("from", "to")]
         first, last = view.stretch(known.status, *asked)
         content = {"from": first, "to": last, **self._watcher.rounds(known, range(first, last + 1))}
@@ -186,25 +228,25 @@ class Page:
         if not told:
             return None
         if not _NUMBER.fullmatch(told):
-            raise RefusedError(422, f"'{name}' is the number of a round")
+            raise RefusedRequestError(422, f"'{name}' is the number of a round")
         return int(told)
 
     async def _planned(self, request: web.BaseRequest) -> web.Response:
         plan, body = self._plan, await self._body(request)
         if plan is None:
-            raise RefusedError(404, "nothing is planned here")
+            raise RefusedRequestError(404, "nothing is planned here")
         try:
             content = orjson.loads(body)
         except ValueError:
             content = None
         if not isinstance(content, dict):
-            raise RefusedError(422, "a plan is a JSON object")
+            raise RefusedRequestError(422, "a plan is a JSON object")
         try:
             async with self._planning:
                 planned = await in_background(lambda: plan(content))
             return await as_json(request, planned)
         except BadInputError as fault:
-            raise RefusedError(422, str(fault)) from None
+            raise RefusedRequestError(422, str(fault)) from None
 
     async def _events(self, request: web.BaseRequest) -> web.StreamResponse:
         """An answer that goes on until somebody has enough."""

@@ -27,7 +27,7 @@ class TooManyListenersError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class HubLimits:
     """How much the hub holds."""
 
     listeners: int = 100
@@ -66,10 +66,10 @@ class Listener:
 class Hub:
     """For one event loop."""
 
-    def __init__(self, life: str, limits: Limits | None = None) -> None:
+    def __init__(self, life: str, limits: HubLimits | None = None) -> None:
         """``life`` in hexadecimal, another one each time: numbers of another life mean nothing here."""
         self._life = life
-        self._limits = limits or Limits()
+        self._limits = limits or HubLimits()
         self._number = 0
         self._kept: deque[tuple[int, bytes]] = deque()
         self._kept_bytes = 0

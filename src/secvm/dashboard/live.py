@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from secvm.dashboard.told import Figures, ToldRound
+from secvm.dashboard.public_status import Figures, PublicRound
 from secvm.protocol.documents.experiment import ExperimentDocument
 
 #: A rate is over so many milliseconds of the machine: longer would be old, shorter would jump.
@@ -64,7 +64,7 @@ class Live:
         while len(self._seen) > 2 and self._seen[1].steady <= steady - _SPAN_MS:
             self._seen.popleft()
 
-    def rounds(self, running: Sequence[tuple[str, ToldRound]]) -> None:
+    def rounds(self, running: Sequence[tuple[str, PublicRound]]) -> None:
         """Take note of what runs, by experiment: the newest look from before a round's opening has its first count."""
         self._before = {
             (digest, one.number): self._before[digest, one.number]
@@ -93,7 +93,7 @@ class Live:
         return {"packages_per_s": rate, "commit_ms": commit_ms}
 
     def round_so_far(
-        self, document: ExperimentDocument, one: ToldRound, running: Sequence[tuple[str, ToldRound]]
+        self, document: ExperimentDocument, one: PublicRound, running: Sequence[tuple[str, PublicRound]]
     ) -> dict[str, Any]:
         """Packages and devices of the round that runs; ``running``: all of them, by experiment."""
         unknown = self._why_unknown(document, one, running)
@@ -104,7 +104,7 @@ class Live:
         return {"packages": int(packages), "devices": round(packages / document.budget, 1), "why_unknown": None}
 
     def _why_unknown(
-        self, document: ExperimentDocument, one: ToldRound, running: Sequence[tuple[str, ToldRound]]
+        self, document: ExperimentDocument, one: PublicRound, running: Sequence[tuple[str, PublicRound]]
     ) -> str | None:
         if not self._seen or self._seen[-1].packages is None:
             return _NO_COUNTER

@@ -24,7 +24,7 @@ def checkpoint_path(digest: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class SeenLog:
+class WatchedLog:
     """The log as a checkpoint has it, and who of these terms' witnesses cosigned that."""
 
     signed: SignedCheckpoint
@@ -35,7 +35,7 @@ class SeenLog:
     wrong: tuple[str, ...]
 
     @classmethod
-    def read(cls, data: bytes, *, terms: LogTerms) -> SeenLog:
+    def read(cls, data: bytes, *, terms: LogTerms) -> WatchedLog:
         """The log, if it has signed this."""
         signed = read_checkpoint(data, log=terms.log_key)
         times: dict[str, int] = {}
@@ -63,7 +63,7 @@ class SeenLog:
         }
 
 
-def witnesses(logs: Iterable[SeenLog]) -> list[dict[str, Any]]:
+def witnesses(logs: Iterable[WatchedLog]) -> list[dict[str, Any]]:
     """Every witness that these terms name. ``agrees``: true where it has cosigned all newest checkpoints, null where it
     has not yet cosigned some, false where something stands in its name that it did not sign.
     """

@@ -12,17 +12,15 @@ from collections.abc import Callable
 from typing import Any
 
 from secvm.dashboard import form
-from secvm.dashboard.app import Page, Plan
+from secvm.dashboard.app import OperatorGuard, Page, Plan, names_of
+from secvm.dashboard.coordinator_client import Forwarding, Reader
 from secvm.dashboard.events import Hub
-from secvm.dashboard.forwarding import Forwarding
-from secvm.dashboard.guard import Guard, names_of
-from secvm.dashboard.nights import time_zone
 from secvm.dashboard.plan import Planner
-from secvm.dashboard.reading import Reader
 from secvm.dashboard.settings import DashboardSettings
+from secvm.dashboard.view import time_zone
 from secvm.dashboard.watching import Watcher
 from secvm.pages.assets import Assets
-from secvm.pages.serving import REQUEST_S, Served, listen_on
+from secvm.pages.serving import REQUEST_S, RunningPage, listen_on
 from secvm.pages.serving import serve as serve_page
 from secvm.runtime.clock import Clock, SteadyClock, SteeredClock, SystemClock
 from secvm.runtime.http.client import checked_url
@@ -89,7 +87,7 @@ class Dashboard:
                     watcher,
                     hub,
                     Forwarding(reader, watcher.poke),
-                    guard=Guard(names_of(host, settings.page.public_hosts)),
+                    guard=OperatorGuard(names_of(host, settings.page.public_hosts)),
                     assets=self._assets,
                     steady=self._steady,
                     plan=self._plan,
@@ -99,7 +97,7 @@ class Dashboard:
                 listening(served.address)
                 await self._watch(watcher, hub, served, stop)
 
-    async def _watch(self, watcher: Watcher, hub: Hub, served: Served, stop: asyncio.Event) -> None:
+    async def _watch(self, watcher: Watcher, hub: Hub, served: RunningPage, stop: asyncio.Event) -> None:
         watching = asyncio.ensure_future(watcher.run(stop))
         beating = asyncio.ensure_future(self._beat(hub, stop))
         try:

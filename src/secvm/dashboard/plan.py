@@ -17,9 +17,9 @@ import orjson
 
 from secvm.crypto.sealing.layers import OUTER_BYTES
 from secvm.dashboard.facts import BYTES_PER_PACKAGE
-from secvm.dashboard.plan_request import UnfinishedError, read_request
+from secvm.dashboard.form import UnfinishedError, read_request
 from secvm.errors import BadInputError
-from secvm.pages.guarding import RefusedError
+from secvm.pages.guarding import RefusedRequestError
 from secvm.privacy.accounting.accountant import patience, until
 from secvm.privacy.planning.accuracy_cost import AccuracyTable
 from secvm.privacy.planning.planner import guaranteed, quick
@@ -63,7 +63,7 @@ class Planner:
         """
         data = orjson.dumps(content)
         if len(data) > MOST_BYTES:
-            raise RefusedError(413, "a form to be planned is shorter than this")
+            raise RefusedRequestError(413, "a form to be planned is shorter than this")
         try:
             return self._planned(data)
         except UnfinishedError as fault:
@@ -80,7 +80,7 @@ class Planner:
         if part == "quick" or wish.guarantee is None:
             found = quick(wish, accuracy_table(), bytes_per_package=each)
         elif not self._places.acquire(blocking=False):
-            raise RefusedError(503, "other plans are being made: ask again in a moment")
+            raise RefusedRequestError(503, "other plans are being made: ask again in a moment")
         else:
             try:
                 with self._one_at_a_time, patience(self._enough()):

@@ -16,7 +16,7 @@ PORT = 8440
 PublicHost = Annotated[str, Field(pattern=r"^[A-Za-z0-9]([A-Za-z0-9.:-]{0,250}[A-Za-z0-9])?$")]
 
 
-class Coordinator(Settings):
+class WatchedCoordinator(Settings):
     """``[coordinator]``: who is watched."""
 
     #: Where its public files are, and its /health, /metrics and /admin.
@@ -25,7 +25,7 @@ class Coordinator(Settings):
     poll_s: float = Field(default=1.0, ge=0.1, le=3600)
 
 
-class Shown(Settings):
+class PageSettings(Settings):
     """``[page]``: what is shown, and to whom."""
 
     #: Names besides the loopback's by which browsers may ask for this page, as they stand in its address.
@@ -43,7 +43,7 @@ class Audit(Settings):
     on: bool = True
 
 
-class Testing(Settings):
+class DashboardTesting(Settings):
     """``[testing]``: not for people's packages."""
 
     #: A file that steers the clock (``runtime.clock.SteeredClock``).
@@ -54,10 +54,10 @@ class DashboardSettings(Settings):
     """All of it."""
 
     listen: Annotated[Listen, usual_port(PORT)] = Listen(port=PORT)
-    coordinator: Coordinator
-    page: Shown = Shown()
+    coordinator: WatchedCoordinator
+    page: PageSettings = PageSettings()
     audit: Audit = Audit()
-    testing: Testing = Testing()
+    testing: DashboardTesting = DashboardTesting()
 
 
 def read_listen(text: str) -> Listen:

@@ -6,21 +6,25 @@ where there is none. Columns have one place for each round that is asked for, so
 
 from __future__ import annotations
 
+import zoneinfo
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, tzinfo
+from itertools import pairwise
 from typing import Any
 
 from secvm.dashboard.facts import has_guarantee
-from secvm.dashboard.told import LIVE, Listed, Share, Status, ToldRound
-from secvm.protocol.documents.experiment import ExperimentDocument
+from secvm.dashboard.public_status import LIVE, ExperimentStatus, ListedExperiment, PublicRound, ShareInterval
+from secvm.errors import BadInputError
+from secvm.protocol.documents.experiment import ExperimentDocument, Windows
 
 _ENDS = ("value", "low", "high")
 _SHARES = ("recall", "precision", "baseline")
 
 
 def summary(
-    listed: Listed,
+    listed: ListedExperiment,
     document: ExperimentDocument | None,
-    status: Status | None,
+    status: ExperimentStatus | None,
     *,
     live: Mapping[str, Any] | None = None,
     problem: str | None = None,
@@ -78,13 +82,13 @@ def _kind(document: ExperimentDocument) -> str:
     return "relays"
 
 
-def running_round(status: Status) -> ToldRound | None:
+def running_round(status: ExperimentStatus) -> PublicRound | None:
     """The round that runs; it is the newest, if there is one."""
     newest = status.rounds[-1] if status.rounds else None
     return newest if newest is not None and newest.state in LIVE else None
 
 
-def _running(rounds: Sequence[ToldRound], live: Mapping[str, Any]) -> dict[str, Any] | None:
+def _running(rounds: Sequence[PublicRound], live: Mapping[str, Any]) -> dict[str, Any] | None:
     if not rounds or rounds[-1].state not in LIVE:
         return None
     one = rounds[-1]
@@ -98,7 +102,7 @@ def _running(rounds: Sequence[ToldRound], live: Mapping[str, Any]) -> dict[str, 
     }
 
 
-def _last(rounds: Sequence[ToldRound]) -> dict[str, Any] | None:
+def _last(rounds: Sequence[PublicRound]) -> dict[str, Any] | None:
     """The newest round whose counts are public."""
     one = next((one for one in reversed(rounds) if one.participants is not None), None)
     if one is None:
@@ -116,11 +120,11 @@ def _last(rounds: Sequence[ToldRound]) -> dict[str, Any] | None:
     }
 
 
-def _values(shares: Mapping[str, Share] | None) -> dict[str, float | None] | None:
+def _values(shares: Mapping[str, ShareInterval] | None) -> dict[str, float | None] | None:
     return None if shares is None else {label: share.value for label, share in shares.items()}
 
 
-def columns(status: Status, numbers: Sequence[int]) -> dict[str, Any]:
+def columns(status: ExperimentStatus, numbers: Sequence[int]) -> dict[str, Any]:
     """These rounds, column by column."""
     rounds = [status.rounds[number - 1] for number in numbers]
     leaks = [status.leaks.get(number) for number in numbers]
@@ -148,12 +152,64 @@ def columns(status: Status, numbers: Sequence[int]) -> dict[str, Any]:
     }
 
 
-def _ends(shares: Sequence[Share | None]) -> dict[str, list[float | None]]:
+def _ends(shares: Sequence[ShareInterval | None]) -> dict[str, list[float | None]]:
     return {end: [None if share is None else getattr(share, end) for share in shares] for end in _ENDS}
 
 
-def stretch(status: Status, first: int | None, last: int | None) -> tuple[int, int]:
+def stretch(status: ExperimentStatus, first: int | None, last: int | None) -> tuple[int, int]:
     """The rounds from ``first`` to ``last`` that there are: (from, to), both included; to < from: none."""
     total = len(status.rounds)
     begin = 1 if first is None else max(1, first)
     return begin, max(begin - 1, total if last is None else min(last, total))
+
+
+_DUSK, _DAWN = 22, 6
+_ALL_DAY = ((0, 24),)
+_DAY_MS = 86_400_000
+#: Half the width of a night in which there is no round.
+_NARROW = 0.1
+
+
+def time_zone(name: str) -> tzinfo:
+    """The zone of this name; UTC is known everywhere."""
+    if name == "UTC":
+        return UTC
+    try:
+        return zoneinfo.ZoneInfo(name)
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
+        raise BadInputError("the time zone is none that is known here; it needs a name such as Europe/Berlin") from None
+
+
+def nights(windows: Windows, rounds: Sequence[PublicRound], *, zone: tzinfo) -> list[tuple[float, float]]:
+    """Stretches of night among these rounds, which follow each other."""
+    if windows.hours != _ALL_DAY:
+        return [
+            (before.number + 0.5 - _NARROW, before.number + 0.5 + _NARROW)
+            for before, after in pairwise(rounds)
+            if _night_between(windows, before.opens_at, after.opens_at)
+        ]
+    found: list[tuple[float, float]] = []
+    for one in rounds:
+        hour = datetime.fromtimestamp(one.opens_at // 1000, zone).hour
+        if _DAWN <= hour < _DUSK:
+            continue
+        if found and found[-1][1] == one.number - 0.5:
+            found[-1] = (found[-1][0], one.number + 0.5)
+        else:
+            found.append((one.number - 0.5, one.number + 0.5))
+    return found
+
+
+def _night_between(windows: Windows, before: int, after: int) -> bool:
+    """Whether an hour in which no window opens lies between two openings."""
+    try:
+        zone = time_zone(windows.time_zone)
+    except BadInputError:
+        zone = UTC
+    if after - before >= _DAY_MS:
+        return True
+    open_hours = {hour for start, end in windows.hours for hour in range(start, end)}
+    return any(
+        datetime.fromtimestamp(instant // 1000, zone).hour not in open_hours
+        for instant in range(before, after, 3_600_000)
+    )

@@ -8,21 +8,29 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, tzinfo
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 
 from secvm.dashboard import logs, view
-from secvm.dashboard.background import in_background
+from secvm.dashboard.coordinator_client import Reader
 from secvm.dashboard.events import Hub
 from secvm.dashboard.facts import has_guarantee
 from secvm.dashboard.live import Live, totals
-from secvm.dashboard.nights import nights
-from secvm.dashboard.reading import Reader
-from secvm.dashboard.told import OVER, Health, Listed, Status, read_health, read_list, read_metrics
+from secvm.dashboard.public_status import (
+    OVER,
+    ExperimentStatus,
+    Health,
+    ListedExperiment,
+    read_health,
+    read_list,
+    read_metrics,
+)
+from secvm.dashboard.view import nights
 from secvm.errors import RemoteProtocolError, SecVMError, UnreachableError
 from secvm.protocol.documents.experiment import MAX_DOCUMENT_BYTES, ExperimentDocument, read_published
 from secvm.runtime.clock import Clock
@@ -46,10 +54,10 @@ _ROUNDS_IN_EVENT = 1000
 class Known:
     """What is known of one experiment."""
 
-    listed: Listed
+    listed: ListedExperiment
     document: ExperimentDocument | None = None
-    status: Status | None = None
-    log: logs.SeenLog | None = None
+    status: ExperimentStatus | None = None
+    log: logs.WatchedLog | None = None
     problem: str | None = None
     #: Not before this instant of the machine is it asked for again.
     again_at: int = 0
@@ -90,7 +98,7 @@ class Watcher:
         self._reachable = False
         self._health: Health | None = None
         self._live = Live()
-        self._whole: logs.SeenLog | None = None
+        self._whole: logs.WatchedLog | None = None
         self._audited: dict[str, Any] | None = None
         self._poked = asyncio.Event()
         #: What was told last, and when.
@@ -193,8 +201,8 @@ class Watcher:
             return
         digest, before, document = known.listed.digest, known.status, known.document
 
-        def read() -> Status:
-            found = Status.read(data, digest=digest, before=before)
+        def read() -> ExperimentStatus:
+            found = ExperimentStatus.read(data, digest=digest, before=before)
             if document is not None and found.labels != document.experiment.labels:
                 raise RemoteProtocolError("its status has other labels than its document")
             if document is not None and found.leakage.formal_guarantee != has_guarantee(document):
@@ -218,12 +226,12 @@ class Watcher:
         known.log = await self._checkpoint(path, document, known.log)
 
     async def _checkpoint(
-        self, path: str, document: ExperimentDocument, before: logs.SeenLog | None
-    ) -> logs.SeenLog | None:
+        self, path: str, document: ExperimentDocument, before: logs.WatchedLog | None
+    ) -> logs.WatchedLog | None:
         assert document.log is not None
         try:
             data = await self._reader.changed(path, most=logs.MOST_BYTES)
-            return before if data is None else logs.SeenLog.read(data, terms=document.log)
+            return before if data is None else logs.WatchedLog.read(data, terms=document.log)
         except FileNotFoundError:
             return None
         except RemoteProtocolError:
@@ -335,3 +343,33 @@ def _facts(known: Known) -> tuple[object, ...]:
     status = known.status
     size = None if known.log is None else known.log.signed.checkpoint.size
     return known.listed.standing, known.problem, size, None if status is None else status.facts()
+
+
+T = TypeVar("T")
+
+
+async def in_background(work: Callable[[], T]) -> T:
+    """What ``work`` returns or raises. Who stops waiting lets it run on, unheard."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[T] = loop.create_future()
+
+    def settle(result: T | None, fault: BaseException | None) -> None:
+        if done.cancelled():
+            return
+        if fault is None:
+            done.set_result(result)  # type: ignore[arg-type]  # None is T where work returns None
+        else:
+            done.set_exception(fault)
+
+    def run() -> None:
+        result, fault = None, None
+        try:
+            result = work()
+        except Exception as found:  # noqa: BLE001  (handed to whoever waits)
+            fault = found
+        # The loop may have ended meanwhile.
+        with contextlib.suppress(RuntimeError):
+            loop.call_soon_threadsafe(settle, result, fault)
+
+    threading.Thread(target=run, daemon=True, name="background").start()
+    return await done

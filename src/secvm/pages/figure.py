@@ -87,7 +87,7 @@ class Bars:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class ReferenceLine:
     """A level to compare with."""
 
     name: str
@@ -107,7 +107,7 @@ class Shade:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class NamedPlace:
     """A value of the horizontal axis with a name, in lines if need be."""
 
     value: float
@@ -126,7 +126,7 @@ class Figure:
     across: str
     up: str
     curves: Sequence[Curve] = ()
-    rules: Sequence[Rule] = ()
+    rules: Sequence[ReferenceLine] = ()
     shades: Sequence[Shade] = ()
     log_across: bool = False
     #: Shares are written as percentages on the axis. The numbers stay shares.
@@ -136,7 +136,7 @@ class Figure:
     highest: float | None = None
     bars: Bars | None = None
     #: Places of the horizontal axis, where numbers would say less than names.
-    places: Sequence[Place] = ()
+    places: Sequence[NamedPlace] = ()
 
     def __post_init__(self) -> None:
         for part in ("curves", "rules", "shades", "places"):
@@ -144,7 +144,7 @@ class Figure:
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", self.name):
             raise BadInputError(f"{self.name!r} cannot be a figure's name: letters, digits, dots and dashes can")
         stacks = self.bars.stacks if self.bars else ()
-        parts: list[Curve | Stack | Rule] = [*self.curves, *stacks, *self.rules]
+        parts: list[Curve | Stack | ReferenceLine] = [*self.curves, *stacks, *self.rules]
         named = Counter(part.name for part in parts)
         if any(times > 1 for times in named.values()):
             raise BadInputError(f"two curves of the figure {self.name!r} have one name")

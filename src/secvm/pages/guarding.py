@@ -41,7 +41,7 @@ Fields = Mapping[str, Sequence[str]]
 Host = tuple[str, int | None]
 
 
-class RefusedError(Exception):
+class RefusedRequestError(Exception):
     """A request that is not answered, with a status and one sentence. Carries nothing of the request."""
 
     def __init__(self, status: int, sentence: str) -> None:
@@ -82,7 +82,7 @@ def check_host(fields: Fields, is_known: Callable[[Host], bool], *, sentence: st
     named = fields.get("host", ())
     host = split_host(named[0]) if len(named) == 1 else None
     if host is None or not is_known(host):
-        raise RefusedError(421, sentence)
+        raise RefusedRequestError(421, sentence)
     return host
 
 
@@ -91,7 +91,7 @@ def check_origin(method: str, fields: Fields, host: Host, *, schemes: Collection
     allowed = ("same-origin", "none") if method in READING else ("same-origin",)
     sites, origins = fields.get("sec-fetch-site", ()), fields.get("origin", ())
     if any(site.lower() not in allowed for site in sites) or not all(_is_own(text, host, schemes) for text in origins):
-        raise RefusedError(403, sentence)
+        raise RefusedRequestError(403, sentence)
 
 
 def _is_own(origin: str, host: Host, schemes: Collection[str]) -> bool:
@@ -106,4 +106,4 @@ def _is_own(origin: str, host: Host, schemes: Collection[str]) -> bool:
 def check_json(fields: Fields, *, sentence: str) -> None:
     """415 with this sentence where the content is not JSON."""
     if [value.partition(";")[0].strip().lower() for value in fields.get("content-type", ())] != ["application/json"]:
-        raise RefusedError(415, sentence)
+        raise RefusedRequestError(415, sentence)

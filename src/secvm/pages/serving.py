@@ -21,7 +21,7 @@ from aiohttp import web
 
 from secvm.errors import BadInputError
 from secvm.pages.assets import Asset
-from secvm.pages.guarding import HEADERS, RefusedError, is_loopback_address
+from secvm.pages.guarding import HEADERS, RefusedRequestError, is_loopback_address
 
 PROBLEM_MEDIA_TYPE, JSON_MEDIA_TYPE = "application/problem+json", "application/json"
 #: For a request; as the other servers' (``runtime.http_messages.Limits``).
@@ -40,7 +40,7 @@ Answer = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Served:
+class RunningPage:
     """A page that is being served. ``close`` it."""
 
     #: Where a browser finds it. It may hold a secret and is not printed.
@@ -81,11 +81,11 @@ async def serve(
     request_s: float = REQUEST_S,
     leaving_cancels: bool = False,
     tell_fault: Callable[[Exception], None] = lambda _: None,
-) -> Served:
+) -> RunningPage:
     """Serve ``answer`` at a listening socket.
 
-    A ``RefusedError`` is answered as a problem, any other fault with 500 after ``tell_fault``. With ``leaving_cancels``
-    who closes a connection cancels the answer that is under way.
+    A ``RefusedRequestError`` is answered as a problem, any other fault with 500 after ``tell_fault``. With
+    ``leaving_cancels`` who closes a connection cancels the answer that is under way.
     """
 
     async def answered(request: web.BaseRequest) -> web.StreamResponse:
@@ -93,7 +93,7 @@ async def serve(
             return problem(503, "Too many are connected already.")
         try:
             return await answer(request)
-        except RefusedError as refused:
+        except RefusedRequestError as refused:
             return problem(refused.status, str(refused))
         except ConnectionError:
             raise
@@ -118,7 +118,7 @@ async def serve(
     await runner.setup()
     await web.SockSite(runner, door).start()
     host, port = door.getsockname()[:2]
-    return Served(f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/", port, runner)
+    return RunningPage(f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/", port, runner)
 
 
 class _PlainRequest(web.BaseRequest):
@@ -135,7 +135,7 @@ class _PlainRequest(web.BaseRequest):
 
 async def body_of(request: web.BaseRequest, *, most: int, within_s: float = REQUEST_S) -> bytes:
     """The content of a request; 413 above ``most`` bytes, 408 where it does not come in time."""
-    too_long = RefusedError(413, "This is too long.")
+    too_long = RefusedRequestError(413, "This is too long.")
     if (request.content_length or 0) > most:
         raise too_long
     pieces, size = [], 0
@@ -147,7 +147,7 @@ async def body_of(request: web.BaseRequest, *, most: int, within_s: float = REQU
                     raise too_long
                 pieces.append(piece)
     except TimeoutError:
-        raise RefusedError(408, "This took too long to come.") from None
+        raise RefusedRequestError(408, "This took too long to come.") from None
     return b"".join(pieces)
 
 

@@ -17,7 +17,7 @@ from typing import Any
 from aiohttp import web
 
 from secvm.pages.guarding import is_loopback_address, split_host
-from secvm.pages.serving import JSON_MEDIA_TYPE, Served, listen_on, loopback, serve
+from secvm.pages.serving import JSON_MEDIA_TYPE, RunningPage, listen_on, loopback, serve
 
 _PATIENCE_S = 5.0
 _TEXT = "text/plain; version=0.0.4; charset=utf-8"
@@ -34,7 +34,7 @@ _HELP = {
 }
 
 
-async def serve_status(listen: str, status: Callable[[], dict[str, Any]]) -> Served:
+async def serve_status(listen: str, status: Callable[[], dict[str, Any]]) -> RunningPage:
     """Answer requests with the counts. ``listen`` is an address of this machine and a port."""
 
     async def answer(request: web.BaseRequest) -> web.Response:

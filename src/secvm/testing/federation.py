@@ -73,7 +73,7 @@ class HostCounts:
     lost: int = 0
 
 
-class Door(Protocol):
+class PartyDoor(Protocol):
     """What stands before a party, or before all nodes of a coordinator; others reach the party at ``url``."""
 
     @property
@@ -92,7 +92,7 @@ class Door(Protocol):
 
 #: Makes the door before a party: its name, the addresses and ports behind the door, and the port to listen on. None:
 #: this party has no door. A coordinator of several nodes must have one.
-MakeDoor = Callable[[str, Sequence[tuple[str, int]], int], Door | None]
+MakeDoor = Callable[[str, Sequence[tuple[str, int]], int], PartyDoor | None]
 
 
 class Federation:
@@ -190,11 +190,11 @@ class Federation:
         #: What the hosts said last, so that one that is away does not take back what it had.
         self._last_counts: dict[tuple[str, int], HostCounts] = {}
 
-    def _make_doors(self, make: MakeDoor | None) -> dict[str, Door]:
+    def _make_doors(self, make: MakeDoor | None) -> dict[str, PartyDoor]:
         if make is None:
             assert not self.node_names, "several nodes need a door before them"
             return {}
-        found: dict[str, Door] = {}
+        found: dict[str, PartyDoor] = {}
         for name in (COORDINATOR, *self.relay_names, *self.witness_names):
             behind = self.node_names if self.node_names and name == COORDINATOR else [name]
             port = self._ports[COORDINATOR] if behind is self.node_names else free_port()
@@ -497,4 +497,4 @@ class Federation:
             time.sleep(0.05)
 
 
-__all__ = ["COORDINATOR", "ORIGIN_MS", "RELAY", "RELAY_PATH", "Door", "Federation", "HostCounts", "HostOf", "Pace"]
+__all__ = ["COORDINATOR", "ORIGIN_MS", "RELAY", "RELAY_PATH", "Federation", "HostCounts", "HostOf", "Pace", "PartyDoor"]

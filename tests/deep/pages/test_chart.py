@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page
 
-from secvm.pages.figure import Bars, Curve, Figure, Place, Shade, Stack
+from secvm.pages.figure import Bars, Curve, Figure, NamedPlace, Shade, Stack
 from secvm.pages.reports import ReportPage
 from secvm_lab.rigs.browser import Browser, Window
 from tests.system.browser import charts
@@ -163,7 +163,10 @@ def test_bands_whiskers_nights_and_places_are_drawn_once_and_where_they_belong(p
     nights = _one(Curve("a", [0, 10], [0, 1]), shades=[Shade(2, 4, "night"), Shade(6, 8, "night")])
     assert count(nights, "shade") == 3
     assert [text for *_, text in _shapes(page, nights)].count("night") == 1
-    named = _one(Curve("a", [1, 2], [0, 1]), places=[Place(1, "one\n\u22125"), Place(2, "two"), Place(9, "beyond")])
+    named = _one(
+        Curve("a", [1, 2], [0, 1]),
+        places=[NamedPlace(1, "one\n\u22125"), NamedPlace(2, "two"), NamedPlace(9, "beyond")],
+    )
     texts = [text for *_, text in _shapes(page, named)]
     assert [text for text in texts if text in {"one", "\u22125", "two", "beyond"}] == ["one", "\u22125", "two"]
 

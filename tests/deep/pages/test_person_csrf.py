@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from secvm.pages.guarding import RefusedError
+from secvm.pages.guarding import RefusedRequestError
 from secvm.participant.storage.state import DeviceState, Status
 from secvm.participant.ui.guard import Guard
 from secvm_lab.rigs.browser import Window
@@ -175,5 +175,5 @@ def test_link_from_elsewhere_to_the_page_itself_shows_nothing(
 
 
 def test_unsafe_guard_of_this_test_still_knows_the_secret() -> None:
-    with pytest.raises(RefusedError):
+    with pytest.raises(RefusedRequestError):
         SecretOnly("secret", ()).check("GET", "/other/", [])

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from playwright.sync_api import Page
 
 from secvm.pages.assets import shared
-from secvm.pages.figure import Bars, Curve, Figure, Place, Rule, Shade, Stack
+from secvm.pages.figure import Bars, Curve, Figure, NamedPlace, ReferenceLine, Shade, Stack
 
 #: What live pages are given: no script and no style but their own files.
 POLICY = (
@@ -143,12 +143,14 @@ def a_figure(dice: random.Random) -> Figure:
         "round",
         dice.choice(["share", "", "participants, all of them"]),
         curves,
-        rules=[Rule(names.pop(), dice.choice([top / 3, math.nan])) for _ in range(dice.randint(0, 1))],
+        rules=[ReferenceLine(names.pop(), dice.choice([top / 3, math.nan])) for _ in range(dice.randint(0, 1))],
         shades=[Shade(start + i, start + i + dice.randint(0, 5), "night") for i in range(0, 60, 24) if not log],
         log_across=log,
         percent=dice.random() < 0.4,
         lowest=dice.choice([None, 0.0]),
         highest=dice.choice([None, top / 2]),
         bars=Bars(whole, stacks) if bars else None,
-        places=[Place(place, f"p{i}\n{place:,.0f}") for i, place in enumerate(whole)] if dice.random() < 0.1 else (),
+        places=[NamedPlace(place, f"p{i}\n{place:,.0f}") for i, place in enumerate(whole)]
+        if dice.random() < 0.1
+        else (),
     )

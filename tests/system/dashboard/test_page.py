@@ -4,13 +4,13 @@ import asyncio
 
 import pytest
 
-from secvm.dashboard.events import Limits
+from secvm.dashboard.events import HubLimits
 from tests.unit.dashboard.office import Listening, office
 from tests.unit.dashboard.test_page import _limits, listen
 
 
 def test_a_visitor_who_reads_nothing_is_let_go_and_others_hear_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Limits, "__init__", lambda self: _limits(self, waiting=5))
+    monkeypatch.setattr(HubLimits, "__init__", lambda self: _limits(self, waiting=5))
 
     async def run() -> None:
         async with office(shown=3) as here:

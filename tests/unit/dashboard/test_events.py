@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from secvm.dashboard.events import HEARTBEAT, Hub, Limits, Listener, TooManyListenersError
+from secvm.dashboard.events import HEARTBEAT, Hub, HubLimits, Listener, TooManyListenersError
 from tests.unit.dashboard.office import events
 
 
@@ -45,7 +45,7 @@ def test_who_comes_again_is_told_what_it_missed_but_no_old_now() -> None:
 @pytest.mark.parametrize("told", ["1f-0", "1f-9", "2a-3", "1f--1", "1f-1\n", "x", "1f-" + "9" * 40])
 def test_who_was_away_too_long_or_in_another_life_reads_all_again(told: str) -> None:
     async def run() -> None:
-        hub = Hub("1f", Limits(kept=2))
+        hub = Hub("1f", HubLimits(kept=2))
         for number in range(1, 5):
             hub.tell("rounds", {"n": number})
         assert heard(hub.listen(told)) == [("reset", {})]
@@ -55,7 +55,7 @@ def test_who_was_away_too_long_or_in_another_life_reads_all_again(told: str) -> 
 
 def test_what_is_kept_has_a_limit_in_bytes() -> None:
     async def run() -> None:
-        hub = Hub("1f", Limits(kept_bytes=1000))
+        hub = Hub("1f", HubLimits(kept_bytes=1000))
         for number in range(100):
             hub.tell("rounds", {"n": number, "text": "a" * 300})
         assert heard(hub.listen("1f-10")) == [("reset", {})]
@@ -66,7 +66,7 @@ def test_what_is_kept_has_a_limit_in_bytes() -> None:
 
 def test_a_listener_that_does_not_listen_is_let_go_and_nobody_waits_for_it() -> None:
     async def run() -> None:
-        hub = Hub("1f", Limits(waiting=5))
+        hub = Hub("1f", HubLimits(waiting=5))
         slow, quick = hub.listen(), hub.listen()
 
         async def stuck() -> None:
@@ -96,7 +96,7 @@ def test_a_listener_that_does_not_listen_is_let_go_and_nobody_waits_for_it() -> 
 
 def test_there_is_room_for_so_many_listeners_and_no_more() -> None:
     async def run() -> None:
-        hub = Hub("1f", Limits(listeners=2))
+        hub = Hub("1f", HubLimits(listeners=2))
         first = hub.listen()
         hub.listen()
         with pytest.raises(TooManyListenersError):

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from secvm.dashboard.guard import MOST_BODY_BYTES, names_of
+from secvm.dashboard.app import MOST_BODY_BYTES, names_of
 from secvm.pages.guarding import HEADERS, split_host
 from tests.unit.dashboard.office import KEY, Office, office
 

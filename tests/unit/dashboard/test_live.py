@@ -1,10 +1,10 @@
 """Live figures, from differences of counters, and only where they can be known."""
 
 from secvm.dashboard.live import Live, totals
-from secvm.dashboard.told import ToldRound
+from secvm.dashboard.public_status import PublicRound
 from tests.unit.protocol.helpers import START, document
 
-ROUND = ToldRound(number=1, state="open", opens_at=START, closes_at=START + 600_000, accept_until=START + 660_000)
+ROUND = PublicRound(number=1, state="open", opens_at=START, closes_at=START + 600_000, accept_until=START + 660_000)
 
 
 #: Its devices send without a relay.

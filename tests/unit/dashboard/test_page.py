@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from secvm.coordinator.store.port import Standing
-from secvm.dashboard.events import Limits
+from secvm.dashboard.events import HubLimits
 from secvm.runtime.clock import Clock
 from secvm.runtime.http.server import HttpResponse
 from tests.unit.dashboard.office import KEY, Listening, Office, checkpoint_of, office, status_of
@@ -231,7 +231,7 @@ def test_who_comes_again_with_its_last_number_misses_nothing() -> None:
     asyncio.run(run())
 
 
-def _limits(self: Limits, **changes: int) -> None:
+def _limits(self: HubLimits, **changes: int) -> None:
     told = {"listeners": 100, "waiting": 100, "waiting_bytes": 2**30, "kept": 1000, "kept_bytes": 2**23, **changes}
     for name, value in told.items():
         object.__setattr__(self, name, value)

@@ -11,8 +11,8 @@ import pytest
 from secvm.dashboard import plan as plan_module
 from secvm.dashboard.main import Dashboard
 from secvm.dashboard.plan import MOST_BYTES, Planner
-from secvm.dashboard.settings import Coordinator, DashboardSettings
-from secvm.pages.guarding import RefusedError
+from secvm.dashboard.settings import DashboardSettings, WatchedCoordinator
+from secvm.pages.guarding import RefusedRequestError
 from secvm.privacy.planning.planner import quick
 from secvm.runtime.clock import SteadyClock, SystemClock
 from secvm.runtime.settings import Listen
@@ -47,7 +47,7 @@ def asked(*bodies: bytes, **more: Any) -> list[tuple[int, str, dict[str, Any]]]:
 
     async def run() -> list[tuple[int, str, dict[str, Any]]]:
         stop, port = asyncio.Event(), asyncio.get_running_loop().create_future()
-        settings = DashboardSettings(coordinator=Coordinator(url="http://127.0.0.1:9"), listen=Listen(port=0))
+        settings = DashboardSettings(coordinator=WatchedCoordinator(url="http://127.0.0.1:9"), listen=Listen(port=0))
         page = Dashboard(settings, clock=SystemClock(), steady=SteadyClock(), plan=Planner())
         served = asyncio.ensure_future(page.run(stop, port.set_result))
         try:
@@ -120,7 +120,7 @@ def test_too_many_who_wait_for_a_guarantee_are_told_to_ask_again(monkeypatch: py
     first = threading.Thread(target=lambda: found.append(planner(content)))
     first.start()
     begun.wait()
-    with pytest.raises(RefusedError) as caught:
+    with pytest.raises(RefusedRequestError) as caught:
         planner(content)
     assert caught.value.status == 503
     # Quick answers wait for nobody.

@@ -15,9 +15,8 @@ from secvm.coordinator.experiments.new_experiment import ask
 from secvm.coordinator.experiments.new_experiment import private_plan as coordinators_plan
 from secvm.coordinator.experiments.specification import Specification
 from secvm.dashboard.facts import BYTES_PER_PACKAGE
-from secvm.dashboard.form import NAME, declared_module
+from secvm.dashboard.form import NAME, UnfinishedError, declared_module, read_request
 from secvm.dashboard.plan import accuracy_table
-from secvm.dashboard.plan_request import UnfinishedError, read_request
 from secvm.errors import BadInputError
 from secvm.participant.sending.sealing import CAPSULE_BYTES
 from secvm.participant.sending.transport import OVERHEAD_BYTES

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from secvm.coordinator.store.port import Standing
-from secvm.dashboard.told import MOST_EXPERIMENTS, Status, read_health, read_list, read_metrics
+from secvm.dashboard.public_status import MOST_EXPERIMENTS, ExperimentStatus, read_health, read_list, read_metrics
 from secvm.errors import MalformedMessageError
 from tests.unit.dashboard.office import status_of
 from tests.unit.protocol.helpers import document
@@ -27,7 +27,7 @@ def changed(path: list[str | int], value: object) -> bytes:
 
 
 def test_a_status_is_read_as_its_coordinator_wrote_it() -> None:
-    found = Status.read(DATA, digest=OF.digest)
+    found = ExperimentStatus.read(DATA, digest=OF.digest)
     told = json.loads(DATA)
     assert [one.number for one in found.rounds] == list(range(1, 10))
     for one, there in zip(found.rounds, told["rounds"], strict=True):
@@ -47,25 +47,25 @@ def test_a_status_is_read_as_its_coordinator_wrote_it() -> None:
 
 
 def test_beside_the_one_before_only_what_changed_is_read() -> None:
-    before = Status.read(DATA, digest=OF.digest)
-    after = Status.read(status_of(OF, 10), digest=OF.digest, before=before)
+    before = ExperimentStatus.read(DATA, digest=OF.digest)
+    after = ExperimentStatus.read(status_of(OF, 10), digest=OF.digest, before=before)
     assert after.changed == [9, 10]
     assert after.rounds[0] is before.rounds[0]
-    whole = Status.read(status_of(OF, 10), digest=OF.digest)
+    whole = ExperimentStatus.read(status_of(OF, 10), digest=OF.digest)
     assert after.rounds == whole.rounds
     assert after.leaks == whole.leaks
-    same = Status.read(status_of(OF, 10), digest=OF.digest, before=after)
+    same = ExperimentStatus.read(status_of(OF, 10), digest=OF.digest, before=after)
     assert same.changed == []
-    over = Status.read(status_of(OF, 10, standing=Standing.STOPPED), digest=OF.digest, before=same)
+    over = ExperimentStatus.read(status_of(OF, 10, standing=Standing.STOPPED), digest=OF.digest, before=same)
     assert (over.changed, over.standing) == ([10], "stopped")
 
 
 def test_a_history_that_is_told_differently_now_is_read_again() -> None:
-    before = Status.read(DATA, digest=OF.digest)
-    after = Status.read(changed(["rounds", 2, "participants", "a"], 7), digest=OF.digest, before=before)
+    before = ExperimentStatus.read(DATA, digest=OF.digest)
+    after = ExperimentStatus.read(changed(["rounds", 2, "participants", "a"], 7), digest=OF.digest, before=before)
     assert after.changed == [3]
     assert after.rounds[2].participants == {"a": 7, "b": 40}
-    leaks = Status.read(changed(["leakage", "per_round", 0, "auc"], 0.75), digest=OF.digest, before=before)
+    leaks = ExperimentStatus.read(changed(["leakage", "per_round", 0, "auc"], 0.75), digest=OF.digest, before=before)
     assert leaks.leaks[1].auc == 0.75
 
 
@@ -114,17 +114,17 @@ def test_a_history_that_is_told_differently_now_is_read_again() -> None:
     ],
 )
 def test_whatever_else_is_served_is_refused_in_one_sentence_that_quotes_nothing(data: bytes) -> None:
-    before = Status.read(DATA, digest=OF.digest)
+    before = ExperimentStatus.read(DATA, digest=OF.digest)
     for beside in (None, before):
         with pytest.raises(MalformedMessageError) as found:
-            Status.read(data, digest=OF.digest, before=beside)
+            ExperimentStatus.read(data, digest=OF.digest, before=beside)
         assert len(str(found.value)) < 100
         assert "<" not in str(found.value)
 
 
 @given(st.binary(max_size=200) | st.text(max_size=100).map(str.encode))
 def test_no_bytes_do_more_than_be_refused(data: bytes) -> None:
-    for read in (read_list, read_health, lambda given: Status.read(given, digest=OF.digest)):
+    for read in (read_list, read_health, lambda given: ExperimentStatus.read(given, digest=OF.digest)):
         try:
             read(data)
         except MalformedMessageError:

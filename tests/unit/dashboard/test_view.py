@@ -8,20 +8,20 @@ import pytest
 
 from secvm.coordinator.store.port import Standing
 from secvm.dashboard import view
-from secvm.dashboard.nights import nights, time_zone
-from secvm.dashboard.told import Listed, Status, ToldRound
+from secvm.dashboard.public_status import ExperimentStatus, ListedExperiment, PublicRound
+from secvm.dashboard.view import nights, time_zone
 from secvm.errors import BadInputError
 from secvm.protocol.documents.experiment import Windows
 from tests.unit.dashboard.office import DAY_MS, status_of
 from tests.unit.protocol.helpers import START, document
 
 OF = document()
-LISTED = Listed(digest=OF.digest, title="as listed", standing="running")
+LISTED = ListedExperiment(digest=OF.digest, title="as listed", standing="running")
 
 
-def read(rounds: int, standing: Standing = Standing.RUNNING) -> tuple[Status, dict[str, Any]]:
+def read(rounds: int, standing: Standing = Standing.RUNNING) -> tuple[ExperimentStatus, dict[str, Any]]:
     data = status_of(OF, rounds, standing=standing)
-    return Status.read(data, digest=OF.digest), json.loads(data)
+    return ExperimentStatus.read(data, digest=OF.digest), json.loads(data)
 
 
 def test_columns_have_every_number_of_the_status_and_null_where_there_is_none() -> None:
@@ -78,9 +78,9 @@ def test_a_stretch_is_cut_to_the_rounds_that_there_are(asked: tuple[int, int], t
     assert view.stretch(read(9)[0], *asked) == there
 
 
-def at(*instants: int) -> list[ToldRound]:
+def at(*instants: int) -> list[PublicRound]:
     return [
-        ToldRound(number=number, state="published", opens_at=instant, closes_at=instant + 1, accept_until=instant + 2)
+        PublicRound(number=number, state="published", opens_at=instant, closes_at=instant + 1, accept_until=instant + 2)
         for number, instant in enumerate(instants, 1)
     ]
 

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from secvm.errors import BadInputError
-from secvm.pages.figure import Bars, Curve, Figure, Place, Rule, Shade, Stack
+from secvm.pages.figure import Bars, Curve, Figure, NamedPlace, ReferenceLine, Shade, Stack
 
 
-def _figure(*curves: Curve, rules: tuple[Rule, ...] = (), log_across: bool = False) -> Figure:
+def _figure(*curves: Curve, rules: tuple[ReferenceLine, ...] = (), log_across: bool = False) -> Figure:
     return Figure("f", "A <title>", "What is & is not", "round", "share", curves, rules, log_across=log_across)
 
 
@@ -23,7 +23,7 @@ def test_the_numbers_of_a_figure_are_a_row_for_every_place() -> None:
     figure = _figure(
         Curve("a", [1, 2, 3], [0.5, math.nan, 0.1 + 0.2], [0.4, 0.5, 0.6], [0.6, 0.7, 0.8]),
         Curve("b, too", [2, 2.5], [7, 1e-9]),
-        rules=(Rule("level", 0.25),),
+        rules=(ReferenceLine("level", 0.25),),
     )
     assert figure.csv() == (
         'round,a,a low,a high,"b, too",level\n'
@@ -61,12 +61,12 @@ def test_a_spec_is_json_that_has_everything_a_page_needs() -> None:
         "round",
         "share",
         [Curve("a", [1, 2], [0.5, math.nan], [0.4, math.inf], [0.6, 1], colour=3, dashed=True), Curve("b", [1], [1])],
-        [Rule("r", math.nan), Rule("q", 2)],
+        [ReferenceLine("r", math.nan), ReferenceLine("q", 2)],
         [Shade(1, 2, "night")],
         percent=True,
         lowest=0.0,
         bars=Bars([1, 2], [Stack("s", [1, 2], 4)]),
-        places=[Place(1.0, "one")],
+        places=[NamedPlace(1.0, "one")],
     )
     assert json.loads(json.dumps(figure.spec(), allow_nan=False)) == {
         "name": "f",
@@ -98,7 +98,7 @@ def test_a_spec_is_json_that_has_everything_a_page_needs() -> None:
 
 
 def test_repro_a_level_given_as_an_integer_is_written_like_any_other() -> None:
-    assert _figure(Curve("a", [1], [2]), rules=(Rule("floor", 120),)).csv() == "round,a,floor\n1,2,120\n"
+    assert _figure(Curve("a", [1], [2]), rules=(ReferenceLine("floor", 120),)).csv() == "round,a,floor\n1,2,120\n"
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ import pytest
 
 from secvm.errors import BadInputError
 from secvm.pages.embedded import DARK, LIGHT, POLICY, SCRIPT
-from secvm.pages.figure import Curve, Figure, Rule, Shade
+from secvm.pages.figure import Curve, Figure, ReferenceLine, Shade
 from secvm.pages.pictures import picture
 from secvm.pages.reports import ReportPage, write_report
 from secvm_lab.attacks.report_page import page as attack_page
@@ -75,7 +75,16 @@ def _figures() -> list[Figure]:
         Figure(
             "nights", "Nights", "A gap.", "round", "recall", [Curve("r", many, night)], (), [Shade(50, 90, "night")]
         ),
-        Figure("band", "A band", "Rises.", "λ", "accuracy", [band], [Rule("a", 0.2), Rule("b", 0.4)], log_across=True),
+        Figure(
+            "band",
+            "A band",
+            "Rises.",
+            "λ",
+            "accuracy",
+            [band],
+            [ReferenceLine("a", 0.2), ReferenceLine("b", 0.4)],
+            log_across=True,
+        ),
         Figure("point", "A point", "One.", "x", "y", [Curve("p", [3], [0.4], [0.3], [0.5])], percent=True),
         Figure("nothing", "Nothing", "No curve.", "x", "y", []),
     ]

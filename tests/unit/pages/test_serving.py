@@ -8,13 +8,13 @@ from aiohttp import web
 
 from secvm.errors import BadInputError
 from secvm.pages import serving
-from secvm.pages.guarding import HEADERS, RefusedError
-from secvm.pages.serving import Answer, Served, body_of, listen_on, loopback, serve
+from secvm.pages.guarding import HEADERS, RefusedRequestError
+from secvm.pages.serving import Answer, RunningPage, body_of, listen_on, loopback, serve
 
 WHOLE = b"GET / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"
 
 
-async def said(served: Served, *pieces: bytes) -> tuple[int, dict[str, str], bytes]:
+async def said(served: RunningPage, *pieces: bytes) -> tuple[int, dict[str, str], bytes]:
     reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
     try:
         for piece in pieces:
@@ -28,7 +28,7 @@ async def said(served: Served, *pieces: bytes) -> tuple[int, dict[str, str], byt
 
 
 def served_with(
-    answer: Answer, scenario: Callable[[Served], Awaitable[None]], *, faults: list[Exception] | None = None
+    answer: Answer, scenario: Callable[[RunningPage], Awaitable[None]], *, faults: list[Exception] | None = None
 ) -> None:
     async def run() -> None:
         door = listen_on("127.0.0.1", 0, complaint="no")
@@ -47,7 +47,7 @@ async def fine(_request: web.BaseRequest) -> web.Response:
 
 @pytest.mark.parametrize("request_bytes", [WHOLE, b"nonsense\r\n\r\n", b"GET / HTTP/1.1\r\nhost: a\r\nhost\r\n\r\n"])
 def test_every_answer_carries_the_headers_and_no_version_also_to_what_is_no_http(request_bytes: bytes) -> None:
-    async def scenario(served: Served) -> None:
+    async def scenario(served: RunningPage) -> None:
         status, fields, _ = await said(served, request_bytes)
         assert status in (200, 400)
         assert {name: fields.get(name) for name in HEADERS} == HEADERS
@@ -60,12 +60,12 @@ def test_every_answer_carries_the_headers_and_no_version_also_to_what_is_no_http
 def test_a_refusal_is_a_problem_and_a_fault_says_nothing_of_itself() -> None:
     async def answer(request: web.BaseRequest) -> web.Response:
         if request.path == "/refused":
-            raise RefusedError(405, "Not so.")
+            raise RefusedRequestError(405, "Not so.")
         raise ValueError("a secret")
 
     faults: list[Exception] = []
 
-    async def scenario(served: Served) -> None:
+    async def scenario(served: RunningPage) -> None:
         status, fields, body = await said(served, WHOLE.replace(b"/ ", b"/refused ", 1))
         assert (status, fields["allow"]) == (405, "GET, HEAD, POST")
         assert b'"detail":"Not so."' in body
@@ -79,7 +79,7 @@ def test_a_refusal_is_a_problem_and_a_fault_says_nothing_of_itself() -> None:
 def test_no_more_connections_are_answered_than_there_are_places(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(serving, "_CONNECTIONS", 1)
 
-    async def scenario(served: Served) -> None:
+    async def scenario(served: RunningPage) -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
         writer.write(WHOLE.replace(b"connection: close\r\n", b""))
         assert (await reader.readline()).startswith(b"HTTP/1.1 200")
@@ -100,7 +100,7 @@ def test_a_body_has_a_limit_of_bytes_and_of_time_and_is_not_unpacked(monkeypatch
             b"POST / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n" + b"".join(one + b"\r\n" for one in fields) + b"\r\n"
         )
 
-    async def scenario(served: Served) -> None:
+    async def scenario(served: RunningPage) -> None:
         assert (await said(served, post(b"content-length: 11"), b"x" * 11))[0] == 413
         chunked = post(b"transfer-encoding: chunked")
         assert (await said(served, chunked, b"b\r\n" + b"x" * 11 + b"\r\n0\r\n\r\n"))[0] == 413

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import functools
 
-from secvm.dashboard.logs import SeenLog
-from secvm.dashboard.plan_request import read_request
+from secvm.dashboard.form import read_request
+from secvm.dashboard.logs import WatchedLog
+from secvm.dashboard.public_status import ExperimentStatus, read_health, read_list, read_metrics
 from secvm.dashboard.settings import read_listen
-from secvm.dashboard.told import Status, read_health, read_list, read_metrics
 from secvm.errors import BadInputError, RemoteProtocolError
 from secvm.protocol.log.terms import LogTerms
 from secvm_lab.fuzz import world
@@ -32,8 +32,8 @@ def _long() -> LongHistory:
     return LongHistory(rounds=2, further=1)
 
 
-def _status(data: bytes) -> Status:
-    return Status.read(data, digest=_long().document.digest)
+def _status(data: bytes) -> ExperimentStatus:
+    return ExperimentStatus.read(data, digest=_long().document.digest)
 
 
 def _status_seeds() -> list[bytes]:
@@ -42,11 +42,11 @@ def _status_seeds() -> list[bytes]:
     return [served]
 
 
-def _seen_log(data: bytes) -> SeenLog:
+def _seen_log(data: bytes) -> WatchedLog:
     history = world.history()
     terms = history.document.log
     assert isinstance(terms, LogTerms)
-    return SeenLog.read(data, terms=terms)
+    return WatchedLog.read(data, terms=terms)
 
 
 TARGETS = (
@@ -55,7 +55,7 @@ TARGETS = (
         decode=_status,
         allowed=(RemoteProtocolError,),
         seeds=_status_seeds,
-        covers=("dashboard.told:Status.read",),
+        covers=("dashboard.public_status:ExperimentStatus.read",),
         most_bytes=8192,
     ),
     Target(
@@ -63,7 +63,7 @@ TARGETS = (
         decode=read_list,
         allowed=(RemoteProtocolError,),
         seeds=lambda: world.files("/v1/experiments"),
-        covers=("dashboard.told:read_list",),
+        covers=("dashboard.public_status:read_list",),
         most_bytes=1024,
     ),
     Target(
@@ -71,7 +71,7 @@ TARGETS = (
         decode=read_health,
         allowed=(RemoteProtocolError,),
         seeds=world.texts('{"status":"ok"}', _HEALTH),
-        covers=("dashboard.told:read_health",),
+        covers=("dashboard.public_status:read_health",),
         most_bytes=1024,
     ),
     Target(
@@ -79,7 +79,7 @@ TARGETS = (
         decode=read_metrics,
         allowed=(),
         seeds=world.texts(_METRICS),
-        covers=("dashboard.told:read_metrics",),
+        covers=("dashboard.public_status:read_metrics",),
         most_bytes=1024,
     ),
     Target(
@@ -94,7 +94,7 @@ TARGETS = (
         decode=read_request,
         allowed=(BadInputError,),
         seeds=world.texts(_FORM),
-        covers=("dashboard.plan_request:read_request",),
+        covers=("dashboard.form:read_request",),
         most_bytes=2048,
     ),
     Target(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from secvm.pages.figure import Curve, Figure, Rule
+from secvm.pages.figure import Curve, Figure, ReferenceLine
 from secvm_lab.paper.offline.statements import PAPER_HASHED, PAPER_UNHASHED
 
 #: Names of all figures there can be.
@@ -69,7 +69,7 @@ def _averaging(figure: dict[str, Any]) -> tuple[Figure, str]:
         "Test accuracy of half B by round, a curve for each number of averaged weight vectors.",
         "round",
         curves,
-        rules=[Rule("the paper's Twitter people, unhashed", PAPER_UNHASHED)],
+        rules=[ReferenceLine("the paper's Twitter people, unhashed", PAPER_UNHASHED)],
     )
     return drawn, f"λ = {figure['lambda']}, chosen on half A; {figure['test_people']:,} test people of half B."
 
@@ -104,7 +104,10 @@ def _bins(entries: list[dict[str, Any]], words: int) -> tuple[Figure, str]:
         "Mean test accuracy by number of bins, with one standard deviation over splits on either side.",
         "bins",
         curves,
-        rules=[Rule("the paper, unhashed", PAPER_UNHASHED), Rule("the paper, 1,000 words in a bin", PAPER_HASHED)],
+        rules=[
+            ReferenceLine("the paper, unhashed", PAPER_UNHASHED),
+            ReferenceLine("the paper, 1,000 words in a bin", PAPER_HASHED),
+        ],
         log_across=True,
     )
     last = entries[0]

@@ -26,7 +26,7 @@ from secvm.crypto.sealing.kem import RandomBytes, throw
 from secvm.pages.guarding import (
     READING,
     Fields,
-    RefusedError,
+    RefusedRequestError,
     check_host,
     check_json,
     check_origin,
@@ -77,9 +77,9 @@ class Guard:
         if method == "POST":
             check_json(fields, sentence="What changes something comes as JSON.")
             if fields.get(HEADER) != [HEADER_VALUE]:
-                raise RefusedError(403, _OTHERS)
+                raise RefusedRequestError(403, _OTHERS)
         elif method not in READING:
-            raise RefusedError(405, "This page is looked at with GET and changed with POST.")
+            raise RefusedRequestError(405, "This page is looked at with GET and changed with POST.")
         return rest
 
     def _below_secret(self, path: str) -> str:
@@ -87,7 +87,7 @@ class Guard:
         known = hmac.compare_digest(first.encode(), self.secret.encode())
         # Without a slash behind it the page's own links would lead out of it.
         if begin or not known or path.count("/") < 2:
-            raise RefusedError(404, "There is nothing here.")
+            raise RefusedRequestError(404, "There is nothing here.")
         return rest[0]
 
 
@@ -95,4 +95,4 @@ def _check_navigation(fields: Fields) -> None:
     """A whole window that somebody opens, and nothing inside of another page."""
     modes, places = fields.get("sec-fetch-mode", ["navigate"]), fields.get("sec-fetch-dest", ["document"])
     if modes != ["navigate"] or places != ["document"] or "origin" in fields:
-        raise RefusedError(403, _OTHERS)
+        raise RefusedRequestError(403, _OTHERS)

@@ -22,8 +22,8 @@ from aiohttp import web
 
 from secvm.errors import BadInputError, SecVMError, StoreError
 from secvm.pages.assets import Asset, Assets, asset
-from secvm.pages.guarding import RefusedError
-from secvm.pages.serving import Served, body_of, listen_on, loopback, problem, serve
+from secvm.pages.guarding import RefusedRequestError
+from secvm.pages.serving import RunningPage, body_of, listen_on, loopback, problem, serve
 from secvm.participant.storage.ledger_book import Accepted
 from secvm.participant.ui.desk import Desk
 from secvm.participant.ui.guard import ENTER, Guard
@@ -49,7 +49,7 @@ async def serve_page(
     log: Log | None = None,
     entered: Callable[[], None] = lambda: None,
     make_guard: MakeGuard = Guard,
-) -> Served:
+) -> RunningPage:
     """Serve the page. ``listen`` is an address of this machine and a port; 0: any. ``entered``: who came by ``enter``
     has reached the page. ``make_guard``: a test shows by another what this one is good for.
     """
@@ -104,7 +104,7 @@ class _Doors:
         if request.method == "POST":
             action = self._actions.get(rest.removeprefix("api/")) if rest.startswith("api/") else None
             if action is None:
-                raise RefusedError(404, "There is nothing here.")
+                raise RefusedRequestError(404, "There is nothing here.")
             return await action(await _read(request))
         if rest == "api/state":
             return _json(await self._desk.look())
@@ -113,7 +113,7 @@ class _Doors:
             return web.Response(text=_ENTER_PAGE, content_type="text/html")
         file = self._files.get(rest)
         if file is None:
-            raise RefusedError(404, "There is nothing here.")
+            raise RefusedRequestError(404, "There is nothing here.")
         return web.Response(body=file.content, headers={"Content-Type": file.media_type})
 
     # ── what a person can do ─────────────────────────────────────────────────────────────────────────────────────────
@@ -160,17 +160,17 @@ async def _read(request: web.BaseRequest) -> dict[str, Any]:
     except (ValueError, RecursionError):
         said = None
     if not isinstance(said, dict):
-        raise RefusedError(400, "What was said is no JSON object.")
+        raise RefusedRequestError(400, "What was said is no JSON object.")
     return said
 
 
 def _text(said: dict[str, Any], name: str) -> str:
     value = said.get(name)
     if not isinstance(value, str) or not 0 < len(value) <= 1000:
-        raise RefusedError(400, f"'{name}' is missing, or no text.")
+        raise RefusedRequestError(400, f"'{name}' is missing, or no text.")
     # JSON can write halves of a letter, which nothing can store.
     if any("\ud800" <= letter <= "\udfff" for letter in value):
-        raise RefusedError(400, f"'{name}' is missing, or no text.")
+        raise RefusedRequestError(400, f"'{name}' is missing, or no text.")
     return value
 
 
@@ -179,7 +179,7 @@ def _number(said: dict[str, Any], name: str) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e6:
-        raise RefusedError(400, f"'{name}' is no number.")
+        raise RefusedRequestError(400, f"'{name}' is no number.")
     return float(value)
 
 

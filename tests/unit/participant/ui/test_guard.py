@@ -2,7 +2,7 @@
 
 import pytest
 
-from secvm.pages.guarding import RefusedError
+from secvm.pages.guarding import RefusedRequestError
 from secvm.participant.ui.guard import Guard, new_secret
 
 SECRET = new_secret(lambda count: bytes(range(count)))
@@ -13,7 +13,7 @@ OWN = ("secvm-page", "person")
 
 
 def refused(method: str, path: str, *headers: tuple[str, str]) -> int:
-    with pytest.raises(RefusedError) as refusal:
+    with pytest.raises(RefusedRequestError) as refusal:
         GUARD.check(method, path, headers)
     assert SECRET not in str(refusal.value)
     return refusal.value.status

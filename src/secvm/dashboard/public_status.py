@@ -61,7 +61,7 @@ class _Told(pydantic.BaseModel):
     model_config = pydantic.ConfigDict(**_STRICTLY, frozen=True)
 
 
-class Listed(_Told):
+class ListedExperiment(_Told):
     """One experiment in the list of all."""
 
     digest: Digest
@@ -73,7 +73,7 @@ class Listed(_Told):
 
 
 @pydantic.dataclasses.dataclass(config=_STRICTLY, slots=True, frozen=True)
-class Share:
+class ShareInterval:
     """A share with its interval; no value where nobody was counted."""
 
     value: Number | None
@@ -82,7 +82,7 @@ class Share:
 
 
 @pydantic.dataclasses.dataclass(config=_STRICTLY, slots=True, frozen=True)
-class ToldRound:
+class PublicRound:
     """One round, as far as it is public."""
 
     number: Annotated[int, pydantic.Field(ge=1, le=_MOST_ROUNDS)]
@@ -93,10 +93,10 @@ class ToldRound:
     #: Counts as published, per label, and the people among them; none before the round's end is told.
     participants: dict[Label, Count] | None = None
     people: dict[Label, Whole] | None = None
-    accuracy: Share | None = None
-    recall: dict[Label, Share] | None = None
-    precision: dict[Label, Share] | None = None
-    baseline: dict[Label, Share] | None = None
+    accuracy: ShareInterval | None = None
+    recall: dict[Label, ShareInterval] | None = None
+    precision: dict[Label, ShareInterval] | None = None
+    baseline: dict[Label, ShareInterval] | None = None
 
 
 @pydantic.dataclasses.dataclass(config=_STRICTLY, slots=True, frozen=True)
@@ -134,13 +134,13 @@ class _Head(_Told):
     leakage: Leakage
 
 
-class Status:
+class ExperimentStatus:
     """What a status document says. The next one is read with this one beside it: what is as before is not read anew."""
 
     def __init__(
         self,
         head: _Head,
-        rounds: list[ToldRound],
+        rounds: list[PublicRound],
         leaks: dict[int, RoundLeak],
         marks: tuple[list[int], list[int]],
         changed: list[int],
@@ -160,7 +160,7 @@ class Status:
         return self.standing, self.labels, self.notes, self.leakage
 
     @classmethod
-    def read(cls, data: bytes, *, digest: str, before: Status | None = None) -> Status:
+    def read(cls, data: bytes, *, digest: str, before: ExperimentStatus | None = None) -> ExperimentStatus:
         """Out of the bytes that were served for this experiment."""
         content = _object(data, "the status")
         rounds_told = content.pop("rounds", None)
@@ -194,19 +194,19 @@ class Status:
         return cls(head, rounds, leaks, marks, sorted(n for n in changed if n <= len(rounds)))
 
 
-def _check_labels(one: ToldRound, labels: Sequence[str]) -> None:
+def _check_labels(one: PublicRound, labels: Sequence[str]) -> None:
     for found in (one.participants, one.people, one.recall, one.precision, one.baseline):
         if found is not None and list(found) != list(labels):
             raise MalformedMessageError("a round of the status has other labels than its experiment")
 
 
 _HEAD: pydantic.TypeAdapter[_Head] = pydantic.TypeAdapter(_Head)
-_ROUND: pydantic.TypeAdapter[ToldRound] = pydantic.TypeAdapter(ToldRound)
+_ROUND: pydantic.TypeAdapter[PublicRound] = pydantic.TypeAdapter(PublicRound)
 _LEAK: pydantic.TypeAdapter[RoundLeak] = pydantic.TypeAdapter(RoundLeak)
-_LISTED: pydantic.TypeAdapter[Listed] = pydantic.TypeAdapter(Listed)
+_LISTED: pydantic.TypeAdapter[ListedExperiment] = pydantic.TypeAdapter(ListedExperiment)
 
 
-def read_list(data: bytes) -> tuple[list[Listed], int]:
+def read_list(data: bytes) -> tuple[list[ListedExperiment], int]:
     """The experiments of ``/v1/experiments``, and how many were left out because there are too many."""
     raw = _list(_object(data, "the list of experiments").get("experiments"), "the list of experiments", 2**20)
     found = [_checked(_LISTED, one, "the list of experiments") for one in raw[-MOST_EXPERIMENTS:]]
@@ -215,7 +215,7 @@ def read_list(data: bytes) -> tuple[list[Listed], int]:
     return found, len(raw) - len(found)
 
 
-class Node(_Told):
+class NodeHealth(_Told):
     """Which node of a coordinator answered."""
 
     name: Annotated[str, pydantic.Field(max_length=200)]
@@ -239,7 +239,7 @@ class Health(_Told):
     """``/health``."""
 
     status: Annotated[str, pydantic.Field(max_length=40)]
-    node: Node | None = None
+    node: NodeHealth | None = None
     log: LogHealth | None = None
 
 
