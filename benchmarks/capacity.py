@@ -45,8 +45,8 @@ from secvm.protocol.relays.counting.junk import CapsuleReader
 from secvm.protocol.relays.counting.shards import SHARD
 from secvm.protocol.relays.sending.submission import SECRETS_BYTES, draw_order, seal_submission
 from secvm.protocol.trust.relayed_chain import RelayedChain, RelayedServed
+from secvm.relay.admission import Identity
 from secvm.relay.entry.intake import Intake, IntakeLimits, read_submission
-from secvm.relay.identity import Identity
 from secvm.runtime.lanes import build_lanes, find_lanes
 from secvm_lab.rigs.histories.relayed_rounds import RelayedRound, relayed_document, relayed_experiment
 from tests.rigs.relayed_history import RelayedHistory

@@ -31,7 +31,7 @@ from secvm.protocol.relays.terms import RelayedTerms
 from secvm.relay.batches.doors import MOST_ASKED_BYTES, MOST_PAPER_BYTES
 from secvm.relay.batches.experiments import OwnRelay, check_document
 from secvm.relay.batches.ledger import PAPERS
-from secvm.relay.fetch_keys import FetchKeys
+from secvm.relay.gateway import FetchKeys
 from secvm.relay.server import FetchDoors
 from secvm.relay.settings import RelayServiceSettings, RoundsPart
 from secvm.runtime.disk.passphrases import CREDENTIAL

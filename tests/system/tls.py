@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from secvm.runtime.waits import stop_listening
+from secvm.runtime.tasks import stop_listening
 from secvm_lab.rigs.conversations import Conversations
 
 _NOW = dt.datetime.now(dt.UTC)

@@ -27,7 +27,7 @@ from secvm.errors import (
 )
 from secvm.participant.sending.transport import Issued, RelayTransport, SendResult, Submitted, UnsafeDirectTransport
 from secvm.protocol.documents.experiment import Relay
-from secvm.relay.forwarding import GatewayClient
+from secvm.relay.gateway import GatewayClient
 from secvm.runtime.beacons import WebBeacons
 from secvm.runtime.clock import SteadyClock
 from secvm.runtime.http.client import HttpClient
@@ -196,7 +196,7 @@ CLIENTS: dict[str, Callable[[str, Path], None]] = {
     "coordinator/relayed/relay_statements.py": coordinator_asks_relays,
     "dashboard/coordinator_client.py": operators_page,
     "participant/sending/transport.py": device,
-    "relay/forwarding.py": relay_forwards,
+    "relay/gateway.py": relay_forwards,
     "runtime/beacons.py": beacons,
 }
 client = pytest.mark.parametrize("module", CLIENTS)

@@ -12,7 +12,7 @@ import contextlib
 import threading
 from collections.abc import Sequence
 
-from secvm.runtime.waits import stop_listening
+from secvm.runtime.tasks import stop_listening
 from secvm.testing.federation_settings import COORDINATOR
 from secvm_lab.rigs.conversations import Conversations
 

@@ -1,7 +1,8 @@
-"""Where an auditor reads: a coordinator's public files, over HTTP (``web``), from a copied folder, or from memory.
+"""Where an auditor reads: a coordinator's public files, over HTTP, from a copied folder, or from memory.
 
 Whoever serves them is not trusted: every file is asked for with the most bytes that it can have, and what is longer is
-refused before it fills anything.
+refused before it fills anything. ``WebFiles`` blocks, on purpose: it is called from the command line, one file after
+another.
 """
 
 from __future__ import annotations

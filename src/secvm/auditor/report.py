@@ -1,4 +1,7 @@
-"""What an audit found, as values: for people, for programs (``to_content`` has stable keys), and for the exit code."""
+"""What an audit found, as values: for people, for programs (``to_content`` has stable keys), and for the exit code.
+
+Chances that a lie had been seen are those of ``privacy.caught``, for the numbers that the relays signed of the round.
+"""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ from secvm.protocol.log.terms import LogTerms
 from secvm.runtime.clock import Clock
 from secvm.runtime.logs import Log
 from secvm.runtime.metrics import Metrics
-from secvm.runtime.waits import any_of, end_all
+from secvm.runtime.tasks import any_of, end_all
 
 
 class LogKeeping:

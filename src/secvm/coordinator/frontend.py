@@ -46,7 +46,7 @@ from secvm.errors import StoreError
 from secvm.protocol.log.terms import LogTerms
 from secvm.protocol.problems import PROBLEMS
 from secvm.runtime.clock import Clock
-from secvm.runtime.http.host_names import refuse_names
+from secvm.runtime.http.messages import refuse_names
 from secvm.runtime.http.server import HttpRequest, HttpResponse, HttpServer, http_date
 from secvm.runtime.logs import Log
 from secvm.runtime.metrics import Metrics

@@ -26,7 +26,7 @@ from secvm.runtime.clock import Clock, SteadyClock, SteeredClock, SystemClock
 from secvm.runtime.http.client import checked_url
 from secvm.runtime.logs import Log
 from secvm.runtime.service import run_service
-from secvm.runtime.waits import any_of, end_all
+from secvm.runtime.tasks import any_of, end_all
 
 _HEARTBEAT_MS = 15_000
 

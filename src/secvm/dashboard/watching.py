@@ -34,7 +34,7 @@ from secvm.dashboard.view import nights
 from secvm.errors import RemoteProtocolError, SecVMError, UnreachableError
 from secvm.protocol.documents.experiment import MAX_DOCUMENT_BYTES, ExperimentDocument, read_published
 from secvm.runtime.clock import Clock
-from secvm.runtime.waits import any_of
+from secvm.runtime.tasks import any_of
 
 MOST_LIST_BYTES = 2**24
 #: Ten thousand rounds with two labels are a tenth of it.

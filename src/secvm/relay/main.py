@@ -20,17 +20,15 @@ from secvm.crypto.sealing.capsules import MEDIA_TYPE
 from secvm.crypto.sealing.kem import RandomBytes
 from secvm.crypto.signing import SEED_BYTES, SigningKey, VerifyKey
 from secvm.errors import BadInputError
-from secvm.relay.admission import Admission, Allowance
+from secvm.relay.admission import Admission, Allowance, Identify, by_address, by_credential
 from secvm.relay.batches.doors import RoleDoors
-from secvm.relay.batches.worth import check_worth
+from secvm.relay.batches.experiments import check_worth
 from secvm.relay.deposits import MOST_BESIDE, Depositor
 from secvm.relay.epochs import Epochs
-from secvm.relay.fetch_keys import FetchKeys
-from secvm.relay.forwarding import DEPOSIT_PATH, GatewayClient, Turnstile
-from secvm.relay.holding import Holding
-from secvm.relay.identity import Identify, by_address, by_credential
+from secvm.relay.gateway import DEPOSIT_PATH, FetchKeys, GatewayClient, Turnstile
+from secvm.relay.package_hold import Holding
 from secvm.relay.refusals import too_large, try_later
-from secvm.relay.roles import Role, make_own_folder
+from secvm.relay.role import Role, make_own_folder
 from secvm.relay.server import FetchDoors
 from secvm.relay.settings import RelayServiceSettings
 from secvm.relay.store import RoundStore

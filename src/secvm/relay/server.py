@@ -11,14 +11,12 @@ import json
 from collections.abc import Callable
 
 from secvm.crypto.sealing.oblivious import REQUEST_MEDIA_TYPE
-from secvm.relay.admission import Admission, Verdict
-from secvm.relay.fetch_keys import FetchKeys
-from secvm.relay.forwarding import Answer, Turnstile
-from secvm.relay.holding import Holding
-from secvm.relay.identity import Identify, Identity
+from secvm.relay.admission import Admission, Identify, Identity, Verdict
+from secvm.relay.gateway import Answer, FetchKeys, Turnstile
+from secvm.relay.package_hold import Holding
 from secvm.relay.refusals import garbage, no_packages, over_quota, plain, too_large, try_later
 from secvm.runtime.clock import Clock
-from secvm.runtime.http.host_names import refuse_names
+from secvm.runtime.http.messages import refuse_names
 from secvm.runtime.http.server import HttpRequest, HttpResponse
 from secvm.runtime.metrics import Metrics
 

@@ -24,7 +24,7 @@ from secvm.protocol.log.checkpoints import Checkpoint
 from secvm.protocol.log.proofs import SIZE_TYPE, write_cosignatures, write_size
 from secvm.runtime.clock import Clock
 from secvm.runtime.disk.group_commit import GroupCommit
-from secvm.runtime.http.host_names import refuse_names
+from secvm.runtime.http.messages import refuse_names
 from secvm.runtime.http.server import HttpRequest, HttpResponse
 from secvm.runtime.logs import Log
 from secvm.runtime.metrics import Metrics

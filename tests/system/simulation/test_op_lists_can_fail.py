@@ -24,7 +24,7 @@ from secvm.participant import membership
 from secvm.participant.consent.ledger import enter
 from secvm.participant.plain.turns import PlainTurns
 from secvm.participant.storage.state import DeviceState
-from secvm.relay.holding import accepted
+from secvm.relay.package_hold import accepted
 from secvm.relay.store import RoundStore
 from secvm.runtime.disk.group_commit import GroupCommit
 from secvm.witness.store import WitnessStore

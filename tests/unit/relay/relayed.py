@@ -23,19 +23,17 @@ from secvm.protocol.relays.batches.counts import EntryCount, MixCount
 from secvm.protocol.relays.batches.label import capsule_digest
 from secvm.protocol.relays.cover.commitments import RoundSecret, entry_commitment, mix_commitment
 from secvm.protocol.relays.manifest import Instants
-from secvm.relay.batches import keeping as keeping_module
+from secvm.relay.admission import Identity
+from secvm.relay.batches import round_custody as keeping_module
 from secvm.relay.batches import round_secrets, rounds
 from secvm.relay.batches.database import RelayDatabase
-from secvm.relay.batches.keeping import Keeping
 from secvm.relay.batches.ledger import RoundLedger
-from secvm.relay.batches.plan import RoundPlan
+from secvm.relay.batches.round_custody import RoundCustody, RoundPlan
 from secvm.relay.batches.round_secrets import RoundSecrets
 from secvm.relay.batches.rounds import BatchRound
 from secvm.relay.entry.intake import IncomingSubmission, IntakeLimits, read_submission
 from secvm.relay.entry.rounds import EntryRound
-from secvm.relay.identity import Identity
-from secvm.relay.mix.opening import opener
-from secvm.relay.mix.rounds import MixRound
+from secvm.relay.mix.rounds import MixRound, opener
 
 EXPERIMENT = "ab" * 32
 ROUND = 3
@@ -173,7 +171,9 @@ class Fate:
             (rounds, "destroy_database"),
         ):
             monkeypatch.setattr(module, name, self.around(getattr(module, name)))
-        monkeypatch.setattr(keeping_module.Keeping, "keep_leaves", self.around(keeping_module.Keeping.keep_leaves))
+        monkeypatch.setattr(
+            keeping_module.RoundCustody, "keep_leaves", self.around(keeping_module.RoundCustody.keep_leaves)
+        )
 
 
 @dataclass
@@ -185,7 +185,7 @@ class Machine:
     #: Of a submission's token.
     token_bytes: int = 0
     draws: Draws = field(init=False)
-    keeping: Keeping | None = None
+    keeping: RoundCustody | None = None
     round: Any = None
 
     def __post_init__(self) -> None:
@@ -207,7 +207,7 @@ class Machine:
         """The round, as a new process finds it."""
         if self.round is None:
             disk = self.folder / "disk"
-            self.keeping = Keeping(RoundLedger(disk / "ledger.db"), RoundSecrets(self.folder / "memory"), disk)
+            self.keeping = RoundCustody(RoundLedger(disk / "ledger.db"), RoundSecrets(self.folder / "memory"), disk)
             if self.keeping.ledger.commitment(EXPERIMENT, ROUND) is None:
                 self.keeping.secrets.make(EXPERIMENT, ROUND, self.dice)
                 self.keeping.ledger.keep_commitment(EXPERIMENT, ROUND, b"commitment of " + self.role.encode())

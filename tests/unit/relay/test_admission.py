@@ -11,9 +11,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from secvm.relay.admission import NAME_BYTES, Admission, Allowance, Begun, EpochTable, Verdict, digest_of
+from secvm.relay.admission import (
+    NAME_BYTES,
+    Admission,
+    Allowance,
+    Begun,
+    EpochTable,
+    Identity,
+    Verdict,
+    by_address,
+    by_credential,
+    digest_of,
+)
 from secvm.relay.epochs import Epochs
-from secvm.relay.identity import Identity, by_address, by_credential
 from secvm.runtime.http.server import HttpRequest
 
 EPOCHS = Epochs(origin=0, period=1000, deposit_after=700)

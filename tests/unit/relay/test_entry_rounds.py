@@ -15,9 +15,9 @@ from secvm.protocol.relays.batches.label import OUTER_BYTES, capsule_digest
 from secvm.protocol.relays.batches.pieces import split_piece
 from secvm.protocol.relays.cover.reveals import EntryReveal
 from secvm.protocol.relays.sending.receipts import Receipt
-from secvm.relay.batches.refusing import RelayRefusalError
 from secvm.relay.entry.intake import IntakeVerdict
 from secvm.relay.entry.rounds import EntryRound
+from secvm.relay.refusals import RelayRefusalError
 from tests.unit.relay.relayed import (
     BUDGET,
     COUNT_KEY,

@@ -8,10 +8,10 @@ import pytest
 
 from secvm.crypto.tokens import TOKEN_BYTES, TokenBatch, TokenKey
 from secvm.errors import MalformedMessageError
-from secvm.relay.batches.refusing import RelayRefusalError
+from secvm.relay.admission import Identity
 from secvm.relay.entry.intake import IncomingSubmission, IntakeLimits, IntakeVerdict, read_submission
 from secvm.relay.entry.rounds import EntryRound
-from secvm.relay.identity import Identity
+from secvm.relay.refusals import RelayRefusalError
 from tests.unit.relay.relayed import BUDGET, ENTRY_SECRET, TIMES, Machine, body, until_nothing
 
 LIMITS = IntakeLimits(quota=1, network_quota=2, submissions=100)

@@ -29,13 +29,12 @@ from secvm.protocol.relays.batches.label import INNER_BYTES
 from secvm.protocol.relays.cover.commitments import EntryCommitment, MixCommitment, RoundSecret, entry_commitment
 from secvm.protocol.relays.manifest import Instants
 from secvm.protocol.relays.terms import RelayedTerms
-from secvm.relay.batches.drawing import drawing
-from secvm.relay.batches.experiments import Experiments, OwnRelay, plan_of
-from secvm.relay.batches.keeping import Keeping
+from secvm.relay.batches.experiments import Experiments, OwnRelay, check_worth, plan_of
 from secvm.relay.batches.ledger import RoundLedger
-from secvm.relay.batches.refusing import RelayRefusalError
+from secvm.relay.batches.round_custody import RoundCustody
 from secvm.relay.batches.round_secrets import RoundSecrets
-from secvm.relay.batches.worth import check_worth
+from secvm.relay.refusals import RelayRefusalError
+from secvm.relay.role import drawing
 from secvm_lab.rigs.histories.known_log import KnownLog, known_log_terms
 from secvm_lab.rigs.histories.relayed_rounds import (
     COORDINATOR,
@@ -82,7 +81,7 @@ class Place:
     ) -> Experiments:
         disk = self.folder / "disk"
         disk.mkdir(exist_ok=True)
-        self.keeping = Keeping(RoundLedger(disk / "ledger.db"), RoundSecrets(self.folder / "memory"), disk)
+        self.keeping = RoundCustody(RoundLedger(disk / "ledger.db"), RoundSecrets(self.folder / "memory"), disk)
         return Experiments(self.keeping, who, worth, dice)
 
     def stop(self) -> None:

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from secvm.errors import MalformedMessageError
 from secvm.protocol.relays.batches.capsule_tree import capsule_root
-from secvm.relay.batches.refusing import RelayRefusalError
+from secvm.relay.admission import Identity
 from secvm.relay.entry.intake import IncomingSubmission, Intake, IntakeLimits, IntakeVerdict, read_submission
-from secvm.relay.identity import Identity
+from secvm.relay.refusals import RelayRefusalError
 
 LIMITS = IntakeLimits(quota=2, network_quota=3, submissions=100)
 B = 3

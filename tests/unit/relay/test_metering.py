@@ -2,7 +2,7 @@
 
 import pytest
 
-from secvm.relay.batches.metering import STAGES, Meter, stage_of
+from secvm.relay.batches.round_metrics import STAGES, RoundMeter, stage_of
 from secvm.runtime.metrics import Metrics
 
 
@@ -22,7 +22,7 @@ def test_a_step_is_counted_without_its_number(step: str, stage: str) -> None:
 
 def test_everything_is_a_sum_under_labels_that_were_there_before() -> None:
     metrics = Metrics("relay")
-    meter = Meter(metrics)
+    meter = RoundMeter(metrics)
     before = {line.rpartition(" ")[0] for line in metrics.page()[0].decode().splitlines()}
     meter.took(again=False)
     meter.took(again=True)
@@ -42,7 +42,7 @@ def test_everything_is_a_sum_under_labels_that_were_there_before() -> None:
 
 def test_a_door_or_step_that_nobody_knows_becomes_no_label() -> None:
     metrics = Metrics("relay")
-    meter = Meter(metrics)
+    meter = RoundMeter(metrics)
     meter.answered("198.51.100.7", 404)
     meter.stepped("somebody-s-name")
     page = metrics.page()[0].decode()

@@ -19,9 +19,8 @@ from secvm.protocol.relays.batches.label import INNER_BYTES, capsule_digest
 from secvm.protocol.relays.batches.pieces import split_piece
 from secvm.protocol.relays.cover.commitments import RoundSecret
 from secvm.protocol.relays.cover.reveals import EntryReveal, MixReveal, entry_reveal
-from secvm.relay.batches.refusing import RelayRefusalError
-from secvm.relay.mix.opening import opener
-from secvm.relay.mix.rounds import MixRound
+from secvm.relay.mix.rounds import MixRound, opener
+from secvm.relay.refusals import RelayRefusalError
 from secvm.runtime.lanes import find_lanes
 from tests.unit.relay.relayed import (
     BUDGET,

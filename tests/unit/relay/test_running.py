@@ -6,8 +6,8 @@ import io
 from dataclasses import dataclass
 from pathlib import Path
 
-from secvm.relay.batches.metering import Meter
-from secvm.relay.batches.running import SURE_MS, RunningRounds
+from secvm.relay.batches.round_metrics import RoundMeter
+from secvm.relay.batches.running_rounds import SURE_MS, RunningRounds
 from secvm.relay.entry.rounds import EntryRound
 from secvm.runtime.http.messages import HttpResponse
 from secvm.runtime.logs import Log
@@ -48,7 +48,7 @@ def test_a_clock_that_leaps_ahead_for_a_moment_ends_no_round(tmp_path: Path) -> 
         clock=clock,
         steady=steady,
         log=Log(io.StringIO(), clock),
-        meter=Meter(Metrics("relay")),
+        meter=RoundMeter(Metrics("relay")),
         first_pause_s=0.001,
     )
     assert running._now(plan()) == 1600

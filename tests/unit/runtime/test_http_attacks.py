@@ -12,8 +12,8 @@ from ipaddress import IPv4Network
 
 import pytest
 
-from secvm.runtime.http.connection import Connection
-from secvm.runtime.http.parser import Keeper, Reading
+from secvm.runtime.http._connection import Connection
+from secvm.runtime.http._parser import Keeper, Reading
 from secvm.runtime.http.server import HttpRequest, HttpResponse, Limits
 from tests.unit.runtime.http_talk import LOOPS, Place, Talk, get, post, run, serving, until
 

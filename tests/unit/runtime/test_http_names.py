@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from secvm.runtime.http.host_names import refuse_names
+from secvm.runtime.http.messages import refuse_names
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,7 @@ import threading
 import pytest
 
 from secvm.errors import StoreError
-from secvm.runtime.thread_loop import in_own_loop
-from secvm.runtime.waits import any_of, end_all
+from secvm.runtime.tasks import any_of, end_all, in_own_loop
 
 
 def test_it_runs_in_another_thread_and_ends_when_it_is_told() -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from secvm.crypto.notes import NoteKey, SignatureKind
 from secvm.errors import BadInputError
 from secvm.witness.decision import KnownLog
-from secvm.witness.log_list import read_log_list
+from secvm.witness.settings import read_log_list
 from tests.unit.witness.worlds import LOG, OTHER
 
 ONE, TWO = NoteKey("one.example/log", LOG.public), NoteKey("two.example", OTHER.public)

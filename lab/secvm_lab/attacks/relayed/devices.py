@@ -99,7 +99,7 @@ def _rotating_keys(dice: random.Random, *, kept: bool) -> Tried:
     """The gateway gives another key to whoever asks, and knows by it whose each fetch is."""
     # Late, as in all that follows: relays' and devices' networks bring servers and clients along.
     from secvm.relay.epochs import Epochs  # noqa: PLC0415
-    from secvm.relay.fetch_keys import FetchKeys  # noqa: PLC0415
+    from secvm.relay.gateway import FetchKeys  # noqa: PLC0415
     from secvm.runtime.http.server import HttpResponse  # noqa: PLC0415
     from secvm.runtime.metrics import Metrics  # noqa: PLC0415
     from secvm.testing.clock import ManualClock  # noqa: PLC0415

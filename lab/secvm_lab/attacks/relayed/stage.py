@@ -18,17 +18,15 @@ from secvm.crypto.sealing.bulk_sealing import BulkSealer
 from secvm.protocol.documents.experiment import ExperimentDocument, publish
 from secvm.protocol.relays.manifest import RelayedManifest
 from secvm.protocol.relays.terms import RelayedTerms
-from secvm.relay.batches.drawing import drawing
+from secvm.relay.admission import Identity
 from secvm.relay.batches.experiments import Experiments, OwnRelay, plan_of
-from secvm.relay.batches.keeping import Keeping
 from secvm.relay.batches.ledger import RoundLedger
-from secvm.relay.batches.plan import RoundPlan
+from secvm.relay.batches.round_custody import RoundCustody, RoundPlan
 from secvm.relay.batches.round_secrets import RoundSecrets
 from secvm.relay.entry.intake import IntakeLimits, IntakeVerdict, read_submission
 from secvm.relay.entry.rounds import EntryRound
-from secvm.relay.identity import Identity
-from secvm.relay.mix.opening import opener
-from secvm.relay.mix.rounds import MixRound
+from secvm.relay.mix.rounds import MixRound, opener
+from secvm.relay.role import drawing
 from secvm_lab.rigs.histories.relayed_rounds import COORDINATOR, ENTRY, MIX, known_bytes, relayed_document
 from secvm_lab.rigs.histories.sealed_round import SealedRound
 
@@ -54,10 +52,10 @@ class Machine:
         """What survives everything."""
         return self.folder / "disk"
 
-    def keeping(self) -> Keeping:
+    def keeping(self) -> RoundCustody:
         """Where its process keeps things, from now on."""
         self.disk.mkdir(parents=True, exist_ok=True)
-        made = Keeping(RoundLedger(self.disk / "ledger.db"), RoundSecrets(self.folder / "memory"), self.disk)
+        made = RoundCustody(RoundLedger(self.disk / "ledger.db"), RoundSecrets(self.folder / "memory"), self.disk)
         self._open.append(made.ledger)
         return made
 
@@ -140,7 +138,7 @@ class Stage:
         )
         return made
 
-    def _with_secret(self, machine: Machine, role: str) -> Keeping:
+    def _with_secret(self, machine: Machine, role: str) -> RoundCustody:
         keeping, secret = machine.keeping(), self.told.secret(role).secret
         keeping.secrets.make(self.plan.experiment, self.plan.round_number, lambda count: secret[:count])
         return keeping

@@ -112,7 +112,7 @@ MUTATIONS: Mapping[str, Mutation] = {
                 "        return early\n",
             ),
             Edit(
-                "src/secvm/relay/holding.py",
+                "src/secvm/relay/package_hold.py",
                 "        self._under_way[table.epoch, digest] = future\n        return asyncio.shield(future)\n",
                 "        self._under_way[table.epoch, digest] = future\n        return accepted()\n",
             ),
@@ -148,7 +148,7 @@ RELAY_MUTATIONS: Mapping[str, Mutation] = {
     "draw again after restart": Mutation(
         (
             Edit(
-                "src/secvm/relay/batches/keeping.py",
+                "src/secvm/relay/batches/round_custody.py",
                 "        return self.secrets.find(plan.experiment, plan.round_number)\n",
                 "        return self.secrets.make(plan.experiment, plan.round_number, os.urandom)\n",
             ),
@@ -161,7 +161,7 @@ RELAY_MUTATIONS: Mapping[str, Mutation] = {
     "same noise for another batch": Mutation(
         (
             Edit(
-                "src/secvm/relay/batches/keeping.py",
+                "src/secvm/relay/batches/round_custody.py",
                 "self.ledger.mark(plan.label, BATCH, root) and self.secrets.mark(plan.label, BATCH, root)",
                 "self.ledger.mark(plan.label, BATCH, root)",
             ),
@@ -179,7 +179,7 @@ RELAY_MUTATIONS: Mapping[str, Mutation] = {
     "cover sealed for another key": Mutation(
         (
             Edit(
-                "src/secvm/relay/batches/drawing.py",
+                "src/secvm/relay/role.py",
                 'mix_key = plan.mix_commitment.public_key if role == "entry" else None',
                 'mix_key = count_key if role == "entry" else None',
             ),

@@ -20,12 +20,12 @@ from secvm.errors import BadInputError, MalformedMessageError, RemoteProtocolErr
 from secvm.participant.sending.transport import _instant, _retry_after_ms
 from secvm.participant.ui.offers import read_list
 from secvm.protocol.codec import PACKAGE_BYTES
-from secvm.relay.identity import by_address, by_credential
-from secvm.runtime.http.connection import Connection
+from secvm.relay.admission import by_address, by_credential
+from secvm.runtime.http._connection import Connection
 from secvm.runtime.http.server import HttpRequest, HttpResponse, HttpServer, Limits
 from secvm.testing.clock import ManualClock
 from secvm.witness.decision import KnownLog, Logs, read_question
-from secvm.witness.log_list import read_log_list
+from secvm.witness.settings import read_log_list
 from secvm_lab.fuzz import world
 from secvm_lab.fuzz.target import Target, expect
 from secvm_lab.fuzz.targets.documents import TARGETS as DOCUMENT_TARGETS

@@ -11,11 +11,11 @@ from secvm.protocol.relays.batches.label import OUTER_BYTES, capsule_digest
 from secvm.protocol.relays.batches.piece_tickets import PieceTicket, check_ticket, ticket_for
 from secvm.protocol.relays.batches.pieces import split_piece
 from secvm.protocol.relays.terms import RelayedTerms
+from secvm.relay.admission import Identity
 from secvm.relay.batches.doors import read_asked, read_index
-from secvm.relay.batches.handing_on import have_json, read_have
-from secvm.relay.batches.refusing import RelayRefusalError
+from secvm.relay.batches.handover import have_json, read_have
 from secvm.relay.entry.intake import read_submission
-from secvm.relay.identity import Identity
+from secvm.relay.refusals import RelayRefusalError
 from secvm_lab.fuzz.target import Target, expect
 from secvm_lab.fuzz.world import as_text
 from secvm_lab.rigs.histories.relayed_rounds import ENTRY, known_bytes

@@ -23,7 +23,7 @@ from secvm.coordinator.store.port import CoordinatorStore
 from secvm.crypto.beacons.sources import LocalUnsafeBeacon
 from secvm.runtime.http.server import Handler, HttpRequest, HttpResponse
 from secvm.runtime.logs import Log
-from secvm.runtime.waits import end_all
+from secvm.runtime.tasks import end_all
 from secvm_lab.simulation.machines.clock import SimulatedClock
 from secvm_lab.simulation.machines.database import Database
 from secvm_lab.simulation.machines.lives import Process

@@ -7,13 +7,11 @@ from collections.abc import Awaitable
 from pathlib import Path
 
 from secvm.crypto.sealing.capsules import MEDIA_TYPE
-from secvm.relay.admission import Admission, Allowance
+from secvm.relay.admission import Admission, Allowance, by_credential
 from secvm.relay.deposits import Depositor
 from secvm.relay.epochs import Epochs
-from secvm.relay.fetch_keys import FetchKeys
-from secvm.relay.forwarding import DEPOSIT_PATH, GatewayClient, Turnstile
-from secvm.relay.holding import Holding
-from secvm.relay.identity import by_credential
+from secvm.relay.gateway import DEPOSIT_PATH, FetchKeys, GatewayClient, Turnstile
+from secvm.relay.package_hold import Holding
 from secvm.relay.refusals import try_later
 from secvm.relay.server import FetchDoors
 from secvm.relay.store import RoundStore

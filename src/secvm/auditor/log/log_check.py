@@ -2,6 +2,10 @@
 
 The experiment's own checkpoint is the one that its witnesses cosigned, and lately; it is a beginning of the one tree
 that the auditor has made from all lines (``whole_log``).
+
+``check_policy`` holds it to the auditor's own policy: which logs may be named, and whose cosignatures are enough
+(c2sp.org/tlog-policy). That quorum comes on top of the experiment's own. How old a cosignature may be is the
+experiment's to say, and checked with its log; a policy says nothing of it.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ from secvm.runtime.clock import Clock
 from secvm.runtime.http.client import HttpClient
 from secvm.runtime.logs import Log
 from secvm.runtime.metrics import Metrics
-from secvm.runtime.waits import end_all
+from secvm.runtime.tasks import end_all
 
 #: A few cosignature lines, or a size.
 MAX_ANSWER_BYTES = 2**16

@@ -27,8 +27,7 @@ from secvm.crypto.beacons.sources import BeaconSource
 from secvm.crypto.signing import SigningKey
 from secvm.errors import LocalProtocolError, StoreError
 from secvm.runtime.clock import Clock
-from secvm.runtime.thread_loop import in_own_loop
-from secvm.runtime.waits import any_of, end_all
+from secvm.runtime.tasks import any_of, end_all, in_own_loop
 
 #: Threads that ask for the lead: one may wait for a database that does not answer while the next one asks.
 _LEADING = 3

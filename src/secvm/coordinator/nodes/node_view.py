@@ -34,7 +34,7 @@ from secvm.protocol.round_state import RoundState
 from secvm.runtime.clock import Clock
 from secvm.runtime.logs import Log
 from secvm.runtime.metrics import Metrics
-from secvm.runtime.waits import any_of
+from secvm.runtime.tasks import any_of
 
 #: Two readings begin at least so far apart, however many packages ask for one.
 SPACING_S = 0.2

@@ -20,7 +20,7 @@ from secvm.coordinator.store.port import CoordinatorStore
 from secvm.crypto.signing import SigningKey
 from secvm.protocol.round_state import RoundEvent, RoundState, advance
 from secvm.runtime.clock import Clock
-from secvm.runtime.waits import any_of, end_all
+from secvm.runtime.tasks import any_of, end_all
 
 #: How long to wait, in the machine's time, before relays are asked again.
 AGAIN_S = 2.0

@@ -59,7 +59,7 @@ from secvm.protocol.round_state import RoundEvent, RoundState, advance, due
 from secvm.runtime.clock import Clock
 from secvm.runtime.logs import Log
 from secvm.runtime.metrics import Metrics
-from secvm.runtime.waits import any_of
+from secvm.runtime.tasks import any_of
 
 
 class Ingesting(Protocol):

@@ -25,11 +25,11 @@ from secvm.errors import MalformedMessageError, RemoteProtocolError, SecVMError
 from secvm.protocol.canonical import Fields, decode_document
 from secvm.protocol.relays.batches.label import label_from_text
 from secvm.protocol.version import MAX_ROUND
-from secvm.relay.batches.keeping import Keeping
 from secvm.relay.batches.ledger import PAPERS
-from secvm.relay.batches.metering import Meter
-from secvm.relay.batches.refusing import RelayRefusalError, answer_to, refusal
+from secvm.relay.batches.round_custody import RoundCustody
+from secvm.relay.batches.round_metrics import RoundMeter
 from secvm.relay.batches.rounds import BatchRound
+from secvm.relay.refusals import RelayRefusalError, answer_to, refusal
 from secvm.runtime.clock import Clock
 from secvm.runtime.http.server import HttpRequest, HttpResponse
 
@@ -66,7 +66,7 @@ class RoleDoors(ABC, Generic[B]):
         self,
         path: str,
         rounds: Mapping[bytes, B],
-        keeping: Keeping,
+        keeping: RoundCustody,
         *,
         terms: bytes,
         tokens: Mapping[str, str],
@@ -74,7 +74,7 @@ class RoleDoors(ABC, Generic[B]):
         clock: Clock,
         wake: Callable[[bytes], None],
         retry_after_s: int,
-        meter: Meter,
+        meter: RoundMeter,
     ) -> None:
         """``tokens``: of each coordinator, by URL. ``wake``: there is something to do for this label."""
         self._path = f"{path}/"

@@ -15,7 +15,10 @@ from secvm.crypto.sealing.kem import RandomBytes
 from secvm.crypto.seeded_rounds import seeded_round_secret
 from secvm.crypto.signing import Envelope, SigningKey
 from secvm.errors import InconsistentManifestError
-from secvm.protocol.documents.experiment import ExperimentDocument, read_published
+from secvm.privacy.accounting.guarantee import guarantee
+from secvm.privacy.accounting.relay_cover import contribution_of, relay_mechanism
+from secvm.privacy.target import PrivacyTarget
+from secvm.protocol.documents.experiment import ExperimentDocument, HashedBins, read_published
 from secvm.protocol.log.entries import manifest_entry
 from secvm.protocol.log.proofs import LogProof
 from secvm.protocol.relays.cover.commitments import (
@@ -29,9 +32,8 @@ from secvm.protocol.relays.cover.commitments import (
 from secvm.protocol.relays.manifest import RelayedManifest, read_manifest
 from secvm.protocol.relays.sending.submission import token_bytes
 from secvm.protocol.relays.terms import RelayedTerms
-from secvm.relay.batches.keeping import Keeping
-from secvm.relay.batches.plan import RoundPlan
-from secvm.relay.batches.refusing import RelayRefusalError
+from secvm.relay.batches.round_custody import RoundCustody, RoundPlan
+from secvm.relay.refusals import RelayRefusalError
 
 _MILLION = 10**6
 
@@ -104,7 +106,7 @@ def plan_of(document: ExperimentDocument, manifest: RelayedManifest) -> RoundPla
 class Experiments:
     """The experiments of one relay."""
 
-    def __init__(self, keeping: Keeping, own: OwnRelay, worth: Worth, dice: RandomBytes) -> None:
+    def __init__(self, keeping: RoundCustody, own: OwnRelay, worth: Worth, dice: RandomBytes) -> None:
         self._keeping = keeping
         self._ledger = keeping.ledger
         self._own = own
@@ -215,3 +217,23 @@ class Experiments:
             if document is not None:
                 found.append(plan_of(document, read_manifest(envelope, document)))
         return found
+
+
+#: Of an ε: documents are planned with the same accountant, on another machine.
+_ROUNDING = 1e-9
+
+
+def check_worth(document: ExperimentDocument) -> None:
+    """Raise ``RelayRefusalError`` where ε of one honest relay's cover, over all rounds, is above the document's."""
+    terms = document.privacy
+    if not isinstance(terms, PrivacyTarget):
+        raise RelayRefusalError("the experiment has no cover of two relays", why="refused")
+    hashes = document.binning.hashes if isinstance(document.binning, HashedBins) else 1
+    contribution = contribution_of(document.experiment, rounds=document.rounds, hashes=hashes)
+    found = guarantee(relay_mechanism(contribution, document.relay_cover), float(terms.delta)).epsilon
+    claimed = float(terms.epsilon)
+    if not found <= claimed * (1 + _ROUNDING):
+        raise RelayRefusalError(
+            f"the cover gives ε = {found:.6g}, and the document says {claimed:.6g}: plan it with more noise",
+            why="refused",
+        )

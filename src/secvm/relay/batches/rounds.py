@@ -27,9 +27,8 @@ from secvm.crypto.signing import SigningKey
 from secvm.errors import LocalProtocolError
 from secvm.relay.batches.capsule_file import CapsuleFile
 from secvm.relay.batches.database import destroy_database
-from secvm.relay.batches.keeping import BATCH, HANDED_ON, OVER, DrawPart, Keeping
-from secvm.relay.batches.plan import RoundPlan
-from secvm.relay.batches.refusing import RelayRefusalError
+from secvm.relay.batches.round_custody import BATCH, HANDED_ON, OVER, DrawPart, RoundCustody, RoundPlan
+from secvm.relay.refusals import RelayRefusalError
 
 F = TypeVar("F", bound=CapsuleFile)
 
@@ -41,7 +40,7 @@ class BatchRound(ABC, Generic[F]):
     own_count: ClassVar[str]
     own_reveal: ClassVar[str]
 
-    def __init__(self, plan: RoundPlan, keeping: Keeping, key: SigningKey, draw: DrawPart) -> None:
+    def __init__(self, plan: RoundPlan, keeping: RoundCustody, key: SigningKey, draw: DrawPart) -> None:
         self.plan = plan
         self._keeping = keeping
         self._ledger = keeping.ledger

@@ -14,13 +14,13 @@ from typing import Any
 
 from secvm.crypto.tokens import ANSWER_MEDIA_TYPE, REQUEST_MEDIA_TYPE
 from secvm.errors import RemoteProtocolError
+from secvm.relay.admission import Identify, Identity
 from secvm.relay.batches.doors import Answer, RoleDoors
 from secvm.relay.batches.ledger import MIX_COUNT, MIX_REVEAL
-from secvm.relay.batches.plan import RoundPlan
-from secvm.relay.batches.refusing import RelayRefusalError, answer_to, refusal
+from secvm.relay.batches.round_custody import RoundPlan
 from secvm.relay.entry.intake import IncomingSubmission, IntakeLimits, IntakeVerdict, read_submission
 from secvm.relay.entry.rounds import EntryRound
-from secvm.relay.identity import Identify, Identity
+from secvm.relay.refusals import RelayRefusalError, answer_to, refusal
 from secvm.runtime.disk.group_commit import GroupCommit
 from secvm.runtime.http.server import HttpRequest, HttpResponse
 

@@ -23,9 +23,9 @@ from secvm.errors import LocalProtocolError, MalformedMessageError
 from secvm.protocol.relays.batches.capsule_tree import capsule_root
 from secvm.protocol.relays.batches.label import OUTER_BYTES, capsule_digest
 from secvm.protocol.relays.batches.pieces import split_piece
+from secvm.relay.admission import Identity
 from secvm.relay.batches.capsule_file import CapsuleFile, put_capsules
-from secvm.relay.batches.refusing import RelayRefusalError
-from secvm.relay.identity import Identity
+from secvm.relay.refusals import RelayRefusalError
 
 _KEY_BYTES, _NAME_BYTES = 32, 16
 _MORE = """

@@ -16,13 +16,12 @@ from secvm.protocol.relays.batches.counts import EntryCount, MixCount
 from secvm.protocol.relays.cover.commitments import RoundSecret
 from secvm.protocol.relays.cover.reveals import EntryReveal, MixReveal, entry_reveal
 from secvm.protocol.relays.sending.receipts import Receipt
-from secvm.relay.batches.keeping import BATCH, DrawPart, Keeping
+from secvm.relay.admission import Identity
 from secvm.relay.batches.ledger import ENTRY_COUNT, ENTRY_REVEAL, MIX_COUNT, MIX_REVEAL
-from secvm.relay.batches.plan import RoundPlan
-from secvm.relay.batches.refusing import RelayRefusalError
+from secvm.relay.batches.round_custody import BATCH, DrawPart, RoundCustody, RoundPlan
 from secvm.relay.batches.rounds import BatchRound
 from secvm.relay.entry.intake import IncomingSubmission, Intake, IntakeLimits, IntakeVerdict
-from secvm.relay.identity import Identity
+from secvm.relay.refusals import RelayRefusalError
 
 
 class EntryRound(BatchRound[Intake]):
@@ -31,7 +30,9 @@ class EntryRound(BatchRound[Intake]):
     own_count = ENTRY_COUNT
     own_reveal = ENTRY_REVEAL
 
-    def __init__(self, plan: RoundPlan, keeping: Keeping, key: SigningKey, draw: DrawPart, dice: RandomBytes) -> None:
+    def __init__(
+        self, plan: RoundPlan, keeping: RoundCustody, key: SigningKey, draw: DrawPart, dice: RandomBytes
+    ) -> None:
         self._dice = dice
         super().__init__(plan, keeping, key, draw)
         #: In memory: every request asks.

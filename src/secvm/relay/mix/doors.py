@@ -9,10 +9,10 @@ from secvm.errors import RemoteProtocolError, SecVMError
 from secvm.protocol.relays.batches.piece_tickets import FIELD, check_ticket
 from secvm.protocol.relays.batches.pieces import MEDIA_TYPE
 from secvm.relay.batches.doors import MOST_PAPER_BYTES, Answer, RoleDoors, read_index
-from secvm.relay.batches.handing_on import have_json
+from secvm.relay.batches.handover import have_json
 from secvm.relay.batches.ledger import ENTRY_REVEAL, MIX_COUNT
-from secvm.relay.batches.refusing import RelayRefusalError, answer_to, refusal
 from secvm.relay.mix.rounds import MixRound
+from secvm.relay.refusals import RelayRefusalError, answer_to, refusal
 from secvm.runtime.http.server import HttpRequest, HttpResponse
 
 

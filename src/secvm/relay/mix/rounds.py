@@ -2,26 +2,107 @@
 
 The batch is announced by a count that the entry relay signed, comes in pieces, and is *whole* when its root and number
 are those of the count; before that nothing is opened. Its steps before ``part-J``: ``opened-I``, what was in piece I,
-each inner capsule once.
+each inner capsule once. Opening the outer layer of a batch judges each capsule alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
 
+from secvm.crypto.sealing.bulk_sealing import BulkSealer
 from secvm.crypto.sealing.kem import X25519PrivateKey
+from secvm.crypto.sealing.layers import INNER_BYTES, outer_layer
 from secvm.crypto.signing import SigningKey
+from secvm.errors import LocalProtocolError
+from secvm.protocol.relays.batches.capsule_tree import capsule_root
 from secvm.protocol.relays.batches.counts import EntryCount, MixCount
-from secvm.protocol.relays.batches.pieces import piece_count
+from secvm.protocol.relays.batches.label import OUTER_BYTES, capsule_digest
+from secvm.protocol.relays.batches.pieces import capsules_in_piece, piece_count, split_piece
 from secvm.protocol.relays.cover.commitments import SEED_BYTES, RoundSecret, part_path
 from secvm.protocol.relays.cover.reveals import EntryReveal, MixReveal
-from secvm.relay.batches.keeping import BATCH, DrawPart, Keeping
+from secvm.relay.batches.capsule_file import CapsuleFile
 from secvm.relay.batches.ledger import ENTRY_COUNT, ENTRY_REVEAL, MIX_COUNT, MIX_REVEAL
-from secvm.relay.batches.plan import RoundPlan
-from secvm.relay.batches.refusing import RelayRefusalError
+from secvm.relay.batches.round_custody import BATCH, DrawPart, RoundCustody, RoundPlan
 from secvm.relay.batches.rounds import BatchRound
-from secvm.relay.mix.arrivals import IncomingBatch
-from secvm.relay.mix.opening import OpenOuters
+from secvm.relay.refusals import RelayRefusalError
+
+#: Outer capsules, each of its one size → the inner capsule of each; None where it does not open.
+OpenOuters = Callable[[Sequence[bytes]], list[bytes | None]]
+
+
+def opener(private_key: X25519PrivateKey, label: bytes, sealer: BulkSealer) -> OpenOuters:
+    """What opens the capsules of this round."""
+
+    def open_outers(capsules: Sequence[bytes]) -> list[bytes | None]:
+        inside, opened = sealer.open_all(outer_layer(label), private_key, b"".join(capsules))
+        return [inside[at * INNER_BYTES : (at + 1) * INNER_BYTES] if fate else None for at, fate in enumerate(opened)]
+
+    return open_outers
+
+
+_MORE = "CREATE TABLE pieces (number INTEGER PRIMARY KEY, data BLOB NOT NULL)"
+
+
+class IncomingBatch(CapsuleFile):
+    """The file of one label: pieces of the entry relay's batch as they come, and later what was inside of them."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, _MORE)
+
+    def have(self) -> list[int]:
+        """The numbers of pieces that are here."""
+        return [number for (number,) in self.rows("SELECT number FROM pieces ORDER BY number") if type(number) is int]
+
+    def put(self, index: int, data: bytes, count: EntryCount) -> None:
+        """Keep a piece of the batch that was announced by this count. The same again is nothing new.
+
+        Raises
+        ------
+        RefusedError
+            The batch has no such piece, the piece another length, or other bytes came before.
+        """
+        expected = capsules_in_piece(index, count.capsules) * OUTER_BYTES
+        if not expected:
+            raise RelayRefusalError(f"the batch has {piece_count(count.capsules)} pieces, not {index}", why="unknown")
+        if len(data) != expected:
+            raise RelayRefusalError(f"piece {index} has {len(data)} bytes, not {expected}", why="too-large")
+        with self.transaction() as db:
+            db.execute("INSERT OR IGNORE INTO pieces VALUES (?, ?)", (index, data))
+            if db.execute("SELECT data FROM pieces WHERE number = ?", (index,)).fetchone()[0] != data:
+                raise RelayRefusalError(f"piece {index} came before with other bytes", why="conflict")
+
+    def piece_capsules(self, index: int) -> list[bytes]:
+        """The outer capsules of a piece that is here."""
+        data = self.value("SELECT data FROM pieces WHERE number = ?", (index,))
+        if not isinstance(data, bytes):
+            raise LocalProtocolError(f"there is no piece {index}")
+        return split_piece(data, OUTER_BYTES)
+
+    def outer_digests(self, pieces: int) -> Iterator[list[bytes]]:
+        """Digests of all outer capsules as they stand in the pieces."""
+        for index in range(pieces):
+            yield [capsule_digest(capsule) for capsule in self.piece_capsules(index)]
+
+    def is_batch_of(self, count: EntryCount) -> bool:
+        """Whether the pieces are the batch that this count announced: ascending, under its root, as many as it says.
+
+        All pieces are here.
+        """
+        last = b""
+        for digests in self.outer_digests(piece_count(count.capsules)):
+            if any(one >= other for one, other in pairwise([last, *digests])):
+                return False
+            last = digests[-1]
+        found = self.outer_digests(piece_count(count.capsules))
+        return capsule_root(digest for digests in found for digest in digests) == count.root
+
+    def drop_pieces(self) -> None:
+        """They are not what was announced: it may come again."""
+        with self.transaction() as db:
+            db.execute("DELETE FROM pieces")
+        self.cut_log()
 
 
 class MixRound(BatchRound[IncomingBatch]):
@@ -33,7 +114,7 @@ class MixRound(BatchRound[IncomingBatch]):
     def __init__(
         self,
         plan: RoundPlan,
-        keeping: Keeping,
+        keeping: RoundCustody,
         key: SigningKey,
         draw: DrawPart,
         opener: Callable[[X25519PrivateKey], OpenOuters],

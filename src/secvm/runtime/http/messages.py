@@ -1,7 +1,13 @@
-"""What an HTTP server takes and gives: requests, responses, limits, and the bytes of an answer's head."""
+"""What an HTTP server takes and gives: requests, responses, limits, and the bytes of an answer's head.
+
+What a server tells its operator alone (/health, /metrics, /admin) is asked for by address, never by name
+(``refuse_names``). A page in the operator's browser can point a name of its own at this machine, also through a tunnel,
+and then read what is answered under that name (DNS rebinding). It cannot do so under an address or ``localhost``.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from email.utils import formatdate
@@ -170,3 +176,33 @@ class Heads:
             response = HttpResponse(500)
             head = self.head(response, keep_alive=keep_alive)
         return head, b"" if head_only or response.status in _EMPTY else response.body
+
+
+#: A name, or an address; IPv6 in brackets; perhaps a port.
+_HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([^\[\]:]+))(?::[0-9]{1,5})?")
+
+#: A problem (RFC 9457), as the operator's API writes them.
+_REFUSED = HttpResponse(
+    421,
+    b'{"type":"about:blank","status":421,"detail":"this is answered under an address or localhost, not under a name;'
+    b' ask http://127.0.0.1 and its port, from elsewhere through ssh"}',
+    "application/problem+json",
+    (("cache-control", "no-store"),),
+)
+
+
+def refuse_names(headers: Mapping[str, str]) -> HttpResponse | None:
+    """The refusal of a request whose Host is a name; None where it may be answered, as it may without a Host."""
+    return None if _is_address(headers.get("host", "localhost")) else _REFUSED
+
+
+def _is_address(host: str) -> bool:
+    parts = _HOST.fullmatch(host)
+    if parts is None:
+        return False
+    text = parts[1] or parts[2]
+    try:
+        ip_address(text)
+    except ValueError:
+        return text.lower() == "localhost"
+    return True

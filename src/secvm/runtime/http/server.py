@@ -14,10 +14,10 @@ import resource
 from collections.abc import Callable, Mapping
 
 from secvm.errors import BadInputError
-from secvm.runtime.http.connection import Connection
+from secvm.runtime.http._connection import Connection
 from secvm.runtime.http.guard import Guard
 from secvm.runtime.http.messages import BeforeBody, Handler, Heads, HttpRequest, HttpResponse, Limits, http_date
-from secvm.runtime.waits import stop_listening
+from secvm.runtime.tasks import stop_listening
 
 __all__ = ["Handler", "HttpRequest", "HttpResponse", "HttpServer", "Limits", "http_date"]
 

@@ -13,8 +13,8 @@ from collections.abc import Awaitable, Callable
 from secvm.errors import RemoteProtocolError, SecVMError
 from secvm.relay.batches.experiments import Experiments
 from secvm.relay.batches.ledger import RoundLedger
-from secvm.relay.batches.plan import RoundPlan
-from secvm.relay.batches.refusing import RelayRefusalError
+from secvm.relay.batches.round_custody import RoundPlan
+from secvm.relay.refusals import RelayRefusalError
 from secvm.runtime.http.messages import HttpResponse
 from secvm.runtime.logs import Log
 

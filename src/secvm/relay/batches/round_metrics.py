@@ -21,7 +21,7 @@ _SECONDS = (0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000, 3000)
 _CAPSULES = tuple(10**power for power in range(3, 9))
 
 
-class Meter:
+class RoundMeter:
     """Counts what one role does."""
 
     def __init__(self, metrics: Metrics) -> None:

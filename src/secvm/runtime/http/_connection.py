@@ -18,8 +18,8 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Protocol
 
+from secvm.runtime.http._parser import Keeper, Reading
 from secvm.runtime.http.messages import Handler, Heads, HttpRequest, HttpResponse
-from secvm.runtime.http.parser import Keeper, Reading
 
 #: How long somebody who was refused may go on talking.
 _LINGER_S = 5.0

@@ -16,10 +16,9 @@ from dataclasses import astuple
 from typing import Any, Generic, TypeVar
 
 from secvm.crypto.signing import SigningKey
-from secvm.relay.batches.handing_on import ENVELOPE_MEDIA_TYPE, Put, hand_on
-from secvm.relay.batches.keeping import Keeping
-from secvm.relay.batches.metering import Meter
-from secvm.relay.batches.plan import RoundPlan
+from secvm.relay.batches.handover import ENVELOPE_MEDIA_TYPE, Put, hand_on
+from secvm.relay.batches.round_custody import RoundCustody, RoundPlan
+from secvm.relay.batches.round_metrics import RoundMeter
 from secvm.relay.batches.rounds import BatchRound
 from secvm.runtime.clock import Clock
 from secvm.runtime.logs import Log
@@ -40,7 +39,7 @@ class RunningRounds(Generic[B]):
 
     def __init__(
         self,
-        keeping: Keeping,
+        keeping: RoundCustody,
         key: SigningKey,
         *,
         make: Callable[[RoundPlan], B],
@@ -51,7 +50,7 @@ class RunningRounds(Generic[B]):
         clock: Clock,
         steady: Clock,
         log: Log,
-        meter: Meter,
+        meter: RoundMeter,
         first_pause_s: float,
         halt_after: str | None = None,
     ) -> None:

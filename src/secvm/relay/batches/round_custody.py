@@ -1,4 +1,4 @@
-"""Keeping: what the rounds of both roles share: the ledger, the secrets, the folder of capsules, the leaves.
+"""What the rounds of both roles share: the ledger, the secrets, the folder of capsules, the leaves.
 
     FOLDER/ledger.db            what was promised and said (``ledger``)
     FOLDER/LABEL.capsules       a round's capsules, until they are handed on (``capsule_file``)
@@ -15,11 +15,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from secvm.crypto.signing import VerifyKey
 from secvm.files import sync_folder
 from secvm.protocol.relays.batches.label import DIGEST_BYTES
 from secvm.protocol.relays.batches.pieces import PIECE_CAPSULES
+from secvm.protocol.relays.cover.commitments import EntryCommitment, MixCommitment
+from secvm.protocol.relays.manifest import Instants
 from secvm.relay.batches.ledger import RoundLedger
-from secvm.relay.batches.plan import RoundPlan
 from secvm.relay.batches.round_secrets import RoundSecrets
 
 #: The mark for the batch over which cover is drawn, and the one for the statement that is answered.
@@ -32,7 +34,7 @@ DrawPart = Callable[[bytes, bytes], Iterable[bytes]]
 
 
 @dataclass(frozen=True, slots=True)
-class Keeping:
+class RoundCustody:
     """Where a relay keeps things."""
 
     ledger: RoundLedger
@@ -87,3 +89,27 @@ class Keeping:
         known = self.secret(plan) is not None
         self.secrets.forget(plan.experiment, plan.round_number)
         return known
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundPlan:
+    """One round of one experiment. Public."""
+
+    label: bytes
+    #: The experiment's digest.
+    experiment: str
+    round_number: int
+    instants: Instants
+    #: B, D and S of the document.
+    budget: int
+    packages: int
+    parts: int
+    #: Of the token before a submission's capsules; 0: there is none.
+    token_bytes: int
+    #: pk_C, for the inner seal.
+    count_key: bytes
+    #: The long-term keys of both relays, and what they are bound to in this round.
+    entry_key: VerifyKey
+    mix_key: VerifyKey
+    entry_commitment: EntryCommitment
+    mix_commitment: MixCommitment

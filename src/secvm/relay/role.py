@@ -7,38 +7,38 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from secvm.crypto.sealing.bulk_sealing import BulkSealer
-from secvm.crypto.sealing.kem import RandomBytes
+from secvm.crypto.sealing.kem import RandomBytes, X25519PublicKey
 from secvm.crypto.signing import SigningKey
 from secvm.errors import BadInputError
+from secvm.learning._kernels.dispatch import kernels
 from secvm.protocol.documents.experiment import ExperimentDocument
-from secvm.protocol.relays.batches.label import OUTER_BYTES
+from secvm.protocol.documents.relay_terms import RelayRole
+from secvm.protocol.relays.batches.label import INNER_BYTES, OUTER_BYTES
 from secvm.protocol.relays.batches.pieces import PIECE_CAPSULES
+from secvm.protocol.relays.cover.part_sealing import seal_part
+from secvm.protocol.relays.cover.parts import derive_part
 from secvm.protocol.relays.terms import RelayedTerms
+from secvm.relay.admission import Identify
+from secvm.relay.batches.coordinator_follower import CoordinatorFollower
 from secvm.relay.batches.doors import RoleDoors
-from secvm.relay.batches.drawing import drawing
 from secvm.relay.batches.experiments import Experiments, OwnRelay, Worth
-from secvm.relay.batches.following import CoordinatorFollower
-from secvm.relay.batches.keeping import Keeping
 from secvm.relay.batches.ledger import ENTRY_REVEAL, MIX_COUNT, MIX_REVEAL, RoundLedger
-from secvm.relay.batches.metering import Meter
-from secvm.relay.batches.plan import RoundPlan
+from secvm.relay.batches.round_custody import DrawPart, RoundCustody, RoundPlan
+from secvm.relay.batches.round_metrics import RoundMeter
 from secvm.relay.batches.round_secrets import RoundSecrets
 from secvm.relay.batches.rounds import BatchRound
-from secvm.relay.batches.running import RunningRounds
+from secvm.relay.batches.running_rounds import RunningRounds
 from secvm.relay.entry.doors import EntryDoors
 from secvm.relay.entry.intake import IntakeLimits
 from secvm.relay.entry.rounds import EntryRound
-from secvm.relay.fetch_keys import KeyStore
-from secvm.relay.forwarding import GatewayClient
-from secvm.relay.identity import Identify
+from secvm.relay.gateway import GatewayClient, KeyStore
 from secvm.relay.mix.doors import MixDoors
-from secvm.relay.mix.opening import opener
-from secvm.relay.mix.rounds import MixRound
+from secvm.relay.mix.rounds import MixRound, opener
 from secvm.relay.settings import RelayServiceSettings
 from secvm.runtime.clock import Clock
 from secvm.runtime.http.messages import HttpResponse
@@ -96,7 +96,7 @@ class Role:
         self._dice = dice
         self._sealer = sealer
         self._log = log
-        self._meter = Meter(metrics)
+        self._meter = RoundMeter(metrics)
         self._keeping = _keeping(settings.rounds.folder, settings.rounds.secrets)
         if not self._keeping.secrets.is_memory:
             # Not refused: a container may have another name for memory. Whoever runs the relay is told.
@@ -256,6 +256,38 @@ def make_own_folder(folder: Path) -> None:
         raise BadInputError(f"cannot make the relay's folder {folder}: {error.strerror}") from None
 
 
-def _keeping(folder: Path, secrets: Path) -> Keeping:
+def _keeping(folder: Path, secrets: Path) -> RoundCustody:
     make_own_folder(folder)
-    return Keeping(RoundLedger(folder / "ledger.db"), RoundSecrets(secrets), folder)
+    return RoundCustody(RoundLedger(folder / "ledger.db"), RoundSecrets(secrets), folder)
+
+
+#: Packages of a part.
+_SMALL_PART = 2**14
+
+
+def drawing(document: ExperimentDocument, plan: RoundPlan, role: RelayRole, sealer: BulkSealer) -> DrawPart:
+    """What draws the parts of this round: outer capsules at the entry relay, inner ones at the mixing relay."""
+    count_key = X25519PublicKey(plan.count_key)
+    mix_key = plan.mix_commitment.public_key if role == "entry" else None
+    size = OUTER_BYTES if role == "entry" else INNER_BYTES
+    # Both kernels give the same bytes; loading the compiled one takes longer than a small part.
+    small = document.relay_cover.part_packages < _SMALL_PART
+
+    def draw(seed: bytes, root: bytes) -> Iterable[bytes]:
+        part = derive_part(
+            document.experiment,
+            experiment_id=document.experiment_id,
+            round_number=plan.round_number,
+            label=plan.label,
+            root=root,
+            seed=seed,
+            kernel=kernels("reference") if small else None,
+        )
+        for block in seal_part(part, count_key=count_key, mix_key=mix_key, sealer=sealer):
+            yield from _cut(block.outer if role == "entry" else block.inner, size)
+
+    return draw
+
+
+def _cut(data: bytes, size: int) -> Iterator[bytes]:
+    return (data[at : at + size] for at in range(0, len(data), size))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from secvm.crypto.sealing.capsules import packed_size
 from secvm.relay.admission import EpochTable, Verdict, digest_of
-from secvm.relay.forwarding import Answer
+from secvm.relay.gateway import Answer
 from secvm.relay.refusals import over_quota, stale, try_later
 from secvm.relay.store import Arrival, RoundStore
 from secvm.runtime.disk.group_commit import GroupCommit
