@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from secvm.errors import BadInputError
-from secvm.estimator.training import AddNoise, OfflineTraining, Population, RoundReport
+from secvm.estimator.training import AddNoise, OfflineTraining, Population, TrainingRound
 from secvm.learning import aggregate
 from secvm.learning.aggregate.descent import DescentRule, Swift
 from secvm.learning.experiment import Experiment
@@ -59,7 +59,7 @@ def run_rounds(
     *,
     rounds: int,
     noise: AddNoise | None = None,
-) -> tuple[Weights, list[RoundReport]]:
+) -> tuple[Weights, list[TrainingRound]]:
     """All rounds over everybody: the weights that predict, and what became of each round."""
     training = OfflineTraining(experiment, noise=noise)
     people = Population(rows=rows, labels=labels.astype(np.int64))

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from secvm.estimator.training import RoundReport
+from secvm.estimator.training import TrainingRound
 from secvm.learning.rows import BinnedRows
 from secvm.privacy.leakage.label_leakage import LabelGame, label_leak
 from secvm_lab.baselines.baseline import Fitted, clipped, two_labels
@@ -46,7 +46,7 @@ class SecureSummation(Plain):
         }
         return Fitted(self.name, weights, experiment.models, notes=notes)
 
-    def leak(self, reports: Sequence[RoundReport], bins: int, features: int) -> float:
+    def leak(self, reports: Sequence[TrainingRound], bins: int, features: int) -> float:
         """AUC of the label from the sums of these rounds; rounds in which one side is silent count with one sender."""
         # Squares of d' add up over rounds, and each is 1/V: the harmonic mean stands for all.
         inverse = [2 / max(1, sum(report.violators[0])) for report in reports]

@@ -6,7 +6,7 @@ The same rounds, reports and states; only the tally of a round is not written do
 from __future__ import annotations
 
 from secvm.errors import BadInputError
-from secvm.estimator.training import Attendance, OfflineTraining, Population, RoundReport
+from secvm.estimator.training import Attendance, OfflineTraining, Population, TrainingRound
 from secvm.learning.experiment import Experiment
 from secvm_lab.engine.engine import Engine
 from secvm_lab.engine.lane import why_not, why_not_single
@@ -25,7 +25,7 @@ class EngineTraining(OfflineTraining):
 
     def advance(
         self, people: Population, attendance: Attendance | None = None, *, devices: int | None = None
-    ) -> RoundReport:
+    ) -> TrainingRound:
         """One round over the people it was made for."""
         if people is not self._trained_on or attendance is not None or devices is not None:
             raise BadInputError("an engine trains on all the people it was made for; use OfflineTraining for others")
@@ -35,7 +35,7 @@ class EngineTraining(OfflineTraining):
         self.two_cycle = self._engine.two_cycles[0]
         packages = int(people.rows.units[self._engine.violates(0)].sum())
         self.packages_sent += packages
-        return RoundReport(
+        return TrainingRound(
             self.round_number,
             abandoned=False,
             packages=packages,

@@ -21,7 +21,7 @@ from secvm.errors import BadInputError
 from secvm.estimator.binner import BINNING_CONSTRAINTS, FeatureBinner, salt_of
 from secvm.estimator.choice import training_for
 from secvm.estimator.fitting import Evaluator, Fitted, fit_rounds
-from secvm.estimator.model import Model
+from secvm.estimator.model import ModelFile
 from secvm.estimator.privacy import CONTRIBUTION, PrivacyPlan, planned
 from secvm.estimator.question import ask, has_negative_values, is_uneven
 from secvm.estimator.settings import NamesOf, interval, rule_settings
@@ -376,7 +376,7 @@ class SecVMBase(BaseEstimator):
         if with_state and not getattr(self, "_resumable", True):
             raise BadInputError("this model was saved without its state, and has none to save")
         columns = None if self.binner_.text_ else tuple(getattr(self, "feature_names_in_", ()))
-        model = Model(
+        model = ModelFile(
             experiment=self.experiment_,
             binning=self.binner_.binning_,
             weights=self.weights_,
@@ -397,16 +397,16 @@ class SecVMBase(BaseEstimator):
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Self:
         """An estimator from a file of ``save`` or ``secvm train --out``, ready to predict."""
-        model = Model.read(Path(path))
+        model = ModelFile.read(Path(path))
         estimator = cls._of_model(model)
         estimator._load(model)
         return estimator
 
     @classmethod
-    def _of_model(cls, model: Model) -> Self:
+    def _of_model(cls, model: ModelFile) -> Self:
         raise NotImplementedError
 
-    def _load(self, model: Model) -> None:
+    def _load(self, model: ModelFile) -> None:
         self.set_params(**_parameters_of(model.experiment))
         self.binner_ = FeatureBinner.of_model(model)
         self.n_bins, self.n_hashes, self.salt = self.binner_.n_bins, self.binner_.n_hashes, self.binner_.salt

@@ -29,7 +29,7 @@ from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, check_non_negative, validate_data
 
 from secvm.errors import BadInputError
-from secvm.estimator.model import Model
+from secvm.estimator.model import ModelFile
 from secvm.estimator.quantise import Quantiser, is_sparse
 from secvm.learning._kernels.dispatch import kernels
 from secvm.learning.individual.binning import Binning, HashBinning, VocabularyBinning, utf8
@@ -219,7 +219,7 @@ class FeatureBinner(TransformerMixin, BaseEstimator):
         return rows
 
     @classmethod
-    def of_model(cls, model: Model) -> FeatureBinner:
+    def of_model(cls, model: ModelFile) -> FeatureBinner:
         """The fitted binner of a model file."""
         binning = model.binning
         hashed = binning if isinstance(binning, HashBinning) else None

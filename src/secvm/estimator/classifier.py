@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_consistent_length
 from secvm.errors import BadInputError, BadModelFileError
 from secvm.estimator.base import PARAMETERS_DOC, SecVMBase, counted_people, multiplicities
 from secvm.estimator.fitting import Evaluator, real_scores
-from secvm.estimator.model import Model
+from secvm.estimator.model import ModelFile
 from secvm.estimator.settings import NamesOf, losses
 from secvm.estimator.training import Population
 from secvm.learning.aggregate.descent import OFFLINE, DescentRule
@@ -228,7 +228,7 @@ class SecVMClassifier(ClassifierMixin, SecVMBase):
         return {bool: "bool", int: "int", float: "float"}.get(kinds.pop(), "text") if len(kinds) == 1 else "text"
 
     @classmethod
-    def _of_model(cls, model: Model) -> Self:
+    def _of_model(cls, model: ModelFile) -> Self:
         experiment = model.experiment
         if experiment.loss.regression:
             raise BadInputError("this model predicts numbers; load it with SecVMRegressor")

@@ -1,4 +1,4 @@
-r"""Model: what training leaves behind, and its file.
+r"""ModelFile: what training leaves behind, as a file.
 
 The file is plain and safe to open: nothing in it is code. It has
 
@@ -43,7 +43,7 @@ LABEL_KINDS = ("text", "int", "float", "bool")
 
 
 @dataclass(frozen=True, eq=False)
-class Model:
+class ModelFile:
     """A trained model with all that is needed to use it."""
 
     experiment: Experiment
@@ -113,7 +113,7 @@ class Model:
                 return {"kind": "vocabulary", "digest": self.binning.digest}
 
     @classmethod
-    def read(cls, path: Path) -> Model:
+    def read(cls, path: Path) -> ModelFile:
         """The model of the file at this path. Of another kind of file no more is read than the first few bytes."""
         try:
             data = read_beginning_with(_MAGIC, path, most=MAX_MODEL_BYTES)
@@ -122,7 +122,7 @@ class Model:
         return cls.from_bytes(data)
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> Model:
+    def from_bytes(cls, data: bytes) -> ModelFile:
         """The model of a file; anything but a whole, unchanged file is refused."""
         if not data.startswith(_MAGIC):
             raise BadModelFileError("this is not a SecVM model file")
@@ -137,7 +137,7 @@ class Model:
             raise BadModelFileError("the model file does not hold what a model needs") from None
 
     @classmethod
-    def _from_parts(cls, header: dict[str, Any], sections: dict[str, bytes]) -> Model:
+    def _from_parts(cls, header: dict[str, Any], sections: dict[str, bytes]) -> ModelFile:
         experiment = read_experiment(header["experiment"])
         kind = header["binning"]
         binning: Binning

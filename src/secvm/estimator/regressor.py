@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_consistent_length
 from secvm.errors import BadInputError
 from secvm.estimator.base import PARAMETERS_DOC, SecVMBase, counted_people, multiplicities
 from secvm.estimator.fitting import Evaluator
-from secvm.estimator.model import Model
+from secvm.estimator.model import ModelFile
 from secvm.estimator.settings import NamesOf, losses
 from secvm.estimator.targets import fixed_targets, range_scale, right_within, target_scale
 from secvm.estimator.training import Population
@@ -191,7 +191,7 @@ class SecVMRegressor(RegressorMixin, SecVMBase):
         return count
 
     @classmethod
-    def _of_model(cls, model: Model) -> Self:
+    def _of_model(cls, model: ModelFile) -> Self:
         if not model.experiment.loss.regression:
             raise BadInputError("this model predicts labels; load it with SecVMClassifier")
         return cls()

@@ -64,7 +64,7 @@ class Population:
 
 
 @dataclass(frozen=True, slots=True)
-class RoundReport:
+class TrainingRound:
     """What became of one round."""
 
     number: int
@@ -112,7 +112,7 @@ class OfflineTraining:
 
     def advance(
         self, people: Population, attendance: Attendance | None = None, *, devices: int | None = None
-    ) -> RoundReport:
+    ) -> TrainingRound:
         """One round over these people.
 
         ``devices``: M, where others than those who train send too; with two relays' cover it decides whether a round is
@@ -128,7 +128,7 @@ class OfflineTraining:
         n_here = int(here.sum())
         devices = n_here if devices is None else devices
         if self.experiment.cover is None and n_here < self._floor:  # (1)
-            return RoundReport(self.round_number, abandoned=True, packages=0, participants=n_here)
+            return TrainingRound(self.round_number, abandoned=True, packages=0, participants=n_here)
         weights = aggregate.training_weights(self.experiment, self.state)  # (2)
         signs = prepared.verdicts(weights, self.round_number, here, threads=self._threads)  # (3)
         tally, packages = prepared.tally(weights, signs, self.round_number, here, threads=self._threads)  # (4)
@@ -136,13 +136,13 @@ class OfflineTraining:
             tally = tally.merge(net_cover(self.experiment, self._origins(self.round_number), self._kernels))
         self.tally = tally = self.received(tally)
         if not self._can_step(tally, devices):
-            return RoundReport(self.round_number, abandoned=True, packages=packages, participants=n_here)
+            return TrainingRound(self.round_number, abandoned=True, packages=packages, participants=n_here)
         shown = tally if self._noise is None else self._noise(tally, self.state.step + 1)
         self.state = aggregate.step(self.experiment, self.state, shown)  # (5)
         self.packages_sent += packages
         self.two_cycle.watch(tally, self.round_number)
         sides = zip((signs > 0).sum(axis=0).tolist(), (signs < 0).sum(axis=0).tolist(), strict=True)
-        return RoundReport(
+        return TrainingRound(
             self.round_number, abandoned=False, packages=packages, participants=n_here, violators=tuple(sides)
         )
 

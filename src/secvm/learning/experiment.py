@@ -24,7 +24,7 @@ from secvm.learning.thinning import Thinning
 MAX_TRIM = 9
 
 
-class Rule(Declared):
+class PublishedRule(Declared):
     """The name, constants and habits of a descent rule, as an experiment publishes them.
 
     How it goes from counts to weights is the other side's (``aggregate.descent.rule.DescentRule``).
@@ -100,7 +100,7 @@ class Experiment:
     n_bins: int
     #: The labels' names in the order of their indices; a single name when the label is a number.
     labels: tuple[str, ...]
-    rule: Rule
+    rule: PublishedRule
     loss: Loss = Loss("hinge")  # noqa: RUF009  (frozen values: sharing them harms nobody)
     thinning: Thinning = Thinning()  # noqa: RUF009
     #: One weight per label; empty: all one.

@@ -21,7 +21,7 @@ from secvm.learning.individual.binning import Binning, HashBinning, VocabularyBi
 from secvm.learning.rows import BinnedRows
 from secvm.people.person import MAX_VALUE, Person
 from secvm.people.reference import LINE_READERS, Progress, check_features, no_features, no_people, too_many_units
-from secvm.people.source import BLOCK_BYTES, Source
+from secvm.people.source import BLOCK_BYTES, PeopleFile
 from secvm.people.table import LabelCodes, People
 
 #: Features that are hashed together, or a little more: whole people.
@@ -51,7 +51,7 @@ class BinnedReader:
 
     def __init__(
         self,
-        source: Source,
+        source: PeopleFile,
         binning: Binning | None,
         *,
         presence: bool,

@@ -17,7 +17,7 @@ from secvm.errors import ArithmeticRangeError, BadPeopleFileError
 from secvm.learning.individual.binning import Binning, VocabularyBinning, bin_features
 from secvm.learning.rows import MAX_UNITS, BinnedRows
 from secvm.people.person import LineReader, Person, person_from_json, person_from_svmlight
-from secvm.people.source import Format, Source, open_people
+from secvm.people.source import Format, PeopleFile, open_people
 from secvm.people.table import LabelCodes, People
 
 Progress = Callable[[int, int], None]
@@ -32,7 +32,7 @@ def iter_people(path: str | os.PathLike[str], *, labels_required: bool = True) -
             yield person
 
 
-def numbered_people(source: Source, *, labels_required: bool) -> Iterator[tuple[int, Person]]:
+def numbered_people(source: PeopleFile, *, labels_required: bool) -> Iterator[tuple[int, Person]]:
     """The people of an open file with their line numbers; a file without people is an error."""
     read_line = LINE_READERS[source.format()]
     anyone = False
@@ -45,12 +45,12 @@ def numbered_people(source: Source, *, labels_required: bool) -> Iterator[tuple[
         raise no_people(source)
 
 
-def no_people(source: Source) -> BadPeopleFileError:
+def no_people(source: PeopleFile) -> BadPeopleFileError:
     """What to say of a file without people."""
     return BadPeopleFileError(f"{source.path}: the file holds no people")
 
 
-def no_features(source: Source) -> BadPeopleFileError:
+def no_features(source: PeopleFile) -> BadPeopleFileError:
     """What to say of a file whose people have no features, so that there is no vocabulary."""
     return BadPeopleFileError(f"{source.path}: nobody in the file has a feature, so there is nothing to learn from")
 
@@ -88,7 +88,7 @@ class _GrowingVocabulary:
 
 
 def read_slowly(
-    source: Source,
+    source: PeopleFile,
     binning: Binning | None,
     *,
     presence: bool,

@@ -8,7 +8,7 @@ import pytest
 from secvm.cli.experiment import model_file
 from secvm.cli.experiment.remote import Remote, TrustedModel
 from secvm.errors import BadInputError
-from secvm.estimator.model import Model
+from secvm.estimator.model import ModelFile
 from secvm.learning import aggregate
 from secvm.protocol.canonical import digest_of
 from secvm_lab.rigs.histories.audited_history import draw_history
@@ -24,7 +24,7 @@ def test_exported_models_see_people_as_devices_did() -> None:
     for of, one_per_bin in ((relayed_document(), True), (document(), False)):
         state = aggregate.start(of.experiment)
         weights = aggregate.evaluation_weights(of.experiment, state)
-        model = Model.from_bytes(model_file(TrustedModel(of, weights, rounds=3, ended=None), None))
+        model = ModelFile.from_bytes(model_file(TrustedModel(of, weights, rounds=3, ended=None), None))
         assert model.one_per_bin is one_per_bin
         assert model.presence
 

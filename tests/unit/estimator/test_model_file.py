@@ -17,7 +17,7 @@ from sklearn.base import clone
 
 from secvm.errors import BadInputError, BadModelFileError
 from secvm.estimator import SecVMClassifier, SecVMRegressor
-from secvm.estimator.model import Model
+from secvm.estimator.model import ModelFile
 from secvm.estimator.quantise import Quantiser
 from secvm.learning import aggregate
 from secvm.learning.aggregate.descent import Pegasos, Swift
@@ -165,7 +165,7 @@ def test_seed_of_the_dice_is_in_the_file_only_with_the_state(tmp_path: Path) -> 
 def data() -> bytes:
     X, y = columns()
     model = SecVMClassifier(rounds=2).fit(X, y)
-    found = Model(
+    found = ModelFile(
         experiment=model.experiment_,
         binning=model.binner_.binning_,
         weights=model.weights_,
@@ -183,13 +183,13 @@ def test_every_flipped_byte_is_seen(data: bytes) -> None:
         broken = bytearray(data)
         broken[at] ^= 0x10
         with pytest.raises(BadModelFileError):
-            Model.from_bytes(bytes(broken))
+            ModelFile.from_bytes(bytes(broken))
 
 
 def test_truncated_and_extended_files_are_refused(data: bytes) -> None:
     for wrong in (b"", data[:10], data[:-1], data + b"\0", data[: len(data) // 2]):
         with pytest.raises(BadModelFileError):
-            Model.from_bytes(wrong)
+            ModelFile.from_bytes(wrong)
 
 
 def resealed(data: bytes, change: Any) -> bytes:
@@ -226,8 +226,8 @@ LIES: dict[str, Any] = {
 @pytest.mark.parametrize("lie", LIES)
 def test_sealed_lies_are_refused_with_a_sentence(lie: str, data: bytes) -> None:
     with pytest.raises(BadModelFileError):
-        Model.from_bytes(resealed(data, LIES[lie]))
-    Model.from_bytes(resealed(data, lambda _: None))
+        ModelFile.from_bytes(resealed(data, LIES[lie]))
+    ModelFile.from_bytes(resealed(data, lambda _: None))
 
 
 def test_labels_of_another_kind_than_the_file_says_are_refused(data: bytes, tmp_path: Path) -> None:
@@ -257,7 +257,7 @@ def test_repro_a_large_file_of_something_else_is_not_read(tmp_path: Path) -> Non
     with model.open("wb") as file:
         file.write(b"secvm-model-v1\n")
         file.truncate(2**42)
-    loads: tuple[Callable[[Path], object], ...] = (SecVMClassifier.load, Model.read)
+    loads: tuple[Callable[[Path], object], ...] = (SecVMClassifier.load, ModelFile.read)
     for load in loads:
         with pytest.raises(BadModelFileError, match="not a SecVM model file"):
             load(large)
@@ -331,7 +331,7 @@ def relayed(labels: tuple[str, ...]) -> Experiment:
     return Experiment(n_bins=3, labels=labels, rule=Pegasos(), loss=loss, features_per_person=2, cover=cover)
 
 
-def models() -> list[Model]:
+def models() -> list[ModelFile]:
     """A model of each of them, with every other field of a model, too."""
     found = []
     for number, experiment in enumerate(drawn_experiments()):
@@ -340,7 +340,7 @@ def models() -> list[Model]:
         words = VocabularyBinning(tuple(f"wörd{i}" for i in range(experiment.n_bins)))
         columns = np.arange(experiment.n_bins, dtype=np.float64)
         found.append(
-            Model(
+            ModelFile(
                 experiment=experiment,
                 binning=hashed if number % 2 else words,
                 weights=aggregate.evaluation_weights(experiment, state),
@@ -369,10 +369,10 @@ def same(first: object, second: object) -> bool:
 
 def test_repro_a_model_file_lost_cover_and_robust() -> None:
     for model in models():
-        assert same(Model.from_bytes(model.to_bytes()), model)
+        assert same(ModelFile.from_bytes(model.to_bytes()), model)
 
 
-@pytest.mark.parametrize("kind", [Model, Experiment, RelayCover, Robust])
+@pytest.mark.parametrize("kind", [ModelFile, Experiment, RelayCover, Robust])
 def test_every_field_has_another_value_than_its_default_in_some_drawn_model(kind: type) -> None:
     # A field that is added one day is drawn here too, and then the test above sees whether a file keeps it.
     drawn = [
@@ -389,4 +389,4 @@ def test_every_field_has_another_value_than_its_default_in_some_drawn_model(kind
 def test_files_of_before_are_read_as_having_neither_cover_nor_robust() -> None:
     model = next(one for one in models() if one.experiment.cover is not None and one.experiment.robust is None)
     old = resealed(model.to_bytes(), lambda header: header["experiment"].pop("cover") and None)
-    assert Model.from_bytes(old).experiment == replace(model.experiment, cover=None)
+    assert ModelFile.from_bytes(old).experiment == replace(model.experiment, cover=None)

@@ -14,7 +14,7 @@ from secvm.learning.thinning import Thinning
 from secvm.privacy.accounting.accountant import Adjacency
 from secvm.privacy.accounting.guarantee import charged_after, epsilon_after
 from secvm.privacy.statements.operators import Operators, relay_coalitions
-from secvm.privacy.statements.relayed import RelayedAssumption, RelayedStatement, RelayedTerms, state_relayed
+from secvm.privacy.statements.relayed import CoveredTerms, RelayedAssumption, RelayedStatement, state_relayed
 from secvm.privacy.statements.relayed_text import as_text
 from secvm.privacy.target import PrivacyTarget
 
@@ -36,7 +36,7 @@ EXPERIMENT = Experiment(
     thinning=Thinning(q=Fraction(1, 2)),
 )
 TWO = Operators(entry="Ada's relay", mix="University of B", coordinator="Cee")
-TERMS = RelayedTerms(
+TERMS = CoveredTerms(
     experiment=EXPERIMENT,
     rounds=2,
     floor=100,
@@ -46,7 +46,7 @@ TERMS = RelayedTerms(
 )
 
 
-def stated(terms: RelayedTerms = TERMS, *, one_relay: bool = False) -> RelayedStatement:
+def stated(terms: CoveredTerms = TERMS, *, one_relay: bool = False) -> RelayedStatement:
     return state_relayed(terms, RelayedAssumption(one_relay=one_relay), bytes_per_package=128)
 
 

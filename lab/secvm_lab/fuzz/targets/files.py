@@ -13,7 +13,7 @@ from secvm.auditor.collisions import read_public_vocabulary
 from secvm.coordinator.experiments.specification import Specification
 from secvm.coordinator.settings import CoordinatorSettings
 from secvm.errors import BadInputError, BadModelFileError, BadPeopleFileError, SecVMError, StoreError
-from secvm.estimator.model import Model
+from secvm.estimator.model import ModelFile
 from secvm.learning import aggregate
 from secvm.learning.aggregate.descent import Swift
 from secvm.learning.arithmetic import exact
@@ -119,7 +119,7 @@ def _models() -> list[bytes]:
     for labels in (("a", "b"), ("a", "b", "c")):
         experiment = Experiment(n_bins=3, labels=labels, rule=Swift(), thinning=Thinning(rho=exact("3")))
         start = aggregate.start(experiment)
-        model = Model(
+        model = ModelFile(
             experiment=experiment,
             binning=HashBinning(n_bins=3, salt=bytes(16), n_hashes=1),
             weights=aggregate.evaluation_weights(experiment, start),
@@ -134,7 +134,7 @@ def _models() -> list[bytes]:
 
 def _model(data: bytes) -> object:
     """With the digest that fits: whoever makes a bad file makes it whole."""
-    return Model.from_bytes(data + hashlib.blake2b(data, digest_size=32).digest())
+    return ModelFile.from_bytes(data + hashlib.blake2b(data, digest_size=32).digest())
 
 
 # ── settings and secrets ─────────────────────────────────────────────────────────────────────────────────────────────

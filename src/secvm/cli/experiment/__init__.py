@@ -204,9 +204,9 @@ def export(
 
 def model_file(found: TrustedModel, vocabulary: Path | None) -> bytes:
     """A trusted model as the bytes of a model file."""
-    from secvm.estimator.model import Model
+    from secvm.estimator.model import ModelFile
 
-    return Model(
+    return ModelFile(
         experiment=found.document.experiment,
         binning=_binning(found, vocabulary),
         weights=found.weights,

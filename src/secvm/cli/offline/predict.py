@@ -13,7 +13,7 @@ from secvm.cli.offline import options
 from secvm.cli.output import Format, FormatOption, emit
 from secvm.errors import BadInputError
 from secvm.estimator.fitting import Evaluator, real_scores
-from secvm.estimator.model import Model
+from secvm.estimator.model import ModelFile
 from secvm.estimator.offline_run import classification_report, regression_report
 from secvm.files import write_atomically
 from secvm.learning.aggregate.scoring import score_cells
@@ -40,7 +40,7 @@ def predict(
         ./secvm predict model.secvm examples/people.jsonl
     """
     options.check_outputs({"--out": out}, inputs=(model, people))
-    trained = Model.read(model)
+    trained = ModelFile.read(model)
     folk = _read(trained, people, labels_required=False)
     evaluator = Evaluator(trained.experiment, folk.rows, threads=threads)
     labels: list[Any]
@@ -69,7 +69,7 @@ def evaluate(
     \b
         ./secvm evaluate model.secvm examples/people.jsonl --format json
     """
-    trained = Model.read(model)
+    trained = ModelFile.read(model)
     folk = _read(trained, people, labels_required=True)
     evaluator = Evaluator(trained.experiment, folk.rows, threads=threads)
     result: dict[str, Any]
@@ -85,7 +85,7 @@ def evaluate(
     emit(result, output_format)
 
 
-def _read(model: Model, people: Path, *, labels_required: bool) -> People:
+def _read(model: ModelFile, people: Path, *, labels_required: bool) -> People:
     if model.quantiser is not None:
         raise BadInputError("this model was trained on columns of numbers; use it from Python")
     folk = read_people(people, model.binning, presence=model.presence, labels_required=labels_required)

@@ -16,7 +16,7 @@ from secvm.cli.offline import options, plots, train_privacy
 from secvm.cli.output import Format, FormatOption, emit, note, progress
 from secvm.errors import BadInputError
 from secvm.estimator.fitting import Fitted
-from secvm.estimator.model import Model
+from secvm.estimator.model import ModelFile
 from secvm.estimator.offline_run import Classes, Numbers, OfflineRun, train_bins_only
 from secvm.estimator.privacy import CONTRIBUTION
 from secvm.files import write_together
@@ -186,7 +186,7 @@ def train(
     n_held_out = 0 if held_out is None else int(held_out.sum())
     result = work.report() | train_privacy.told(work, noise)
     result |= _about(work, fitted, folk, n_held_out=n_held_out, descent=descent, seed=seed)
-    model = Model(
+    model = ModelFile(
         experiment=work.experiment,
         binning=folk.binning,
         weights=fitted.weights,
@@ -211,7 +211,13 @@ def _who_trains(n: int, split_file: Path | None, test_fraction: str | None, seed
 
 
 def _write(
-    work: OfflineRun, model: Model, result: dict[str, Any], *, out: Path | None, curve: Path | None, plot: Path | None
+    work: OfflineRun,
+    model: ModelFile,
+    result: dict[str, Any],
+    *,
+    out: Path | None,
+    curve: Path | None,
+    plot: Path | None,
 ) -> None:
     """The files that were asked for: all of them or, if one cannot be written, none."""
     contents: dict[Path, bytes] = {}

@@ -14,7 +14,7 @@ from secvm.privacy.target import USUAL
 
 if TYPE_CHECKING:
     from secvm.privacy.statements.plain import Terms
-    from secvm.privacy.statements.relayed import RelayedTerms
+    from secvm.privacy.statements.relayed import CoveredTerms
 
 _NUMBERS = ("participants", "bins", "features", "rounds")
 
@@ -68,7 +68,7 @@ def statement(
     emit_statement(planned, own_delta, output_format)
 
 
-def emit_statement(terms: Terms | RelayedTerms, own_delta: float, output_format: Format) -> None:
+def emit_statement(terms: Terms | CoveredTerms, own_delta: float, output_format: Format) -> None:
     """As text, or as JSON with the text inside."""
     from secvm.crypto.sealing.layers import OUTER_BYTES
     from secvm.participant.sending.sealing import CAPSULE_BYTES
@@ -76,9 +76,9 @@ def emit_statement(terms: Terms | RelayedTerms, own_delta: float, output_format:
     from secvm.privacy.statements import plain as statement_text
     from secvm.privacy.statements import relayed_text
     from secvm.privacy.statements.plain import state
-    from secvm.privacy.statements.relayed import RelayedAssumption, RelayedTerms, state_relayed
+    from secvm.privacy.statements.relayed import CoveredTerms, RelayedAssumption, state_relayed
 
-    if isinstance(terms, RelayedTerms):
+    if isinstance(terms, CoveredTerms):
         found = state_relayed(terms, RelayedAssumption(delta=own_delta), bytes_per_package=OUTER_BYTES, curve=True)
         content, words = found.content(), relayed_text.words(found)
     else:
@@ -87,13 +87,13 @@ def emit_statement(terms: Terms | RelayedTerms, own_delta: float, output_format:
     emit({**content, "words": words}, output_format, text="\n\n".join(words))
 
 
-def _published(path: Path | None, coordinator: str | None, digest: str | None) -> Terms | RelayedTerms:
+def _published(path: Path | None, coordinator: str | None, digest: str | None) -> Terms | CoveredTerms:
     from secvm.cli.experiment.remote import Remote
     from secvm.crypto.signing import Envelope
     from secvm.protocol.documents.experiment import ExperimentDocument, read_published
     from secvm.protocol.documents.privacy_terms import relayed_terms_of, terms_of
 
-    def told(found: ExperimentDocument) -> Terms | RelayedTerms:
+    def told(found: ExperimentDocument) -> Terms | CoveredTerms:
         return terms_of(found) if found.experiment.cover is None else relayed_terms_of(found)
 
     if path is not None:
@@ -113,7 +113,7 @@ def _published(path: Path | None, coordinator: str | None, digest: str | None) -
 
 def _planned(
     numbers: dict[str, int], *, labels: int, hashes: int, thinning: str, target: tuple[float, float] | None
-) -> Terms | RelayedTerms:
+) -> Terms | CoveredTerms:
     from secvm.coordinator.experiments.new_experiment import default_budget
     from secvm.learning.aggregate.descent import Pegasos, Swift
     from secvm.learning.arithmetic import exact
@@ -122,7 +122,7 @@ def _planned(
     from secvm.privacy.planning.private_plan import CHOSEN, AskedPrivately, plan_private
     from secvm.privacy.statements.operators import Operators
     from secvm.privacy.statements.plain import Terms
-    from secvm.privacy.statements.relayed import RelayedTerms
+    from secvm.privacy.statements.relayed import CoveredTerms
     from secvm.privacy.target import PrivacyTarget
 
     if min(numbers.values()) < 1 or hashes < 1 or labels < 2:
@@ -151,7 +151,7 @@ def _planned(
             given=CHOSEN,
         )
     )
-    return RelayedTerms(
+    return CoveredTerms(
         experiment=made.experiment,
         rounds=rounds,
         hashes=hashes,

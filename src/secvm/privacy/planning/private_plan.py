@@ -26,12 +26,12 @@ from typing import Any
 from secvm.errors import BadExperimentError
 from secvm.learning.aggregate.descent import Swift
 from secvm.learning.common_settings import USUAL_TRAIN_SHARE
-from secvm.learning.experiment import Experiment, Rule
+from secvm.learning.experiment import Experiment, PublishedRule
 from secvm.privacy.planning.noise_settings import NoiseSettings
 from secvm.privacy.planning.relay_plan import RelayPlan, plan_relays, question_for
 from secvm.privacy.planning.relay_times import Paces, RoundTimes, round_times
 from secvm.privacy.statements.operators import Operators
-from secvm.privacy.statements.relayed import RelayedAssumption, RelayedStatement, RelayedTerms, state_relayed
+from secvm.privacy.statements.relayed import CoveredTerms, RelayedAssumption, RelayedStatement, state_relayed
 from secvm.privacy.target import PrivacyTarget
 
 #: People of a cell over its noise: below the first there is no usable model, from the second on noise costs little.
@@ -139,7 +139,7 @@ class PrivatePlan:
     ) -> RelayedStatement:
         """What devices will say of it. Takes seconds."""
         asked = self.asked
-        terms = RelayedTerms(
+        terms = CoveredTerms(
             experiment=self.experiment,
             rounds=self.rounds,
             hashes=asked.hashes,
@@ -231,7 +231,7 @@ def plan_private(asked: AskedPrivately) -> PrivatePlan:
     return PrivatePlan(asked=asked, plan=plan, experiment=covered, times=round_times(plan, asked.paces))
 
 
-def _rule(rule: Rule, chosen: NoiseSettings, free: frozenset[str]) -> Rule:
+def _rule(rule: PublishedRule, chosen: NoiseSettings, free: frozenset[str]) -> PublishedRule:
     if not isinstance(rule, Swift):
         return rule
     own = {"step_size": chosen.step_size, "floor": chosen.floor}

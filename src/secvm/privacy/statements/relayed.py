@@ -42,7 +42,7 @@ LIKELY, NEARLY_SURE = Fraction(9, 10), Fraction(99, 100)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RelayedTerms:
+class CoveredTerms:
     """What a statement is about. Public."""
 
     experiment: Experiment
@@ -142,7 +142,7 @@ class Caught:
 class RelayedStatement:
     """The numbers. ``relayed_text.words`` has the sentences."""
 
-    terms: RelayedTerms
+    terms: CoveredTerms
     assumption: RelayedAssumption
     #: None: a formal guarantee is stated.
     why_no_guarantee: str | None
@@ -202,7 +202,7 @@ class RelayedStatement:
 
 @lru_cache(maxsize=64)
 def state_relayed(
-    terms: RelayedTerms, assumption: RelayedAssumption, *, bytes_per_package: int = 0, curve: bool = False
+    terms: CoveredTerms, assumption: RelayedAssumption, *, bytes_per_package: int = 0, curve: bool = False
 ) -> RelayedStatement:
     """The statement about an experiment. Kept: a device asks before every round, and a host for all its devices.
     ``curve`` takes seconds more, and gives the smaller AUCs.
@@ -233,7 +233,7 @@ def _leak(leak: PlannedLeak | None) -> dict[str, Any] | None:
     return None if leak is None else {"auc_round": leak.auc_round, "auc": leak.auc}
 
 
-def _caught(terms: RelayedTerms) -> Caught | None:
+def _caught(terms: CoveredTerms) -> Caught | None:
     cover, budget = terms.experiment.cover, terms.experiment.budget
     if cover is None or budget is None:
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from secvm.errors import LocalProtocolError
 from secvm.privacy.statements.operators import Operators
 from secvm.privacy.statements.plain import Terms
-from secvm.privacy.statements.relayed import RelayedTerms
+from secvm.privacy.statements.relayed import CoveredTerms
 from secvm.privacy.target import PrivacyTarget
 from secvm.protocol.documents.experiment import ExperimentDocument, HashedBins
 
@@ -24,7 +24,7 @@ def terms_of(document: ExperimentDocument) -> Terms:
     )
 
 
-def relayed_terms_of(document: ExperimentDocument, *, coordinator: str | None = None) -> RelayedTerms:
+def relayed_terms_of(document: ExperimentDocument, *, coordinator: str | None = None) -> CoveredTerms:
     """What a statement about an experiment with two relays takes; ``coordinator``: who runs it, as far as is known.
 
     Raises ``LocalProtocolError`` where the experiment has not the cover of two relays.
@@ -32,7 +32,7 @@ def relayed_terms_of(document: ExperimentDocument, *, coordinator: str | None = 
     claimed, entry, mix = document.privacy, document.entry_relay, document.mix_relay
     if claimed is None or entry.operator is None or mix.operator is None:
         raise LocalProtocolError("this experiment has not the cover of two relays: its privacy is null")
-    return RelayedTerms(
+    return CoveredTerms(
         experiment=document.experiment,
         rounds=document.rounds,
         hashes=document.binning.hashes if isinstance(document.binning, HashedBins) else 1,

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from secvm.errors import BadInputError
 from secvm.learning.aggregate.direction import Direction
-from secvm.learning.experiment import Rule
+from secvm.learning.experiment import PublishedRule
 from secvm.learning.weights import Weights
 
 _MAGIC = b"secvm-state-v1\n"
@@ -82,7 +82,7 @@ class State:
         return state
 
 
-class DescentRule(Rule):
+class DescentRule(PublishedRule):
     """A first-order method on public tallies.
 
     A rule is a frozen dataclass that says ``name`` and declares its constants (``learning.declared``); it has no kernel
