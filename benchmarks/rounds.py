@@ -35,7 +35,7 @@ from secvm.learning._kernels.dispatch import kernels
 from secvm.learning.aggregate.descent import DescentRule, Pegasos, Swift
 from secvm.learning.experiment import Experiment
 from secvm.learning.individual.binning import HashBinning
-from secvm.learning.individual.cohort import hold_out
+from secvm.learning.individual.draws import hold_out
 from secvm.learning.rows import BinnedRows
 from secvm.learning.thinning import Thinning
 from secvm.learning.weights import Weights

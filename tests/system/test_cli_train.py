@@ -19,7 +19,7 @@ from secvm.cli import output
 from secvm.cli.main import run
 from secvm.cli.offline import options
 from secvm.estimator import SecVMClassifier, SecVMRegressor
-from secvm.learning.individual.cohort import hold_out
+from secvm.learning.individual.draws import hold_out
 from tests.conftest import ROOT
 
 EXAMPLE = ROOT / "examples" / "people.jsonl"

@@ -13,7 +13,7 @@ from secvm.crypto.sealing.kem import HybridPrivateKey, X25519PrivateKey
 from secvm.crypto.sealing.oblivious import GatewayKey, GatewayKeys
 from secvm.crypto.signing import SigningKey
 from secvm.crypto.tokens import TokenBatch, TokenKey
-from secvm.learning.individual.features import KeptOnDevice
+from secvm.learning.individual.draws import KeptOnDevice
 from secvm.participant.storage.device_lock import DeviceLock
 from secvm.participant.storage.state import DeviceState
 from secvm.participant.storage.vault import Vault

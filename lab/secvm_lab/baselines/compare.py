@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from secvm.errors import BadInputError
 from secvm.learning._kernels.dispatch import kernels
 from secvm.learning.individual.binning import Binning, HashBinning
-from secvm.learning.individual.cohort import hold_out
+from secvm.learning.individual.draws import hold_out
 from secvm.learning.rows import BinnedRows
 from secvm.people.reader import read_people
 from secvm_lab.baselines.baseline import Baseline, Fitted, Guarantee

@@ -18,7 +18,7 @@ from sklearn.datasets import load_digits
 
 from secvm.errors import BadInputError
 from secvm.learning.individual.binning import HashBinning
-from secvm.learning.individual.cohort import hold_out
+from secvm.learning.individual.draws import hold_out
 from secvm.learning.rows import BinnedRows
 from secvm.people.reader import read_people
 from secvm_lab.paper.twitter.people import TwitterPeople

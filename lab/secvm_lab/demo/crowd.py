@@ -22,9 +22,8 @@ from numpy.typing import NDArray
 from secvm.errors import BadInputError
 from secvm.learning._kernels.dispatch import kernels
 from secvm.learning.individual.binning import Binning, VocabularyBinning
-from secvm.learning.individual.cohort import draw_cohort
 from secvm.learning.individual.dice import UnsafeSeededDice
-from secvm.learning.individual.features import sample_features
+from secvm.learning.individual.draws import draw_cohort, sample_features
 from secvm.learning.package import Cohort
 from secvm.learning.rows import BinnedRows
 from secvm.people.reference import iter_people

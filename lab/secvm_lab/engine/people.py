@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from secvm.errors import BadInputError
-from secvm.learning._kernels.layout import MAX_REPEAT, PEOPLE, PreparedRows
-from secvm.learning._kernels.sharing import PIECES_PER_THREAD, cut_range, share_out
+from secvm.learning._kernels.layout import MAX_REPEAT, PEOPLE, PIECES_PER_THREAD, PreparedRows, cut_range, share_out
 from secvm_lab._kernels import lane_bounds as bounds
 from secvm_lab._kernels import lanes as kernels
 from secvm_lab.engine.collapsed import CollapsedRows

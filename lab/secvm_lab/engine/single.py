@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from secvm.errors import BadInputError
 from secvm.estimator.training import OfflineTraining, Population
 from secvm.learning import aggregate
-from secvm.learning._kernels.sharing import PIECES_PER_THREAD, cut_range, share_out
+from secvm.learning._kernels.layout import PIECES_PER_THREAD, cut_range, share_out
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.experiment import Experiment
 from secvm.learning.individual.update import NORM_BITS, bands, fixed_norm

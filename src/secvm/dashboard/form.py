@@ -25,8 +25,7 @@ import pydantic
 from secvm.errors import BadInputError
 from secvm.learning.aggregate.descent import DEPLOYED, RULES, AskedDescent, DescentRule
 from secvm.learning.arithmetic import exact
-from secvm.learning.common_settings import BINS, HASHES, USUAL_TRAIN_SHARE
-from secvm.learning.declared import Declared, Setting
+from secvm.learning.declared import BINS, HASHES, USUAL_TRAIN_SHARE, Declared, Setting
 from secvm.learning.losses import Hinge, Loss
 from secvm.privacy.planning.relay_times import SECONDS_PER_MILLION
 from secvm.privacy.planning.wish import RelayWish, Remark, Wish

@@ -32,8 +32,8 @@ from secvm.learning.aggregate.convergence import Plateau
 from secvm.learning.aggregate.descent import OFFLINE, RULES, DescentRule, State, owners
 from secvm.learning.arithmetic import exact
 from secvm.learning.experiment import Experiment
-from secvm.learning.individual.cohort import draw_cohort
 from secvm.learning.individual.dice import UnsafeSeededDice
+from secvm.learning.individual.draws import draw_cohort
 from secvm.learning.losses import Loss
 from secvm.learning.package import Cohort
 from secvm.learning.rows import BinnedRows

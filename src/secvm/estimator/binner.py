@@ -34,7 +34,7 @@ from secvm.estimator.quantise import Quantiser, is_sparse
 from secvm.learning._kernels.dispatch import kernels
 from secvm.learning.individual.binning import Binning, HashBinning, VocabularyBinning, utf8
 from secvm.learning.individual.dice import UnsafeSeededDice
-from secvm.learning.individual.features import sample_features
+from secvm.learning.individual.draws import sample_features
 from secvm.learning.rows import MAX_UNITS, BinnedRows
 
 BINNING_CONSTRAINTS: dict[str, list[Any]] = {

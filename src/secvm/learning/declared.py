@@ -15,6 +15,8 @@ from ``Declared`` and whose fields are made by ``number`` and ``whole``:
 
 Whoever reads, writes or shows a part asks for its ``settings``: documents, specifications, model files, the estimator,
 the command line, the form and the reference.
+
+Settings that every experiment has, whatever its rule and loss, are declared here: bins, hashes, budget, train share.
 """
 
 from __future__ import annotations
@@ -164,3 +166,42 @@ class Declared:
                 raise BadExperimentError(f"{str(name)[:_QUOTED]} is not a setting here; there is {names}")
         usual = {setting.attribute: setting.usual(numbers=numbers) for setting in known.values()}
         return cls(**{**usual, **{known[name].attribute: value for name, value in content.items()}})
+
+
+#: The range reduction uses 32 bits of the hash: at 2^24 bins the likeliest bin is 0.4 % likelier than the rarest. The
+#: bias is one bin more.
+MAX_BINS = 2**24
+#: An update has one unit per hash; more than a handful only blurs (paper, appendix A.1).
+MAX_HASHES = 16
+#: Packages of one participant in one round; privacy.md's heaviest setting needs about 2,500.
+MAX_BUDGET = 2**16
+#: Where nobody says which share of the devices trains.
+USUAL_TRAIN_SHARE = Fraction(7, 10)
+
+BINS = Setting(
+    name="bins",
+    sentence="Bins of features, the bias not counted: fewer hide more, more learn more.",
+    default=None,
+    is_whole=True,
+    at_least=1,
+    at_most=MAX_BINS,
+)
+HASHES = Setting(
+    name="hashes", sentence="Bins of one feature.", default=1, is_whole=True, at_least=1, at_most=MAX_HASHES
+)
+BUDGET = Setting(
+    name="budget",
+    sentence="B: packages that every device sends in every round; without it, as many as nearly every update needs.",
+    default=None,
+    is_whole=True,
+    optional=True,
+    at_least=2,
+    at_most=MAX_BUDGET,
+)
+TRAIN_SHARE = Setting(
+    name="train_share",
+    sentence="Probability with which a device trains; the others test the model.",
+    default=USUAL_TRAIN_SHARE,
+    above=0,
+    at_most=1,
+)

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import NewType
 
 from secvm.errors import LocalProtocolError, MalformedMessageError, RefusedPackageError
-from secvm.learning.common_settings import MAX_BINS
+from secvm.learning.declared import MAX_BINS
 from secvm.learning.experiment import Experiment
 from secvm.learning.label_models import MAX_MODELS
 from secvm.learning.package import Cohort, NullPackage, Package, ParticipationPackage, TestPackage, TrainPackage

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from secvm.errors import ArithmeticRangeError, BadInputError
-from secvm.learning._kernels import dispatch, flat, hashing, hashing_plain, reference
+from secvm.learning._kernels import dispatch, hashing, hashing_plain, reference
+from secvm.learning._kernels import hashing_plain as flat
 from secvm.learning.individual.binning import HashBinning, bin_features
 from secvm.learning.rows import MAX_UNITS
 

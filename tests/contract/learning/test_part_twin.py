@@ -15,8 +15,7 @@ from secvm.learning import cover_sampler
 from secvm.learning._kernels import part_covering, part_words
 from secvm.learning._kernels.dispatch import kernels
 from secvm.learning._kernels.part_words import Clusters, TakeBytes
-from secvm.learning.cover_digits import power_digits
-from secvm.learning.cover_sampler import CellLaw, draw_clusters
+from secvm.learning.cover_sampler import CellLaw, draw_clusters, power_digits
 
 ANY = 2**62
 WORD = 2**64

@@ -32,11 +32,9 @@ from secvm.learning.aggregate.tally import Tally
 from secvm.learning.arithmetic import exact, mantissas, to_fixed
 from secvm.learning.experiment import Experiment, Robust
 from secvm.learning.individual.binning import BinnedVector, Binning, HashBinning, VocabularyBinning, bin_features
-from secvm.learning.individual.cohort import draw_cohort
-from secvm.learning.individual.contribution import Individual, contribute
+from secvm.learning.individual.contribution import Individual, contribute, split, thin
 from secvm.learning.individual.dice import Purpose, UnsafeSeededDice
-from secvm.learning.individual.features import sample_features
-from secvm.learning.individual.splitting import split, thin
+from secvm.learning.individual.draws import draw_cohort, sample_features
 from secvm.learning.individual.update import Update, fixed_target, local_update, score
 from secvm.learning.label_models import LabelModels
 from secvm.learning.losses import Loss, logistic_table

@@ -31,9 +31,9 @@ from secvm.learning._kernels.dispatch import kernels
 from secvm.learning.aggregate.descent import Pegasos, Swift
 from secvm.learning.experiment import Experiment
 from secvm.learning.individual.binning import HashBinning, bin_features
-from secvm.learning.individual.cohort import draw_cohort
 from secvm.learning.individual.contribution import Individual, contribute
 from secvm.learning.individual.dice import UnsafeSeededDice
+from secvm.learning.individual.draws import draw_cohort
 from secvm.learning.package import Cohort
 from secvm.learning.thinning import Thinning
 from secvm.protocol.codec import AddressedPackage, encode

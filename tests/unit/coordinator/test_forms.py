@@ -14,7 +14,7 @@ from secvm.crypto.sealing.binary_http import Request, encode_request
 from secvm.crypto.sealing.lanes import Lanes
 from secvm.crypto.sealing.oblivious import RequestSealer
 from secvm.errors import MalformedMessageError
-from secvm.learning.common_settings import MAX_BINS
+from secvm.learning.declared import MAX_BINS
 from secvm.learning.label_models import MAX_MODELS
 from secvm.learning.package import Cohort, NullPackage, ParticipationPackage, TestPackage, TrainPackage
 from secvm.protocol import codec

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from secvm.errors import ArithmeticRangeError, BadExperimentError, BadInputError
 from secvm.learning._kernels.reference import reduce_to_bin
 from secvm.learning._kernels.reference import siphash24 as reference_siphash24
-from secvm.learning.common_settings import MAX_BINS, MAX_HASHES
+from secvm.learning.declared import MAX_BINS, MAX_HASHES
 from secvm.learning.individual.binning import (
     BinnedVector,
     HashBinning,

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from secvm.learning import cover_digits, cover_sampler
-from secvm.learning.cover_digits import power_digits
-from secvm.learning.cover_sampler import below
+from secvm.learning import cover_sampler
+from secvm.learning import cover_sampler as cover_digits
+from secvm.learning.cover_sampler import below, power_digits
 
 WORD = 1 << 64
 

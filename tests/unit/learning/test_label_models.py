@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from secvm.errors import BadExperimentError
 from secvm.learning.individual.binning import BinnedVector
-from secvm.learning.individual.evaluation import evaluate_person, predict_label
+from secvm.learning.individual.contribution import evaluate_person, predict_label
 from secvm.learning.label_models import LabelModels
 from secvm.learning.package import TestPackage
 from tests.unit.learning.helpers import some_weights

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from secvm.errors import BadExperimentError, BadInputError
 from secvm.learning._kernels.reference import dice_word
 from secvm.learning.aggregate.tally import Tally
+from secvm.learning.individual.contribution import fit_budget, pad, split, thin
 from secvm.learning.individual.dice import Purpose, UnsafeSeededDice, dice_key
-from secvm.learning.individual.splitting import fit_budget, pad, split, thin
 from secvm.learning.individual.update import Update
 from secvm.learning.package import NullPackage, Package, TrainPackage
 from secvm.learning.thinning import ALWAYS, Thinning

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from secvm.errors import BadInputError
-from secvm.learning.individual.features import KeptOnDevice
+from secvm.learning.individual.draws import KeptOnDevice
 from secvm.learning.rows import MAX_UNITS
 from secvm.participant.storage.vault import Vault
 from secvm.people.person import MAX_VALUE

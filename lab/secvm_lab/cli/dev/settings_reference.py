@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from secvm.learning.aggregate.descent import DEPLOYED, OFFLINE, RULES
-from secvm.learning.common_settings import BINS, BUDGET, HASHES, TRAIN_SHARE
-from secvm.learning.declared import Setting, shown
+from secvm.learning.declared import BINS, BUDGET, HASHES, TRAIN_SHARE, Setting, shown
 from secvm.learning.experiment import Robust
 from secvm.learning.losses import LOSSES
 from secvm.learning.thinning import Thinning

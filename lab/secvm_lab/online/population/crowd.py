@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from secvm.errors import BadInputError
 from secvm.learning._kernels.dispatch import kernels
 from secvm.learning.individual.binning import HashBinning
-from secvm.learning.individual.cohort import draw_cohorts
+from secvm.learning.individual.draws import draw_cohorts
 from secvm.learning.rows import BinnedRows
 from secvm.people.reader import read_people
 from secvm_lab.online.population.plan import Plan

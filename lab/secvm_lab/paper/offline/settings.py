@@ -11,7 +11,7 @@ import numpy as np
 from secvm.errors import BadInputError
 from secvm.learning.aggregate.descent import Pegasos
 from secvm.learning.arithmetic import exact
-from secvm.learning.common_settings import MAX_BINS
+from secvm.learning.declared import MAX_BINS
 from secvm.learning.individual.binning import HashBinning
 from secvm_lab.paper.offline.crowd import Crowd
 from secvm_lab.paper.offline.models import Model, digest

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from secvm.errors import BadInputError
-from secvm.learning.individual.features import KeptOnDevice
+from secvm.learning.individual.draws import KeptOnDevice
 from secvm.participant.consent.ledger import spending
 from secvm.participant.consent.policies import AllOf, Budget, Consent
 from secvm.participant.device import Device, Job

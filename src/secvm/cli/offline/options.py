@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from secvm.errors import BadInputError
 from secvm.learning.aggregate.descent import RULES, DescentRule, owners
 from secvm.learning.arithmetic import exact
-from secvm.learning.common_settings import MAX_BINS
-from secvm.learning.declared import shown
+from secvm.learning.declared import MAX_BINS, shown
 from secvm.learning.individual.binning import Binning, HashBinning
 from secvm.learning.losses import LOSSES, Loss
 from secvm.people.reader import read_vocabulary

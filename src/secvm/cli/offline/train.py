@@ -22,7 +22,7 @@ from secvm.estimator.privacy import CONTRIBUTION
 from secvm.files import write_together
 from secvm.learning.aggregate.descent import OFFLINE, RULES, Swift
 from secvm.learning.individual.binning import Binning, HashBinning
-from secvm.learning.individual.cohort import hold_out
+from secvm.learning.individual.draws import hold_out
 from secvm.learning.losses import Hinge
 from secvm.learning.package import MAX_ROUNDS
 from secvm.learning.thinning import ALWAYS, parse_thinning

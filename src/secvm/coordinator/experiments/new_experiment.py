@@ -29,7 +29,7 @@ from secvm.crypto.sealing.kem import RandomBytes
 from secvm.crypto.signing import PUBLIC_KEY_BYTES, VerifyKey
 from secvm.errors import BadBeaconError, BadExperimentError, LocalProtocolError, ProtocolError
 from secvm.learning.arithmetic import exact
-from secvm.learning.common_settings import MAX_BUDGET
+from secvm.learning.declared import MAX_BUDGET
 from secvm.learning.experiment import Experiment
 from secvm.learning.losses import Loss
 from secvm.privacy.planning import budgets

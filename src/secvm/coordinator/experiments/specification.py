@@ -16,8 +16,7 @@ import pydantic
 
 from secvm.crypto.beacons.sources import MAX_ROUND
 from secvm.learning.aggregate.descent import RULES, AskedDescent
-from secvm.learning.common_settings import MAX_BINS, MAX_HASHES, USUAL_TRAIN_SHARE
-from secvm.learning.declared import Setting
+from secvm.learning.declared import MAX_BINS, MAX_HASHES, USUAL_TRAIN_SHARE, Setting
 from secvm.learning.experiment import Robust
 from secvm.learning.losses import Hinge
 from secvm.privacy.planning.relay_times import SECONDS_PER_MILLION

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from secvm.errors import LocalProtocolError
-from secvm.learning.common_settings import MAX_BINS
+from secvm.learning.declared import MAX_BINS
 from secvm.learning.label_models import MAX_MODELS
 from secvm.protocol.codec import PACKAGE_BYTES
 from secvm.protocol.version import MAX_ROUND, PROTOCOL_VERSION

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from secvm.errors import ArithmeticRangeError
 from secvm.learning._kernels.compiling import compiled, trailing_zeros
-from secvm.learning._kernels.flat import FlatFeatures, check_values, flatten, flatten_rows, row_starts
+from secvm.learning._kernels.hashing_plain import FlatFeatures, check_values, flatten, flatten_rows, row_starts
 from secvm.learning._kernels.siphash import last_block, siphash24_bytes, siphash24_short, word_at
 from secvm.learning.rows import MAX_UNITS, BinnedRows
 

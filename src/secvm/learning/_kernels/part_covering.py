@@ -1,6 +1,6 @@
 """The compiled twin of the sampler for one part of a relay's cover: words in, clusters out, in the order of the draw.
 
-``cover_sampler`` is the specification. Here words are compared with first digits alone (``learning/cover_digits.py``),
+``cover_sampler`` is the specification. Here words are compared with first digits alone (``learning/cover_sampler.py``),
 step by step: a *step* is one Poisson(1), one point that stays or not, or one candidate. A step whose words are not all
 there yet begins anew when they are; a step in which a word equals a digit is *left open* and made by the sampler, from
 the same words. So what comes out does not depend on how the words come in.
@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from secvm.learning._kernels.compiling import compiled, trailing_zeros
 from secvm.learning._kernels.part_words import Clusters, PartWords, TakeBytes
-from secvm.learning.cover_digits import first_digits
-from secvm.learning.cover_sampler import CellLaw, below, candidate, poisson_of_one
+from secvm.learning.cover_sampler import CellLaw, below, candidate, first_digits, poisson_of_one
 
 _ALL_ONES = np.uint64(0xFFFFFFFFFFFFFFFF)
 _ONE = np.uint64(1)

@@ -21,7 +21,7 @@ from functools import cached_property
 
 from secvm.errors import ArithmeticRangeError, BadExperimentError, BadInputError
 from secvm.learning._kernels import reference
-from secvm.learning.common_settings import BINS, HASHES
+from secvm.learning.declared import BINS, HASHES
 from secvm.learning.rows import MAX_UNITS
 
 #: BLAKE2b personalisation; the protocol's version is inside the hash.

@@ -22,10 +22,9 @@ from secvm.learning.individual.binning import (
     VocabularyBinning,
     bin_features,
 )
-from secvm.learning.individual.cohort import draw_cohort
 from secvm.learning.individual.contribution import Individual
 from secvm.learning.individual.dice import Dice
-from secvm.learning.individual.features import KeptOnDevice, sample_features
+from secvm.learning.individual.draws import KeptOnDevice, draw_cohort, sample_features
 from secvm.learning.individual.update import fixed_target
 from secvm.participant.sending.transport import Transport
 from secvm.participant.storage.vault import Vault

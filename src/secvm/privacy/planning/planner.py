@@ -16,8 +16,8 @@ from functools import lru_cache
 
 from secvm.errors import BadExperimentError, BadInputError
 from secvm.learning.aggregate.descent import Swift
-from secvm.learning.common_settings import MAX_BUDGET
 from secvm.learning.cover_law import relay_budget
+from secvm.learning.declared import MAX_BUDGET
 from secvm.learning.experiment import Experiment
 from secvm.privacy.leakage.experiment_leak import keep_share, planned_leak
 from secvm.privacy.leakage.label_leakage import WANTED_AUC

@@ -25,7 +25,7 @@ from typing import Any
 
 from secvm.errors import BadExperimentError
 from secvm.learning.aggregate.descent import Swift
-from secvm.learning.common_settings import USUAL_TRAIN_SHARE
+from secvm.learning.declared import USUAL_TRAIN_SHARE
 from secvm.learning.experiment import Experiment, PublishedRule
 from secvm.privacy.planning.noise_settings import NoiseSettings
 from secvm.privacy.planning.relay_plan import RelayPlan, plan_relays, question_for

@@ -18,8 +18,8 @@ from fractions import Fraction
 from functools import partial
 
 from secvm.errors import BadExperimentError
-from secvm.learning.common_settings import USUAL_TRAIN_SHARE
 from secvm.learning.cover_law import COHORTS, MAX_ODDS, MAX_PACKAGES, RELAYS, Noise, RelayCover, relay_budget
+from secvm.learning.declared import USUAL_TRAIN_SHARE
 from secvm.learning.thinning import Thinning
 from secvm.privacy.accounting.accountant import Adjacency, Contribution, Mechanism, Sight, delta_of
 from secvm.privacy.accounting.relay_cover import relay_mechanism, smallest_part

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from secvm.learning.aggregate.descent import AskedDescent
-from secvm.learning.common_settings import MAX_BINS, MAX_BUDGET, MAX_HASHES, USUAL_TRAIN_SHARE
+from secvm.learning.declared import MAX_BINS, MAX_BUDGET, MAX_HASHES, USUAL_TRAIN_SHARE
 from secvm.learning.package import MAX_ROUNDS
 from secvm.privacy.accounting.guarantee import NO_PROTECTION
 from secvm.privacy.planning.relay_times import SECONDS_PER_MILLION

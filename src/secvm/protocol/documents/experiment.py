@@ -24,8 +24,8 @@ from secvm.crypto.sealing.kem import X25519
 from secvm.crypto.signing import Envelope, SigningKey, VerifyKey, sign, verify
 from secvm.errors import LocalProtocolError, MalformedMessageError
 from secvm.learning import aggregate
-from secvm.learning.common_settings import MAX_BINS, MAX_HASHES
 from secvm.learning.cover_law import RelayCover
+from secvm.learning.declared import MAX_BINS, MAX_HASHES
 from secvm.learning.experiment import Experiment
 from secvm.privacy.target import PrivacyTarget
 from secvm.protocol.canonical import (

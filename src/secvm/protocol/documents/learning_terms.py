@@ -10,8 +10,7 @@ from typing import Any, TypeVar
 
 from secvm.errors import BadInputError, LocalProtocolError, MalformedMessageError
 from secvm.learning.aggregate.descent import rule_by_name
-from secvm.learning.common_settings import MAX_BINS, MAX_BUDGET
-from secvm.learning.declared import Declared
+from secvm.learning.declared import MAX_BINS, MAX_BUDGET, Declared
 from secvm.learning.experiment import Experiment, Robust
 from secvm.learning.label_models import MAX_MODELS
 from secvm.learning.losses import Loss

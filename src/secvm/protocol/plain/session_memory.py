@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from secvm.errors import MalformedMessageError
-from secvm.learning.common_settings import MAX_BUDGET
+from secvm.learning.declared import MAX_BUDGET
 from secvm.protocol.canonical import Fields, base64_text, decode_document, encode_document
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.documents.manifest import MAX_MANIFEST_BYTES, AcceptedManifest, accept

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from secvm.errors import BadInputError
-from secvm.learning.individual.cohort import draw_cohort, draw_cohorts
 from secvm.learning.individual.dice import UnsafeSeededDice
+from secvm.learning.individual.draws import draw_cohort, draw_cohorts
 from secvm.learning.package import Cohort
 from secvm_lab.online.population.attendance import Attendance
 from secvm_lab.online.population.calendar import Opening, openings

@@ -21,7 +21,7 @@ from secvm.coordinator.counting._kernels import plan as p
 from secvm.coordinator.counting._kernels.plan import Plan
 from secvm.learning._kernels.compiling import compiled, prefetch
 from secvm.learning._kernels.siphash import siphash24_short
-from secvm.learning.common_settings import MAX_BINS
+from secvm.learning.declared import MAX_BINS
 from secvm.learning.label_models import MAX_MODELS
 from secvm.protocol.version import MAX_ROUND, PROTOCOL_VERSION
 

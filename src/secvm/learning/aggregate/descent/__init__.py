@@ -4,10 +4,9 @@ A rule is computed by whoever holds the public tallies, and anyone recomputes it
 that inherits from ``DescentRule``, found by an entry point in the group ``secvm.rules``; nothing else quotes its name.
 """
 
-from secvm.learning.aggregate.descent.asked import AskedDescent
 from secvm.learning.aggregate.descent.pegasos import Pegasos
-from secvm.learning.aggregate.descent.registry import DEPLOYED, OFFLINE, RULES, owners, rule_by_name
 from secvm.learning.aggregate.descent.rule import DescentRule, State
+from secvm.learning.aggregate.descent.rules import DEPLOYED, OFFLINE, RULES, AskedDescent, owners, rule_by_name
 from secvm.learning.aggregate.descent.swift import Swift
 
 __all__ = [

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from secvm.crypto.sealing.bulk_sealing import BulkSealer
 from secvm.crypto.sealing.layers import inner_layer
-from secvm.learning.common_settings import MAX_BINS
+from secvm.learning.declared import MAX_BINS
 from secvm.learning.label_models import MAX_MODELS
 from secvm.protocol.relays.counting.cells import Cells
 from secvm.protocol.relays.counting.junk import CapsuleReader

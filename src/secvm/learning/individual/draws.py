@@ -1,14 +1,20 @@
-"""Train or test, drawn once per experiment (the paper: train with p = .7)."""
+"""What is drawn once, when a person joins an experiment: whether it trains or tests (the paper: train with p = .7), and
+which of its features the experiment gets to see.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from fractions import Fraction
+from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from secvm.errors import BadInputError
 from secvm.learning._kernels import vectorised
+from secvm.learning.individual.binning import utf8
 from secvm.learning.individual.dice import DRAW_BITS, Dice, Purpose, dice_keys
 from secvm.learning.package import Cohort
 
@@ -42,3 +48,33 @@ def hold_out(n: int, test_share: Fraction, seed: bytes, *, name: str = "the shar
     train = np.ones(n, dtype=np.bool_)
     train[order[:n_test]] = False
     return train
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class KeptOnDevice(Generic[T]):
+    """A value that must not leave this device, not even by way of a log line."""
+
+    value: T
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(...)"
+
+
+def sample_features(features: Mapping[str, int], limit: int | None, dice: Dice) -> dict[str, int]:
+    """At most ``limit`` of a person's features, drawn once per experiment without replacement.
+
+    Features that are there (value not zero) stand in the order of their UTF-8 bytes, each draws a word, and the
+    smallest words win. The draw does not depend on the round: a new sample each round would empty a history bit by bit.
+    """
+    there = {name: value for name, value in features.items() if value}
+    if limit is None or len(there) <= limit:
+        return there
+    if limit < 1:
+        raise BadInputError("the number of features per person must be at least 1")
+    names = sorted(there, key=utf8)
+    words = dice.words(Purpose.FEATURES, 0, 0, len(names))
+    chosen = sorted(range(len(names)), key=lambda i: (words[i], i))[:limit]
+    return {names[i]: there[names[i]] for i in sorted(chosen)}
