@@ -31,8 +31,9 @@ from secvm.protocol.trust.trusted_rounds import Checked, TrustedRounds
 from secvm_lab.rigs.histories.audited_history import draw_history
 from secvm_lab.rigs.histories.public_history import lines_from, served_from
 from secvm_lab.rigs.lies.about_shards import COUNT_LIES, SIGNED, CountLie, seen_by_device
-from secvm_lab.rigs.lies.catalogue import LIES, Lie, Scene, Told
+from secvm_lab.rigs.lies.catalogue import LIES, Lie
 from secvm_lab.rigs.lies.honest_run import honest_run
+from secvm_lab.rigs.lies.liar import Scene, Told
 from secvm_lab.rigs.lies.listening_device import lied_to, told_the_truth
 
 #: The names under which honest runs are counted: of one relay, and of two.
@@ -238,19 +239,3 @@ TRIALS: dict[str, tuple[bool, Trial]] = {
     HONEST: (False, try_honesty),
     HONEST_COUNT: (False, try_honest_count),
 }
-
-__all__ = [
-    "HONEST",
-    "HONEST_COUNT",
-    "LIES",
-    "NO_EFFECT",
-    "SENDS",
-    "TRIALS",
-    "Count",
-    "Outcome",
-    "judge",
-    "look",
-    "run",
-    "try_honesty",
-    "try_lie",
-]

@@ -120,6 +120,3 @@ def _difference(expected: Tally | None, found: Tally | None) -> tuple[int, int]:
 
 def _total(tally: Tally) -> int:
     return sum(int(getattr(tally, name).sum()) for name in _COUNTS)
-
-
-__all__ = ["Acknowledged", "RoundAccount", "Verdict", "settle"]

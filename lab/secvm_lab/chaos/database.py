@@ -107,6 +107,3 @@ def _lives(pid: int | None) -> bool:
         return pid is not None and Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
-
-
-__all__ = ["Database"]

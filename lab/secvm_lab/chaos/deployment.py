@@ -220,6 +220,3 @@ class Deployment(Federation):
         ``spent()``.
         """
         return Parts(self, number, attending=attending, budget=budget, spent=spent)
-
-
-__all__ = ["COVERED_PACE", "PACE", "SECOND", "Deployment"]

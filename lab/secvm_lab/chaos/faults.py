@@ -198,6 +198,3 @@ class Faults:
         finally:
             disk.free()
         return f"of the {whom}"
-
-
-__all__ = ["DATABASE", "DRIVER", "NODE", "SHAKY", "Fault", "Faults", "Kind"]

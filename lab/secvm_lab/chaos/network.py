@@ -194,6 +194,3 @@ def _run(words: Sequence[str]) -> None:
     if done.returncode != 0:
         said = (done.stderr.strip().splitlines() or ["it did not say why"])[-1]
         raise NetworkUnavailableError(f"'{' '.join(words[:4])} …' did not work: {said}")
-
-
-__all__ = ["HUB_ADDRESS", "Network", "NetworkUnavailableError", "enter", "why_no_network"]

@@ -58,6 +58,3 @@ class Parts:
         if isinstance(self._play, RelayedPlay):
             return self._deployment.acknowledged.of(self._play.manifest.label) * self._budget
         return self._deployment.acknowledged.of(bytes([(self._number - 1) % 256]))
-
-
-__all__ = ["Part", "Parts"]

@@ -298,6 +298,3 @@ async def _read_message(
         parts.append(part)
         parser.feed_data(part)
     return b"".join(parts)
-
-
-__all__ = ["FAIR", "Answer", "Passage", "Place", "Request", "Weather"]

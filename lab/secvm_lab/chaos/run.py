@@ -329,6 +329,3 @@ def _play(
         no_disk=around.no_disk,
         slowed_by=None if around.network is None else around.network.slowed_by,
     )
-
-
-__all__ = ["FAULTS", "ChaosPlan", "Played", "play"]

@@ -102,6 +102,3 @@ def _run(*words: str) -> str | None:
         return f"there is no {words[0]}"
     done = subprocess.run([program, *words[1:]], capture_output=True, text=True, check=False)  # noqa: S603  (our own words)
     return None if done.returncode == 0 else (done.stderr.strip().splitlines() or ["it did not say why"])[-1]
-
-
-__all__ = ["DiskUnavailableError", "SmallDisk", "why_no_disk"]

@@ -215,6 +215,3 @@ class Storm:
                     self.done[fault.kind, fault.whom] += 1
                     self._recover(whole=False)
         self._recover(whole=True)
-
-
-__all__ = ["Plan", "Storm", "Wanted", "draw"]

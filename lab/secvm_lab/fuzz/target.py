@@ -11,9 +11,12 @@ What breaks a law is an ``Escape``. Time and memory are watched by whoever runs 
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from secvm.errors import MalformedMessageError
 
 
 class Escape(Exception):  # noqa: N818  (no error of the program: what a fuzzer is looking for)
@@ -27,18 +30,25 @@ class Target:
     name: str
     #: Takes any bytes.
     decode: Callable[[bytes], Any]
-    #: What it may raise.
-    allowed: tuple[type[Exception], ...]
     #: Good ones, from which a fuzzer begins. Made when they are asked for.
     seeds: Callable[[], Sequence[bytes]]
-    #: The decoders it reaches, as ``module:qualified name`` below ``secvm``.
-    covers: tuple[str, ...]
+    #: What it may raise.
+    allowed: tuple[type[Exception], ...] = (MalformedMessageError,)
+    #: The decoders that it reaches beside ``decode`` itself, as ``module:qualified name`` below ``secvm``.
+    covers: tuple[str, ...] = ()
     #: Law 2: what was decoded, as bytes.
     canonical: Callable[[Any], bytes] | None = None
     #: Law 3: the same, where several encodings mean the same.
     encode: Callable[[Any], bytes] | None = None
     #: Longer inputs are not tried.
     most_bytes: int = 4096
+
+    @property
+    def decoders(self) -> frozenset[str]:
+        """All decoders that it reaches: what it covers, and ``decode`` where that is a function of ``secvm``."""
+        decode = inspect.unwrap(self.decode)
+        home, name = decode.__module__, getattr(decode, "__qualname__", "")
+        return frozenset(self.covers) | ({f"{home[6:]}:{name}"} if home.startswith("secvm.") else set())
 
 
 def attempt(target: Target, data: bytes) -> bool:

@@ -202,6 +202,3 @@ def _audit(world: World) -> list[str]:
     assert node is not None
     report = audit_files(_Shown(node), now=world.clocks["database"].now(), snapshot=True)
     return [f"an auditor: {fault}" for fault in report.faults]
-
-
-__all__ = ["check_end", "check_now", "is_over", "what_is_left"]

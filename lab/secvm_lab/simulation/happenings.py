@@ -197,6 +197,3 @@ class Happenings:
         await asyncio.wait([asked], timeout=5)
         if asked.done() and not asked.cancelled() and asked.exception() is None:
             self.done[f"operator {action}"] += asked.result() == 200
-
-
-__all__ = ["Happenings"]

@@ -97,6 +97,3 @@ def draw(dice: random.Random, *, most: int = 30, weights: Mapping[str, int] = WE
     kinds, shares = list(weights), list(weights.values())
     names = dice.choices(kinds, shares, k=dice.randint(1, most))
     return [(name, *(dice.choice(of) for of in KINDS[name])) for name in names]
-
-
-__all__ = ["KINDS", "WEIGHTS", "Op", "draw", "table"]

@@ -130,6 +130,3 @@ class NoMetrics(Metrics):
 
     def histogram(self, *_given: Any, **_named: Any) -> Histogram:
         return _NoHistogram()
-
-
-__all__ = ["NoMetrics", "Nowhere", "envelope", "log_terms", "parties", "question"]

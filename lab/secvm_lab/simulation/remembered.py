@@ -110,6 +110,3 @@ def remembering() -> Iterator[None]:
         held.enter_context(mock.patch.object(notes.Note, "from_bytes", _read_note))
         held.enter_context(mock.patch.object(Consent, "statement", _statement_of))
         yield
-
-
-__all__ = ["remembering"]

@@ -20,6 +20,3 @@ def as_test(told: Mapping[str, object], ops: Sequence[Op], fault: str) -> str:
         f"    # {first}\n"
         f"    Simulation({arguments}).play([\n{lines}    ])\n"
     )
-
-
-__all__ = ["as_test"]

@@ -24,6 +24,3 @@ def shrink(ops: Sequence[Op], fails: Callable[[Sequence[Op]], bool]) -> list[Op]
                 at += size
         size //= 2
     return left
-
-
-__all__ = ["shrink"]

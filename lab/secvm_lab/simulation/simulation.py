@@ -114,6 +114,3 @@ def _kind(fault: SimulationError) -> str:
 def _raise(wrong: list[str]) -> None:
     if wrong:
         raise SimulationError("; ".join(wrong[:3]))
-
-
-__all__ = ["Simulation", "SimulationError"]

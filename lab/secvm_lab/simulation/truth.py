@@ -128,6 +128,3 @@ def capsules_in(request: HttpRequest) -> Sequence[bytes]:
     except RemoteProtocolError:
         return []
     return [body] if request.path == "/v1/capsule" else []
-
-
-__all__ = ["Fate", "Truth", "capsules_in", "digest_of"]

@@ -190,6 +190,3 @@ class World:
 
 def _itself(party: Party) -> Party:
     return party
-
-
-__all__ = ["Parts", "World"]

@@ -38,7 +38,7 @@ def all_decoders() -> list[str]:
     return found
 
 
-COVERED = {decoder for target in TARGETS.values() for decoder in target.covers}
+COVERED = {decoder for target in TARGETS.values() for decoder in target.decoders}
 
 
 def test_every_decoder_has_a_target_or_a_reason() -> None:

@@ -63,7 +63,6 @@ TARGETS = (
         decode=read_list,
         allowed=(RemoteProtocolError,),
         seeds=lambda: world.files("/v1/experiments"),
-        covers=("dashboard.public_status:read_list",),
         most_bytes=1024,
     ),
     Target(
@@ -71,17 +70,9 @@ TARGETS = (
         decode=read_health,
         allowed=(RemoteProtocolError,),
         seeds=world.texts('{"status":"ok"}', _HEALTH),
-        covers=("dashboard.public_status:read_health",),
         most_bytes=1024,
     ),
-    Target(
-        name="page-metrics",
-        decode=read_metrics,
-        allowed=(),
-        seeds=world.texts(_METRICS),
-        covers=("dashboard.public_status:read_metrics",),
-        most_bytes=1024,
-    ),
+    Target(name="page-metrics", decode=read_metrics, allowed=(), seeds=world.texts(_METRICS), most_bytes=1024),
     Target(
         name="page-log",
         decode=_seen_log,
@@ -89,14 +80,7 @@ TARGETS = (
         seeds=lambda: world.files(f"{world.history().document.digest}/checkpoint"),
         covers=("dashboard.logs:SeenLog.read",),
     ),
-    Target(
-        name="page-plan",
-        decode=read_request,
-        allowed=(BadInputError,),
-        seeds=world.texts(_FORM),
-        covers=("dashboard.form:read_request",),
-        most_bytes=2048,
-    ),
+    Target(name="page-plan", decode=read_request, allowed=(BadInputError,), seeds=world.texts(_FORM), most_bytes=2048),
     Target(
         name="page-address",
         decode=lambda data: read_listen(world.as_text(data)),

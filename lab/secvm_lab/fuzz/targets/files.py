@@ -192,7 +192,7 @@ def _settings(name: str, kind: type[Settings], example: str) -> Target:
         seeds=world.texts(example),
         covers=(
             "runtime.settings:read_settings",
-            "runtime.http_guard:read_networks",
+            "runtime.http.guard:read_networks",
             "participant.settings:read_witnesses",
         ),
         most_bytes=2048,
@@ -279,7 +279,7 @@ TARGETS = (
         decode=_read_file("counts", read_public_vocabulary),
         allowed=_BAD_INPUT,
         seeds=world.texts("one\t5\ntwo\t3\n", "one\ntwo\n"),
-        covers=("auditor.vocabulary:read_public_vocabulary",),
+        covers=("auditor.collisions:read_public_vocabulary",),
         most_bytes=1024,
     ),
     Target(
@@ -344,11 +344,7 @@ TARGETS = (
         decode=_secrets,
         allowed=(),
         seeds=world.texts("ab" * 32 + "\n", "short"),
-        covers=(
-            "runtime.secret_files:read_secret",
-            "relay.main:read_key",
-            "witness.main:read_key",
-        ),
+        covers=("runtime.disk.secret_files:read_secret", "relay.main:read_key", "witness.main:read_key"),
         most_bytes=256,
     ),
     Target(
@@ -359,13 +355,6 @@ TARGETS = (
         covers=("learning.arithmetic:exact", "learning.thinning:parse_thinning"),
         most_bytes=128,
     ),
-    Target(
-        name="vector",
-        decode=_read_vector,
-        allowed=(StoreError,),
-        seeds=_vectors,
-        covers=("participant.storage.state:_read_vector",),
-        most_bytes=256,
-    ),
+    Target(name="vector", decode=_read_vector, allowed=(StoreError,), seeds=_vectors, most_bytes=256),
 )
 SPECIFICATION = _SPECIFICATION

@@ -30,7 +30,6 @@ from secvm_lab.fuzz import world
 from secvm_lab.fuzz.target import Target, expect
 from secvm_lab.fuzz.targets.documents import canonically, tried_both_ways
 
-_MALFORMED = (MalformedMessageError,)
 _SIGNED = (MalformedMessageError, BadSignatureError)
 _MOST_BYTES = 2**20
 
@@ -132,14 +131,12 @@ TARGETS = (
     Target(
         name="trusted",
         decode=tried_both_ways(lambda data: Trusted.from_parts(data, b""), Trusted.to_bytes),
-        allowed=_MALFORMED,
         seeds=_trusted,
         covers=("protocol.trust.belief:Trusted.from_parts", "protocol.trust.trusted_log:SeenLog.from_fields"),
     ),
     Target(
         name="seen-log",
         decode=tried_both_ways(SeenLog.from_bytes, SeenLog.to_bytes),
-        allowed=_MALFORMED,
         seeds=lambda: [SeenLog().to_bytes(), _seen_log().to_bytes()],
         covers=("protocol.trust.trusted_log:SeenLog.from_bytes",),
     ),
@@ -147,7 +144,6 @@ TARGETS = (
         name="tally",
         decode=_tally,
         encode=_encoded_tally,
-        allowed=_MALFORMED,
         seeds=_tallies,
         covers=(
             "protocol.documents.blobs:decode_tally",
@@ -161,7 +157,6 @@ TARGETS = (
         name="tally-planes",
         decode=_tally_planes,
         canonical=lambda found: zlib.decompress(_encoded_tally(found)),
-        allowed=_MALFORMED,
         seeds=lambda: [zlib.decompress(data) for data in _tallies()],
         covers=("protocol.documents.byte_planes:unpack",),
         most_bytes=16384,
@@ -170,7 +165,6 @@ TARGETS = (
         name="state",
         decode=_state,
         canonical=State.to_bytes,
-        allowed=_MALFORMED,
         seeds=lambda: _blobs(b"secvm-state"),
         covers=("protocol.documents.blobs:decode_state",),
         most_bytes=16384,
@@ -181,14 +175,12 @@ TARGETS = (
         canonical=State.to_bytes,
         allowed=(BadInputError,),
         seeds=lambda: _blobs(b"secvm-state"),
-        covers=("learning.aggregate.descent.rule:State.from_bytes",),
         most_bytes=16384,
     ),
     Target(
         name="weights",
         decode=_weights,
         canonical=Weights.to_bytes,
-        allowed=_MALFORMED,
         seeds=lambda: _blobs(b"secvm-weights"),
         covers=("protocol.documents.blobs:decode_weights",),
         most_bytes=16384,

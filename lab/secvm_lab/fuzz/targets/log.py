@@ -29,7 +29,6 @@ from secvm_lab.fuzz import world
 from secvm_lab.fuzz.target import Target
 from secvm_lab.fuzz.world import as_text, files, history
 
-_MALFORMED = (MalformedMessageError,)
 _BAD_BEACON = (BadBeaconError,)
 
 
@@ -135,19 +134,11 @@ def _pulse(data: bytes) -> object:
 
 
 TARGETS = (
-    Target(
-        name="note",
-        decode=Note.from_bytes,
-        canonical=Note.to_bytes,
-        allowed=_MALFORMED,
-        seeds=lambda: [_note()],
-        covers=("crypto.notes:Note.from_bytes",),
-    ),
+    Target(name="note", decode=Note.from_bytes, canonical=Note.to_bytes, seeds=lambda: [_note()]),
     Target(
         name="note-line",
         decode=lambda data: NoteSignature.from_line(as_text(data)),
         canonical=lambda found: found.to_line().encode()[:-1],
-        allowed=_MALFORMED,
         seeds=lambda: [line for line in _lines()[0].split(b"\n") if line],
         covers=("crypto.notes:NoteSignature.from_line",),
         most_bytes=512,
@@ -156,7 +147,6 @@ TARGETS = (
         name="note-lines",
         decode=lambda data: read_signature_lines(as_text(data)),
         canonical=lambda found: "".join(line.to_line() for line in found).encode(),
-        allowed=_MALFORMED,
         seeds=_lines,
         covers=("crypto.notes:read_signature_lines",),
         most_bytes=2048,
@@ -165,7 +155,6 @@ TARGETS = (
         name="note-key",
         decode=lambda data: NoteKey.from_text(as_text(data)),
         canonical=lambda found: found.to_text().encode(),
-        allowed=_MALFORMED,
         seeds=lambda: [
             NoteKey("w.example/1", history().parties.log.public, kind).to_text().encode() for kind in SignatureKind
         ],
@@ -177,14 +166,12 @@ TARGETS = (
         decode=read_policy,
         allowed=(BadInputError,),
         seeds=lambda: [LogPolicy.of_terms(history().terms).to_bytes(), b"quorum none\n"],
-        covers=("protocol.log.policy:read_policy",),
         most_bytes=1024,
     ),
     Target(
         name="checkpoint-text",
         decode=lambda data: Checkpoint.from_text(as_text(data)),
         canonical=lambda found: found.to_text().encode(errors="surrogateescape"),
-        allowed=_MALFORMED,
         seeds=lambda: [Note.from_bytes(_note()).text.encode()],
         covers=("protocol.log.checkpoints:Checkpoint.from_text",),
         most_bytes=1024,
@@ -202,7 +189,6 @@ TARGETS = (
         name="hash-line",
         decode=lambda data: read_hash(as_text(data)),
         canonical=lambda found: hash_line(found).encode()[:-1],
-        allowed=_MALFORMED,
         seeds=lambda: [hash_line(bytes(32)).encode()[:-1]],
         covers=("protocol.log.checkpoints:read_hash",),
         most_bytes=64,
@@ -211,19 +197,11 @@ TARGETS = (
         name="number-line",
         decode=lambda data: read_number(as_text(data)),
         canonical=lambda found: str(found).encode(),
-        allowed=_MALFORMED,
         seeds=world.texts("0", "17", str(2**63 - 1)),
         covers=("protocol.log.checkpoints:read_number",),
         most_bytes=32,
     ),
-    Target(
-        name="log-proof",
-        decode=LogProof.from_bytes,
-        canonical=LogProof.to_bytes,
-        allowed=_MALFORMED,
-        seeds=lambda: files("/proof/"),
-        covers=("protocol.log.proofs:LogProof.from_bytes",),
-    ),
+    Target(name="log-proof", decode=LogProof.from_bytes, canonical=LogProof.to_bytes, seeds=lambda: files("/proof/")),
     Target(
         name="log-proof-check",
         decode=_check_proof,
@@ -242,33 +220,16 @@ TARGETS = (
         name="cosigning-request",
         decode=CosigningRequest.from_bytes,
         canonical=CosigningRequest.to_bytes,
-        allowed=_MALFORMED,
         seeds=_cosigning_requests,
-        covers=("protocol.log.proofs:CosigningRequest.from_bytes",),
     ),
+    Target(name="cosignatures", decode=read_cosignatures, canonical=write_cosignatures, seeds=_lines, most_bytes=2048),
     Target(
-        name="cosignatures",
-        decode=read_cosignatures,
-        canonical=write_cosignatures,
-        allowed=_MALFORMED,
-        seeds=_lines,
-        covers=("protocol.log.proofs:read_cosignatures",),
-        most_bytes=2048,
-    ),
-    Target(
-        name="cosigned-size",
-        decode=read_size,
-        canonical=write_size,
-        allowed=_MALFORMED,
-        seeds=lambda: [write_size(300)],
-        covers=("protocol.log.proofs:read_size",),
-        most_bytes=64,
+        name="cosigned-size", decode=read_size, canonical=write_size, seeds=lambda: [write_size(300)], most_bytes=64
     ),
     Target(
         name="tile-path",
         decode=lambda data: Tile.from_path(as_text(data)),
         canonical=lambda tile: tile.path.encode(),
-        allowed=_MALFORMED,
         seeds=world.texts("tile/0/x001/x234/067", "tile/entries/000.p/5", "tile/7/000.p/1"),
         covers=("protocol.log.tiles:Tile.from_path",),
         most_bytes=64,
@@ -277,7 +238,6 @@ TARGETS = (
         name="tile",
         decode=_tile,
         canonical=b"".join,
-        allowed=_MALFORMED,
         seeds=lambda: [write_tile(Tile(0, 0, 5), history().log.tree.node)],
         covers=("protocol.log.tiles:read_tile",),
         most_bytes=256,
@@ -286,7 +246,6 @@ TARGETS = (
         name="bundle",
         decode=_bundle,
         canonical=write_bundle,
-        allowed=_MALFORMED,
         seeds=lambda: [write_bundle(history().log.entries[:5])],
         covers=("protocol.log.tiles:read_bundle", "protocol.log.tiles:read_entries"),
         most_bytes=1024,

@@ -9,7 +9,7 @@ from secvm.coordinator.relayed.relayed_history import RoundFigures
 from secvm.coordinator.relayed.run_counting import CountedShard, read_run, write_run
 from secvm.crypto.locking import MAGIC, Cost, KeptKey, lock, unlock
 from secvm.crypto.sealing.oblivious import GatewayKeys
-from secvm.errors import BadInputError, MalformedMessageError, WrongPassphraseError
+from secvm.errors import BadInputError, WrongPassphraseError
 from secvm.learning import aggregate
 from secvm.runtime.lanes import find_lanes
 from secvm_lab.fuzz import world
@@ -90,28 +90,14 @@ def _kept() -> KeptKey:
 
 TARGETS = (
     Target(
-        name="shard",
-        decode=_shard,
-        allowed=(MalformedMessageError,),
-        seeds=_shards,
-        covers=("coordinator.counting.epoch_count:EpochCount.from_bytes",),
+        name="shard", decode=_shard, seeds=_shards, covers=("coordinator.counting.epoch_count:EpochCount.from_bytes",)
     ),
-    Target(
-        name="run-result",
-        decode=read_run,
-        canonical=write_run,
-        allowed=(MalformedMessageError,),
-        seeds=_runs,
-        covers=("coordinator.relayed.run_results:read_run",),
-        most_bytes=1024,
-    ),
+    Target(name="run-result", decode=read_run, canonical=write_run, seeds=_runs, most_bytes=1024),
     Target(
         name="round-figures",
         decode=RoundFigures.from_bytes,
         canonical=RoundFigures.to_bytes,
-        allowed=(MalformedMessageError,),
         seeds=lambda: [RoundFigures().to_bytes(), RoundFigures(capsules=3, junk=1, reasons=("why",)).to_bytes()],
-        covers=("coordinator.relayed.round_figures:RoundFigures.from_bytes",),
         most_bytes=512,
     ),
     Target(

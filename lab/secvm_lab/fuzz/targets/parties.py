@@ -16,7 +16,7 @@ from secvm.coordinator.intake.gateway import open_block
 from secvm.coordinator.intake.package_routes import _split
 from secvm.coordinator.publisher import Publisher
 from secvm.coordinator.store.memory import MemoryStore
-from secvm.errors import BadInputError, MalformedMessageError, RemoteProtocolError
+from secvm.errors import BadInputError, RemoteProtocolError
 from secvm.participant.sending.transport import _instant, _retry_after_ms
 from secvm.participant.ui.offers import read_list
 from secvm.protocol.codec import PACKAGE_BYTES
@@ -206,7 +206,7 @@ TARGETS = (
         decode=_http,
         allowed=(),
         seeds=lambda: list(_HTTP_SEEDS),
-        covers=("runtime.http_connection:Connection.data_received",),
+        covers=("runtime.http.connection:Connection.data_received",),
         most_bytes=1024,
     ),
     Target(
@@ -236,7 +236,6 @@ TARGETS = (
     Target(
         name="deposit",
         decode=_deposit,
-        allowed=(MalformedMessageError,),
         seeds=lambda: [b"\3\0\0\0env" + b"secvm-capsules-v1\n\0\0\0\0"],
         covers=("coordinator.intake.package_routes:_split",),
         most_bytes=512,
@@ -246,7 +245,7 @@ TARGETS = (
         decode=_listed,
         allowed=(BadInputError,),
         seeds=lambda: world.files("/v1/experiments"),
-        covers=("auditor.listed:listed_experiments", "participant.ui.offers:read_list"),
+        covers=("auditor.experiment_list:listed_experiments", "participant.ui.offers:read_list"),
         most_bytes=1024,
     ),
     Target(

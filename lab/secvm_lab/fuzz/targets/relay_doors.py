@@ -20,7 +20,6 @@ from secvm_lab.fuzz.target import Target, expect
 from secvm_lab.fuzz.world import as_text
 from secvm_lab.rigs.histories.relayed_rounds import ENTRY, known_bytes
 
-_MALFORMED = (MalformedMessageError,)
 _LABEL = known_bytes("label")
 _PIECE = known_bytes("a piece", 2 * OUTER_BYTES)
 _TERMS = RelayedTerms(
@@ -82,7 +81,6 @@ TARGETS = (
     Target(
         name="relay-piece",
         decode=lambda data: split_piece(data, OUTER_BYTES),
-        allowed=_MALFORMED,
         seeds=lambda: [_capsules(), b""],
         covers=("protocol.relays.batches.pieces:split_piece",),
         canonical=b"".join,
@@ -91,7 +89,6 @@ TARGETS = (
     Target(
         name="relay-commitment-asked",
         decode=_asked,
-        allowed=_MALFORMED,
         seeds=lambda: [encode_document({"experiment": "ab" * 32, "round": 7})],
         covers=("relay.batches.doors:read_asked",),
         canonical=lambda found: found,
@@ -100,7 +97,6 @@ TARGETS = (
     Target(
         name="relay-piece-index",
         decode=lambda data: read_index(as_text(data)),
-        allowed=_MALFORMED,
         seeds=lambda: [b"0", b"17", b"017"],
         covers=("relay.batches.doors:read_index",),
         encode=lambda found: str(found).encode(),
@@ -111,7 +107,6 @@ TARGETS = (
         decode=read_have,
         allowed=(),
         seeds=lambda: [have_json([0, 2]), b'{"have":[true,"1",-1]}', b"[]"],
-        covers=("relay.batches.handing_on:read_have",),
         encode=lambda found: have_json(sorted(found)),
         most_bytes=512,
     ),
@@ -126,7 +121,6 @@ TARGETS = (
     Target(
         name="relay-terms-and-tickets",
         decode=_statement,
-        allowed=_MALFORMED,
         seeds=lambda: [_TERMS.data, ticket_for(_LABEL, 0, _PIECE).data],
         covers=("protocol.relays.terms:RelayedTerms", "protocol.relays.batches.piece_tickets:PieceTicket"),
         canonical=lambda found: found.data,

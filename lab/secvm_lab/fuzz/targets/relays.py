@@ -54,7 +54,6 @@ from secvm_lab.fuzz.world import as_text
 from secvm_lab.rigs.histories.relayed_rounds import COORDINATOR, ENTRY, MIX, RelayedRound, known_bytes
 from secvm_lab.rigs.histories.sealed_round import SealedRound
 
-_MALFORMED = (MalformedMessageError,)
 _SIGNED = (MalformedMessageError, BadSignatureError)
 #: Every kind of statement, and how a round has it.
 _KINDS: dict[type[Statement], Callable[[RelayedRound], Statement]] = {
@@ -285,7 +284,6 @@ TARGETS = (
     Target(
         name="relay-statement",
         decode=tried_both_ways(_statement, lambda found: found.data),
-        allowed=_MALFORMED,
         seeds=lambda: [one.data for one in _statements()],
         covers=("protocol.records:TypedRecord.from_bytes", "protocol.records:Record.from_fields"),
         most_bytes=2560,
@@ -301,9 +299,7 @@ TARGETS = (
     Target(
         name="relayed-manifest",
         decode=tried_both_ways(RelayedManifest.from_bytes, lambda found: found.data),
-        allowed=_MALFORMED,
         seeds=lambda: [one.manifest.data for one in _rounds()],
-        covers=("protocol.relays.manifest:RelayedManifest.from_bytes",),
         most_bytes=5000,
     ),
     Target(
@@ -317,9 +313,7 @@ TARGETS = (
     Target(
         name="opening",
         decode=tried_both_ways(Opening.from_bytes, lambda found: found.data),
-        allowed=_MALFORMED,
         seeds=lambda: [_rounds()[0].opening.data],
-        covers=("protocol.relays.opening:Opening.from_bytes",),
         most_bytes=8192,
     ),
     Target(
@@ -333,9 +327,7 @@ TARGETS = (
     Target(
         name="relayed-ending",
         decode=tried_both_ways(RelayedEnding.from_bytes, lambda found: found.data),
-        allowed=_MALFORMED,
         seeds=_endings,
-        covers=("protocol.relays.ending:RelayedEnding.from_bytes",),
         most_bytes=1024,
     ),
     Target(
@@ -347,26 +339,17 @@ TARGETS = (
         most_bytes=1024,
     ),
     Target(
-        name="coordinator-log-entry",
-        decode=Entry.from_bytes,
-        canonical=Entry.to_bytes,
-        allowed=_MALFORMED,
-        seeds=_entries,
-        covers=("protocol.log.entries:Entry.from_bytes",),
-        most_bytes=256,
+        name="coordinator-log-entry", decode=Entry.from_bytes, canonical=Entry.to_bytes, seeds=_entries, most_bytes=256
     ),
     Target(
         name="relay-shown",
         decode=read_shown,
-        allowed=_MALFORMED,
         seeds=lambda: [write_shown({}), write_shown({"mix_count": b"a count", "entry_reveal": b"a reveal"})],
-        covers=("protocol.relays.public_counts:read_shown",),
         most_bytes=512,
     ),
     Target(
         name="capsule-absence",
         decode=tried_both_ways(_absence, lambda found: encode_document(found.to_content())),
-        allowed=_MALFORMED,
         seeds=_absences,
         covers=(
             "protocol.relays.batches.capsule_tree:Absence.from_fields",
@@ -377,19 +360,14 @@ TARGETS = (
     Target(
         name="shard-proof",
         decode=tried_both_ways(ShardProof.from_bytes, lambda found: found.data),
-        allowed=_MALFORMED,
         seeds=lambda: [_rounds()[0].shards.proof(0).data],
-        covers=(
-            "protocol.relays.counting.shards:ShardProof.from_bytes",
-            "protocol.relays.counting.shards:ShardProof.from_fields",
-        ),
+        covers=("protocol.relays.counting.shards:ShardProof.from_fields",),
         most_bytes=2048,
     ),
     Target(
         name="sub-tally",
         decode=lambda data: read_sub_tally(data, cells=_cells(), capsules=SHARD),
         canonical=write_sub_tally,
-        allowed=_MALFORMED,
         seeds=lambda: [b"", write_sub_tally({0: 1}), write_sub_tally({1: 2, 29: 3})],
         covers=("protocol.relays.counting.shards:read_sub_tally",),
         most_bytes=256,
@@ -397,7 +375,6 @@ TARGETS = (
     Target(
         name="news",
         decode=_news,
-        allowed=_MALFORMED,
         seeds=lambda: [News(b"a manifest").to_bytes(), News(b"m", b"o", b"t", b"c", 7, (b"a line",)).to_bytes()],
         covers=("protocol.relays.news:News.from_bytes", "protocol.relays.news:read_news_path"),
         most_bytes=256,
@@ -405,28 +382,20 @@ TARGETS = (
     Target(
         name="shard-tally",
         decode=tried_both_ways(ShardTally.from_bytes, ShardTally.to_bytes),
-        allowed=_MALFORMED,
         seeds=lambda: [b"\0", ShardTally((bytes(32),), write_sub_tally({1: 2})).to_bytes()],
-        covers=("protocol.relays.counting.recount:ShardTally.from_bytes",),
         most_bytes=256,
     ),
     Target(
         name="shard-entries",
         decode=lambda data: RawCount.of(data, Cells.of(_rounds()[0].document.experiment), capsules=SHARD + 1),
-        allowed=_MALFORMED,
         seeds=lambda: [_one_shard(), 2 * _one_shard()],
-        covers=(),
         most_bytes=256,
     ),
     Target(
         name="relayed-evidence",
         decode=tried_both_ways(RelayedEvidence.from_bytes, RelayedEvidence.to_bytes),
-        allowed=_MALFORMED,
         seeds=_evidence,
-        covers=(
-            "protocol.evidence.relayed:RelayedEvidence.from_bytes",
-            "protocol.evidence.relayed:PartProof.from_fields",
-        ),
+        covers=("protocol.evidence.relayed:PartProof.from_fields",),
         most_bytes=16384,
     ),
     Target(
@@ -434,7 +403,6 @@ TARGETS = (
         decode=lambda data: examine_relayed(canonically(data)),
         allowed=(RemoteProtocolError,),
         seeds=_evidence,
-        covers=(),
         most_bytes=16384,
     ),
     Target(
@@ -450,22 +418,13 @@ TARGETS = (
         decode=read_door,
         allowed=(),
         seeds=lambda: [b'{"entry_count":"YQ==","mix_count":null}', b"[]", b"{"],
-        covers=("auditor.relayed_doors:read_door",),
         most_bytes=256,
     ),
-    Target(
-        name="inner-capsule",
-        decode=_counted,
-        allowed=(),
-        seeds=_capsules,
-        covers=(),
-        most_bytes=160,
-    ),
+    Target(name="inner-capsule", decode=_counted, allowed=(), seeds=_capsules, most_bytes=160),
     Target(
         name="shard-run",
         decode=lambda data: read_run(data, shard=0, capsules=3),
         canonical=ShardRun.to_bytes,
-        allowed=_MALFORMED,
         seeds=lambda: [_run(0), _run(2)],
         covers=("protocol.relays.counting.shard_runs:read_run",),
         most_bytes=256,
@@ -474,7 +433,6 @@ TARGETS = (
         name="shard-index",
         decode=lambda data: read_index(data, capsules=3 * SHARD),
         canonical=b"".join,
-        allowed=_MALFORMED,
         seeds=lambda: [bytes(24), bytes(range(24))],
         covers=("protocol.relays.counting.shard_runs:read_index",),
         most_bytes=40,
@@ -483,7 +441,6 @@ TARGETS = (
         name="submission",
         decode=lambda data: read_request(data, budget=2),
         canonical=b"".join,
-        allowed=_MALFORMED,
         seeds=lambda: [_two_capsules(), bytes(256)],
         covers=("protocol.relays.sending.submission:read_request",),
         most_bytes=300,
@@ -491,17 +448,13 @@ TARGETS = (
     Target(
         name="canary",
         decode=tried_both_ways(Canary.from_bytes, Canary.to_bytes),
-        allowed=_MALFORMED,
         seeds=lambda: [_sealed().submissions[0].canary.to_bytes(), _taken_canary().to_bytes()],
-        covers=("protocol.relays.sending.canary:Canary.from_bytes",),
         most_bytes=3000,
     ),
     Target(
         name="missing-canary",
         decode=tried_both_ways(MissingCanary.from_bytes, MissingCanary.to_bytes),
-        allowed=_MALFORMED,
         seeds=_missing,
-        covers=("protocol.evidence.missing_canary:MissingCanary.from_bytes",),
         most_bytes=10_000,
     ),
     Target(
@@ -515,7 +468,6 @@ TARGETS = (
     Target(
         name="relayed-session",
         decode=lambda data: RelayedSession.from_parts(canonically(data), _sessions()[1], _sealed().document),
-        allowed=_MALFORMED,
         seeds=lambda: [_sessions()[0]],
         covers=(
             "protocol.relays.sending.session_memory:RelayedMemory.from_parts",
@@ -527,7 +479,6 @@ TARGETS = (
         name="label-text",
         decode=lambda data: label_from_text(as_text(data)),
         canonical=lambda label: label.hex().encode(),
-        allowed=_MALFORMED,
         seeds=lambda: [b"00" * 32, b"ab" * 32],
         covers=("protocol.relays.batches.label:label_from_text",),
         most_bytes=80,

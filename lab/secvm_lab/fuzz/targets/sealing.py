@@ -19,7 +19,6 @@ from secvm.runtime.lanes import find_lanes
 from secvm_lab.fuzz import world
 from secvm_lab.fuzz.target import Target, expect
 
-_MALFORMED = (MalformedMessageError,)
 _OPENING = (MalformedMessageError, OpeningError)
 
 
@@ -140,39 +139,31 @@ TARGETS = (
         name="binary-http-request",
         decode=binary_http.decode_request,
         encode=binary_http.encode_request,
-        allowed=_MALFORMED,
         seeds=_requests,
-        covers=("crypto.sealing.binary_http:decode_request",),
     ),
     Target(
         name="binary-http-response",
         decode=binary_http.decode_response,
         encode=binary_http.encode_response,
-        allowed=_MALFORMED,
         seeds=_responses,
-        covers=("crypto.sealing.binary_http:decode_response",),
     ),
     Target(
         name="ohttp-key-configuration",
         decode=KeyConfiguration.from_bytes,
         canonical=KeyConfiguration.to_bytes,
-        allowed=_MALFORMED,
         seeds=_key_configurations,
-        covers=("crypto.sealing.oblivious:KeyConfiguration.from_bytes", "crypto.sealing.kem:read_public_key"),
+        covers=("crypto.sealing.kem:read_public_key",),
     ),
     Target(
         name="ohttp-keys",
         decode=decode_key_configurations,
         encode=lambda found: encode_key_configurations(found) if found else b"\0\3\0\xff\xff",
-        allowed=_MALFORMED,
         seeds=lambda: [encode_key_configurations([world.gateway_key().configuration])],
-        covers=("crypto.sealing.oblivious:decode_key_configurations",),
     ),
     Target(
         name="capsules",
         decode=_unpack,
         canonical=capsules.pack,
-        allowed=_MALFORMED,
         seeds=lambda: [capsules.pack([b"one", b"two", bytes(300)]), capsules.pack([])],
         covers=("crypto.sealing.capsules:unpack", "crypto.sealing.capsules:unpack_in_groups"),
     ),
@@ -218,9 +209,7 @@ TARGETS = (
         name="envelope",
         decode=Envelope.from_bytes,
         canonical=Envelope.to_bytes,
-        allowed=_MALFORMED,
         seeds=lambda: world.files("/manifest/1", "/ending"),
-        covers=("crypto.signing:Envelope.from_bytes",),
     ),
     Target(
         name="envelope-verify",
@@ -233,9 +222,7 @@ TARGETS = (
         name="group-element",
         decode=ristretto255.decode,
         canonical=ristretto255.encode,
-        allowed=_MALFORMED,
         seeds=lambda: [ristretto255.encode(ristretto255.from_uniform(bytes([i]) * 64)) for i in range(4)],
-        covers=("crypto.ristretto255:decode",),
         most_bytes=40,
     ),
     Target(
@@ -250,15 +237,12 @@ TARGETS = (
         name="group-scalar",
         decode=ristretto255.decode_scalar,
         canonical=ristretto255.encode_scalar,
-        allowed=_MALFORMED,
         seeds=lambda: [bytes(32), ristretto255.encode_scalar(ristretto255.ORDER - 1)],
-        covers=("crypto.ristretto255:decode_scalar",),
         most_bytes=40,
     ),
     Target(
         name="token-request",
         decode=_token_request,
-        allowed=_MALFORMED,
         seeds=_token_requests,
         covers=("crypto.tokens:issue", "crypto.tokens:tokens_wanted"),
         most_bytes=160,

@@ -201,6 +201,3 @@ def _drawn(dice: random.Random, history: PublicHistory, number: int) -> Tellable
     last = LastRound(tally=None) if few else LastRound(tally="00" * 32, participants=participants, cells=tuple(cells))
     state = RoundState.ABANDONED if few else RoundState.PUBLISHED
     return TellableRound(number, str(state.value), opens, closes, closes + 1000 * windows.grace_s, last)
-
-
-__all__ = ["LABELS", "LongHistory"]

@@ -90,6 +90,3 @@ class Parties:
 def draw_key(dice: random.Random) -> SigningKey:
     """A key that comes back with the same dice."""
     return SigningKey(dice.randbytes(SEED_BYTES))
-
-
-__all__ = ["HonestWitness", "Parties", "draw_key"]

@@ -356,6 +356,3 @@ def _file(files: Mapping[str, bytes], path: str) -> bytes:
     if path not in files:
         raise MalformedMessageError("a file that should be public is not there")
     return files[path]
-
-
-__all__ = ["LEAD_S", "PublicHistory", "lines_from", "served_from"]

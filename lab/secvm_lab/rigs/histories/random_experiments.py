@@ -119,6 +119,3 @@ def draw_tally(dice: random.Random, document: ExperimentDocument, *, train: int,
     for _ in range(test):
         tally.cells[dice.randrange(labels), dice.randrange(labels)] += 1
     return tally
-
-
-__all__ = ["BEFORE_FIRST_MS", "START", "draw_document", "draw_experiment", "draw_tally"]

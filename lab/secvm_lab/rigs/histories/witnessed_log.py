@@ -81,6 +81,3 @@ class WitnessedLog:
     def _append(self, entry: bytes) -> None:
         self.entries.append(entry)
         self.tree.append(leaf_hash(entry))
-
-
-__all__ = ["WitnessedLog"]

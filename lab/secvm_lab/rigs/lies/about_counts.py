@@ -46,6 +46,3 @@ def relay_count_withheld(scene: Scene) -> Told:
     last = liar.conclude(liar.draw_tally())
     liar.announce(last=replace(last, relay_count=None))
     return Told(files=liar.files, now=liar.now, public=liar.files, variant="in the next manifest")
-
-
-__all__ = ["relay_count_that_cannot_be", "relay_count_withheld"]

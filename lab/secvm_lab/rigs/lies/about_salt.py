@@ -107,6 +107,3 @@ def _forged_drand(scene: Scene) -> Told:
 def _drand_record(signature: bytes, number: int) -> bytes:
     told = {"round": number, "randomness": hashlib.sha256(signature).hexdigest(), "signature": signature.hex()}
     return json.dumps(told).encode()
-
-
-__all__ = ["beacon_already_known", "forged_salt"]

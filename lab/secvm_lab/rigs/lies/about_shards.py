@@ -397,15 +397,3 @@ def seen_by_device(scene: Scene) -> str:
 
 #: All of them, by name.
 COUNT_LIES: Mapping[str, CountLie] = MappingProxyType(_LIES)
-
-__all__ = [
-    "COUNT_LIES",
-    "IN_ITS_SHARD",
-    "IN_THE_OPENING",
-    "NOTHING",
-    "SIGNED",
-    "CountLie",
-    "Scene",
-    "seen_by_device",
-    "two_scalars",
-]

@@ -263,15 +263,3 @@ def _changed_document(scene: Scene, other: ExperimentDocument) -> Told:
     changes: dict[str, Any] = {"experiment": other.digest, **names}
     liar.announce(**changes)
     return Told(files=liar.files, now=liar.now, public=liar.files, variant="manifests of another")
-
-
-__all__ = [
-    "changed_bins",
-    "changed_salt",
-    "first_state_not_zero",
-    "forged_tally",
-    "weights_not_of_the_state",
-    "wrong_class_weight",
-    "wrong_lambda",
-    "wrong_normaliser",
-]

@@ -188,13 +188,3 @@ def _with_lines(liar: Liar, signed: SignedCheckpoint, variant: str) -> Told:
     files = dict(liar.files)
     files |= {_checkpoint_path(liar): signed.data, f"{liar.log_place}/checkpoint": signed.data}
     return Told(files=files, now=liar.now, public=files, variant=variant)
-
-
-__all__ = [
-    "cosigned_by_strangers",
-    "logged_twice",
-    "one_counted_twice",
-    "replayed_log",
-    "stale_checkpoint",
-    "withheld_checkpoint",
-]

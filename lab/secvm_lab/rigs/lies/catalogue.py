@@ -80,5 +80,3 @@ _LIES = (
 LIES: Mapping[str, Lie] = MappingProxyType({lie.name: lie for lie in _LIES})
 #: The one that nobody can see.
 FORGED_TALLY = LIES["forged-tally"]
-
-__all__ = ["FORGED_TALLY", "LIES", "Lie", "Scene", "Told"]

@@ -84,6 +84,3 @@ def _look(history: PublicHistory, kept: Trusted | None) -> Trusted:
     signed, since = later.cosign(), device.trusted.log.frontier.size
     device.compare(signed.data, lines_from(later.files, since, signed.checkpoint.size))
     return device.trusted
-
-
-__all__ = ["SecondImplementation", "honest_run"]

@@ -214,18 +214,3 @@ class Scene:
     def victim(self) -> TrustedRounds:
         """The victim as it is before the lie."""
         return TrustedRounds(self.history.document, self.history.envelope, self.kept)
-
-
-__all__ = [
-    "PADDING",
-    "Liar",
-    "Scene",
-    "Shown",
-    "Step",
-    "Told",
-    "lines_of",
-    "no_padding",
-    "one_too_few",
-    "one_witness_twice",
-    "unknown_witness",
-]

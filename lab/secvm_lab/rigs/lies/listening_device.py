@@ -187,6 +187,3 @@ def told_the_truth(scene: Scene, folder: Path) -> Lived:
 def _newest(files: Mapping[str, bytes], digest: str) -> RoundManifest | None:
     latest = files.get(f"/v1/experiment/{digest}/manifest/latest")
     return None if latest is None else RoundManifest.from_bytes(Envelope.from_bytes(latest).payload)
-
-
-__all__ = ["DeviceInFolder", "Lived", "lied_to", "live", "live_honestly", "told_the_truth"]

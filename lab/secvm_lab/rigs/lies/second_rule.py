@@ -245,6 +245,3 @@ def swift_weights(step: int, rows: Floats) -> tuple[Rows, Fraction]:
         if all(abs(value) < 2**31 for row in rounded for value in row):
             return rounded, Fraction(2) ** e
         e += 1
-
-
-__all__ = ["Counts", "pegasos_step", "pegasos_weights", "swift_step", "swift_weights"]

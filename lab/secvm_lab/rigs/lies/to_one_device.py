@@ -235,15 +235,3 @@ def _as_newest(history: PublicHistory, manifest: RoundManifest) -> dict[str, byt
     envelope = manifest.signed([history.parties.coordinator])
     place = f"{history.place}/manifest"
     return {f"{place}/{manifest.round_number}": envelope, f"{place}/latest": envelope}
-
-
-__all__ = [
-    "different_gateway_key",
-    "different_weights",
-    "forked_log",
-    "other_weights",
-    "rewritten_past",
-    "several_gateway_keys",
-    "shorter_window",
-    "two_manifests",
-]

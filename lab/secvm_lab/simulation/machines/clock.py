@@ -49,6 +49,3 @@ class SimulatedClock:
             finally:
                 timer.cancel()
                 self._sleepers.discard(sleeper)
-
-
-__all__ = ["SimulatedClock"]

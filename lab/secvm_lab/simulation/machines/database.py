@@ -185,6 +185,3 @@ class NodeStore:
             return found
 
         return change
-
-
-__all__ = ["Database", "NodeStore"]

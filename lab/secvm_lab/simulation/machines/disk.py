@@ -118,6 +118,3 @@ class Disk:
             with contextlib.suppress(sqlite3.ProgrammingError):
                 self.synced = connection.serialize()
         connection.close()
-
-
-__all__ = ["Connection", "Disk"]

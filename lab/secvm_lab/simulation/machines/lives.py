@@ -218,6 +218,3 @@ def make_task(
     task: asyncio.Task[Any] = asyncio.Task(_Mortal(coroutine, life), loop=loop, context=context)
     life._adopt(task)  # noqa: SLF001  (this is how a life gets its tasks)
     return task
-
-
-__all__ = ["LIFE", "KilledError", "Life", "Process", "make_task", "release"]

@@ -97,6 +97,3 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
         self.call_soon(run)
         return future
-
-
-__all__ = ["VirtualLoop"]

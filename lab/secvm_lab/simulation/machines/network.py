@@ -219,6 +219,3 @@ class _Asked:
         self.answer.set_exception(aiohttp.ServerDisconnectedError())
         # Nobody may ask for it any more.
         self.answer.exception()
-
-
-__all__ = ["FATES", "LINKS", "Network", "Party", "Watch"]

@@ -248,6 +248,3 @@ class SimulatedDevice(Process):
         found = cursor.execute("SELECT 1 FROM sqlite_master WHERE name = 'ledger'").fetchone()
         if found is not None:
             self.ledger = set(cursor.execute("SELECT experiment, round FROM ledger").fetchall())
-
-
-__all__ = ["SimulatedDevice", "thrifty"]

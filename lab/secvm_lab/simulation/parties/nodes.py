@@ -181,6 +181,3 @@ class SimulatedNode(Process):
         headers = {"authorization": f"Bearer {ADMIN_KEY}"}
         answer = self.handle(HttpRequest("POST", f"{PREFIX}/{digest}/{action}", "", headers, b"", "nobody"))
         return (await answer if isinstance(answer, Awaitable) else answer).status
-
-
-__all__ = ["SimulatedNode"]

@@ -116,6 +116,3 @@ class SimulatedRelay(Process):
             metrics=NoMetrics(),
             first_pause_s=0.5,
         )
-
-
-__all__ = ["EPOCHS", "SimulatedRelay"]

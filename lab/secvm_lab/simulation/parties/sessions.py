@@ -50,6 +50,3 @@ class Session(HttpClient):
         if date is not None:
             told["Date"] = date
         return HttpAnswer(answer.status, answer.body[: most + 1], told)
-
-
-__all__ = ["Session"]

@@ -74,6 +74,3 @@ class SimulatedWitness(Process):
             rows = db.execute("SELECT origin, size, root FROM seen").fetchall()
             (forks,) = db.execute("SELECT count(*) FROM forks").fetchone()
         return {origin: Checkpoint(origin, size, root) for origin, size, root in rows}, forks
-
-
-__all__ = ["SimulatedWitness"]
