@@ -7,8 +7,11 @@ opened, so that whoever knows the relays' seeds counts their cover again (``esti
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 
+from secvm.auditor.audit import audit_files
+from secvm.auditor.files import WebFiles
 from secvm.crypto.signing import Envelope
 from secvm.estimator.round_cover import CoverOrigin, CoverOrigins
 from secvm.learning.aggregate.tally import Tally
@@ -21,6 +24,7 @@ from secvm.protocol.relays.cover.reveals import EntryReveal
 from secvm.protocol.relays.ending import RelayedEnding
 from secvm.protocol.relays.manifest import RelayedManifest
 from secvm.protocol.relays.opening import Opening, read_opening
+from secvm.runtime.clock import SystemClock
 from secvm.testing.federation import Federation
 
 
@@ -116,3 +120,15 @@ def _origin(seeds: tuple[str, str], document: ExperimentDocument, opening: Openi
 
 def _blob(federation: Federation, digest: str) -> bytes:
     return federation.patiently(lambda: federation.public(f"/v1/blob/{digest}"), "a blob that is named")
+
+
+def from_outside(federation: Federation) -> tuple[list[str], int]:
+    """What an auditor finds, and how many forks the witnesses have kept as evidence."""
+    seen = [
+        json.loads(federation.patiently(lambda name=name: federation.answer(name, "/v1/seen"), name))  # type: ignore[misc]
+        for name in federation.witness_names
+    ]
+    report = audit_files(
+        WebFiles(federation.coordinator_url, SystemClock()), now=federation.clock.now, experiment=federation.digest
+    )
+    return [fault.sentence for fault in report.faults], sum(len(one["forks"]) for one in seen)

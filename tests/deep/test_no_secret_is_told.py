@@ -112,7 +112,7 @@ class ToldRun(Federation):
 
     def audit(self) -> list[str]:
         """Faults that somebody finds who replays all that is public, the log included."""
-        from secvm_lab.disturbed import from_outside
+        from secvm_lab.published import from_outside
 
         faults, forks = from_outside(self)
         return [*faults, *(["forks"] if forks else [])]

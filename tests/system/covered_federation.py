@@ -38,8 +38,7 @@ from secvm.protocol.relays.manifest import RelayedManifest
 from secvm.protocol.relays.opening import read_opening
 from secvm.testing.federation import Federation, HostOf, Pace
 from secvm_lab.demo.crowd import binned, sampled, who_trains
-from secvm_lab.disturbed import from_outside
-from secvm_lab.published import Published, origins_of, published
+from secvm_lab.published import Published, from_outside, origins_of, published
 from tests.system.verifying import verify
 
 SALT = bytes(range(16))

@@ -21,8 +21,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from secvm.errors import BadInputError
+from secvm.estimator.fitting import Evaluator
+from secvm.estimator.round_cover import CoverOrigins
+from secvm.estimator.training import Population
+from secvm.learning.experiment import Experiment
+from secvm.learning.individual.binning import HashBinning
+from secvm.participant.storage.state import DeviceState
 from secvm.testing.federation_settings import COORDINATOR, ENTRY, MIX, RELAY, ROLES, HostOf
 from secvm_lab.chaos.accounting import RoundAccount, Verdict, settle
 from secvm_lab.chaos.deployment import Deployment
@@ -32,10 +39,10 @@ from secvm_lab.chaos.parts import Part
 from secvm_lab.chaos.passage import Instead
 from secvm_lab.chaos.small_disk import SmallDisk, why_no_disk
 from secvm_lab.chaos.storm import Storm, Wanted, draw
-from secvm_lab.demo.crowd import made_up
+from secvm_lab.demo.crowd import Crowd, binned, made_up, sampled, who_trains
 from secvm_lab.demo.plan import Plan
-from secvm_lab.disturbed import attendance, from_outside, offline
-from secvm_lab.published import Published, origins_of, published
+from secvm_lab.demo.replay import Replay
+from secvm_lab.published import Published, from_outside, origins_of, published
 
 if TYPE_CHECKING:
     from secvm_lab.chaos.database import Database
@@ -329,3 +336,38 @@ def _play(
         no_disk=around.no_disk,
         slowed_by=None if around.network is None else around.network.slowed_by,
     )
+
+
+def offline(plan: Plan, crowd: Crowd, experiment: Experiment, origins: CoverOrigins | None = None) -> Replay:
+    """The same people's rounds, offline; ``origins``: where two relays' cover came from."""
+    binning = HashBinning(n_bins=plan.bins, salt=plan.salt)
+    return Replay(
+        experiment,
+        Population(
+            rows=binned(
+                sampled(crowd.features, plan.features_per_person, dice_seed=plan.dice_seed),
+                binning,
+                one_per_bin=plan.covered,
+            ),
+            labels=crowd.codes,
+            train=who_trains(plan.participants, share=plan.train_share, dice_seed=plan.dice_seed),
+        ),
+        dice_seed=plan.dice_seed,
+        floor=plan.floor(len(crowd.labels)),
+        further=Evaluator(experiment, binned(crowd.further_features, binning)),
+        further_codes=crowd.further_codes,
+        origins=origins,
+    )
+
+
+def attendance(folder: Path, digest: str, *, participants: int, rounds: int) -> tuple[NDArray[np.bool_], list[str]]:
+    """Who took part in which round, by the devices' own history; and why devices have ended their participation."""
+    here, accused = np.zeros((rounds, participants), dtype=np.bool_), list[str]()
+    for number in range(participants):
+        device = DeviceState(folder / "devices" / f"{number:06d}")
+        for one in device.history(digest):
+            here[one.round_number - 1, number] = True
+        distrust = device.trust.distrust(digest)
+        accused += [] if distrust is None else [distrust]
+        device.close()
+    return here, accused

@@ -29,13 +29,12 @@ from secvm.learning.experiment import Experiment
 from secvm.participant.storage.state import DeviceState, Status
 from secvm.privacy.target import PrivacyTarget
 from secvm.testing.federation import Federation, HostOf, Pace
-from secvm_lab.disturbed import from_outside
 from secvm_lab.online.population.attendance import Attendance, Present
 from secvm_lab.online.population.calendar import openings
 from secvm_lab.online.population.crowd import Crowd, crowd, salt
 from secvm_lab.online.population.plan import Plan
 from secvm_lab.online.rounds import OnlineRounds
-from secvm_lab.published import Published, published
+from secvm_lab.published import Published, from_outside, published
 
 #: S: a round of few devices and bins is done in seconds.
 _PARTS = 4

@@ -185,8 +185,6 @@ class Federation:
         )
         self._steering = ClockSteering(folder / "clock", now=BEGIN_MS, rate=0.0, limit=BEGIN_MS)
         self.clock = PatientClock(self._steering, rate=self.pace.rate, patience_s=patience_s)
-        #: Whether a round's window is open just now.
-        self.window_open = False
         #: What the hosts said last, so that one that is away does not take back what it had.
         self._last_counts: dict[tuple[str, int], HostCounts] = {}
 
@@ -294,14 +292,6 @@ class Federation:
     def restart(self, name: str) -> None:
         """Start one process again; its state is what it had written."""
         self.children.restart(name)
-
-    def driver(self, *, but: Sequence[str] = ()) -> str | None:
-        """The node that says that it drives; None where none does just now. ``but``: those that are not asked."""
-        for name in self.node_names:
-            health = None if name in but else self.answer(name, "/health")
-            if health is not None and json.loads(health)["node"]["role"] == "driver":
-                return name
-        return None
 
     def port(self, name: str) -> int:
         """Where a process listens."""
@@ -459,17 +449,16 @@ class Federation:
         budget: int,
         look: Callable[[int], None] | None = None,
         before_closing: Callable[[], None] | None = None,
-        wait_for_packages: bool = True,
         between: Between | None = None,
     ) -> tuple[HostCounts, float]:
         """Play one whole round, up to the publication of what follows; what the hosts counted, and how long the end was
         waited for.
 
-        Without ``wait_for_packages`` the window closes on time, whatever is still on its way. ``between`` is told of
-        every step, while time stands still; ``look`` is told the time, again and again while the window is open.
+        ``between`` is told of every step, while time stands still; ``look`` is told the time, again and again while the
+        window is open.
         """
         return self.round_parts(number, attending=attending, budget=budget).play(
-            look=look, before_closing=before_closing, wait_for_packages=wait_for_packages, between=between
+            look=look, before_closing=before_closing, between=between
         )
 
     def following(self, number: int) -> bytes | None:

@@ -85,14 +85,13 @@ class PlainPlay:
         *,
         look: Look | None = None,
         before_closing: Callable[[], None] | None = None,
-        wait_for_packages: bool = True,
         between: Between | None = None,
     ) -> tuple[HostCounts, float]:
         """Play all of it; see ``Federation.play_round``."""
         tell = between or (lambda _step: None)
         self.join()
         tell("joined")
-        waited = self.send(look, wait=wait_for_packages)
+        waited = self.send(look)
         if before_closing is not None:
             before_closing()
         tell("sent")
@@ -114,20 +113,10 @@ class PlainPlay:
             quiet_s=JOINING_QUIET_S,
         )
 
-    def send(self, look: Look | None = None, *, wait: bool = True) -> float:
-        """Open the window, and wait until all is sent; how long that was waited for.
-
-        Without ``wait`` the window closes on time, whatever is still on its way.
-        """
+    def send(self, look: Look | None = None) -> float:
+        """Open the window, and wait until all is sent; how long that was waited for."""
         self._clock.leap_to(self.opens_at)
-        self._federation.window_open = True
-        if wait:
-            waited = self._await_packages(look)
-        else:
-            waited = 0.0
-            self._clock.run_to(self.closes_at, until=lambda: True, what="the window to close", look=look)
-        self._federation.window_open = False
-        return waited
+        return self._await_packages(look)
 
     def _await_packages(self, look: Look | None) -> float:
         return self._clock.creep_to(

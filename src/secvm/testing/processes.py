@@ -94,22 +94,14 @@ class Children:
         process.kill()
         process.wait()
 
-    def pause(self, name: str) -> None:
-        """SIGSTOP: it keeps what it has, its connections too, and does nothing."""
-        self._running[name].send_signal(signal.SIGSTOP)
-
-    def resume(self, name: str) -> None:
-        """SIGCONT: it goes on as if no time had passed."""
-        self._running[name].send_signal(signal.SIGCONT)
-
     def restart(self, name: str) -> None:
         """Start again as it was started the first time."""
         arguments, enter = self._commands[name]
         self.start(name, arguments, enter=enter)
 
-    def send(self, name: str, which: signal.Signals) -> None:
+    def send(self, name: str, number: signal.Signals) -> None:
         """A signal that it goes on after, such as SIGSTOP and SIGCONT."""
-        self._running[name].send_signal(which)
+        self._running[name].send_signal(number)
 
     def stop(self, names: Sequence[str] | None = None) -> None:
         """SIGTERM to all (or these, in this order), patience, and SIGKILL for those that do not listen."""
