@@ -78,7 +78,7 @@ TARGETS = (
         decode=_seen_log,
         allowed=(RemoteProtocolError,),
         seeds=lambda: world.files(f"{world.history().document.digest}/checkpoint"),
-        covers=("dashboard.logs:SeenLog.read",),
+        covers=("dashboard.logs:WatchedLog.read",),
     ),
     Target(name="page-plan", decode=read_request, allowed=(BadInputError,), seeds=world.texts(_FORM), most_bytes=2048),
     Target(
