@@ -6,6 +6,8 @@ packages were invented, within what budget and relays allow, nobody sees from he
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from secvm.auditor.files import blob_path
 from secvm.auditor.subject import SignedDocument, Subject
 from secvm.errors import InconsistentManifestError, RemoteProtocolError
@@ -14,7 +16,7 @@ from secvm.protocol.canonical import digest_of
 from secvm.protocol.documents.blobs import decode_state, decode_tally
 from secvm.protocol.documents.ending import Ending
 from secvm.protocol.documents.manifest import LastRound, RelayCount, RoundManifest, last_round, read_relay_count
-from secvm.protocol.documents.recomputation import Model, first_model, model_of, next_model, what_differs
+from secvm.protocol.documents.recomputation import Model, ModelNames, first_model, model_of, next_model, what_differs
 from secvm.protocol.evidence.plain import Kind
 from secvm.protocol.evidence.plausibility import violations
 from secvm.protocol.log.checkpoints import MAX_AHEAD_S
@@ -26,19 +28,59 @@ ABANDONED = "abandoned: state unchanged"
 _MOST_KEPT = 4096
 
 
-class Steps:
-    """The models of one experiment, computed from zero."""
+class ModelReplay:
+    """The models of one experiment, computed from zero; what both kinds of experiments share."""
 
     def __init__(self, subject: Subject) -> None:
-        self._subject = subject
+        self._subject, self._document = subject, subject.document
         #: Steps that were taken again.
         self.count = 0
+        #: The model that the newest document names, as far as it follows.
+        self.model: Model = first_model(subject.document)
+        self._good_blobs: set[str] = set()
+
+    def _go_on_from(self, state_digest: str) -> None:
+        """Go on from the state that was signed, if it is served; else from what was computed: one lie is told once."""
+        try:
+            data = self._subject.files.get(blob_path(state_digest), most=_most(self.model.state_bytes))
+            if data is not None:
+                state = decode_state(data, digest=state_digest, experiment=self._document.experiment)
+                self.model = model_of(self._document, state)
+        except RemoteProtocolError:
+            pass
+
+    def _bad_blobs(self, names: ModelNames) -> Iterator[tuple[str, str]]:
+        """Of state and weights: which are not served under the digests that were signed, and what is served instead."""
+        if not self._subject.models:
+            return
+        model = self.model
+        parts = (model.state_bytes, model.training.to_bytes(), model.evaluation.to_bytes())
+        for word, digest, part in zip(("state", "training weights", "evaluation weights"), names, parts, strict=True):
+            if digest in self._good_blobs:
+                continue
+            try:
+                data = self._subject.files.get(blob_path(digest), most=_most(part))
+            except RemoteProtocolError:
+                data = b""
+            if data is None or digest_of(data) != digest:
+                yield word, "not served" if data is None else "another digest"
+            else:
+                self._good_blobs.add(digest)
+
+
+def _most(computed: bytes) -> int:
+    """The most bytes that are read of what should be as long as this."""
+    return 2 * len(computed) + 4096
+
+
+class Steps(ModelReplay):
+    """The steps of an experiment with one relay."""
+
+    def __init__(self, subject: Subject) -> None:
+        super().__init__(subject)
         #: How each round ended, as the document after it tells.
         self.ended: dict[int, LastRound] = {}
-        #: The one that the newest document names, as far as it follows.
-        self.model: Model = first_model(subject.document)
         self._before: SignedDocument | None = None
-        self._good_blobs: set[str] = set()
 
     def conclude(self, number: int, before: SignedDocument | None, after: SignedDocument) -> str | None:
         """Round ``number`` ended as the document after it says; 0: nothing was before. The verdict comes back.
@@ -48,7 +90,7 @@ class Steps:
         found, told = self._subject.findings, after.content
         if number == 0:
             first = 1 if isinstance(told, RoundManifest) else None
-            self._expect(first, after, first_model(self._subject.document), ())
+            self._expect(first, after, first_model(self._document), ())
             self._check_blobs(first, told)
             return None
         self._before = before
@@ -62,11 +104,11 @@ class Steps:
         abandoned = told.last is not None and told.last.tally is None
         if before is None:
             found.leave_out(f"the step of round {number}: its manifest is not shown")
-            self._go_on_from(told)
+            self._go_on_from(told.state)
         elif abandoned or counted is not None:
             self._step(number, after, counted, blob)
         else:
-            self._go_on_from(told)
+            self._go_on_from(told.state)
         if abandoned:
             found.passed(number, "floor", "counts")
         self._check_blobs(number, told)
@@ -82,14 +124,14 @@ class Steps:
         count = self._relay_count(number, last)
         if last.tally is None:
             return None, None
-        most = self._subject.document.most_tally_bytes
+        most = self._document.most_tally_bytes
         blob = self._subject.read("step", blob_path(last.tally), number, most=most)
         if blob is None:
             if not found.has_failed(number, "step"):
                 found.fault("step", "its tally is named and not served", round_number=number)
             return None, None
         try:
-            tally = decode_tally(blob, digest=last.tally, experiment=self._subject.document.experiment)
+            tally = decode_tally(blob, digest=last.tally, experiment=self._document.experiment)
         except RemoteProtocolError as fault:
             found.fault("step", f"its tally cannot be read: {fault}", round_number=number)
             return None, None
@@ -104,7 +146,7 @@ class Steps:
 
     def _relay_count(self, number: int, last: LastRound) -> RelayCount | None:
         """What a relay has signed of the round, if that can be believed."""
-        found, document = self._subject.findings, self._subject.document
+        found, document = self._subject.findings, self._document
         if last.relay_count is None:
             if document.relays and last.tally is not None:
                 found.leave_out("tallies against relays' counts, where a round is told without one")
@@ -120,7 +162,7 @@ class Steps:
 
     def _judge_plausible(self, number: int, tally: Tally, count: RelayCount | None) -> None:
         """Whether so many people can have sent so much."""
-        found, document = self._subject.findings, self._subject.document
+        found, document = self._subject.findings, self._document
         if len(document.relays) > 1:
             found.leave_out("tallies against relays' counts: there are several relays, and each round tells one's")
         manifest = None if self._before is None else self._before.manifest
@@ -139,14 +181,14 @@ class Steps:
         before, state = self._before, self.model.state
         assert before is not None
         try:
-            model = next_model(self._subject.document, state, tally)
+            model = next_model(self._document, state, tally)
         except InconsistentManifestError as fault:
             blobs = () if blob is None else (state.to_bytes(), blob)
             evidence = self._subject.evidence(Kind.WRONG_STEP, documents=(before.envelope, after.envelope), blobs=blobs)
             self._subject.findings.fault(
                 "step", f"a model was signed although {fault}", round_number=number, evidence=evidence
             )
-            self._go_on_from(after.content)
+            self._go_on_from(after.content.state)
             return
         self.count += tally is not None
         self._expect(number, after, model, () if blob is None else (blob,))
@@ -169,39 +211,18 @@ class Steps:
             sentence = f"the model after it does not follow: what was signed is {differs}"
         check = "step" if number is not None else "ending"
         self._subject.findings.fault(check, sentence, round_number=number, evidence=evidence)
-        self._go_on_from(after.content)
-
-    def _go_on_from(self, told: RoundManifest | Ending) -> None:
-        """From what was signed, if it is served; else from what was computed."""
-        most = 2 * len(self.model.state.to_bytes()) + 4096
-        try:
-            data = self._subject.files.get(blob_path(told.state), most=most)
-            if data is not None:
-                state = decode_state(data, digest=told.state, experiment=self._subject.document.experiment)
-                self.model = model_of(self._subject.document, state)
-        except RemoteProtocolError:
-            pass
+        self._go_on_from(after.content.state)
 
     # ── blobs ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _check_blobs(self, number: int | None, told: RoundManifest | Ending) -> None:
         """States and weights are served under their digests."""
-        if not self._subject.models:
-            return
-        model = self.model
-        sizes = (len(part) for part in (model.state.to_bytes(), model.training.to_bytes(), model.evaluation.to_bytes()))
-        words = ("state", "training weights", "evaluation weights")
-        for word, digest, size in zip(words, told.model, sizes, strict=True):
-            if digest in self._good_blobs:
-                continue
-            data = self._subject.read("blobs", blob_path(digest), number, most=2 * size + 4096)
-            whose = "from which it starts" if told.last is None else "after it"
-            if data is None:
-                self._subject.findings.fault("blobs", f"not served: the {word} {whose}", round_number=number)
-            elif digest_of(data) != digest:
-                sentence = f"what is served as the {word} {whose} has another digest"
-                self._subject.findings.fault("blobs", sentence, round_number=number)
+        whose = "from which it starts" if told.last is None else "after it"
+        for word, wrong in self._bad_blobs(told.model):
+            if wrong == "not served":
+                sentence = f"not served: the {word} {whose}"
             else:
-                self._good_blobs.add(digest)
-        if number is not None and told.last is not None:
+                sentence = f"what is served as the {word} {whose} has another digest"
+            self._subject.findings.fault("blobs", sentence, round_number=number)
+        if self._subject.models and number is not None and told.last is not None:
             self._subject.findings.passed(number, "blobs")
