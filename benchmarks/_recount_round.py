@@ -29,11 +29,10 @@ from secvm.learning.cover_law import Noise, RelayCover
 from secvm.protocol.canonical import digest_of
 from secvm.protocol.codec import AddressedPackage, encode
 from secvm.protocol.documents.experiment import HashedBins, publish, read_published
-from secvm.protocol.relays.counting.bulk_junk import sub_tally_of
 from secvm.protocol.relays.counting.cells import Cells
+from secvm.protocol.relays.counting.junk import sub_tally_of
 from secvm.protocol.relays.counting.recount import RawCount, ShardTally
-from secvm.protocol.relays.counting.shard_runs import ShardRun
-from secvm.protocol.relays.counting.shards import SHARD, ShardTree, shard_count
+from secvm.protocol.relays.counting.shards import SHARD, ShardRun, ShardTree, shard_count
 from secvm.runtime.lanes import Mode, find_lanes
 from secvm_lab.rigs.histories.audited_rounds import LightRound
 from secvm_lab.rigs.histories.relayed_rounds import COORDINATOR, MIX, relayed_document, relayed_experiment

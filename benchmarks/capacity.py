@@ -40,8 +40,7 @@ from secvm.participant.trust.trust_policy import REFETCHES
 from secvm.protocol.codec import AddressedPackage, encode
 from secvm.protocol.documents.blobs import encode_tally, read_tally_bytes
 from secvm.protocol.plain.sealed_requests import SEALED_ANSWER_BYTES, fetch_answer, fetch_request
-from secvm.protocol.relays.counting.bulk_junk import BulkReader
-from secvm.protocol.relays.counting.junk import CapsuleReader
+from secvm.protocol.relays.counting.junk import BulkReader, CapsuleReader
 from secvm.protocol.relays.counting.shards import SHARD
 from secvm.protocol.relays.sending.submission import SECRETS_BYTES, draw_order, seal_submission
 from secvm.protocol.trust.relayed_chain import RelayedChain, RelayedServed

@@ -32,7 +32,7 @@ from benchmarks import _device_host
 from secvm.crypto.sealing.kem import X25519PrivateKey
 from secvm.crypto.sealing.layers import PACKAGE_BYTES, seal_both
 from secvm.errors import BadInputError
-from secvm.protocol.documents.relay_terms import RelayTimes
+from secvm.protocol.documents.terms import RelayTimes
 from secvm.runtime.lanes import find_lanes
 from secvm.testing.federation import Federation, HostOf, Pace
 

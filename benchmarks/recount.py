@@ -34,8 +34,7 @@ from secvm.auditor.relayed.recounter import ShardVerdict, judge_shard
 from secvm.crypto import merkle
 from secvm.errors import SecVMError
 from secvm.protocol.relays.batches.label import DIGEST_BYTES, INNER_BYTES
-from secvm.protocol.relays.counting.shard_runs import index_bytes
-from secvm.protocol.relays.counting.shards import SHARD, shard_count
+from secvm.protocol.relays.counting.shards import SHARD, index_bytes, shard_count
 from secvm.runtime.lanes import Mode, build_lanes, find_lanes
 
 _HERE = Path(__file__).resolve().parent

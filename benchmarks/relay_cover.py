@@ -29,8 +29,7 @@ from secvm.learning.aggregate.descent import Pegasos
 from secvm.learning.cover_law import Noise, RelayCover
 from secvm.learning.experiment import Experiment
 from secvm.protocol.codec import ExperimentId
-from secvm.protocol.relays.cover.part_sealing import seal_part
-from secvm.protocol.relays.cover.parts import CoverPart, derive_part
+from secvm.protocol.relays.cover.parts import CoverPart, derive_part, seal_part
 from secvm.runtime.lanes import find_lanes
 
 _LABEL, _ROOT = bytes(32), b"\1" * 32

@@ -24,13 +24,12 @@ from secvm.protocol.relays.batches.label import capsule_digest, label_of
 from secvm.protocol.relays.counting.cells import Cells
 from secvm.protocol.relays.counting.junk import CapsuleReader
 from secvm.protocol.relays.counting.recount import ShardTally
-from secvm.protocol.relays.counting.shard_runs import ShardRun
-from secvm.protocol.relays.counting.shards import SHARD, ShardTree, shard_entry, write_sub_tally
+from secvm.protocol.relays.counting.shards import SHARD, ShardRun, ShardTree, shard_entry, write_sub_tally
 from secvm.protocol.relays.cover.commitments import RoundSecret, entry_commitment, mix_commitment, part_entry, part_path
 from secvm.protocol.relays.cover.reveals import part_index
-from secvm.protocol.relays.ending import RelayedEnding
 from secvm.protocol.relays.judgement import opening_faults
 from secvm.protocol.relays.news import News
+from secvm.protocol.relays.opening import RelayedEnding
 from secvm.protocol.relays.sending.canary import recounts
 from secvm_lab.rigs.histories.relayed_rounds import (
     COORDINATOR,

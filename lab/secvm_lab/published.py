@@ -21,9 +21,8 @@ from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.documents.manifest import RoundManifest, read_relay_count
 from secvm.protocol.relays.batches.counts import EntryCount
 from secvm.protocol.relays.cover.reveals import EntryReveal
-from secvm.protocol.relays.ending import RelayedEnding
 from secvm.protocol.relays.manifest import RelayedManifest
-from secvm.protocol.relays.opening import Opening, read_opening
+from secvm.protocol.relays.opening import Opening, RelayedEnding, read_opening
 from secvm.runtime.clock import SystemClock
 from secvm.testing.federation import Federation
 

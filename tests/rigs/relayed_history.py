@@ -26,14 +26,12 @@ from secvm.protocol.evidence.logged_documents import entry_of
 from secvm.protocol.log.entries import Entry, experiment_entry
 from secvm.protocol.relays.batches.capsule_tree import RUN
 from secvm.protocol.relays.batches.label import INNER_BYTES, capsule_digest
-from secvm.protocol.relays.counting.bulk_junk import BulkReader, sub_tally_of
-from secvm.protocol.relays.counting.junk import CapsuleReader
+from secvm.protocol.relays.counting.junk import BulkReader, CapsuleReader, sub_tally_of
 from secvm.protocol.relays.counting.recount import ShardTally
 from secvm.protocol.relays.counting.shards import ShardTree
-from secvm.protocol.relays.ending import RelayedEnding
 from secvm.protocol.relays.manifest import Instants, RelayedManifest
-from secvm.protocol.relays.opening import Opening
-from secvm.protocol.relays.sending.receipts import receipt_for
+from secvm.protocol.relays.opening import Opening, RelayedEnding
+from secvm.protocol.relays.sending.canary import receipt_for
 from secvm.protocol.relays.sending.submission import read_request, token_bytes
 from secvm.protocol.relays.terms import RelayedTerms
 from secvm_lab.rigs.histories.known_log import KnownLog

@@ -33,7 +33,7 @@ from secvm.learning.package import Cohort, Package
 from secvm.participant.storage.state import DeviceState
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.relays.counting.recount import Recount, ShardTally
-from secvm.protocol.relays.counting.shard_runs import read_run
+from secvm.protocol.relays.counting.shards import read_run
 from secvm.protocol.relays.manifest import RelayedManifest
 from secvm.protocol.relays.opening import read_opening
 from secvm.testing.federation import Federation, HostOf, Pace

@@ -16,8 +16,8 @@ import pytest
 
 from secvm.cli.main import run
 from secvm.protocol.documents.experiment import ExperimentDocument, read_published
-from secvm.protocol.relays.ending import read_ending
 from secvm.protocol.relays.manifest import RelayedManifest, read_manifest
+from secvm.protocol.relays.opening import read_ending
 from secvm_lab.rigs.histories.relayed_rounds import START
 from tests.system.test_relayed_coordinator import Whole, whole
 from tests.unit.relay.helpers import ask

@@ -31,7 +31,7 @@ from secvm.protocol.relays.batches.capsule_tree import capsule_root
 from secvm.protocol.relays.batches.counts import MixCount
 from secvm.protocol.relays.batches.label import capsule_digest
 from secvm.protocol.relays.counting.recount import Recount, ShardTally
-from secvm.protocol.relays.counting.shard_runs import read_run
+from secvm.protocol.relays.counting.shards import read_run
 from secvm.protocol.relays.judgement import clients_of, following_faults, is_opened
 from secvm.protocol.relays.manifest import Instants, RelayedManifest, read_manifest
 from secvm.protocol.relays.opening import Opening, read_opening

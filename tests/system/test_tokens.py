@@ -9,7 +9,7 @@ from pathlib import Path
 from secvm.crypto.tokens import TOKEN_BYTES, TokenBatch
 from secvm.participant.sending.transport import RelayTransport
 from secvm.protocol.relays.batches.counts import EntryCount
-from secvm.protocol.relays.sending.receipts import Receipt
+from secvm.protocol.relays.sending.canary import Receipt
 from secvm.runtime.http.client import HttpClient
 from tests.system.test_two_relays import CLIENTS, World, check_outcome, play_to_the_end, world
 

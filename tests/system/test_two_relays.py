@@ -35,13 +35,11 @@ from secvm.protocol.documents.experiment import ExperimentDocument, Relay, publi
 from secvm.protocol.relays.batches.capsule_tree import capsule_root
 from secvm.protocol.relays.batches.counts import EntryCount, MixCount
 from secvm.protocol.relays.batches.label import capsule_digest
-from secvm.protocol.relays.batches.piece_tickets import FIELD, check_ticket
-from secvm.protocol.relays.batches.pieces import split_piece
-from secvm.protocol.relays.cover.part_sealing import seal_part
-from secvm.protocol.relays.cover.parts import derive_part
+from secvm.protocol.relays.batches.pieces import FIELD, check_ticket, split_piece
+from secvm.protocol.relays.cover.parts import derive_part, seal_part
 from secvm.protocol.relays.cover.reveals import EntryReveal, MixReveal
 from secvm.protocol.relays.manifest import Instants, RelayedManifest
-from secvm.protocol.relays.sending.receipts import Receipt
+from secvm.protocol.relays.sending.canary import Receipt
 from secvm.relay.main import make_key, read_key
 from secvm.runtime.clock import ClockSteering
 from secvm.runtime.disk.secret_files import make_secret

@@ -42,7 +42,7 @@ from secvm.participant.ui.server import MakeGuard, serve_page
 from secvm.privacy.planning.relay_plan import RelayQuestion, plan_relays
 from secvm.privacy.target import PrivacyTarget
 from secvm.protocol.documents.experiment import FeaturesWanted, HashedBins, Relay, Windows
-from secvm.protocol.documents.relay_terms import RelayTimes
+from secvm.protocol.documents.terms import RelayTimes
 from secvm.runtime.disk.process_lock import FILE as LOCK_FILE
 from secvm.runtime.disk.process_lock import only_one
 from secvm.testing.clock import ManualClock

@@ -21,7 +21,7 @@ from secvm.crypto.signing import verify
 from secvm.errors import RemoteProtocolError
 from secvm.protocol.canonical import digest_of
 from secvm.protocol.documents.ending import Ending, ending_faults
-from secvm.protocol.documents.inconsistency import Inconsistency
+from secvm.protocol.documents.faults import Inconsistency
 from secvm.protocol.documents.manifest import RoundManifest, manifest_faults
 from secvm.protocol.evidence.plain import Kind
 from secvm.protocol.version import ENDING_TYPE, MANIFEST_TYPE

@@ -14,8 +14,8 @@ from secvm.privacy.statements import relayed_text
 from secvm.privacy.statements.plain import state, words
 from secvm.privacy.statements.relayed import RelayedAssumption, state_relayed
 from secvm.protocol.documents.experiment import ExperimentDocument, HashedBins
-from secvm.protocol.documents.learning_terms import write_learning
 from secvm.protocol.documents.privacy_terms import relayed_terms_of, terms_of
+from secvm.protocol.documents.terms import write_learning
 from secvm.protocol.plain.sealed_requests import REQUEST_BYTES
 
 #: What a device counts for a package: header, ephemeral key and tag around a request, as devices seal it

@@ -30,7 +30,7 @@ from secvm.learning.losses import Hinge, Loss
 from secvm.privacy.planning.relay_times import SECONDS_PER_MILLION
 from secvm.privacy.planning.wish import RelayWish, Remark, Wish
 from secvm.privacy.target import PrivacyTarget
-from secvm.protocol.documents.relay_terms import RelayRole
+from secvm.protocol.documents.terms import RelayRole
 from secvm.runtime.settings import Settings
 
 #: More labels than this have no place in a manifest.

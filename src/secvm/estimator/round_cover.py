@@ -23,8 +23,7 @@ from typing import Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from secvm.crypto.sealing.part_streams import ROOT_BYTES, PartStream, part_key, part_seed
-from secvm.crypto.seeded_rounds import seeded_round_secret
+from secvm.crypto.sealing.part_streams import ROOT_BYTES, PartStream, part_key, part_seed, seeded_round_secret
 from secvm.errors import BadInputError
 from secvm.learning._kernels.dispatch import Kernels
 from secvm.learning.aggregate.tally import Tally

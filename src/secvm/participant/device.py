@@ -35,7 +35,7 @@ from secvm.participant.trust.trust_policy import TrustPolicy
 from secvm.protocol.documents.experiment import read_published
 from secvm.protocol.plain.session_events import SendPackage
 from secvm.protocol.plain.session_memory import NEVER
-from secvm.protocol.relays.sending.session_events import SendRequest
+from secvm.protocol.relays.sending.session import SendRequest
 
 #: About a hundred rounds of a hundred packages.
 DAILY_BYTES = 50_000_000

@@ -40,8 +40,7 @@ from secvm.protocol.plain.session_events import (
 )
 from secvm.protocol.plain.session_memory import NEVER
 from secvm.protocol.relays.manifest import RelayedManifest
-from secvm.protocol.relays.sending.session import RelayedSession
-from secvm.protocol.relays.sending.session_events import Prepare, RelayedAction, RoundDone, SendRequest
+from secvm.protocol.relays.sending.session import Prepare, RelayedAction, RelayedSession, RoundDone, SendRequest
 
 #: What a session sends: one capsule of a plain experiment, or all of a round with two relays.
 Due = TypeVar("Due", bound=SendPackage | SendRequest)

@@ -17,11 +17,10 @@ from secvm.crypto.signing import SigningKey
 from secvm.errors import BadInputError
 from secvm.learning._kernels.dispatch import kernels
 from secvm.protocol.documents.experiment import ExperimentDocument
-from secvm.protocol.documents.relay_terms import RelayRole
+from secvm.protocol.documents.terms import RelayRole
 from secvm.protocol.relays.batches.label import INNER_BYTES, OUTER_BYTES
 from secvm.protocol.relays.batches.pieces import PIECE_CAPSULES
-from secvm.protocol.relays.cover.part_sealing import seal_part
-from secvm.protocol.relays.cover.parts import derive_part
+from secvm.protocol.relays.cover.parts import derive_part, seal_part
 from secvm.protocol.relays.terms import RelayedTerms
 from secvm.relay.admission import Identify
 from secvm.relay.batches.coordinator_follower import CoordinatorFollower

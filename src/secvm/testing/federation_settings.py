@@ -12,7 +12,7 @@ from typing import Any
 
 from secvm.coordinator.main import KEY_FILE, LOG_KEY_FILE
 from secvm.crypto.signing import SEED_BYTES, SigningKey
-from secvm.protocol.documents.relay_terms import RelayTimes
+from secvm.protocol.documents.terms import RelayTimes
 from secvm.relay.main import make_key
 from secvm.runtime.disk.secret_files import make_secret
 from secvm.witness.main import make as make_witness

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from secvm.crypto.seeded_rounds import seeded_round_secret
+from secvm.crypto.sealing.part_streams import seeded_round_secret
 from secvm.errors import BadInputError
 from secvm.estimator.fitting import Evaluator
 from secvm.estimator.round_cover import CoverOrigin, net_cover, part_counts, simulated_origins

@@ -12,7 +12,7 @@ from secvm.errors import BadInputError, MalformedMessageError, StoreError
 from secvm.participant.storage.state import FILE, DeviceState, _read_vector
 from secvm.participant.storage.vault import Vault
 from secvm.protocol.canonical import decode_document, encode_document
-from secvm.protocol.trust.belief import Trusted
+from secvm.protocol.trust.trusted_rounds import Trusted
 from secvm.witness.store import WitnessStore
 from secvm_lab.fuzz.registry import TARGETS
 

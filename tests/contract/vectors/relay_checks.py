@@ -29,8 +29,7 @@ from secvm.protocol.relays.batches.label import label_from_text, label_of
 from secvm.protocol.relays.counting.cells import Cells
 from secvm.protocol.relays.counting.junk import CapsuleReader
 from secvm.protocol.relays.counting.recount import ShardTally
-from secvm.protocol.relays.counting.shard_runs import read_run
-from secvm.protocol.relays.counting.shards import ShardProof, read_sub_tally, shard_entry, write_sub_tally
+from secvm.protocol.relays.counting.shards import ShardProof, read_run, read_sub_tally, shard_entry, write_sub_tally
 from secvm.protocol.relays.cover.commitments import (
     EntryCommitment,
     MixCommitment,
@@ -40,13 +39,11 @@ from secvm.protocol.relays.cover.commitments import (
     mix_commitment,
 )
 from secvm.protocol.relays.cover.reveals import EntryReveal, MixReveal, part_index
-from secvm.protocol.relays.ending import RelayedEnding
 from secvm.protocol.relays.judgement import is_opened, opening_faults
 from secvm.protocol.relays.manifest import RelayedManifest, manifest_faults, read_manifest
 from secvm.protocol.relays.news import News
-from secvm.protocol.relays.opening import Opening, read_opening
-from secvm.protocol.relays.sending.canary import recounts
-from secvm.protocol.relays.sending.receipts import Receipt
+from secvm.protocol.relays.opening import Opening, RelayedEnding, read_opening
+from secvm.protocol.relays.sending.canary import Receipt, recounts
 from secvm.protocol.relays.statements import Statement
 
 JSON = dict[str, Any]

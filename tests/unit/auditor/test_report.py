@@ -10,7 +10,7 @@ from secvm.auditor.findings import ROUND_CHECKS
 from secvm.cli.audit.text import explanation_text, report_text, short
 from secvm.errors import RemoteProtocolError
 from secvm.protocol.canonical import digest_of
-from secvm.protocol.documents.inconsistency import Inconsistency
+from secvm.protocol.documents.faults import Inconsistency
 from secvm.protocol.log.entries import manifest_entry
 from secvm_lab.rigs.histories.public_history import PublicHistory
 from tests.unit.auditor.histories import audited, history

@@ -25,7 +25,7 @@ from secvm.privacy.statements.relayed_text import PLAIN
 from secvm.privacy.target import PrivacyTarget
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.documents.privacy_terms import relayed_terms_of
-from secvm.protocol.documents.relay_terms import RelayTimes
+from secvm.protocol.documents.terms import RelayTimes
 from secvm.relay.batches.experiments import check_worth
 from secvm.relay.settings import RoundsPart
 from secvm.runtime.http.server import HttpRequest, HttpResponse

@@ -31,10 +31,9 @@ from secvm.protocol.relays.counting.junk import CapsuleReader
 from secvm.protocol.relays.counting.shards import shard_entry, shards_root
 from secvm.protocol.relays.cover.parts import derive_part
 from secvm.protocol.relays.cover.reveals import EntryReveal, MixReveal
-from secvm.protocol.relays.ending import read_ending
 from secvm.protocol.relays.judgement import following_faults, is_opened
 from secvm.protocol.relays.manifest import RelayedManifest, read_manifest
-from secvm.protocol.relays.opening import Opening, read_opening
+from secvm.protocol.relays.opening import Opening, read_ending, read_opening
 from secvm_lab.rigs.histories.relayed_rounds import ENTRY, MIX, known_bytes
 from tests.effort import scaled
 from tests.unit.coordinator import two_relays

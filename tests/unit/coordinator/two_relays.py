@@ -34,15 +34,14 @@ from secvm.errors import OpeningError
 from secvm.learning.package import Cohort, NullPackage, Package, ParticipationPackage, TrainPackage
 from secvm.protocol.codec import AddressedPackage, encode
 from secvm.protocol.documents.experiment import ExperimentDocument, Relay, Windows, publish
-from secvm.protocol.documents.relay_terms import RelayTimes
+from secvm.protocol.documents.terms import RelayTimes
 from secvm.protocol.relays.batches import pieces as batch_pieces
 from secvm.protocol.relays.batches.capsule_tree import capsule_root
 from secvm.protocol.relays.batches.counts import EntryCount, MixCount
 from secvm.protocol.relays.batches.label import capsule_digest
 from secvm.protocol.relays.batches.pieces import cut
 from secvm.protocol.relays.cover.commitments import RoundSecret, entry_commitment, mix_commitment
-from secvm.protocol.relays.cover.part_sealing import seal_part
-from secvm.protocol.relays.cover.parts import derive_part
+from secvm.protocol.relays.cover.parts import derive_part, seal_part
 from secvm.protocol.relays.cover.reveals import entry_reveal, mix_reveal
 from secvm.protocol.relays.manifest import RelayedManifest
 from secvm.testing.clock import ManualClock

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from secvm.errors import LocalProtocolError, MalformedMessageError
-from secvm.protocol.documents.byte_planes import MAX_PLANES, pack, unpack
+from secvm.protocol.documents.blobs import MAX_PLANES, pack, unpack
 
 MOST = 2**55
 NUMBERS = st.one_of(st.integers(-300, 300), st.integers(-MOST, MOST - 1))

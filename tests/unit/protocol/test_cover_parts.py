@@ -24,8 +24,7 @@ from secvm.learning.experiment import Experiment
 from secvm.learning.losses import Loss
 from secvm.learning.package import Cohort, NullPackage, Package, ParticipationPackage, TestPackage, TrainPackage
 from secvm.protocol.codec import AddressedPackage, ExperimentId, decode, encode
-from secvm.protocol.relays.cover.part_sealing import seal_part
-from secvm.protocol.relays.cover.parts import CoverPart, derive_part, part_counts
+from secvm.protocol.relays.cover.parts import CoverPart, derive_part, part_counts, seal_part
 from tests.seeds import seed_bytes
 
 BINS, PARTS = 6, 4

@@ -16,8 +16,7 @@ from secvm.protocol.evidence.examination import examine_relayed
 from secvm.protocol.evidence.relayed import PartProof, RelayedEvidence, RelayedKind, Who
 from secvm.protocol.relays.batches.capsule_tree import CapsuleTree
 from secvm.protocol.relays.counting.recount import entry_bytes
-from secvm.protocol.relays.counting.shard_runs import ShardRun
-from secvm.protocol.relays.counting.shards import ShardProof, read_sub_tally, write_sub_tally
+from secvm.protocol.relays.counting.shards import ShardProof, ShardRun, read_sub_tally, write_sub_tally
 from secvm.protocol.relays.opening import Opening
 from secvm_lab.rigs.histories.audited_rounds import SealedRound
 from secvm_lab.rigs.histories.relayed_rounds import COORDINATOR, STRANGER, relayed_document

@@ -14,7 +14,7 @@ from secvm.protocol.relays.batches.counts import EntryCount, MixCount
 from secvm.protocol.relays.batches.label import OUTER_BYTES, capsule_digest
 from secvm.protocol.relays.batches.pieces import split_piece
 from secvm.protocol.relays.cover.reveals import EntryReveal
-from secvm.protocol.relays.sending.receipts import Receipt
+from secvm.protocol.relays.sending.canary import Receipt
 from secvm.relay.entry.intake import IntakeVerdict
 from secvm.relay.entry.rounds import EntryRound
 from secvm.relay.refusals import RelayRefusalError

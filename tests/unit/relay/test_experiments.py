@@ -16,7 +16,7 @@ import pytest
 from secvm.crypto.sealing.bulk_sealing import BulkSealer
 from secvm.crypto.sealing.kem import RandomBytes, X25519PrivateKey
 from secvm.crypto.sealing.layers import open_inner, open_outer
-from secvm.crypto.seeded_rounds import seeded_round_secret
+from secvm.crypto.sealing.part_streams import seeded_round_secret
 from secvm.crypto.signing import Envelope, SigningKey
 from secvm.crypto.tokens import TokenKey
 from secvm.errors import BadSignatureError, MalformedMessageError, RemoteProtocolError

@@ -15,7 +15,7 @@ from secvm.crypto.sealing.oblivious import (
     encode_key_configurations,
     leaves_no_choice,
 )
-from secvm.crypto.seeded_rounds import seeded_round_secret
+from secvm.crypto.sealing.part_streams import seeded_round_secret
 from secvm.protocol.documents.experiment import Relay
 from secvm.protocol.relays.cover.commitments import EntryCommitment, RoundSecret, entry_commitment, mix_commitment
 from secvm.protocol.relays.manifest import read_manifest

@@ -201,10 +201,10 @@ TARGETS = (
         decode=tried_both_ways(ExperimentDocument.from_bytes, lambda found: found.data),
         seeds=lambda: [world.history().document.data, *world.documents(), relayed_document().data],
         covers=(
-            "protocol.documents.learning_terms:read_learning",
+            "protocol.documents.terms:read_learning",
             "protocol.log.terms:LogTerms.from_fields",
-            "protocol.documents.relay_terms:RelayTimes.from_fields",
-            "protocol.documents.relay_terms:read_relay_cover",
+            "protocol.documents.terms:RelayTimes.from_fields",
+            "protocol.documents.terms:read_relay_cover",
         ),
     ),
     Target(

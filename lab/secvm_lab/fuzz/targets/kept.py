@@ -23,8 +23,8 @@ from secvm.protocol.documents.manifest import read_tally
 from secvm.protocol.evidence.logged_documents import entry_of
 from secvm.protocol.plain.session import ParticipantSession
 from secvm.protocol.plain.session_memory import WaitingRow
-from secvm.protocol.trust.belief import Trusted
 from secvm.protocol.trust.trusted_log import SeenLog
+from secvm.protocol.trust.trusted_rounds import Trusted
 from secvm.protocol.version import SESSION_HEADER_TYPE
 from secvm_lab.fuzz import world
 from secvm_lab.fuzz.target import Target, expect
@@ -132,7 +132,7 @@ TARGETS = (
         name="trusted",
         decode=tried_both_ways(lambda data: Trusted.from_parts(data, b""), Trusted.to_bytes),
         seeds=_trusted,
-        covers=("protocol.trust.belief:Trusted.from_parts", "protocol.trust.trusted_log:SeenLog.from_fields"),
+        covers=("protocol.trust.trusted_rounds:Trusted.from_parts", "protocol.trust.trusted_log:SeenLog.from_fields"),
     ),
     Target(
         name="seen-log",
@@ -148,7 +148,7 @@ TARGETS = (
         covers=(
             "protocol.documents.blobs:decode_tally",
             "protocol.documents.blobs:read_tally_bytes",
-            "protocol.documents.byte_planes:unpack",
+            "protocol.documents.blobs:unpack",
             "protocol.documents.manifest:read_tally",
         ),
         most_bytes=16384,
@@ -158,7 +158,7 @@ TARGETS = (
         decode=_tally_planes,
         canonical=lambda found: zlib.decompress(_encoded_tally(found)),
         seeds=lambda: [zlib.decompress(data) for data in _tallies()],
-        covers=("protocol.documents.byte_planes:unpack",),
+        covers=("protocol.documents.blobs:unpack",),
         most_bytes=16384,
     ),
     Target(

@@ -8,8 +8,7 @@ from typing import Any
 from secvm.errors import BadSignatureError, MalformedMessageError
 from secvm.protocol.canonical import encode_document
 from secvm.protocol.relays.batches.label import OUTER_BYTES, capsule_digest
-from secvm.protocol.relays.batches.piece_tickets import PieceTicket, check_ticket, ticket_for
-from secvm.protocol.relays.batches.pieces import split_piece
+from secvm.protocol.relays.batches.pieces import PieceTicket, check_ticket, split_piece, ticket_for
 from secvm.protocol.relays.terms import RelayedTerms
 from secvm.relay.admission import Identity
 from secvm.relay.batches.doors import read_asked, read_index
@@ -115,14 +114,14 @@ TARGETS = (
         decode=_ticket,
         allowed=(MalformedMessageError, BadSignatureError),
         seeds=_tickets,
-        covers=("protocol.relays.batches.piece_tickets:check_ticket",),
+        covers=("protocol.relays.batches.pieces:check_ticket",),
         most_bytes=2048,
     ),
     Target(
         name="relay-terms-and-tickets",
         decode=_statement,
         seeds=lambda: [_TERMS.data, ticket_for(_LABEL, 0, _PIECE).data],
-        covers=("protocol.relays.terms:RelayedTerms", "protocol.relays.batches.piece_tickets:PieceTicket"),
+        covers=("protocol.relays.terms:RelayedTerms", "protocol.relays.batches.pieces:PieceTicket"),
         canonical=lambda found: found.data,
         most_bytes=2048,
     ),

@@ -30,20 +30,24 @@ from secvm.protocol.relays.batches.label import capsule_digest, label_from_text
 from secvm.protocol.relays.counting.cells import Cells
 from secvm.protocol.relays.counting.junk import CapsuleReader
 from secvm.protocol.relays.counting.recount import RawCount, ShardTally, entry_bytes
-from secvm.protocol.relays.counting.shard_runs import ShardRun, read_index, read_run
-from secvm.protocol.relays.counting.shards import SHARD, ShardProof, read_sub_tally, write_sub_tally
+from secvm.protocol.relays.counting.shards import (
+    SHARD,
+    ShardProof,
+    ShardRun,
+    read_index,
+    read_run,
+    read_sub_tally,
+    write_sub_tally,
+)
 from secvm.protocol.relays.cover.commitments import EntryCommitment, MixCommitment
 from secvm.protocol.relays.cover.reveals import EntryReveal, MixReveal
-from secvm.protocol.relays.ending import RelayedEnding, read_ending
 from secvm.protocol.relays.judgement import following_faults, opening_faults
 from secvm.protocol.relays.manifest import RelayedManifest, manifest_faults, read_manifest
 from secvm.protocol.relays.news import News, news_path, read_news_path
-from secvm.protocol.relays.opening import Opening, read_opening
+from secvm.protocol.relays.opening import Opening, RelayedEnding, read_ending, read_opening
 from secvm.protocol.relays.public_counts import read_shown, write_shown
-from secvm.protocol.relays.sending.canary import Canary
-from secvm.protocol.relays.sending.receipts import Receipt
-from secvm.protocol.relays.sending.session import RelayedSession
-from secvm.protocol.relays.sending.session_events import RequestReady, RoundAnnounced
+from secvm.protocol.relays.sending.canary import Canary, Receipt
+from secvm.protocol.relays.sending.session import RelayedSession, RequestReady, RoundAnnounced
 from secvm.protocol.relays.sending.session_memory import RequestRow
 from secvm.protocol.relays.sending.submission import read_request
 from secvm.protocol.relays.statements import Statement
@@ -335,7 +339,7 @@ TARGETS = (
         decode=lambda data: read_ending(_signed(data, RELAYED_ENDING_TYPE), _rounds()[0].document),
         allowed=_SIGNED,
         seeds=_endings,
-        covers=("protocol.relays.ending:read_ending",),
+        covers=("protocol.relays.opening:read_ending",),
         most_bytes=1024,
     ),
     Target(
@@ -426,7 +430,7 @@ TARGETS = (
         decode=lambda data: read_run(data, shard=0, capsules=3),
         canonical=ShardRun.to_bytes,
         seeds=lambda: [_run(0), _run(2)],
-        covers=("protocol.relays.counting.shard_runs:read_run",),
+        covers=("protocol.relays.counting.shards:read_run",),
         most_bytes=256,
     ),
     Target(
@@ -434,7 +438,7 @@ TARGETS = (
         decode=lambda data: read_index(data, capsules=3 * SHARD),
         canonical=b"".join,
         seeds=lambda: [bytes(24), bytes(range(24))],
-        covers=("protocol.relays.counting.shard_runs:read_index",),
+        covers=("protocol.relays.counting.shards:read_index",),
         most_bytes=40,
     ),
     Target(

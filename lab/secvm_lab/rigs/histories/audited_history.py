@@ -22,13 +22,11 @@ from secvm.learning.package import Package, TrainPackage
 from secvm.protocol.canonical import digest_of
 from secvm.protocol.documents.blobs import encode_tally, tally_digest
 from secvm.protocol.documents.experiment import ExperimentDocument, publish
-from secvm.protocol.documents.recomputation import Model, first_model
+from secvm.protocol.documents.recomputation import Model, after_opened, first_model
 from secvm.protocol.evidence.logged_documents import entry_of
 from secvm.protocol.log.entries import Entry, experiment_entry
-from secvm.protocol.relays.ending import RelayedEnding, Why
 from secvm.protocol.relays.judgement import clients_of, is_opened
-from secvm.protocol.relays.opening import Opening
-from secvm.protocol.relays.step import after_opened
+from secvm.protocol.relays.opening import Opening, RelayedEnding, Why
 from secvm_lab.rigs.histories.audited_rounds import ROLES, STATEMENTS, LightRound, SealedRound
 from secvm_lab.rigs.histories.known_log import KnownLog
 from secvm_lab.rigs.histories.relayed_rounds import COORDINATOR, START, relayed_document

@@ -31,10 +31,9 @@ from secvm.protocol.relays.counting.cells import Cells
 from secvm.protocol.relays.counting.junk import CapsuleReader
 from secvm.protocol.relays.counting.opened_parts import OpenedPart, Role
 from secvm.protocol.relays.counting.recount import ShardTally
-from secvm.protocol.relays.counting.shard_runs import ShardRun
-from secvm.protocol.relays.counting.shards import SHARD, ShardTree, read_sub_tally
+from secvm.protocol.relays.counting.shards import SHARD, ShardRun, ShardTree, read_sub_tally
 from secvm.protocol.relays.cover.commitments import RoundSecret
-from secvm.protocol.relays.cover.part_sealing import seal_part
+from secvm.protocol.relays.cover.parts import seal_part
 from secvm.protocol.relays.cover.reveals import EntryReveal, MixReveal
 from secvm.protocol.relays.manifest import Instants, RelayedManifest
 from secvm.protocol.relays.opening import Opening

@@ -21,7 +21,7 @@ from secvm.learning.experiment import Experiment
 from secvm.privacy.target import PrivacyTarget
 from secvm.protocol.canonical import digest_of
 from secvm.protocol.documents.experiment import ExperimentDocument, FeaturesWanted, HashedBins, Relay, Windows
-from secvm.protocol.documents.relay_terms import RelayTimes
+from secvm.protocol.documents.terms import RelayTimes
 from secvm.protocol.relays.batches.capsule_tree import capsule_root
 from secvm.protocol.relays.batches.counts import EntryCount, MixCount
 from secvm.protocol.relays.batches.label import INNER_BYTES, OUTER_BYTES, capsule_digest
@@ -30,7 +30,7 @@ from secvm.protocol.relays.cover.commitments import RoundSecret, entry_commitmen
 from secvm.protocol.relays.cover.reveals import EntryReveal, MixReveal, entry_reveal, mix_reveal
 from secvm.protocol.relays.manifest import Instants, RelayedManifest
 from secvm.protocol.relays.opening import Opening
-from secvm.protocol.relays.sending.receipts import Receipt, receipt_for
+from secvm.protocol.relays.sending.canary import Receipt, receipt_for
 
 #: 2026-01-01.
 START = 1_767_225_600_000

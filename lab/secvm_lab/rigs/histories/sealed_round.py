@@ -16,8 +16,8 @@ from secvm.protocol.documents.experiment import publish
 from secvm.protocol.evidence.missing_canary import MissingCanary, missing_canary
 from secvm.protocol.relays.batches.capsule_tree import RUN, CapsuleTree
 from secvm.protocol.relays.batches.label import INNER_BYTES, OUTER_BYTES, capsule_digest
-from secvm.protocol.relays.counting.shard_runs import ShardRun, absence_in, beside, shard_of, write_index
-from secvm.protocol.relays.sending.receipts import receipt_for
+from secvm.protocol.relays.counting.shards import ShardRun, absence_in, beside, shard_of, write_index
+from secvm.protocol.relays.sending.canary import receipt_for
 from secvm.protocol.relays.sending.submission import (
     SECRETS_BYTES,
     Submission,

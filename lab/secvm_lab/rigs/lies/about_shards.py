@@ -27,8 +27,7 @@ from secvm.protocol.documents.blobs import encode_tally, tally_digest
 from secvm.protocol.relays.batches.label import INNER_BYTES, capsule_digest
 from secvm.protocol.relays.counting.cells import Cells
 from secvm.protocol.relays.counting.recount import Recount, ShardTally
-from secvm.protocol.relays.counting.shard_runs import ShardRun, read_run
-from secvm.protocol.relays.counting.shards import SHARD, ShardTree, read_sub_tally, write_sub_tally
+from secvm.protocol.relays.counting.shards import SHARD, ShardRun, ShardTree, read_run, read_sub_tally, write_sub_tally
 from secvm.protocol.relays.judgement import is_opened
 from secvm.protocol.relays.opening import Opening
 from secvm_lab.rigs.histories.audited_history import AuditedHistory, draw_told

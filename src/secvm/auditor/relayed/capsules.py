@@ -33,8 +33,17 @@ from secvm.protocol.relays.counting.recount import (
     ShardTally,
     entry_bytes,
 )
-from secvm.protocol.relays.counting.shard_runs import MAX_RUN_BYTES, ShardRun, absence_in, beside, read_run
-from secvm.protocol.relays.counting.shards import DAY_MS, LEAST_DAYS, ShardProof, shard_count
+from secvm.protocol.relays.counting.shards import (
+    DAY_MS,
+    LEAST_DAYS,
+    MAX_RUN_BYTES,
+    ShardProof,
+    ShardRun,
+    absence_in,
+    beside,
+    read_run,
+    shard_count,
+)
 from secvm.protocol.relays.opening import Opening
 
 _FAULTS = {

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from secvm.auditor.findings import FaultKind
 from secvm.auditor.subject import PublishedRound, Subject
+from secvm.protocol.documents.faults import OpeningFault
 from secvm.protocol.evidence.relayed import RelayedEvidence, RelayedKind, Who
 from secvm.protocol.relays.batches.counts import MixCount
 from secvm.protocol.relays.cover.reveals import EntryReveal, MixReveal
-from secvm.protocol.relays.faults import OpeningFault
 from secvm.protocol.relays.judgement import opening_faults
 from secvm.protocol.relays.opening import Opening
 

@@ -25,7 +25,7 @@ from secvm.errors import BadProofError, RemoteProtocolError
 from secvm.protocol.canonical import digest_of
 from secvm.protocol.documents.experiment import read_published
 from secvm.protocol.relays.counting.recount import Recount, ShardTally
-from secvm.protocol.relays.counting.shard_runs import read_run
+from secvm.protocol.relays.counting.shards import read_run
 from secvm.protocol.relays.manifest import RelayedManifest
 from secvm.protocol.relays.opening import Opening
 from secvm.runtime.lanes import Mode, find_lanes

@@ -20,16 +20,15 @@ from secvm.auditor.relayed.steps import RelayedSteps
 from secvm.auditor.report import RoundFacts, chances_of
 from secvm.auditor.subject import History, PublishedRound, Subject
 from secvm.errors import MalformedMessageError, RemoteProtocolError
-from secvm.protocol.documents.inconsistency import Inconsistency
+from secvm.protocol.documents.faults import Inconsistency
 from secvm.protocol.evidence.examination import read_told
 from secvm.protocol.evidence.logged_documents import entry_of
 from secvm.protocol.evidence.relayed import RelayedKind
 from secvm.protocol.log.entries import Entry
 from secvm.protocol.relays.batches.counts import EntryCount, MixCount
 from secvm.protocol.relays.cover.reveals import EntryReveal
-from secvm.protocol.relays.ending import RelayedEnding
 from secvm.protocol.relays.manifest import RelayedManifest, manifest_faults
-from secvm.protocol.relays.opening import Opening
+from secvm.protocol.relays.opening import Opening, RelayedEnding
 
 D = TypeVar("D", RelayedManifest, Opening, RelayedEnding)
 

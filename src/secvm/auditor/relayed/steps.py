@@ -9,12 +9,11 @@ from secvm.auditor.subject import PublishedRound, Subject
 from secvm.errors import RemoteProtocolError
 from secvm.learning.aggregate.tally import Tally
 from secvm.protocol.documents.blobs import decode_tally
-from secvm.protocol.documents.recomputation import Model
+from secvm.protocol.documents.recomputation import Model, Stayed, after_opened
 from secvm.protocol.evidence.relayed import RelayedEvidence, RelayedKind
-from secvm.protocol.relays.ending import RelayedEnding
 from secvm.protocol.relays.judgement import clients_of
 from secvm.protocol.relays.manifest import RelayedManifest
-from secvm.protocol.relays.step import Stayed, after_opened
+from secvm.protocol.relays.opening import RelayedEnding
 
 
 class RelayedSteps(ModelReplay):

@@ -46,7 +46,7 @@ from secvm.protocol.documents.experiment import (
     Windows,
 )
 from secvm.protocol.documents.manifest import MAX_MANIFEST_BYTES
-from secvm.protocol.documents.relay_terms import ROLES, RelayRole, RelayTimes
+from secvm.protocol.documents.terms import ROLES, RelayRole, RelayTimes
 from secvm.protocol.log.terms import LogTerms
 from secvm.runtime.settings import Settings
 

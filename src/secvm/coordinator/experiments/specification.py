@@ -22,7 +22,7 @@ from secvm.learning.losses import Hinge
 from secvm.privacy.planning.relay_times import SECONDS_PER_MILLION
 from secvm.privacy.target import PrivacyTarget
 from secvm.protocol.documents.experiment import MAX_WINDOW_S
-from secvm.protocol.documents.relay_terms import RelayRole
+from secvm.protocol.documents.terms import RelayRole
 from secvm.runtime.settings import Settings
 
 #: A number as TOML or JSON writes it, or exactly, as text such as "7/10".

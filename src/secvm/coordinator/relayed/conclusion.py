@@ -32,11 +32,10 @@ from secvm.protocol.documents.blobs import tally_digest
 from secvm.protocol.relays.batches.counts import EntryCount
 from secvm.protocol.relays.batches.label import INNER_BYTES, capsule_digest
 from secvm.protocol.relays.batches.pieces import PIECE_CAPSULES, cut
-from secvm.protocol.relays.counting.bulk_junk import add_sub_tally
 from secvm.protocol.relays.counting.cells import Cells
+from secvm.protocol.relays.counting.junk import add_sub_tally
 from secvm.protocol.relays.counting.shards import SHARD, shards_root
-from secvm.protocol.relays.cover.part_sealing import seal_part
-from secvm.protocol.relays.cover.parts import CoverPart, derive_part
+from secvm.protocol.relays.cover.parts import CoverPart, derive_part, seal_part
 from secvm.protocol.relays.cover.reveals import EntryReveal, MixReveal
 from secvm.protocol.relays.judgement import opening_faults
 from secvm.protocol.relays.opening import Opening

@@ -31,9 +31,9 @@ from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.documents.privacy_terms import relayed_terms_of
 from secvm.protocol.log.entries import EntryKind
 from secvm.protocol.relays.batches.counts import MixCount
-from secvm.protocol.relays.ending import RelayedEnding
 from secvm.protocol.relays.judgement import clients_of
 from secvm.protocol.relays.manifest import RelayedManifest
+from secvm.protocol.relays.opening import RelayedEnding
 
 
 def status(book: RelayedBook, rounds: int, opened: int, kept_days: int) -> bytes:

@@ -25,11 +25,10 @@ from secvm.learning.aggregate.tally import Tally
 from secvm.protocol.canonical import Fields, decode_document, encode_document
 from secvm.protocol.documents.blobs import decode_state, decode_tally
 from secvm.protocol.documents.experiment import ExperimentDocument, HashedBins
-from secvm.protocol.relays.ending import RelayedEnding
-from secvm.protocol.relays.faults import Missing, OpeningFault
+from secvm.protocol.documents.faults import Missing, OpeningFault
+from secvm.protocol.documents.recomputation import After, Stayed, after_opened
 from secvm.protocol.relays.manifest import RelayedManifest
-from secvm.protocol.relays.opening import Opening
-from secvm.protocol.relays.step import After, Stayed, after_opened
+from secvm.protocol.relays.opening import Opening, RelayedEnding
 from secvm.protocol.round_state import RoundState
 from secvm.protocol.version import RELAYED_EXPERIMENT_TYPE
 

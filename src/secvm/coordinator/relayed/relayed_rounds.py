@@ -38,10 +38,10 @@ from secvm.crypto.signing import SigningKey
 from secvm.errors import BadExperimentError, LocalProtocolError, ProtocolError
 from secvm.protocol.canonical import digest_of
 from secvm.protocol.documents.blobs import encode_tally
+from secvm.protocol.documents.recomputation import Stayed
 from secvm.protocol.relays.cover.commitments import SEED_BYTES
 from secvm.protocol.relays.judgement import clients_of
 from secvm.protocol.relays.manifest import Instants, RelayedManifest, manifest_faults
-from secvm.protocol.relays.step import Stayed
 from secvm.protocol.round_state import RoundState, advance, due
 
 

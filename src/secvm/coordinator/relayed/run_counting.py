@@ -28,8 +28,7 @@ from secvm.errors import LocalProtocolError, MalformedMessageError
 from secvm.protocol.relays.batches.capsule_tree import run_root
 from secvm.protocol.relays.batches.label import INNER_BYTES, capsule_digest
 from secvm.protocol.relays.batches.pieces import cut, piece_count
-from secvm.protocol.relays.counting.bulk_junk import JUNK, NULL, BulkReader, sub_tally_of
-from secvm.protocol.relays.counting.junk import CapsuleReader
+from secvm.protocol.relays.counting.junk import JUNK, NULL, BulkReader, CapsuleReader, sub_tally_of
 from secvm.protocol.relays.counting.shards import SHARD, shard_entry
 
 _HEAD = struct.Struct("<III32s32s64sI")

@@ -36,8 +36,7 @@ from secvm.files import write_atomically
 from secvm.protocol.relays.batches.counts import MixCount
 from secvm.protocol.relays.batches.label import INNER_BYTES, capsule_digest
 from secvm.protocol.relays.batches.pieces import PIECE_CAPSULES, cut, piece_count
-from secvm.protocol.relays.counting.shard_runs import write_index
-from secvm.protocol.relays.counting.shards import SHARD
+from secvm.protocol.relays.counting.shards import SHARD, write_index
 from secvm.protocol.relays.opening import Opening
 from secvm.runtime.logs import Log
 

@@ -28,7 +28,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from cryptography.x509 import verification
 
-from secvm.crypto.beacons.records import MAX_RECORD_BYTES, BeaconOutput, Served, read_object
+from secvm.crypto.beacons.records import MAX_RECORD_BYTES, BeaconFields, BeaconOutput, read_object
 from secvm.errors import BadBeaconError
 
 OUTPUT_BYTES = 64
@@ -212,7 +212,7 @@ def _check_path(found: list[x509.Certificate], anchors: list[x509.Certificate], 
     verifier.verify(found[0], found[1:])
 
 
-def _read_listed(items: list[Served], chain: int, index: int) -> tuple[bytes, ...]:
+def _read_listed(items: list[BeaconFields], chain: int, index: int) -> tuple[bytes, ...]:
     values, later = [], index
     if len(items) != len(_LISTED):
         raise BadBeaconError("a NIST pulse lists other pulses than it should")

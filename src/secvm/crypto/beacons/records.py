@@ -29,7 +29,7 @@ class BeaconOutput:
     at: int
 
 
-def read_object(data: bytes, what: str) -> Served:
+def read_object(data: bytes, what: str) -> BeaconFields:
     """The one JSON object that these bytes are."""
     if len(data) > MAX_RECORD_BYTES:
         raise BadBeaconError(f"{what} is too long")
@@ -37,10 +37,10 @@ def read_object(data: bytes, what: str) -> Served:
         content = json.loads(data.decode(), object_pairs_hook=_once, parse_float=_no_number, parse_constant=_no_number)
     except (ValueError, RecursionError):
         raise BadBeaconError(f"{what} is no JSON of the kind that beacons serve") from None
-    return Served(content, what)
+    return BeaconFields(content, what)
 
 
-class Served:
+class BeaconFields:
     """The fields of an object, by name; those that are there must be exactly those that are asked for."""
 
     def __init__(self, content: object, what: str) -> None:
@@ -49,7 +49,7 @@ class Served:
         self._content: dict[str, Any] = content
         self._what = what
 
-    def has_exactly(self, *names: str) -> Served:
+    def has_exactly(self, *names: str) -> BeaconFields:
         """The object itself, if these are its fields."""
         if set(self._content) != set(names):
             raise BadBeaconError(f"{self._what} has other fields than it should")
@@ -75,14 +75,14 @@ class Served:
             raise self._refuse(name)
         return bytes.fromhex(value)
 
-    def inner(self, name: str) -> Served:
-        return Served(self._content[name], f"{self._what}'s {name}")
+    def inner(self, name: str) -> BeaconFields:
+        return BeaconFields(self._content[name], f"{self._what}'s {name}")
 
-    def inner_list(self, name: str) -> list[Served]:
+    def inner_list(self, name: str) -> list[BeaconFields]:
         value = self._content[name]
         if not isinstance(value, list):
             raise self._refuse(name)
-        return [Served(item, f"{self._what}'s {name}") for item in value]
+        return [BeaconFields(item, f"{self._what}'s {name}") for item in value]
 
     def _refuse(self, name: str) -> BadBeaconError:
         return BadBeaconError(f"{self._what}'s {name} is not as it should be")

@@ -32,7 +32,7 @@ StreamName = Literal["train", "participation", "test", "seals"]
 
 _KEY_BYTES = 32
 _PART, _STREAM = b"secvm-v2-part\0\0\0", b"secvm-v2-stream\0"
-_SEEDS = b"secvm-v2-seeds\0\0"
+_SEEDS, _TEST_SEEDS = b"secvm-v2-seeds\0\0", b"secvm-v2-tests\0\0"
 _CIPHER_BLOCK = 16
 #: Bytes of a keystream made at once where words are read one by one.
 _TAKEN_BYTES = 1 << 12
@@ -86,3 +86,10 @@ class PartStream:
 def seals(key: bytes, first: int, count: int) -> bytes:
     """Both ephemeral secrets of packages ``first``, ``first`` + 1, … of a part, 64 bytes each."""
     return PartStream(key, "seals", start=SEALS_BYTES * first).take(SEALS_BYTES * count)
+
+
+def seeded_round_secret(seed: str, role: Literal["entry", "mix"], round_number: int) -> bytes:
+    """The secret of a round at the relay of this role, from a public seed: **for tests**, which repeat themselves."""
+    key = hashlib.sha256(seed.encode()).digest()
+    data = role.encode() + b"\n" + round_number.to_bytes(4, "little")
+    return hashlib.blake2b(data, digest_size=32, key=key, person=_TEST_SEEDS).digest()

@@ -30,7 +30,7 @@ from secvm.privacy.statements.relayed import RelayedStatement
 from secvm.protocol.documents.experiment import ExperimentDocument, read_published
 from secvm.protocol.plain.session import ParticipantSession
 from secvm.protocol.relays.sending.session import RelayedSession
-from secvm.protocol.relays.sending.session_memory import Phase
+from secvm.protocol.relays.sending.session_memory import RelayedPhase
 from secvm.protocol.schedule import Window
 
 NO_GUARANTEE = (
@@ -282,7 +282,7 @@ def _relayed_standing(state: DeviceState, record: Record, document: ExperimentDo
     session = None if parts is None else RelayedSession.from_parts(*parts, document)
     if session is None or session.manifest is None:
         return _Standing()
-    waiting = document.budget if session.phase is Phase.SENDING else 0
+    waiting = document.budget if session.phase is RelayedPhase.SENDING else 0
     return _Standing(session.manifest.round_number, session.manifest.window, waiting)
 
 

@@ -47,8 +47,11 @@ from secvm.protocol.relays.counting.recount import (
     ShardTally,
     WrongCountError,
 )
-from secvm.protocol.relays.counting.shard_runs import (
+from secvm.protocol.relays.counting.shards import (
+    DAY_MS,
+    LEAST_DAYS,
     MAX_RUN_BYTES,
+    ShardProof,
     ShardRun,
     absence_in,
     beside,
@@ -57,7 +60,6 @@ from secvm.protocol.relays.counting.shard_runs import (
     read_run,
     shard_of,
 )
-from secvm.protocol.relays.counting.shards import DAY_MS, LEAST_DAYS, ShardProof
 from secvm.protocol.relays.manifest import RelayedManifest
 from secvm.protocol.relays.opening import Opening
 from secvm.protocol.schedule import below

@@ -17,7 +17,7 @@ from secvm.participant.trust.polling import Polling
 from secvm.participant.trust.surroundings import Now
 from secvm.protocol.plain.session_events import Abstain, Distrusted, Reason
 from secvm.protocol.plain.session_memory import NEVER
-from secvm.protocol.relays.sending.session_events import RoundAnnounced, Stopped
+from secvm.protocol.relays.sending.session import RoundAnnounced, Stopped
 
 
 class RelayedListener(Listener):

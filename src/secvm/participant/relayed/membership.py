@@ -24,9 +24,8 @@ from secvm.participant.trust.fresh_looks import Looking
 from secvm.participant.trust.surroundings import Now, Surroundings
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.plain.session_events import Restarted
-from secvm.protocol.relays.sending.session import RelayedSession
-from secvm.protocol.relays.sending.session_events import NotTaken, SendRequest, Stopped, Taken
-from secvm.protocol.relays.sending.session_memory import Phase
+from secvm.protocol.relays.sending.session import NotTaken, RelayedSession, SendRequest, Stopped, Taken
+from secvm.protocol.relays.sending.session_memory import RelayedPhase
 
 #: Where an experiment takes nothing late, moments are spread over this.
 _SHORTEST_MS = 1000
@@ -92,7 +91,7 @@ class RelayedMembership(Membership[SendRequest]):
 
     @property
     def _idle(self) -> bool:
-        return self.session.phase is Phase.IDLE
+        return self.session.phase is RelayedPhase.IDLE
 
     def _running(self, row: RoundHistory) -> RoundCounts:
         return RoundCounts(row.round_number, self.document.budget, row.acknowledged, row.lost, done=False)

@@ -32,8 +32,8 @@ from secvm.protocol.plain.session import FIRST_BACKOFF_MS, LONGEST_BACKOFF_MS
 from secvm.protocol.plain.session_events import Declined
 from secvm.protocol.plain.session_memory import NEVER
 from secvm.protocol.relays.manifest import RelayedManifest
-from secvm.protocol.relays.sending.session_events import RequestReady
-from secvm.protocol.relays.sending.session_memory import Phase
+from secvm.protocol.relays.sending.session import RequestReady
+from secvm.protocol.relays.sending.session_memory import RelayedPhase
 from secvm.protocol.relays.sending.submission import SECRETS_BYTES, draw_order, seal_submission
 from secvm.protocol.schedule import below
 
@@ -134,7 +134,7 @@ class RequestPreparation(Preparation):
     def _wanted(self, manifest: RelayedManifest) -> bool:
         """Whether the session still wants it: it may be over, or another, since something was asked."""
         session = self._turns.session
-        return session.manifest is manifest and session.phase is Phase.COMPUTING
+        return session.manifest is manifest and session.phase is RelayedPhase.COMPUTING
 
     async def prepare(self, now: Now) -> bool:
         manifest, around, document = self._turns.session.manifest, self._around, self._document
@@ -171,7 +171,7 @@ class RequestPreparation(Preparation):
             self._prepare_later(manifest, str(fault), now())
         except SecVMError as fault:
             # Terms that do not do, a budget that is spent: nothing of the person is in these sentences.
-            if self._turns.session.phase is Phase.COMPUTING:
+            if self._turns.session.phase is RelayedPhase.COMPUTING:
                 self._turns.tell(Declined(str(fault)), now())
         else:
             return True

@@ -33,10 +33,9 @@ from secvm.participant.trust.surroundings import Now, Surroundings
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.documents.recomputation import Model as Computed
 from secvm.protocol.log.entries import Document
-from secvm.protocol.relays.ending import RelayedEnding
 from secvm.protocol.relays.manifest import RelayedManifest
 from secvm.protocol.relays.news import News, news_path
-from secvm.protocol.relays.opening import Opening
+from secvm.protocol.relays.opening import Opening, RelayedEnding
 from secvm.protocol.trust.relayed_chain import Believing, Ended, RelayedChain, RelayedServed
 from secvm.protocol.trust.trusted_log import SeenLog, TrustedLog
 

@@ -8,16 +8,16 @@ from secvm.participant.trust.surroundings import Surroundings
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.plain.session_events import Restarted, Tick
 from secvm.protocol.relays.manifest import RelayedManifest
-from secvm.protocol.relays.sending.session import RelayedSession
-from secvm.protocol.relays.sending.session_events import (
+from secvm.protocol.relays.sending.session import (
     RelayedEvent,
+    RelayedSession,
     RequestReady,
     RoundAnnounced,
     RoundDone,
     SendRequest,
     Taken,
 )
-from secvm.protocol.relays.sending.session_memory import Phase
+from secvm.protocol.relays.sending.session_memory import RelayedPhase
 
 
 class RelayedTurns(Turns[RelayedSession, SendRequest]):
@@ -36,7 +36,7 @@ class RelayedTurns(Turns[RelayedSession, SendRequest]):
 
     @property
     def sending(self) -> bool:
-        return self.session.phase is Phase.SENDING
+        return self.session.phase is RelayedPhase.SENDING
 
     def tell(self, event: RelayedEvent, now: int) -> None:
         if self.left:

@@ -29,12 +29,11 @@ from secvm.protocol.canonical import digest_of
 from secvm.protocol.documents.blobs import tally_digest
 from secvm.protocol.documents.experiment import ExperimentDocument, Relay
 from secvm.protocol.documents.manifest import AcceptedManifest
-from secvm.protocol.documents.recomputation import Model
+from secvm.protocol.documents.recomputation import After, Model
 from secvm.protocol.log.checkpoints import SignedCheckpoint
-from secvm.protocol.relays.counting.shard_runs import ShardRun
-from secvm.protocol.relays.step import After
+from secvm.protocol.relays.counting.shards import ShardRun
 from secvm.protocol.relays.terms import RelayedTerms
-from secvm.protocol.trust.opened_checking import OpenedChecking
+from secvm.protocol.trust.checking import Checking
 
 #: Signatures are small; models and tallies may have a million bins. Those of a few rounds of a few experiments.
 _SMALL, _LARGE = 1024, 8
@@ -70,7 +69,7 @@ class _Remembered(Generic[Value]):
         return known
 
 
-class SharedChecks(OpenedChecking):
+class SharedChecks(Checking):
     """Judges what is new, and remembers."""
 
     def __init__(self, *, devices: int = 1) -> None:

@@ -22,7 +22,7 @@ from typing import Annotated, ClassVar
 from secvm.errors import InconsistentManifestError, LocalProtocolError, MalformedMessageError
 from secvm.protocol.canonical import digest_of
 from secvm.protocol.documents.experiment import ExperimentDocument
-from secvm.protocol.documents.inconsistency import Inconsistency
+from secvm.protocol.documents.faults import Inconsistency
 from secvm.protocol.documents.manifest import (
     MAX_MANIFEST_BYTES,
     AcceptedManifest,

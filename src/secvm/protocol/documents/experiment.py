@@ -36,13 +36,14 @@ from secvm.protocol.canonical import (
     ratio_text,
 )
 from secvm.protocol.codec import EXPERIMENT_ID_BYTES, ExperimentId
-from secvm.protocol.documents.learning_terms import read_learning, write_learning
-from secvm.protocol.documents.relay_terms import (
+from secvm.protocol.documents.terms import (
     ROLES,
     RelayRole,
     RelayTimes,
     check_relayed,
+    read_learning,
     read_relay_cover,
+    write_learning,
     write_relay_cover,
 )
 from secvm.protocol.log.terms import LogTerms

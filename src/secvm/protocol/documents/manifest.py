@@ -42,7 +42,7 @@ from secvm.learning.label_models import MAX_MODELS
 from secvm.protocol.canonical import digest_of
 from secvm.protocol.documents.blobs import decode_tally, tally_digest
 from secvm.protocol.documents.experiment import ExperimentDocument
-from secvm.protocol.documents.inconsistency import Inconsistency
+from secvm.protocol.documents.faults import Inconsistency
 from secvm.protocol.records import (
     Digest,
     FieldKind,

@@ -9,12 +9,16 @@ another class weight, weights that are not the state's: each gives another diges
 What this does **not** show is that the tally is true. A coordinator can invent packages, within what budget and relays
 allow, and the step then follows all the same: "step follows", never "round correct".
 
+After a round with two relays ``after_opened`` says whether there is a step at all, so that coordinator, devices and
+auditors cannot disagree about which rounds change the model (§31).
+
 ``Caps`` are a further rule, for whoever wants one: how far weights and bias may go at most. A published model can be
 made to single somebody out; a cap bounds how loudly.
 """
 
 from __future__ import annotations
 
+import enum
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -119,3 +123,39 @@ class Caps:
             if self.norm is not None and sum(m * m for m in row) * weights.unit**2 > self.norm**2:
                 return "the model's weights are larger than this device allows"
         return None
+
+
+class Stayed(enum.Enum):
+    """Why an opened round does not change the model."""
+
+    FLOOR = "it had fewer submissions than the floor"
+    UNEXPLAINED = "a cell has more than its submissions and cover explain"
+    NOBODY = "after cover is taken off nobody is left who trained"
+    RANGE = "the step leaves the range of exact numbers"
+
+
+@dataclass(frozen=True, slots=True)
+class After:
+    """What a round made of a state."""
+
+    model: Model
+    #: None: the round was stepped.
+    stayed: Stayed | None
+
+
+def after_opened(document: ExperimentDocument, state: State, net: Tally, *, clients: int) -> After:
+    """The model after a round that was opened with this net tally; ``clients`` is M of the entry relay's count."""
+    stayed: Stayed | None = None
+    if clients < document.floor:
+        stayed = Stayed.FLOOR
+    elif not aggregate.explains(document.relay_cover, net, clients):
+        stayed = Stayed.UNEXPLAINED
+    else:
+        try:
+            return After(model_of(document, aggregate.step(document.experiment, state, net)), None)
+        except ArithmeticRangeError:
+            stayed = Stayed.RANGE
+        except BadInputError:
+            # Noise alone may do this to an honest round of few people.
+            stayed = Stayed.NOBODY
+    return After(model_of(document, state), stayed)

@@ -9,9 +9,8 @@ from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.documents.manifest import RoundManifest
 from secvm.protocol.evidence.examination import read_told
 from secvm.protocol.log.entries import Entry, ending_entry, manifest_entry, opening_entry
-from secvm.protocol.relays.ending import RelayedEnding
 from secvm.protocol.relays.manifest import RelayedManifest
-from secvm.protocol.relays.opening import Opening
+from secvm.protocol.relays.opening import Opening, RelayedEnding
 from secvm.protocol.version import ENDING_TYPE, MANIFEST_TYPE
 
 Told = RoundManifest | Ending | RelayedManifest | Opening | RelayedEnding

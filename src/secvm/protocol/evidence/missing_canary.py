@@ -30,8 +30,7 @@ from secvm.protocol.relays.batches.capsule_tree import Absence, CapsuleTree, Pla
 from secvm.protocol.relays.batches.counts import EntryCount, MixCount
 from secvm.protocol.relays.batches.label import capsule_digest
 from secvm.protocol.relays.manifest import MAX_MANIFEST_BYTES, RelayedManifest
-from secvm.protocol.relays.sending.canary import MAX_RECEIPT_BYTES, Canary, canary_capsules
-from secvm.protocol.relays.sending.receipts import Receipt
+from secvm.protocol.relays.sending.canary import MAX_RECEIPT_BYTES, Canary, Receipt, canary_capsules
 from secvm.protocol.relays.statements import ENVELOPE_BYTES
 from secvm.protocol.version import MISSING_CANARY_TYPE
 

@@ -14,15 +14,15 @@ from typing import Any, TypeVar
 from secvm.crypto.signing import VerifyKey
 from secvm.errors import BadProofError, BadSignatureError, MalformedMessageError
 from secvm.protocol.documents.experiment import ExperimentDocument
+from secvm.protocol.documents.faults import OpeningFault
 from secvm.protocol.evidence.relayed import PartProof, RelayedEvidence, Who
 from secvm.protocol.relays.batches.counts import EntryCount, MixCount
 from secvm.protocol.relays.batches.label import capsule_digest
 from secvm.protocol.relays.counting.opened_parts import OpenedPart, Role
 from secvm.protocol.relays.cover.commitments import EntryCommitment, MixCommitment
 from secvm.protocol.relays.cover.reveals import EntryReveal, MixReveal
-from secvm.protocol.relays.faults import OpeningFault
 from secvm.protocol.relays.manifest import RelayedManifest
-from secvm.protocol.relays.sending.receipts import Receipt
+from secvm.protocol.relays.sending.canary import Receipt
 from secvm.protocol.relays.statements import Statement
 
 #: To examine a part it is drawn again: a few lines can name an experiment that would take days.

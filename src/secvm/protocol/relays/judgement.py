@@ -14,10 +14,9 @@ from secvm.crypto.sealing.kem import X25519PrivateKey
 from secvm.crypto.signing import VerifyKey
 from secvm.errors import BadSignatureError, MalformedMessageError
 from secvm.protocol.documents.experiment import ExperimentDocument
-from secvm.protocol.documents.inconsistency import Inconsistency
+from secvm.protocol.documents.faults import Inconsistency, OpeningFault
 from secvm.protocol.relays.batches.counts import EntryCount, MixCount
 from secvm.protocol.relays.cover.reveals import EntryReveal, MixReveal
-from secvm.protocol.relays.faults import OpeningFault
 from secvm.protocol.relays.manifest import RelayedManifest
 from secvm.protocol.relays.opening import Opening
 from secvm.protocol.relays.statements import Statement

@@ -18,7 +18,7 @@ from secvm.crypto.sealing.kem import X25519, X25519PublicKey
 from secvm.crypto.sealing.oblivious import decode_key_configurations, leaves_no_choice
 from secvm.errors import BadSignatureError, InconsistentManifestError, MalformedMessageError
 from secvm.protocol.documents.experiment import ExperimentDocument
-from secvm.protocol.documents.inconsistency import Inconsistency
+from secvm.protocol.documents.faults import Inconsistency
 from secvm.protocol.records import BESIDE, Digest, Hash, ModelRecord, Record, RoundNumber, long_bytes, whole
 from secvm.protocol.relays.batches.label import label_of
 from secvm.protocol.relays.cover.commitments import EntryCommitment, MixCommitment, SealingKey

@@ -1,24 +1,27 @@
-"""Opening: how a round ended, in the coordinator's envelope (docs/protocol.md §31).
+"""Openings and endings: how a round ended, and an experiment, in the coordinator's envelope (docs/protocol.md §31).
 
-It holds both counts and both reveals as the relays signed them, the seed of the count key, the digest of the net tally
-and the root of the shards. A round of which anything is missing is *unopened*: then seed, tally and shards are null.
-Whether what is there is also true is ``judgement``'s question.
+An opening holds both counts and both reveals as the relays signed them, the seed of the count key, the digest of the
+net tally and the root of the shards. A round of which anything is missing is *unopened*: then seed, tally and shards
+are null. Whether what is there is also true is the question of ``judgement``.
+
+After the last round there is no next manifest. The ending names the last round's manifest and opening, and the state
+and weights that follow from them; devices predict with these.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 from secvm.errors import MalformedMessageError
 from secvm.protocol.documents.experiment import ExperimentDocument
-from secvm.protocol.records import CoordinatorRecord, Digest, Hash, RoundNumber
+from secvm.protocol.documents.faults import Missing
+from secvm.protocol.records import CoordinatorRecord, Digest, Hash, ModelRecord, RoundNumber, whole, words
 from secvm.protocol.relays.batches.counts import EntryCount, MixCount
 from secvm.protocol.relays.cover.reveals import EntryReveal, MixReveal
-from secvm.protocol.relays.faults import Missing
 from secvm.protocol.relays.statements import enveloped
-from secvm.protocol.version import OPENING_TYPE
+from secvm.protocol.version import MAX_ROUND, OPENING_TYPE, RELAYED_ENDING_TYPE
 
 MAX_OPENING_BYTES = 2**14
 
@@ -89,3 +92,39 @@ def read_opening(data: bytes, document: ExperimentDocument) -> Opening:
         Not an opening that this experiment's keys signed.
     """
     return Opening.from_bytes(document.verified(data, purpose=OPENING_TYPE))
+
+
+#: All T rounds, or nothing more is learnt; or its operator stopped it.
+Why = Literal["finished", "stopped"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RelayedEnding(ModelRecord):
+    """The end of one experiment."""
+
+    purpose: ClassVar[str] = RELAYED_ENDING_TYPE
+    title: ClassVar[str] = "the ending"
+    longest: ClassVar[int] = 4096
+
+    #: Digest of the experiment.
+    experiment: Digest
+    #: The last round; 0 where there was none, and then the next two are None.
+    round_number: Annotated[int, whole(0, MAX_ROUND, name="round")]
+    manifest: Digest | None
+    opening: Digest | None
+    why: Annotated[Why, words("finished", "stopped")]
+
+    def _check_whole(self) -> None:
+        if len({self.round_number == 0, self.manifest is None, self.opening is None}) != 1:
+            raise MalformedMessageError("an ending names the last round with its manifest and its opening, or no round")
+
+
+def read_ending(data: bytes, document: ExperimentDocument) -> RelayedEnding:
+    """The ending in an envelope that enough of the coordinator's keys signed.
+
+    Raises
+    ------
+    MalformedMessageError, BadSignatureError
+        Not an ending that this experiment's keys signed.
+    """
+    return RelayedEnding.from_bytes(document.verified(data, purpose=RELAYED_ENDING_TYPE))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from secvm.protocol.documents.relay_terms import ROLES, RelayRole
+from secvm.protocol.documents.terms import ROLES, RelayRole
 from secvm.protocol.records import text, whole, words
 from secvm.protocol.relays.statements import Statement
 from secvm.protocol.version import RELAYED_TERMS_TYPE

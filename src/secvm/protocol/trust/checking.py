@@ -7,15 +7,18 @@ A device of its own takes this one, which remembers nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from secvm.crypto.notes import NoteKey
 from secvm.learning.aggregate.tally import Tally
 from secvm.protocol.documents.blobs import decode_state, decode_tally
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.documents.manifest import AcceptedManifest, accept
-from secvm.protocol.documents.recomputation import Model, first_model, model_of, next_model
+from secvm.protocol.documents.recomputation import After, Model, after_opened, first_model, model_of, next_model
 from secvm.protocol.log.checkpoints import SignedCheckpoint, read_checkpoint
+
+Value = TypeVar("Value")
 
 
 class Checking:
@@ -48,5 +51,15 @@ class Checking:
         return model_of(document, decode_state(state, digest=digest, experiment=document.experiment))
 
     def following(self, document: ExperimentDocument, model: Model, tally: Tally | None) -> Model:
-        """``recompute.next_model``."""
+        """``recomputation.next_model``."""
         return next_model(document, model.state, tally)
+
+    def once(self, kind: str, asked: tuple[object, ...], judge: Callable[[], Value]) -> Value:  # noqa: ARG002
+        """What ``judge`` comes to, a question of this kind. ``asked`` is **everything** that its answer follows from,
+        bytes by their digests; an answer never changes.
+        """
+        return judge()
+
+    def after_opened(self, document: ExperimentDocument, model: Model, net: Tally, *, clients: int) -> After:
+        """``recomputation.after_opened``."""
+        return after_opened(document, model.state, net, clients=clients)

@@ -23,15 +23,14 @@ from dataclasses import dataclass, field
 from secvm.errors import InconsistentManifestError, LocalProtocolError, MalformedMessageError, StaleRoundError
 from secvm.protocol.canonical import digest_of
 from secvm.protocol.documents.experiment import ExperimentDocument
-from secvm.protocol.documents.inconsistency import Inconsistency
+from secvm.protocol.documents.faults import Inconsistency
 from secvm.protocol.documents.recomputation import Model, ModelNames
 from secvm.protocol.log.entries import Document, ending_entry, manifest_entry, opening_entry
-from secvm.protocol.relays.ending import RelayedEnding, read_ending
 from secvm.protocol.relays.judgement import clients_of, following_faults, is_opened
 from secvm.protocol.relays.manifest import RelayedManifest, read_manifest
-from secvm.protocol.relays.opening import Opening, read_opening
+from secvm.protocol.relays.opening import Opening, RelayedEnding, read_ending, read_opening
 from secvm.protocol.relays.sending.session_memory import read_accepted
-from secvm.protocol.trust.opened_checking import OpenedChecking
+from secvm.protocol.trust.checking import Checking
 
 #: What must never come again, and in which round it came.
 Seen = Mapping[bytes, int]
@@ -99,11 +98,11 @@ class RelayedChain:
         trust: RelayedTrust | None = None,
         *,
         seen: Seen | None = None,
-        checking: OpenedChecking | None = None,
+        checking: Checking | None = None,
     ) -> None:
         """``seen``: ``RelayedManifest.bound`` of every round that was ever believed."""
         self._document = document
-        self._checking = checking or OpenedChecking()
+        self._checking = checking or Checking()
         self._seen: dict[bytes, int] = dict(seen or {})
         self.trust = trust or RelayedTrust(state=self._checking.first(document).state_bytes)
         envelope, opening = self.trust.manifest, self.trust.opening
@@ -199,7 +198,7 @@ class _Walk:
     """One look: document after document, from what is believed on."""
 
     def __init__(
-        self, chain: RelayedChain, document: ExperimentDocument, checking: OpenedChecking, served: RelayedServed
+        self, chain: RelayedChain, document: ExperimentDocument, checking: Checking, served: RelayedServed
     ) -> None:
         self._document, self._checking, self._served = document, checking, served
         self._last, self._opening = chain.last, chain.opening

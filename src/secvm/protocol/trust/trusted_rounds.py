@@ -13,7 +13,7 @@ package leaves. The numbers are those of docs/protocol.md §22:
  5. Of this experiment those lines are exactly the documents that were served, each once, in their order
     (``trusted_log``).
  6. Every manifest since is signed, and continues the one before: the chain of digests, windows, floors, pinned things
-    (``manifest.accept``). Each tally fits into the relay's signed count (``plausible``). Gateway keys stand
+    (``manifest.accept``). Each tally fits into the relay's signed count (``plausibility``). Gateway keys stand
     in manifests and nowhere else.
  7. Every model since follows: from the device's own last state, or from zero in round 1, over every published tally.
     The weights with which it computes are its own, not the server's.
@@ -25,8 +25,9 @@ another ``RemoteProtocolError``: no package leaves, and the device asks again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NoReturn
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, ClassVar, NoReturn
 
 from secvm.crypto.signing import Envelope
 from secvm.errors import (
@@ -38,6 +39,7 @@ from secvm.errors import (
     StaleRoundError,
 )
 from secvm.learning.aggregate.tally import Tally
+from secvm.protocol.canonical import Fields, decode_document
 from secvm.protocol.documents.blobs import encode_tally
 from secvm.protocol.documents.ending import Ending, accept_ending
 from secvm.protocol.documents.experiment import ExperimentDocument
@@ -47,9 +49,76 @@ from secvm.protocol.evidence.logged_documents import entry_of
 from secvm.protocol.evidence.plain import Evidence, Kind, count_fault
 from secvm.protocol.log.entries import Document
 from secvm.protocol.log.policy import LogPolicy
-from secvm.protocol.trust.belief import Checked, Served, Trusted, tallies_named
+from secvm.protocol.records import BESIDE, TypedRecord, long_bytes
 from secvm.protocol.trust.checking import Checking
 from secvm.protocol.trust.trusted_log import SeenLog, TrustedLog
+from secvm.protocol.version import TRUSTED_TYPE
+
+_MAX_PART_BYTES = 2**21
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """What a device has fetched for one look at an experiment. **Nothing in it is checked.**"""
+
+    #: Envelopes of every manifest after the last one believed, in their order; the last is the newest.
+    manifests: tuple[bytes, ...]
+    #: The newest checkpoint.
+    checkpoint: bytes
+    #: All lines of the log after what was seen of it, up to that checkpoint.
+    lines: tuple[bytes, ...] = field(repr=False)
+    #: Bytes of the tallies that those documents name, by digest.
+    tallies: Mapping[str, bytes] = field(repr=False)
+    #: Envelope of the ending, where the experiment is over.
+    ending: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trusted(TypedRecord):
+    """What a device keeps of what it believes: enough to believe the next, and to convict whoever contradicts it.
+
+    ``to_bytes`` writes all but the state, which is large and a blob of its own.
+    """
+
+    purpose: ClassVar[str] = TRUSTED_TYPE
+    title: ClassVar[str] = "what is trusted"
+    longest: ClassVar[int] = 2**23
+
+    #: Envelope of the newest manifest believed; None before the first.
+    manifest: Annotated[bytes, long_bytes(_MAX_PART_BYTES)] | None
+    #: The log, of which it has read every line.
+    log: Annotated[SeenLog, BESIDE]
+    #: The descent state of that manifest.
+    state: bytes = field(repr=False)
+
+    @classmethod
+    def from_parts(cls, header: bytes, state: bytes) -> Trusted:
+        """From what was written by this device (``to_bytes``) and the state. Raises ``MalformedMessageError``."""
+        fields = Fields(decode_document(header, max_bytes=cls.longest), cls.title)
+        fields.constant("type", cls.purpose)
+        trusted = cls.take(fields, state=state)
+        fields.done()
+        return trusted
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Checked:
+    """A round, or an ending, that this device may believe. Only ``TrustedRounds.check`` makes one."""
+
+    #: The newest manifest; None where an experiment ended before its first round.
+    accepted: AcceptedManifest | None
+    ending: Ending | None
+    #: The model that the device computed itself: that of the newest manifest, or what the ending leaves.
+    model: Model
+    #: To be stored, durably, before anything is done with the rest.
+    trusted: Trusted
+    #: So many steps were played again.
+    steps: int
+
+
+def tallies_named(documents: Sequence[RoundManifest | Ending]) -> list[str]:
+    """Digests of the tallies that a device needs to follow these documents."""
+    return [told.last.tally for told in documents if told.last is not None and told.last.tally is not None]
 
 
 class TrustedRounds:
@@ -318,6 +387,3 @@ class TrustedRounds:
 
 def _document(accepted: AcceptedManifest) -> Document:
     return Document(entry_of(accepted.manifest), accepted.envelope)
-
-
-__all__ = ["Checked", "Served", "Trusted", "TrustedRounds", "tallies_named"]

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from secvm.crypto.sealing.kem import RandomBytes
-from secvm.crypto.seeded_rounds import seeded_round_secret
+from secvm.crypto.sealing.part_streams import seeded_round_secret
 from secvm.crypto.signing import Envelope, SigningKey
 from secvm.errors import InconsistentManifestError
 from secvm.privacy.accounting.guarantee import guarantee

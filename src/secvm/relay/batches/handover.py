@@ -13,8 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from secvm.crypto.signing import SigningKey
-from secvm.protocol.relays.batches.piece_tickets import FIELD, ticket_for
-from secvm.protocol.relays.batches.pieces import MEDIA_TYPE, piece_count
+from secvm.protocol.relays.batches.pieces import FIELD, MEDIA_TYPE, piece_count, ticket_for
 from secvm.relay.batches.rounds import BatchRound
 from secvm.runtime.http.messages import HttpResponse
 

@@ -15,7 +15,7 @@ from secvm.errors import LocalProtocolError, MalformedMessageError
 from secvm.protocol.relays.batches.counts import EntryCount, MixCount
 from secvm.protocol.relays.cover.commitments import RoundSecret
 from secvm.protocol.relays.cover.reveals import EntryReveal, MixReveal, entry_reveal
-from secvm.protocol.relays.sending.receipts import Receipt
+from secvm.protocol.relays.sending.canary import Receipt
 from secvm.relay.admission import Identity
 from secvm.relay.batches.ledger import ENTRY_COUNT, ENTRY_REVEAL, MIX_COUNT, MIX_REVEAL
 from secvm.relay.batches.round_custody import BATCH, DrawPart, RoundCustody, RoundPlan

@@ -6,8 +6,7 @@ import asyncio
 import sqlite3
 
 from secvm.errors import RemoteProtocolError, SecVMError
-from secvm.protocol.relays.batches.piece_tickets import FIELD, check_ticket
-from secvm.protocol.relays.batches.pieces import MEDIA_TYPE
+from secvm.protocol.relays.batches.pieces import FIELD, MEDIA_TYPE, check_ticket
 from secvm.relay.batches.doors import MOST_PAPER_BYTES, Answer, RoleDoors, read_index
 from secvm.relay.batches.handover import have_json
 from secvm.relay.batches.ledger import ENTRY_REVEAL, MIX_COUNT

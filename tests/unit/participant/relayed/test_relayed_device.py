@@ -16,7 +16,7 @@ from secvm.participant.sending.transport import Fetched
 from secvm.participant.trust.evidence import evidence_of
 from secvm.protocol.documents.experiment import Relay
 from secvm.protocol.plain.session import CLOCK_TOLERANCE_MS
-from secvm.protocol.relays.sending.session_memory import Phase
+from secvm.protocol.relays.sending.session_memory import RelayedPhase
 from secvm.protocol.relays.terms import RelayedTerms
 from secvm_lab.rigs.histories.relayed_rounds import COORDINATOR
 from tests.unit.participant.relayed.relayed_world import RelayedWorld
@@ -77,7 +77,7 @@ def test_a_relay_that_never_takes_it_costs_the_round(tmp_path: Path) -> None:
     member = play(world)
     assert len(world.net.requests) == 1
     assert [(one.acknowledged, one.lost) for one in member.rounds.values()] == [(0, world.of.budget)]
-    assert member.session.phase is Phase.IDLE
+    assert member.session.phase is RelayedPhase.IDLE
     assert member._around.state.relayed.canaries(world.of.digest) == []
     # It counts all the same.
     assert member._around.state.ledger.rounds() == {world.of.digest: 1}

@@ -16,7 +16,7 @@ from secvm.protocol.evidence.logged_documents import entry_of
 from secvm.protocol.evidence.plain import Kind, examine
 from secvm.protocol.log.entries import Entry, ending_entry, experiment_entry, manifest_entry, opening_entry
 from secvm.protocol.relays.manifest import RelayedManifest
-from secvm.protocol.relays.sending.session_memory import Phase
+from secvm.protocol.relays.sending.session_memory import RelayedPhase
 from secvm_lab.rigs.histories.known_log import KnownLog, known_log_terms
 from secvm_lab.rigs.histories.relayed_rounds import relayed_document
 from tests.unit.participant.relayed.relayed_world import RelayedWorld, trusting
@@ -359,7 +359,7 @@ def test_repro_killed_after_storing_why_it_does_not_send_the_round_that_was_seal
         manifest = world.announce_relayed()
         await world.drive(device, until=manifest.instants.opens_at - 1)
         member = world.membership(device)
-        assert member.session.phase is Phase.SENDING
+        assert member.session.phase is RelayedPhase.SENDING
         member._distrust.convict(1, "the log was forked", b"evidence")
         device.close()
         again = world.start()

@@ -17,11 +17,11 @@ from secvm.participant.sending.transport import Fetched
 from secvm.participant.trust.shared_checks import SharedChecks
 from secvm.protocol.documents.experiment import Relay
 from secvm.protocol.relays.batches.counts import MixCount
-from secvm.protocol.relays.counting.shard_runs import ShardRun
+from secvm.protocol.relays.counting.shards import ShardRun
 from secvm.protocol.relays.manifest import RelayedManifest, read_manifest
 from secvm.protocol.relays.terms import RelayedTerms
 from secvm.protocol.trust import relayed_chain as chain_module
-from secvm.protocol.trust.opened_checking import OpenedChecking
+from secvm.protocol.trust.checking import Checking
 from secvm.protocol.trust.relayed_chain import RelayedChain, RelayedServed
 from secvm.protocol.trust.trusted_log import SeenLog
 from secvm_lab.rigs.histories.known_log import known_log_terms
@@ -51,7 +51,7 @@ def flipped(data: bytes, at: int) -> bytes:
 
 def test_what_was_judged_for_one_device_is_not_judged_again_and_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     history, served = history_of(2)
-    alone = RelayedChain(history.document, checking=OpenedChecking()).check(served)
+    alone = RelayedChain(history.document, checking=Checking()).check(served)
     judged: list[object] = []
 
     def counting(*told: Any) -> RelayedManifest:

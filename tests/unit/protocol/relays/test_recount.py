@@ -14,8 +14,7 @@ from secvm.protocol.relays.batches.capsule_tree import run_root
 from secvm.protocol.relays.batches.label import INNER_BYTES, capsule_digest
 from secvm.protocol.relays.counting.junk import CapsuleReader
 from secvm.protocol.relays.counting.recount import MAX_SUB_TALLY_BYTES, Counted, Recount, ShardTally, WrongCountError
-from secvm.protocol.relays.counting.shard_runs import ShardRun, read_run
-from secvm.protocol.relays.counting.shards import ShardTree, read_sub_tally, write_sub_tally
+from secvm.protocol.relays.counting.shards import ShardRun, ShardTree, read_run, read_sub_tally, write_sub_tally
 from secvm_lab.rigs.histories.audited_rounds import SealedRound
 from secvm_lab.rigs.histories.relayed_rounds import known_bytes
 from tests.effort import scaled

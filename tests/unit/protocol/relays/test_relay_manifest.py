@@ -10,7 +10,7 @@ import pytest
 from secvm.crypto.sealing.kem import X25519PrivateKey
 from secvm.errors import BadSignatureError, InconsistentManifestError, LocalProtocolError, MalformedMessageError
 from secvm.protocol.canonical import digest_of, encode_document
-from secvm.protocol.documents.inconsistency import Inconsistency as Fault
+from secvm.protocol.documents.faults import Inconsistency as Fault
 from secvm.protocol.relays.batches.label import label_of
 from secvm.protocol.relays.cover.commitments import entry_commitment, mix_commitment
 from secvm.protocol.relays.manifest import Instants, RelayedManifest, manifest_faults, read_manifest

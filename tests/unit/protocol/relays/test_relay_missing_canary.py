@@ -12,8 +12,7 @@ from secvm.protocol.evidence.missing_canary import BEGINS, Blame, MissingCanary,
 from secvm.protocol.relays.batches.capsule_tree import CapsuleTree
 from secvm.protocol.relays.batches.counts import EntryCount, MixCount
 from secvm.protocol.relays.batches.label import capsule_digest
-from secvm.protocol.relays.sending.canary import canary_capsules
-from secvm.protocol.relays.sending.receipts import receipt_for
+from secvm.protocol.relays.sending.canary import canary_capsules, receipt_for
 from secvm.protocol.relays.sending.submission import SECRETS_BYTES, draw_order, read_request, seal_submission
 from secvm_lab.rigs.histories.relayed_rounds import ENTRY, MIX, STRANGER, known_bytes
 from secvm_lab.rigs.histories.sealed_round import SealedRound

@@ -13,14 +13,12 @@ from hypothesis import strategies as st
 from secvm.crypto.sealing.kem import X25519PrivateKey
 from secvm.errors import BadSignatureError, LocalProtocolError, MalformedMessageError
 from secvm.protocol.canonical import digest_of, encode_document
-from secvm.protocol.documents.inconsistency import Inconsistency
+from secvm.protocol.documents.faults import Inconsistency, Missing, OpeningFault
 from secvm.protocol.relays.cover.commitments import part_path
 from secvm.protocol.relays.cover.reveals import entry_reveal, mix_reveal
-from secvm.protocol.relays.ending import RelayedEnding, read_ending
-from secvm.protocol.relays.faults import Missing, OpeningFault
 from secvm.protocol.relays.judgement import clients_of, following_faults, is_opened, opening_faults
 from secvm.protocol.relays.manifest import RelayedManifest
-from secvm.protocol.relays.opening import MAX_OPENING_BYTES, Opening, read_opening
+from secvm.protocol.relays.opening import MAX_OPENING_BYTES, Opening, RelayedEnding, read_ending, read_opening
 from secvm_lab.rigs.histories.relayed_rounds import COORDINATOR, ENTRY, MIX, STRANGER, RelayedRound
 
 ROUND = RelayedRound()

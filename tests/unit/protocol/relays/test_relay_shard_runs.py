@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from secvm.errors import BadProofError, MalformedMessageError
 from secvm.protocol.relays.batches.capsule_tree import RUN, CapsuleTree
-from secvm.protocol.relays.counting.shard_runs import (
+from secvm.protocol.relays.counting.shards import (
     PREFIX_BYTES,
     ShardRun,
+    ShardTree,
     absence_in,
     beside,
     index_bytes,
@@ -21,7 +22,6 @@ from secvm.protocol.relays.counting.shard_runs import (
     shard_of,
     write_index,
 )
-from secvm.protocol.relays.counting.shards import ShardTree
 
 
 def digests(count: int) -> list[bytes]:

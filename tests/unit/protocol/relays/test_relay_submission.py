@@ -14,8 +14,7 @@ from secvm.learning.package import Cohort, NullPackage, Package, ParticipationPa
 from secvm.protocol.codec import decode
 from secvm.protocol.relays.batches.capsule_tree import capsule_root
 from secvm.protocol.relays.batches.label import capsule_digest
-from secvm.protocol.relays.sending.canary import Canary, canary_capsules
-from secvm.protocol.relays.sending.receipts import Receipt, receipt_for
+from secvm.protocol.relays.sending.canary import Canary, Receipt, canary_capsules, receipt_for
 from secvm.protocol.relays.sending.submission import (
     SECRETS_BYTES,
     Submission,

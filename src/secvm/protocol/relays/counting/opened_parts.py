@@ -18,8 +18,7 @@ from secvm.errors import LocalProtocolError
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.relays.batches.counts import EntryCount
 from secvm.protocol.relays.batches.label import capsule_digest
-from secvm.protocol.relays.cover.part_sealing import seal_part
-from secvm.protocol.relays.cover.parts import CoverPart, derive_part
+from secvm.protocol.relays.cover.parts import CoverPart, derive_part, seal_part
 from secvm.protocol.relays.cover.reveals import EntryReveal, MixReveal
 from secvm.protocol.relays.manifest import RelayedManifest
 from secvm.protocol.relays.opening import Opening

@@ -37,12 +37,10 @@ from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.relays.batches.counts import MixCount
 from secvm.protocol.relays.batches.label import DIGEST_BYTES, INNER_BYTES, capsule_digest
 from secvm.protocol.relays.batches.pieces import cut
-from secvm.protocol.relays.counting.bulk_junk import JUNK, NULL, BulkReader, add_sub_tally, sub_tally_of
 from secvm.protocol.relays.counting.cells import Cells
-from secvm.protocol.relays.counting.junk import CapsuleReader
+from secvm.protocol.relays.counting.junk import JUNK, NULL, BulkReader, CapsuleReader, add_sub_tally, sub_tally_of
 from secvm.protocol.relays.counting.opened_parts import OpenedPart
-from secvm.protocol.relays.counting.shard_runs import ShardRun
-from secvm.protocol.relays.counting.shards import SHARD, read_sub_tally, shard_count, shard_entry, shard_size
+from secvm.protocol.relays.counting.shards import SHARD, ShardRun, read_sub_tally, shard_count, shard_entry, shard_size
 from secvm.protocol.relays.manifest import RelayedManifest
 from secvm.protocol.relays.opening import Opening
 

@@ -9,18 +9,25 @@ depend on the cells.
     part.tally                          # what it adds to the counts of the round
     part.packages(0, 1000)              # 1,000 encoded packages of 32 bytes, side by side
 
-``part_sealing`` makes capsules of them. Only the clusters are kept, never all packages.
+``seal_part`` makes capsules of them, byte for byte as everybody derives them: package i is sealed with the 64 bytes
+from 64 · i of the part's stream ``seals``, 32 for the inner seal and 32 for the outer one. The mixing relay seals the
+inner layer alone, the entry relay both. Only the clusters are kept, never all packages.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from secvm.crypto.sealing.part_streams import PartStream, part_key
+from secvm.crypto.sealing.bulk_sealing import BulkSealer
+from secvm.crypto.sealing.kem import X25519PublicKey
+from secvm.crypto.sealing.layers import EPHEMERAL_BYTES, inner_layer, outer_layer
+from secvm.crypto.sealing.part_streams import PartStream, part_key, seals
 from secvm.errors import LocalProtocolError
 from secvm.learning._kernels.dispatch import Kernels
 from secvm.learning._kernels.part_words import Clusters
@@ -168,3 +175,39 @@ def part_counts(
         experiment, experiment_id=nobody, round_number=1, label=label, root=root, seed=seed, kernel=kernel
     )
     return part.counts
+
+
+#: Packages that are made at once.
+BLOCK = 1 << 14
+
+
+@dataclass(frozen=True, slots=True)
+class SealedBlock:
+    """Some capsules of a part, side by side, in the order of the part."""
+
+    #: 80 bytes each.
+    inner: bytes
+    #: 128 bytes each; empty where only the inner layer was asked for.
+    outer: bytes
+
+
+def seal_part(
+    part: CoverPart,
+    *,
+    count_key: X25519PublicKey,
+    mix_key: X25519PublicKey | None = None,
+    sealer: BulkSealer | None = None,
+    block: int = BLOCK,
+) -> Iterator[SealedBlock]:
+    """All capsules of a part; ``count_key`` is pk_C, ``mix_key`` pk_X where the outer layer is wanted too."""
+    if block < 1:
+        raise LocalProtocolError(f"blocks of {block} packages")
+    sealer = BulkSealer() if sealer is None else sealer
+    for first in range(0, part.size, block):
+        count = min(block, part.size - first)
+        secrets = np.frombuffer(seals(part.key, first, count), np.uint8).reshape(count, 2, EPHEMERAL_BYTES)
+        inner = sealer.seal(inner_layer(part.label), count_key, secrets[:, 0].tobytes(), part.packages(first, count))
+        outer = b""
+        if mix_key is not None:
+            outer = sealer.seal(outer_layer(part.label), mix_key, secrets[:, 1].tobytes(), inner)
+        yield SealedBlock(inner, outer)

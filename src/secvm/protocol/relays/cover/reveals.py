@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from secvm.errors import BadProofError, LocalProtocolError
+from secvm.protocol.documents.faults import OpeningFault
 from secvm.protocol.records import Digest, Hash, HashPath, whole
 from secvm.protocol.relays.batches.counts import MixCount
 from secvm.protocol.relays.cover.commitments import (
@@ -22,7 +23,6 @@ from secvm.protocol.relays.cover.commitments import (
     check_part,
     part_path,
 )
-from secvm.protocol.relays.faults import OpeningFault
 from secvm.protocol.relays.statements import Statement, enveloped
 from secvm.protocol.version import ENTRY_REVEAL_TYPE, MIX_REVEAL_TYPE
 

@@ -1,14 +1,16 @@
-"""Canary: the one package of a device that it looks for afterwards (docs/protocol.md §28, §32).
+"""Receipt and canary: what a device keeps of a submission, and looks for afterwards (docs/protocol.md §28, §32).
 
-It is a null, and its place among the device's packages was drawn before the data were looked at: so whoever drops
-packages by what they say, or by whose they are, learns nothing from what the device does about it. Of all that was
-sealed in a round the device keeps the canary's two ephemeral secrets, its digests, its way to the receipt's root and
-the receipt: enough to show anybody that it was taken, and is not there.
+The receipt is the entry relay's signed word that it has taken the submission, whole. The canary is a null, and its
+place among the device's packages was drawn before the data were looked at: so whoever drops packages by what they say,
+or by whose they are, learns nothing from what the device does about it. Of all that was sealed in a round the device
+keeps the canary's two ephemeral secrets, its digests, its way to the receipt's root and the receipt: enough to show
+anybody that it was taken, and is not there.
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar
 
@@ -18,11 +20,31 @@ from secvm.learning.package import NullPackage
 from secvm.protocol.canonical import DIGEST_BYTES
 from secvm.protocol.codec import AddressedPackage, ExperimentId, encode
 from secvm.protocol.records import Hash, TypedRecord, long_bytes, short_bytes, whole
-from secvm.protocol.relays.batches.capsule_tree import Place
+from secvm.protocol.relays.batches.capsule_tree import Place, capsule_root
 from secvm.protocol.relays.manifest import RelayedManifest
-from secvm.protocol.relays.sending.receipts import Receipt
-from secvm.protocol.relays.statements import ENVELOPE_BYTES
-from secvm.protocol.version import CANARY_TYPE
+from secvm.protocol.relays.statements import ENVELOPE_BYTES, Statement
+from secvm.protocol.version import CANARY_TYPE, RECEIPT_TYPE
+
+
+@dataclass(frozen=True, kw_only=True)
+class Receipt(Statement):
+    """For one submission: under which label, and which capsules."""
+
+    purpose: ClassVar[str] = RECEIPT_TYPE
+    title: ClassVar[str] = "the receipt"
+
+    label: Hash
+    #: Over the digests of the submission's outer capsules.
+    root: Hash
+    #: B.
+    capsules: Annotated[int, whole(1)]
+
+
+def receipt_for(label: bytes, digests: Iterable[bytes]) -> Receipt:
+    """The receipt for a submission of these outer digests, ascending."""
+    listed = list(digests)
+    return Receipt(label=label, root=capsule_root(listed), capsules=len(listed))
+
 
 MAX_RECEIPT_BYTES = Receipt.longest + ENVELOPE_BYTES
 

@@ -17,27 +17,94 @@ carries out the actions. The rules (docs/protocol.md §28):
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from secvm.errors import BadProofError, BadSignatureError, LocalProtocolError, MalformedMessageError
 from secvm.protocol.plain.session import CLOCK_TOLERANCE_MS, FIRST_BACKOFF_MS, GRACE_MS, LONGEST_BACKOFF_MS
 from secvm.protocol.plain.session_events import Abstain, Declined, Paused, Reason, Restarted, Resumed, Tick, Wait
 from secvm.protocol.relays.manifest import RelayedManifest
-from secvm.protocol.relays.sending.receipts import Receipt
-from secvm.protocol.relays.sending.session_events import (
-    NotTaken,
-    Prepare,
-    RelayedAction,
-    RelayedEvent,
-    RequestReady,
-    RoundAnnounced,
-    RoundDone,
-    SendRequest,
-    Stopped,
-    Taken,
-)
-from secvm.protocol.relays.sending.session_memory import Phase, RelayedMemory, Request, read_accepted
+from secvm.protocol.relays.sending.canary import Receipt
+from secvm.protocol.relays.sending.session_memory import PendingRequest, RelayedMemory, RelayedPhase, read_accepted
+from secvm.protocol.relays.sending.submission import Submission
 from secvm.protocol.schedule import Window, below, spread
+
+# ── events: what the owner tells the session ─────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class RoundAnnounced:
+    """A manifest that the owner believes, in its envelope, and how far at least the server's clock is ahead."""
+
+    envelope: bytes = field(repr=False)
+    ahead: int | None = None
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class RequestReady:
+    """The round's packages are sealed, and the ledger has been charged."""
+
+    submission: Submission
+
+    def __repr__(self) -> str:
+        return "RequestReady(...)"
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """The entry relay answered with what may be a receipt."""
+
+    receipt: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class NotTaken:
+    """No receipt came. Whether the request arrived nobody knows."""
+
+    #: The relay asked to wait so long.
+    retry_after_ms: int = 0
+    #: It will never take these bytes.
+    final: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """What the owner has seen makes it stop: nothing more of the round leaves."""
+
+    sentence: str
+
+
+RelayedEvent = (
+    RoundAnnounced | RequestReady | Taken | NotTaken | Stopped | Declined | Tick | Paused | Resumed | Restarted
+)
+
+# ── actions: what the session asks of its owner ──────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Prepare:
+    """Charge the ledger, seal this round's packages and come back with ``RequestReady``, or with ``Declined``."""
+
+    manifest: RelayedManifest
+
+
+@dataclass(frozen=True, slots=True)
+class SendRequest:
+    """Send these bytes to the entry relay under this label; come back with ``Taken`` or ``NotTaken``."""
+
+    label: bytes
+    body: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class RoundDone:
+    """The round is over for this device, with a receipt or without."""
+
+    round_number: int
+    receipt: bool
+
+
+RelayedAction = Prepare | SendRequest | RoundDone | Abstain | Wait
+
 
 #: With less than this left, a request is not sent again: retries would come closer and closer together.
 _LAST_BACKOFF_MS = 250
@@ -96,7 +163,7 @@ class RelayedSession(RelayedMemory):
         reason = self._reason_against(manifest, before, ahead, now)
         if reason is not None:
             return [*actions, Abstain(reason, reason.value)]
-        self._phase = Phase.COMPUTING
+        self._phase = RelayedPhase.COMPUTING
         return [*actions, Prepare(manifest)]
 
     def _reason_against(
@@ -115,27 +182,27 @@ class RelayedSession(RelayedMemory):
 
     def _ready(self, body: bytes, canary: bytes, now: int, words: Iterator[int]) -> list[RelayedAction]:
         manifest = self.manifest
-        if self._phase is not Phase.COMPUTING or manifest is None:
+        if self._phase is not RelayedPhase.COMPUTING or manifest is None:
             raise LocalProtocolError("nobody asked for a request, or it is already on its way")
         if now >= manifest.instants.closes_at:
-            self._phase = Phase.IDLE
+            self._phase = RelayedPhase.IDLE
             return [Abstain(Reason.OVER, Reason.OVER.value)]
         at = spread(1, _left(manifest.window, now), words)[0]
-        self._put_request(Request(at=at, attempts=0, under_way=False, body=body, canary=canary))
-        self._phase = Phase.SENDING
+        self._put_request(PendingRequest(at=at, attempts=0, under_way=False, body=body, canary=canary))
+        self._phase = RelayedPhase.SENDING
         return []
 
     def _declined(self, why: str) -> list[RelayedAction]:
-        if self._phase is not Phase.COMPUTING:
+        if self._phase is not RelayedPhase.COMPUTING:
             raise LocalProtocolError("there is nothing to decline")
-        self._phase = Phase.IDLE
+        self._phase = RelayedPhase.IDLE
         return [Abstain(Reason.DECLINED, why)]
 
     def _restarted(self, now: int) -> list[RelayedAction]:
         if self._request is not None:
             self._put_request(replace(self._request, under_way=False))
         manifest = self.manifest
-        if self._phase is Phase.COMPUTING and manifest is not None and now < manifest.instants.closes_at:
+        if self._phase is RelayedPhase.COMPUTING and manifest is not None and now < manifest.instants.closes_at:
             return [Prepare(manifest)]
         return []
 
@@ -171,13 +238,13 @@ class RelayedSession(RelayedMemory):
     def _go_on(self, now: int, words: Iterator[int], *, grace: int) -> list[RelayedAction]:
         """What time alone brings about: the end of the window, a new time, a request that is due."""
         manifest, request = self.manifest, self._request
-        if manifest is None or self._phase is Phase.IDLE:
+        if manifest is None or self._phase is RelayedPhase.IDLE:
             return []
         instants = manifest.instants
         if request is None:
             if now < instants.closes_at:
                 return [Wait(instants.closes_at)]
-            self._phase = Phase.IDLE
+            self._phase = RelayedPhase.IDLE
             return [Abstain(Reason.OVER, Reason.OVER.value)]
         ends = instants.accept_until if request.attempts else instants.closes_at
         if now >= ends:
@@ -196,9 +263,9 @@ class RelayedSession(RelayedMemory):
 
     def _close(self, *, receipt: bool) -> list[RelayedAction]:
         """The end of a round: the request is forgotten, and without a receipt the canary too."""
-        manifest, sending = self.manifest, self._phase is Phase.SENDING
+        manifest, sending = self.manifest, self._phase is RelayedPhase.SENDING
         self._drop_request()
-        self._phase = Phase.IDLE
+        self._phase = RelayedPhase.IDLE
         return [RoundDone(manifest.round_number, receipt)] if sending and manifest is not None else []
 
 

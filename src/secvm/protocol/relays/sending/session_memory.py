@@ -24,7 +24,7 @@ MAX_ENVELOPE_BYTES = MAX_MANIFEST_BYTES + 128 * (MAX_KEYS + 1)
 _MAX_HEADER_BYTES = 2**14
 
 
-class Phase(enum.Enum):
+class RelayedPhase(enum.Enum):
     """Where a device stands in a round."""
 
     IDLE = "idle"
@@ -35,7 +35,7 @@ class Phase(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Request:
+class PendingRequest:
     """A sealed request on its way, and its canary as bytes."""
 
     #: When it is to be sent.
@@ -51,7 +51,7 @@ class Request:
         return Canary.from_bytes(self.canary)
 
     def __repr__(self) -> str:
-        return f"Request(due at {self.at})"
+        return f"PendingRequest(due at {self.at})"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -84,13 +84,13 @@ class RelayedMemory:
 
     def __init__(self, document: ExperimentDocument) -> None:
         self._document = document
-        self._phase = Phase.IDLE
+        self._phase = RelayedPhase.IDLE
         self._paused = False
         self._latest = 0
         self._accepted: bytes | None = None
         #: Of the round that was announced last.
         self.manifest: RelayedManifest | None = None
-        self._request: Request | None = None
+        self._request: PendingRequest | None = None
         self._receipted: Canary | None = None
         self._told: bytes | None = None
         self._sealed = self._forget = False
@@ -99,7 +99,7 @@ class RelayedMemory:
         return "RelayedSession(...)"
 
     @property
-    def phase(self) -> Phase:
+    def phase(self) -> RelayedPhase:
         """Where the device stands."""
         return self._phase
 
@@ -113,7 +113,7 @@ class RelayedMemory:
         """Envelope of the round that was announced last."""
         return self._accepted
 
-    def _put_request(self, request: Request) -> None:
+    def _put_request(self, request: PendingRequest) -> None:
         if self._request is None:
             self._sealed = True
         elif (self._request.body, self._request.canary) != (request.body, request.canary):
@@ -168,23 +168,23 @@ class RelayedMemory:
             session._accepted = fields.base64("accepted", longest=MAX_ENVELOPE_BYTES)
             session.manifest = read_accepted(session._accepted, document)
         phase = fields.text("phase", longest=20)
-        if phase not in {known.value for known in Phase}:
+        if phase not in {known.value for known in RelayedPhase}:
             raise fields.refuse("phase")
-        session._phase = Phase(phase)
+        session._phase = RelayedPhase(phase)
         session._paused, session._latest = fields.flag("paused"), fields.integer("latest", 0)
         at = None if fields.is_null("at") else fields.integer("at", 0)
         attempts = None if fields.is_null("attempts") else fields.integer("attempts", 0)
         fields.done()
         if at is not None and attempts is not None and row is not None:
-            session._request = Request(at, attempts, under_way=False, body=row.body, canary=row.canary)
+            session._request = PendingRequest(at, attempts, under_way=False, body=row.body, canary=row.canary)
         session._told = header
         session._check_parts(row)
         return session
 
     def _check_parts(self, row: RequestRow | None) -> None:
-        request, manifest, sending = self._request, self.manifest, self._phase is Phase.SENDING
+        request, manifest, sending = self._request, self.manifest, self._phase is RelayedPhase.SENDING
         whole = sending == (request is not None) and (row is None) == (request is None)
-        if not whole or (self._phase is not Phase.IDLE and manifest is None):
+        if not whole or (self._phase is not RelayedPhase.IDLE and manifest is None):
             raise MalformedMessageError("the session's parts do not fit together")
         if request is not None and manifest is not None:
             read_request(request.body, budget=self._document.budget, token=token_bytes(self._document))
