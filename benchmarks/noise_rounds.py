@@ -44,8 +44,8 @@ from secvm.learning.experiment import Experiment
 from secvm.learning.individual.binning import HashBinning, VocabularyBinning
 from secvm.learning.rows import BinnedRows
 from secvm.learning.thinning import Thinning
+from secvm.people.person import People
 from secvm.people.reader import read_people
-from secvm.people.table import People
 from secvm.privacy.planning.noise_settings import NoiseSettings, noise_settings
 from secvm.privacy.planning.relay_plan import RelayPlan, RelayQuestion, plan_relays
 from secvm.privacy.target import PrivacyTarget

@@ -26,9 +26,9 @@ import orjson
 from numpy.typing import NDArray
 
 from secvm.learning.individual.binning import HashBinning, bin_features
+from secvm.people.person import People
 from secvm.people.reader import read_people
 from secvm.people.reference import iter_people
-from secvm.people.table import People
 
 _VOCABULARY = 700_000
 _BINNING = HashBinning(n_bins=10_000, salt=b"benchmarks/reading")

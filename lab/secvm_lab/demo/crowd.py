@@ -26,8 +26,8 @@ from secvm.learning.individual.dice import UnsafeSeededDice
 from secvm.learning.individual.draws import draw_cohort, sample_features
 from secvm.learning.package import Cohort
 from secvm.learning.rows import BinnedRows
+from secvm.people.person import in_order
 from secvm.people.reference import iter_people
-from secvm.people.table import in_order
 from secvm_lab.population.titles import TitlePeople
 
 #: So many further people measure the model; of a file, at most so many and at most this share are held out.

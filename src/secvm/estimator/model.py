@@ -11,26 +11,124 @@ Equal training gives equal bytes: no times, no paths, no compression. Kinds: "wo
 "f8" (little-endian), "bytes". With the state goes the seed of the people's dice ("seed"): without it thinned
 training could not go on as it would have. "label_kind" says what the labels were before they became text: text, int,
 float or bool. "one_per_bin" stands there only where it is true.
+
+The header tells every field of the experiment, so that nothing is lost on the way. ``fixed_point_rows`` follows from
+rule and thinning. "cover" and "robust" stand there only where there is one, so that files without them have the bytes
+they always had, and old files are read.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from secvm.errors import BadInputError, BadModelFileError, SecVMError
-from secvm.estimator.experiment_header import experiment_header, ratio, read_experiment
 from secvm.files import read_beginning_with
 from secvm.learning import aggregate
-from secvm.learning.aggregate.descent import State
-from secvm.learning.experiment import Experiment
+from secvm.learning.aggregate.descent import State, rule_by_name
+from secvm.learning.cover_law import Noise, RelayCover
+from secvm.learning.experiment import Experiment, Robust
 from secvm.learning.individual.binning import Binning, HashBinning, VocabularyBinning
+from secvm.learning.losses import Loss
+from secvm.learning.thinning import Thinning
 from secvm.learning.weights import Weights
+
+#: How the header writes rationals: as ``str`` of a Fraction. No exponents: 1e999999999 would keep a reader busy for
+#: hours.
+_RATIO = re.compile(r"-?[0-9]{1,2000}(/[0-9]{1,2000})?", re.ASCII)
+
+
+def experiment_header(experiment: Experiment) -> dict[str, Any]:
+    """What the file tells of the experiment, as JSON."""
+    loss, cover, robust = experiment.loss, experiment.cover, experiment.robust
+    header: dict[str, Any] = {
+        "bins": experiment.n_bins,
+        "budget": experiment.budget,
+        "class_weights": [str(w) for w in experiment.class_weights],
+        "features_per_person": experiment.features_per_person,
+        "labels": list(experiment.labels),
+        "loss": {"name": loss.name, "parameter": None if loss.parameter is None else str(loss.parameter)},
+        "multiclass": experiment.multiclass,
+        "rule": {"name": experiment.rule.name, **experiment.rule.parameters()},
+        "target": [str(experiment.target_centre), str(experiment.target_spread)],
+        "weighted_updates": experiment.weighted_updates,
+        "thinning": experiment.thinning.content(),
+    }
+    if cover is not None:
+        header["cover"] = _cover_header(cover)
+    if robust is not None:
+        header["robust"] = robust.content()
+    return header
+
+
+def read_experiment(header: dict[str, Any]) -> Experiment:
+    """The experiment of a header; raises whatever a header that is none comes to."""
+    rule_header = dict(header["rule"])
+    rule = rule_by_name(rule_header.pop("name"), rule_header)
+    thinning = Thinning.read(header["thinning"])
+    parameter = header["loss"]["parameter"]
+    return Experiment(
+        n_bins=header["bins"],
+        labels=tuple(header["labels"]),
+        rule=rule,
+        loss=Loss(header["loss"]["name"], None if parameter is None else ratio(parameter)),
+        thinning=thinning,
+        class_weights=tuple(ratio(w) for w in header["class_weights"]),
+        multiclass=header["multiclass"],
+        features_per_person=header["features_per_person"],
+        budget=header["budget"],
+        target_centre=ratio(header["target"][0]),
+        target_spread=ratio(header["target"][1]),
+        fixed_point_rows=rule.normalised and not thinning.active,
+        weighted_updates=bool(header["weighted_updates"]),
+        cover=_read_cover(header["cover"]) if "cover" in header else None,
+        robust=Robust.read(header["robust"]) if "robust" in header else None,
+    )
+
+
+def ratio(text: str) -> Fraction:
+    """A number as the header writes it."""
+    if not _RATIO.fullmatch(text):
+        raise BadInputError("a ratio is not written as one")
+    return Fraction(text)
+
+
+def _cover_header(cover: RelayCover) -> dict[str, Any]:
+    return {
+        "packages": cover.packages,
+        "participation": _law_header(cover.participation),
+        "parts": cover.parts,
+        "test": None if cover.test is None else _law_header(cover.test),
+        "train": _law_header(cover.train),
+        "train_share": str(cover.train_share),
+    }
+
+
+def _law_header(noise: Noise) -> dict[str, Any]:
+    return {"cells": noise.cells, "odds": str(noise.odds), "shape": str(noise.shape)}
+
+
+def _read_law(header: dict[str, Any]) -> Noise:
+    return Noise(cells=int(header["cells"]), shape=ratio(header["shape"]), odds=ratio(header["odds"]))
+
+
+def _read_cover(header: dict[str, Any]) -> RelayCover:
+    return RelayCover(
+        train=_read_law(header["train"]),
+        participation=_read_law(header["participation"]),
+        test=None if header["test"] is None else _read_law(header["test"]),
+        parts=int(header["parts"]),
+        packages=int(header["packages"]),
+        train_share=ratio(header["train_share"]),
+    )
+
 
 if TYPE_CHECKING:
     from secvm.estimator.quantise import Quantiser
@@ -44,7 +142,15 @@ LABEL_KINDS = ("text", "int", "float", "bool")
 
 @dataclass(frozen=True, eq=False)
 class ModelFile:
-    """A trained model with all that is needed to use it."""
+    """A trained model with all that is needed to use it.
+
+    >>> from secvm.estimator import SecVMClassifier
+    >>> trained = SecVMClassifier(n_bins=None, rounds=20).fit([["tea", "rain"], ["sun", "sea"]], ["n", "s"])
+    >>> asked, binning = trained.experiment_, trained.binner_.binning_
+    >>> model = ModelFile(experiment=asked, binning=binning, weights=trained.weights_, presence=True, rounds=20)
+    >>> ModelFile.from_bytes(model.to_bytes()).experiment.labels
+    ('n', 's')
+    """
 
     experiment: Experiment
     binning: Binning

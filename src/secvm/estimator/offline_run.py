@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from secvm.errors import BadInputError
 from secvm.estimator.fitting import Evaluator, Fitted, fit_rounds
 from secvm.estimator.privacy import CONTRIBUTION, PrivacyPlan, contributed, planned
-from secvm.estimator.question import ask
-from secvm.estimator.targets import fixed_targets, right_within, target_scale
+from secvm.estimator.question import ask, fixed_targets, right_within, target_scale
 from secvm.estimator.training import AddNoise, OfflineTraining, Population
 from secvm.learning.aggregate.convergence import Plateau
 from secvm.learning.aggregate.descent import DescentRule
@@ -30,7 +29,7 @@ from secvm.learning.losses import Loss
 from secvm.learning.rows import BinnedRows
 from secvm.learning.thinning import Thinning
 from secvm.learning.weights import Weights
-from secvm.people.table import People
+from secvm.people.person import People
 from secvm.privacy.target import PrivacyTarget
 
 #: LABEL → weight, from the labels that train and how many people have each.

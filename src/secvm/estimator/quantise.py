@@ -20,7 +20,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from secvm.estimator.targets import weighted_quantiles
+from secvm.estimator.question import weighted_quantiles
 
 #: Integers up to this are counts; beyond, they are measurements.
 LARGEST_COUNT = 255

@@ -3,6 +3,8 @@
 Negative values change two things. A package's sign no longer tells its side, so class weights and uneven losses
 multiply people's updates (``Experiment.weighted_updates``). And swift's popularity is no longer the mean person, so
 nothing is held back of its steps (``Swift.mean_move``).
+
+Where the label is a number, its centre and spread are public, and the label is compared in fixed point.
 """
 
 from __future__ import annotations
@@ -12,8 +14,14 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from secvm.errors import BadInputError
 from secvm.learning.aggregate.descent import DescentRule, Swift
+from secvm.learning.arithmetic import exact
 from secvm.learning.experiment import Experiment
+from secvm.learning.individual.update import fixed_target
 from secvm.learning.losses import Loss
 from secvm.learning.rows import BinnedRows
 from secvm.learning.thinning import Thinning
@@ -57,3 +65,39 @@ def ask(
         weighted_updates=signed and is_uneven(loss, class_weights),
         **more,
     )
+
+
+def target_scale(y: NDArray[np.float64], weight: NDArray[np.float64]) -> tuple[Fraction, Fraction]:
+    """Centre and spread of a number as the label: the median, and half the distance of the 16 % and 84 % quantiles."""
+    low, middle, high = weighted_quantiles(y, weight, (0.16, 0.5, 0.84))
+    spread = (high - low) / 2 or float(y.max() - y.min()) / 2 or 1.0
+    return exact(float(middle)), exact(float(spread))
+
+
+def range_scale(label_range: tuple[float, float] | None) -> tuple[Fraction, Fraction]:
+    """Centre and spread from a public range alone: its middle, and a quarter of its width."""
+    if label_range is None or not label_range[0] < label_range[1]:
+        raise BadInputError("with privacy a number as the label needs label_range=(lowest, highest)")
+    low, high = (exact(float(end)) for end in label_range)
+    return (low + high) / 2, (high - low) / 4
+
+
+def right_within(values: NDArray[np.float64], targets: NDArray[np.int64]) -> int:
+    """How many scores lie within half a spread of the fixed target: a count, as a deployment could collect it."""
+    return int((np.abs(values - targets / 2.0**32) <= 0.5).sum())
+
+
+def fixed_targets(y: NDArray[np.float64], experiment: Experiment) -> NDArray[np.int64]:
+    """Every label, centred, scaled and in fixed point."""
+    centre, spread = experiment.target_centre, experiment.target_spread
+    return np.array([fixed_target(v, centre=centre, spread=spread) for v in y.tolist()], dtype=np.int64)
+
+
+def weighted_quantiles(
+    values: NDArray[np.float64], weight: NDArray[np.float64], shares: tuple[float, ...]
+) -> tuple[float, ...]:
+    """For each share the smallest value at which the cumulative weight reaches it."""
+    order = np.argsort(values, kind="stable")
+    cumulative = np.cumsum(weight[order])
+    where = np.searchsorted(cumulative, np.array(shares) * cumulative[-1], side="left")
+    return tuple(float(v) for v in values[order][np.minimum(where, len(values) - 1)])

@@ -19,10 +19,9 @@ from secvm.errors import ArithmeticRangeError, BadPeopleFileError
 from secvm.learning._kernels.dispatch import kernels
 from secvm.learning.individual.binning import Binning, HashBinning, VocabularyBinning, bin_features
 from secvm.learning.rows import BinnedRows
-from secvm.people.person import MAX_VALUE, Person
+from secvm.people.person import MAX_VALUE, LabelCodes, People, Person
 from secvm.people.reference import LINE_READERS, Progress, check_features, no_features, no_people, too_many_units
 from secvm.people.source import BLOCK_BYTES, PeopleFile
-from secvm.people.table import LabelCodes, People
 
 #: Features that are hashed together, or a little more: whole people.
 _BATCH = 2**16

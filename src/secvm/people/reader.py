@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from secvm.errors import BadInputError, BadPeopleFileError
 from secvm.learning.individual.binning import Binning, VocabularyBinning
 from secvm.people.binned import BinnedReader
+from secvm.people.person import People
 from secvm.people.reference import Progress
 from secvm.people.source import BLOCK_BYTES, open_people
-from secvm.people.table import People
 
 
 def read_people(

@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 from secvm.errors import ArithmeticRangeError, BadPeopleFileError
 from secvm.learning.individual.binning import Binning, VocabularyBinning, bin_features
 from secvm.learning.rows import MAX_UNITS, BinnedRows
-from secvm.people.person import LineReader, Person, person_from_json, person_from_svmlight
+from secvm.people.person import LabelCodes, LineReader, People, Person, person_from_json, person_from_svmlight
 from secvm.people.source import Format, PeopleFile, open_people
-from secvm.people.table import LabelCodes, People
 
 Progress = Callable[[int, int], None]
 

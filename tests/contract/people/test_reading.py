@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from secvm.errors import BadPeopleFileError
 from secvm.learning.individual.binning import Binning, HashBinning, VocabularyBinning
+from secvm.people.person import People
 from secvm.people.reader import read_people
 from secvm.people.reference import iter_people, read_slowly
 from secvm.people.source import open_people
-from secvm.people.table import People
 
 ONE_HASH = HashBinning(n_bins=7, salt=b"salt")
 MANY_BINS = HashBinning(n_bins=1 << 20, salt=b"salt")

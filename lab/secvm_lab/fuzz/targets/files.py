@@ -24,11 +24,10 @@ from secvm.participant.settings import ParticipantSettings
 from secvm.participant.sources.own_files import Lines, PeopleFile, Table
 from secvm.participant.sources.port import Options
 from secvm.participant.storage.state import _read_vector, _write_vector
-from secvm.people.person import canonical_json, canonical_svmlight, person_from_json, person_from_svmlight
+from secvm.people.person import People, canonical_json, canonical_svmlight, person_from_json, person_from_svmlight
 from secvm.people.reader import read_people, read_split, read_vocabulary
 from secvm.people.reference import read_slowly
 from secvm.people.source import open_people
-from secvm.people.table import People
 from secvm.relay.main import read_key as read_relay_key
 from secvm.relay.settings import RelayServiceSettings
 from secvm.runtime.disk.secret_files import read_secret

@@ -22,8 +22,8 @@ from secvm.learning._kernels.dispatch import kernels
 from secvm.learning._kernels.layout import PreparedRows, prepare
 from secvm.learning.individual.binning import HashBinning, VocabularyBinning
 from secvm.learning.rows import BinnedRows
+from secvm.people.person import People
 from secvm.people.reader import read_people
-from secvm.people.table import People
 from secvm_lab.engine.collapsed import CollapsedRows, collapse
 from secvm_lab.paper.twitter.census import expected
 from secvm_lab.paper.twitter.people import TwitterPeople

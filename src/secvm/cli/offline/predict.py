@@ -17,8 +17,8 @@ from secvm.estimator.model import ModelFile
 from secvm.estimator.offline_run import classification_report, regression_report
 from secvm.files import write_atomically
 from secvm.learning.aggregate.scoring import score_cells
+from secvm.people.person import People
 from secvm.people.reader import read_people
-from secvm.people.table import People
 
 ModelArgument = Annotated[Path, typer.Argument(help="A model of 'secvm train --out'.", show_default=False)]
 PeopleArgument = Annotated[Path, typer.Argument(help="JSON lines or svmlight, .gz or plain.", show_default=False)]

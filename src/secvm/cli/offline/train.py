@@ -26,8 +26,8 @@ from secvm.learning.individual.draws import hold_out
 from secvm.learning.losses import Hinge
 from secvm.learning.package import MAX_ROUNDS
 from secvm.learning.thinning import ALWAYS, parse_thinning
+from secvm.people.person import People
 from secvm.people.reader import read_people, read_split
-from secvm.people.table import People
 
 #: Share of training people held out when a plateau is to be seen.
 HELD_OUT = Fraction(1, 10)
