@@ -14,8 +14,8 @@ from secvm.errors import BadInputError
 from secvm.estimator.base import PARAMETERS_DOC, SecVMBase, counted_people, multiplicities
 from secvm.estimator.fitting import Evaluator
 from secvm.estimator.model import ModelFile
+from secvm.estimator.question import fixed_targets, range_scale, right_within, target_scale
 from secvm.estimator.settings import NamesOf, losses
-from secvm.estimator.targets import fixed_targets, range_scale, right_within, target_scale
 from secvm.estimator.training import Population
 from secvm.learning.aggregate.descent import OFFLINE, DescentRule
 from secvm.learning.experiment import Experiment
@@ -43,7 +43,7 @@ class SecVMRegressor(RegressorMixin, SecVMBase):
     --------
     >>> from secvm.estimator import SecVMRegressor
     >>> model = SecVMRegressor(rounds=300).fit([[0], [1], [2], [3]], [0.0, 1.0, 2.0, 3.0])
-    >>> abs(model.predict([[2]])[0] - 2) < 0.5
+    >>> bool(abs(model.predict([[2]])[0] - 2) < 0.5)
     True
     """
 

@@ -94,7 +94,13 @@ class Robust(Declared):
 
 @dataclass(frozen=True)
 class Experiment:
-    """One question put to many devices."""
+    """One question put to many devices: data alone, and what follows from it.
+
+    >>> from secvm.learning.aggregate.descent import Pegasos
+    >>> question = Experiment(n_bins=1000, labels=("tea", "coffee", "water"), rule=Pegasos(), budget=20)
+    >>> question.models.n_models, question.train_budget
+    (3, 19)
+    """
 
     #: Bins without the bias.
     n_bins: int

@@ -1,6 +1,5 @@
 """Parts declare their settings once: ranges, defaults and names are those of the declaration."""
 
-import doctest
 from fractions import Fraction
 
 import pytest
@@ -11,11 +10,6 @@ from secvm.learning.aggregate.descent import RULES, AskedDescent, Pegasos, Swift
 from secvm.learning.declared import shown
 from secvm.learning.losses import LOSSES
 from secvm.privacy import target
-
-
-@pytest.mark.parametrize("module", [declared, target])
-def test_examples_of_the_docstrings_run(module: object) -> None:
-    assert doctest.testmod(module).failed == 0  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("kind", [*RULES.built_in.values(), *LOSSES.built_in.values(), target.PrivacyTarget])

@@ -2,6 +2,15 @@
 
 An ``Experiment`` is the question; these functions answer it. ``step`` is the one place where a round becomes a model,
 and whoever holds the public tallies recomputes it bit for bit.
+
+    >>> from secvm.learning.aggregate.descent import Pegasos
+    >>> from secvm.learning.package import Cohort, ParticipationPackage, TrainPackage
+    >>> question = Experiment(n_bins=2, labels=("tea", "coffee"), rule=Pegasos(lambda_=1))
+    >>> here = ParticipationPackage(cohort=Cohort.TRAIN, class_index=1)
+    >>> tally = empty_tally(question).count([here, TrainPackage(model=0, bin_index=1, sign=1)])
+    >>> state = step(question, start(question), tally)
+    >>> training_weights(question, state).values().tolist()
+    [[0.0, 1.0, 0.0]]
 """
 
 from __future__ import annotations

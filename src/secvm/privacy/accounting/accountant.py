@@ -160,7 +160,15 @@ class Contribution:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mechanism:
-    """All cover of an experiment that is counted on, with what a person tells: what an accountant needs to know."""
+    """All cover of an experiment that is counted on, with what a person tells: what an accountant needs to know.
+
+    >>> told = Contribution(rounds=10, models=1, cells=20, thinning=Thinning())
+    >>> as_modelled = Departures(overflow=0.0, sampler=0.0)
+    >>> cover = CellCover(shape=15.0, p=0.99)
+    >>> mechanism = Mechanism(contribution=told, train=cover, participation=None, test=None, departures=as_modelled)
+    >>> round(mechanism.epsilon(delta=1e-6), 2)
+    0.16
+    """
 
     contribution: Contribution
     train: CellCover
