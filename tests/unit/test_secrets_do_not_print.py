@@ -17,7 +17,7 @@ from secvm.learning.individual.draws import KeptOnDevice
 from secvm.participant.storage.device_lock import DeviceLock
 from secvm.participant.storage.state import DeviceState
 from secvm.participant.storage.vault import Vault
-from secvm.participant.ui.guard import Guard
+from secvm.participant.ui.guard import PageGuard
 from secvm.relay.settings import RelayServiceSettings
 from secvm.runtime.disk.passphrases import Passphrase
 from secvm.runtime.settings import read_settings
@@ -69,7 +69,7 @@ HOLDERS: dict[str, Callable[[Path], object]] = {
     "a batch of tokens": lambda _: TokenBatch(SECRET, 1),
     "a kept key": lambda _: KeptKey(SECRET),
     "a device's lock": lambda _: DeviceLock(KeptKey(SECRET), os.urandom),
-    "the guard of a person's page": lambda _: Guard(TEXT, ("127.0.0.1:1",)),
+    "the guard of a person's page": lambda _: PageGuard(TEXT, ("127.0.0.1:1",)),
     "a passphrase": asked,
     "features": lambda _: KeptOnDevice({TEXT: 1}),
     "a vault": vault,

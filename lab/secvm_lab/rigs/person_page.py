@@ -30,14 +30,13 @@ from secvm.learning.individual.dice import UnsafeSeededDice
 from secvm.learning.thinning import Thinning
 from secvm.participant.consent.policies import TOTAL_AUC, Consent, default_policy
 from secvm.participant.device import DAILY_BYTES, Device
-from secvm.participant.person.decisions import decline, pause
+from secvm.participant.person.decisions import Way, decline, pause
 from secvm.participant.storage.ledger_book import Accepted
 from secvm.participant.storage.state import DeviceState
 from secvm.participant.storage.vault import Vault
 from secvm.participant.trust.trust_policy import TrustedRelay, TrustPolicy
 from secvm.participant.ui.desk import Desk
-from secvm.participant.ui.guard import Guard, new_secret
-from secvm.participant.ui.offers import Way
+from secvm.participant.ui.guard import PageGuard, new_secret
 from secvm.participant.ui.server import MakeGuard, serve_page
 from secvm.privacy.planning.relay_plan import RelayQuestion, plan_relays
 from secvm.privacy.target import PrivacyTarget
@@ -259,7 +258,7 @@ class ShownPage:
 
 @contextlib.contextmanager
 def shown_page(
-    folder: Path, *, runs: bool = True, make_guard: MakeGuard = Guard, person: MadeUpPerson | None = None
+    folder: Path, *, runs: bool = True, make_guard: MakeGuard = PageGuard, person: MadeUpPerson | None = None
 ) -> Iterator[ShownPage]:
     """Show the page of a made-up person whose device is in this folder. ``runs``: as if it ran in another process."""
     somebody = MadeUpPerson(folder) if person is None else person

@@ -26,7 +26,7 @@ from secvm.participant.relayed.membership import RelayedMembership
 from secvm.participant.sending.sealing import gateway_seal
 from secvm.participant.sending.transport import Transport
 from secvm.participant.storage.ledger_book import NOTHING, Accepted
-from secvm.participant.storage.state import DeviceState, Record, Status
+from secvm.participant.storage.state import DeviceState, ExperimentRecord, Status
 from secvm.participant.storage.vault import Vault
 from secvm.participant.trust.model_files import ModelShelf
 from secvm.participant.trust.shared_checks import SharedChecks
@@ -44,7 +44,7 @@ _TAKES_PART = (Status.JOINED, Status.PAUSED)
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class DeviceLimits:
     """What a device may use."""
 
     #: Bytes sent and fetched in a day.
@@ -87,20 +87,18 @@ class Device:
         sealer: BulkSealer | None = None,
         policy: TrustPolicy | None = None,
         consent: Consent | None = None,
-        limits: Limits | None = None,
+        limits: DeviceLimits | None = None,
         only_tests: bool = False,
     ) -> None:
         self.state = state
         self.memberships: dict[str, PlainMembership] = {}
         #: Of experiments with two relays.
         self.relayed: dict[str, RelayedMembership] = {}
-        self._transport = transport
         self._now = now
-        self._dice_for = dice_for or safe_dice(random_bytes)
-        self._limits = limits or Limits()
-        self._policy = policy or TrustPolicy()
-        self._consent = consent or Consent()
-        self._only_tests = only_tests
+        self._way = decisions.Way(
+            transport, policy or TrustPolicy(), dice_for or safe_dice(random_bytes), only_tests=only_tests
+        )
+        self._limits = limits or DeviceLimits()
         self._traffic = Traffic(state, daily_bytes=self._limits.daily_bytes)
         self._around = Surroundings(
             state=state,
@@ -108,8 +106,8 @@ class Device:
             shelf=shelf or ModelShelf(state.folder / "models"),
             checks=checks or SharedChecks(),
             traffic=self._traffic,
-            policy=self._policy,
-            consent=self._consent,
+            policy=self._way.policy,
+            consent=consent or Consent(),
             words=system_words(random_bytes),
             seal=gateway_seal(random_bytes),
             random_bytes=random_bytes,
@@ -140,11 +138,8 @@ class Device:
             digest,
             envelope,
             vault,
-            transport=self._transport,
-            dice_for=self._dice_for,
-            policy=self._policy,
-            consent=self._consent,
-            only_tests=self._only_tests,
+            self._way,
+            self._around.consent,
             source=source,
             vocabulary=vocabulary,
             salt=salt,
@@ -227,10 +222,10 @@ class Device:
             if record.status in _TAKES_PART:
                 self._take_up(record, now)
 
-    def _take_up(self, record: Record, now: int) -> None:
+    def _take_up(self, record: ExperimentRecord, now: int) -> None:
         document = read_published(record.envelope, digest=record.digest)
-        decisions.check_way(document, self._transport, only_tests=self._only_tests)
-        dice = self._dice_for(document)
+        decisions.check_way(document, self._way)
+        dice = self._way.dice_for(document)
         if document.experiment.cover is not None:
             self.relayed[record.digest] = RelayedMembership(self._around, record, document, dice, now=now)
         else:

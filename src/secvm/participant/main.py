@@ -16,10 +16,11 @@ from pathlib import Path
 from secvm.crypto.sealing.bulk_sealing import BulkSealer
 from secvm.errors import BadInputError, BeaconUnavailableError, RemoteProtocolError
 from secvm.learning.individual.binning import VocabularyBinning
-from secvm.participant.device import Device, Limits
+from secvm.participant.device import Device, DeviceLimits
 from secvm.participant.dice import DiceFor, safe_dice, unsafe_seeded_dice
 from secvm.participant.host import Host
 from secvm.participant.person import decisions
+from secvm.participant.person.decisions import Way
 from secvm.participant.person.pinning import fetch_salt
 from secvm.participant.sending.transport import RelayTransport, Transport, open_transport
 from secvm.participant.settings import ParticipantSettings, TestingSettings
@@ -152,20 +153,20 @@ def open_device(
         sealer=sealer,
         policy=settings.policy(),
         consent=settings.agreed(),
-        limits=Limits(daily_bytes=traffic.daily_bytes, parallel_sends=traffic.parallel_sends),
+        limits=DeviceLimits(daily_bytes=traffic.daily_bytes, parallel_sends=traffic.parallel_sends),
         only_tests=testing is not None,
     )
 
 
 def state_of(settings: ParticipantSettings, lock: DeviceLock | None) -> DeviceState:
-    """The state of the device in the settings' folder, to look at or to decide; see ``deciding``."""
+    """The state of the device in the settings' folder, to look at or to decide; see ``person.decisions``."""
     unsynced = settings.testing is not None and settings.testing.unsafe_unsynced
     return DeviceState(settings.device.folder, unsafe_unsynced=unsynced, lock=lock)
 
 
-def dice_of(settings: ParticipantSettings) -> DiceFor:
-    """What decides which of a person's features take part."""
-    return _dice(settings.testing, 0)
+def way_of(settings: ParticipantSettings, transport: Transport) -> Way:
+    """How the device of these settings reaches others, and what it demands of them."""
+    return Way(transport, settings.policy(), _dice(settings.testing, 0), only_tests=settings.testing is not None)
 
 
 def join(
@@ -190,11 +191,8 @@ def join(
                 digest,
                 envelope,
                 vault,
-                transport=transport,
-                dice_for=dice_of(settings),
-                policy=settings.policy(),
-                consent=settings.agreed(),
-                only_tests=settings.testing is not None,
+                way_of(settings, transport),
+                settings.agreed(),
                 source=source,
                 vocabulary=vocabulary,
                 salt=salt,

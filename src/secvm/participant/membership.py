@@ -20,8 +20,8 @@ from secvm.learning.individual.dice import Dice
 from secvm.learning.package import Package
 from secvm.learning.weights import Weights
 from secvm.participant.consent.ledger import enter
-from secvm.participant.storage.state import DeviceState, Model, Record, RoundHistory, Status
-from secvm.participant.trust.fresh_looks import Looking
+from secvm.participant.storage.state import BelievedModel, DeviceState, ExperimentRecord, RoundHistory, Status
+from secvm.participant.trust.fresh_looks import FreshLooks
 from secvm.participant.trust.polling import Polling, last_moment
 from secvm.participant.trust.surroundings import Now, Surroundings
 from secvm.protocol.documents.experiment import ExperimentDocument
@@ -86,7 +86,7 @@ class Turns(ABC, Generic[Session, Due]):
         around: Surroundings,
         document: ExperimentDocument,
         session: Session,
-        looking: Looking | None,
+        looking: FreshLooks | None,
         *,
         known: bool,
     ) -> None:
@@ -282,11 +282,11 @@ class Preparation(ABC):
         turns.hold(manifest.evaluation_weights)
         with self._around.state.writing(durable=False):
             self._around.state.put_model(
-                self._document.digest, Model(manifest.round_number, manifest.evaluation_weights)
+                self._document.digest, BelievedModel(manifest.round_number, manifest.evaluation_weights)
             )
 
 
-class Listener(ABC):
+class RoundListener(ABC):
     """The askings of one experiment, each at a time that says nothing about the device."""
 
     def __init__(self, turns: Turns[Any, Any], polling: Polling, *, ended: bool) -> None:
@@ -321,18 +321,18 @@ class Membership(ABC, Generic[Due]):
 
     _turns: Turns[Any, Due]
     _preparation: Preparation
-    _listener: Listener
+    _listener: RoundListener
 
     def __init__(self, around: Surroundings, document: ExperimentDocument, distrust: Distrust) -> None:
         self._around, self.document, self._distrust = around, document, distrust
         self._polling = Polling(document.windows, around.words)
-        self._looking: Looking | None = None
+        self._looking: FreshLooks | None = None
         self._busy = False
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(...)"
 
-    def _start(self, record: Record, now: int) -> None:
+    def _start(self, record: ExperimentRecord, now: int) -> None:
         """Take up where the process before this one has stopped."""
         self._turns.prepare = self._preparation.plan
         model = self._around.state.model(record.digest)

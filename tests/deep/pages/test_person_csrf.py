@@ -17,12 +17,12 @@ from playwright.sync_api import expect
 
 from secvm.pages.guarding import RefusedRequestError
 from secvm.participant.storage.state import DeviceState, Status
-from secvm.participant.ui.guard import Guard
+from secvm.participant.ui.guard import PageGuard
 from secvm_lab.rigs.browser import Window
 from secvm_lab.rigs.person_page import MadeUpPerson, ShownPage, shown_page
 
 
-class SecretOnly(Guard):
+class SecretOnly(PageGuard):
     """What would be left without the other rules."""
 
     def check(self, method: str, path: str, headers: Iterable[tuple[str, str]]) -> str:

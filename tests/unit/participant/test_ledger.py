@@ -70,7 +70,7 @@ def announce(world: World, number: int, of: ExperimentDocument) -> RoundManifest
 
 async def live(world: World, device: Device, rounds: Iterable[int], deaths: list[tuple[int, bool]]) -> Device:
     """Rounds of both experiments, with a device that is started again whenever it dies."""
-    consent = device._consent
+    consent = device._around.consent
     for number in rounds:
         manifests = [announce(world, number, of) for of in (FIRST, SECOND)]
         while True:

@@ -14,7 +14,7 @@ from secvm.participant.person.trust_report import trust_report
 from secvm.participant.sending.transport import Fetched
 from secvm.participant.storage.state import DeviceState, Status
 from secvm.participant.trust import fresh_looks as refetching_module
-from secvm.participant.trust.fresh_looks import MOST_TRIES, Refetching
+from secvm.participant.trust.fresh_looks import MOST_TRIES, LookSchedule
 from secvm.participant.trust.trust_policy import TrustPolicy
 from secvm.protocol.evidence.plain import Kind, examine
 from secvm.protocol.log.entries import experiment_entry, manifest_entry
@@ -336,7 +336,7 @@ def test_device_that_slept_draws_its_look_anew(tmp_path: Path) -> None:
 
 def test_moments_are_uniform_in_the_window_and_afresh_each_time() -> None:
     window = Window(opens_at=1_000_000, closes_at=2_000_000)
-    refetching = Refetching(system_words(os.urandom), 2)
+    refetching = LookSchedule(system_words(os.urandom), 2)
     found: list[int] = []
     for _ in range(2000):
         refetching.plan(window, now=0)
@@ -349,7 +349,7 @@ def test_moments_are_uniform_in_the_window_and_afresh_each_time() -> None:
 
 
 def test_restart_in_mid_window_leaves_out_what_has_passed() -> None:
-    refetching = Refetching(system_words(os.urandom), 16)
+    refetching = LookSchedule(system_words(os.urandom), 16)
     refetching.plan(Window(opens_at=0, closes_at=1000), now=1000)
     assert refetching.at == NEVER
     assert not refetching.blind

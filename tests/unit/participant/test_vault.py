@@ -67,7 +67,7 @@ def test_summary_counts_features_per_source(folder: Path) -> None:
         vault.put("firefox", {"a": 5, "b": 1, "absent": 0})
         vault.put("csv", {"a": 1})
         assert vault.summary() == {"csv": 1, "firefox": 2}
-        assert vault.count_labels() == 0
+        assert len(vault.answered()) == 0
 
 
 def test_folder_and_files_are_the_persons_alone(folder: Path) -> None:

@@ -59,7 +59,7 @@ def _file_of(name: str, file: str, make: Callable[[Path], None]) -> list[bytes]:
 
 def _read_vault(folder: Path) -> object:
     with Vault(folder, unsafe_unsynced=True) as vault:
-        return vault.summary(), vault.features(), vault.label("question"), vault.count_labels()
+        return vault.summary(), vault.features(), vault.label("question"), len(vault.answered())
 
 
 @functools.cache

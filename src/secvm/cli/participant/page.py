@@ -99,10 +99,9 @@ def _desk(
 ) -> tuple[Desk, Callable[[], Awaitable[None]]]:
     """The desk of this device, and what lets go of its connections."""
     from secvm.participant.device import DAILY_BYTES
-    from secvm.participant.main import dice_of, make_clock, make_transport
+    from secvm.participant.main import make_clock, make_transport, way_of
     from secvm.participant.storage.device_lock import open_lock
     from secvm.participant.ui.desk import Desk
-    from secvm.participant.ui.offers import Way
     from secvm.runtime.clock import SteadyClock, SystemClock
 
     steady = SteadyClock().now
@@ -116,7 +115,7 @@ def _desk(
         desk = Desk(place, now=SystemClock().now, consent=consent, daily_bytes=DAILY_BYTES, lock=lock, steady=steady)
         return desk, nothing
     transport = make_transport(settings, passphrase)
-    way = Way(transport, settings.policy(), dice_of(settings), only_tests=settings.testing is not None)
+    way = way_of(settings, transport)
     desk = Desk(
         place,
         now=make_clock(settings).now,

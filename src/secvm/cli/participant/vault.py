@@ -144,7 +144,7 @@ def show_vault(
         ./secvm participant show-vault
     """
     with open_vault(device_folder(folder), passphrase_of(passphrase_file, passphrase_fd)) as vault:
-        sources, labels = vault.summary(), vault.count_labels()
+        sources, labels = vault.summary(), len(vault.answered())
     emit({"features": sources, "labels": labels}, output_format)
 
 

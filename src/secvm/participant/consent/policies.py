@@ -1,6 +1,6 @@
 """What a device agrees to, as values: policies that look at a privacy statement and refuse in one sentence, or do not.
 
-A policy has one method. ``AllOf`` and ``AnyOf`` put policies together; ``UnsafeAcceptAnything`` agrees to everything,
+A policy has one method. ``AllOf`` puts policies together; ``UnsafeAcceptAnything`` agrees to everything,
 is for tests and demos, and says so in its name wherever it is used. Nothing here looks at a person's data, so a refusal
 tells nothing of it: only public documents count, and what the person has decided. For one experiment they may accept
 more than their device does by itself (``Accepted``).
@@ -132,24 +132,6 @@ class AllOf:
     def check(self, statement: Statement, accepted: Accepted = NOTHING) -> None:
         for policy in self.policies:
             policy.check(statement, accepted)
-
-
-@dataclass(frozen=True, slots=True)
-class AnyOf:
-    """One that agrees is enough; else the last is heard. Of none at all nobody agrees."""
-
-    policies: tuple[ConsentPolicy, ...]
-
-    def check(self, statement: Statement, accepted: Accepted = NOTHING) -> None:
-        refusal = ConsentRefusedError("no policy of this device agrees to anything")
-        for policy in self.policies:
-            try:
-                policy.check(statement, accepted)
-            except ConsentRefusedError as fault:
-                refusal = fault
-            else:
-                return
-        raise refusal
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ does, and write them back as they were a moment ago over what the process that r
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from secvm.errors import BadInputError, LocalProtocolError
 from secvm.learning.individual.binning import VocabularyBinning
@@ -27,17 +28,25 @@ from secvm.participant.trust.trust_policy import TrustPolicy
 from secvm.protocol.documents.experiment import ExperimentDocument, read_published
 
 
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How a device reaches others, what it demands of them and whose dice it throws, as its settings say."""
+
+    transport: Transport
+    policy: TrustPolicy
+    dice_for: DiceFor
+    #: Where a clock is steered: experiments that are not marked as a test are left alone.
+    only_tests: bool = False
+
+
 def join(
     state: DeviceState,
     digest: str,
     envelope: bytes,
     vault: Vault,
-    *,
-    transport: Transport,
-    dice_for: DiceFor,
-    policy: TrustPolicy,
+    way: Way,
     consent: Consent,
-    only_tests: bool = False,
+    *,
     source: str | None = None,
     vocabulary: VocabularyBinning | None = None,
     salt: bytes | None = None,
@@ -45,28 +54,28 @@ def join(
 ) -> None:
     """Take part from now on: the person has agreed to the experiment of this digest.
 
-    ``salt`` is the one that its beacons fixed, where it names some (``salting.fetch_salt``). ``accepted`` is what the
+    ``salt`` is the one that its beacons fixed, where it names some (``pinning.fetch_salt``). ``accepted`` is what the
     person agrees to here beyond the device's own consent.
     """
     document = read_published(envelope, digest=digest)
-    check_way(document, transport, only_tests=only_tests)
-    policy.check(document)
+    check_way(document, way)
+    way.policy.check(document)
     consent.check(document, accepted)
     known = state.record(digest)
     if known is not None and known.status is not Status.DECLINED:
         # Before anything is drawn.
         raise BadInputError("this device has joined that experiment before, and cannot be drawn anew")
     check_room(state, document, consent, accepted)
-    person = pin_person(document, vault, dice_for(document), source=source, vocabulary=vocabulary, salt=salt)
+    person = pin_person(document, vault, way.dice_for(document), source=source, vocabulary=vocabulary, salt=salt)
     state.join(digest, envelope, person, salt=salt, accepted=accepted)
 
 
-def check_way(document: ExperimentDocument, transport: Transport, *, only_tests: bool) -> None:
+def check_way(document: ExperimentDocument, way: Way) -> None:
     """Raise ``LocalProtocolError`` where the way out, or the clock, is not good enough for the experiment."""
-    transport.check(document)
-    if only_tests and not document.test:
+    way.transport.check(document)
+    if way.only_tests and not document.test:
         raise LocalProtocolError("with a clock for tests, only experiments that are marked as a test can be joined")
-    if document.test and not only_tests and document.experiment.cover is not None:
+    if document.test and not way.only_tests and document.experiment.cover is not None:
         # Relays that were started for tests draw noise that everybody knows, and serve such experiments alone.
         raise LocalProtocolError("this experiment is marked as a test: its relays' noise may be known to everybody")
 

@@ -22,7 +22,7 @@ from secvm.participant.consent.policies import Consent, Statement
 from secvm.participant.person.relayed_words import claim, leaves
 from secvm.participant.person.trust_report import trust_report
 from secvm.participant.sending.sealing import bytes_of_a_round, gateway_seal
-from secvm.participant.storage.state import DeviceState, Record, Status
+from secvm.participant.storage.state import DeviceState, ExperimentRecord, Status
 from secvm.participant.trust.trust_policy import TrustPolicy
 from secvm.privacy.leakage.label_leakage import auc_of
 from secvm.privacy.statements.plain import words
@@ -47,7 +47,7 @@ def inspect(
     now: int,
     consent: Consent | None = None,
     policy: TrustPolicy | None = None,
-    records: Iterable[Record] | None = None,
+    records: Iterable[ExperimentRecord] | None = None,
 ) -> dict[str, Any]:
     """Everything about every experiment that the device knows, or about these, as values."""
     agreed, trusts = consent or Consent(), policy or TrustPolicy()
@@ -149,7 +149,9 @@ _MEANS = {
 _OVER = "the experiment is over. Nothing more is fetched or sent."
 
 
-def _inspect_one(state: DeviceState, record: Record, now: int, consent: Consent, policy: TrustPolicy) -> dict[str, Any]:
+def _inspect_one(
+    state: DeviceState, record: ExperimentRecord, now: int, consent: Consent, policy: TrustPolicy
+) -> dict[str, Any]:
     document = read_published(record.envelope, digest=record.digest)
     statement = consent.statement(document)
     relayed = document.experiment.cover is not None
@@ -265,7 +267,7 @@ def _waiting(waiting: int, status: Status) -> str:
     return f"{_count(waiting, 'sealed package')} of the running round: still to be sent, within its window."
 
 
-def _standing(state: DeviceState, record: Record, document: ExperimentDocument) -> _Standing:
+def _standing(state: DeviceState, record: ExperimentRecord, document: ExperimentDocument) -> _Standing:
     parts = state.session_parts(record.digest)
     # Only looked at: it is told nothing, so its seal is never used.
     session = None if parts is None else ParticipantSession.from_parts(*parts, document, seal=gateway_seal(bytes))
@@ -277,7 +279,7 @@ def _standing(state: DeviceState, record: Record, document: ExperimentDocument) 
     return _Standing(manifest.round_number, manifest.window, *counts, participants)
 
 
-def _relayed_standing(state: DeviceState, record: Record, document: ExperimentDocument) -> _Standing:
+def _relayed_standing(state: DeviceState, record: ExperimentRecord, document: ExperimentDocument) -> _Standing:
     parts = state.relayed_session(record.digest)
     session = None if parts is None else RelayedSession.from_parts(*parts, document)
     if session is None or session.manifest is None:
@@ -287,7 +289,7 @@ def _relayed_standing(state: DeviceState, record: Record, document: ExperimentDo
 
 
 def _risk(
-    document: ExperimentDocument, participants: tuple[int, ...], record: Record, keep: float
+    document: ExperimentDocument, participants: tuple[int, ...], record: ExperimentRecord, keep: float
 ) -> tuple[list[str], dict[str, float] | None]:
     if document.experiment.cover is not None:
         return [

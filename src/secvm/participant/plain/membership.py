@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from secvm.errors import CheatingError, LocalProtocolError, OverLimitError, RemoteProtocolError
 from secvm.learning.individual.dice import Dice
-from secvm.participant.membership import Distrust, Listener, Membership, RoundCounts
+from secvm.participant.membership import Distrust, Membership, RoundCounts, RoundListener
 from secvm.participant.plain.preparation import PlainPreparation
-from secvm.participant.plain.rounds import LoggedRounds, News, Rounds, UnloggedRounds
+from secvm.participant.plain.rounds import LoggedRounds, RoundNews, Rounds, UnloggedRounds
 from secvm.participant.plain.turns import PlainTurns
 from secvm.participant.sending.transport import OVERHEAD_BYTES, relay_for
-from secvm.participant.storage.state import Record, RoundHistory
-from secvm.participant.trust.fresh_looks import Looking
+from secvm.participant.storage.state import ExperimentRecord, RoundHistory
+from secvm.participant.trust.fresh_looks import FreshLooks
 from secvm.participant.trust.polling import Polling
 from secvm.participant.trust.surroundings import Now, Surroundings
 from secvm.protocol.documents.ending import Ending
@@ -35,7 +35,7 @@ from secvm.protocol.plain.session_memory import NEVER
 _UNBELIEVED = "the round that had begun was never held to the experiment's log"
 
 
-class PlainListener(Listener):
+class PlainListener(RoundListener):
     """The askings of one plain experiment: for manifests, and for the log while a window is open."""
 
     _turns: PlainTurns
@@ -45,7 +45,7 @@ class PlainListener(Listener):
         turns: PlainTurns,
         rounds: Rounds,
         distrust: Distrust,
-        looking: Looking | None,
+        looking: FreshLooks | None,
         *,
         polling: Polling,
         ended: bool,
@@ -114,7 +114,7 @@ class PlainListener(Listener):
         self.check_looks()
         await self._go_on(news, before is not self._turns.session.accepted, now)
 
-    async def _go_on(self, news: News, new: bool, now: Now) -> None:
+    async def _go_on(self, news: RoundNews, new: bool, now: Now) -> None:
         """After an asking that was answered: when the next is, and whether it is the last."""
         accepted, ending = self._turns.session.accepted, news.ending
         if new and accepted is not None and ending is None:
@@ -137,7 +137,7 @@ class PlainMembership(Membership[SendPackage]):
     _turns: PlainTurns
 
     def __init__(
-        self, around: Surroundings, record: Record, document: ExperimentDocument, dice: Dice, *, now: int
+        self, around: Surroundings, record: ExperimentRecord, document: ExperimentDocument, dice: Dice, *, now: int
     ) -> None:
         if record.person is None:
             raise LocalProtocolError("nobody has joined this experiment on this device")
@@ -147,7 +147,7 @@ class PlainMembership(Membership[SendPackage]):
             self._rounds = UnloggedRounds(around, document)
         else:
             self._rounds = logged = LoggedRounds(around, document, record.envelope)
-            self._looking = Looking(around, document.digest, logged.trusted)
+            self._looking = FreshLooks(around, document.digest, logged.trusted)
         self._turns = turns = PlainTurns(around, document, record.envelope, self._looking)
         self._preparation = PlainPreparation(
             around, document, self._distrust, turns, self._rounds, person=record.person, dice=dice
@@ -162,7 +162,7 @@ class PlainMembership(Membership[SendPackage]):
         )
         self._start(record, now)
 
-    def _start(self, record: Record, now: int) -> None:
+    def _start(self, record: ExperimentRecord, now: int) -> None:
         super()._start(record, now)
         manifest = self._turns.manifest
         if self._turns.known:

@@ -32,19 +32,19 @@ from secvm.crypto.signing import Envelope
 from secvm.errors import OverLimitError, RemoteProtocolError, SecVMError, StaleRoundError
 from secvm.learning.weights import Weights
 from secvm.participant.sending.transport import MOST_DOCUMENT_BYTES, OVERHEAD_BYTES
-from secvm.participant.storage.state import Model
+from secvm.participant.storage.state import BelievedModel
 from secvm.participant.storage.trust_book import STEPS
 from secvm.participant.trust.log_lines import LogLines
 from secvm.participant.trust.surroundings import Now, Surroundings
 from secvm.protocol.documents.ending import Ending, accept_ending
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.documents.manifest import AcceptedManifest, RoundManifest
-from secvm.protocol.documents.recomputation import Model as Computed
+from secvm.protocol.documents.recomputation import Model
 from secvm.protocol.trust.trusted_rounds import Checked, Served, Trusted, TrustedRounds, tallies_named
 
 
 @dataclass(frozen=True, slots=True)
-class News:
+class RoundNews:
     """What an asking brought."""
 
     #: Envelope of the newest manifest, as it was served; None: it was over before its first round.
@@ -58,7 +58,7 @@ class News:
 class Rounds(Protocol):
     """One experiment's rounds."""
 
-    async def ask(self, now: Now) -> News | None:
+    async def ask(self, now: Now) -> RoundNews | None:
         """The newest manifest that may be told to the session; None where nobody answered.
 
         Raises
@@ -88,9 +88,9 @@ class UnloggedRounds:
         self._around, self._document = around, document
         self._path = f"/v1/experiment/{document.digest}"
 
-    async def ask(self, now: Now) -> News | None:
+    async def ask(self, now: Now) -> RoundNews | None:
         fetched = await self._around.fetch(f"{self._path}/manifest/latest", now)
-        return None if fetched is None else News(fetched.content, fetched.ahead)
+        return None if fetched is None else RoundNews(fetched.content, fetched.ahead)
 
     async def ask_for_ending(self, last: AcceptedManifest, now: Now) -> Ending | None:
         around = self._around
@@ -107,7 +107,7 @@ class UnloggedRounds:
             return None
         with around.state.writing(durable=True):
             around.state.put_ending(self._document.digest, fetched.content)
-            around.state.put_model(self._document.digest, Model(ending.round_number, ending.evaluation_weights))
+            around.state.put_model(self._document.digest, BelievedModel(ending.round_number, ending.evaluation_weights))
         return ending
 
     async def weights(self, manifest: RoundManifest, now: Now) -> tuple[Weights, Weights] | None:
@@ -152,7 +152,7 @@ class LoggedRounds:
         self._tallies: dict[str, bytes] = {}
         self._lines = LogLines(around)
 
-    async def ask(self, now: Now) -> News | None:
+    async def ask(self, now: Now) -> RoundNews | None:
         """See ``Rounds``."""
         for _ in range(_ATTEMPTS - 1):
             with contextlib.suppress(_LogGrewError):
@@ -164,7 +164,7 @@ class LoggedRounds:
             self._forget_fetched()
             raise StaleRoundError(str(grew)) from None
 
-    async def _ask(self, now: Now) -> News | None:
+    async def _ask(self, now: Now) -> RoundNews | None:
         fetched = await self._around.fetch(f"{self._path}/manifest/latest", now)
         if fetched is None and self.trusted.last is None:
             # Nobody answers, there is no round yet, or there never will be one.
@@ -179,17 +179,17 @@ class LoggedRounds:
             found = await self._around.fetch(f"{self._path}/ending", now)
             ending = None if found is None else found.content
         if told is None and ending is None:
-            return News(fetched.content, fetched.ahead)
+            return RoundNews(fetched.content, fetched.ahead)
         checked = await self._believe(told, fetched.content, ending, now)
-        return None if checked is None else News(fetched.content, fetched.ahead, checked.ending)
+        return None if checked is None else RoundNews(fetched.content, fetched.ahead, checked.ending)
 
-    async def _ask_without_rounds(self, now: Now) -> News | None:
+    async def _ask_without_rounds(self, now: Now) -> RoundNews | None:
         """Whether it was over before its first round."""
         found = await self._around.fetch(f"{self._path}/ending", now)
         if found is None:
             return None
         checked = await self._believe(None, b"", found.content, now)
-        return None if checked is None else News(None, found.ahead, checked.ending)
+        return None if checked is None else RoundNews(None, found.ahead, checked.ending)
 
     async def _believe(
         self, told: RoundManifest | None, envelope: bytes, ending: bytes | None, now: Now
@@ -318,7 +318,7 @@ class LoggedRounds:
             state.trust.count(digest, STEPS, checked.steps)
             if checked.ending is not None and served.ending is not None:
                 state.put_ending(digest, served.ending)
-                state.put_model(digest, Model(checked.ending.round_number, checked.ending.evaluation_weights))
+                state.put_model(digest, BelievedModel(checked.ending.round_number, checked.ending.evaluation_weights))
         self.trusted.believe(checked)
         self._seal_fetches()
         self._forget_fetched()
@@ -330,7 +330,7 @@ class LoggedRounds:
         if self.trusted.last is not None:
             self._around.believed[self._document.digest] = self.trusted.last.manifest
 
-    def _shelve(self, model: Computed) -> None:
+    def _shelve(self, model: Model) -> None:
         self._around.shelf.put(model.names[2], model.evaluation)
 
 

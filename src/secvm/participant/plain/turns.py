@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from secvm.participant.membership import Turns
 from secvm.participant.trust.evidence import as_file
-from secvm.participant.trust.fresh_looks import Looking
+from secvm.participant.trust.fresh_looks import FreshLooks
 from secvm.participant.trust.surroundings import Surroundings
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.documents.manifest import RoundManifest
@@ -25,7 +25,7 @@ class PlainTurns(Turns[ParticipantSession, SendPackage]):
     """The session of one plain experiment, and what it wants done."""
 
     def __init__(
-        self, around: Surroundings, document: ExperimentDocument, envelope: bytes, looking: Looking | None
+        self, around: Surroundings, document: ExperimentDocument, envelope: bytes, looking: FreshLooks | None
     ) -> None:
         """``envelope`` is the experiment's, for evidence."""
         parts, seal = around.state.session_parts(document.digest), around.seal

@@ -134,7 +134,7 @@ _WITHHELD = "for the canary of round {} no shard that verifies can be had, altho
 
 
 @dataclass(frozen=True, slots=True)
-class Loss:
+class CanaryLoss:
     """A canary that is not where it should be."""
 
     round_number: int
@@ -176,7 +176,7 @@ class Canaries:
         """When the next one is looked for."""
         return min(self._moments.values(), default=NEVER)
 
-    async def look(self, now: Now, *, answered: int, ended: bool) -> Loss | None:
+    async def look(self, now: Now, *, answered: int, ended: bool) -> CanaryLoss | None:
         """Look for the one that is due; ``answered``: askings for manifests that were answered so far; ``ended``: the
         experiment is over.
 
@@ -255,7 +255,7 @@ class Canaries:
 
     # ── what comes of it ─────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _missing(self, kept: KeptCanary, runs: list[ShardRun], mix_count: bytes) -> Loss:
+    def _missing(self, kept: KeptCanary, runs: list[ShardRun], mix_count: bytes) -> CanaryLoss:
         absence = absence_in(kept.canary.inner_digest, runs)
         if absence is None:
             raise BadProofError("a canary is neither in its runs nor absent from them")
@@ -265,9 +265,9 @@ class Canaries:
         ).to_bytes()
         # What does not convince others is not kept as if it did.
         found = examine_canary(told)
-        return Loss(kept.round_number, found.sentence.rstrip("."), told)
+        return CanaryLoss(kept.round_number, found.sentence.rstrip("."), told)
 
-    async def _unanswered(self, kept: KeptCanary, now: Now, *, answered: int, ended: bool) -> Loss | None:
+    async def _unanswered(self, kept: KeptCanary, now: Now, *, answered: int, ended: bool) -> CanaryLoss | None:
         """Nobody can tell a bad network from this, unless other files come."""
         if now() >= RelayedManifest.from_bytes(kept.manifest).instants.open_by + _SURELY_KEPT_MS:
             # They may be gone, and an honest coordinator looks the same as another.
@@ -291,11 +291,11 @@ class Canaries:
             self._book.drop_canary(self._document.digest, number)
             self._around.state.trust.count(self._document.digest, UNCHECKED)
 
-    def _tried(self, kept: KeptCanary, now: int) -> Loss | None:
+    def _tried(self, kept: KeptCanary, now: int) -> CanaryLoss | None:
         """Nothing that verifies came."""
         tries, self._silent = kept.tries + 1, 0
         if tries >= MAX_TRIES:
-            return Loss(kept.round_number, _WITHHELD.format(kept.round_number))
+            return CanaryLoss(kept.round_number, _WITHHELD.format(kept.round_number))
         with self._around.state.writing(durable=False):
             self._book.put_tries(self._document.digest, kept.round_number, tries)
         self._draw(kept.round_number, now)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from secvm.participant.membership import Distrust
-from secvm.participant.relayed.canaries import Loss
+from secvm.participant.relayed.canaries import CanaryLoss
 from secvm.participant.storage.trust_book import MISSING
 from secvm.participant.trust.evidence import convicts
 from secvm.protocol.plain.session_events import Abstain, Reason
@@ -46,7 +46,7 @@ class RelayedDistrust(Distrust):
             self._state.put_abstention(self._digest, round_number, Abstain(Reason.DISTRUST, sentence, shows))
             self._state.trust.put_distrust(self._digest, sentence)
 
-    def lose(self, loss: Loss) -> None:
+    def lose(self, loss: CanaryLoss) -> None:
         """The same because of a canary; with what shows it, in one transaction."""
         state, digest = self._state, self._digest
         evidence = () if loss.evidence is None else (loss.evidence,)

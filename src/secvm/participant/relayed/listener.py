@@ -7,12 +7,12 @@ goes to the session; what cannot be makes it stop (``distrust``), and no round i
 from __future__ import annotations
 
 from secvm.errors import CheatingError, InconsistentManifestError, OverLimitError, RemoteProtocolError
-from secvm.participant.membership import Listener
+from secvm.participant.membership import RoundListener
 from secvm.participant.relayed.canaries import Canaries
 from secvm.participant.relayed.distrust import RelayedDistrust
 from secvm.participant.relayed.rounds import RelayedNews, RelayedRounds
 from secvm.participant.relayed.turns import RelayedTurns
-from secvm.participant.trust.fresh_looks import Looking
+from secvm.participant.trust.fresh_looks import FreshLooks
 from secvm.participant.trust.polling import Polling
 from secvm.participant.trust.surroundings import Now
 from secvm.protocol.plain.session_events import Abstain, Distrusted, Reason
@@ -20,7 +20,7 @@ from secvm.protocol.plain.session_memory import NEVER
 from secvm.protocol.relays.sending.session import RoundAnnounced, Stopped
 
 
-class RelayedListener(Listener):
+class RelayedListener(RoundListener):
     """The askings of one experiment with two relays: for manifests, the log and canaries."""
 
     _turns: RelayedTurns
@@ -30,7 +30,7 @@ class RelayedListener(Listener):
         turns: RelayedTurns,
         rounds: RelayedRounds,
         distrust: RelayedDistrust,
-        looking: Looking | None,
+        looking: FreshLooks | None,
         *,
         polling: Polling,
         canaries: Canaries,

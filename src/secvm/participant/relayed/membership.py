@@ -19,8 +19,8 @@ from secvm.participant.relayed.preparation import RequestPreparation
 from secvm.participant.relayed.rounds import RelayedRounds
 from secvm.participant.relayed.turns import RelayedTurns
 from secvm.participant.sending.transport import OVERHEAD_BYTES
-from secvm.participant.storage.state import Record, RoundHistory
-from secvm.participant.trust.fresh_looks import Looking
+from secvm.participant.storage.state import ExperimentRecord, RoundHistory
+from secvm.participant.trust.fresh_looks import FreshLooks
 from secvm.participant.trust.surroundings import Now, Surroundings
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.plain.session_events import Restarted
@@ -38,7 +38,7 @@ class RelayedMembership(Membership[SendRequest]):
     _distrust: RelayedDistrust
 
     def __init__(
-        self, around: Surroundings, record: Record, document: ExperimentDocument, dice: Dice, *, now: int
+        self, around: Surroundings, record: ExperimentRecord, document: ExperimentDocument, dice: Dice, *, now: int
     ) -> None:
         if record.person is None:
             raise LocalProtocolError("nobody has joined this experiment on this device")
@@ -50,7 +50,7 @@ class RelayedMembership(Membership[SendRequest]):
         #: Over so many milliseconds moments are spread that nobody shall know a device by.
         spread = 1000 * document.windows.grace_s or _SHORTEST_MS
         if rounds.log is not None:
-            self._looking = Looking(around, document.digest, rounds.log)
+            self._looking = FreshLooks(around, document.digest, rounds.log)
         self._turns = turns = RelayedTurns(around, document, self._looking)
         self._preparation: RequestPreparation = RequestPreparation(
             around, document, distrust, turns, rounds, person=record.person, dice=dice, spread_ms=spread
@@ -66,7 +66,7 @@ class RelayedMembership(Membership[SendRequest]):
         )
         self._start(record, now)
 
-    def _start(self, record: Record, now: int) -> None:
+    def _start(self, record: ExperimentRecord, now: int) -> None:
         super()._start(record, now)
         if self._turns.known:
             self._turns.tell(Restarted(), now)

@@ -26,12 +26,12 @@ from secvm.crypto.notes import MAX_NOTE_BYTES
 from secvm.crypto.signing import Envelope
 from secvm.errors import OverLimitError, RemoteProtocolError, StaleRoundError
 from secvm.participant.sending.transport import MOST_DOCUMENT_BYTES, OVERHEAD_BYTES
-from secvm.participant.storage.state import Model
+from secvm.participant.storage.state import BelievedModel
 from secvm.participant.storage.trust_book import STEPS
 from secvm.participant.trust.log_lines import LogLines
 from secvm.participant.trust.surroundings import Now, Surroundings
 from secvm.protocol.documents.experiment import ExperimentDocument
-from secvm.protocol.documents.recomputation import Model as Computed
+from secvm.protocol.documents.recomputation import Model
 from secvm.protocol.log.entries import Document
 from secvm.protocol.relays.manifest import RelayedManifest
 from secvm.protocol.relays.news import News, news_path
@@ -224,7 +224,7 @@ class RelayedRounds:
     def _fetch_keys(self) -> bytes | None:
         return None if self.chain.last is None else self.chain.last.fetch_keys
 
-    def model(self) -> Computed:
+    def model(self) -> Model:
         """With which the newest round is computed."""
         model = self.chain.model()
         self.around.shelf.put(model.names[2], model.evaluation)
@@ -357,7 +357,7 @@ class RelayedRounds:
             self.settle(found.ended)
             if found.ending is not None and served.ending is not None:
                 state.put_ending(digest, served.ending)
-                state.put_model(digest, Model(found.ending.round_number, found.ending.evaluation_weights))
+                state.put_model(digest, BelievedModel(found.ending.round_number, found.ending.evaluation_weights))
         self.chain.believe(found)
         if self.log is not None and log is not None:
             self.log.believe(log)

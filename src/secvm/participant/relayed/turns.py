@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from secvm.participant.membership import Turns
-from secvm.participant.trust.fresh_looks import Looking
+from secvm.participant.trust.fresh_looks import FreshLooks
 from secvm.participant.trust.surroundings import Surroundings
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.plain.session_events import Restarted, Tick
@@ -23,7 +23,7 @@ from secvm.protocol.relays.sending.session_memory import RelayedPhase
 class RelayedTurns(Turns[RelayedSession, SendRequest]):
     """The session of one experiment with two relays, and what it wants done."""
 
-    def __init__(self, around: Surroundings, document: ExperimentDocument, looking: Looking | None) -> None:
+    def __init__(self, around: Surroundings, document: ExperimentDocument, looking: FreshLooks | None) -> None:
         parts = around.state.relayed_session(document.digest)
         session = RelayedSession(document) if parts is None else RelayedSession.from_parts(*parts, document)
         super().__init__(around, document, session, looking, known=parts is not None)

@@ -116,7 +116,7 @@ class Status(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class ExperimentRecord:
     """One experiment on this device."""
 
     digest: str
@@ -143,7 +143,7 @@ class RoundHistory:
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
+class BelievedModel:
     """Which model a device believes."""
 
     #: The round it was published with.
@@ -216,7 +216,7 @@ class DeviceState:
 
     # ── experiments ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def records(self) -> list[Record]:
+    def records(self) -> list[ExperimentRecord]:
         """All experiments that this device knows."""
         query = (
             "SELECT digest, status, envelope, cohort, label, target, vector, ending, salt FROM experiment"
@@ -228,7 +228,7 @@ class DeviceState:
             raise StoreError("the state of this device cannot be read") from None
         return [_read_record(row, self._lock) for row in rows]
 
-    def record(self, digest: str) -> Record | None:
+    def record(self, digest: str) -> ExperimentRecord | None:
         """One of them."""
         return next((record for record in self.records() if record.digest == digest), None)
 
@@ -338,11 +338,8 @@ class DeviceState:
 
     def put_relayed_session(self, digest: str, changes: RelayedChanges, manifest: bytes) -> None:
         """The same for changes of such a session; ``manifest`` is the payload of its round."""
-        found = self._db.execute("SELECT status FROM experiment WHERE digest = ?", (digest,)).fetchone()
-        if found is None or found[0] not in (Status.JOINED, Status.PAUSED):
+        if not self._put_header(digest, changes.header):
             return
-        if changes.header is not None:
-            self._db.execute("INSERT OR REPLACE INTO session VALUES (?, ?)", (digest, changes.header))
         if changes.forget:
             self.relayed.drop_request(digest)
         if changes.sealed is not None:
@@ -352,11 +349,8 @@ class DeviceState:
 
     def put_session(self, digest: str, changes: Changes) -> None:
         """Apply changes, unless another process has forgotten the experiment meanwhile."""
-        found = self._db.execute("SELECT status FROM experiment WHERE digest = ?", (digest,)).fetchone()
-        if found is None or found[0] not in (Status.JOINED, Status.PAUSED):
+        if not self._put_header(digest, changes.header):
             return
-        if changes.header is not None:
-            self._db.execute("INSERT OR REPLACE INTO session VALUES (?, ?)", (digest, changes.header))
         self._db.executemany(
             "DELETE FROM capsule WHERE experiment = ? AND id = ?", [(digest, i) for i in changes.removed]
         )
@@ -364,6 +358,15 @@ class DeviceState:
             "INSERT OR REPLACE INTO capsule VALUES (?, ?, ?, ?, ?)",
             [(digest, row.package_id, row.at, row.attempts, row.capsule) for row in changes.put],
         )
+
+    def _put_header(self, digest: str, header: bytes | None) -> bool:
+        """Whether the experiment is still taken part in; then the session's header is written, where it changed."""
+        row = self._db.execute("SELECT status FROM experiment WHERE digest = ?", (digest,)).fetchone()
+        if row is None or row[0] not in (Status.JOINED, Status.PAUSED):
+            return False
+        if header is not None:
+            self._db.execute("INSERT OR REPLACE INTO session VALUES (?, ?)", (digest, header))
+        return True
 
     def put_joined(self, digest: str, round_number: int, packages: int) -> None:
         """A round's packages are sealed."""
@@ -384,7 +387,7 @@ class DeviceState:
             "INSERT OR IGNORE INTO evidence VALUES (?, ?)", [(digest, data) for data in abstain.evidence]
         )
 
-    def put_model(self, digest: str, model: Model) -> None:
+    def put_model(self, digest: str, model: BelievedModel) -> None:
         """The model that this device believes now."""
         self._db.execute(
             f"INSERT OR REPLACE INTO model SELECT ?, ?, ? WHERE {TAKES_PART}",
@@ -420,10 +423,10 @@ class DeviceState:
         query = "SELECT envelope FROM evidence WHERE experiment = ? ORDER BY rowid"
         return [row[0] for row in self._db.execute(query, (digest,)).fetchall()]
 
-    def model(self, digest: str) -> Model | None:
+    def model(self, digest: str) -> BelievedModel | None:
         """The last model that this device believes."""
         found = self._db.execute("SELECT round, weights FROM model WHERE experiment = ?", (digest,)).fetchone()
-        return None if found is None else Model(*found)
+        return None if found is None else BelievedModel(*found)
 
     def traffic(self, day: int) -> int:
         """Bytes of one day."""
@@ -437,7 +440,7 @@ class DeviceState:
 _Row = tuple[str, str, bytes, str | None, int | None, int | None, bytes | None, bytes | None, bytes | None]
 
 
-def _read_record(row: _Row, lock: DeviceLock | None) -> Record:
+def _read_record(row: _Row, lock: DeviceLock | None) -> ExperimentRecord:
     digest, status, envelope, cohort_name, label, target, vector, ending, salt = row
     try:
         cohort = None if cohort_name is None else Cohort[cohort_name]
@@ -448,7 +451,7 @@ def _read_record(row: _Row, lock: DeviceLock | None) -> Record:
     person = None
     if cohort is not None and found is not None and found[0] is not None and found[1] is not None:
         person = Individual(vector=_read_vector(found[2]), label=found[0], target=found[1], cohort=cohort)
-    return Record(digest, known, envelope, cohort, person, ending, salt)
+    return ExperimentRecord(digest, known, envelope, cohort, person, ending, salt)
 
 
 def _write_vector(vector: BinnedVector) -> bytes:

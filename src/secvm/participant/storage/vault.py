@@ -250,11 +250,6 @@ class Vault:
             found = self._db.execute("SELECT value FROM labels WHERE name = ?", (name,)).fetchone()
         return None if found is None else KeptOnDevice(str(found[0]))
 
-    def count_labels(self) -> int:
-        """How many questions the person has answered."""
-        with _told(self._path):
-            return int(self._db.execute("SELECT count(*) FROM labels").fetchone()[0])
-
     def answered(self) -> list[str]:
         """Names of the questions that the person has answered, and not what."""
         with _told(self._path):

@@ -10,7 +10,7 @@ import contextlib
 from dataclasses import dataclass, field, replace
 
 from secvm.errors import BadInputError, RemoteProtocolError
-from secvm.participant.storage.state import DeviceState, Record
+from secvm.participant.storage.state import DeviceState, ExperimentRecord
 from secvm.protocol.evidence.examination import examine_relayed
 from secvm.protocol.evidence.missing_canary import BEGINS, examine_canary
 from secvm.protocol.evidence.plain import Evidence, Finding, Kind, examine
@@ -61,7 +61,7 @@ def convicts(state: DeviceState, digest: str) -> bool:
     return any(not data.startswith(BEGINS) for data in state.evidence(digest))
 
 
-def evidence_of(state: DeviceState, records: list[Record]) -> list[Held]:
+def evidence_of(state: DeviceState, records: list[ExperimentRecord]) -> list[Held]:
     """All evidence of these experiments that verifies."""
     found = []
     for record in records:

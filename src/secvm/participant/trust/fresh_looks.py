@@ -55,7 +55,7 @@ class BelievedLog(Protocol):
         ...
 
 
-class Refetching:
+class LookSchedule:
     """The fresh looks of one round."""
 
     def __init__(self, words: Iterator[int], count: int) -> None:
@@ -139,12 +139,12 @@ _UNSEEN = (
 )
 
 
-class Looking:
+class FreshLooks:
     """The looks of one experiment that has a log."""
 
     def __init__(self, around: Surroundings, experiment: str, log: BelievedLog) -> None:
         self._around, self._experiment, self._log = around, experiment, log
-        self._refetching = Refetching(around.words, around.policy.refetches)
+        self._refetching = LookSchedule(around.words, around.policy.refetches)
         #: Fresh looks by what became of them, not written yet.
         self._counted = Counter[str]()
         #: The round that was joined last.

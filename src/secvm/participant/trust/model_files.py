@@ -7,6 +7,7 @@ so nothing flows from one to another. The files are public; they are here so tha
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from secvm.errors import BadInputError
@@ -20,6 +21,25 @@ from secvm.protocol.documents.experiment import ExperimentDocument
 _IN_MEMORY = 8
 #: Magic line and header of weights are shorter.
 _HEADER_BYTES = 2**13
+
+
+async def fetch_once(
+    on_the_way: dict[str, asyncio.Future[bytes | None]], digest: str, fetch: Callable[[], Awaitable[bytes | None]]
+) -> bytes | None:
+    """What ``fetch`` gets: whoever asks for the same digest meanwhile waits for the one answer."""
+    asked = on_the_way.get(digest)
+    if asked is not None:
+        # Whoever is told to stop must not take the others' answer along.
+        return await asyncio.shield(asked)
+    asked = on_the_way[digest] = asyncio.get_running_loop().create_future()
+    data = None
+    try:
+        data = await fetch()
+    finally:
+        # Also when this was cancelled: the others try by themselves then.
+        del on_the_way[digest]
+        asked.set_result(data)
+    return data
 
 
 class ModelShelf:
@@ -76,21 +96,13 @@ class ModelShelf:
         return decode_weights(data, digest=digest, experiment=document.experiment)
 
     async def _fetch(self, digest: str, document: ExperimentDocument, transport: Transport) -> bytes | None:
-        asked = self._on_the_way.get(digest)
-        if asked is not None:
-            return await asked
-        asked = self._on_the_way[digest] = asyncio.get_running_loop().create_future()
-        data = None
-        try:
+        async def fetch() -> bytes | None:
             experiment = document.experiment
             most = 4 * experiment.models.n_models * (experiment.n_bins + 1) + _HEADER_BYTES
             fetched = await transport.fetch(f"/v1/blob/{digest}", most=most)
-            data = None if fetched is None else fetched.content
-        finally:
-            # Also when this was cancelled: the others try by themselves then.
-            del self._on_the_way[digest]
-            asked.set_result(data)
-        return data
+            return None if fetched is None else fetched.content
+
+        return await fetch_once(self._on_the_way, digest, fetch)
 
     def _remember(self, digest: str, data: bytes, document: ExperimentDocument) -> None:
         weights = decode_weights(data, digest=digest, experiment=document.experiment)

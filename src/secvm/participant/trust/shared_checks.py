@@ -6,10 +6,10 @@ state and the tally from which a step was taken. Other bytes have another name, 
 lied to does not see what others were told, and nothing about a person is in here. What was refused is not remembered:
 the error and its evidence are made for whoever asks.
 
-What is bound to be the same for everybody is fetched once for all: weights (``models``) and tallies by their digests,
-openings that a manifest names, lines that lead to a signed root of the log, runs of digests under the mixing relay's
-root, shards that were counted again, and terms that a relay signed, once a round. What may change is fetched by each
-device: manifests and checkpoints, by which it sees whether it is told the same as all.
+What is bound to be the same for everybody is fetched once for all: weights (``model_files``) and tallies by their
+digests, openings that a manifest names, lines that lead to a signed root of the log, runs of digests under the mixing
+relay's root, shards that were counted again, and terms that a relay signed, once a round. What may change is fetched by
+each device: manifests and checkpoints, by which it sees whether it is told the same as all.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from secvm.crypto.notes import NoteKey
 from secvm.errors import MalformedMessageError
 from secvm.learning.aggregate.tally import Tally
 from secvm.participant.sending.transport import Transport
+from secvm.participant.trust.model_files import fetch_once
 from secvm.protocol.canonical import digest_of
 from secvm.protocol.documents.blobs import tally_digest
 from secvm.protocol.documents.experiment import ExperimentDocument, Relay
@@ -190,23 +191,12 @@ class SharedChecks(Checking):
         known = self._blobs.get(digest)
         if known is not None:
             return known
-        asked = self._on_the_way.get(digest)
-        if asked is not None:
-            # Whoever is told to stop must not take the others' answer along.
-            return await asyncio.shield(asked)
-        asked = self._on_the_way[digest] = asyncio.get_running_loop().create_future()
-        data = None
-        try:
+
+        async def fetch() -> bytes | None:
             most = document.most_tally_bytes
             fetched = await transport.fetch(f"/v1/blob/{digest}", most=most, gateway_keys=gateway_keys)
             if fetched is not None:
-                with contextlib.suppress(MalformedMessageError):
-                    self.tally(fetched.content, digest=digest, document=document)
-                    data = fetched.content
-            if data is not None:
-                self._keep_blob(digest, data)
-        finally:
-            # Also when this was cancelled: the others try by themselves then.
-            del self._on_the_way[digest]
-            asked.set_result(data)
-        return data
+                self.keep_tally(digest, fetched.content, document)
+            return self._blobs.get(digest)
+
+        return await fetch_once(self._on_the_way, digest, fetch)

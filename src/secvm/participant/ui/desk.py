@@ -18,16 +18,17 @@ from typing import Any, TypeVar
 from secvm.errors import BadInputError
 from secvm.participant.consent.policies import Consent
 from secvm.participant.person import decisions
+from secvm.participant.person.decisions import Way
 from secvm.participant.person.pinning import fetch_salt
 from secvm.participant.person.prediction import Prediction, predict_for
 from secvm.participant.storage.device_lock import DeviceLock
 from secvm.participant.storage.ledger_book import Accepted
-from secvm.participant.storage.state import DeviceState, Record, Status
+from secvm.participant.storage.state import DeviceState, ExperimentRecord, Status
 from secvm.participant.storage.vault import FILE as VAULT_FILE
 from secvm.participant.storage.vault import LOCKED_FILE, Vault
 from secvm.participant.trust.evidence import Held, choose_one, evidence_of
 from secvm.participant.trust.trust_policy import TrustPolicy
-from secvm.participant.ui.offers import Offer, Offers, UnreckonedError, Way, is_digest, offers_view
+from secvm.participant.ui.offers import Offer, Offers, UnreckonedError, is_digest, offers_view
 from secvm.participant.ui.view import VaultLook, in_short, view, what_it_means
 from secvm.privacy.accounting.accountant import patience, until
 from secvm.protocol.documents.experiment import ExperimentDocument
@@ -159,7 +160,7 @@ class Desk:
     async def reconsider(self, digest: str) -> None:
         """Show an experiment again that was declined."""
 
-        def read() -> Record:
+        def read() -> ExperimentRecord:
             with self._state() as state:
                 return _known(state, digest)
 
@@ -184,19 +185,7 @@ class Desk:
             if answer is not None:
                 vault.set_label(digest, answer)
             try:
-                decisions.join(
-                    state,
-                    digest,
-                    offer.envelope,
-                    vault,
-                    transport=way.transport,
-                    dice_for=way.dice_for,
-                    policy=way.policy,
-                    consent=self._consent,
-                    only_tests=way.only_tests,
-                    salt=salt,
-                    accepted=accepted,
-                )
+                decisions.join(state, digest, offer.envelope, vault, way, self._consent, salt=salt, accepted=accepted)
             except BaseException:
                 # Who was refused has told nothing.
                 if answer is not None and before is None:
@@ -277,14 +266,14 @@ class Desk:
             return VaultLook({}, 0, 0, None, self._lock is not None)
         if self._vault_look is None or self._vault_look[0] != mark:
             with self._vault() as vault:
+                self._answered = frozenset(vault.answered())
                 look = VaultLook(
                     sources=vault.summary(),
-                    labels=vault.count_labels(),
+                    labels=len(self._answered),
                     bytes=found.st_size,
                     changed_at=found.st_mtime_ns // 1_000_000,
                     locked=self._lock is not None,
                 )
-                self._answered = frozenset(vault.answered())
             self._vault_look = (mark, look)
         return self._vault_look[1]
 
@@ -300,7 +289,7 @@ class Desk:
         return self._held[1]
 
 
-def _known(state: DeviceState, digest: str) -> Record:
+def _known(state: DeviceState, digest: str) -> ExperimentRecord:
     record = state.record(digest)
     if record is None:
         raise BadInputError("this device does not know that experiment")

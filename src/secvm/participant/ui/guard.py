@@ -48,7 +48,7 @@ def new_secret(dice: RandomBytes) -> str:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Guard:
+class PageGuard:
     """The rules above, for one start of the page. It does not print itself."""
 
     secret: str
@@ -56,7 +56,7 @@ class Guard:
     hosts: tuple[str, ...]
 
     def __repr__(self) -> str:
-        return "Guard(...)"
+        return "PageGuard(...)"
 
     def check(self, method: str, path: str, headers: Iterable[tuple[str, str]]) -> str:
         """The rest of the path, below the secret. ``headers``: all that came, names in lower case.

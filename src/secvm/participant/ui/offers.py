@@ -15,28 +15,16 @@ from typing import Any
 from secvm.errors import BadInputError, RemoteProtocolError, SecVMError
 from secvm.participant.consent.ledger import check_room
 from secvm.participant.consent.policies import Consent, needed_for
-from secvm.participant.dice import DiceFor
-from secvm.participant.person.decisions import check_way
-from secvm.participant.sending.transport import OVERHEAD_BYTES, Transport
+from secvm.participant.person.decisions import Way, check_way
+from secvm.participant.sending.transport import OVERHEAD_BYTES
 from secvm.participant.storage.ledger_book import NOTHING, Accepted
 from secvm.participant.storage.state import DeviceState, Status
-from secvm.participant.trust.trust_policy import TrustPolicy
 from secvm.participant.ui.view import VaultLook, about
 from secvm.protocol.documents.experiment import ExperimentDocument, HashedBins, read_published
 
 #: So many are shown; a coordinator with more has a page of its own.
 MOST_OFFERS = 30
 _OPEN = ("running", "paused")
-
-
-@dataclass(frozen=True, slots=True)
-class Way:
-    """How this device reaches others, and what it demands of them, as its settings say."""
-
-    transport: Transport
-    policy: TrustPolicy
-    dice_for: DiceFor
-    only_tests: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +159,7 @@ def judge(offer: Offer, state: DeviceState, way: Way, consent: Consent) -> Judge
         return None
 
     try:
-        check_way(document, way.transport, only_tests=way.only_tests)
+        check_way(document, way)
         way.policy.check(document)
     except SecVMError as fault:
         return Judgement(str(fault), fault.next_step)

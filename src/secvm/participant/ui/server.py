@@ -26,7 +26,7 @@ from secvm.pages.guarding import RefusedRequestError
 from secvm.pages.serving import RunningPage, body_of, listen_on, loopback, problem, serve
 from secvm.participant.storage.ledger_book import Accepted
 from secvm.participant.ui.desk import Desk
-from secvm.participant.ui.guard import ENTER, Guard
+from secvm.participant.ui.guard import ENTER, PageGuard
 from secvm.runtime.logs import Log
 
 #: What a person can say to a page is short.
@@ -38,7 +38,7 @@ _ENTER_PAGE = (
 _PAGE = "person.html"
 #: Of what all pages share; this one has no charts.
 _SHARED = ("look.css", "dom.js")
-MakeGuard = Callable[[str, tuple[str, ...]], Guard]
+MakeGuard = Callable[[str, tuple[str, ...]], PageGuard]
 
 
 async def serve_page(
@@ -48,7 +48,7 @@ async def serve_page(
     *,
     log: Log | None = None,
     entered: Callable[[], None] = lambda: None,
-    make_guard: MakeGuard = Guard,
+    make_guard: MakeGuard = PageGuard,
 ) -> RunningPage:
     """Serve the page. ``listen`` is an address of this machine and a port; 0: any. ``entered``: who came by ``enter``
     has reached the page. ``make_guard``: a test shows by another what this one is good for.
@@ -72,7 +72,7 @@ async def serve_page(
 class _Doors:
     """One request after the guard."""
 
-    def __init__(self, desk: Desk, guard: Guard, entered: Callable[[], None]) -> None:
+    def __init__(self, desk: Desk, guard: PageGuard, entered: Callable[[], None]) -> None:
         self._desk, self._guard, self._entered = desk, guard, entered
         own = Assets("secvm.participant.ui")
         self._files: dict[str, Asset] = {f"static/{name}": one for name, one in own.items()}

@@ -19,7 +19,7 @@ from secvm.participant.consent.ledger import Ledger, in_words, read_ledger
 from secvm.participant.consent.policies import Consent
 from secvm.participant.person.inspection import inspect, what_leaves
 from secvm.participant.sending.sealing import bytes_of_a_round
-from secvm.participant.storage.state import DeviceState, Record, Status
+from secvm.participant.storage.state import DeviceState, ExperimentRecord, Status
 from secvm.participant.trust.evidence import WATERMARK, Held
 from secvm.participant.trust.trust_policy import TrustPolicy
 from secvm.privacy.leakage.label_leakage import auc_of
@@ -128,7 +128,7 @@ def _finite(number: float) -> float | None:
 
 
 def experiment_view(
-    state: DeviceState, record: Record, told: dict[str, Any], ledger: Ledger, *, runs: bool
+    state: DeviceState, record: ExperimentRecord, told: dict[str, Any], ledger: Ledger, *, runs: bool
 ) -> dict[str, Any]:
     """One experiment that this device takes part in, or took part in."""
     document = read_published(record.envelope, digest=record.digest)
@@ -242,7 +242,7 @@ def _duration(seconds: int) -> str:
     return f"{seconds} seconds"
 
 
-def times_to_come(state: DeviceState, record: Record) -> list[dict[str, int]]:
+def times_to_come(state: DeviceState, record: ExperimentRecord) -> list[dict[str, int]]:
     """How many packages wait for each quarter of an hour, by the instant it begins."""
     parts = state.session_parts(record.digest)
     rows = [] if parts is None else parts[1]

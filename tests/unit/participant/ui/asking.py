@@ -13,10 +13,10 @@ from typing import Any, TypeVar
 from secvm.participant.consent.policies import Consent
 from secvm.participant.device import DAILY_BYTES
 from secvm.participant.dice import safe_dice
+from secvm.participant.person.decisions import Way
 from secvm.participant.trust.trust_policy import TrustPolicy
 from secvm.participant.ui.desk import Desk
-from secvm.participant.ui.guard import Guard, new_secret
-from secvm.participant.ui.offers import Way
+from secvm.participant.ui.guard import PageGuard, new_secret
 from secvm.participant.ui.server import MakeGuard, serve_page
 from secvm.runtime.logs import Log
 from tests.unit.participant.world import ANYTHING, World
@@ -95,7 +95,7 @@ def with_page(
     *,
     desk: Desk | None = None,
     log: io.StringIO | None = None,
-    make_guard: MakeGuard = Guard,
+    make_guard: MakeGuard = PageGuard,
 ) -> Answer:
     """Serve a page while the scenario lasts."""
 

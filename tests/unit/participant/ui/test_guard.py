@@ -3,10 +3,10 @@
 import pytest
 
 from secvm.pages.guarding import RefusedRequestError
-from secvm.participant.ui.guard import Guard, new_secret
+from secvm.participant.ui.guard import PageGuard, new_secret
 
 SECRET = new_secret(lambda count: bytes(range(count)))
-GUARD = Guard(SECRET, ("127.0.0.1:8431", "localhost:8431"))
+GUARD = PageGuard(SECRET, ("127.0.0.1:8431", "localhost:8431"))
 HOST = ("host", "127.0.0.1:8431")
 JSON = ("content-type", "application/json")
 OWN = ("secvm-page", "person")

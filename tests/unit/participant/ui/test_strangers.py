@@ -8,7 +8,7 @@ import pytest
 
 from secvm.errors import BadInputError
 from secvm.participant.person import inspection
-from secvm.participant.storage.state import Record, Status
+from secvm.participant.storage.state import ExperimentRecord, Status
 from secvm.participant.ui import desk as desk_module
 from secvm.participant.ui.desk import Desk
 from secvm.participant.ui.view import what_it_means
@@ -120,7 +120,7 @@ def test_repro_what_was_declined_was_reckoned_with_at_every_look(world: World, m
     looked_at: list[Status] = []
     before = inspection._inspect_one
 
-    def counted(state: Any, record: Record, *more: Any) -> Any:
+    def counted(state: Any, record: ExperimentRecord, *more: Any) -> Any:
         looked_at.append(record.status)
         return before(state, record, *more)
 
