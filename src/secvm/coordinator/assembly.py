@@ -33,7 +33,7 @@ from secvm.crypto.signing import SigningKey
 from secvm.errors import LocalProtocolError, StoreError
 from secvm.protocol.log.terms import LogTerms
 from secvm.runtime.clock import Clock
-from secvm.runtime.logs import Log
+from secvm.runtime.logs import SILENT, Log
 from secvm.runtime.metrics import Metrics
 from secvm.runtime.tasks import any_of, end_all
 
@@ -51,7 +51,7 @@ class LogKeeping:
         witnesses: Sequence[WitnessAddress],
         source: BeaconSource,
         clock: Clock,
-        log: Log | None = None,
+        log: Log = SILENT,
         metrics: Metrics | None = None,
     ) -> None:
         self.logbook = Logbook(store, key, terms)

@@ -29,8 +29,8 @@ from secvm.errors import BadInputError
 from secvm.files import write_atomically
 from secvm.protocol.canonical import digest_of
 from secvm.protocol.relays.news import make_news, read_news_path
-from secvm.runtime.http.server import HttpRequest, HttpResponse
-from secvm.runtime.logs import Log
+from secvm.runtime.http.server import Request, Response
+from secvm.runtime.logs import SILENT, Log
 
 JSON_MEDIA_TYPE = "application/json"
 #: Envelopes and blobs: bytes that only programs read.
@@ -109,7 +109,7 @@ class Publisher:
         folder: Path | None = None,
         *,
         further: Further | None = None,
-        log: Log | None = None,
+        log: Log = SILENT,
     ) -> None:
         """Without a folder it only answers. ``further`` finds what is too much to be put here."""
         self._log = log
@@ -207,7 +207,7 @@ class Publisher:
                 self._unwritten = [*left, *self._unwritten]
 
     def _count_unwritten(self, left: int) -> None:
-        if self._log is not None and bool(left) is not bool(self.unwritten):
+        if bool(left) is not bool(self.unwritten):
             self._log.tell("public-folder-not-written" if left else "public-folder-written-again", waiting=left)
         self.unwritten = left
 

@@ -82,6 +82,19 @@ class Log:
             return REFUSED
 
 
+class SilentLog(Log):
+    """A log that writes nothing, for a part that runs without one."""
+
+    def __init__(self) -> None:
+        """Nothing is needed."""
+
+    def tell(self, event: str, **fields: int | bool | str) -> None:
+        """Write nothing."""
+
+
+SILENT = SilentLog()
+
+
 def _may_be_told(name: str, value: object) -> bool:
     if name in NUMBERS:
         return isinstance(value, int) and not isinstance(value, bool) and abs(value) <= _MOST

@@ -135,7 +135,7 @@ def test_stopped_at_any_call_it_is_taken_over_and_does_nothing_when_it_wakes_up(
 def go_on(first: Coordinator) -> None:
     asyncio.run(first.driver.step())
     # One that finds nothing due has nothing to do: then it is asked for something.
-    first.driver._store.close_epoch(10**6)
+    first.driver.store.close_epoch(10**6)
 
 
 def changing(coordinator: Coordinator) -> dict[str, bytes]:

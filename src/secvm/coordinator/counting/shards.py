@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import astuple
+from dataclasses import KW_ONLY, astuple, dataclass
 from functools import reduce
 
 from secvm.coordinator.counting.epoch_count import EpochCount, KindCounts, RoundToCount, count_epoch
@@ -44,24 +44,25 @@ def add_shards(counts: Sequence[EpochCount]) -> EpochCount:
     )
 
 
+@dataclass(eq=False, repr=False)
 class ShardCounting:
     """Counts shards on one node. Blocks; ``whole`` does not."""
 
-    def __init__(self, store: CoordinatorStore, dice: RandomBytes, *, nap_s: float = _NAP_S) -> None:
-        self._store = store
-        self._dice = dice
-        self._nap_s = nap_s
+    store: CoordinatorStore
+    dice: RandomBytes
+    _: KW_ONLY
+    nap_s: float = _NAP_S
 
     def count_one(self, epoch: int, rounds: Callable[[], Sequence[RoundToCount]]) -> bool:
         """Claim a shard and count it. False: there is none to be had, now or any more.
 
         ``rounds`` is asked once there is one: only what is read then is sure to hold every round of a closed epoch.
         """
-        shard = self._store.claim_shard(epoch)
+        shard = self.store.claim_shard(epoch)
         if shard is None:
             return False
         counted = rounds()
-        self._store.keep_shard(epoch, shard, self._count(epoch, shard, counted).to_bytes(counted))
+        self.store.keep_shard(epoch, shard, self._count(epoch, shard, counted).to_bytes(counted))
         return True
 
     async def whole(self, epoch: int, rounds: Sequence[RoundToCount]) -> EpochCount:
@@ -69,12 +70,12 @@ class ShardCounting:
         while True:
             if await asyncio.to_thread(self.count_one, epoch, lambda: rounds):
                 continue
-            done = await asyncio.to_thread(self._store.counted_shards, epoch)
-            if len(done) == self._store.n_shards:
-                found = await asyncio.to_thread(self._store.shards, epoch)
+            done = await asyncio.to_thread(self.store.counted_shards, epoch)
+            if len(done) == self.store.n_shards:
+                found = await asyncio.to_thread(self.store.shards, epoch)
                 return await asyncio.to_thread(self._add, epoch, found, rounds)
             # Others are at it, or were: their claims end.
-            await asyncio.sleep(self._nap_s)
+            await asyncio.sleep(self.nap_s)
 
     def _add(self, epoch: int, found: dict[int, bytes], rounds: Sequence[RoundToCount]) -> EpochCount:
         counts = []
@@ -86,4 +87,4 @@ class ShardCounting:
         return add_shards(counts)
 
     def _count(self, epoch: int, shard: int, rounds: Sequence[RoundToCount]) -> EpochCount:
-        return count_epoch(self._store.opened(epoch, shard), rounds, dice=self._dice)
+        return count_epoch(self.store.opened(epoch, shard), rounds, dice=self.dice)

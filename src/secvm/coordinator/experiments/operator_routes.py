@@ -18,6 +18,7 @@ import hashlib
 import hmac
 import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import InitVar, dataclass
 from typing import Any
 
 from secvm.coordinator.epochs import Grid
@@ -56,51 +57,39 @@ _MOVES: dict[str, dict[Standing, Standing]] = {
 }
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class Admin:
-    """Answers the operator."""
+    """Answers the operator.
 
-    def __init__(
-        self,
-        *,
-        store: CoordinatorStore,
-        key: SigningKey | None,
-        admin_sha256: bytes,
-        grid: Grid,
-        clock: Clock,
-        dice: RandomBytes,
-        wake: Callable[[], None],
-        only_tests: bool = False,
-        log: LogTerms | None = None,
-        newest: Callable[[], NewestPulse | None] | None = None,
-        relays: Iterable[str] = (),
-        metrics: Metrics | None = None,
-        most_state_bytes: int = MOST_STATE_BYTES,
-        answer_bytes: int = 2**23,
-    ) -> None:
-        """``wake`` tells the driver. ``key``: None at a node that cannot sign; there none are made.
+    ``wake`` tells the driver. ``key``: None at a node that cannot sign; there none are made.
 
-        ``only_tests``: where the clock is steered, nothing but tests may run.
+    ``only_tests``: where the clock is steered, nothing but tests may run.
 
-        ``log``: terms of the log of new experiments. ``newest`` asks NIST for its newest pulse, and blocks meanwhile.
-        ``relays``: URLs of those that can be asked. ``most_state_bytes``: a larger model is refused before any of its
-        size is made. ``answer_bytes``: an experiment whose tallies relays would not pass on is refused.
-        """
-        self._most_state_bytes = most_state_bytes
-        self._answer_bytes = answer_bytes
+    ``log``: terms of the log of new experiments. ``newest`` asks NIST for its newest pulse, and blocks meanwhile.
+    ``relays``: URLs of those that can be asked. ``most_state_bytes``: a larger model is refused before any of its
+    size is made. ``answer_bytes``: an experiment whose tallies relays would not pass on is refused.
+    """
+
+    store: CoordinatorStore
+    key: SigningKey | None
+    admin_sha256: bytes
+    grid: Grid
+    clock: Clock
+    dice: RandomBytes
+    wake: Callable[[], None]
+    only_tests: bool = False
+    log: LogTerms | None = None
+    newest: Callable[[], NewestPulse | None] | None = None
+    relays: InitVar[Iterable[str]] = ()
+    metrics: InitVar[Metrics | None] = None
+    most_state_bytes: int = MOST_STATE_BYTES
+    answer_bytes: int = 2**23
+
+    def __post_init__(self, relays: Iterable[str], metrics: Metrics | None) -> None:
         self._relays = {url.rstrip("/") for url in relays}
         self._refused = None
         if metrics is not None:
             self._refused = metrics.counter("admin_refused", "Requests to the operator's API without the admin key.")
-        self._store = store
-        self._key = key
-        self._admin_sha256 = admin_sha256
-        self._grid = grid
-        self._clock = clock
-        self._dice = dice
-        self._wake = wake
-        self._only_tests = only_tests
-        self._log = log
-        self._newest = newest
 
     def answer(self, request: HttpRequest) -> HttpResponse | Awaitable[HttpResponse]:
         """Answer one request under ``PREFIX``; later, where NIST must be asked first, or a guarantee be planned."""
@@ -113,8 +102,8 @@ class Admin:
             return self.handle(request)
         return self._after_thinking(request, told)
 
-    async def _after_thinking(self, request: HttpRequest, told: Specification) -> HttpResponse:
-        asks = None if told.binning.beacon_delay_s is None else self._newest
+    async def _after_thinking(self, request: Request, told: Specification) -> Response:
+        asks = None if told.binning.beacon_delay_s is None else self.newest
         newest = None if asks is None else await asyncio.to_thread(asks)
         try:
             plan = await asyncio.to_thread(private_plan, told)
@@ -133,7 +122,7 @@ class Admin:
         try:
             if not digest:
                 return self._all(request, newest, plan)
-            found = next((one for one in self._store.experiments() if one.digest == digest), None)
+            found = next((one for one in self.store.experiments() if one.digest == digest), None)
             if found is None:
                 return refusal(404, "there is no such experiment")
             if not action:
@@ -148,7 +137,7 @@ class Admin:
         """For ``HttpServer``: who has no key need not send a specification, and shall not fill our memory with one."""
         scheme, _, given = headers.get("authorization", "").partition(" ")
         digest = hashlib.sha256(given.strip().encode("latin-1")).digest()
-        if hmac.compare_digest(digest, self._admin_sha256) and scheme.lower() == "bearer":
+        if hmac.compare_digest(digest, self.admin_sha256) and scheme.lower() == "bearer":
             return None
         if self._refused is not None:
             self._refused.add()
@@ -156,45 +145,45 @@ class Admin:
 
     def _all(self, request: HttpRequest, newest: NewestPulse | None, plan: PrivatePlan | None) -> HttpResponse:
         if request.method == "GET":
-            return _answer({"experiments": [_told(one) for one in self._store.experiments()]})
+            return _answer({"experiments": [_told(one) for one in self.store.experiments()]})
         if request.method != "POST":
             return _only("GET", "POST")
-        if self._key is None:
+        if self.key is None:
             return refusal(409, "this node has no key that signs: make experiments at one that drives")
         told = _specification(request)
-        if self._only_tests and not told.test:
+        if self.only_tests and not told.test:
             raise BadInputError("this coordinator has a steered clock: only experiments marked as a test may run")
         if plan is None:
             plan = private_plan(told)
         document, own = ask(
             told,
-            key=self._key.public,
-            grid=self._grid,
-            dice=self._dice,
-            now=self._clock.now(),
-            log=self._log,
+            key=self.key.public,
+            grid=self.grid,
+            dice=self.dice,
+            now=self.clock.now(),
+            log=self.log,
             newest=newest,
             plan=plan,
         )
-        if document.state_bytes > self._most_state_bytes:
+        if document.state_bytes > self.most_state_bytes:
             raise BadInputError(
-                f"the model would have {document.state_bytes} bytes, and {self._most_state_bytes} are the most here:"
+                f"the model would have {document.state_bytes} bytes, and {self.most_state_bytes} are the most here:"
                 " fewer bins or labels"
             )
-        if document.tally_bytes + _BESIDE_COUNTS_BYTES > self._answer_bytes:
+        if document.tally_bytes + _BESIDE_COUNTS_BYTES > self.answer_bytes:
             raise BadInputError(
                 f"a round's tally can have {document.tally_bytes} bytes, and relays pass on no more than"
-                f" {self._answer_bytes} to a device: take fewer bins or labels, or raise limits.answer_bytes of every"
+                f" {self.answer_bytes} to a device: take fewer bins or labels, or raise limits.answer_bytes of every"
                 " relay and then of this coordinator"
             )
         stored = StoredExperiment(
             digest=document.digest,
-            envelope=publish(document, keys=(self._key,)),
+            envelope=publish(document, keys=(self.key,)),
             settings=own.model_dump_json().encode(),
             standing=Standing.RUNNING,
         )
-        self._store.add_experiment(stored, first_blobs(document))
-        self._wake()
+        self.store.add_experiment(stored, first_blobs(document))
+        self.wake()
         return _answer({**_told(stored), "remarks": self._remarks(document, plan)}, status=201)
 
     def _remarks(self, document: ExperimentDocument, plan: PrivatePlan | None) -> list[str]:
@@ -221,11 +210,11 @@ class Admin:
             return refusal(409, f"the experiment is {found.standing.value}")
         if standing is not found.standing:
             try:
-                self._store.set_standing(found.digest, standing)
+                self.store.set_standing(found.digest, standing)
             except LocalProtocolError:
                 # Its last round, or the operator at another node, was quicker.
                 return refusal(409, "the experiment is over since this instant")
-            self._wake()
+            self.wake()
         return _answer({**_told(found), "standing": standing.value})
 
 

@@ -92,14 +92,18 @@ def _judge(capsules: Sequence[bytes], opened: Sequence[bytes | RemoteProtocolErr
     return OpenedBlock(b"".join(parts), refused)
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class Gateway:
-    """Opens single capsules with fetches, and answers them."""
+    """Opens single capsules with fetches, and answers them.
 
-    def __init__(self, *, dice: RandomBytes, public: Public, date: Callable[[], str]) -> None:
-        """``date``: the time of now, as HTTP writes dates (``runtime.http_server.http_date``)."""
-        self._dice = dice
-        self._public = public
-        self._date = date
+    ``date``: the time of now, as HTTP writes dates (``runtime.http_server.http_date``).
+    """
+
+    dice: RandomBytes
+    public: Public
+    date: Callable[[], str]
+
+    def __post_init__(self) -> None:
         self._present = Present()
 
     def update(self, present: Present) -> None:
@@ -111,10 +115,10 @@ class Gateway:
         the capsule does not open.
         """
         opened = self._present.open_fetch(capsule)
-        return opened.seal_response(self._fetched(opened.request), self._dice)
+        return opened.seal_response(self._fetched(opened.request), self.dice)
 
     def _fetched(self, request: bytes) -> bytes:
-        date = self._date()
+        date = self.date()
         try:
             wanted = read_request(request)
             if not isinstance(wanted, FetchRequest):
@@ -122,5 +126,5 @@ class Gateway:
         except RemoteProtocolError:
             problem = PROBLEMS["garbage"]
             return fetch_answer(problem.status, problem.to_bytes(), date)
-        found = self._public(wanted.path)
+        found = self.public(wanted.path)
         return fetch_answer(404, b"", date) if found is None else fetch_answer(200, found[0], date)

@@ -28,8 +28,8 @@ from secvm.errors import MalformedMessageError, RefusedPackageError
 from secvm.protocol.problems import PROBLEMS, Problem
 from secvm.runtime.clock import Clock
 from secvm.runtime.disk.group_commit import GroupCommit
-from secvm.runtime.http.server import HttpResponse
-from secvm.runtime.logs import Log
+from secvm.runtime.http.server import Response
+from secvm.runtime.logs import SILENT, Log
 from secvm.runtime.metrics import Metrics
 
 #: What to answer, once it is known whether something was stored; None says that it was.
@@ -75,7 +75,7 @@ class Ingest:
         clock: Clock,
         *,
         metrics: Metrics,
-        log: Log | None = None,
+        log: Log = SILENT,
         limits: Limits | None = None,
         lanes: Lanes | None = None,
         look_s: float | None = None,
@@ -210,7 +210,7 @@ class Ingest:
 
     def _settled(self, items: list[_Item], durable: bool) -> None:
         """In the event loop again, just before the answers."""
-        if not durable and self._log is not None:
+        if not durable:
             self._log.tell("commit-failed", requests=len(items))
         self._waiting_bytes -= sum(item.size for item in items)
         if durable:

@@ -16,6 +16,7 @@ import asyncio
 import contextlib
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import KW_ONLY, InitVar, dataclass
 from itertools import chain, islice
 
 from secvm.coordinator.intake.gateway import open_block
@@ -27,7 +28,7 @@ from secvm.crypto.sealing.lanes import LANES, Lanes
 from secvm.crypto.sealing.oblivious import GatewayKeys
 from secvm.errors import LocalProtocolError, StoreError
 from secvm.protocol.problems import PROBLEMS
-from secvm.runtime.logs import Log
+from secvm.runtime.logs import SILENT, Log
 from secvm.runtime.metrics import Metrics
 
 #: Capsules opened before the event loop has its turn: about 5 ms, one by one and in lanes.
@@ -47,37 +48,31 @@ PAUSE_S = 1.0
 _OTHERS_S = 0.05
 
 
+@dataclass(eq=False, repr=False)
 class Opener:
-    """Opens what is sealed, epoch by epoch. For one event loop; the store is used in other threads."""
+    """Opens what is sealed, epoch by epoch. For one event loop; the store is used in other threads.
 
-    def __init__(
-        self,
-        store: CoordinatorStore,
-        *,
-        metrics: Metrics,
-        log: Log | None = None,
-        lanes: Lanes | None = None,
-        gather_s: float = GATHER_S,
-        pause_s: float = PAUSE_S,
-        look_s: float | None = None,
-        fresh: Callable[[], Awaitable[None]] | None = None,
-    ) -> None:
-        """``look_s``: how often to look for what others have stored. ``fresh`` makes what runs (``update``) as new as
-        the moment of the call; where one process does everything it always is.
-        """
-        self._look_s = look_s
-        self._fresh = fresh
-        self._store = store
-        self._log = log
-        self._pause_s = pause_s
-        self._gather_s = gather_s
+    ``look_s``: how often to look for what others have stored. ``fresh`` makes what runs (``update``) as new as
+    the moment of the call; where one process does everything it always is.
+    """
+
+    store: CoordinatorStore
+    _: KW_ONLY
+    metrics: InitVar[Metrics]
+    log: Log = SILENT
+    lanes: Lanes | None = None
+    gather_s: float = GATHER_S
+    pause_s: float = PAUSE_S
+    look_s: float | None = None
+    fresh: Callable[[], Awaitable[None]] | None = None
+
+    def __post_init__(self, metrics: Metrics) -> None:
         self._present = Present()
         #: Epochs of which something was here when this node's view was made fresh.
         self._seen: set[int] = set()
-        self._lanes = lanes
         self._keys: dict[int, GatewayKeys] = {}
         #: Groups to take next.
-        self._taken = TAKEN if lanes is None else TAKEN_IN_LANES
+        self._taken = TAKEN if self.lanes is None else TAKEN_IN_LANES
         self._groups = self._taken // 1000
         #: Epochs in which something may be sealed.
         self._sealed: set[int] = set()
@@ -93,7 +88,7 @@ class Opener:
         self._opened = metrics.counter("opened", "Capsules that hold a package.")
         self._dropped = metrics.counter("dropped", "Stored capsules without one.", {"problem": tuple(PROBLEMS)})
         self._faults = metrics.counter("opener_faults", "Times that opening failed and was begun anew.")
-        metrics.gauge("opening_lanes", "Capsules that are opened at once.").set(1 if lanes is None else LANES)
+        metrics.gauge("opening_lanes", "Capsules that are opened at once.").set(1 if self.lanes is None else LANES)
 
     def update(self, present: Present) -> None:
         """From now on these are the keys. Of every epoch that has one, something may be sealed from before."""
@@ -127,7 +122,7 @@ class Opener:
         while True:
             while await self._open_some(epoch):
                 pass
-            if not await asyncio.to_thread(self._store.left_sealed, epoch):
+            if not await asyncio.to_thread(self.store.left_sealed, epoch):
                 return
             # Another node has the rest; or it had, and its claim will end.
             await asyncio.sleep(_OTHERS_S)
@@ -135,8 +130,8 @@ class Opener:
     async def _work(self) -> None:
         while not self._stopping.is_set():
             try:
-                await asyncio.wait_for(self._something.wait(), self._look_s)
-                await self._nap(self._gather_s)
+                await asyncio.wait_for(self._something.wait(), self.look_s)
+                await self._nap(self.gather_s)
             except TimeoutError:
                 self._sealed |= {key.epoch for key in self._present.keys}
             self._something.clear()
@@ -148,11 +143,10 @@ class Opener:
                         pass
                 except Exception as error:  # noqa: BLE001  (a full disk, say: all is safe, and it may get better)
                     self._faults.add()
-                    if self._log is not None:
-                        self._log.tell("opener-failed", epoch=epoch, error=fault_name(error))
+                    self.log.tell("opener-failed", epoch=epoch, error=fault_name(error))
                     self._own_faults[epoch] += not isinstance(error, StoreError)
                     self.notice(epoch)
-                    await self._nap(self._pause_s)
+                    await self._nap(self.pause_s)
 
     async def _nap(self, seconds: float) -> None:
         """Wait, unless it is time to stop."""
@@ -162,22 +156,22 @@ class Opener:
     def _keys_of(self, epoch: int) -> GatewayKeys:
         """What opens the capsules of an epoch, in the way that this machine does best."""
         if epoch not in self._keys:
-            self._keys[epoch] = self._present.keys_of(epoch).with_lanes(self._lanes)
+            self._keys[epoch] = self._present.keys_of(epoch).with_lanes(self.lanes)
         return self._keys[epoch]
 
     async def _open_some(self, epoch: int) -> bool:
         """Open the oldest groups of an epoch. False: there were none."""
         async with self._one:
-            groups = await asyncio.to_thread(self._store.sealed, epoch, self._groups)
+            groups = await asyncio.to_thread(self.store.sealed, epoch, self._groups)
             if not groups:
                 return False
-            if self._fresh is not None and epoch not in self._seen:
-                await self._fresh()
+            if self.fresh is not None and epoch not in self._seen:
+                await self.fresh()
                 self._seen.add(epoch)
             keys, parts = self._keys_of(epoch), []
             dropped: Counter[str] = Counter()
             taken = 0
-            for capsules in _slices(groups, SLICE if self._lanes is None else SLICE_IN_LANES):
+            for capsules in _slices(groups, SLICE if self.lanes is None else SLICE_IN_LANES):
                 taken += len(capsules)
                 opened = open_block(keys, capsules)
                 parts.append(opened.block)
@@ -186,7 +180,7 @@ class Opener:
             self._groups = max(1, min(GROUPS, self._taken * len(groups) // max(1, taken)))
             numbers, block = [number for number, _ in groups], b"".join(parts)
             try:
-                await asyncio.to_thread(self._store.replace_sealed, epoch, numbers, block)
+                await asyncio.to_thread(self.store.replace_sealed, epoch, numbers, block)
             except LocalProtocolError:
                 # We took so long that our claims ended, and another node has opened some of them: what is left?
                 self._faults.add()

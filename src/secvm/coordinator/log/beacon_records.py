@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 from typing import Any
 
 from secvm.coordinator.log.cosigning import FIRST_PAUSE_S, LONGEST_PAUSE_S, first_of
@@ -26,7 +27,7 @@ from secvm.crypto.signing import Envelope
 from secvm.errors import BadBeaconError, BeaconUnavailableError
 from secvm.protocol.documents.experiment import Beacon, ExperimentDocument, HashedBins
 from secvm.runtime.clock import Clock
-from secvm.runtime.logs import Log
+from secvm.runtime.logs import SILENT, Log
 
 
 def beacons_of(document: ExperimentDocument) -> tuple[Beacon, ...]:
@@ -40,30 +41,23 @@ def has_salt(store: CoordinatorStore, document: ExperimentDocument) -> bool:
     return not named or len(store.beacons(document.digest)) == len(named)
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class Salting:
-    """Waits for beacons."""
+    """Waits for beacons.
 
-    def __init__(
-        self,
-        *,
-        store: CoordinatorStore,
-        source: BeaconSource,
-        clock: Clock,
-        logbook: Logbook,
-        wake: Callable[[], None],
-        log: Log | None = None,
-        pins: AbstractSet[str] = PINS,
-        first_pause_s: float = FIRST_PAUSE_S,
-    ) -> None:
-        """``wake`` tells the driver that all records of an experiment are there, or that it is stopped."""
-        self._store = store
-        self._source = source
-        self._clock = clock
-        self._logbook = logbook
-        self._wake = wake
-        self._log = log
-        self._pins = pins
-        self._first_pause_s = first_pause_s
+    ``wake`` tells the driver that all records of an experiment are there, or that it is stopped.
+    """
+
+    store: CoordinatorStore
+    source: BeaconSource
+    clock: Clock
+    logbook: Logbook
+    wake: Callable[[], None]
+    log: Log = SILENT
+    pins: AbstractSet[str] = PINS
+    first_pause_s: float = FIRST_PAUSE_S
+
+    def __post_init__(self) -> None:
         self._poked = asyncio.Event()
         #: Experiments that need nothing more from here.
         self._done: set[str] = set()
@@ -74,7 +68,7 @@ class Salting:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Fetch whenever a beacon's time has come, until told to stop."""
-        pause_s = self._first_pause_s
+        pause_s = self.first_pause_s
         while not stop.is_set():
             self._poked.clear()
             failed, next_at = await self.step()
@@ -84,9 +78,9 @@ class Salting:
             ]
             if failed:
                 waits.append(asyncio.ensure_future(asyncio.sleep(pause_s)))
-            pause_s = min(2 * pause_s, LONGEST_PAUSE_S) if failed else self._first_pause_s
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S) if failed else self.first_pause_s
             if next_at is not None:
-                waits.append(asyncio.ensure_future(self._clock.sleep_until(next_at)))
+                waits.append(asyncio.ensure_future(self.clock.sleep_until(next_at)))
             await first_of(waits)
 
     async def step(self) -> tuple[bool, int | None]:
@@ -101,24 +95,24 @@ class Salting:
 
     def _waiting(self) -> list[ExperimentDocument]:
         found = []
-        for stored in self._store.experiments():
+        for stored in self.store.experiments():
             if stored.digest in self._done:
                 continue
             document = ExperimentDocument.from_bytes(Envelope.from_bytes(stored.envelope).payload)
-            if stored.standing in (Standing.STOPPED, Standing.FINISHED) or has_salt(self._store, document):
+            if stored.standing in (Standing.STOPPED, Standing.FINISHED) or has_salt(self.store, document):
                 self._done.add(stored.digest)
             else:
                 found.append(document)
         return found
 
     async def _attend(self, document: ExperimentDocument) -> tuple[bool, int | None]:
-        digest, named, now = document.digest, beacons_of(document), self._clock.now()
+        digest, named, now = document.digest, beacons_of(document), self.clock.now()
         times = [round_time(beacon.chain, beacon.round_number) for beacon in named]
         known = [at for at in times if at is not None]
-        if not self._logbook.knows(digest):
+        if not self.logbook.knows(digest):
             # So new that nobody has looked at it yet; whoever does pokes.
             return False, None
-        seen = self._logbook.first_seen(digest)
+        seen = self.logbook.first_seen(digest)
         # (1)
         if seen is None:
             if any(at <= now for at in known):
@@ -129,7 +123,7 @@ class Salting:
             self._stop(digest)
             return False, None
         # (2)
-        there = self._store.beacons(digest)
+        there = self.store.beacons(digest)
         failed = False
         for index, (beacon, at) in enumerate(zip(named, times, strict=True)):
             if index in there or (at is not None and at > now):
@@ -143,27 +137,26 @@ class Salting:
             if output.at <= seen:
                 self._stop(digest)
                 return False, None
-            self._store.keep_beacon(digest, index, record)
+            self.store.keep_beacon(digest, index, record)
             self._tell("beacon-kept", digest)
         # (3) What is kept already is public, even while others are waited for.
-        if len(self._store.beacons(digest)) > len(there):
-            self._wake()
+        if len(self.store.beacons(digest)) > len(there):
+            self.wake()
         return failed, min((at for at in known if at > now), default=None)
 
     def _fetch(self, beacon: Beacon, test: bool) -> tuple[bytes, BeaconOutput]:
-        record = self._source.fetch(beacon.chain, beacon.round_number)
-        output = verify_beacon(beacon.chain, beacon.round_number, record, pins=self._pins, allow_unsafe=test)
+        record = self.source.fetch(beacon.chain, beacon.round_number)
+        output = verify_beacon(beacon.chain, beacon.round_number, record, pins=self.pins, allow_unsafe=test)
         return record, output
 
     def _stop(self, digest: str) -> None:
         """Its salt could have been known when it was logged: nobody shall take part."""
-        standing = {one.digest: one.standing for one in self._store.experiments()}[digest]
+        standing = {one.digest: one.standing for one in self.store.experiments()}[digest]
         if standing in (Standing.RUNNING, Standing.PAUSED):
-            self._store.set_standing(digest, Standing.STOPPED)
+            self.store.set_standing(digest, Standing.STOPPED)
             self._tell("logged-too-late", digest)
-            self._wake()
+            self.wake()
 
     def _tell(self, event: str, digest: str, reason: str | None = None) -> None:
-        if self._log is not None:
-            more = {} if reason is None else {"reason": reason}
-            self._log.tell(event, experiment=digest, **more)
+        more = {} if reason is None else {"reason": reason}
+        self.log.tell(event, experiment=digest, **more)

@@ -19,7 +19,7 @@ from __future__ import annotations
 import asyncio
 import enum
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, InitVar, dataclass
 from typing import Any
 
 from secvm.coordinator.log.logbook import Logbook
@@ -28,7 +28,7 @@ from secvm.errors import MalformedMessageError, RemoteProtocolError, Unreachable
 from secvm.protocol.log.proofs import CosigningRequest, read_cosignatures, read_size
 from secvm.runtime.clock import Clock
 from secvm.runtime.http.client import HttpClient
-from secvm.runtime.logs import Log
+from secvm.runtime.logs import SILENT, Log
 from secvm.runtime.metrics import Metrics
 from secvm.runtime.tasks import end_all
 
@@ -64,28 +64,22 @@ class _Outcome(enum.Enum):
     AWAY = "away"
 
 
+@dataclass(eq=False, repr=False)
 class Cosigner:
     """Keeps the log cosigned."""
 
-    def __init__(
-        self,
-        logbook: Logbook,
-        witnesses: Sequence[WitnessAddress],
-        clock: Clock,
-        *,
-        wake: Callable[[], None],
-        log: Log | None = None,
-        metrics: Metrics | None = None,
-        timeout_s: float = TIMEOUT_S,
-        first_pause_s: float = FIRST_PAUSE_S,
-    ) -> None:
-        self._logbook = logbook
+    logbook: Logbook
+    witnesses: InitVar[Sequence[WitnessAddress]]
+    clock: Clock
+    _: KW_ONLY
+    wake: Callable[[], None]
+    log: Log = SILENT
+    metrics: InitVar[Metrics | None] = None
+    timeout_s: float = TIMEOUT_S
+    first_pause_s: float = FIRST_PAUSE_S
+
+    def __post_init__(self, witnesses: Sequence[WitnessAddress], metrics: Metrics | None) -> None:
         self._witnesses = tuple(witnesses)
-        self._clock = clock
-        self._wake = wake
-        self._log = log
-        self._timeout_s = timeout_s
-        self._first_pause_s = first_pause_s
         self._poked = [asyncio.Event() for _ in self._witnesses]
         #: The size that a witness has seen last, as far as is known.
         self._seen: dict[NoteKey, int] = {}
@@ -96,7 +90,7 @@ class Cosigner:
         self._entries = metrics.gauge("log_entries_cosigned", "Entries of the log that a quorum has cosigned.")
         self._waiting = metrics.gauge("log_waiting", "1 while the log waits for a quorum.")
         self._halted = metrics.gauge("log_halted", "1 when a witness has seen something else of the log.")
-        logbook.on_growth = self.poke
+        self.logbook.on_growth = self.poke
 
     def poke(self) -> None:
         """There is something new to ask about."""
@@ -117,43 +111,43 @@ class Cosigner:
             await asyncio.gather(*(self._pass(at, client) for at in range(len(self._witnesses))))
 
     def _client(self) -> HttpClient:
-        return HttpClient(answer_s=self._timeout_s)
+        return HttpClient(answer_s=self.timeout_s)
 
     # ── one witness ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def _attend(self, at: int, client: HttpClient) -> None:
-        pause_s = self._first_pause_s
+        pause_s = self.first_pause_s
         while True:
             self._poked[at].clear()
             waits: list[asyncio.Future[Any]] = []
             if await self._pass(at, client):
-                pause_s = self._first_pause_s
+                pause_s = self.first_pause_s
             else:
                 waits.append(asyncio.ensure_future(asyncio.sleep(pause_s)))
                 pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
             waits.append(asyncio.ensure_future(self._poked[at].wait()))
             next_at = self._due_at(at)
             # What is overdue has just failed: it waits for the machine's time, not for the clock's.
-            if next_at is not None and next_at > self._clock.now():
-                waits.append(asyncio.ensure_future(self._clock.sleep_until(next_at)))
+            if next_at is not None and next_at > self.clock.now():
+                waits.append(asyncio.ensure_future(self.clock.sleep_until(next_at)))
             await first_of(waits)
 
     async def _pass(self, at: int, client: HttpClient) -> bool:
         """Ask one witness what is due now; whether that went well."""
         due_at = self._due_at(at)
-        if due_at is None or due_at > self._clock.now():
+        if due_at is None or due_at > self.clock.now():
             return True
-        size, outcome = self._logbook.asked_size, await self._ask(at, client)
+        size, outcome = self.logbook.asked_size, await self._ask(at, client)
         well = outcome is _Outcome.COSIGNED
         (self._cosigned if well else self._failed).add(1, witness=self._witnesses[at].key.name)
-        if not well and self._log is not None:
-            self._log.tell("not-cosigned", witness=at, size=size, reason=outcome.value)
+        if not well:
+            self.log.tell("not-cosigned", witness=at, size=size, reason=outcome.value)
         self._measure()
         return well
 
     def _due_at(self, at: int) -> int | None:
         """When this witness is to be asked; once after each start, whatever is known. None: it is not needed."""
-        book, key = self._logbook, self._witnesses[at].key
+        book, key = self.logbook, self._witnesses[at].key
         counts_for = [terms.freshness_s for terms in book.active() if key in terms.witness_keys]
         if not counts_for:
             return None
@@ -163,7 +157,7 @@ class Cosigner:
         return made.at + 1000 * min(counts_for) // _RENEWED_AFTER
 
     async def _ask(self, at: int, client: HttpClient) -> _Outcome:
-        witness, book = self._witnesses[at], self._logbook
+        witness, book = self._witnesses[at], self.logbook
         signed = book.checkpoint()
         size = signed.checkpoint.size
         old = min(self._seen.get(witness.key, book.most_cosigned), size)
@@ -196,16 +190,15 @@ class Cosigner:
         lines = [line for line in read_cosignatures(data) if (line.name, line.key_id) == (witness.name, witness.key_id)]
         if not lines:
             raise MalformedMessageError("a witness's answer has no line of its own")
-        news = [self._logbook.take(size, witness, line, now=self._clock.now()) for line in lines]
+        news = [self.logbook.take(size, witness, line, now=self.clock.now()) for line in lines]
         if any(news):
-            self._wake()
+            self.wake()
 
     def _halt(self, at: int, size: int, told: int) -> None:
-        self._logbook.halt()
-        if self._log is not None:
-            # Whatever the reason, an old copy of the store or a key in other hands, a person has to look.
-            self._log.tell("log-halted-witness-has-seen-another", witness=at, size=size, limit=told)
-        self._wake()
+        self.logbook.halt()
+        # Whatever the reason, an old copy of the store or a key in other hands, a person has to look.
+        self.log.tell("log-halted-witness-has-seen-another", witness=at, size=size, limit=told)
+        self.wake()
 
     async def _post(self, client: HttpClient, url: str, body: bytes) -> tuple[int, bytes]:
         headers = {"content-type": "application/octet-stream"}
@@ -215,9 +208,9 @@ class Cosigner:
         return answer.status, answer.content
 
     def _measure(self) -> None:
-        self._entries.set(self._logbook.most_cosigned)
-        self._waiting.set(self._logbook.waiting())
-        self._halted.set(self._logbook.halted)
+        self._entries.set(self.logbook.most_cosigned)
+        self._waiting.set(self.logbook.waiting())
+        self._halted.set(self.logbook.halted)
 
 
 def _size_told(data: bytes, asked: int) -> int:

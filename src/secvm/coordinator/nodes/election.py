@@ -20,13 +20,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
+from dataclasses import KW_ONLY, InitVar, dataclass
 from typing import Any
 
 from secvm.coordinator.store.port import CoordinatorStore
 from secvm.crypto.sealing.kem import RandomBytes
 from secvm.errors import StaleDriverError, StoreError
 from secvm.runtime.clock import Clock
-from secvm.runtime.logs import Log
+from secvm.runtime.logs import SILENT, Log
 from secvm.runtime.metrics import Metrics
 from secvm.runtime.tasks import any_of, end_all
 
@@ -39,33 +40,26 @@ _RENEWALS = 3
 _NAME_BYTES = 8
 
 
+@dataclass(eq=False, repr=False)
 class Election:
-    """One candidate. ``term`` is what it drives now, or None."""
+    """One candidate. ``term`` is what it drives now, or None.
 
-    def __init__(
-        self,
-        store: CoordinatorStore,
-        *,
-        name: str,
-        lease_s: float,
-        clock: Clock,
-        dice: RandomBytes,
-        drive: Drive,
-        call: Call = asyncio.to_thread,
-        log: Log | None = None,
-        metrics: Metrics | None = None,
-    ) -> None:
-        """``clock``: one that nobody sets (``runtime.clock.SteadyClock``). ``drive`` is cancelled when the lead is
-        lost, and returns soon after it was told to end. ``call`` asks the store, in a thread or at once.
-        """
-        self._store = store
-        self._name = name
-        self._lease_s = lease_s
-        self._clock = clock
-        self._dice = dice
-        self._drive = drive
-        self._call = call
-        self._log = log
+    ``clock``: one that nobody sets (``runtime.clock.SteadyClock``). ``drive`` is cancelled when the lead is
+    lost, and returns soon after it was told to end. ``call`` asks the store, in a thread or at once.
+    """
+
+    store: CoordinatorStore
+    _: KW_ONLY
+    name: str
+    lease_s: float
+    clock: Clock
+    dice: RandomBytes
+    drive: Drive
+    call: Call = asyncio.to_thread
+    log: Log = SILENT
+    metrics: InitVar[Metrics | None] = None
+
+    def __post_init__(self, metrics: Metrics | None) -> None:
         self.term: int | None = None
         metrics = Metrics("coordinator") if metrics is None else metrics
         self._leads = metrics.gauge("driving", "Whether this node drives.")
@@ -75,10 +69,10 @@ class Election:
         """Be a candidate, and drive when it is our turn, until told to stop."""
         self._tell("following")
         while not stop.is_set():
-            holder = f"{self._name}/{self._dice(_NAME_BYTES).hex()}"
-            asked, term = self._clock.now(), None
+            holder = f"{self.name}/{self.dice(_NAME_BYTES).hex()}"
+            asked, term = self.clock.now(), None
             with contextlib.suppress(StoreError):
-                term = await self._call(self._store.lead, holder, self._lease_s)
+                term = await self.call(self.store.lead, holder, self.lease_s)
             if term is not None:
                 await self._hold(holder, term, asked, stop)
                 if not stop.is_set():
@@ -87,11 +81,11 @@ class Election:
 
     async def _pause(self, stop: asyncio.Event) -> None:
         """Until it is worth asking again."""
-        await any_of(stop.wait(), self._clock.sleep_until(self._clock.now() + self._part_ms))
+        await any_of(stop.wait(), self.clock.sleep_until(self.clock.now() + self._part_ms))
 
     @property
     def _part_ms(self) -> int:
-        return max(1, int(1000 * self._lease_s) // _RENEWALS)
+        return max(1, int(1000 * self.lease_s) // _RENEWALS)
 
     async def _hold(self, holder: str, term: int, asked: int, stop: asyncio.Event) -> None:
         self.term = term
@@ -99,7 +93,7 @@ class Election:
         self._terms.add()
         self._tell("leading", term=term)
         ending, reason = asyncio.Event(), None
-        driving = asyncio.ensure_future(self._drive(term, ending))
+        driving = asyncio.ensure_future(self.drive(term, ending))
         keeping = asyncio.ensure_future(self._keep(holder, term, asked))
         stopping = asyncio.ensure_future(stop.wait())
         try:
@@ -126,17 +120,17 @@ class Election:
 
     async def _keep(self, holder: str, term: int, asked: int) -> str:
         """Renew the lease as long as that goes well; then why it did not."""
-        lease_ms = int(1000 * self._lease_s)
+        lease_ms = int(1000 * self.lease_s)
         until = asked + lease_ms
         while True:
-            await self._clock.sleep_until(min(asked + self._part_ms, until))
-            asked = self._clock.now()
+            await self.clock.sleep_until(min(asked + self._part_ms, until))
+            asked = self.clock.now()
             if asked >= until:
                 return "lease-ran-out"
-            answer = asyncio.ensure_future(self._call(self._store.lead, holder, self._lease_s))
+            answer = asyncio.ensure_future(self.call(self.store.lead, holder, self.lease_s))
             # However we end: a failure that comes after us has been heard.
             answer.add_done_callback(_heard)
-            await any_of(asyncio.shield(answer), self._clock.sleep_until(until))
+            await any_of(asyncio.shield(answer), self.clock.sleep_until(until))
             if not answer.done():
                 # Nobody waits for a database that does not answer; whatever it answers later, we drive no more.
                 return "lease-ran-out"
@@ -150,11 +144,10 @@ class Election:
     async def _resign(self, term: int) -> None:
         """Early, so that others need not wait; where that fails they do."""
         with contextlib.suppress(StoreError):
-            await self._call(self._store.resign, term)
+            await self.call(self.store.resign, term)
 
     def _tell(self, event: str, **fields: int | str) -> None:
-        if self._log is not None:
-            self._log.tell(event, **fields)
+        self.log.tell(event, **fields)
 
 
 def _heard(answer: asyncio.Future[Any]) -> None:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable
+from dataclasses import KW_ONLY, InitVar, dataclass
 
 from secvm.coordinator.counting.epoch_count import RoundToCount
 from secvm.coordinator.epochs import Grid
@@ -32,7 +33,7 @@ from secvm.protocol.codec import ExperimentId
 from secvm.protocol.log.terms import LogTerms
 from secvm.protocol.round_state import RoundState
 from secvm.runtime.clock import Clock
-from secvm.runtime.logs import Log
+from secvm.runtime.logs import SILENT, Log
 from secvm.runtime.metrics import Metrics
 from secvm.runtime.tasks import any_of
 
@@ -41,40 +42,33 @@ SPACING_S = 0.2
 POLL_S = 1.0
 
 
+@dataclass(eq=False, repr=False)
 class Following:
-    """The view of one node. For one event loop; the store is used in other threads."""
+    """The view of one node. For one event loop; the store is used in other threads.
 
-    def __init__(
-        self,
-        store: CoordinatorStore,
-        publisher: Publisher,
-        clock: Clock,
-        *,
-        grid: Grid,
-        update: Callable[[Present], None],
-        terms: LogTerms | None = None,
-        steady: Clock,
-        log: Log | None = None,
-        metrics: Metrics | None = None,
-        poll_s: float = POLL_S,
-        spacing_s: float = SPACING_S,
-        also: Callable[[], None] | None = None,
-    ) -> None:
-        """``update`` is told what runs. ``terms`` of the log, where there is one. ``steady``: a clock that nobody
-        sets, for pauses. ``also``: shows what else there is, of experiments that have books of their own.
-        """
-        self._also = also
-        self._store = store
-        self._publisher = publisher
-        self._clock = clock
-        self._steady = steady
-        self._grid = grid
-        self._update = update
-        self._log = log
+    ``update`` is told what runs. ``terms`` of the log, where there is one. ``steady``: a clock that nobody
+    sets, for pauses. ``also``: shows what else there is, of experiments that have books of their own.
+    """
+
+    store: CoordinatorStore
+    publisher: Publisher
+    clock: Clock
+    _: KW_ONLY
+    grid: Grid
+    update: Callable[[Present], None]
+    terms: InitVar[LogTerms | None] = None
+    steady: Clock
+    log: Log = SILENT
+    metrics: InitVar[Metrics | None] = None
+    poll_s: InitVar[float] = POLL_S
+    spacing_s: InitVar[float] = SPACING_S
+    also: Callable[[], None] | None = None
+
+    def __post_init__(self, terms: LogTerms | None, metrics: Metrics | None, poll_s: float, spacing_s: float) -> None:
         self._poll_ms, self._spacing_ms = int(1000 * poll_s), int(1000 * spacing_s)
-        self._books = Books(store)
-        self.logbook = None if terms is None else FollowedLogbook(store, terms)
-        self.files = None if self.logbook is None else LogFiles(self.logbook, publisher)
+        self._books = Books(self.store)
+        self.logbook = None if terms is None else FollowedLogbook(self.store, terms)
+        self.files = None if self.logbook is None else LogFiles(self.logbook, self.publisher)
         self._present: Present | None = None
         self._read: list[Book] = []
         self._one = asyncio.Lock()
@@ -93,7 +87,7 @@ class Following:
         """How old the view is; None before the first reading, 0 where this node drives."""
         if self._paused:
             return 0
-        return None if self._whole_at is None else self._steady.now() - self._whole_at
+        return None if self._whole_at is None else self.steady.now() - self._whole_at
 
     # ── when ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -105,19 +99,19 @@ class Following:
                 if not self._paused:
                     await self.refresh()
                 await self._flush()
-            at = self._steady.now() + self._poll_ms
-            await any_of(stop.wait(), self._poked.wait(), self._steady.sleep_until(at))
+            at = self.steady.now() + self._poll_ms
+            await any_of(stop.wait(), self._poked.wait(), self.steady.sleep_until(at))
 
     async def _flush(self) -> None:
         # Held meanwhile: a driver that begins here would write beside us, and what is older might come last.
         async with self._one:
             if not self._paused:
-                await self._publisher.flush()
+                await self.publisher.flush()
 
     def heard_nothing(self) -> None:
         """The store was listened to, and said that nothing has changed since the last reading."""
         if self._whole_at is not None and not self._poked.is_set():
-            self._whole_at = self._steady.now()
+            self._whole_at = self.steady.now()
 
     def poke(self) -> None:
         """Something has changed: read soon."""
@@ -150,10 +144,10 @@ class Following:
         try:
             async with self._one:
                 if self._began is not None:
-                    await self._steady.sleep_until(self._began + self._spacing_ms)
+                    await self.steady.sleep_until(self._began + self._spacing_ms)
                 # Whoever asks from here on needs another one: this one may have read past it already.
                 self._next = None
-                self._began = began = self._steady.now()
+                self._began = began = self.steady.now()
                 if self._paused:
                     await self._check_told()
                 # Perhaps it drives no more since then.
@@ -162,7 +156,7 @@ class Following:
                     self._whole_at = began
                     if present != self._present:
                         self._present = present
-                        self._update(present)
+                        self.update(present)
         except StoreError:
             self._faults.add()
             raise
@@ -184,16 +178,16 @@ class Following:
         if self.logbook is not None:
             self.logbook.read_notes()
         read = self._books.read()
-        keys, fetch_keys = self._store.keys(), self._store.fetch_keys()
-        show(self._publisher, self._books, None, self.files, read=read)
-        if self._also is not None:
-            self._also()
-        now = self._clock.now()
-        present = present_of(read, keys, fetch_keys, grid=self._grid, now=now)
-        data = keys_of_now(present, grid=self._grid, now=now)
+        keys, fetch_keys = self.store.keys(), self.store.fetch_keys()
+        show(self.publisher, self._books, None, self.files, read=read)
+        if self.also is not None:
+            self.also()
+        now = self.clock.now()
+        present = present_of(read, keys, fetch_keys, grid=self.grid, now=now)
+        data = keys_of_now(present, grid=self.grid, now=now)
         if data is not None:
-            self._publisher.put_keys(data)
-        self._publisher.warm()
+            self.publisher.put_keys(data)
+        self.publisher.warm()
         self._read = read
         return present
 
@@ -207,27 +201,25 @@ class Following:
 
     def rounds_of(self, epoch: int) -> list[RoundToCount]:
         """What is counted in an epoch, read anew. Blocks."""
-        return rounds_to_count(rounds_of_epoch(Books(self._store).read(), epoch))
+        return rounds_to_count(rounds_of_epoch(Books(self.store).read(), epoch))
 
 
+@dataclass(eq=False, repr=False)
 class Helping:
-    """Counts shards for whoever drives, while this node follows."""
+    """Counts shards for whoever drives, while this node follows.
 
-    def __init__(
-        self,
-        following: Following,
-        count_one: Callable[[int, Callable[[], list[RoundToCount]]], bool],
-        *,
-        steady: Clock,
-        every_s: float = POLL_S,
-        log: Log | None = None,
-    ) -> None:
-        """``count_one``: see ``shards.ShardCounting``."""
-        self._following = following
-        self._count_one = count_one
-        self._steady = steady
+    ``count_one``: see ``shards.ShardCounting``.
+    """
+
+    following: Following
+    count_one: Callable[[int, Callable[[], list[RoundToCount]]], bool]
+    _: KW_ONLY
+    steady: Clock
+    every_s: InitVar[float] = POLL_S
+    log: Log = SILENT
+
+    def __post_init__(self, every_s: float) -> None:
         self._every_ms = int(1000 * every_s)
-        self._log = log
         #: The epoch that was counted last, and its rounds: read when it was closed, so they are all there will be.
         self._known: tuple[int, list[RoundToCount]] | None = None
         #: Epochs that this node cannot count. It would claim the same shard again and again, and all would wait for it.
@@ -239,34 +231,33 @@ class Helping:
             try:
                 await self.step(stop)
             except Exception as error:  # noqa: BLE001  (only help: whoever drives counts what nobody else does)
-                if self._log is not None:
-                    self._log.tell("helping-failed", error=fault_name(error))
-            await any_of(stop.wait(), self._steady.sleep_until(self._steady.now() + self._every_ms))
+                self.log.tell("helping-failed", error=fault_name(error))
+            await any_of(stop.wait(), self.steady.sleep_until(self.steady.now() + self._every_ms))
 
     async def step(self, stop: asyncio.Event) -> int:
         """Count what there is; how many shards that was."""
         counted = 0
-        closing = self._following.closing()
+        closing = self.following.closing()
         self._given_up &= set(closing)
         for epoch in closing:
             if epoch in self._given_up:
                 continue
             try:
-                while not stop.is_set() and await asyncio.to_thread(self._count_one, epoch, self._rounds(epoch)):
+                while not stop.is_set() and await asyncio.to_thread(self.count_one, epoch, self._rounds(epoch)):
                     counted += 1
             except StoreError:
                 raise
             except Exception:
                 self._given_up.add(epoch)
                 raise
-        if counted and self._log is not None:
-            self._log.tell("shards-counted", count=counted)
+        if counted:
+            self.log.tell("shards-counted", count=counted)
         return counted
 
     def _rounds(self, epoch: int) -> Callable[[], list[RoundToCount]]:
         def rounds() -> list[RoundToCount]:
             if self._known is None or self._known[0] != epoch:
-                self._known = epoch, self._following.rounds_of(epoch)
+                self._known = epoch, self.following.rounds_of(epoch)
             return self._known[1]
 
         return rounds

@@ -21,6 +21,7 @@ import hmac
 import json
 import operator
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from dataclasses import KW_ONLY, InitVar, dataclass
 
 from secvm.coordinator.problem_responses import plain_response, problem_response
 from secvm.coordinator.publisher import decimal
@@ -152,27 +153,25 @@ _AT_ONCE = 2
 _Take = Callable[[RelayedBook, KeptRound, int], HttpResponse]
 
 
+@dataclass(eq=False, repr=False)
 class RelayedRoutes:
-    """Requests → arrivals and papers → answers. For one event loop; the store is used in other threads."""
+    """Requests → arrivals and papers → answers. For one event loop; the store is used in other threads.
 
-    def __init__(
-        self,
-        store: CoordinatorStore,
-        clock: Clock,
-        *,
-        tokens: Iterable[bytes],
-        most_bytes: int,
-        telling: Telling,
-        wake: Callable[[], None],
-    ) -> None:
-        """``tokens``: SHA-256 of each relay's token. ``most_bytes``: of a whole batch. ``wake`` tells the driver."""
-        self._store = store
-        self._clock = clock
+    ``tokens``: SHA-256 of each relay's token. ``most_bytes``: of a whole batch. ``wake`` tells the driver.
+    """
+
+    store: CoordinatorStore
+    clock: Clock
+    _: KW_ONLY
+    tokens: InitVar[Iterable[bytes]]
+    most_bytes: InitVar[int]
+    telling: Telling
+    wake: Callable[[], None]
+
+    def __post_init__(self, tokens: Iterable[bytes], most_bytes: int) -> None:
         self._tokens = tuple(tokens)
-        self._arrivals = Arrivals(store, most_bytes=most_bytes)
-        self._telling = telling
-        self._wake = wake
-        self._books = RelayedBooks(store)
+        self._arrivals = Arrivals(self.store, most_bytes=most_bytes)
+        self._books = RelayedBooks(self.store)
         self._busy = asyncio.Semaphore(_AT_ONCE)
 
     def before_body(self, path: str, headers: Mapping[str, str]) -> HttpResponse | None:
@@ -205,7 +204,7 @@ class RelayedRoutes:
         async with self._busy:
             answer = await asyncio.to_thread(self._answer, label, take)
         if answer.status == 200:
-            self._wake()
+            self.wake()
         return answer
 
     def _answer(self, label: str, take: _Take) -> HttpResponse:
@@ -215,9 +214,9 @@ class RelayedRoutes:
                 return plain_response(421)
             book, one = found
             try:
-                return take(book, one, self._clock.now())
+                return take(book, one, self.clock.now())
             except RefusedBatchError as refused:
-                self._telling.refused(*one.place, status=refused.status)
+                self.telling.refused(*one.place, status=refused.status)
                 return plain_response(refused.status)
         except BadSignatureError:
             return plain_response(403)
@@ -234,12 +233,10 @@ class RelayedRoutes:
 
     def _piece(self, book: RelayedBook, one: KeptRound, index: int, data: bytes, now: int) -> HttpResponse:
         self._arrivals.piece(book, one, index, data, now)
-        self._telling.piece()
-        return HttpResponse(200)
+        self.telling.piece()
+        return Response(200)
 
     def _paper(self, book: RelayedBook, one: KeptRound, name: str, envelope: bytes) -> HttpResponse:
         if not one.is_live:
             return plain_response(410)
-        return (
-            HttpResponse(200) if Papers(self._store, book.document, one).offer(name, envelope) else plain_response(409)
-        )
+        return Response(200) if Papers(self.store, book.document, one).offer(name, envelope) else plain_response(409)

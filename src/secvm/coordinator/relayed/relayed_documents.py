@@ -15,6 +15,7 @@ without its mean, and its noise is in the intervals.
 from __future__ import annotations
 
 import json
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 from secvm.coordinator.experiments.public_documents import beacon_path, ending_path
@@ -110,26 +111,20 @@ def _told(book: RelayedBook, one: KeptRound, kept_days: int, *, is_told: bool) -
     return told
 
 
+@dataclass(eq=False, repr=False)
 class Showing:
-    """Puts what is public. For whoever drives, and for nodes that follow, which have no key."""
+    """Puts what is public. For whoever drives, and for nodes that follow, which have no key.
 
-    def __init__(
-        self,
-        publisher: Publisher,
-        log: EntryLog,
-        key: SigningKey | None,
-        *,
-        store: CoordinatorStore,
-        folder: ShardFolder,
-        kept_days: int,
-    ) -> None:
-        """``folder`` has the shards of opened rounds, for so many days after their ``open_by``."""
-        self._publisher = publisher
-        self._log = log
-        self._key = key
-        self._store = store
-        self.folder = folder
-        self._kept_days = kept_days
+    ``folder`` has the shards of opened rounds, for so many days after their ``open_by``.
+    """
+
+    publisher: Publisher
+    log: EntryLog
+    key: SigningKey | None
+    _: KW_ONLY
+    store: CoordinatorStore
+    folder: ShardFolder
+    kept_days: int
 
     def show(self, books: list[RelayedBook]) -> None:
         """Put all that may be seen now. What is there already costs nothing."""
@@ -138,36 +133,36 @@ class Showing:
             if self._show(book):
                 standing = book.stored.standing.value
                 listed.append({"digest": book.stored.digest, "title": book.document.title, "standing": standing})
-        self._publisher.put_listing("relays", listed)
+        self.publisher.put_listing("relays", listed)
         told = {one.place for book in books for one in book.rounds if one.is_opened and self.is_told(one)}
-        kept = told & set(self._store.batches()) if told else set()
+        kept = told & set(self.store.batches()) if told else set()
         self.folder.want(kept, told - kept)
 
     def is_public(self, book: RelayedBook) -> bool:
         """Whether an experiment's document is."""
-        return self._publisher.is_shown(experiment_path(book.stored.digest))
+        return self.publisher.is_shown(experiment_path(book.stored.digest))
 
     def is_told(self, one: KeptRound) -> bool:
         """Whether a round's opening is public."""
-        return self._publisher.is_shown(opening_path(*one.place))
+        return self.publisher.is_shown(opening_path(*one.place))
 
     def _show(self, book: RelayedBook) -> bool:
         digest = book.stored.digest
-        seen = self._log.follow(book)
-        if self._publisher.is_shown(ending_path(digest)):
+        seen = self.log.follow(book)
+        if self.publisher.is_shown(ending_path(digest)):
             return True
         if not seen:
             return False
-        self._publisher.put(experiment_path(digest), book.stored.envelope, lasting=True)
+        self.publisher.put(experiment_path(digest), book.stored.envelope, lasting=True)
         for index, record in book.beacon_records().items():
-            self._publisher.put(beacon_path(digest, index), record, lasting=True)
+            self.publisher.put(beacon_path(digest, index), record, lasting=True)
         rounds, opened = (seen.count(kind) for kind in (EntryKind.MANIFEST, EntryKind.OPENING))
         for at, one in enumerate(book.rounds[:rounds]):
             self._show_round(one, is_told=at < opened)
         if rounds:
-            self._publisher.put(manifest_path(digest, None), book.rounds[rounds - 1].stored.envelope)
+            self.publisher.put(manifest_path(digest, None), book.rounds[rounds - 1].stored.envelope)
         book.watch(opened)
-        self._publisher.put_json(f"{experiment_path(digest)}/status", status(book, rounds, opened, self._kept_days))
+        self.publisher.put_json(f"{experiment_path(digest)}/status", status(book, rounds, opened, self.kept_days))
         if EntryKind.ENDING in seen:
             self._show_ending(book)
         return True
@@ -175,19 +170,19 @@ class Showing:
     def _show_round(self, one: KeptRound, *, is_told: bool) -> None:
         digest, number = one.place
         self._show_model(one.manifest)
-        self._publisher.put(manifest_path(digest, number), one.stored.envelope, lasting=True)
+        self.publisher.put(manifest_path(digest, number), one.stored.envelope, lasting=True)
         if is_told and one.opening is not None and one.envelope is not None:
             if one.opening.tally is not None:
-                self._publisher.put_blob(one.opening.tally)
-            self._publisher.put(opening_path(digest, number), one.envelope, lasting=True)
+                self.publisher.put_blob(one.opening.tally)
+            self.publisher.put(opening_path(digest, number), one.envelope, lasting=True)
 
     def _show_ending(self, book: RelayedBook) -> None:
         ending = book.ending()
-        signed = book.kept_ending() if self._key is None else ending.signed([self._key])
+        signed = book.kept_ending() if self.key is None else ending.signed([self.key])
         if signed is not None:
             self._show_model(ending)
-            self._publisher.put(ending_path(book.stored.digest), signed, lasting=True)
+            self.publisher.put(ending_path(book.stored.digest), signed, lasting=True)
 
     def _show_model(self, named_in: RelayedManifest | RelayedEnding) -> None:
         for digest in (named_in.state, named_in.training_weights, named_in.evaluation_weights):
-            self._publisher.put_blob(digest)
+            self.publisher.put_blob(digest)

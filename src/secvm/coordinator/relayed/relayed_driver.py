@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import astuple
+from dataclasses import astuple, dataclass
 
 from secvm.coordinator.relayed.forgetting import forget_batches, kept_until
 from secvm.coordinator.relayed.relayed_documents import Showing
@@ -26,37 +26,27 @@ from secvm.runtime.tasks import any_of, end_all
 AGAIN_S = 2.0
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class RelayedDriver:
-    """Drives all experiments with two relays of one coordinator."""
+    """Drives all experiments with two relays of one coordinator.
 
-    def __init__(
-        self,
-        *,
-        store: CoordinatorStore,
-        rounds: RelayedRounds,
-        showing: Showing,
-        key: SigningKey,
-        kept_days: int,
-        clock: Clock,
-        telling: Telling,
-        steady: Clock | None = None,
-        shown: Callable[[], None] | None = None,
-        again_s: float = AGAIN_S,
-    ) -> None:
-        """``kept_days``: so long after ``open_by`` an opened round's shards are kept. ``shown``: told when something
-        may be public that was not. ``steady``: a clock that nobody sets.
-        """
-        self._store = store
-        self._rounds = rounds
-        self._showing = showing
-        self._key = key
-        self._kept_days = kept_days
-        self._clock = clock
-        self._telling = telling
-        self._steady = steady
-        self._shown = shown
-        self._again_s = again_s
-        self._books = RelayedBooks(store)
+    ``kept_days``: so long after ``open_by`` an opened round's shards are kept. ``shown``: told when something
+    may be public that was not. ``steady``: a clock that nobody sets.
+    """
+
+    store: CoordinatorStore
+    rounds: RelayedRounds
+    showing: Showing
+    key: SigningKey
+    kept_days: int
+    clock: Clock
+    telling: Telling
+    steady: Clock | None = None
+    shown: Callable[[], None] | None = None
+    again_s: float = AGAIN_S
+
+    def __post_init__(self) -> None:
+        self._books = RelayedBooks(self.store)
         self._new = asyncio.Event()
         #: The public folder may lack something, or hold what is forgotten.
         self._changed = asyncio.Event()
@@ -72,7 +62,7 @@ class RelayedDriver:
 
     def prepare(self) -> None:
         """Show what is public, before anybody asks; nothing changes."""
-        self._showing.show(self._books.read())
+        self.showing.show(self._books.read())
 
     def reached(self) -> int | None:
         """The newest instant that a round has lived through; None without experiments."""
@@ -85,11 +75,11 @@ class RelayedDriver:
 
     async def step(self) -> int | None:
         """Do all that is due for all experiments; the instant at which more will be, None: when somebody tells."""
-        before, books = self._clock.now(), self._books.read()
+        before, books = self.clock.now(), self._books.read()
         dues = await asyncio.gather(*(self._attend(book.stored.digest) for book in books))
         self.asks_again = Due.SOON in dues
         await self._after()
-        await self._showing.folder.keep_up()
+        await self.showing.folder.keep_up()
         instants = [self._next_instant(book, before) for book in self._books.read()]
         return min((at for at in instants if at is not None), default=None)
 
@@ -115,64 +105,64 @@ class RelayedDriver:
         """Shards go into the public folder beside everything else."""
         while not stop.is_set():
             self._changed.clear()
-            is_whole = await self._showing.folder.keep_up()
-            await any_of(stop.wait(), self._changed.wait(), *([] if is_whole else [asyncio.sleep(self._again_s)]))
+            is_whole = await self.showing.folder.keep_up()
+            await any_of(stop.wait(), self._changed.wait(), *([] if is_whole else [asyncio.sleep(self.again_s)]))
 
     async def _run_one(self, digest: str, stop: asyncio.Event) -> None:
         woken = self._wakes[digest]
         while not stop.is_set():
             woken.clear()
-            before = self._clock.now()
+            before = self.clock.now()
             soon = await self._attend(digest) is Due.SOON
             await self._after()
             books = (book for book in self._books.read() if book.stored.digest == digest)
             at = next((self._next_instant(book, before) for book in books), None)
             waits: list[Awaitable[object]] = [stop.wait(), woken.wait()]
-            waits += [] if at is None else [self._clock.sleep_until(at)]
-            waits += [asyncio.sleep(self._again_s)] if soon else []
+            waits += [] if at is None else [self.clock.sleep_until(at)]
+            waits += [asyncio.sleep(self.again_s)] if soon else []
             await any_of(*waits)
 
     async def _attend(self, digest: str) -> Due:
         """All that is due for one experiment, one thing after the other."""
-        begun = None if self._steady is None else self._steady.now()
+        begun = None if self.steady is None else self.steady.now()
         while True:
             books = self._books.read()
             # Before relays are asked for anything: they fetch the document, and devices what the round before came to.
-            self._showing.show(books)
+            self.showing.show(books)
             book = next(book for book in books if book.stored.digest == digest)
             # Witnesses see a new experiment first, and wake us when they have.
             found = Due.NOTHING
-            if book.rounds or self._showing.is_public(book):
-                found = await self._rounds.attend(book)
+            if book.rounds or self.showing.is_public(book):
+                found = await self.rounds.attend(book)
             if found is not Due.MORE:
                 break
-        if self._steady is not None and begun is not None:
-            self._telling.took(self._steady.now() - begun)
+        if self.steady is not None and begun is not None:
+            self.telling.took(self.steady.now() - begun)
         return found
 
     async def _after(self) -> None:
         """Show what is new, note what is shown, forget what is past."""
         books = self._books.read()
-        self._showing.show(books)
+        self.showing.show(books)
         for book in books:
             self._keep_ending(book)
             for one in book.rounds:
-                if one.stored.state is RoundState.TALLIED and self._showing.is_told(one):
+                if one.stored.state is RoundState.TALLIED and self.showing.is_told(one):
                     state = advance(one.stored.state, RoundEvent.MANIFEST_SIGNED)
-                    self._store.set_state(*one.place, state)
-        forgotten = await asyncio.to_thread(forget_batches, self._store, books, self._kept_days, self._clock.now())
+                    self.store.set_state(*one.place, state)
+        forgotten = await asyncio.to_thread(forget_batches, self.store, books, self.kept_days, self.clock.now())
         for place in forgotten:
-            self._telling.forgotten(*place)
+            self.telling.forgotten(*place)
         if forgotten:
-            self._showing.show(self._books.read())
+            self.showing.show(self._books.read())
         self._changed.set()
-        if self._shown is not None:
-            self._shown()
+        if self.shown is not None:
+            self.shown()
 
     def _keep_ending(self, book: RelayedBook) -> None:
         """What was signed here is kept, for nodes that show it and cannot sign."""
         if book.is_over and book.kept_ending() is None:
-            self._store.keep_blobs({ending_name(book.stored.digest): book.ending().signed([self._key])})
+            self.store.keep_blobs({ending_name(book.stored.digest): book.ending().signed([self.key])})
 
     def _next_instant(self, book: RelayedBook, before: int) -> int | None:
         """When the clock alone brings something about; None: never.
@@ -180,7 +170,7 @@ class RelayedDriver:
         ``before``: the time before it was attended to. What has come since, while a machine slept, is due at once.
         """
         instants: list[int | None] = [] if book.live is None else [*astuple(book.live.manifest.instants)]
-        instants += [kept_until(one, self._kept_days) for one in book.rounds]
+        instants += [kept_until(one, self.kept_days) for one in book.rounds]
         return min((at for at in instants if at is not None and at > before), default=None)
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from secvm.coordinator.relayed.conclusion import Outcome
 from secvm.coordinator.relayed.relayed_history import KeptRound, RelayedBook
-from secvm.runtime.logs import Log
+from secvm.runtime.logs import SILENT, Log
 from secvm.runtime.metrics import Metrics
 
 
 class Telling:
     """Log and metrics. A reason for waiting is told once, and again when another was told meanwhile."""
 
-    def __init__(self, log: Log | None = None, metrics: Metrics | None = None) -> None:
+    def __init__(self, log: Log = SILENT, metrics: Metrics | None = None) -> None:
         self._log = log
         metrics = Metrics("coordinator") if metrics is None else metrics
         self._ended = metrics.counter(
@@ -28,8 +28,7 @@ class Telling:
     def event(self, event: str, one: KeptRound, **counts: int) -> None:
         """Something has happened to a round."""
         self._told.pop(one.stored.experiment, None)
-        if self._log is not None:
-            self._log.tell(event, experiment=one.stored.experiment, round=one.stored.number, **counts)
+        self._log.tell(event, experiment=one.stored.experiment, round=one.stored.number, **counts)
 
     def waiting(self, book: RelayedBook, number: int, reason: str) -> None:
         """The next round waits."""
@@ -37,8 +36,7 @@ class Telling:
         if self._told.get(book.stored.digest) == reason:
             return
         self._told[book.stored.digest] = reason
-        if self._log is not None:
-            self._log.tell("round-waits", experiment=book.stored.digest, round=number, reason=reason)
+        self._log.tell("round-waits", experiment=book.stored.digest, round=number, reason=reason)
 
     def concluded(self, one: KeptRound, outcome: Outcome) -> None:
         """A round is over."""
@@ -49,19 +47,16 @@ class Telling:
         self._counted.add(figures.junk, kind="junk")
         self.event(f"round-{state}", one, capsules=figures.capsules, packages=figures.packages, rejected=figures.junk)
         for reason in figures.reasons:
-            if self._log is not None:
-                what = f"why-{'unopened' if outcome.net is None else 'not-stepped'}"
-                self._log.tell(what, experiment=one.stored.experiment, round=one.stored.number, reason=reason)
+            what = f"why-{'unopened' if outcome.net is None else 'not-stepped'}"
+            self._log.tell(what, experiment=one.stored.experiment, round=one.stored.number, reason=reason)
 
     def forgotten(self, experiment: str, number: int) -> None:
         """Seed and capsules of a round are gone."""
-        if self._log is not None:
-            self._log.tell("batch-forgotten", experiment=experiment, round=number)
+        self._log.tell("batch-forgotten", experiment=experiment, round=number)
 
     def refused(self, experiment: str, number: int, status: int) -> None:
         """Something that a mixing relay brought was not taken."""
-        if self._log is not None:
-            self._log.tell("batch-refused", experiment=experiment, round=number, status=status)
+        self._log.tell("batch-refused", experiment=experiment, round=number, status=status)
 
     def piece(self) -> None:
         """A piece of a batch is durable."""

@@ -18,6 +18,7 @@ import contextlib
 import enum
 import hashlib
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from secvm.coordinator.epochs import Grid
 from secvm.coordinator.experiments.history import Model, model_of
@@ -56,40 +57,28 @@ class Due(enum.Enum):
     SOON = "soon"
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class RelayedRounds:
-    """Attends to experiments, each when it is asked to."""
+    """Attends to experiments, each when it is asked to.
 
-    def __init__(
-        self,
-        *,
-        store: CoordinatorStore,
-        now: Callable[[], int | None],
-        key: SigningKey,
-        grid: Grid,
-        dice: RandomBytes,
-        relays: Relays,
-        may_grow: Callable[[RelayedBook], bool],
-        counting: RunCounting,
-        sealer: BulkSealer,
-        telling: Telling,
-    ) -> None:
-        """``now``: the time, or None while it is in doubt. ``may_grow``: whether the log takes another entry of an
-        experiment.
-        """
-        self._store = store
-        self._now = now
-        self._key = key
-        self._grid = grid
-        self._dice = dice
-        self._relays = relays
-        self._may_grow = may_grow
-        self._counting = counting
-        self._sealer = sealer
-        self._tell = telling
+    ``now``: the time, or None while it is in doubt. ``may_grow``: whether the log takes another entry of an
+    experiment.
+    """
+
+    store: CoordinatorStore
+    now: Callable[[], int | None]
+    key: SigningKey
+    grid: Grid
+    dice: RandomBytes
+    relays: Relays
+    may_grow: Callable[[RelayedBook], bool]
+    counting: RunCounting
+    sealer: BulkSealer
+    telling: Telling
 
     async def attend(self, book: RelayedBook) -> Due:
         """Do the next thing that is due, and say what is left."""
-        now = self._now()
+        now = self.now()
         if now is None:
             return Due.SOON
         one = book.live
@@ -104,24 +93,24 @@ class RelayedRounds:
         state, times = one.stored.state, one.manifest.instants
         while event := due(state, now=now, opens_at=times.opens_at, closes_at=times.closes_at):
             state = advance(state, event)
-            self._store.set_state(*one.place, state)
-            self._tell.event("round-" + state.value, one)
+            self.store.set_state(*one.place, state)
+            self.telling.event("round-" + state.value, one)
         return state
 
     # ── the end of a round ───────────────────────────────────────────────────────────────────────────────────────────
 
     async def _end(self, book: RelayedBook, one: KeptRound, now: int) -> Due:
         """Open the round if all is here, end it if its time is up; else ask for what is missing."""
-        papers, times = Papers(self._store, book.document, one), one.manifest.instants
+        papers, times = Papers(self.store, book.document, one), one.manifest.instants
         if papers.missing and now >= times.batch_by:
             await self._ask(book, one, papers)
-        batch = self._store.batch(*one.place)
+        batch = self.store.batch(*one.place)
         if now < times.open_by and batch is not None and batch.whole:
-            await self._counting.whole(book, one)
+            await self.counting.whole(book, one)
             if not papers.missing:
-                shards = await asyncio.to_thread(lambda: list(self._counting.shards(book, one)))
-                outcome = await asyncio.to_thread(opened, book, one, papers.all(), shards, self._store, self._sealer)
-                now = self._now() or times.open_by
+                shards = await asyncio.to_thread(lambda: list(self.counting.shards(book, one)))
+                outcome = await asyncio.to_thread(opened, book, one, papers.all(), shards, self.store, self.sealer)
+                now = self.now() or times.open_by
                 if now >= times.open_by:
                     # What is opened is in the log by then, and this one would not be.
                     outcome = unopened(book, one, papers.all(), [words.TOO_LATE])
@@ -137,13 +126,13 @@ class RelayedRounds:
     async def _ask(self, book: RelayedBook, one: KeptRound, papers: Papers) -> None:
         """What relays show. Both are asked: each shows what the other has told it."""
         asked = (book.document.mix_relay, book.document.entry_relay)
-        shown = await asyncio.gather(*(self._relays.shown(relay, one.manifest.label) for relay in asked))
+        shown = await asyncio.gather(*(self.relays.shown(relay, one.manifest.label) for relay in asked))
         for told in shown:
             await asyncio.to_thread(papers.offer_all, told)
 
     def _why_no_batch(self, one: KeptRound) -> str:
         try:
-            return self._store.blob(agreed_name(fault_mark(one.manifest.label))).decode()
+            return self.store.blob(agreed_name(fault_mark(one.manifest.label))).decode()
         except KeyError:
             return words.MISSING_BATCH
 
@@ -151,7 +140,7 @@ class RelayedRounds:
         model, outcome = await asyncio.to_thread(self._step, book, one, outcome)
         digest, number = one.place
         blobs = {
-            opening_name(digest, number): outcome.opening.signed([self._key]),
+            opening_name(digest, number): outcome.opening.signed([self.key]),
             figures_name(digest, number): outcome.figures.to_bytes(),
         }
         next_state = one.manifest.state
@@ -160,11 +149,11 @@ class RelayedRounds:
             blobs |= {digest_of(data): data for data in model}
         if outcome.net is not None and outcome.opening.tally is not None:
             blobs[outcome.opening.tally] = encode_tally(outcome.net, book.document.experiment)
-        self._store.conclude(digest, number, tally=outcome.opening.tally, next_state=next_state, blobs=blobs)
+        self.store.conclude(digest, number, tally=outcome.opening.tally, next_state=next_state, blobs=blobs)
         if outcome.net is None:
             # Nobody will ask for its capsules, and nobody shall read them.
-            await asyncio.to_thread(self._store.forget_batch, digest, number)
-        self._tell.concluded(one, outcome)
+            await asyncio.to_thread(self.store.forget_batch, digest, number)
+        self.telling.concluded(one, outcome)
 
     def _step(self, book: RelayedBook, one: KeptRound, outcome: Outcome) -> tuple[Model | None, Outcome]:
         """The model that follows, if another one does."""
@@ -176,43 +165,43 @@ class RelayedRounds:
         if after.stayed is Stayed.RANGE:
             # No later round could step either: this experiment ends, and no other.
             with contextlib.suppress(LocalProtocolError):
-                self._store.set_standing(book.stored.digest, Standing.STOPPED)
+                self.store.set_standing(book.stored.digest, Standing.STOPPED)
         return None, outcome.with_figures(reasons=(words.STAYED[after.stayed],))
 
     # ── the next round ───────────────────────────────────────────────────────────────────────────────────────────────
 
     async def _go_on(self, book: RelayedBook, now: int) -> Due:
-        if book.stored.standing is not Standing.RUNNING or not has_salt(self._store, book.document):
+        if book.stored.standing is not Standing.RUNNING or not has_salt(self.store, book.document):
             return Due.NOTHING
-        if not self._may_grow(book):
+        if not self.may_grow(book):
             return Due.NOTHING
         number = len(book.rounds) + 1
         if number > book.document.rounds or book.watch(len(book.rounds)):
             with contextlib.suppress(LocalProtocolError):
-                self._store.set_standing(book.stored.digest, Standing.FINISHED)
+                self.store.set_standing(book.stored.digest, Standing.FINISHED)
             return Due.NOTHING
-        answers = await ask_commitments(self._relays, book.document, number)
+        answers = await ask_commitments(self.relays, book.document, number)
         reasons = [answer for answer in answers.values() if isinstance(answer, str)]
         for reason in reasons:
-            self._tell.waiting(book, number, reason)
+            self.telling.waiting(book, number, reason)
         commitments = {role: answer for role, answer in answers.items() if isinstance(answer, bytes)}
         if reasons:
             return Due.SOON
         try:
-            self._announce(book, number, commitments, self._now() or now)
+            self._announce(book, number, commitments, self.now() or now)
         except (BadExperimentError, ProtocolError):
             # Hours and grid no longer meet, say, or its operator has paused it meanwhile. Others go on.
             with contextlib.suppress(LocalProtocolError):
-                self._store.set_standing(book.stored.digest, Standing.PAUSED)
-            self._tell.waiting(book, number, "announcing-failed")
+                self.store.set_standing(book.stored.digest, Standing.PAUSED)
+            self.telling.waiting(book, number, "announcing-failed")
         return Due.MORE
 
     def _announce(self, book: RelayedBook, number: int, commitments: dict[str, bytes], now: int) -> None:
         before = book.rounds[-1] if book.rounds else None
         after = 0 if before is None else before.manifest.instants.mix_by
-        opens_at = self._grid.next_opening(book.document.windows, now=now, after=after)
+        opens_at = self.grid.next_opening(book.document.windows, now=now, after=after)
         # Durable before anything is signed; whoever was killed here before finds the same one.
-        seed = self._store.begin_batch(book.stored.digest, number, throw(self._dice, SEED_BYTES))
+        seed = self.store.begin_batch(book.stored.digest, number, throw(self.dice, SEED_BYTES))
         model = book.model(before)
         manifest = RelayedManifest(
             experiment=book.stored.digest,
@@ -225,7 +214,7 @@ class RelayedRounds:
             evaluation_weights=digest_of(model.evaluation),
             count_key=X25519PrivateKey.derive(seed).public_key.to_bytes(),
             count_seed_hash=hashlib.sha256(seed).digest(),
-            fetch_keys=published(make_fetch_key(self._store, self._grid, now, self._dice)),
+            fetch_keys=published(make_fetch_key(self.store, self.grid, now, self.dice)),
             mix=commitments["mix"],
             entry=commitments["entry"],
         )
@@ -235,9 +224,9 @@ class RelayedRounds:
         stored = StoredRound(
             experiment=book.stored.digest,
             number=number,
-            epoch=self._grid.slot_of(opens_at),
+            epoch=self.grid.slot_of(opens_at),
             state=RoundState.ANNOUNCED,
-            envelope=manifest.signed([self._key]),
+            envelope=manifest.signed([self.key]),
         )
-        self._store.announce(stored, {digest_of(data): data for data in model})
-        self._tell.event("round-announced", KeptRound(stored, manifest))
+        self.store.announce(stored, {digest_of(data): data for data in model})
+        self.telling.event("round-announced", KeptRound(stored, manifest))

@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, InitVar, dataclass
 
 import numpy as np
 
@@ -99,31 +99,35 @@ def read_run(data: bytes) -> list[CountedShard]:
 _NAP_S = 0.05
 
 
+@dataclass(eq=False, repr=False)
 class RunCounting:
     """Counts runs on one node. Blocks; ``whole`` does not."""
 
-    def __init__(self, store: CoordinatorStore, sealer: BulkSealer | None = None, *, nap_s: float = _NAP_S) -> None:
-        self._store = store
+    store: CoordinatorStore
+    sealer: InitVar[BulkSealer | None] = None
+    _: KW_ONLY
+    nap_s: float = _NAP_S
+
+    def __post_init__(self, sealer: BulkSealer | None) -> None:
         self._sealer = BulkSealer() if sealer is None else sealer
-        self._nap_s = nap_s
 
     def count_one(self, book: RelayedBook, one: KeptRound) -> bool:
         """Claim a run and count it. False: there is none to be had, now or any more."""
         runs = self.runs(book, one)
-        run = self._store.claim_run(*one.place, runs) if runs else None
+        run = self.store.claim_run(*one.place, runs) if runs else None
         if run is None:
             return False
         result = self._count(book, one, run)
         if result is not None:
-            self._store.keep_run(*one.place, run, write_run(result))
+            self.store.keep_run(*one.place, run, write_run(result))
         return result is not None
 
     async def whole(self, book: RelayedBook, one: KeptRound) -> None:
         """For the driver: return when all runs of a whole batch are counted, with everybody's help."""
-        while len(await asyncio.to_thread(self._store.counted_runs, *one.place)) < self.runs(book, one):
+        while len(await asyncio.to_thread(self.store.counted_runs, *one.place)) < self.runs(book, one):
             if not await asyncio.to_thread(self.count_one, book, one):
                 # Others are at it, or were: their claims end.
-                await asyncio.sleep(self._nap_s)
+                await asyncio.sleep(self.nap_s)
 
     def shards(self, book: RelayedBook, one: KeptRound) -> Iterator[CountedShard]:
         """All shards of a batch that is counted, in order."""
@@ -132,11 +136,11 @@ class RunCounting:
 
     def runs(self, book: RelayedBook, one: KeptRound) -> int:
         """How many there are; 0 as long as no count is here."""
-        count = Papers(self._store, book.document, one).mix_count
+        count = Papers(self.store, book.document, one).mix_count
         return 0 if count is None else piece_count(count.capsules)
 
     def _result(self, book: RelayedBook, one: KeptRound, run: int) -> list[CountedShard]:
-        kept = self._store.run_result(*one.place, run)
+        kept = self.store.run_result(*one.place, run)
         try:
             found = None if kept is None else read_run(kept)
         except MalformedMessageError:
@@ -147,7 +151,7 @@ class RunCounting:
         return found
 
     def _count(self, book: RelayedBook, one: KeptRound, run: int) -> list[CountedShard] | None:
-        seed, piece = self._store.count_seed(*one.place), self._store.piece(*one.place, run)
+        seed, piece = self.store.count_seed(*one.place), self.store.piece(*one.place, run)
         if seed is None or piece is None:
             return None
         reader = CapsuleReader.of(book.document, one.manifest, seed)

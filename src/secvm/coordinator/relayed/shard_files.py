@@ -38,7 +38,7 @@ from secvm.protocol.relays.batches.label import INNER_BYTES, capsule_digest
 from secvm.protocol.relays.batches.pieces import PIECE_CAPSULES, cut, piece_count
 from secvm.protocol.relays.counting.shards import SHARD, write_index
 from secvm.protocol.relays.opening import Opening
-from secvm.runtime.logs import Log
+from secvm.runtime.logs import SILENT, Log
 
 #: The file of a round, and those of each of its shards.
 INDEX, OF_SHARD = "shards", ("shard", "capsules", "tally")
@@ -170,12 +170,18 @@ def _after(path: tuple[bytes, ...], content: bytes) -> bytes:
     return bytes([len(path)]) + b"".join(path) + content
 
 
+@dataclass(eq=False, repr=False)
 class ShardFolder:
-    """The shards in one public folder. Any thread may say what is wanted."""
+    """The shards in one public folder. Any thread may say what is wanted.
 
-    def __init__(self, folder: Path | None, files: ShardFiles, log: Log | None = None) -> None:
-        """Without a folder nothing is written: shards are answered out of the store."""
-        self._folder, self._files, self._log = folder, files, log
+    Without a folder nothing is written: shards are answered out of the store.
+    """
+
+    folder: Path | None
+    files: ShardFiles
+    log: Log = SILENT
+
+    def __post_init__(self) -> None:
         #: Which rounds' files shall be there, and which shall not; and what this process has seen to.
         self._wanted: dict[Place, bool] = {}
         self._done: dict[Place, bool] = {}
@@ -185,7 +191,7 @@ class ShardFolder:
 
     def want(self, public: Iterable[Place], forgotten: Iterable[Place]) -> None:
         """From now on these rounds' files belong in the folder, and of these others none."""
-        if self._folder is not None:
+        if self.folder is not None:
             with self._lock:
                 self._wanted |= dict.fromkeys(public, True) | dict.fromkeys(forgotten, False)
 
@@ -208,12 +214,12 @@ class ShardFolder:
             return next((place for place, wanted in self._wanted.items() if self._done.get(place) is not wanted), None)
 
     def _write(self, place: Place) -> None:
-        for path, kind, shard in self._files.named(place):
+        for path, kind, shard in self.files.named(place):
             file = self._file(path)
             # What is there is whole, and never another.
             if file.is_file():
                 continue
-            data = self._files.made(place, kind, shard)
+            data = self.files.made(place, kind, shard)
             if data is None:
                 # Forgotten meanwhile.
                 return
@@ -229,10 +235,10 @@ class ShardFolder:
                 shutil.rmtree(folder)
 
     def _file(self, path: str) -> Path:
-        assert self._folder is not None, "nothing is wanted in no folder"
-        return self._folder.joinpath(*path.strip("/").split("/"))
+        assert self.folder is not None, "nothing is wanted in no folder"
+        return self.folder.joinpath(*path.strip("/").split("/"))
 
     def _tell(self, *, is_whole: bool) -> None:
-        if self._log is not None and is_whole is not self._told:
-            self._log.tell("shards-written-again" if is_whole else "shards-not-written")
+        if is_whole is not self._told:
+            self.log.tell("shards-written-again" if is_whole else "shards-not-written")
         self._told = is_whole

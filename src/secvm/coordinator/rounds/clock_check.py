@@ -16,26 +16,32 @@ is now, and a clock that was wrong for some seconds is believed again as soon as
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import KW_ONLY, InitVar, dataclass
 
 from secvm.coordinator.log.logbook import Logbook
 from secvm.coordinator.settings import CoordinatorSettings
 from secvm.crypto.notes import NoteKey
 from secvm.protocol.log.terms import LogTerms
 from secvm.runtime.clock import Clock
-from secvm.runtime.logs import Log
+from secvm.runtime.logs import SILENT, Log
 
 
+@dataclass(eq=False, repr=False)
 class ClockCheck:
-    """Reads the clock for one driver."""
+    """Reads the clock for one driver.
 
-    def __init__(
-        self, clock: Clock, steady: Clock, *, period_s: int, terms: LogTerms | None = None, log: Log | None = None
-    ) -> None:
-        """``steady``: a clock that nobody sets. ``terms`` of the log, where there is one."""
-        self._clock, self._steady = clock, steady
+    ``steady``: a clock that nobody sets. ``terms`` of the log, where there is one.
+    """
+
+    clock: Clock
+    steady: Clock
+    _: KW_ONLY
+    period_s: InitVar[int]
+    terms: LogTerms | None = None
+    log: Log = SILENT
+
+    def __post_init__(self, period_s: int) -> None:
         self._period_ms = 1000 * period_s
-        self._terms = terms
-        self._log = log
         #: By witness: its time, less the steady clock's when it was heard.
         self._heard: dict[NoteKey, int] = {}
         #: The clock's newest reading that was believed, less the steady clock's.
@@ -47,7 +53,7 @@ class ClockCheck:
 
     def hear(self, witness: NoteKey, time_s: int) -> None:
         """A witness has just cosigned something, and this is its time."""
-        self._heard[witness] = 1000 * time_s - self._steady.now()
+        self._heard[witness] = 1000 * time_s - self.steady.now()
 
     def now(self, reached: Callable[[], int | None]) -> int | None:
         """What time it is, in milliseconds; None while that is in doubt.
@@ -55,8 +61,8 @@ class ClockCheck:
         ``reached``: the newest instant that the store's rounds have lived through; None where nothing depends on the
         time yet, so that no witness is asked.
         """
-        now = self._clock.now()
-        distance = now - self._steady.now()
+        now = self.clock.now()
+        distance = now - self.steady.now()
         doubt = self._doubt(now, distance, reached)
         if doubt is None:
             self._believed = distance
@@ -68,11 +74,11 @@ class ClockCheck:
         return {} if self.doubt is None else {"status": "degraded", "clock": self.doubt}
 
     def _doubt(self, now: int, distance: int, reached: Callable[[], int | None]) -> str | None:
-        if self._terms is not None and reached() is not None:
-            heard = [self._heard[key] for key in self._terms.witness_keys if key in self._heard]
-            if sum(self._agree(distance, other) for other in heard) >= self._terms.quorum:
+        if self.terms is not None and reached() is not None:
+            heard = [self._heard[key] for key in self.terms.witness_keys if key in self._heard]
+            if sum(self._agree(distance, other) for other in heard) >= self.terms.quorum:
                 return None
-            return "too-few-witnesses-heard" if len(heard) < self._terms.quorum else "witnesses-have-another-time"
+            return "too-few-witnesses-heard" if len(heard) < self.terms.quorum else "witnesses-have-another-time"
         if self._believed is not None:
             return None if self._agree(distance, self._believed) else "it-was-set"
         return "rounds-are-further" if now < (reached() or 0) - self._period_ms else None
@@ -84,11 +90,10 @@ class ClockCheck:
         before, self.doubt = self.doubt, doubt
         if doubt == before:
             return
-        if self._log is not None:
-            if doubt is None:
-                self._log.tell("clock-believed-again")
-            else:
-                self._log.tell("clock-in-doubt", reason=doubt)
+        if doubt is None:
+            self.log.tell("clock-believed-again")
+        else:
+            self.log.tell("clock-in-doubt", reason=doubt)
         if before is None and self.on_doubt is not None:
             self.on_doubt()
 

@@ -25,7 +25,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
+from dataclasses import InitVar, dataclass, replace
 from typing import Protocol
 
 from secvm.coordinator.counting.epoch_count import EpochCount, RoundToCount, count_epoch
@@ -57,7 +57,7 @@ from secvm.protocol.documents.manifest import LastRound, last_round, make_manife
 from secvm.protocol.evidence.plain import count_fault
 from secvm.protocol.round_state import RoundEvent, RoundState, advance, due
 from secvm.runtime.clock import Clock
-from secvm.runtime.logs import Log
+from secvm.runtime.logs import SILENT, Log
 from secvm.runtime.metrics import Metrics
 from secvm.runtime.tasks import any_of
 
@@ -81,52 +81,42 @@ AGAIN_S = 5.0
 Count = Callable[[int, list[RoundToCount]], Awaitable[EpochCount]]
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class Driver:
-    """Drives all rounds of all experiments of one coordinator."""
+    """Drives all rounds of all experiments of one coordinator.
 
-    def __init__(
-        self,
-        *,
-        store: CoordinatorStore,
-        ingest: Ingesting,
-        publisher: Publisher,
-        clock: Clock,
-        key: SigningKey,
-        grid: Grid,
-        dice: RandomBytes,
-        log: Log | None = None,
-        metrics: Metrics | None = None,
-        veil: Veil | None = None,
-        count: Count | None = None,
-        check: ClockCheck | None = None,
-    ) -> None:
-        """``ingest`` is told what runs. ``count``: with the help of others, in place of a count of our own.
+    ``ingest`` is told what runs. ``count``: with the help of others, in place of a count of our own.
 
-        ``veil``: what logs leave to be seen; without one everything is shown that is signed and durable. Without
-        ``check`` the clock is believed whatever it says.
-        """
-        self._store = store
-        self._ingest = ingest
-        self._publisher = publisher
-        self._clock = clock
-        self._key = key
-        self._grid = grid
-        self._dice = dice
-        self._log = log
+    ``veil``: what logs leave to be seen; without one everything is shown that is signed and durable. Without
+    ``check`` the clock is believed whatever it says.
+    """
+
+    store: CoordinatorStore
+    ingest: Ingesting
+    publisher: Publisher
+    clock: Clock
+    key: SigningKey
+    grid: Grid
+    dice: RandomBytes
+    log: Log = SILENT
+    metrics: InitVar[Metrics | None] = None
+    veil: Veil | None = None
+    count: InitVar[Count | None] = None
+    check: ClockCheck | None = None
+
+    def __post_init__(self, metrics: Metrics | None, count: Count | None) -> None:
         metrics = Metrics("coordinator") if metrics is None else metrics
         self._ended = metrics.counter("rounds", "Rounds, by how they ended.", {"state": ("tallied", "abandoned")})
         self._participants = metrics.counter(
             "train_participants", "Train participants of tallied rounds, cover taken off."
         )
         self._running = metrics.gauge("experiments", "Experiments.", {"standing": tuple(one.value for one in Standing)})
-        self._veil = veil
         self._count = self._count_alone if count is None else count
-        self._check = check
         #: The newest instant that rounds with two relays have lived through; they have a driver of their own.
         self.others_reached: Callable[[], int | None] = lambda: None
         #: The fetch keys that manifests of rounds with two relays name: these are kept.
         self.others_named: Callable[[], frozenset[bytes]] = frozenset
-        self._books = Books(store)
+        self._books = Books(self.store)
         self._present: Present | None = None
         #: Experiments whose signed ending is in the store.
         self._ending_kept: set[str] = set()
@@ -147,7 +137,7 @@ class Driver:
 
     def prepare(self) -> None:
         """Tell what runs and show what is public, before anybody asks; nothing changes."""
-        self._tell_present(self._clock.now())
+        self._tell_present(self.clock.now())
         self._show()
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -155,8 +145,8 @@ class Driver:
         while not stop.is_set():
             self._wake.clear()
             at = await self.step()
-            waits = [] if at is None else [self._clock.sleep_until(at)]
-            if self._publisher.unwritten or (self._check is not None and self._check.doubt is not None):
+            waits = [] if at is None else [self.clock.sleep_until(at)]
+            if self.publisher.unwritten or (self.check is not None and self.check.doubt is not None):
                 waits.append(asyncio.sleep(AGAIN_S))
             await any_of(stop.wait(), self._wake.wait(), *waits)
 
@@ -185,18 +175,18 @@ class Driver:
         public = self._show()
         self._keep_endings(public)
         self._show_keys(now)
-        await self._publisher.flush()
+        await self.publisher.flush()
         for book in public:
             self._mark_published(book)
         await self._scrub(now)
         return self._next_instant(now)
 
     def _show(self) -> list[Book]:
-        return show(self._publisher, self._books, self._key, self._veil)
+        return show(self.publisher, self._books, self.key, self.veil)
 
     def now(self) -> int | None:
         """What time it is; None while that is in doubt."""
-        return self._clock.now() if self._check is None else self._check.now(self._reached)
+        return self.clock.now() if self.check is None else self.check.now(self._reached)
 
     def _reached(self) -> int | None:
         """The newest instant that a round is known to have lived through; None without experiments."""
@@ -213,7 +203,7 @@ class Driver:
                 times = one.manifest
                 while event := due(state, now=now, opens_at=times.opens_at, closes_at=times.closes_at):
                     state = advance(state, event)
-                    self._store.set_state(one.stored.experiment, one.stored.number, state)
+                    self.store.set_state(one.stored.experiment, one.stored.number, state)
                     self._tell("round-" + state.value, one.stored)
 
     # ── (2), (3) the end of an epoch ─────────────────────────────────────────────────────────────────────────────────
@@ -228,8 +218,8 @@ class Driver:
         return sorted(epoch for epoch, end in ends.items() if end <= now)
 
     async def _conclude_epoch(self, books: list[Book], epoch: int) -> None:
-        self._store.close_epoch(epoch)
-        await self._ingest.finish(epoch)
+        self.store.close_epoch(epoch)
+        await self.ingest.finish(epoch)
         ended = rounds_of_epoch(books, epoch)
         counted = await self._count(epoch, rounds_to_count(ended))
         for (book, one), tally, kinds in zip(ended, counted.tallies, counted.kinds, strict=True):
@@ -238,7 +228,7 @@ class Driver:
 
     async def _count_alone(self, epoch: int, rounds: list[RoundToCount]) -> EpochCount:
         def count() -> EpochCount:
-            return count_epoch(self._store.opened(epoch), rounds, dice=self._dice)
+            return count_epoch(self.store.opened(epoch), rounds, dice=self.dice)
 
         return await asyncio.to_thread(count)
 
@@ -255,14 +245,14 @@ class Driver:
             except ArithmeticRangeError:
                 # A step that cannot be taken exactly ends this experiment, and no other.
                 with contextlib.suppress(LocalProtocolError):
-                    self._store.set_standing(digest, Standing.STOPPED)
+                    self.store.set_standing(digest, Standing.STOPPED)
                 self._tell("step-out-of-range", one.stored)
                 last = None
             else:
                 blobs = {digest_of(data): data for data in model}
                 blobs |= {tally_digest(tally): encode_tally(tally, book.document.experiment)}
                 advance(RoundState.CLOSING, RoundEvent.FLOOR_MET)
-                self._store.conclude(
+                self.store.conclude(
                     digest,
                     number,
                     tally=last.tally,
@@ -277,7 +267,7 @@ class Driver:
         if last is None:
             # Nothing is told of how few there were: not their number, nor the relay's.
             advance(RoundState.CLOSING, RoundEvent.FLOOR_MISSED)
-            self._store.conclude(
+            self.store.conclude(
                 digest,
                 number,
                 tally=None,
@@ -302,7 +292,7 @@ class Driver:
 
     def _relay_count(self, book: Book, one: LiveRound) -> bytes | None:
         """The count of the round's slot that a relay of the experiment has signed; of several the first."""
-        for deposit in sorted(self._store.deposits(one.stored.epoch), key=lambda deposit: deposit.relay):
+        for deposit in sorted(self.store.deposits(one.stored.epoch), key=lambda deposit: deposit.relay):
             with contextlib.suppress(ProtocolError):
                 if read_relay_count(deposit.count, book.document).opens_at == one.manifest.opens_at:
                     return deposit.count
@@ -313,9 +303,9 @@ class Driver:
     def _go_on(self, book: Book, now: int) -> None:
         if book.live or book.stored.standing in (Standing.STOPPED, Standing.FINISHED):
             return
-        if book.stored.standing is Standing.PAUSED or not has_salt(self._store, book.document):
+        if book.stored.standing is Standing.PAUSED or not has_salt(self.store, book.document):
             return
-        if self._veil is not None and not self._veil.may_grow(book):
+        if self.veil is not None and not self.veil.may_grow(book):
             return
         if len(book.rounds) >= book.document.rounds or book.watch():
             self._decide(book, Standing.FINISHED)
@@ -326,29 +316,28 @@ class Driver:
             if not self._decide(book, Standing.PAUSED):
                 return
             # Hours and grid no longer meet, say, or its manifest would be too long. Others go on.
-            if self._log is not None:
-                self._log.tell("announcing-failed", experiment=book.stored.digest, round=len(book.rounds) + 1)
+            self.log.tell("announcing-failed", experiment=book.stored.digest, round=len(book.rounds) + 1)
 
     def _decide(self, book: Book, standing: Standing) -> bool:
         """Another standing, unless the operator has spoken since the book was read: at another node nobody waits."""
         digest = book.stored.digest
-        now = next(one.standing for one in self._store.experiments() if one.digest == digest)
+        now = next(one.standing for one in self.store.experiments() if one.digest == digest)
         if now is not book.stored.standing:
             return False
         with contextlib.suppress(LocalProtocolError):
-            self._store.set_standing(digest, standing)
+            self.store.set_standing(digest, standing)
             return True
         return False
 
     def _opening(self, book: Book, now: int, after: int) -> tuple[int, StoredKey]:
         """The next opening, and the key of its slot; never a slot that is scrubbed, where the clock was set back."""
         while True:
-            opens_at = self._grid.next_opening(book.document.windows, now=now, after=after)
-            slot = self._grid.slot_of(opens_at)
+            opens_at = self.grid.next_opening(book.document.windows, now=now, after=after)
+            slot = self.grid.slot_of(opens_at)
             key = self._key_of(slot)
             if key is not None:
                 return opens_at, key
-            after = self._grid.end(slot)
+            after = self.grid.end(slot)
 
     def _announce(self, book: Book, now: int) -> None:
         before = book.rounds[-1] if book.rounds else None
@@ -369,9 +358,9 @@ class Driver:
             number=manifest.round_number,
             epoch=key.epoch,
             state=RoundState.ANNOUNCED,
-            envelope=manifest.signed([self._key]),
+            envelope=manifest.signed([self.key]),
         )
-        self._store.announce(stored, {digest_of(data): data for data in model})
+        self.store.announce(stored, {digest_of(data): data for data in model})
         self._tell("round-announced", stored)
 
     def _keep_endings(self, public: list[Book]) -> None:
@@ -379,9 +368,9 @@ class Driver:
         for digest in (book.stored.digest for book in public if book.is_over):
             if digest in self._ending_kept:
                 continue
-            found = self._publisher.public(ending_path(digest))
+            found = self.publisher.public(ending_path(digest))
             if found is not None:
-                self._store.keep_blobs({ending_name(digest): found[0]})
+                self.store.keep_blobs({ending_name(digest): found[0]})
                 self._ending_kept.add(digest)
 
     def _mark_published(self, book: Book) -> None:
@@ -390,44 +379,44 @@ class Driver:
             told = number < len(book.rounds) or book.is_over
             if told and one.stored.state is RoundState.TALLIED:
                 state = advance(one.stored.state, RoundEvent.MANIFEST_SIGNED)
-                self._store.set_state(one.stored.experiment, one.stored.number, state)
+                self.store.set_state(one.stored.experiment, one.stored.number, state)
 
     # ── keys and what runs ───────────────────────────────────────────────────────────────────────────────────────────
 
     def _key_of(self, epoch: int) -> StoredKey | None:
         """The key of an epoch; None where it is scrubbed."""
-        key = StoredKey(epoch, epoch % 256, X25519PrivateKey.generate(self._dice).secret_bytes())
+        key = StoredKey(epoch, epoch % 256, X25519PrivateKey.generate(self.dice).secret_bytes())
         try:
-            return self._store.add_key(key)
+            return self.store.add_key(key)
         except LocalProtocolError:
             return None
 
     def _held_keys(self) -> list[StoredKey]:
-        return list(self._store.keys())
+        return list(self.store.keys())
 
     def _is_over(self, books: list[Book], epoch: int, now: int) -> bool:
-        return is_over(books, epoch, grid=self._grid, now=now)
+        return is_over(books, epoch, grid=self.grid, now=now)
 
     def _turn_fetch_keys(self, now: int) -> None:
         """There is the one that is handed out now, and those that manifests name; others go when their slot is over."""
-        make_fetch_key(self._store, self._grid, now, self._dice)
-        past = [key for key in self._store.fetch_keys() if now >= self._grid.end(key.epoch)]
+        make_fetch_key(self.store, self.grid, now, self.dice)
+        past = [key for key in self.store.fetch_keys() if now >= self.grid.end(key.epoch)]
         named = self.others_named() if past else frozenset()
         for key in past:
             if published(key) not in named:
-                self._store.forget_fetch_key(key.epoch)
+                self.store.forget_fetch_key(key.epoch)
 
     def _show_keys(self, now: int) -> None:
-        data = None if self._present is None else keys_of_now(self._present, grid=self._grid, now=now)
+        data = None if self._present is None else keys_of_now(self._present, grid=self.grid, now=now)
         if data is not None:
-            self._publisher.put_keys(data)
+            self.publisher.put_keys(data)
 
     def _tell_present(self, now: int) -> None:
-        fetch_keys = self._store.fetch_keys()
-        present = present_of(self._books.read(), self._held_keys(), fetch_keys, grid=self._grid, now=now)
+        fetch_keys = self.store.fetch_keys()
+        present = present_of(self._books.read(), self._held_keys(), fetch_keys, grid=self.grid, now=now)
         if present != self._present:
             self._present = present
-            self._ingest.update(present)
+            self.ingest.update(present)
 
     # ── (6) forgetting, and the next time ────────────────────────────────────────────────────────────────────────────
 
@@ -435,11 +424,10 @@ class Driver:
         books = self._books.read()
         for key in self._held_keys():
             if self._is_over(books, key.epoch, now):
-                self._store.close_epoch(key.epoch)
+                self.store.close_epoch(key.epoch)
                 # In a thread: with millions of records it takes seconds, and the next epoch's packages arrive.
-                await asyncio.to_thread(self._store.scrub, key.epoch)
-                if self._log is not None:
-                    self._log.tell("epoch-scrubbed", epoch=key.epoch)
+                await asyncio.to_thread(self.store.scrub, key.epoch)
+                self.log.tell("epoch-scrubbed", epoch=key.epoch)
 
     def _next_instant(self, now: int) -> int | None:
         books = self._books.read()
@@ -453,12 +441,11 @@ class Driver:
                 instants.append(one.manifest.closes_at)
         instants += ends.values()
         # The key for fetches is another one in each slot; and a slot without rounds is over at its end.
-        instants.append(self._grid.end(self._grid.slot_of(now)))
+        instants.append(self.grid.end(self.grid.slot_of(now)))
         return min((at for at in instants if at > now), default=None)
 
     def _tell(self, event: str, stored: StoredRound, **counts: int) -> None:
-        if self._log is not None:
-            self._log.tell(event, experiment=stored.experiment, round=stored.number, epoch=stored.epoch, **counts)
+        self.log.tell(event, experiment=stored.experiment, round=stored.number, epoch=stored.epoch, **counts)
 
 
 def _is_met(book: Book, tally: Tally) -> bool:

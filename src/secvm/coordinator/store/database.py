@@ -25,7 +25,7 @@ APPLICATION_ID = 0x53655632
 #: "SecV": a coordinator's file of version 1 of the protocol.
 FIRST_APPLICATION_ID = 0x53656356
 
-SCHEMA = files("secvm.coordinator.store") / "sql" / "sqlite.sql"
+SCHEMA = files("secvm.coordinator.store") / "sqlite_schema.sql"
 _PARTS = re.split(r"^-- Version \d+ --$", SCHEMA.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
 MIGRATIONS = tuple(tuple(part.strip().removesuffix(";").split(";")) for part in _PARTS)
 
