@@ -8,16 +8,16 @@ relays while another node drives.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from secvm.coordinator.frontend import Doors, Held
 from secvm.coordinator.log.beacon_records import Salting
-from secvm.coordinator.log.cosigning import Cosigner, WitnessAddress, first_of
+from secvm.coordinator.log.cosigning import Cosigner, first_of
 from secvm.coordinator.log.log_files import LogFiles
 from secvm.coordinator.log.logbook import Logbook
 from secvm.coordinator.publisher import Publisher
-from secvm.coordinator.relayed.entry_log import EntryLog, LoggedEntries, NoLog
+from secvm.coordinator.relayed.entry_log import EntryLog
 from secvm.coordinator.relayed.relay_statements import AskedRelays
 from secvm.coordinator.relayed.relayed_documents import Showing
 from secvm.coordinator.relayed.relayed_driver import RelayedDriver
@@ -33,9 +33,7 @@ from secvm.crypto.signing import SigningKey
 from secvm.errors import LocalProtocolError, StoreError
 from secvm.protocol.log.terms import LogTerms
 from secvm.runtime.clock import Clock
-from secvm.runtime.logs import SILENT, Log
-from secvm.runtime.metrics import Metrics
-from secvm.runtime.tasks import any_of, end_all
+from secvm.runtime.waits import any_of, end_all
 
 
 class LogKeeping:
@@ -43,22 +41,22 @@ class LogKeeping:
 
     def __init__(
         self,
-        *,
+        held: Held,
         store: CoordinatorStore,
         publisher: Publisher,
+        *,
         key: SigningKey,
         terms: LogTerms,
-        witnesses: Sequence[WitnessAddress],
         source: BeaconSource,
-        clock: Clock,
-        log: Log = SILENT,
-        metrics: Metrics | None = None,
     ) -> None:
+        """``key`` is the log's own."""
+        clock, log = held.clock, held.log
+        witnesses = [witness.address for witness in held.settings.witnesses]
         self.logbook = Logbook(store, key, terms)
         self.files = LogFiles(self.logbook, publisher)
         #: The driver's ``wake``, once there is a driver.
         self.woken: Callable[[], None] | None = None
-        self._cosigner = Cosigner(self.logbook, witnesses, clock, wake=self._wake, log=log, metrics=metrics)
+        self._cosigner = Cosigner(self.logbook, witnesses, clock, wake=self._wake, log=log, metrics=held.metrics)
         self._salting = Salting(store=store, source=source, clock=clock, logbook=self.logbook, wake=self._wake, log=log)
         self.logbook.on_growth = self._grown
 
@@ -86,17 +84,7 @@ def log_keeping(
         return None
     if key is None:
         raise LocalProtocolError("whoever keeps a log has the log's key")
-    return LogKeeping(
-        store=store,
-        publisher=publisher,
-        key=key,
-        terms=held.terms,
-        witnesses=[witness.address for witness in held.settings.witnesses],
-        source=source,
-        clock=held.clock,
-        log=held.log,
-        metrics=held.metrics,
-    )
+    return LogKeeping(held, store, publisher, key=key, terms=held.terms, source=source)
 
 
 class Driving:
@@ -138,7 +126,7 @@ class Driving:
             doors,
             store,
             now=self._driver.now,
-            log=None if keeping is None else (keeping.logbook, keeping.files),
+            files=None if keeping is None else keeping.files,
             shown=self._driver.nudge,
         )
         self._driver.others_reached = self._relayed.reached
@@ -189,13 +177,13 @@ def make_driver(
     store: CoordinatorStore,
     *,
     now: Callable[[], int | None],
-    log: tuple[Logbook, LogFiles] | None,
+    files: LogFiles | None,
     shown: Callable[[], None],
 ) -> RelayedDriver:
     """The driver of a process that drives on this store. ``now``: the time, None while it is in doubt."""
     if held.key is None:
         raise LocalProtocolError("whoever drives has a key that signs")
-    sealer, entry_log = BulkSealer(held.lanes), _entry_log(log)
+    sealer, entry_log = BulkSealer(held.lanes), EntryLog(files)
     rounds = RelayedRounds(
         store=store,
         now=now,
@@ -224,9 +212,9 @@ def make_driver(
 class RelayedView:
     """What a node shows of such experiments while another one drives, and the runs that it counts for that one."""
 
-    def __init__(self, held: Held, doors: Doors, log: tuple[Logbook, LogFiles] | None) -> None:
+    def __init__(self, held: Held, doors: Doors, files: LogFiles | None) -> None:
         self._books = RelayedBooks(held.store)
-        self._showing = _showing(held, doors, held.store, _entry_log(log), None)
+        self._showing = _showing(held, doors, held.store, EntryLog(files), None)
         self._counting = RunCounting(held.store, BulkSealer(held.lanes))
 
     def show(self) -> None:
@@ -253,7 +241,3 @@ class RelayedView:
 def _showing(held: Held, doors: Doors, store: CoordinatorStore, log: EntryLog, key: SigningKey | None) -> Showing:
     kept_days = held.settings.opening.kept_days
     return Showing(doors.publisher, log, key, store=store, folder=doors.shard_folder, kept_days=kept_days)
-
-
-def _entry_log(log: tuple[Logbook, LogFiles] | None) -> EntryLog:
-    return NoLog() if log is None else LoggedEntries(*log)

@@ -28,10 +28,9 @@ from secvm.coordinator.settings import EXAMPLE, NODE_EXAMPLE, CoordinatorSetting
 from secvm.coordinator.store.port import CoordinatorStore
 from secvm.coordinator.store.sqlite import SQLiteStore
 from secvm.crypto.sealing.lanes import Lanes
-from secvm.crypto.signing import SEED_BYTES, Envelope, SigningKey, VerifyKey
+from secvm.crypto.signing import SEED_BYTES, SigningKey, VerifyKey
 from secvm.errors import BadBeaconError, BadInputError, BeaconUnavailableError
 from secvm.files import write_atomically
-from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.runtime.beacons import WebBeacons
 from secvm.runtime.clock import Clock, SteadyClock, SteeredClock, SystemClock
 from secvm.runtime.disk.passphrases import Passphrase
@@ -309,12 +308,11 @@ def _check_grid(state: Path, settings: CoordinatorSettings) -> None:
 def _check_key(store: CoordinatorStore, key: SigningKey) -> None:
     """A state folder that was restored without its key gets a new one, which no device believes."""
     for one in store.experiments():
-        document = ExperimentDocument.from_bytes(Envelope.from_bytes(one.envelope).payload)
-        if key.public not in document.coordinator_keys:
+        if key.public not in one.document.coordinator_keys:
             raise BadInputError(f"the signing key is not the one of the experiments here; {KEY_FILE} must be restored")
 
 
 def _check_only_tests(store: CoordinatorStore) -> None:
     for one in store.experiments():
-        if not ExperimentDocument.from_bytes(Envelope.from_bytes(one.envelope).payload).test:
+        if not one.document.test:
             raise BadInputError("a steered clock is for test experiments alone, and this coordinator has another")

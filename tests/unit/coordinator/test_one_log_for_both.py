@@ -12,7 +12,7 @@ from secvm.coordinator.experiments.history import Books
 from secvm.coordinator.log.log_files import LogFiles, checkpoint_path, first_path, log_path, proof_path
 from secvm.coordinator.log.logbook import FollowedLogbook
 from secvm.coordinator.publisher import Publisher
-from secvm.coordinator.relayed.entry_log import LoggedEntries
+from secvm.coordinator.relayed.entry_log import EntryLog
 from secvm.coordinator.relayed.relayed_documents import Showing
 from secvm.coordinator.relayed.relayed_history import RelayedBooks
 from secvm.coordinator.relayed.shard_files import ShardFiles, ShardFolder
@@ -63,7 +63,7 @@ class Both:
         self.store, self.clock = store, clock
         self.plain = Logged(store, clock, witnesses, sent=sent)
         self.logbook = self.plain.logbook
-        log = LoggedEntries(self.logbook, self.plain.files)
+        log = EntryLog(self.plain.files)
         self.relayed = Federation(store, relays, clock, log=log, dice=dice)
         # As a process does before its first step.
         self.relayed.driver.prepare()
@@ -231,7 +231,7 @@ def test_a_node_that_follows_shows_what_witnesses_saw_of_both_kinds(tmp_path: Pa
     files, books = LogFiles(logbook, publisher), Books(made.store)
     logbook.read_notes()
     files.lift(books, books.read())
-    entries = LoggedEntries(logbook, files)
+    entries = EntryLog(files)
     showing = Showing(publisher, entries, None, store=made.store, folder=folder, kept_days=7)
     showing.show(RelayedBooks(made.store).read())
     assert logbook.log.lines == made.logbook.log.lines

@@ -18,7 +18,7 @@ from secvm.coordinator.experiments.new_experiment import OwnSettings
 from secvm.coordinator.experiments.specification import EarlyStopping
 from secvm.coordinator.publisher import Publisher
 from secvm.coordinator.relayed.batch_routes import Arrivals
-from secvm.coordinator.relayed.entry_log import EntryLog, NoLog
+from secvm.coordinator.relayed.entry_log import EntryLog
 from secvm.coordinator.relayed.relayed_documents import Showing
 from secvm.coordinator.relayed.relayed_driver import RelayedDriver
 from secvm.coordinator.relayed.relayed_events import Telling
@@ -250,7 +250,7 @@ class Federation:
         self.store, self.relays = store, relays
         self.clock = ManualClock(START - 100_000) if clock is None else clock
         self.told: list[str] = [] if told is None else told
-        entry_log = NoLog() if log is None else log
+        entry_log = EntryLog() if log is None else log
         self.shards = ShardFiles(store)
         self.publisher = Publisher(store, folder, further=self.shards.find)
         self.books = RelayedBooks(store)

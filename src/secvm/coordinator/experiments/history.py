@@ -8,13 +8,13 @@ else is asked of the store each time.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from secvm.coordinator.experiments.new_experiment import OwnSettings
 from secvm.coordinator.experiments.status_document import LeakageMeter, Watchers
-from secvm.coordinator.store.port import CoordinatorStore, Standing, StoredExperiment, StoredRound
+from secvm.coordinator.store.port import CoordinatorStore, Standing, StoredExperiment, StoredRound, find_blob
 from secvm.crypto.signing import Envelope
 from secvm.learning import aggregate
 from secvm.learning.aggregate.convergence import Plateau
@@ -27,7 +27,7 @@ from secvm.protocol.documents.manifest import MAX_MANIFEST_BYTES, LastRound, Rou
 from secvm.protocol.round_state import RoundState
 from secvm.protocol.version import RELAYED_EXPERIMENT_TYPE
 
-_LIVE = (RoundState.ANNOUNCED, RoundState.OPEN, RoundState.CLOSING)
+LIVE = (RoundState.ANNOUNCED, RoundState.OPEN, RoundState.CLOSING)
 
 
 class Model(NamedTuple):
@@ -51,105 +51,146 @@ def first_blobs(document: ExperimentDocument) -> dict[str, bytes]:
 
 
 @dataclass(frozen=True, slots=True)
-class LiveRound:
-    """One round as it is stored, and its manifest."""
+class KnownRound:
+    """One round of any experiment, as it is stored."""
 
     stored: StoredRound
-    manifest: RoundManifest
 
     @property
     def is_live(self) -> bool:
-        """Whether it is announced and not concluded."""
-        return self.stored.state in _LIVE
+        """Whether the round is announced and not concluded."""
+        return self.stored.state in LIVE
+
+    @property
+    def place(self) -> tuple[str, int]:
+        """The experiment's digest and the round's number, by which the store knows the round."""
+        return self.stored.experiment, self.stored.number
 
 
 @dataclass(frozen=True, slots=True)
-class Book:
-    """One experiment as it stands."""
+class LiveRound(KnownRound):
+    """One round of a plain experiment, with its manifest."""
+
+    manifest: RoundManifest
+
+
+RoundT = TypeVar("RoundT", bound=KnownRound)
+
+
+@dataclass(frozen=True, slots=True)
+class History(Generic[RoundT]):
+    """One experiment as it stands: its document, its rounds, and what watchers saw of them."""
 
     stored: StoredExperiment
     document: ExperimentDocument
-    rounds: tuple[LiveRound, ...]
+    rounds: tuple[RoundT, ...]
     watchers: Watchers
     _store: CoordinatorStore
     #: Its ending, and perhaps its last rounds, are not public yet, because too few witnesses have seen them.
     veiled: bool = False
 
     @property
-    def live(self) -> tuple[LiveRound, ...]:
-        """Rounds that run; there is at most one."""
-        return tuple(one for one in self.rounds if one.is_live)
+    def live(self) -> RoundT | None:
+        """The round that runs; None: there is none."""
+        return self.rounds[-1] if self.rounds and self.rounds[-1].is_live else None
 
     @property
     def is_over(self) -> bool:
-        """Whether there will be no round any more, and the last one is concluded."""
-        return self.stored.standing in (Standing.STOPPED, Standing.FINISHED) and not self.live and not self.veiled
+        """Whether no round will follow, the last one is concluded, and all of that may be shown."""
+        return self.stored.standing in (Standing.STOPPED, Standing.FINISHED) and self.live is None and not self.veiled
 
-    @property
-    def told(self) -> tuple[LiveRound, ...]:
-        """Rounds whose end a public document tells."""
-        return self.rounds if self.is_over else self.rounds[:-1]
+    def state(self, digest: str) -> State:
+        """The descent state of this digest."""
+        return decode_state(self._store.blob(digest), digest=digest, experiment=self.document.experiment)
 
-    def step(self, state_digest: str, tally: Tally) -> Model:
-        """The model that follows from a tally."""
-        experiment = self.document.experiment
-        state = decode_state(self._store.blob(state_digest), digest=state_digest, experiment=experiment)
-        return model_of(self.document, aggregate.step(experiment, state, tally))
-
-    def model(self, after: LiveRound | None) -> Model:
+    def model(self, after: RoundT | None) -> Model:
         """The model after a round that is concluded; without one, the first."""
-        experiment = self.document.experiment
         if after is None:
-            return model_of(self.document, aggregate.start(experiment))
+            return model_of(self.document, aggregate.start(self.document.experiment))
         digest = after.stored.next_state
-        assert digest is not None
-        return model_of(self.document, decode_state(self._store.blob(digest), digest=digest, experiment=experiment))
+        assert digest is not None, "a concluded round has a state that follows"
+        return model_of(self.document, self.state(digest))
 
-    def watch(self) -> bool:
-        """Let the watchers see all rounds, which are concluded; whether it is time to stop."""
-        self._watch(self.rounds)
-        return self.watchers.stop
-
-    def watch_told(self) -> None:
-        """Let the watchers see all rounds whose end is public."""
-        self._watch(self.told)
-
-    def _watch(self, rounds: tuple[LiveRound, ...]) -> None:
-        for one in rounds:
-            if one.stored.number > self.watchers.seen:
-                self.watchers.watch(one.stored.number, self._tally(one.stored.tally))
-
-    def public_state(self, one: LiveRound) -> str:
-        """Where a round stands, as everybody may know: how it ended is told together with its counts."""
-        state = one.stored.state if one.is_live else RoundState.CLOSING
-        # All but the newest are; asked of each of many rounds.
-        if self.is_over or one.stored.number < self.rounds[-1].stored.number:
-            state = RoundState.ABANDONED if one.stored.tally is None else RoundState.PUBLISHED
-        return str(state.value)
-
-    def beacon_records(self) -> dict[int, bytes]:
-        """Records of the beacons that it names, as far as they are known."""
-        named = self.document.binning.beacons if isinstance(self.document.binning, HashedBins) else ()
-        return self._store.beacons(self.stored.digest) if named else {}
-
-    def _tally(self, digest: str | None) -> Tally | None:
+    def tally(self, concluded: RoundT) -> Tally | None:
+        """The tally of a round, without relays' cover; None: it was abandoned, or runs."""
+        digest = concluded.stored.tally
         if digest is None:
             return None
         return decode_tally(self._store.blob(digest), digest=digest, experiment=self.document.experiment)
 
+    def watch(self, upto: int) -> bool:
+        """Let the watchers see the rounds up to this number, which are concluded; whether it is time to stop."""
+        for concluded in self.rounds[:upto]:
+            if concluded.stored.number > self.watchers.seen:
+                self.watchers.watch(concluded.stored.number, self.tally(concluded))
+        return self.watchers.stop
 
-class Books:
-    """Reads the store."""
+    def beacon_records(self) -> dict[int, bytes]:
+        """Records of the beacons that the experiment names, as far as they are known."""
+        named = self.document.binning.beacons if isinstance(self.document.binning, HashedBins) else ()
+        return self._store.beacons(self.stored.digest) if named else {}
+
+
+@dataclass(frozen=True, slots=True)
+class Book(History[LiveRound]):
+    """One plain experiment as it stands."""
+
+    def step(self, state_digest: str, tally: Tally) -> Model:
+        """The model that follows from a tally."""
+        state = aggregate.step(self.document.experiment, self.state(state_digest), tally)
+        return model_of(self.document, state)
+
+    def public_state(self, one: LiveRound) -> str:
+        """Where a round stands, as everybody may know: how it ended is told together with its counts."""
+        state = one.stored.state if one.is_live else RoundState.CLOSING
+        # Of all rounds but the newest it is told; asked of each of many rounds.
+        if self.is_over or one.stored.number < self.rounds[-1].stored.number:
+            state = RoundState.ABANDONED if one.stored.tally is None else RoundState.PUBLISHED
+        return str(state.value)
+
+
+def live_rounds(books: Iterable[Book]) -> list[LiveRound]:
+    """The rounds of all these experiments that run."""
+    return [book.live for book in books if book.live is not None]
+
+
+class HistoryReader:
+    """Reads documents of experiments of one kind. What never changes is read once."""
+
+    #: Whether it reads experiments with two relays' cover, or the others.
+    _relayed: bool
 
     def __init__(self, store: CoordinatorStore) -> None:
         self._store = store
-        self._documents: dict[str, ExperimentDocument] = {}
+        #: None: an experiment of the other kind.
+        self._documents: dict[str, ExperimentDocument | None] = {}
         self._watchers: dict[str, Watchers] = {}
+
+    def _document(self, stored: StoredExperiment) -> ExperimentDocument | None:
+        digest = stored.digest
+        if digest not in self._documents:
+            document = stored.document
+            mine = (document.kind == RELAYED_EXPERIMENT_TYPE) is self._relayed
+            self._documents[digest] = document if mine else None
+            early = OwnSettings.model_validate_json(stored.settings).early_stopping
+            self._watchers[digest] = Watchers(
+                document.experiment,
+                leakage=None if self._relayed or not mine else LeakageMeter(document),
+                plateau=None if early is None else Plateau(patience=early.patience, at_least=early.at_least),
+            )
+        return self._documents[digest]
+
+
+class Books(HistoryReader):
+    """Reads the plain experiments of a store."""
+
+    _relayed = False
+
+    def __init__(self, store: CoordinatorStore) -> None:
+        super().__init__(store)
         self._manifests: dict[tuple[str, int], RoundManifest] = {}
-        #: Those that are over: nothing of them changes any more.
+        #: Experiments that are over: nothing of them changes any more.
         self._closed: dict[str, Book] = {}
-        #: Those with two relays, which have books of their own (``coordinator.relayed``).
-        self._elsewhere: set[str] = set()
 
     def read(self) -> list[Book]:
         """All experiments without relays' cover, in the order they were added."""
@@ -157,31 +198,17 @@ class Books:
 
     def _read(self) -> Iterator[Book]:
         for stored in self._store.experiments():
-            digest = stored.digest
-            if digest in self._closed:
-                yield self._closed[digest]
+            digest, document = stored.digest, self._document(stored)
+            if document is None:
                 continue
-            if digest in self._elsewhere:
-                continue
-            if digest not in self._documents:
-                document = ExperimentDocument.from_bytes(Envelope.from_bytes(stored.envelope).payload)
-                if document.kind == RELAYED_EXPERIMENT_TYPE:
-                    self._elsewhere.add(digest)
+            if digest not in self._closed:
+                rounds = tuple(LiveRound(known, self._manifest(known)) for known in self._store.rounds(digest))
+                book = Book(stored, document, rounds, self._watchers[digest], self._store)
+                if not book.is_over or any(known.stored.state is RoundState.TALLIED for known in rounds):
+                    yield book
                     continue
-                self._documents[digest] = document
-                own = OwnSettings.model_validate_json(stored.settings)
-                self._watchers[digest] = Watchers(
-                    self._documents[digest].experiment,
-                    leakage=LeakageMeter(self._documents[digest]),
-                    plateau=None
-                    if own.early_stopping is None
-                    else Plateau(patience=own.early_stopping.patience, at_least=own.early_stopping.at_least),
-                )
-            rounds = tuple(LiveRound(one, self._manifest(one)) for one in self._store.rounds(digest))
-            book = Book(stored, self._documents[digest], rounds, self._watchers[digest], self._store)
-            if book.is_over and all(one.stored.state is not RoundState.TALLIED for one in rounds):
                 self._closed[digest] = book
-            yield book
+            yield self._closed[digest]
 
     def _manifest(self, stored: StoredRound) -> RoundManifest:
         place = (stored.experiment, stored.number)
@@ -206,10 +233,7 @@ class Books:
 
     def kept_ending(self, digest: str) -> bytes | None:
         """The ending of an experiment as a driver has signed it; None where none has yet."""
-        try:
-            return self._store.blob(ending_name(digest))
-        except KeyError:
-            return None
+        return find_blob(self._store, ending_name(digest))
 
 
 def ending_name(digest: str) -> str:

@@ -29,7 +29,7 @@ from secvm.coordinator.experiments.status_document import privacy_told
 from secvm.coordinator.publisher import JSON_MEDIA_TYPE
 from secvm.coordinator.store.port import CoordinatorStore, Standing, StoredExperiment
 from secvm.crypto.sealing.kem import RandomBytes
-from secvm.crypto.signing import Envelope, SigningKey
+from secvm.crypto.signing import SigningKey
 from secvm.errors import BadInputError, LocalProtocolError, StoreError
 from secvm.privacy.planning.private_plan import Outlook, PrivatePlan
 from secvm.protocol.documents.experiment import ExperimentDocument, publish
@@ -229,7 +229,7 @@ def _specification(request: HttpRequest) -> Specification:
 
 
 def _told(stored: StoredExperiment) -> dict[str, Any]:
-    document = ExperimentDocument.from_bytes(Envelope.from_bytes(stored.envelope).payload)
+    document = stored.document
     return {
         "digest": stored.digest,
         "title": document.title,

@@ -117,7 +117,7 @@ def _show_blobs(publisher: Publisher, named_in: RoundManifest | Ending) -> None:
 
 
 def _status(books: Books, book: Book) -> bytes:
-    book.watch_told()
+    book.watch(len(book.rounds) if book.is_over else len(book.rounds) - 1)
     ends: list[LastRound | None] = [one.manifest.last for one in book.rounds[1:]]
     if book.rounds:
         ends.append(books.how_it_ended(book.rounds[-1]) if book.is_over else None)

@@ -138,22 +138,12 @@ class TellableRound:
 def status(
     document: ExperimentDocument, *, standing: Standing, rounds: Sequence[TellableRound], watchers: Watchers
 ) -> bytes:
-    """The document, as JSON."""
-    content: dict[str, Any] = {
-        "experiment": document.digest,
-        "title": document.title,
-        "standing": standing.value,
-        "rounds_planned": document.rounds,
-        "labels": list(document.experiment.labels),
-        "floor": document.floor,
-        "budget": document.budget,
-        "privacy": privacy_told(document),
-        "test": document.test,
-    }
+    """The document of a plain experiment, as JSON."""
     leakage = (watchers.leakage or LeakageMeter(document)).text(told=sum(one.last is not None for one in rounds))
     notes = notes_of(watchers, early=standing is Standing.FINISHED and len(rounds) < document.rounds)
     pieces = ",".join(_piece(one, document, watchers.pieces) for one in rounds)
-    return f'{as_text(content)[:-1]},"rounds":[{pieces}],"leakage":{leakage},"notes":{as_text(notes)}}}'.encode()
+    head = as_text(heading(document, standing))[:-1]
+    return f'{head},"rounds":[{pieces}],"leakage":{leakage},"notes":{as_text(notes)}}}'.encode()
 
 
 def _piece(one: TellableRound, document: ExperimentDocument, pieces: dict[int, tuple[LastRound, str]]) -> str:
@@ -176,20 +166,38 @@ def _told(one: TellableRound, document: ExperimentDocument) -> dict[str, Any]:
     }
     if one.last is None or one.last.tally is None:
         return told
-    experiment, labels = document.experiment, document.experiment.labels
-    counted = one.last.counts
-    told["participants"] = dict(zip(labels, one.last.participants, strict=True))
-    told["people"] = dict(
-        zip(labels, aggregate.uncovered(experiment.cover, counted).participants.tolist(), strict=True)
-    )
+    return told | scores(document.experiment, one.last.counts)
+
+
+def heading(document: ExperimentDocument, standing: Standing) -> dict[str, Any]:
+    """What the status of every experiment begins with."""
+    return {
+        "experiment": document.digest,
+        "title": document.title,
+        "standing": standing.value,
+        "rounds_planned": document.rounds,
+        "labels": list(document.experiment.labels),
+        "floor": document.floor,
+        "budget": document.budget,
+        "privacy": privacy_told(document),
+        "test": document.test,
+    }
+
+
+def scores(experiment: Experiment, tally: Tally) -> dict[str, Any]:
+    """The counts of a tallied round, and the shares that follow from its tests."""
+    labels, people = experiment.labels, aggregate.uncovered(experiment.cover, tally).participants
+    content: dict[str, Any] = {
+        "participants": dict(zip(labels, tally.participants.tolist(), strict=True)),
+        "people": dict(zip(labels, people.tolist(), strict=True)),
+    }
     if experiment.loss.regression:
-        return told
-    found = aggregate.score(experiment, counted)
-    told["cells"] = [list(row) for row in one.last.cells]
-    told["accuracy"] = share_told(found.accuracy)
+        return content
+    score = aggregate.score(experiment, tally)
+    content |= {"cells": tally.cells.tolist(), "accuracy": share_told(score.accuracy)}
     for name in ("recall", "precision", "baseline"):
-        told[name] = {label: share_told(share) for label, share in zip(labels, getattr(found, name), strict=True)}
-    return told
+        content[name] = {label: share_told(share) for label, share in zip(labels, getattr(score, name), strict=True)}
+    return content
 
 
 def privacy_told(document: ExperimentDocument) -> dict[str, Any]:

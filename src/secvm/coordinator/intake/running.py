@@ -155,7 +155,7 @@ def present_of(
 ) -> Present:
     """All rounds that run, and all keys that are still needed."""
     return Present(
-        rounds=tuple(_open_round(book, one) for book in books for one in book.live),
+        rounds=tuple(_open_round(book, book.live) for book in books if book.live is not None),
         keys=tuple(key for key in keys if not is_over(books, key.epoch, grid=grid, now=now)),
         fetch_keys=tuple(fetch_keys),
     )

@@ -23,7 +23,6 @@ from secvm.coordinator.store.port import CoordinatorStore, Standing
 from secvm.crypto.beacons.nist_pulse import PINS
 from secvm.crypto.beacons.records import BeaconOutput
 from secvm.crypto.beacons.sources import BeaconSource, round_time, verify_beacon
-from secvm.crypto.signing import Envelope
 from secvm.errors import BadBeaconError, BeaconUnavailableError
 from secvm.protocol.documents.experiment import Beacon, ExperimentDocument, HashedBins
 from secvm.runtime.clock import Clock
@@ -98,7 +97,7 @@ class Salting:
         for stored in self.store.experiments():
             if stored.digest in self._done:
                 continue
-            document = ExperimentDocument.from_bytes(Envelope.from_bytes(stored.envelope).payload)
+            document = stored.document
             if stored.standing in (Standing.STOPPED, Standing.FINISHED) or has_salt(self.store, document):
                 self._done.add(stored.digest)
             else:

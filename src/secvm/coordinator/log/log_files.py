@@ -48,7 +48,7 @@ class LogFiles:
     """Puts what is new of the log."""
 
     def __init__(self, logbook: Logbook, publisher: Publisher) -> None:
-        self._logbook = logbook
+        self.logbook = logbook
         self._publisher = publisher
         #: Sizes whose tiles were put.
         self._sizes: set[int] = {0}
@@ -63,33 +63,33 @@ class LogFiles:
     def lift(self, books: Books, read: list[Book]) -> list[Book]:
         """Let the log follow the store, put what is new of it, and say what may be shown with it."""
         self.follow(logged_books(books, read))
-        seen = [self._logbook.visible(book) for book in read]
+        seen = [self.logbook.visible(book) for book in read]
         return [book for book in seen if book is not None]
 
     def follow(self, experiments: Sequence[LoggedExperiment]) -> None:
         """Let the log follow what is stored of these experiments, and put what is new of it."""
-        self._logbook.follow(experiments)
+        self.logbook.follow(experiments)
         for one in experiments:
             if one.terms is not None:
                 self._show(one.digest, one.terms)
-        own = self._logbook.note()
+        own = self.logbook.note()
         if own is not None:
             self._put_tiles(own.checkpoint.size)
             self._publisher.put(log_path("checkpoint"), own.data, media_type=TEXT_MEDIA_TYPE)
 
     def may_grow(self, book: Book) -> bool:
         """See ``Logbook.may_grow``."""
-        return self._logbook.may_grow(book.document.log)
+        return self.logbook.may_grow(book.document.log)
 
     def _show(self, digest: str, terms: LogTerms) -> None:
         """Put all of an experiment's that is new. What is there already costs nothing."""
-        note, first, shown = self._logbook.note(terms), self._logbook.first(digest), self._logbook.shown(digest)
+        note, first, shown = self.logbook.note(terms), self.logbook.first(digest), self.logbook.shown(digest)
         before, known = self._put.get(digest, (None, 0))
         # Nothing comes after an ending: what shows it stays.
         over = bool(known) and shown[known - 1].kind is EntryKind.ENDING
         if note is None or first is None or not shown or note is before or over:
             return
-        size, log = note.checkpoint.size, self._logbook.log
+        size, log = note.checkpoint.size, self.logbook.log
         self._put_tiles(size)
         places = log.of(digest)
         for placed in places[known : len(shown)]:
@@ -106,7 +106,7 @@ class LogFiles:
         if size in self._sizes:
             return
         for tile in tiles_of(size, since=max(put for put in self._sizes if put < size)):
-            data = self._logbook.log.tile(tile, size)
+            data = self.logbook.log.tile(tile, size)
             if data is not None:
                 self._publisher.write(log_path(tile.path), data)
         self._sizes.add(size)
@@ -117,6 +117,6 @@ class LogFiles:
         if rest == path:
             return None
         try:
-            return self._logbook.log.tile(Tile.from_path(rest), self._logbook.most_cosigned)
+            return self.logbook.log.tile(Tile.from_path(rest), self.logbook.most_cosigned)
         except MalformedMessageError:
             return None

@@ -32,9 +32,8 @@ from secvm.coordinator.experiments.public_documents import ending_of
 from secvm.coordinator.log.cosigned_log import CosignedLog
 from secvm.coordinator.store.port import CoordinatorStore, Standing
 from secvm.crypto.notes import Note, NoteKey
-from secvm.crypto.signing import Envelope, VerifyKey
+from secvm.crypto.signing import VerifyKey
 from secvm.errors import BadInputError, LocalProtocolError, ProtocolError
-from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.log.checkpoints import Checkpoint, read_checkpoint
 from secvm.protocol.log.entries import MAX_LOG_ENTRIES, Entry, EntryKind, ending_entry, experiment_entry, manifest_entry
 from secvm.protocol.log.terms import LogTerms
@@ -204,7 +203,7 @@ def check_log(store: CoordinatorStore, key: VerifyKey, *, name: str | None) -> N
         except ProtocolError:
             raise BadInputError("the log's key is not the one of the log here; log.key must be restored") from None
     for one in store.experiments():
-        terms = ExperimentDocument.from_bytes(Envelope.from_bytes(one.envelope).payload).log
+        terms = one.document.log
         if terms is not None and terms.key != key:
             raise BadInputError("the log's key is not the one of the experiments here; log.key must be restored")
         if terms is not None and name is None:

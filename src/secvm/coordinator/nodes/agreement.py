@@ -10,7 +10,7 @@ import json
 from pathlib import Path
 
 from secvm.coordinator.settings import CoordinatorSettings
-from secvm.coordinator.store.port import CoordinatorStore
+from secvm.coordinator.store.port import CoordinatorStore, find_blob
 from secvm.coordinator.store.rules import agreed_name
 from secvm.crypto.signing import PUBLIC_KEY_BYTES, SigningKey, VerifyKey
 from secvm.errors import BadInputError, StoreError
@@ -40,19 +40,11 @@ def agree_on_keys(store: CoordinatorStore, key: SigningKey, log_key: SigningKey)
 
 def known_keys(store: CoordinatorStore) -> tuple[VerifyKey, VerifyKey] | None:
     """The public keys that sign and log; None where no node that signs has come yet."""
-    found = [known_fact(store, name) for name in (_SIGNING, _LOG)]
+    found = [find_blob(store, agreed_name(name)) for name in (_SIGNING, _LOG)]
     if any(data is None or len(data) != PUBLIC_KEY_BYTES for data in found):
         return None
     signing, log = (VerifyKey(data or _NONE) for data in found)
     return signing, log
-
-
-def known_fact(store: CoordinatorStore, name: str) -> bytes | None:
-    """What the nodes before have written down; None where they have not."""
-    try:
-        return store.blob(agreed_name(name))
-    except KeyError:
-        return None
 
 
 def log_key_of_others(store: CoordinatorStore) -> VerifyKey:

@@ -134,9 +134,7 @@ class Node:
     def _view_of_now(self) -> RelayedView:
         """Of experiments with two relays."""
         if self._view is None:
-            logbook, files = self._following.logbook, self._following.files
-            log = None if logbook is None or files is None else (logbook, files)
-            self._view = RelayedView(self._held, self._doors, log)
+            self._view = RelayedView(self._held, self._doors, self._following.files)
         return self._view
 
     def health(self) -> dict[str, object]:

@@ -20,7 +20,7 @@ from dataclasses import KW_ONLY, InitVar, dataclass
 
 from secvm.coordinator.counting.epoch_count import RoundToCount
 from secvm.coordinator.epochs import Grid
-from secvm.coordinator.experiments.history import Book, Books
+from secvm.coordinator.experiments.history import Book, Books, live_rounds
 from secvm.coordinator.experiments.public_documents import show
 from secvm.coordinator.intake.opener import fault_name
 from secvm.coordinator.intake.running import Present, keys_of_now, present_of, rounds_of_epoch, rounds_to_count
@@ -166,7 +166,7 @@ class Following:
         no longer: others announce rounds meanwhile. What is refused or dropped for want of one would be lost.
         """
         books = await asyncio.to_thread(self._books.read)
-        runs = {(book.document.experiment_id, one.stored.number) for book in books for one in book.live}
+        runs = {(book.document.experiment_id, book.live.stored.number) for book in books if book.live is not None}
         if self._paused and not runs <= self._told:
             raise StoreError("more runs than the driver of this node has told")
 
@@ -195,9 +195,7 @@ class Following:
         """Epochs whose windows are closed and whose count is not concluded, as far as a node knows that follows."""
         if self._paused:
             return []
-        return sorted(
-            {one.stored.epoch for book in self._read for one in book.live if one.stored.state is RoundState.CLOSING}
-        )
+        return sorted({one.stored.epoch for one in live_rounds(self._read) if one.stored.state is RoundState.CLOSING})
 
     def rounds_of(self, epoch: int) -> list[RoundToCount]:
         """What is counted in an epoch, read anew. Blocks."""

@@ -21,8 +21,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from secvm.coordinator.relayed import relayed_history as words
-from secvm.coordinator.relayed.relayed_history import KeptRound, RelayedBook, RoundFigures, fault_names, missing_names
+from secvm.coordinator.relayed.relayed_history import (
+    ENTRY_PART,
+    MIX_PART,
+    ONE_PART,
+    KeptRound,
+    RelayedBook,
+    RoundFigures,
+    fault_names,
+    missing_names,
+)
 from secvm.coordinator.relayed.run_counting import CountedShard
 from secvm.coordinator.store.port import CoordinatorStore
 from secvm.crypto.sealing.bulk_sealing import BulkSealer
@@ -94,8 +102,8 @@ def opened(
         return unopened(book, one, papers)
     count = EntryCount.enclosed(papers["entry_count"])
     reveals = {
-        words.ENTRY_PART: (EntryReveal.enclosed(papers["entry_reveal"]).seed, count.received),
-        words.MIX_PART: (MixReveal.enclosed(papers["mix_reveal"]).seed, count.root),
+        ENTRY_PART: (EntryReveal.enclosed(papers["entry_reveal"]).seed, count.received),
+        MIX_PART: (MixReveal.enclosed(papers["mix_reveal"]).seed, count.root),
     }
     counts = _raw(book, shards)
     batch = _Batch(store, one, shards)
@@ -113,7 +121,7 @@ def opened(
         counts -= np.concatenate(part.counts)
     if counts.min() < 0:
         # Only where one capsule stands in both parts, which two honest relays do not come to.
-        return unopened(book, one, papers, [words.ONE_PART])
+        return unopened(book, one, papers, [ONE_PART])
     net = Cells.of(document.experiment).tally(counts)
     figures = RoundFigures(
         capsules=sum(shard.capsules for shard in shards),

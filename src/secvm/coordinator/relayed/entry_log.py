@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Protocol
 
 from secvm.coordinator.log.log_files import LogFiles
-from secvm.coordinator.log.logbook import Logbook, LoggedExperiment, named
+from secvm.coordinator.log.logbook import LoggedExperiment, named
 from secvm.coordinator.relayed.relayed_history import RelayedBook
 from secvm.protocol.log.entries import (
     Entry,
@@ -23,28 +22,29 @@ from secvm.protocol.log.entries import (
 )
 
 
-class EntryLog(Protocol):
-    """A log of entries."""
+class EntryLog:
+    """The log as the driver of such experiments sees it. Without ``files`` there is none: what is durable is public."""
+
+    def __init__(self, files: LogFiles | None = None) -> None:
+        self._files = files
 
     def follow(self, book: RelayedBook) -> Sequence[EntryKind]:
-        """The experiment stands so; kinds of those of its entries that may be shown, in their order."""
-        ...
+        """Append the entries that an experiment has and the log lacks; the kinds of those that may be shown, in order.
+
+        Of an experiment without terms for a log everything may be shown.
+        """
+        digest, terms, kinds = book.stored.digest, book.document.log, kinds_of(book)
+        if self._files is None:
+            return kinds
+        if terms is None:
+            self._files.follow([named(digest)])
+            return kinds
+        self._files.follow([LoggedExperiment(digest, terms, len(kinds), partial(entries_of, book))])
+        return [entry.kind for entry in self._files.logbook.shown(digest)]
 
     def may_grow(self, book: RelayedBook) -> bool:
-        """Whether something new may be stored that will be an entry."""
-        ...
-
-
-class NoLog:
-    """Where there is none: what is durable is public."""
-
-    def follow(self, book: RelayedBook) -> Sequence[EntryKind]:
-        """All of them."""
-        return kinds_of(book)
-
-    def may_grow(self, book: RelayedBook) -> bool:  # noqa: ARG002  (as a log has it)
-        """Always."""
-        return True
+        """Whether something new may be stored that will be an entry (``Logbook.may_grow``)."""
+        return self._files is None or self._files.logbook.may_grow(book.document.log)
 
 
 def kinds_of(book: RelayedBook) -> list[EntryKind]:
@@ -68,24 +68,3 @@ def entries_of(book: RelayedBook) -> list[Entry]:
         if one.opening is not None:
             found.append(opening_entry(digest, one.stored.number, one.opening.digest))
     return [*found, ending_entry(digest, book.ending().digest)] if book.is_over else found
-
-
-class LoggedEntries:
-    """An ``EntryLog`` on the logbook: of an experiment without terms for a log everything may be shown."""
-
-    def __init__(self, logbook: Logbook, files: LogFiles) -> None:
-        self._logbook = logbook
-        self._files = files
-
-    def follow(self, book: RelayedBook) -> Sequence[EntryKind]:
-        """The experiment stands so; kinds of those of its entries that may be shown, in their order."""
-        digest, terms, kinds = book.stored.digest, book.document.log, kinds_of(book)
-        if terms is None:
-            self._files.follow([named(digest)])
-            return kinds
-        self._files.follow([LoggedExperiment(digest, terms, len(kinds), partial(entries_of, book))])
-        return [entry.kind for entry in self._logbook.shown(digest)]
-
-    def may_grow(self, book: RelayedBook) -> bool:
-        """Whether witnesses have said that nothing of the log is missing here."""
-        return self._logbook.may_grow(book.document.log)

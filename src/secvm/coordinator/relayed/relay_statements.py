@@ -20,7 +20,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol
 
 from secvm.coordinator.relayed.relayed_history import KeptRound
-from secvm.coordinator.store.port import CoordinatorStore
+from secvm.coordinator.store.port import CoordinatorStore, find_blob
 from secvm.coordinator.store.rules import agreed_name
 from secvm.crypto.signing import VerifyKey
 from secvm.errors import BadSignatureError, MalformedMessageError, UnreachableError
@@ -134,10 +134,7 @@ class Papers:
 
     def kept(self, name: str) -> bytes | None:
         """The statement of this name, in its envelope."""
-        try:
-            return self._store.blob(agreed_name(self._name(name)))
-        except KeyError:
-            return None
+        return find_blob(self._store, agreed_name(self._name(name)))
 
     def all(self) -> dict[str, bytes]:
         """Those that are here."""

@@ -14,20 +14,17 @@ without its mean, and its noise is in the intervals.
 
 from __future__ import annotations
 
-import json
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 from secvm.coordinator.experiments.public_documents import beacon_path, ending_path
-from secvm.coordinator.experiments.status_document import notes_of, privacy_told, share_told
+from secvm.coordinator.experiments.status_document import as_text, heading, notes_of, scores
 from secvm.coordinator.publisher import Publisher, experiment_path, manifest_path, opening_path
 from secvm.coordinator.relayed.entry_log import EntryLog
-from secvm.coordinator.relayed.forgetting import kept_until
 from secvm.coordinator.relayed.relayed_history import KeptRound, RelayedBook
 from secvm.coordinator.relayed.shard_files import ShardFolder
 from secvm.coordinator.store.port import CoordinatorStore, Standing
 from secvm.crypto.signing import SigningKey
-from secvm.learning import aggregate
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.documents.privacy_terms import relayed_terms_of
 from secvm.protocol.log.entries import EntryKind
@@ -41,20 +38,12 @@ def status(book: RelayedBook, rounds: int, opened: int, kept_days: int) -> bytes
     """The document: so many rounds are public, and so many of their openings, shards for so many days."""
     document, standing = book.document, book.stored.standing
     content: dict[str, Any] = {
-        "experiment": document.digest,
-        "title": document.title,
-        "standing": standing.value,
-        "rounds_planned": document.rounds,
-        "labels": list(document.experiment.labels),
-        "floor": document.floor,
-        "budget": document.budget,
-        "privacy": privacy_told(document),
-        "test": document.test,
+        **heading(document, standing),
         "rounds": [_told(book, one, kept_days, is_told=at < opened) for at, one in enumerate(book.rounds[:rounds])],
         "leakage": _leakage(document, opened),
         "notes": notes_of(book.watchers, early=standing is Standing.FINISHED and rounds < document.rounds),
     }
-    return json.dumps(content, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+    return as_text(content).encode()
 
 
 def _leakage(document: ExperimentDocument, opened: int) -> dict[str, Any]:
@@ -89,7 +78,6 @@ def _told(book: RelayedBook, one: KeptRound, kept_days: int, *, is_told: bool) -
         return told
     net = book.tally(one)
     assert net is not None, "an opened round has a tally"
-    experiment, labels = book.document.experiment, book.document.experiment.labels
     told |= {
         "clients": clients_of(one.opening),
         "capsules": one.figures.capsules,
@@ -97,17 +85,9 @@ def _told(book: RelayedBook, one: KeptRound, kept_days: int, *, is_told: bool) -
         "refused": MixCount.enclosed(one.opening.mix_count).refused,
         "junk": one.figures.junk,
         "stepped": one.figures.stepped,
-        "kept_until": kept_until(one, kept_days),
-        "participants": dict(zip(labels, net.participants.tolist(), strict=True)),
-        "people": dict(zip(labels, aggregate.uncovered(experiment.cover, net).participants.tolist(), strict=True)),
+        "kept_until": one.kept_until(kept_days),
+        **scores(book.document.experiment, net),
     }
-    if experiment.loss.regression:
-        return told
-    found = aggregate.score(experiment, net)
-    told["cells"] = net.cells.tolist()
-    told["accuracy"] = share_told(found.accuracy)
-    for name in ("recall", "precision", "baseline"):
-        told[name] = {label: share_told(share) for label, share in zip(labels, getattr(found, name), strict=True)}
     return told
 
 

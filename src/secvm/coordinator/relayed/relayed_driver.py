@@ -11,7 +11,6 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import astuple, dataclass
 
-from secvm.coordinator.relayed.forgetting import forget_batches, kept_until
 from secvm.coordinator.relayed.relayed_documents import Showing
 from secvm.coordinator.relayed.relayed_events import Telling
 from secvm.coordinator.relayed.relayed_history import KeptRound, RelayedBook, RelayedBooks, ending_name
@@ -170,7 +169,7 @@ class RelayedDriver:
         ``before``: the time before it was attended to. What has come since, while a machine slept, is due at once.
         """
         instants: list[int | None] = [] if book.live is None else [*astuple(book.live.manifest.instants)]
-        instants += [kept_until(one, self.kept_days) for one in book.rounds]
+        instants += [one.kept_until(self.kept_days) for one in book.rounds]
         return min((at for at in instants if at is not None and at > before), default=None)
 
 
@@ -179,3 +178,20 @@ def _reached(one: KeptRound) -> int:
     times = one.manifest.instants
     by_state = {RoundState.ANNOUNCED: 0, RoundState.OPEN: times.opens_at, RoundState.CLOSING: times.closes_at}
     return by_state.get(one.stored.state, times.accept_until)
+
+
+def forget_batches(store: CoordinatorStore, books: list[RelayedBook], days: int, now: int) -> list[tuple[str, int]]:
+    """Forget what is due, and say which rounds that were. Blocks: millions of capsules are removed.
+
+    An unopened round's batch is forgotten when it is concluded. An opened one's is public, digests and capsules alike,
+    for ``days`` after its ``open_by``, and then forgotten (docs/data-model.md).
+    """
+    rounds = {one.place: one for book in books for one in book.rounds}
+    forgotten = []
+    for place in store.batches():
+        one = rounds.get(place)
+        # One without a round has a seed whose manifest is not signed yet.
+        if one is not None and not one.is_live and now >= (one.kept_until(days) or 0):
+            store.forget_batch(*place)
+            forgotten.append(place)
+    return forgotten

@@ -13,24 +13,18 @@ import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from secvm.coordinator.experiments.history import Model, model_of
-from secvm.coordinator.experiments.new_experiment import OwnSettings
-from secvm.coordinator.experiments.status_document import Watchers
-from secvm.coordinator.store.port import CoordinatorStore, Standing, StoredExperiment, StoredRound
+from secvm.coordinator.experiments.history import LIVE, History, HistoryReader, KnownRound
+from secvm.coordinator.store.port import CoordinatorStore, Standing, StoredRound, find_blob
 from secvm.crypto.signing import Envelope
 from secvm.errors import MalformedMessageError
-from secvm.learning import aggregate
-from secvm.learning.aggregate.convergence import Plateau
 from secvm.learning.aggregate.tally import Tally
 from secvm.protocol.canonical import Fields, decode_document, encode_document
-from secvm.protocol.documents.blobs import decode_state, decode_tally
-from secvm.protocol.documents.experiment import ExperimentDocument, HashedBins
-from secvm.protocol.documents.faults import Missing, OpeningFault
-from secvm.protocol.documents.recomputation import After, Stayed, after_opened
+from secvm.protocol.relays.counting.shards import DAY_MS
+from secvm.protocol.relays.ending import RelayedEnding
+from secvm.protocol.relays.faults import Missing, OpeningFault
 from secvm.protocol.relays.manifest import RelayedManifest
 from secvm.protocol.relays.opening import Opening, RelayedEnding
 from secvm.protocol.round_state import RoundState
-from secvm.protocol.version import RELAYED_EXPERIMENT_TYPE
 
 _MAX_BYTES = 2**12
 _MAX_REASONS = 32
@@ -105,14 +99,10 @@ def _name(one: Missing | OpeningFault) -> str:
     return one.name.lower().replace("_", "-")
 
 
-_LIVE = (RoundState.ANNOUNCED, RoundState.OPEN, RoundState.CLOSING)
-
-
 @dataclass(frozen=True, slots=True)
-class KeptRound:
-    """One round, its manifest, and how it ended."""
+class KeptRound(KnownRound):
+    """One round with two relays, its manifest, and how it ended."""
 
-    stored: StoredRound
     manifest: RelayedManifest
     #: The signed opening, once the round is concluded.
     envelope: bytes | None = None
@@ -120,74 +110,22 @@ class KeptRound:
     figures: RoundFigures | None = None
 
     @property
-    def is_live(self) -> bool:
-        """Whether it is announced and not concluded."""
-        return self.stored.state in _LIVE
-
-    @property
     def is_opened(self) -> bool:
         """Whether it is concluded, and its opening complete."""
         return self.opening is not None and self.opening.is_opened
 
-    @property
-    def place(self) -> tuple[str, int]:
-        """By which the store knows its batch."""
-        return self.stored.experiment, self.stored.number
+    def kept_until(self, days: int) -> int | None:
+        """Until when the shards of an opened round are public; None: it runs, or is unopened."""
+        return self.manifest.instants.open_by + days * DAY_MS if self.is_opened else None
 
 
 @dataclass(frozen=True, slots=True)
-class RelayedBook:
-    """One experiment as it stands now."""
-
-    stored: StoredExperiment
-    document: ExperimentDocument
-    rounds: tuple[KeptRound, ...]
-    watchers: Watchers
-    _store: CoordinatorStore
-
-    @property
-    def live(self) -> KeptRound | None:
-        """The round that runs; None: there is none."""
-        return self.rounds[-1] if self.rounds and self.rounds[-1].is_live else None
-
-    @property
-    def is_over(self) -> bool:
-        """Whether there will be no round any more, and the last one is concluded."""
-        return self.stored.standing in (Standing.STOPPED, Standing.FINISHED) and self.live is None
-
-    def model(self, after: KeptRound | None) -> Model:
-        """The model after a round that is concluded; without one, the first."""
-        experiment = self.document.experiment
-        if after is None:
-            return model_of(self.document, aggregate.start(experiment))
-        digest = after.stored.next_state
-        assert digest is not None, "a concluded round has a state that follows"
-        return model_of(self.document, decode_state(self._store.blob(digest), digest=digest, experiment=experiment))
+class RelayedBook(History[KeptRound]):
+    """One experiment with two relays as it stands now."""
 
     def after(self, one: KeptRound, net: Tally, *, clients: int) -> After:
         """What an opened round makes of the model that it began with."""
-        experiment, digest = self.document.experiment, one.manifest.state
-        state = decode_state(self._store.blob(digest), digest=digest, experiment=experiment)
-        return after_opened(self.document, state, net, clients=clients)
-
-    def tally(self, one: KeptRound) -> Tally | None:
-        """The net tally of a round; None: it was not opened, or runs."""
-        digest = one.stored.tally
-        if digest is None:
-            return None
-        return decode_tally(self._store.blob(digest), digest=digest, experiment=self.document.experiment)
-
-    def watch(self, upto: int) -> bool:
-        """Let the watchers see the rounds up to this number, which are concluded; whether it is time to stop."""
-        for one in self.rounds[:upto]:
-            if one.stored.number > self.watchers.seen:
-                self.watchers.watch(one.stored.number, self.tally(one))
-        return self.watchers.stop
-
-    def beacon_records(self) -> dict[int, bytes]:
-        """Records of the beacons that it names, as far as they are known."""
-        named = self.document.binning.beacons if isinstance(self.document.binning, HashedBins) else ()
-        return self._store.beacons(self.stored.digest) if named else {}
+        return after_opened(self.document, self.state(one.manifest.state), net, clients=clients)
 
     def ending(self) -> RelayedEnding:
         """What remains of an experiment that is over."""
@@ -207,17 +145,16 @@ class RelayedBook:
 
     def kept_ending(self) -> bytes | None:
         """The ending as a driver has signed it; None where none has yet."""
-        return _blob(self._store, ending_name(self.stored.digest))
+        return find_blob(self._store, ending_name(self.stored.digest))
 
 
-class RelayedBooks:
-    """Reads the store. What never changes is read once."""
+class RelayedBooks(HistoryReader):
+    """Reads the experiments of a store that have two relays' cover."""
+
+    _relayed = True
 
     def __init__(self, store: CoordinatorStore) -> None:
-        self._store = store
-        #: None: an experiment of another kind.
-        self._documents: dict[str, ExperimentDocument | None] = {}
-        self._watchers: dict[str, Watchers] = {}
+        super().__init__(store)
         self._concluded: dict[tuple[str, int, RoundState], KeptRound] = {}
         self._manifests: dict[tuple[str, int], RelayedManifest] = {}
 
@@ -237,17 +174,6 @@ class RelayedBooks:
                 rounds = tuple(self._round(one) for one in self._store.rounds(stored.digest))
                 yield RelayedBook(stored, document, rounds, self._watchers[stored.digest], self._store)
 
-    def _document(self, stored: StoredExperiment) -> ExperimentDocument | None:
-        digest = stored.digest
-        if digest not in self._documents:
-            document = ExperimentDocument.from_bytes(Envelope.from_bytes(stored.envelope).payload)
-            relayed = document.kind == RELAYED_EXPERIMENT_TYPE
-            self._documents[digest] = document if relayed else None
-            early = OwnSettings.model_validate_json(stored.settings).early_stopping
-            plateau = None if early is None else Plateau(patience=early.patience, at_least=early.at_least)
-            self._watchers[digest] = Watchers(document.experiment, plateau=plateau)
-        return self._documents[digest]
-
     def _round(self, stored: StoredRound) -> KeptRound:
         key = (stored.experiment, stored.number, stored.state)
         if key in self._concluded:
@@ -256,7 +182,7 @@ class RelayedBooks:
         if place not in self._manifests:
             # Our own signature, out of our own store: it needs no second look.
             self._manifests[place] = RelayedManifest.from_bytes(Envelope.from_bytes(stored.envelope).payload)
-        if stored.state in _LIVE:
+        if stored.state in LIVE:
             return KeptRound(stored, self._manifests[place])
         envelope = self._store.blob(opening_name(*place))
         opening = Opening.from_bytes(Envelope.from_bytes(envelope).payload)
@@ -278,10 +204,3 @@ def figures_name(digest: str, number: int) -> str:
 def ending_name(digest: str) -> str:
     """Under which name the signed ending of an experiment stands among the blobs."""
     return hashlib.sha256(f"secvm-v2-signed-ending {digest}".encode()).hexdigest()
-
-
-def _blob(store: CoordinatorStore, name: str) -> bytes | None:
-    try:
-        return store.blob(name)
-    except KeyError:
-        return None

@@ -24,14 +24,21 @@ from secvm.coordinator.epochs import Grid
 from secvm.coordinator.experiments.history import Model, model_of
 from secvm.coordinator.intake.running import make_fetch_key, published
 from secvm.coordinator.log.beacon_records import has_salt
-from secvm.coordinator.relayed import relayed_history as words
 from secvm.coordinator.relayed.batch_routes import fault_mark
 from secvm.coordinator.relayed.conclusion import Outcome, opened, unopened
 from secvm.coordinator.relayed.relay_statements import Papers, Relays, ask_commitments
 from secvm.coordinator.relayed.relayed_events import Telling
-from secvm.coordinator.relayed.relayed_history import KeptRound, RelayedBook, figures_name, opening_name
+from secvm.coordinator.relayed.relayed_history import (
+    MISSING_BATCH,
+    STAYED,
+    TOO_LATE,
+    KeptRound,
+    RelayedBook,
+    figures_name,
+    opening_name,
+)
 from secvm.coordinator.relayed.run_counting import RunCounting
-from secvm.coordinator.store.port import CoordinatorStore, Standing, StoredRound
+from secvm.coordinator.store.port import CoordinatorStore, Standing, StoredRound, find_blob
 from secvm.coordinator.store.rules import agreed_name
 from secvm.crypto.sealing.bulk_sealing import BulkSealer
 from secvm.crypto.sealing.kem import RandomBytes, X25519PrivateKey, throw
@@ -113,7 +120,7 @@ class RelayedRounds:
                 now = self.now() or times.open_by
                 if now >= times.open_by:
                     # What is opened is in the log by then, and this one would not be.
-                    outcome = unopened(book, one, papers.all(), [words.TOO_LATE])
+                    outcome = unopened(book, one, papers.all(), [TOO_LATE])
                 await self._conclude(book, one, outcome)
                 return Due.MORE
         if now >= times.open_by:
@@ -131,10 +138,8 @@ class RelayedRounds:
             await asyncio.to_thread(papers.offer_all, told)
 
     def _why_no_batch(self, one: KeptRound) -> str:
-        try:
-            return self.store.blob(agreed_name(fault_mark(one.manifest.label))).decode()
-        except KeyError:
-            return words.MISSING_BATCH
+        mark = find_blob(self.store, agreed_name(fault_mark(one.manifest.label)))
+        return MISSING_BATCH if mark is None else mark.decode()
 
     async def _conclude(self, book: RelayedBook, one: KeptRound, outcome: Outcome) -> None:
         model, outcome = await asyncio.to_thread(self._step, book, one, outcome)
@@ -166,7 +171,7 @@ class RelayedRounds:
             # No later round could step either: this experiment ends, and no other.
             with contextlib.suppress(LocalProtocolError):
                 self.store.set_standing(book.stored.digest, Standing.STOPPED)
-        return None, outcome.with_figures(reasons=(words.STAYED[after.stayed],))
+        return None, outcome.with_figures(reasons=(STAYED[after.stayed],))
 
     # ── the next round ───────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -28,7 +28,7 @@ from pathlib import Path
 from secvm.coordinator.publisher import BYTES_MEDIA_TYPE, IsShown, decimal, experiment_path, opening_path
 from secvm.coordinator.relayed.relayed_history import opening_name
 from secvm.coordinator.relayed.run_counting import CountedShard, read_run
-from secvm.coordinator.store.port import CoordinatorStore
+from secvm.coordinator.store.port import CoordinatorStore, find_blob
 from secvm.crypto.merkle import Tree, leaf_hash
 from secvm.crypto.signing import Envelope
 from secvm.errors import BadInputError, MalformedMessageError
@@ -148,11 +148,9 @@ class ShardFiles:
         return found
 
     def _plant(self, place: Place) -> _Trees | None:
-        try:
-            opening = Opening.from_bytes(Envelope.from_bytes(self._store.blob(opening_name(*place))).payload)
-        except KeyError:
-            return None
-        if not opening.is_opened or opening.mix_count is None:
+        signed = find_blob(self._store, opening_name(*place))
+        opening = None if signed is None else Opening.from_bytes(Envelope.from_bytes(signed).payload)
+        if opening is None or not opening.is_opened or opening.mix_count is None:
             return None
         firsts, roots, entries = list[bytes](), list[bytes](), list[bytes]()
         for run in range(piece_count(MixCount.enclosed(opening.mix_count).capsules)):

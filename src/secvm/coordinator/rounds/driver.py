@@ -30,7 +30,7 @@ from typing import Protocol
 
 from secvm.coordinator.counting.epoch_count import EpochCount, RoundToCount, count_epoch
 from secvm.coordinator.epochs import Grid
-from secvm.coordinator.experiments.history import Book, Books, LiveRound, ending_name
+from secvm.coordinator.experiments.history import Book, Books, LiveRound, ending_name, live_rounds
 from secvm.coordinator.experiments.public_documents import Veil, ending_path, show
 from secvm.coordinator.intake.running import (
     Present,
@@ -197,14 +197,13 @@ class Driver:
     # ── (1) the clock ────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _turn_clock(self, books: list[Book], now: int) -> None:
-        for book in books:
-            for one in book.live:
-                state = one.stored.state
-                times = one.manifest
-                while event := due(state, now=now, opens_at=times.opens_at, closes_at=times.closes_at):
-                    state = advance(state, event)
-                    self.store.set_state(one.stored.experiment, one.stored.number, state)
-                    self._tell("round-" + state.value, one.stored)
+        for one in live_rounds(books):
+            state = one.stored.state
+            times = one.manifest
+            while event := due(state, now=now, opens_at=times.opens_at, closes_at=times.closes_at):
+                state = advance(state, event)
+                self.store.set_state(one.stored.experiment, one.stored.number, state)
+                self._tell("round-" + state.value, one.stored)
 
     # ── (2), (3) the end of an epoch ─────────────────────────────────────────────────────────────────────────────────
 
@@ -212,9 +211,8 @@ class Driver:
     def _epochs_over(books: list[Book], now: int) -> list[int]:
         """Epochs with rounds that are not concluded, and none that still runs."""
         ends: dict[int, int] = {}
-        for book in books:
-            for one in book.live:
-                ends[one.stored.epoch] = max(ends.get(one.stored.epoch, 0), one.manifest.accept_until)
+        for one in live_rounds(books):
+            ends[one.stored.epoch] = max(ends.get(one.stored.epoch, 0), one.manifest.accept_until)
         return sorted(epoch for epoch, end in ends.items() if end <= now)
 
     async def _conclude_epoch(self, books: list[Book], epoch: int) -> None:
@@ -307,7 +305,7 @@ class Driver:
             return
         if self.veil is not None and not self.veil.may_grow(book):
             return
-        if len(book.rounds) >= book.document.rounds or book.watch():
+        if len(book.rounds) >= book.document.rounds or book.watch(len(book.rounds)):
             self._decide(book, Standing.FINISHED)
             return
         try:
@@ -433,7 +431,7 @@ class Driver:
         books = self._books.read()
         ends: dict[int, int] = {}
         instants = []
-        for one in (one for book in books for one in book.live):
+        for one in live_rounds(books):
             ends[one.stored.epoch] = max(ends.get(one.stored.epoch, 0), one.manifest.accept_until)
             if one.stored.state is RoundState.ANNOUNCED:
                 instants.append(one.manifest.opens_at)

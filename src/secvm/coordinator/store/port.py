@@ -40,6 +40,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from secvm.crypto.signing import Envelope
+from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.round_state import RoundState
 
 
@@ -145,6 +147,11 @@ class StoredExperiment:
     #: Canonical JSON of what only the coordinator needs to know, such as early stopping.
     settings: bytes
     standing: Standing
+
+    @property
+    def document(self) -> ExperimentDocument:
+        """The experiment's document, out of its envelope: our own, so that no signature is checked."""
+        return ExperimentDocument.from_bytes(Envelope.from_bytes(self.envelope).payload)
 
 
 @dataclass(frozen=True, slots=True)
@@ -421,3 +428,11 @@ class CoordinatorStore(BatchStore, Protocol):
     def close(self) -> None:
         """Let go of the file, or of the connections, and of what is claimed. What is there stays."""
         ...
+
+
+def find_blob(store: CoordinatorStore, name: str) -> bytes | None:
+    """The blob of this name; None where there is none."""
+    try:
+        return store.blob(name)
+    except KeyError:
+        return None
