@@ -13,7 +13,7 @@ import pytest
 
 from secvm.cli.main import run
 from secvm.coordinator.epochs import Grid
-from secvm.coordinator.experiments.new_experiment import ask, private_plan
+from secvm.coordinator.experiments.new_experiment import make_document, private_plan
 from secvm.coordinator.experiments.specification import Specification
 from secvm.coordinator.log.log_files import log_path
 from secvm.coordinator.publisher import manifest_path
@@ -290,7 +290,9 @@ def test_the_example_experiment_fits_the_example_coordinator_and_relays() -> Non
     with_keys = told.model_copy(update={"relays": tuple(named)})
     plan = private_plan(with_keys)
     assert plan is not None
-    document, own = ask(with_keys, key=keys[2].public, grid=settings.epochs.grid, dice=os.urandom, now=0, plan=plan)
+    document, own = make_document(
+        with_keys, key=keys[2].public, grid=settings.epochs.grid, dice=os.urandom, now=0, plan=plan
+    )
     assert not document.test
     assert own.early_stopping is not None
     assert plan.useful.outlook is Outlook.USABLE

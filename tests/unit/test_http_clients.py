@@ -16,8 +16,8 @@ import pytest
 from secvm.auditor.files import WebFiles
 from secvm.cli.experiment.remote import Remote
 from secvm.coordinator.log.cosigning import Cosigner
-from secvm.coordinator.relayed.relay_statements import AskedRelays
-from secvm.dashboard.coordinator_client import Reader
+from secvm.coordinator.relayed.relay_statements import RelayClient
+from secvm.dashboard.reading import Reader
 from secvm.errors import (
     BadBeaconError,
     BadInputError,
@@ -146,7 +146,7 @@ def cosigner(url: str, _folder: Path) -> None:
 
 def coordinator_asks_relays(url: str, _folder: Path) -> None:
     async def ask() -> None:
-        relays = AskedRelays({url: "secret"})
+        relays = RelayClient({url: "secret"})
         relay = Relay(url=url, key=RELAY.public)
         assert await relays.commitment(relay, 64 * "0", 1) is None
         assert await relays.shown(relay, bytes(32)) == {}

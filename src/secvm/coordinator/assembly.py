@@ -11,18 +11,18 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from secvm.coordinator.frontend import Doors, Held
-from secvm.coordinator.log.beacon_records import Salting
+from secvm.coordinator.frontend import Frontend, ProcessParts
+from secvm.coordinator.log.beacon_records import BeaconKeeper
 from secvm.coordinator.log.cosigning import Cosigner, first_of
 from secvm.coordinator.log.log_files import LogFiles
 from secvm.coordinator.log.logbook import Logbook
 from secvm.coordinator.publisher import Publisher
 from secvm.coordinator.relayed.entry_log import EntryLog
-from secvm.coordinator.relayed.relay_statements import AskedRelays
-from secvm.coordinator.relayed.relayed_documents import Showing
+from secvm.coordinator.relayed.relay_statements import RelayClient
+from secvm.coordinator.relayed.relayed_documents import RelayedPublisher
 from secvm.coordinator.relayed.relayed_driver import RelayedDriver
-from secvm.coordinator.relayed.relayed_history import RelayedBooks
-from secvm.coordinator.relayed.relayed_rounds import RelayedRounds
+from secvm.coordinator.relayed.relayed_history import RelayedHistories
+from secvm.coordinator.relayed.relayed_rounds import RoundAttendant
 from secvm.coordinator.relayed.run_counting import RunCounting
 from secvm.coordinator.rounds.clock_check import clock_check
 from secvm.coordinator.rounds.driver import Count, Driver, Ingesting
@@ -36,12 +36,12 @@ from secvm.runtime.clock import Clock
 from secvm.runtime.waits import any_of, end_all
 
 
-class LogKeeping:
+class LogKeeper:
     """Keeps the log of one coordinator. ``files`` is the driver's veil; ``woken`` tells it of what is new."""
 
     def __init__(
         self,
-        held: Held,
+        parts: ProcessParts,
         store: CoordinatorStore,
         publisher: Publisher,
         *,
@@ -50,14 +50,16 @@ class LogKeeping:
         source: BeaconSource,
     ) -> None:
         """``key`` is the log's own."""
-        clock, log = held.clock, held.log
-        witnesses = [witness.address for witness in held.settings.witnesses]
+        clock, log = parts.clock, parts.log
+        witnesses = [witness.address for witness in parts.settings.witnesses]
         self.logbook = Logbook(store, key, terms)
         self.files = LogFiles(self.logbook, publisher)
         #: The driver's ``wake``, once there is a driver.
         self.woken: Callable[[], None] | None = None
-        self._cosigner = Cosigner(self.logbook, witnesses, clock, wake=self._wake, log=log, metrics=held.metrics)
-        self._salting = Salting(store=store, source=source, clock=clock, logbook=self.logbook, wake=self._wake, log=log)
+        self._cosigner = Cosigner(self.logbook, witnesses, clock, wake=self._wake, log=log, metrics=parts.metrics)
+        self._salting = BeaconKeeper(
+            store=store, source=source, clock=clock, logbook=self.logbook, wake=self._wake, log=log
+        )
         self.logbook.on_growth = self._grown
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -76,63 +78,63 @@ class LogKeeping:
             self.woken()
 
 
-def log_keeping(
-    held: Held, store: CoordinatorStore, publisher: Publisher, *, key: SigningKey | None, source: BeaconSource
-) -> LogKeeping | None:
+def make_log_keeper(
+    parts: ProcessParts, store: CoordinatorStore, publisher: Publisher, *, key: SigningKey | None, source: BeaconSource
+) -> LogKeeper | None:
     """What keeps the coordinator's log, with the log's own ``key``; None where the settings name no log."""
-    if held.terms is None:
+    if parts.terms is None:
         return None
     if key is None:
         raise LocalProtocolError("whoever keeps a log has the log's key")
-    return LogKeeping(held, store, publisher, key=key, terms=held.terms, source=source)
+    return LogKeeper(parts, store, publisher, key=key, terms=parts.terms, source=source)
 
 
-class Driving:
+class Drivers:
     """Drives all experiments of a coordinator, with one relay and with two, as long as ``run`` runs."""
 
     def __init__(
         self,
-        held: Held,
-        doors: Doors,
+        parts: ProcessParts,
+        frontend: Frontend,
         store: CoordinatorStore,
         *,
         ingest: Ingesting,
-        keeping: LogKeeping | None,
+        keeper: LogKeeper | None,
         steady: Clock,
         count: Count | None = None,
     ) -> None:
         """``ingest`` is told what runs. ``steady``: a clock that nobody sets. ``count``: with other nodes' help."""
-        if held.key is None:
+        if parts.key is None:
             raise LocalProtocolError("whoever drives has a key that signs")
-        self._keeping = keeping
-        logbook = None if keeping is None else keeping.logbook
-        self._check = clock_check(held.settings, held.clock, steady, logbook, held.log)
+        self._keeping = keeper
+        logbook = None if keeper is None else keeper.logbook
+        self._check = clock_check(parts.settings, parts.clock, steady, logbook, parts.log)
         self._driver = Driver(
             store=store,
             ingest=ingest,
-            publisher=doors.publisher,
-            clock=held.clock,
-            key=held.key,
-            grid=held.settings.epochs.grid,
-            dice=held.dice,
-            log=held.log,
-            metrics=held.metrics,
-            veil=None if keeping is None else keeping.files,
+            publisher=frontend.publisher,
+            clock=parts.clock,
+            key=parts.key,
+            grid=parts.settings.epochs.grid,
+            dice=parts.dice,
+            log=parts.log,
+            metrics=parts.metrics,
+            veil=None if keeper is None else keeper.files,
             count=count,
             check=self._check,
         )
-        self._relayed = make_driver(
-            held,
-            doors,
+        self._relayed = make_relayed_driver(
+            parts,
+            frontend,
             store,
             now=self._driver.now,
-            files=None if keeping is None else keeping.files,
+            files=None if keeper is None else keeper.files,
             shown=self._driver.nudge,
         )
         self._driver.others_reached = self._relayed.reached
         self._driver.others_named = self._relayed.fetch_keys
-        if keeping is not None:
-            keeping.woken = self.wake
+        if keeper is not None:
+            keeper.woken = self.wake
 
     def wake(self) -> None:
         """Something has changed here: it is shown at once, and what follows from it comes with the next step."""
@@ -159,7 +161,7 @@ class Driving:
         running = [self._driver.run(stop), self._relayed.run(stop), *others]
         if self._keeping is not None:
             running.append(self._keeping.run(stop))
-        tasks = [asyncio.ensure_future(one) for one in running]
+        tasks = [asyncio.ensure_future(routine) for routine in running]
         try:
             await asyncio.gather(*tasks)
         finally:
@@ -171,9 +173,9 @@ class Driving:
             self._keeping.files.close()
 
 
-def make_driver(
-    held: Held,
-    doors: Doors,
+def make_relayed_driver(
+    parts: ProcessParts,
+    frontend: Frontend,
     store: CoordinatorStore,
     *,
     now: Callable[[], int | None],
@@ -181,30 +183,30 @@ def make_driver(
     shown: Callable[[], None],
 ) -> RelayedDriver:
     """The driver of a process that drives on this store. ``now``: the time, None while it is in doubt."""
-    if held.key is None:
+    if parts.key is None:
         raise LocalProtocolError("whoever drives has a key that signs")
-    sealer, entry_log = BulkSealer(held.lanes), EntryLog(files)
-    rounds = RelayedRounds(
+    sealer, entry_log = BulkSealer(parts.lanes), EntryLog(files)
+    rounds = RoundAttendant(
         store=store,
         now=now,
-        key=held.key,
-        grid=held.settings.epochs.grid,
-        dice=held.dice,
-        relays=AskedRelays(held.relay_tokens),
+        key=parts.key,
+        grid=parts.settings.epochs.grid,
+        dice=parts.dice,
+        relays=RelayClient(parts.relay_tokens),
         may_grow=entry_log.may_grow,
         counting=RunCounting(store, sealer),
         sealer=sealer,
-        telling=doors.telling,
+        events=frontend.events,
     )
     return RelayedDriver(
         store=store,
         rounds=rounds,
-        showing=_showing(held, doors, store, entry_log, held.key),
-        key=held.key,
-        kept_days=held.settings.opening.kept_days,
-        clock=held.clock,
-        telling=doors.telling,
-        steady=held.steady,
+        publisher=_relayed_publisher(parts, frontend, store, entry_log, parts.key),
+        key=parts.key,
+        kept_days=parts.settings.opening.kept_days,
+        clock=parts.clock,
+        events=frontend.events,
+        steady=parts.steady,
         shown=shown,
     )
 
@@ -212,14 +214,14 @@ def make_driver(
 class RelayedView:
     """What a node shows of such experiments while another one drives, and the runs that it counts for that one."""
 
-    def __init__(self, held: Held, doors: Doors, files: LogFiles | None) -> None:
-        self._books = RelayedBooks(held.store)
-        self._showing = _showing(held, doors, held.store, EntryLog(files), None)
-        self._counting = RunCounting(held.store, BulkSealer(held.lanes))
+    def __init__(self, parts: ProcessParts, frontend: Frontend, files: LogFiles | None) -> None:
+        self._histories = RelayedHistories(parts.store)
+        self._showing = _relayed_publisher(parts, frontend, parts.store, EntryLog(files), None)
+        self._counting = RunCounting(parts.store, BulkSealer(parts.lanes))
 
     def show(self) -> None:
         """Read the store and show what is public. Blocks."""
-        self._showing.show(self._books.read())
+        self._showing.show(self._histories.read())
 
     async def help(self, stop: asyncio.Event, steady: Clock, every_s: float) -> None:
         """Count runs of whole batches, and keep this node's public folder, until told to stop."""
@@ -234,10 +236,14 @@ class RelayedView:
             await any_of(stop.wait(), steady.sleep_until(steady.now() + int(1000 * every_s)))
 
     def _count_one(self) -> bool:
-        live = [(book, book.live) for book in self._books.read()]
-        return any(one is not None and self._counting.count_one(book, one) for book, one in live)
+        live = [(history, history.live) for history in self._histories.read()]
+        return any(known is not None and self._counting.count_one(history, known) for history, known in live)
 
 
-def _showing(held: Held, doors: Doors, store: CoordinatorStore, log: EntryLog, key: SigningKey | None) -> Showing:
-    kept_days = held.settings.opening.kept_days
-    return Showing(doors.publisher, log, key, store=store, folder=doors.shard_folder, kept_days=kept_days)
+def _relayed_publisher(
+    parts: ProcessParts, frontend: Frontend, store: CoordinatorStore, log: EntryLog, key: SigningKey | None
+) -> RelayedPublisher:
+    kept_days = parts.settings.opening.kept_days
+    return RelayedPublisher(
+        frontend.publisher, log, key, store=store, folder=frontend.shard_folder, kept_days=kept_days
+    )

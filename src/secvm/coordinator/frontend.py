@@ -27,15 +27,14 @@ from secvm.coordinator.experiments import operator_routes as admin
 from secvm.coordinator.experiments.new_experiment import NewestPulse
 from secvm.coordinator.experiments.operator_routes import Admin
 from secvm.coordinator.intake.gateway import Gateway
-from secvm.coordinator.intake.ingest import Ingest
-from secvm.coordinator.intake.ingest import Limits as IngestLimits
+from secvm.coordinator.intake.ingest import Ingest, IngestLimits
 from secvm.coordinator.intake.package_routes import BODY_LIMITS, PackageRoutes
-from secvm.coordinator.intake.running import Present
+from secvm.coordinator.intake.running import RunningRounds
 from secvm.coordinator.problem_responses import plain_response, problem_response, too_large
 from secvm.coordinator.publisher import JSON_MEDIA_TYPE, Publisher
 from secvm.coordinator.relayed.batch_routes import BODY_LIMITS as RELAYED_LIMITS
 from secvm.coordinator.relayed.batch_routes import PREFIX, RelayedRoutes
-from secvm.coordinator.relayed.relayed_events import Telling
+from secvm.coordinator.relayed.relayed_events import RelayedEvents
 from secvm.coordinator.relayed.shard_files import ShardFiles, ShardFolder
 from secvm.coordinator.settings import CoordinatorSettings
 from secvm.coordinator.store.port import CoordinatorStore
@@ -151,9 +150,9 @@ class Routes:
     async def _look(self, request: HttpRequest) -> HttpResponse:
         """In a thread, for what the store has to be asked for: nobody else waits for it meanwhile."""
         try:
-            found = await self._in_thread(self._publisher.handle, request)
-            if found.status != _NOT_FOUND or self._refresh is None:
-                return found
+            response = await self._in_thread(self._publisher.handle, request)
+            if response.status != _NOT_FOUND or self._refresh is None:
+                return response
             await self._refresh()
             return await self._in_thread(self._publisher.handle, request)
         except StoreError:
@@ -165,7 +164,7 @@ _ADMIN_BODY_BYTES = 2**18
 
 
 @dataclass(frozen=True, kw_only=True)
-class Held:
+class ProcessParts:
     """What a process holds from its start to its end: files, keys, clocks."""
 
     settings: CoordinatorSettings
@@ -197,12 +196,12 @@ def ingest_limits(settings: CoordinatorSettings) -> IngestLimits:
     return replace(limits, content_bytes=max(limits.content_bytes, 2 * settings.limits.deposit_bytes))
 
 
-class Doors:
+class Frontend:
     """Requests in, answers out."""
 
     def __init__(
         self,
-        held: Held,
+        parts: ProcessParts,
         *,
         refresh: Callable[[], Awaitable[None]] | None = None,
         look_s: float | None = None,
@@ -211,65 +210,65 @@ class Doors:
         """``refresh``: see ``package_routes``, ``look_s``: see ``opener``, both where there are other nodes.
         ``health``: what else /health tells.
         """
-        settings, grid = held.settings, held.settings.epochs.grid
+        settings, grid = parts.settings, parts.settings.epochs.grid
         #: Told when the operator has changed something; set by whoever drives or follows.
         self.wake: Callable[[], None] = lambda: None
-        shards = ShardFiles(held.store)
-        self.publisher = Publisher(held.store, held.public, further=shards.find, log=held.log)
-        self.shard_folder = ShardFolder(held.public, shards, held.log)
+        shards = ShardFiles(parts.store)
+        self.publisher = Publisher(parts.store, parts.public, further=shards.find, log=parts.log)
+        self.shard_folder = ShardFolder(parts.public, shards, parts.log)
         self.ingest = Ingest(
-            held.store,
-            held.clock,
-            metrics=held.metrics,
-            log=held.log,
+            parts.store,
+            parts.clock,
+            metrics=parts.metrics,
+            log=parts.log,
             limits=ingest_limits(settings),
-            lanes=held.lanes,
+            lanes=parts.lanes,
             look_s=look_s,
             fresh=refresh,
-            steady=held.steady,
+            steady=parts.steady,
         )
-        held.metrics.gauge("start_time_seconds", "When this process began, since 1970.").set(held.clock.now() / 1000)
-        gateway = Gateway(dice=held.dice, public=self.publisher.public, date=http_date(held.clock))
+        parts.metrics.gauge("start_time_seconds", "When this process began, since 1970.").set(parts.clock.now() / 1000)
+        gateway = Gateway(dice=parts.dice, public=self.publisher.public, date=http_date(parts.clock))
         self._packages = PackageRoutes(
             gateway,
             self.ingest,
-            held.clock,
+            parts.clock,
             tokens=[bytes.fromhex(relay.token_sha256) for relay in settings.relays],
             tests=settings.testing is not None,
             refresh=refresh,
-            metrics=held.metrics,
+            metrics=parts.metrics,
         )
-        self.telling = Telling(held.log, held.metrics)
+        self.events = RelayedEvents(parts.log, parts.metrics)
         relayed = RelayedRoutes(
-            held.store,
-            held.clock,
+            parts.store,
+            parts.clock,
             tokens=[bytes.fromhex(relay.token_sha256) for relay in settings.relays],
             most_bytes=settings.limits.deposit_bytes,
-            telling=self.telling,
+            events=self.events,
             wake=self._woken,
         )
         admin = None
-        if held.admin_sha256 is not None:
+        if parts.admin_sha256 is not None:
             admin = Admin(
-                store=held.store,
-                key=held.key,
-                admin_sha256=held.admin_sha256,
+                store=parts.store,
+                key=parts.key,
+                admin_sha256=parts.admin_sha256,
                 grid=grid,
-                clock=held.clock,
-                dice=held.dice,
+                clock=parts.clock,
+                dice=parts.dice,
                 wake=self._woken,
                 only_tests=settings.testing is not None,
-                log=held.terms,
-                newest=held.newest_pulse,
-                relays=held.relay_tokens,
-                metrics=held.metrics,
+                log=parts.terms,
+                newest=parts.newest_pulse,
+                relays=parts.relay_tokens,
+                metrics=parts.metrics,
                 answer_bytes=settings.limits.answer_bytes,
             )
         routes = Routes(
             packages=self._packages,
             administration=admin,
             publisher=self.publisher,
-            metrics=held.metrics,
+            metrics=parts.metrics,
             relayed=relayed,
             health=health,
             refresh=refresh,
@@ -286,16 +285,16 @@ class Doors:
                 "/v1/deposit": settings.limits.deposit_bytes,
                 "/admin/experiments": _ADMIN_BODY_BYTES,
             },
-            date=http_date(held.clock),
+            date=http_date(parts.clock),
             refusals={413: too_large()},
             before_body=routes.before_body,
         )
-        self._held = held
+        self._held = parts
 
     def _woken(self) -> None:
         self.wake()
 
-    def update(self, present: Present) -> None:
+    def update(self, present: RunningRounds) -> None:
         """From now on this is what runs."""
         self._packages.update(present)
 

@@ -29,10 +29,10 @@ def secret_files(settings_path: Path) -> list[Path]:
     named = [state / KEY_FILE, state / LOG_KEY_FILE]
     if settings.database is not None and settings.database.file is not None:
         named.append(folder / settings.database.file)
-    found = [path for path in named if path.exists()]
-    if not found:
+    existing = [path for path in named if path.exists()]
+    if not existing:
         raise BadInputError(f"there are no keys in {state} yet", next_step="'secvm coordinator init' makes them.")
-    return found
+    return existing
 
 
 def log_policy(settings_path: Path, passphrase: Passphrase | None = None) -> LogPolicy:

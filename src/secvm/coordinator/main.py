@@ -17,9 +17,9 @@ import os
 import sys
 from pathlib import Path
 
-from secvm.coordinator.assembly import Driving, log_keeping
+from secvm.coordinator.assembly import Drivers, make_log_keeper
 from secvm.coordinator.experiments.new_experiment import NIST_CHAIN, NewestPulse
-from secvm.coordinator.frontend import Doors, Held, ingest_limits
+from secvm.coordinator.frontend import Frontend, ProcessParts, ingest_limits
 from secvm.coordinator.log.logbook import check_log
 from secvm.coordinator.nodes.agreement import agree_on_grid, agree_on_keys, log_key_of_others, must_have
 from secvm.coordinator.nodes.node import Node
@@ -178,12 +178,12 @@ class Coordinator:
         self._held.close()
 
     def _lanes(self) -> Lanes | None:
-        found = find_lanes(self._settings.opening.lanes)
-        self.log.tell("opening", mode="one-by-one" if found.lanes is None else "lanes", reason=found.reason)
-        return found.lanes
+        search = find_lanes(self._settings.opening.lanes)
+        self.log.tell("opening", mode="one-by-one" if search.lanes is None else "lanes", reason=search.reason)
+        return search.lanes
 
     async def run(self, stop: asyncio.Event) -> None:
-        held = Held(
+        parts = ProcessParts(
             settings=self._settings,
             store=self._store,
             clock=self._clock,
@@ -201,32 +201,32 @@ class Coordinator:
         )
         try:
             if self._settings.node is None:
-                await self._run_alone(held, stop)
+                await self._run_alone(parts, stop)
             else:
-                node = Node(held, log_key=self._log_key, source=self._beacons, steady=SteadyClock())
+                node = Node(parts, log_key=self._log_key, source=self._beacons, steady=SteadyClock())
                 await node.run(stop)
         finally:
             self.close()
 
-    async def _run_alone(self, held: Held, stop: asyncio.Event) -> None:
+    async def _run_alone(self, parts: ProcessParts, stop: asyncio.Event) -> None:
         """All of it in this process, which drives as long as it lives."""
 
         def health() -> dict[str, object]:
             return driving.health()
 
-        doors = Doors(held, health=health)
-        keeping = log_keeping(held, held.store, doors.publisher, key=self._log_key, source=self._beacons)
-        driving = Driving(held, doors, held.store, ingest=doors, keeping=keeping, steady=SteadyClock())
-        doors.wake = driving.wake
-        doors.ingest.start()
+        frontend = Frontend(parts, health=health)
+        keeper = make_log_keeper(parts, parts.store, frontend.publisher, key=self._log_key, source=self._beacons)
+        driving = Drivers(parts, frontend, parts.store, ingest=frontend, keeper=keeper, steady=SteadyClock())
+        frontend.wake = driving.wake
+        frontend.ingest.start()
         # Before the first request: what runs and what is public is known, whatever the driver still has to do.
         driving.prepare()
-        await doors.open()
+        await frontend.open()
         try:
             # If it fails, so does the process: whoever runs it starts it again.
             await driving.run(stop)
         finally:
-            await doors.close()
+            await frontend.close()
 
     def _newest_pulse(self) -> NewestPulse | None:
         try:
@@ -246,8 +246,8 @@ def _check_folders(state: Path, public: Path | None) -> None:
     """A static server shows all of the public folder: the gateway's keys must not lie in it."""
     if public is None:
         return
-    one, other = state.resolve(), public.resolve()
-    if one.is_relative_to(other) or other.is_relative_to(one):
+    stored, other = state.resolve(), public.resolve()
+    if stored.is_relative_to(other) or other.is_relative_to(stored):
         raise BadInputError("the public folder and the state folder must not lie in each other")
 
 
@@ -267,12 +267,12 @@ def _token_in(path: Path, passphrase: Passphrase | None) -> str:
 
 
 def _beacons(settings: CoordinatorSettings, folder: Path) -> WebBeacons:
-    told = settings.beacons
+    section = settings.beacons
     try:
-        issuers = b"" if told.issuers is None else (folder / told.issuers).read_bytes()
+        issuers = b"" if section.issuers is None else (folder / section.issuers).read_bytes()
     except OSError as error:
-        raise BadInputError(f"cannot read {told.issuers}: {error.strerror or 'input/output error'}") from None
-    return WebBeacons(nist_url=told.nist_url, drand_urls=told.drand_urls, issuers=issuers)
+        raise BadInputError(f"cannot read {section.issuers}: {error.strerror or 'input/output error'}") from None
+    return WebBeacons(nist_url=section.nist_url, drand_urls=section.drand_urls, issuers=issuers)
 
 
 def _admin_sha256(state: Path) -> bytes | None:
@@ -307,12 +307,12 @@ def _check_grid(state: Path, settings: CoordinatorSettings) -> None:
 
 def _check_key(store: CoordinatorStore, key: SigningKey) -> None:
     """A state folder that was restored without its key gets a new one, which no device believes."""
-    for one in store.experiments():
-        if key.public not in one.document.coordinator_keys:
+    for stored in store.experiments():
+        if key.public not in stored.document.coordinator_keys:
             raise BadInputError(f"the signing key is not the one of the experiments here; {KEY_FILE} must be restored")
 
 
 def _check_only_tests(store: CoordinatorStore) -> None:
-    for one in store.experiments():
-        if not one.document.test:
+    for stored in store.experiments():
+        if not stored.document.test:
             raise BadInputError("a steered clock is for test experiments alone, and this coordinator has another")

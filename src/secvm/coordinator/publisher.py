@@ -29,7 +29,7 @@ from secvm.errors import BadInputError
 from secvm.files import write_atomically
 from secvm.protocol.canonical import digest_of
 from secvm.protocol.relays.news import make_news, read_news_path
-from secvm.runtime.http.server import Request, Response
+from secvm.runtime.http.server import HttpRequest, HttpResponse
 from secvm.runtime.logs import SILENT, Log
 
 JSON_MEDIA_TYPE = "application/json"
@@ -155,7 +155,7 @@ class Publisher:
     def put_listing(self, kind: str, listed: Sequence[dict[str, object]]) -> None:
         """Show which experiments there are: those of this kind, beside those of others."""
         self._listed[kind] = tuple(listed)
-        every = [one for name in sorted(self._listed) for one in self._listed[name]]
+        every = [listed for name in sorted(self._listed) for listed in self._listed[name]]
         content = json.dumps({"experiments": every}, separators=(",", ":"), ensure_ascii=False)
         self.put_json("/v1/experiments", content.encode())
 
@@ -234,8 +234,8 @@ class Publisher:
 
     def public(self, path: str) -> tuple[bytes, str] | None:
         """What is at this path, and its media type."""
-        found = self._find(path)
-        return None if found is None else (found.data, found.media_type)
+        shown = self._find(path)
+        return None if shown is None else (shown.data, shown.media_type)
 
     def is_shown(self, path: str) -> bool:
         """Whether this was put. Any thread may ask."""
@@ -249,15 +249,15 @@ class Publisher:
         """Answer a plain GET or HEAD."""
         if request.method not in ("GET", "HEAD"):
             return HttpResponse(405, headers=(("allow", "GET, HEAD"),))
-        found = self._find(request.path)
-        if found is None:
+        shown = self._find(request.path)
+        if shown is None:
             return HttpResponse(404, b"there is nothing here\n", "text/plain", (("cache-control", "no-store"),))
-        headers = (("cache-control", _FOR_EVER if found.lasting else _SHORT), ("etag", found.tag))
+        headers = (("cache-control", _FOR_EVER if shown.lasting else _SHORT), ("etag", shown.tag))
         known = [tag.strip().removeprefix("W/") for tag in request.headers.get("if-none-match", "").split(",")]
-        if found.tag in known or "*" in known:
+        if shown.tag in known or "*" in known:
             return HttpResponse(304, headers=headers)
         # To a HEAD the server sends no content, but tells the length of this one.
-        return HttpResponse(200, found.data, found.media_type, headers)
+        return HttpResponse(200, shown.data, shown.media_type, headers)
 
     def _find(self, path: str) -> Shown | None:
         digest = path.removeprefix("/v1/blob/")
@@ -295,8 +295,8 @@ class Publisher:
         return known[1]
 
     def _content(self, path: str) -> bytes | None:
-        found = self._find(path)
-        return None if found is None else found.data
+        shown = self._find(path)
+        return None if shown is None else shown.data
 
     def _blob(self, digest: str) -> bytes:
         data = self._cache.get(digest)

@@ -134,7 +134,7 @@ class EpochsPart(Settings):
         return Grid(period_s=self.period_s, lead_s=self.lead_s, origin_ms=self.origin_ms)
 
 
-class RelayPart(Settings):
+class RelayAccess(Settings):
     """A relay that may hand batches on, and that is asked for commitments where it has an address."""
 
     name: str
@@ -277,7 +277,7 @@ class CoordinatorSettings(Settings):
     epochs: EpochsPart
     listen: Annotated[Listen, usual_port(PORT)] = Listen(port=PORT)
     public: FolderPart | None = None
-    relays: tuple[RelayPart, ...] = ()
+    relays: tuple[RelayAccess, ...] = ()
     limits: LimitsPart = LimitsPart()
     opening: OpeningPart = OpeningPart()
     log: LogPart | None = None
@@ -352,16 +352,17 @@ class CoordinatorSettings(Settings):
 def _from_policy(log: LogPart, policy: LogPolicy) -> dict[str, object]:
     """What a policy says in place of settings. Experiments know one group of witnesses, and all of them are asked."""
     quorum = policy.quorum
-    if quorum is None or {one.key.key for one in policy.witnesses} != set(quorum.of):
+    if quorum is None or {witness.key.key for witness in policy.witnesses} != set(quorum.of):
         raise ValueError("its quorum should be one group with every witness in it, or its one witness")
-    if not all(re.fullmatch(_URL, one.url or "") for one in policy.witnesses):
+    if not all(re.fullmatch(_URL, witness.url or "") for witness in policy.witnesses):
         raise ValueError("every witness should have a URL, where it is asked")
-    if policy.logs and f"{log.name}/{LOG_ORIGIN}" not in {one.key.name for one in policy.logs}:
+    if policy.logs and f"{log.name}/{LOG_ORIGIN}" not in {witness.key.name for witness in policy.logs}:
         raise ValueError(f"none of its logs has the origin {log.name}/{LOG_ORIGIN}")
     return {
         "log": log.model_copy(update={"quorum": quorum.least}),
         "witnesses": tuple(
-            WitnessPart(name=one.key.name, url=one.url or "", key=one.key.to_text()) for one in policy.witnesses
+            WitnessPart(name=witness.key.name, url=witness.url or "", key=witness.key.to_text())
+            for witness in policy.witnesses
         ),
     }
 

@@ -243,9 +243,9 @@ def test_chosen_digests_do_not_crowd_the_table() -> None:
     words = np.zeros((count, 8), dtype=np.uint64)
     words[:, 0] = np.arange(count, dtype=np.uint64) << np.uint64(32)
     words.flags.writeable = False  # as a block of records is
-    seen = fast.Seen(bytes(range(16)))
+    seen = fast.DigestTable(bytes(range(16)))
     assert seen.first(words).all()
-    other = fast.Seen(bytes(range(1, 17)))
+    other = fast.DigestTable(bytes(range(1, 17)))
     other.first(words)
     assert not np.array_equal(seen._table, other._table)
     # Fewer than 5 in 8 slots are taken; by chance alone a row of 300 would come once in very many keys.
@@ -255,7 +255,7 @@ def test_chosen_digests_do_not_crowd_the_table() -> None:
 
 def test_both_kernels_see_the_same_digests_for_the_first_time() -> None:
     words = view_words(many(3000))
-    book, quick = reference.Seen(bytes(16)), fast.Seen(bytes(16))
+    book, quick = reference.DigestSet(bytes(16)), fast.DigestTable(bytes(16))
     fresh = book.first(words)
     assert np.array_equal(quick.first(words), fresh)
     for seen in (book, quick):

@@ -10,9 +10,9 @@ from typing import Any
 from secvm.coordinator.epochs import Grid
 from secvm.coordinator.experiments.history import first_blobs
 from secvm.coordinator.experiments.new_experiment import OwnSettings
-from secvm.coordinator.experiments.public_documents import Veil
+from secvm.coordinator.experiments.public_documents import LogVisibility
 from secvm.coordinator.experiments.specification import EarlyStopping
-from secvm.coordinator.intake.running import OpenRound, Present
+from secvm.coordinator.intake.running import OpenRound, RunningRounds
 from secvm.coordinator.publisher import Publisher
 from secvm.coordinator.rounds.clock_check import ClockCheck
 from secvm.coordinator.rounds.driver import Driver
@@ -91,12 +91,12 @@ class Ingested:
 
     def __init__(self, store: CoordinatorStore) -> None:
         self.store = store
-        self.present = Present()
+        self.present = RunningRounds()
         self.finished: list[int] = []
         #: Whether the relay deposits a count of what it held.
         self.counts = True
 
-    def update(self, present: Present) -> None:
+    def update(self, present: RunningRounds) -> None:
         self.present = present
 
     async def finish(self, epoch: int) -> None:
@@ -124,7 +124,7 @@ class Coordinator:
         *,
         sent: set[tuple[str, int]] | None = None,
         grid: Grid = GRID,
-        veil: Callable[[Publisher], Veil] | None = None,
+        veil: Callable[[Publisher], LogVisibility] | None = None,
         check: ClockCheck | None = None,
     ) -> None:
         self.store, self.clock = store, clock

@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from secvm.coordinator.experiments.history import Books
+from secvm.coordinator.experiments.history import PlainHistories
 from secvm.coordinator.log.cosigning import MAX_ANSWER_BYTES, Cosigner, WitnessAddress
 from secvm.coordinator.log.logbook import Logbook, logged_books
 from secvm.coordinator.store.memory import MemoryStore
@@ -42,7 +42,7 @@ class Scene:
     def begin(self) -> None:
         """As after a restart."""
         add(self.store, self.of)
-        self.books = Books(self.store)
+        self.books = PlainHistories(self.store)
         self.logbook = Logbook(self.store, LOG, TERMS)
         self.logbook.follow(logged_books(self.books, self.books.read()))
 

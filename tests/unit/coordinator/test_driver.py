@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from secvm.coordinator.experiments.history import Book
+from secvm.coordinator.experiments.history import PlainHistory
 from secvm.coordinator.experiments.specification import EarlyStopping
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.coordinator.store.port import CoordinatorStore, Deposit, Standing
@@ -348,14 +348,14 @@ def test_a_step_out_of_range_ends_its_experiment_and_no_other(
     good, bad, coordinator = experiment(title="good"), experiment(title="bad"), start(store)
     add(store, bad)
     add(store, good)
-    step = Book.step
+    step = PlainHistory.step
 
-    def stepping(book: Book, state: str, tally: Tally) -> Any:
+    def stepping(book: PlainHistory, state: str, tally: Tally) -> Any:
         if book.document.title == "bad" and book.rounds[-1].stored.number == 2:
             raise ArithmeticRangeError
         return step(book, state, tally)
 
-    monkeypatch.setattr(Book, "step", stepping)
+    monkeypatch.setattr(PlainHistory, "step", stepping)
     asyncio.run(coordinator.go())
     end = ending(coordinator, bad, manifests(coordinator, bad, 2))
     assert (end.round_number, end.why) == (2, Why.STOPPED)

@@ -12,9 +12,9 @@ from secvm.coordinator.counting.epoch_count import RoundToCount
 from secvm.coordinator.counting.shards import ShardCounting
 from secvm.coordinator.experiments.history import ending_name
 from secvm.coordinator.experiments.public_documents import ending_path
-from secvm.coordinator.intake.running import Present
+from secvm.coordinator.intake.running import RunningRounds
 from secvm.coordinator.log.log_files import log_path
-from secvm.coordinator.nodes.node_view import Following, Helping
+from secvm.coordinator.nodes.node_view import NodeView, ShardHelper
 from secvm.coordinator.publisher import Publisher
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.coordinator.store.port import SHARDS, CoordinatorStore, Standing
@@ -41,10 +41,10 @@ class Follower:
     ) -> None:
         self.store = store
         self.publisher = Publisher(store, folder)
-        self.present = Present()
+        self.present = RunningRounds()
         self.updates = 0
         self.steady = ManualClock(0)
-        self.following = Following(
+        self.following = NodeView(
             store,
             self.publisher,
             clock,
@@ -54,7 +54,7 @@ class Follower:
             steady=self.steady,
         )
 
-    def update(self, present: Present) -> None:
+    def update(self, present: RunningRounds) -> None:
         self.present = present
         self.updates += 1
 
@@ -332,7 +332,9 @@ def test_who_follows_counts_shards_of_a_closed_epoch_and_a_fault_there_ends_noth
                 raise faults.pop()
             return counting.count_one(epoch, rounds)
 
-        helping = Helping(follower.following, count_one, steady=follower.steady, log=Log(page, clock, "coordinator"))
+        helping = ShardHelper(
+            follower.following, count_one, steady=follower.steady, log=Log(page, clock, "coordinator")
+        )
         stop = asyncio.Event()
         task = asyncio.ensure_future(helping.run(stop))
         while len(store.shards(one.epoch)) < SHARDS:
@@ -370,7 +372,7 @@ def test_repro_who_cannot_count_an_epoch_leaves_it_to_others_and_claims_nothing_
             # A node of an older version, say.
             raise KeyError("a kind of experiment that is not known here")
 
-        helping = Helping(follower.following, count_one, steady=follower.steady)
+        helping = ShardHelper(follower.following, count_one, steady=follower.steady)
         with pytest.raises(KeyError):
             await helping.step(asyncio.Event())
         assert await helping.step(asyncio.Event()) == 0

@@ -27,7 +27,7 @@ def test_meter_adds_up_what_the_bias_tells_of_senders() -> None:
     meter = LeakageMeter(of)
     for number, senders in enumerate([(60, 40), (20, 10)], 1):
         meter.watch(number, tally(of, *senders))
-    told = meter.content(told=3)
+    told = json.loads(meter.text(public_rounds=3))
     squared = [law(q=1, bins=10, senders=senders) for senders in [(60, 40), (20, 10)]]
     assert told["d_prime"] ** 2 == pytest.approx(sum(squared))
     assert told["auc"] == pytest.approx(auc_of(sum(squared)))
@@ -35,8 +35,8 @@ def test_meter_adds_up_what_the_bias_tells_of_senders() -> None:
     assert told["planned_d_prime"] ** 2 == pytest.approx(3 * law(q=1, bins=10, senders=(50, 50)))
     assert not told["formal_guarantee"]
     # What is not public yet is not told.
-    assert meter.content(told=1)["d_prime"] ** 2 == pytest.approx(squared[0])
-    assert LeakageMeter(of).content(told=0)["auc"] == 0.5
+    assert json.loads(meter.text(public_rounds=1))["d_prime"] ** 2 == pytest.approx(squared[0])
+    assert json.loads(LeakageMeter(of).text(public_rounds=0))["auc"] == 0.5
 
 
 def test_public_status_has_the_meter(tmp_path: object) -> None:

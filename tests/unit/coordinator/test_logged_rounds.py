@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from secvm.coordinator.experiments.history import Books
+from secvm.coordinator.experiments.history import PlainHistories
 from secvm.coordinator.log.log_files import checkpoint_path, first_path, log_path, proof_path
 from secvm.coordinator.log.logbook import Logbook, logged_books
 from secvm.coordinator.store.memory import MemoryStore
@@ -257,7 +257,7 @@ def test_a_log_that_grows_while_witnesses_are_asked_has_its_quorum_all_the_same(
     """Between the answers of any two witnesses another experiment is logged."""
     coordinator, witnesses = world()
     add(coordinator.store, logged(title="first"))
-    books = Books(coordinator.store)
+    books = PlainHistories(coordinator.store)
     grown = 0
 
     def growing(witness: TinyWitness) -> Callable[[bytes], Answer]:

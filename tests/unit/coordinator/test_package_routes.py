@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from secvm.coordinator.intake.ingest import Limits
-from secvm.coordinator.intake.running import Present
+from secvm.coordinator.intake.ingest import IngestLimits
+from secvm.coordinator.intake.running import RunningRounds
 from secvm.coordinator.store.port import Deposit, StoredKey
 from secvm.crypto.sealing import capsules as packing
 from secvm.crypto.signing import SigningKey
@@ -172,7 +172,7 @@ def test_repro_a_batch_is_stored_as_a_whole_or_refused_as_a_whole() -> None:
     # What one epoch had taken and another had not was answered 202: acknowledged, and some of it lost.
     async def check() -> None:
         before = replace(OPEN_ROUND, number=ROUND - 1, epoch=EPOCH - 1)
-        present = Present((before, OPEN_ROUND), (OLD_KEY, KEY))
+        present = RunningRounds((before, OPEN_ROUND), (OLD_KEY, KEY))
         async with running(present=present) as path:
             now, old = sealed_package().capsule, sealed_package(number=ROUND - 1, key=OLD_KEY).capsule
             unknown = sealed_package(key=UNKNOWN_KEY).capsule
@@ -321,7 +321,7 @@ def test_where_too_much_waits_one_is_asked_to_come_again(where: str) -> None:
         return ways.get(where, lambda: path.post(where, capsule))()
 
     async def check() -> None:
-        for limits in (Limits(requests=0), Limits(content_bytes=20)):
+        for limits in (IngestLimits(requests=0), IngestLimits(content_bytes=20)):
             async with running(limits=limits) as path:
                 told = await send(path)
                 assert (told.status, problem(told)) == (503, "try-later")

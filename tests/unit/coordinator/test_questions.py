@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from secvm.coordinator.epochs import Grid
-from secvm.coordinator.experiments.new_experiment import SALT_NOTE, NewestPulse, OwnSettings, ask
+from secvm.coordinator.experiments.new_experiment import SALT_NOTE, NewestPulse, OwnSettings, make_document
 from secvm.coordinator.experiments.specification import EarlyStopping, Specification
 from secvm.errors import BadExperimentError, BadInputError
 from secvm.learning.aggregate.descent import Pegasos, Swift
@@ -68,7 +68,7 @@ def asked(*changes: tuple[str, object]) -> tuple[ExperimentDocument, OwnSettings
 
 def asked_in(content: dict[str, Any], **more: Any) -> tuple[ExperimentDocument, OwnSettings]:
     told = parse_settings(json.dumps(content), Specification, "the specification")
-    return ask(told, key=COORDINATOR.public, grid=GRID, dice=lambda n: bytes(range(n)), now=START, **more)
+    return make_document(told, key=COORDINATOR.public, grid=GRID, dice=lambda n: bytes(range(n)), now=START, **more)
 
 
 def test_the_smallest_specification_gets_the_defaults() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from secvm.coordinator.relayed.batch_routes import RefusedBatchError
-from secvm.coordinator.relayed.relayed_history import KeptRound
+from secvm.coordinator.relayed.relayed_history import RelayedRound
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.coordinator.store.port import CoordinatorStore, Standing
 from secvm.coordinator.store.sqlite import SQLiteStore
@@ -366,7 +366,7 @@ def says_nothing(said: Said) -> None:
     said.silent.update(("entry_count", "mix_count", "entry_reveal", "mix_reveal"))
 
 
-def ended(federation: Federation) -> KeptRound:
+def ended(federation: Federation) -> RelayedRound:
     """Round 1, driven to its end."""
     asyncio.run(federation.go(until=lambda: len(federation.round()[0].rounds) == 2))
     return federation.round(1)[1]

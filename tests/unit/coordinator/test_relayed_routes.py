@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from secvm.coordinator.relayed.batch_routes import RelayedRoutes
-from secvm.coordinator.relayed.relay_statements import AskedRelays, ask_commitments
-from secvm.coordinator.relayed.relayed_events import Telling
+from secvm.coordinator.relayed.relay_statements import RelayClient, ask_commitments
+from secvm.coordinator.relayed.relayed_events import RelayedEvents
 from secvm.coordinator.relayed.run_counting import read_run, write_run
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.errors import MalformedMessageError, UnreachableError
@@ -43,7 +43,7 @@ class World:
             self.federation.clock,
             tokens=[hashlib.sha256(TOKEN.encode()).digest()],
             most_bytes=2**20,
-            telling=Telling(),
+            events=RelayedEvents(),
             wake=self.wake,
         )
 
@@ -187,7 +187,7 @@ def test_relays_are_asked_with_their_own_token_and_believed_if_they_signed(world
     mix = asyncio.run(world.federation.relays.commitment(of.mix_relay, of.digest, 1))
     assert mix is not None
     client = Asked({"https://mix.example/commitment": HttpAnswer(200, mix)})
-    relays = AskedRelays({"https://mix.example": TOKEN, "https://entry.example/": "other"}, client.ask)
+    relays = RelayClient({"https://mix.example": TOKEN, "https://entry.example/": "other"}, client.ask)
     found = asyncio.run(ask_commitments(relays, of, 1))
     assert found == {"entry": "entry-relay-silent", "mix": mix}
     tokens = {url: headers["authorization"] for _, url, headers, _ in client.seen}
@@ -201,7 +201,7 @@ def test_relays_are_asked_with_their_own_token_and_believed_if_they_signed(world
 def test_relay_without_a_token_here_is_not_asked_for_a_commitment(world: World) -> None:
     client = Asked({})
     of = world.federation.relays.document
-    relays = AskedRelays({}, client.ask)
+    relays = RelayClient({}, client.ask)
     assert asyncio.run(relays.commitment(of.mix_relay, of.digest, 1)) is None
     assert client.seen == []
 
@@ -210,9 +210,9 @@ def test_relay_without_a_token_here_is_not_asked_for_a_commitment(world: World) 
 def test_relay_that_shows_nothing_good_shows_nothing(world: World, answer: HttpAnswer) -> None:
     label, of = bytes(32), world.federation.relays.document
     url = f"https://mix.example/counts/{label.hex()}"
-    relays = AskedRelays({}, Asked({url: answer}).ask)
+    relays = RelayClient({}, Asked({url: answer}).ask)
     assert asyncio.run(relays.shown(of.mix_relay, label)) == {}
-    shown = AskedRelays({}, Asked({url: HttpAnswer(200, write_shown(world.papers))}).ask)
+    shown = RelayClient({}, Asked({url: HttpAnswer(200, write_shown(world.papers))}).ask)
     assert asyncio.run(shown.shown(of.mix_relay, label)) == world.papers
 
 

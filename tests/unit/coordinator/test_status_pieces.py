@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from secvm.coordinator.experiments.history import Book, Books, LiveRound
+from secvm.coordinator.experiments.history import PlainHistories, PlainHistory, PlainRound
 from secvm.coordinator.experiments.status_document import LeakageMeter, TellableRound, Watchers, status
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.coordinator.store.port import Standing
@@ -94,11 +94,11 @@ def test_repro_where_a_round_stands_was_found_by_comparing_it_with_all_others(mo
     of = experiment(rounds=3)
     add(store, of)
     asyncio.run(Coordinator(store, ManualClock(START - 1_000_000)).go())
-    (book,) = Books(store).read()
+    (book,) = PlainHistories(store).read()
 
-    def compared(_one: LiveRound, _other: object) -> bool:
+    def compared(_one: PlainRound, _other: object) -> bool:
         raise AssertionError("rounds are compared")
 
-    monkeypatch.setattr(LiveRound, "__eq__", compared)
-    assert isinstance(book, Book)
+    monkeypatch.setattr(PlainRound, "__eq__", compared)
+    assert isinstance(book, PlainHistory)
     assert [book.public_state(one) for one in book.rounds] == ["published"] * 3

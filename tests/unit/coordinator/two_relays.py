@@ -19,11 +19,11 @@ from secvm.coordinator.experiments.specification import EarlyStopping
 from secvm.coordinator.publisher import Publisher
 from secvm.coordinator.relayed.batch_routes import Arrivals
 from secvm.coordinator.relayed.entry_log import EntryLog
-from secvm.coordinator.relayed.relayed_documents import Showing
+from secvm.coordinator.relayed.relayed_documents import RelayedPublisher
 from secvm.coordinator.relayed.relayed_driver import RelayedDriver
-from secvm.coordinator.relayed.relayed_events import Telling
-from secvm.coordinator.relayed.relayed_history import KeptRound, RelayedBook, RelayedBooks
-from secvm.coordinator.relayed.relayed_rounds import RelayedRounds
+from secvm.coordinator.relayed.relayed_events import RelayedEvents
+from secvm.coordinator.relayed.relayed_history import RelayedHistories, RelayedHistory, RelayedRound
+from secvm.coordinator.relayed.relayed_rounds import RoundAttendant
 from secvm.coordinator.relayed.run_counting import RunCounting
 from secvm.coordinator.relayed.shard_files import ShardFiles, ShardFolder
 from secvm.coordinator.store.port import CoordinatorStore, Standing, StoredExperiment
@@ -253,10 +253,10 @@ class Federation:
         entry_log = EntryLog() if log is None else log
         self.shards = ShardFiles(store)
         self.publisher = Publisher(store, folder, further=self.shards.find)
-        self.books = RelayedBooks(store)
+        self.books = RelayedHistories(store)
         self.arrivals = Arrivals(store, most_bytes=2**24)
-        telling = Telling(self)  # type: ignore[arg-type]  # it tells as a log does
-        showing = Showing(
+        telling = RelayedEvents(self)  # type: ignore[arg-type]  # it tells as a log does
+        showing = RelayedPublisher(
             self.publisher,
             entry_log,
             COORDINATOR,
@@ -264,7 +264,7 @@ class Federation:
             folder=ShardFolder(folder, self.shards),
             kept_days=KEPT_DAYS,
         )
-        rounds = RelayedRounds(
+        rounds = RoundAttendant(
             store=store,
             now=self.clock.now,
             key=COORDINATOR,
@@ -274,16 +274,16 @@ class Federation:
             may_grow=entry_log.may_grow,
             counting=RunCounting(store, nap_s=0.001),
             sealer=BulkSealer(),
-            telling=telling,
+            events=telling,
         )
         self.driver = RelayedDriver(
             store=store,
             rounds=rounds,
-            showing=showing,
+            publisher=showing,
             key=COORDINATOR,
             kept_days=KEPT_DAYS,
             clock=self.clock,
-            telling=telling,
+            events=telling,
         )
 
     def tell(self, event: str, **fields: object) -> None:
@@ -294,7 +294,7 @@ class Federation:
         assert found is not None, path
         return found[0]
 
-    def round(self, number: int | None = None) -> tuple[RelayedBook, KeptRound]:
+    def round(self, number: int | None = None) -> tuple[RelayedHistory, RelayedRound]:
         book = next(book for book in self.books.read() if book.stored.digest == self.relays.document.digest)
         return book, book.rounds[-1 if number is None else number - 1]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from aiohttp import web
 
-from secvm.coordinator.experiments.public_documents import Veil
+from secvm.coordinator.experiments.public_documents import LogVisibility
 from secvm.coordinator.log.cosigning import Cosigner, WitnessAddress
 from secvm.coordinator.log.log_files import LogFiles
 from secvm.coordinator.log.logbook import Logbook
@@ -106,7 +106,7 @@ class Logged(Coordinator):
         if check is not None:
             self.logbook.on_time, check.on_doubt = check.hear, self.logbook.ask_anew
 
-        def veil(publisher: Publisher) -> Veil:
+        def veil(publisher: Publisher) -> LogVisibility:
             self.files = LogFiles(self.logbook, publisher)
             return self.files
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from secvm.coordinator.epochs import Grid
-from secvm.coordinator.experiments.new_experiment import ask
+from secvm.coordinator.experiments.new_experiment import make_document
 from secvm.coordinator.experiments.new_experiment import private_plan as coordinators_plan
 from secvm.coordinator.experiments.specification import Specification
 from secvm.dashboard.facts import BYTES_PER_PACKAGE
@@ -59,7 +59,7 @@ def form(specification: dict[str, Any], **more: Any) -> bytes:
 
 def asked(specification: dict[str, Any], **more: Any) -> ExperimentDocument:
     told = parse_settings(json.dumps(specification), Specification, "the specification")
-    document, _ = ask(
+    document, _ = make_document(
         told,
         key=COORDINATOR.public,
         grid=Grid(period_s=3600, lead_s=300),

@@ -214,7 +214,10 @@ TARGETS = (
         decode=_admin,
         allowed=(),
         seeds=world.texts(SPECIFICATION),
-        covers=("coordinator.experiments.operator_routes:Admin.handle", "coordinator.experiments.new_experiment:ask"),
+        covers=(
+            "coordinator.experiments.operator_routes:Admin.handle",
+            "coordinator.experiments.new_experiment:make_document",
+        ),
         most_bytes=2048,
     ),
     Target(

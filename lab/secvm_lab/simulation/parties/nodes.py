@@ -13,9 +13,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import cast
 
-from secvm.coordinator.assembly import LogKeeping
+from secvm.coordinator.assembly import LogKeeper
 from secvm.coordinator.experiments.operator_routes import PREFIX
-from secvm.coordinator.frontend import Held
+from secvm.coordinator.frontend import ProcessParts
 from secvm.coordinator.log.cosigning import Cosigner
 from secvm.coordinator.nodes.node import Node
 from secvm.coordinator.settings import CoordinatorSettings
@@ -78,7 +78,7 @@ class _Cosigner(Cosigner):
 class _Node(Node):
     """In the loop that there is, without sockets."""
 
-    def __init__(self, held: Held, network: Network, steady: SimulatedClock) -> None:
+    def __init__(self, held: ProcessParts, network: Network, steady: SimulatedClock) -> None:
         super().__init__(held, log_key=parties().log, source=LocalUnsafeBeacon(), steady=steady)
         self._network = network
         self.publisher = self._doors.publisher
@@ -119,7 +119,7 @@ class _Node(Node):
             self._nudge = self._look = self._health = None
             self._following.resume()
 
-    def _log_keeping(self, store: CoordinatorStore) -> LogKeeping | None:
+    def _log_keeping(self, store: CoordinatorStore) -> LogKeeper | None:
         keeping = super()._log_keeping(store)
         assert keeping is not None
         # Made of the same as the one that asks over sockets.
@@ -147,7 +147,7 @@ class SimulatedNode(Process):
         self._steady = steady
 
     def begin(self) -> None:
-        held = Held(
+        held = ProcessParts(
             settings=settings(self.number),
             store=self._database.node(self.life),
             clock=self.clock,

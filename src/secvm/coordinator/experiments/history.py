@@ -1,8 +1,9 @@
-"""Books: what the store holds of each experiment, read and put together for the driver.
+"""What the store holds of each plain experiment, read and put together for the driver and for public documents.
 
-A ``Book`` is one experiment as it stands now: its document, all its rounds with their manifests, what the watchers saw.
-Documents, manifests and watchers never change once they are made, so they are kept between two readings; everything
-else is asked of the store each time.
+A ``PlainHistory`` is one experiment as it stands now: its document, all its rounds with their manifests, what the
+watchers saw. Documents, manifests and watchers never change once they are made, so they are kept between two readings;
+everything else is asked of the store each time. ``relayed.relayed_history`` does the same for experiments with two
+relays, on the same base.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from secvm.protocol.version import RELAYED_EXPERIMENT_TYPE
 LIVE = (RoundState.ANNOUNCED, RoundState.OPEN, RoundState.CLOSING)
 
 
-class Model(NamedTuple):
+class ModelBlobs(NamedTuple):
     """A state and the weights that follow from it, as blobs."""
 
     state: bytes
@@ -38,11 +39,11 @@ class Model(NamedTuple):
     evaluation: bytes
 
 
-def model_of(document: ExperimentDocument, state: State) -> Model:
+def model_of(document: ExperimentDocument, state: State) -> ModelBlobs:
     """The blobs of a state."""
     training = aggregate.training_weights(document.experiment, state)
     evaluation = aggregate.evaluation_weights(document.experiment, state)
-    return Model(state.to_bytes(), training.to_bytes(), evaluation.to_bytes())
+    return ModelBlobs(state.to_bytes(), training.to_bytes(), evaluation.to_bytes())
 
 
 def first_blobs(document: ExperimentDocument) -> dict[str, bytes]:
@@ -68,7 +69,7 @@ class KnownRound:
 
 
 @dataclass(frozen=True, slots=True)
-class LiveRound(KnownRound):
+class PlainRound(KnownRound):
     """One round of a plain experiment, with its manifest."""
 
     manifest: RoundManifest
@@ -103,7 +104,7 @@ class History(Generic[RoundT]):
         """The descent state of this digest."""
         return decode_state(self._store.blob(digest), digest=digest, experiment=self.document.experiment)
 
-    def model(self, after: RoundT | None) -> Model:
+    def model(self, after: RoundT | None) -> ModelBlobs:
         """The model after a round that is concluded; without one, the first."""
         if after is None:
             return model_of(self.document, aggregate.start(self.document.experiment))
@@ -132,26 +133,26 @@ class History(Generic[RoundT]):
 
 
 @dataclass(frozen=True, slots=True)
-class Book(History[LiveRound]):
+class PlainHistory(History[PlainRound]):
     """One plain experiment as it stands."""
 
-    def step(self, state_digest: str, tally: Tally) -> Model:
+    def step(self, state_digest: str, tally: Tally) -> ModelBlobs:
         """The model that follows from a tally."""
         state = aggregate.step(self.document.experiment, self.state(state_digest), tally)
         return model_of(self.document, state)
 
-    def public_state(self, one: LiveRound) -> str:
+    def public_state(self, known: PlainRound) -> str:
         """Where a round stands, as everybody may know: how it ended is told together with its counts."""
-        state = one.stored.state if one.is_live else RoundState.CLOSING
+        state = known.stored.state if known.is_live else RoundState.CLOSING
         # Of all rounds but the newest it is told; asked of each of many rounds.
-        if self.is_over or one.stored.number < self.rounds[-1].stored.number:
-            state = RoundState.ABANDONED if one.stored.tally is None else RoundState.PUBLISHED
+        if self.is_over or known.stored.number < self.rounds[-1].stored.number:
+            state = RoundState.ABANDONED if known.stored.tally is None else RoundState.PUBLISHED
         return str(state.value)
 
 
-def live_rounds(books: Iterable[Book]) -> list[LiveRound]:
+def live_rounds(histories: Iterable[PlainHistory]) -> list[PlainRound]:
     """The rounds of all these experiments that run."""
-    return [book.live for book in books if book.live is not None]
+    return [history.live for history in histories if history.live is not None]
 
 
 class HistoryReader:
@@ -181,7 +182,7 @@ class HistoryReader:
         return self._documents[digest]
 
 
-class Books(HistoryReader):
+class PlainHistories(HistoryReader):
     """Reads the plain experiments of a store."""
 
     _relayed = False
@@ -190,24 +191,24 @@ class Books(HistoryReader):
         super().__init__(store)
         self._manifests: dict[tuple[str, int], RoundManifest] = {}
         #: Experiments that are over: nothing of them changes any more.
-        self._closed: dict[str, Book] = {}
+        self._closed: dict[str, PlainHistory] = {}
 
-    def read(self) -> list[Book]:
+    def read(self) -> list[PlainHistory]:
         """All experiments without relays' cover, in the order they were added."""
         return list(self._read())
 
-    def _read(self) -> Iterator[Book]:
+    def _read(self) -> Iterator[PlainHistory]:
         for stored in self._store.experiments():
             digest, document = stored.digest, self._document(stored)
             if document is None:
                 continue
             if digest not in self._closed:
-                rounds = tuple(LiveRound(known, self._manifest(known)) for known in self._store.rounds(digest))
-                book = Book(stored, document, rounds, self._watchers[digest], self._store)
-                if not book.is_over or any(known.stored.state is RoundState.TALLIED for known in rounds):
-                    yield book
+                rounds = tuple(PlainRound(known, self._manifest(known)) for known in self._store.rounds(digest))
+                history = PlainHistory(stored, document, rounds, self._watchers[digest], self._store)
+                if not history.is_over or any(known.stored.state is RoundState.TALLIED for known in rounds):
+                    yield history
                     continue
-                self._closed[digest] = book
+                self._closed[digest] = history
             yield self._closed[digest]
 
     def _manifest(self, stored: StoredRound) -> RoundManifest:
@@ -226,9 +227,9 @@ class Books(HistoryReader):
         """
         return {_ended_name(digest, number): encode_document(last.to_content())}
 
-    def how_it_ended(self, one: LiveRound) -> LastRound:
+    def how_it_ended(self, known: PlainRound) -> LastRound:
         """What the next manifest, or the ending, tells of a concluded round."""
-        data = self._store.blob(_ended_name(one.stored.experiment, one.stored.number))
+        data = self._store.blob(_ended_name(known.stored.experiment, known.stored.number))
         return LastRound.from_fields(Fields(decode_document(data, max_bytes=MAX_MANIFEST_BYTES), "the end of a round"))
 
     def kept_ending(self, digest: str) -> bytes | None:

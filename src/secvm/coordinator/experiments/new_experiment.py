@@ -77,7 +77,7 @@ def choose_beacons(
     if named and delay_s is not None:
         raise BadExperimentError("give binning.beacons or binning.beacon_delay_s, not both")
     if delay_s is None:
-        chosen = tuple(Beacon(chain=one.chain, round_number=one.round) for one in named)
+        chosen = tuple(Beacon(chain=beacon.chain, round_number=beacon.round) for beacon in named)
     else:
         chosen = _after(now + 1000 * delay_s, newest)
     if len(chosen) > MAX_BEACONS or len(set(chosen)) != len(chosen):
@@ -106,36 +106,36 @@ def _after(at: int, newest: NewestPulse | None) -> tuple[Beacon, ...]:
     return Beacon(chain=DRAND, round_number=drand_round), Beacon(chain=NIST, round_number=pulse)
 
 
-def learning(told: Specification) -> Experiment:
+def learning(spec: Specification) -> Experiment:
     """The experiment without cover, and with the budget that was given, or with any."""
-    unknown = told.class_weights.keys() - set(told.labels)
+    unknown = spec.class_weights.keys() - set(spec.labels)
     if unknown:
         raise BadExperimentError("class_weights names a label that the experiment does not have")
-    loss = Loss(told.loss, None if told.loss_parameter is None else exact(told.loss_parameter))
-    weights = tuple(exact(told.class_weights.get(label, 1)) for label in told.labels) if told.class_weights else ()
+    loss = Loss(spec.loss, None if spec.loss_parameter is None else exact(spec.loss_parameter))
+    weights = tuple(exact(spec.class_weights.get(label, 1)) for label in spec.labels) if spec.class_weights else ()
     return Experiment(
-        n_bins=told.binning.bins,
-        labels=told.labels,
-        rule=told.descent.rule_for(numbers=loss.regression),
+        n_bins=spec.binning.bins,
+        labels=spec.labels,
+        rule=spec.descent.rule_for(numbers=loss.regression),
         loss=loss,
-        thinning=told.descent.thinning,
+        thinning=spec.descent.thinning,
         class_weights=weights,
-        multiclass=told.multiclass,
-        features_per_person=told.features.per_participant,
-        budget=2 if told.budget is None else told.budget,
-        target_centre=exact(told.target_centre),
-        target_spread=exact(told.target_spread),
-        robust=told.robust,
+        multiclass=spec.multiclass,
+        features_per_person=spec.features.per_participant,
+        budget=2 if spec.budget is None else spec.budget,
+        target_centre=exact(spec.target_centre),
+        target_spread=exact(spec.target_spread),
+        robust=spec.robust,
     )
 
 
-def plain_experiment(told: Specification) -> Experiment:
+def plain_experiment(spec: Specification) -> Experiment:
     """The experiment of a specification without a guarantee."""
-    experiment = learning(told)
-    if told.budget is not None:
+    experiment = learning(spec)
+    if spec.budget is not None:
         return experiment
     return replace(
-        experiment, budget=default_budget(experiment, hashes=told.binning.hashes, presence=told.features.presence)
+        experiment, budget=default_budget(experiment, hashes=spec.binning.hashes, presence=spec.features.presence)
     )
 
 
@@ -149,7 +149,7 @@ _STEPS = ("batch_s", "mix_s", "reveal_s", "open_s")
 _OR_PLAIN = 'or privacy = "none", without a guarantee'
 
 
-def private_plan(told: Specification) -> PrivatePlan | None:
+def private_plan(spec: Specification) -> PrivatePlan | None:
     """The plan of a specification with a guarantee; None: it asks for none. It needs no coordinator.
 
     Raises
@@ -157,54 +157,54 @@ def private_plan(told: Specification) -> PrivatePlan | None:
     BadExperimentError
         One sentence about what is missing, or what cannot be kept.
     """
-    asked = told.privacy
+    asked = spec.privacy
     if asked is None:
         return None
-    entry, mix = two_relays(told)
-    if told.people is None:
+    entry, mix = two_relays(spec)
+    if spec.people is None:
         raise BadExperimentError(
             f"a guarantee is planned for a number of devices: give people, those expected in a round; {_OR_PLAIN}"
         )
-    if told.features.per_participant is None:
+    if spec.features.per_participant is None:
         raise BadExperimentError(
             f"a guarantee needs a bound on a person's features: give features.per_participant, {_OR_PLAIN}"
         )
-    if not told.features.presence:
+    if not spec.features.presence:
         raise BadExperimentError(
             f"a guarantee needs features that count by presence: set features.presence = true, {_OR_PLAIN}"
         )
     made = plan_private(
         AskedPrivately(
-            experiment=replace(learning(told), budget=None),
+            experiment=replace(learning(spec), budget=None),
             target=asked,
-            people=told.people,
-            hashes=told.binning.hashes,
-            train_share=exact(told.train_share),
-            rounds=told.rounds,
-            given=told.descent.given,
+            people=spec.people,
+            hashes=spec.binning.hashes,
+            train_share=exact(spec.train_share),
+            rounds=spec.rounds,
+            given=spec.descent.given,
             paces=paces_of(entry=entry.seconds_per_million, mix=mix.seconds_per_million),
         )
     )
-    if told.budget not in (None, made.plan.budget):
+    if spec.budget not in (None, made.plan.budget):
         raise BadExperimentError(
-            f"a budget of {told.budget} was given, and with a guarantee it is {made.plan.budget}: leave budget out"
+            f"a budget of {spec.budget} was given, and with a guarantee it is {made.plan.budget}: leave budget out"
         )
-    given = {name: getattr(told.windows, name) for name in _STEPS}
+    given = {name: getattr(spec.windows, name) for name in _STEPS}
     times = replace(made.times, **{name: value for name, value in given.items() if value is not None})
     return replace(made, times=times)
 
 
-def two_relays(told: Specification) -> tuple[RelayPart, RelayPart]:
+def two_relays(spec: Specification) -> tuple[RelayPart, RelayPart]:
     """The entry relay and the mixing relay. Raises ``BadExperimentError`` where a guarantee cannot rest on them."""
-    by_role = {relay.role: relay for relay in told.relays}
-    if len(told.relays) != len(ROLES) or set(by_role) != set(ROLES):
-        named = ", ".join(relay.role or "no role" for relay in told.relays) or "none"
+    by_role = {relay.role: relay for relay in spec.relays}
+    if len(spec.relays) != len(ROLES) or set(by_role) != set(ROLES):
+        named = ", ".join(relay.role or "no role" for relay in spec.relays) or "none"
         raise BadExperimentError(
             f"a guarantee rests on two relays, and the specification has {named}: give [[relays]] with role ="
             f' "entry" and with role = "mix", of two operators, {_OR_PLAIN}'
         )
     entry, mix = by_role["entry"], by_role["mix"]
-    operators = operators_of(told)
+    operators = operators_of(spec)
     if operators.same:
         raise BadExperimentError(
             f"{operators.why_no_guarantee(one_relay=False)}: name relays of two operators, {_OR_PLAIN}"
@@ -215,15 +215,15 @@ def two_relays(told: Specification) -> tuple[RelayPart, RelayPart]:
     return entry, mix
 
 
-def operators_of(told: Specification) -> Operators:
+def operators_of(spec: Specification) -> Operators:
     """Who runs the two relays."""
-    named = {relay.role: relay.operator for relay in told.relays}
+    named = {relay.role: relay.operator for relay in spec.relays}
 
     def operator(role: RelayRole) -> str:
-        found = named.get(role)
-        if found is None or not found.strip():
+        operator_name = named.get(role)
+        if operator_name is None or not operator_name.strip():
             raise BadExperimentError(f"{relay_of(role)} has no operator: give relays.operator, the name of who runs it")
-        return found
+        return operator_name
 
     return Operators(entry=operator("entry"), mix=operator("mix"))
 
@@ -247,8 +247,8 @@ class OwnSettings(Settings):
     early_stopping: EarlyStopping | None = None
 
 
-def ask(
-    told: Specification,
+def make_document(
+    spec: Specification,
     *,
     key: VerifyKey,
     grid: Grid,
@@ -268,95 +268,95 @@ def ask(
     BadInputError
         One sentence about what does not fit.
     """
-    if len(told.labels) > MOST_LABELS:
+    if len(spec.labels) > MOST_LABELS:
         raise BadExperimentError(f"an experiment over devices has at most {MOST_LABELS} labels")
-    if told.windows.first_opening is not None and told.windows.first_opening > now + _FARTHEST_MS:
+    if spec.windows.first_opening is not None and spec.windows.first_opening > now + _FARTHEST_MS:
         raise BadExperimentError("windows.first_opening is more than a year ahead; it is in milliseconds since 1970")
     if plan is None:
-        plan = private_plan(told)
+        plan = private_plan(spec)
     windows = Windows(
-        length_s=told.windows.length_s,
-        grace_s=told.windows.grace_s,
-        first_opening=now if told.windows.first_opening is None else told.windows.first_opening,
-        hours=told.windows.hours,
-        time_zone=told.windows.time_zone,
+        length_s=spec.windows.length_s,
+        grace_s=spec.windows.grace_s,
+        first_opening=now if spec.windows.first_opening is None else spec.windows.first_opening,
+        hours=spec.windows.hours,
+        time_zone=spec.windows.time_zone,
         relays=None if plan is None else relay_times(plan),
     )
     document = ExperimentDocument(
-        title=told.title,
-        question=told.question,
-        experiment=plain_experiment(told) if plan is None else plan.experiment,
+        title=spec.title,
+        question=spec.question,
+        experiment=plain_experiment(spec) if plan is None else plan.experiment,
         features=FeaturesWanted(
-            source=told.features.source, description=told.features.description, presence=told.features.presence
+            source=spec.features.source, description=spec.features.description, presence=spec.features.presence
         ),
-        binning=_binning(told, dice, now=now, newest=newest),
+        binning=_binning(spec, dice, now=now, newest=newest),
         windows=windows,
-        floor=told.floor,
-        train_share=exact(told.train_share),
-        rounds=_rounds(told) if plan is None else plan.rounds,
+        floor=spec.floor,
+        train_share=exact(spec.train_share),
+        rounds=_rounds(spec) if plan is None else plan.rounds,
         coordinator_keys=(key,),
-        relays=_relays(told),
+        relays=_relays(spec),
         privacy=None if plan is None else plan.asked.target.published,
-        gateway_note=_note(told),
+        gateway_note=_note(spec),
         log=log,
-        tokens=told.tokens,
-        test=told.test,
+        tokens=spec.tokens,
+        test=spec.test,
     )
-    if told.tokens and plan is None:
+    if spec.tokens and plan is None:
         raise BadExperimentError('the entry relay of two gives and takes tokens: with privacy = "none" there are none')
     if log is None and isinstance(document.binning, HashedBins) and document.binning.beacons:
         raise BadExperimentError("beacons need a log, which shows that they had not spoken yet: [log] in the settings")
-    if told.early_stopping is not None and document.experiment.loss.regression:
+    if spec.early_stopping is not None and document.experiment.loss.regression:
         raise BadExperimentError("early stopping looks at test counts, and a number as the label has none")
     try:
         _ = document.data  # refuses what cannot be read again
     except LocalProtocolError as fault:
         raise BadExperimentError(str(fault)) from None
     grid.check(windows)
-    return document, OwnSettings(early_stopping=told.early_stopping)
+    return document, OwnSettings(early_stopping=spec.early_stopping)
 
 
-def _rounds(told: Specification) -> int:
+def _rounds(spec: Specification) -> int:
     """Of an experiment without a guarantee: as given, or the rule's own."""
-    if told.rounds is not None:
-        return told.rounds
-    return told.descent.rule.usual_rounds(numbers=Loss(told.loss).regression)
+    if spec.rounds is not None:
+        return spec.rounds
+    return spec.descent.rule.usual_rounds(numbers=Loss(spec.loss).regression)
 
 
-def _relays(told: Specification) -> tuple[Relay, ...]:
+def _relays(spec: Specification) -> tuple[Relay, ...]:
     """As the document names them: the entry relay and then the mixing relay, or those of a plain experiment."""
-    if told.privacy is not None:
+    if spec.privacy is not None:
         return tuple(
             Relay(url=relay.url, key=_relay_key(relay), role=relay.role, operator=relay.operator)
-            for relay in two_relays(told)
+            for relay in two_relays(spec)
         )
-    if any(relay.role is not None or relay.operator is not None for relay in told.relays):
+    if any(relay.role is not None or relay.operator is not None for relay in spec.relays):
         raise BadExperimentError("relays of an experiment without a guarantee have neither role nor operator")
-    return tuple(Relay(url=relay.url, key=_relay_key(relay)) for relay in told.relays)
+    return tuple(Relay(url=relay.url, key=_relay_key(relay)) for relay in spec.relays)
 
 
 def _binning(
     specified: Specification, dice: RandomBytes, *, now: int, newest: NewestPulse | None
 ) -> HashedBins | VocabularyBins:
-    told = specified.binning
-    if told.beacons or told.beacon_delay_s is not None:
-        if told.vocabulary is not None or told.salt is not None:
+    spec = specified.binning
+    if spec.beacons or spec.beacon_delay_s is not None:
+        if spec.vocabulary is not None or spec.salt is not None:
             raise BadExperimentError("beacons fix the salt of hashed bins: binning.salt and vocabulary have no place")
-        named = choose_beacons(told.beacons, told.beacon_delay_s, now=now, newest=newest, test=specified.test)
-        return HashedBins(bins=told.bins, hashes=told.hashes, beacons=named)
-    if told.salt is not None and (told.vocabulary is not None or not specified.test):
+        named = choose_beacons(spec.beacons, spec.beacon_delay_s, now=now, newest=newest, test=specified.test)
+        return HashedBins(bins=spec.bins, hashes=spec.hashes, beacons=named)
+    if spec.salt is not None and (spec.vocabulary is not None or not specified.test):
         raise BadExperimentError("binning.salt is for test experiments with hashed bins; others have theirs drawn")
-    if told.vocabulary is None:
-        salt = dice(SALT_BYTES) if told.salt is None else bytes.fromhex(told.salt)
-        return HashedBins(bins=told.bins, hashes=told.hashes, salt=salt)
-    if told.hashes != 1:
+    if spec.vocabulary is None:
+        salt = dice(SALT_BYTES) if spec.salt is None else bytes.fromhex(spec.salt)
+        return HashedBins(bins=spec.bins, hashes=spec.hashes, salt=salt)
+    if spec.hashes != 1:
         raise BadExperimentError("a vocabulary is not hashed: binning.hashes must be 1")
-    return VocabularyBins(bins=told.bins, digest=told.vocabulary)
+    return VocabularyBins(bins=spec.bins, digest=spec.vocabulary)
 
 
-def _relay_key(told: RelayPart) -> VerifyKey:
+def _relay_key(spec: RelayPart) -> VerifyKey:
     try:
-        return VerifyKey(bytes.fromhex(told.key))
+        return VerifyKey(bytes.fromhex(spec.key))
     except (ValueError, ProtocolError):
         raise BadExperimentError(
             f"a relay's key must be {2 * PUBLIC_KEY_BYTES} hexadecimal digits that only its owner can sign for",
@@ -364,8 +364,8 @@ def _relay_key(told: RelayPart) -> VerifyKey:
         ) from None
 
 
-def _note(told: Specification) -> str:
-    notes = [told.gateway_note] if told.gateway_note else []
-    binning = told.binning
+def _note(spec: Specification) -> str:
+    notes = [spec.gateway_note] if spec.gateway_note else []
+    binning = spec.binning
     by_dice = binning.vocabulary is None and not binning.beacons and binning.beacon_delay_s is None
     return " ".join([*notes, SALT_NOTE] if by_dice else notes)

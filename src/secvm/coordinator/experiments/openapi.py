@@ -99,7 +99,7 @@ _ALWAYS = ("400", "401", "403", "405", "408", "413", "421", "431", "503")
 
 
 def _answers(status: str, what: str, model: str, *refusals: str) -> dict[str, Any]:
-    told: dict[str, Any] = {
+    responses: dict[str, Any] = {
         status: {
             "description": what,
             "content": {_JSON: {"schema": {"$ref": _REF.format(model=model)}}},
@@ -109,8 +109,8 @@ def _answers(status: str, what: str, model: str, *refusals: str) -> dict[str, An
         problem = {PROBLEM_MEDIA_TYPE: {"schema": {"$ref": _REF.format(model="Problem")}}}
         plain = {"text/plain": {"schema": {"type": "string"}}}
         content = plain if refusal in _PLAIN else {**plain, **problem} if refusal == "503" else problem
-        told[refusal] = {"description": _REFUSALS[refusal], "content": content}
-    return told
+        responses[refusal] = {"description": _REFUSALS[refusal], "content": content}
+    return responses
 
 
 def _digest() -> dict[str, Any]:

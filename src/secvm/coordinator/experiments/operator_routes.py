@@ -23,7 +23,7 @@ from typing import Any
 
 from secvm.coordinator.epochs import Grid
 from secvm.coordinator.experiments.history import first_blobs
-from secvm.coordinator.experiments.new_experiment import NewestPulse, ask, private_plan
+from secvm.coordinator.experiments.new_experiment import NewestPulse, make_document, private_plan
 from secvm.coordinator.experiments.specification import Specification
 from secvm.coordinator.experiments.status_document import privacy_told
 from secvm.coordinator.publisher import JSON_MEDIA_TYPE
@@ -95,18 +95,18 @@ class Admin:
         """Answer one request under ``PREFIX``; later, where NIST must be asked first, or a guarantee be planned."""
         makes = request.method == "POST" and not _names(request)[0] and self.before_body(request.headers) is None
         try:
-            told = _specification(request) if makes else None
+            spec = _specification(request) if makes else None
         except BadInputError as fault:
             return refusal(422, str(fault))
-        if told is None or (told.privacy is None and told.binning.beacon_delay_s is None):
+        if spec is None or (spec.privacy is None and spec.binning.beacon_delay_s is None):
             return self.handle(request)
-        return self._after_thinking(request, told)
+        return self._after_thinking(request, spec)
 
-    async def _after_thinking(self, request: Request, told: Specification) -> Response:
-        asks = None if told.binning.beacon_delay_s is None else self.newest
+    async def _after_thinking(self, request: HttpRequest, spec: Specification) -> HttpResponse:
+        asks = None if spec.binning.beacon_delay_s is None else self.newest
         newest = None if asks is None else await asyncio.to_thread(asks)
         try:
-            plan = await asyncio.to_thread(private_plan, told)
+            plan = await asyncio.to_thread(private_plan, spec)
         except BadInputError as fault:
             return refusal(422, str(fault))
         return self.handle(request, newest, plan)
@@ -122,12 +122,12 @@ class Admin:
         try:
             if not digest:
                 return self._all(request, newest, plan)
-            found = next((one for one in self.store.experiments() if one.digest == digest), None)
-            if found is None:
+            experiment = next((stored for stored in self.store.experiments() if stored.digest == digest), None)
+            if experiment is None:
                 return refusal(404, "there is no such experiment")
             if not action:
-                return _answer(_told(found)) if request.method == "GET" else _only("GET")
-            return self._move(request, found, action)
+                return _answer(_told(experiment)) if request.method == "GET" else _only("GET")
+            return self._move(request, experiment, action)
         except BadInputError as fault:
             return refusal(422, str(fault))
         except StoreError:
@@ -145,18 +145,18 @@ class Admin:
 
     def _all(self, request: HttpRequest, newest: NewestPulse | None, plan: PrivatePlan | None) -> HttpResponse:
         if request.method == "GET":
-            return _answer({"experiments": [_told(one) for one in self.store.experiments()]})
+            return _answer({"experiments": [_told(stored) for stored in self.store.experiments()]})
         if request.method != "POST":
             return _only("GET", "POST")
         if self.key is None:
             return refusal(409, "this node has no key that signs: make experiments at one that drives")
-        told = _specification(request)
-        if self.only_tests and not told.test:
+        spec = _specification(request)
+        if self.only_tests and not spec.test:
             raise BadInputError("this coordinator has a steered clock: only experiments marked as a test may run")
         if plan is None:
-            plan = private_plan(told)
-        document, own = ask(
-            told,
+            plan = private_plan(spec)
+        document, own = make_document(
+            spec,
             key=self.key.public,
             grid=self.grid,
             dice=self.dice,
@@ -191,31 +191,31 @@ class Admin:
         if plan is None:
             return []
         useful = plan.useful
-        found = [] if useful.outlook is Outlook.USABLE else [useful.sentence]
+        remarks = [] if useful.outlook is Outlook.USABLE else [useful.sentence]
         unknown = [relay.url for relay in document.relays if relay.url.rstrip("/") not in self._relays]
         if unknown:
-            found.append(
+            remarks.append(
                 f"Rounds wait until this coordinator has a token for {' and '.join(unknown)}: [[relays]] with url and"
                 " token_file in its settings, and a restart."
             )
-        return found
+        return remarks
 
-    def _move(self, request: HttpRequest, found: StoredExperiment, action: str) -> HttpResponse:
+    def _move(self, request: HttpRequest, experiment: StoredExperiment, action: str) -> HttpResponse:
         if action not in _MOVES:
             return refusal(404, "an experiment can be paused, resumed and stopped")
         if request.method != "POST":
             return _only("POST")
-        standing = _MOVES[action].get(found.standing)
+        standing = _MOVES[action].get(experiment.standing)
         if standing is None:
-            return refusal(409, f"the experiment is {found.standing.value}")
-        if standing is not found.standing:
+            return refusal(409, f"the experiment is {experiment.standing.value}")
+        if standing is not experiment.standing:
             try:
-                self.store.set_standing(found.digest, standing)
+                self.store.set_standing(experiment.digest, standing)
             except LocalProtocolError:
                 # Its last round, or the operator at another node, was quicker.
                 return refusal(409, "the experiment is over since this instant")
             self.wake()
-        return _answer({**_told(found), "standing": standing.value})
+        return _answer({**_told(experiment), "standing": standing.value})
 
 
 def _names(request: HttpRequest) -> tuple[str, str]:

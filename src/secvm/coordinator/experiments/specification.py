@@ -114,27 +114,27 @@ def _described(setting: Setting) -> dict[str, Any]:
     return described if setting.default is None else {**described, "default": float(setting.default)}
 
 
-def _table(told: object) -> Mapping[str, Any]:
-    if not isinstance(told, Mapping):
+def _table(given: object) -> Mapping[str, Any]:
+    if not isinstance(given, Mapping):
         raise ValueError("should be a table")  # noqa: TRY004  (pydantic wants a ValueError)
-    return told
+    return given
 
 
-def _read_descent(told: object) -> AskedDescent:
-    return told if isinstance(told, AskedDescent) else AskedDescent.read(_table(told))
+def _read_descent(given: object) -> AskedDescent:
+    return given if isinstance(given, AskedDescent) else AskedDescent.read(_table(given))
 
 
-def _read_robust(told: object) -> Robust | None:
-    return told if told is None or isinstance(told, Robust) else Robust.read(_table(told))
+def _read_robust(given: object) -> Robust | None:
+    return given if given is None or isinstance(given, Robust) else Robust.read(_table(given))
 
 
-def _read_privacy(told: object) -> PrivacyTarget | None:
+def _read_privacy(given: object) -> PrivacyTarget | None:
     """What stands there, and None for "none": who leaves it empty by mistake shall not have an experiment without."""
-    if told == PLAIN:
+    if given == PLAIN:
         return None
-    if told is None or isinstance(told, str):
+    if given is None or isinstance(given, str):
         raise ValueError(f'should be a table, or "{PLAIN}"')
-    return told if isinstance(told, PrivacyTarget) else PrivacyTarget.read(_table(told))
+    return given if isinstance(given, PrivacyTarget) else PrivacyTarget.read(_table(given))
 
 
 def _or(other: str, table: pydantic.WithJsonSchema) -> pydantic.WithJsonSchema:

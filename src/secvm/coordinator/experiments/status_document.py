@@ -57,26 +57,25 @@ class LeakageMeter:
         terms = terms_of(self.document)
         return planned_leak(terms.experiment, train_participants=terms.floor, rounds=terms.rounds, hashes=terms.hashes)
 
-    def content(self, *, told: int) -> dict[str, Any]:
-        """For the public status: stable keys, null where there is no number. The ends of ``told`` rounds are public."""
-        found: dict[str, Any] = json.loads(self.text(told=told))
-        return found
-
-    def text(self, *, told: int) -> str:
-        """The same, as it stands in the status."""
+    def text(self, *, public_rounds: int) -> str:
+        """The text for the public status: stable keys, null where there is no number. So many rounds have public ends:
+        ``public_rounds``.
+        """
         planned = self._planned
-        rounds = {number: one for number, one in self.rounds.items() if number <= told and one is not None}
+        rounds = {
+            number: known for number, known in self.rounds.items() if number <= public_rounds and known is not None
+        }
         so_far = None if planned is None else math.fsum(rounds.values())
-        found: dict[str, Any] = {
+        content: dict[str, Any] = {
             "formal_guarantee": False,
-            "rounds_told": told,
+            "rounds_told": public_rounds,
             "planned_d_prime": None if planned is None else math.sqrt(planned.d_squared),
             "planned_auc": None if planned is None else planned.auc,
             "d_prime": None if so_far is None else math.sqrt(so_far),
             "auc": None if so_far is None else auc_of(so_far),
         }
-        pieces = ",".join(self._piece(number, one) for number, one in rounds.items())
-        return f'{as_text(found)[:-1]},"per_round":[{pieces}]}}'
+        pieces = ",".join(self._piece(number, known) for number, known in rounds.items())
+        return f'{as_text(content)[:-1]},"per_round":[{pieces}]}}'
 
     def _piece(self, number: int, leak: float) -> str:
         if number not in self._pieces:
@@ -139,34 +138,36 @@ def status(
     document: ExperimentDocument, *, standing: Standing, rounds: Sequence[TellableRound], watchers: Watchers
 ) -> bytes:
     """The document of a plain experiment, as JSON."""
-    leakage = (watchers.leakage or LeakageMeter(document)).text(told=sum(one.last is not None for one in rounds))
+    leakage = (watchers.leakage or LeakageMeter(document)).text(
+        public_rounds=sum(known.last is not None for known in rounds)
+    )
     notes = notes_of(watchers, early=standing is Standing.FINISHED and len(rounds) < document.rounds)
-    pieces = ",".join(_piece(one, document, watchers.pieces) for one in rounds)
+    pieces = ",".join(_piece(known, document, watchers.pieces) for known in rounds)
     head = as_text(heading(document, standing))[:-1]
     return f'{head},"rounds":[{pieces}],"leakage":{leakage},"notes":{as_text(notes)}}}'.encode()
 
 
-def _piece(one: TellableRound, document: ExperimentDocument, pieces: dict[int, tuple[LastRound, str]]) -> str:
-    kept = pieces.get(one.number)
-    if kept is not None and kept[0] is one.last:
+def _piece(known: TellableRound, document: ExperimentDocument, pieces: dict[int, tuple[LastRound, str]]) -> str:
+    kept = pieces.get(known.number)
+    if kept is not None and kept[0] is known.last:
         return kept[1]
-    text = as_text(_told(one, document))
-    if one.last is not None:
-        pieces[one.number] = one.last, text
+    text = as_text(_told(known, document))
+    if known.last is not None:
+        pieces[known.number] = known.last, text
     return text
 
 
-def _told(one: TellableRound, document: ExperimentDocument) -> dict[str, Any]:
-    told: dict[str, Any] = {
-        "number": one.number,
-        "state": one.state,
-        "opens_at": one.opens_at,
-        "closes_at": one.closes_at,
-        "accept_until": one.accept_until,
+def _told(known: TellableRound, document: ExperimentDocument) -> dict[str, Any]:
+    content: dict[str, Any] = {
+        "number": known.number,
+        "state": known.state,
+        "opens_at": known.opens_at,
+        "closes_at": known.closes_at,
+        "accept_until": known.accept_until,
     }
-    if one.last is None or one.last.tally is None:
-        return told
-    return told | scores(document.experiment, one.last.counts)
+    if known.last is None or known.last.tally is None:
+        return content
+    return content | scores(document.experiment, known.last.counts)
 
 
 def heading(document: ExperimentDocument, standing: Standing) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from secvm.coordinator.intake.running import Present
+from secvm.coordinator.intake.running import RunningRounds
 from secvm.coordinator.store.records import DIGEST_BYTES, right_form
 from secvm.crypto.sealing.kem import RandomBytes
 from secvm.crypto.sealing.oblivious import GatewayKeys
@@ -62,7 +62,7 @@ def open_block(keys: GatewayKeys, capsules: Sequence[bytes]) -> OpenedBlock:
     once; else one by one, by the readable code. Both come to the same block.
     """
     opened = keys.open_unanswered(capsules)
-    ours = [i for i, one in enumerate(opened) if isinstance(one, bytes) and len(one) == REQUEST_BYTES]
+    ours = [i for i, request in enumerate(opened) if isinstance(request, bytes) and len(request) == REQUEST_BYTES]
     requests = np.frombuffer(b"".join([opened[i] for i in ours]), dtype=np.uint8)  # type: ignore[misc]  # all bytes
     requests = requests.reshape(-1, REQUEST_BYTES)
     packages = requests[:, _AT : _AT + PACKAGE_BYTES]
@@ -78,12 +78,12 @@ def _judge(capsules: Sequence[bytes], opened: Sequence[bytes | RemoteProtocolErr
     """One after the other."""
     parts: list[bytes] = []
     refused: Counter[str] = Counter()
-    for capsule, one in zip(capsules, opened, strict=True):
-        if isinstance(one, RemoteProtocolError):
-            refused[one.problem] += 1
+    for capsule, request in zip(capsules, opened, strict=True):
+        if isinstance(request, RemoteProtocolError):
+            refused[request.problem] += 1
             continue
         try:
-            package = package_in(one)
+            package = package_in(request)
             codec.decode(package)
         except RemoteProtocolError as error:
             refused[error.problem] += 1
@@ -104,9 +104,9 @@ class Gateway:
     date: Callable[[], str]
 
     def __post_init__(self) -> None:
-        self._present = Present()
+        self._present = RunningRounds()
 
-    def update(self, present: Present) -> None:
+    def update(self, present: RunningRounds) -> None:
         """From now on this is what runs."""
         self._present = present
 
@@ -126,5 +126,5 @@ class Gateway:
         except RemoteProtocolError:
             problem = PROBLEMS["garbage"]
             return fetch_answer(problem.status, problem.to_bytes(), date)
-        found = self.public(wanted.path)
-        return fetch_answer(404, b"", date) if found is None else fetch_answer(200, found[0], date)
+        content = self.public(wanted.path)
+        return fetch_answer(404, b"", date) if content is None else fetch_answer(200, content[0], date)

@@ -19,7 +19,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from secvm.coordinator.intake.opener import Opener
-from secvm.coordinator.intake.running import Present
+from secvm.coordinator.intake.running import RunningRounds
 from secvm.coordinator.problem_responses import problem_response
 from secvm.coordinator.store.port import CoordinatorStore, Deposit
 from secvm.crypto.sealing.capsules import MAX_CAPSULE_BYTES, first_bytes, pack, unpack
@@ -28,7 +28,7 @@ from secvm.errors import MalformedMessageError, RefusedPackageError
 from secvm.protocol.problems import PROBLEMS, Problem
 from secvm.runtime.clock import Clock
 from secvm.runtime.disk.group_commit import GroupCommit
-from secvm.runtime.http.server import Response
+from secvm.runtime.http.server import HttpResponse
 from secvm.runtime.logs import SILENT, Log
 from secvm.runtime.metrics import Metrics
 
@@ -40,7 +40,7 @@ GROUP = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class IngestLimits:
     """How much may wait for its commit."""
 
     #: How long the first of a group waits for others: a commit costs about as much.
@@ -76,7 +76,7 @@ class Ingest:
         *,
         metrics: Metrics,
         log: Log = SILENT,
-        limits: Limits | None = None,
+        limits: IngestLimits | None = None,
         lanes: Lanes | None = None,
         look_s: float | None = None,
         fresh: Callable[[], Awaitable[None]] | None = None,
@@ -89,8 +89,8 @@ class Ingest:
         self._log = log
         self._store = store
         self._clock = clock
-        self._limits = limits or Limits()
-        self._present = Present()
+        self._limits = limits or IngestLimits()
+        self._present = RunningRounds()
         self._opener = Opener(store, metrics=metrics, log=log, lanes=lanes, look_s=look_s, fresh=fresh)
         self._waiting_bytes = 0
         self._commits: GroupCommit[_Item, HttpResponse] = GroupCommit(
@@ -106,7 +106,7 @@ class Ingest:
         self._commit_ms = metrics.counter("commit_milliseconds", "How long all of those took together.")
         self._commit_faults = metrics.counter("commit_faults", "Requests whose content could not be stored.")
 
-    def update(self, present: Present) -> None:
+    def update(self, present: RunningRounds) -> None:
         """From now on this is what runs."""
         self._present = present
         self._opener.update(present)

@@ -27,7 +27,7 @@ from typing import TypeVar
 
 from secvm.coordinator.intake.gateway import Gateway
 from secvm.coordinator.intake.ingest import GROUP, Ingest
-from secvm.coordinator.intake.running import Present
+from secvm.coordinator.intake.running import RunningRounds
 from secvm.coordinator.problem_responses import ACCEPTED, plain_response, problem_response
 from secvm.coordinator.store.port import Deposit
 from secvm.crypto.sealing import capsules as packing
@@ -92,7 +92,7 @@ class PackageRoutes:
         self._ingest = ingest
         self._clock = clock
         self._tokens = tuple(tokens)
-        self._present = Present()
+        self._present = RunningRounds()
         self._reading = asyncio.Semaphore(_AT_ONCE)
         #: By path, for whoever dispatches.
         self.routes: dict[str, Handler] = {
@@ -105,7 +105,7 @@ class PackageRoutes:
                 "/v1/batch": self._guarded(self._batch, packing.MEDIA_TYPE, token=True),
             }
 
-    def update(self, present: Present) -> None:
+    def update(self, present: RunningRounds) -> None:
         """From now on this is what runs, for the gateway and for ingest as well."""
         self._present = present
         self._gateway.update(present)
@@ -149,8 +149,8 @@ class PackageRoutes:
         scheme, _, token = headers.get("authorization", "").partition(" ")
         digest = hashlib.sha256(token.encode("latin-1")).digest()
         # All are compared, each in constant time.
-        found = [hmac.compare_digest(digest, known) for known in self._tokens]
-        return scheme.lower() == "bearer" and any(found)
+        match = [hmac.compare_digest(digest, known) for known in self._tokens]
+        return scheme.lower() == "bearer" and any(match)
 
     def _refuse(self, problem: Problem) -> HttpResponse:
         if self._refused is not None:
@@ -199,15 +199,15 @@ class PackageRoutes:
                     raise
                 await self._refresh()
                 relay, epoch, counted = self._counted(envelope)
-            groups, found = [], 0
+            groups, match = [], 0
             for capsules in packing.unpack_in_groups(packed, GROUP):
                 groups.append(packing.pack(capsules))
-                found += len(capsules)
+                match += len(capsules)
                 await asyncio.sleep(0)
-            if found != counted:
+            if match != counted:
                 raise MalformedMessageError("a deposit of which the count is not true")
             return await self._ingest.take_deposit(
-                Deposit(epoch, relay, envelope), groups, self._accepted, packages=found
+                Deposit(epoch, relay, envelope), groups, self._accepted, packages=match
             )
         except RemoteProtocolError as error:
             return self._refuse(problem_of(error))

@@ -1,7 +1,7 @@
-"""Which rounds run now and which gateway keys open capsules: ``Present``, one immutable value.
+"""Which rounds run now and which gateway keys open capsules: ``RunningRounds``, one immutable value.
 
-``present_of`` derives it from the experiments' history, the stored keys and the clock. The driver hands a new one to
-the gateway and to ingest at each transition (``update``); a node that does not drive derives its own by the same
+``running_rounds`` derives it from the experiments' history, the stored keys and the clock. The driver hands a new one
+to the gateway and to ingest at each transition (``update``); a node that does not drive derives its own by the same
 function, so two nodes with one store never differ in what they take. What is taken at an instant follows from this
 value and the clock alone:
 
@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from secvm.coordinator.counting.epoch_count import RoundToCount
 from secvm.coordinator.epochs import Grid
-from secvm.coordinator.experiments.history import Book, LiveRound
+from secvm.coordinator.experiments.history import PlainHistory, PlainRound
 from secvm.coordinator.store.port import CoordinatorStore, StoredKey
 from secvm.crypto.sealing.kem import RandomBytes, X25519PrivateKey
 from secvm.crypto.sealing.oblivious import GatewayKey, GatewayKeys, OpenedRequest, encode_key_configurations
@@ -47,7 +47,7 @@ class OpenRound:
 
 
 @dataclass(frozen=True)
-class Present:
+class RunningRounds:
     """All rounds that are announced and not concluded, and all keys that are not scrubbed."""
 
     rounds: tuple[OpenRound, ...] = ()
@@ -57,10 +57,10 @@ class Present:
 
     def keys_of(self, epoch: int) -> GatewayKeys:
         """What opens the capsules of one epoch. Raises ``LocalProtocolError`` where its key is gone."""
-        found = self._opening.get(epoch)
-        if found is None:
+        keys = self._opening.get(epoch)
+        if keys is None:
             raise LocalProtocolError("the key of this epoch is not here")
-        return found
+        return keys
 
     @functools.cached_property
     def _opening(self) -> Mapping[int, GatewayKeys]:
@@ -69,10 +69,10 @@ class Present:
     @functools.cached_property
     def by_experiment(self) -> Mapping[ExperimentId, tuple[OpenRound, ...]]:
         """Rounds by the id that packages carry, in the order of their numbers."""
-        found: dict[ExperimentId, list[OpenRound]] = {}
-        for one in sorted(self.rounds, key=lambda one: one.number):
-            found.setdefault(one.document.experiment_id, []).append(one)
-        return {experiment_id: tuple(rounds) for experiment_id, rounds in found.items()}
+        grouped: dict[ExperimentId, list[OpenRound]] = {}
+        for known in sorted(self.rounds, key=lambda known: known.number):
+            grouped.setdefault(known.document.experiment_id, []).append(known)
+        return {experiment_id: tuple(rounds) for experiment_id, rounds in grouped.items()}
 
     @functools.cached_property
     def _by_id(self) -> Mapping[int, StoredKey]:
@@ -84,19 +84,19 @@ class Present:
     @functools.cached_property
     def _opening_fetches(self) -> Mapping[int, tuple[GatewayKeys, ...]]:
         """All keys of an id, fetch keys first: a manifest that names one may be older than 256 epochs."""
-        found: dict[int, tuple[GatewayKeys, ...]] = {}
+        grouped: dict[int, tuple[GatewayKeys, ...]] = {}
         for key in (*self.fetch_keys, *self.keys):
-            found[key.key_id] = (*found.get(key.key_id, ()), GatewayKeys([gateway_key(key)]))
-        return found
+            grouped[key.key_id] = (*grouped.get(key.key_id, ()), GatewayKeys([gateway_key(key)]))
+        return grouped
 
     def open_fetch(self, capsule: bytes) -> OpenedRequest:
         """Open a capsule with a fetch. Raises ``UnknownKeyError`` and what ``GatewayKeys.open`` raises."""
         if not capsule:
             raise MalformedMessageError("too short for a capsule")
-        found = self._opening_fetches.get(capsule[0])
-        if found is None:
+        candidates = self._opening_fetches.get(capsule[0])
+        if candidates is None:
             raise UnknownKeyError
-        *others, last = found
+        *others, last = candidates
         for keys in others:
             with contextlib.suppress(OpeningError):
                 return keys.open(capsule)
@@ -105,11 +105,11 @@ class Present:
     @functools.cached_property
     def _takes(self) -> Mapping[int, tuple[int, int]]:
         """For each epoch with rounds: from when, and until before when, it takes capsules."""
-        found: dict[int, tuple[int, int]] = {}
-        for one in self.rounds:
-            opens_at, until = found.get(one.epoch, (one.opens_at, one.accept_until))
-            found[one.epoch] = min(opens_at, one.opens_at), max(until, one.accept_until)
-        return found
+        spans: dict[int, tuple[int, int]] = {}
+        for known in self.rounds:
+            opens_at, until = spans.get(known.epoch, (known.opens_at, known.accept_until))
+            spans[known.epoch] = min(opens_at, known.opens_at), max(until, known.accept_until)
+        return spans
 
     def epoch_of(self, key_id: int) -> int:
         """The epoch whose key has this id. Raises ``UnknownKeyError``."""
@@ -128,10 +128,10 @@ class Present:
 
     def epoch_opened_at(self, opens_at: int) -> int:
         """The epoch whose windows open at this instant. Raises ``RefusedPackageError``."""
-        found = next((epoch for epoch, (begins, _) in self._takes.items() if begins == opens_at), None)
-        if found is None:
+        epoch = next((epoch for epoch, (begins, _) in self._takes.items() if begins == opens_at), None)
+        if epoch is None:
             raise RefusedPackageError("an epoch that has no rounds here, or no more", problem="stale")
-        return found
+        return epoch
 
 
 def gateway_key(key: StoredKey) -> GatewayKey:
@@ -144,24 +144,29 @@ def published(key: StoredKey) -> bytes:
     return encode_key_configurations([gateway_key(key).configuration])
 
 
-def is_over(books: Sequence[Book], epoch: int, *, grid: Grid, now: int) -> bool:
+def is_over(histories: Sequence[PlainHistory], epoch: int, *, grid: Grid, now: int) -> bool:
     """Whether an epoch is needed no more: its rounds are concluded, or it had none and has passed."""
-    rounds = [one for book in books for one in book.rounds if one.stored.epoch == epoch]
-    return not any(one.is_live for one in rounds) if rounds else now >= grid.end(epoch)
+    rounds = [known for history in histories for known in history.rounds if known.stored.epoch == epoch]
+    return not any(known.is_live for known in rounds) if rounds else now >= grid.end(epoch)
 
 
-def present_of(
-    books: Sequence[Book], keys: Sequence[StoredKey], fetch_keys: Sequence[StoredKey], *, grid: Grid, now: int
-) -> Present:
+def running_rounds(
+    histories: Sequence[PlainHistory],
+    keys: Sequence[StoredKey],
+    fetch_keys: Sequence[StoredKey],
+    *,
+    grid: Grid,
+    now: int,
+) -> RunningRounds:
     """All rounds that run, and all keys that are still needed."""
-    return Present(
-        rounds=tuple(_open_round(book, book.live) for book in books if book.live is not None),
-        keys=tuple(key for key in keys if not is_over(books, key.epoch, grid=grid, now=now)),
+    return RunningRounds(
+        rounds=tuple(_open_round(history, history.live) for history in histories if history.live is not None),
+        keys=tuple(key for key in keys if not is_over(histories, key.epoch, grid=grid, now=now)),
         fetch_keys=tuple(fetch_keys),
     )
 
 
-def keys_of_now(present: Present, *, grid: Grid, now: int) -> bytes | None:
+def keys_of_now(present: RunningRounds, *, grid: Grid, now: int) -> bytes | None:
     """The fetch key as it is published: all through a slot that of the next slot, for everybody the same. None where it
     is not made yet.
     """
@@ -180,26 +185,27 @@ def make_fetch_key(store: CoordinatorStore, grid: Grid, now: int, dice: RandomBy
     return store.add_fetch_key(StoredKey(epoch, epoch % 256, X25519PrivateKey.generate(dice).secret_bytes()))
 
 
-def rounds_of_epoch(books: Sequence[Book], epoch: int) -> list[tuple[Book, LiveRound]]:
+def rounds_of_epoch(histories: Sequence[PlainHistory], epoch: int) -> list[tuple[PlainHistory, PlainRound]]:
     """All rounds of an epoch, in the order of the books. Those that a crashed driver concluded already are among them:
     their packages are no strangers' there.
     """
-    return [(book, one) for book in books for one in book.rounds if one.stored.epoch == epoch]
+    return [(history, known) for history in histories for known in history.rounds if known.stored.epoch == epoch]
 
 
-def rounds_to_count(ended: Sequence[tuple[Book, LiveRound]]) -> list[RoundToCount]:
+def rounds_to_count(ended: Sequence[tuple[PlainHistory, PlainRound]]) -> list[RoundToCount]:
     """The same as the count takes them."""
     return [
-        RoundToCount(book.document.experiment_id, book.document.experiment, one.stored.number) for book, one in ended
+        RoundToCount(history.document.experiment_id, history.document.experiment, known.stored.number)
+        for history, known in ended
     ]
 
 
-def _open_round(book: Book, one: LiveRound) -> OpenRound:
+def _open_round(history: PlainHistory, known: PlainRound) -> OpenRound:
     return OpenRound(
-        document=book.document,
-        number=one.stored.number,
-        epoch=one.stored.epoch,
-        opens_at=one.manifest.opens_at,
-        closes_at=one.manifest.closes_at,
-        accept_until=one.manifest.accept_until,
+        document=history.document,
+        number=known.stored.number,
+        epoch=known.stored.epoch,
+        opens_at=known.manifest.opens_at,
+        closes_at=known.manifest.closes_at,
+        accept_until=known.manifest.accept_until,
     )

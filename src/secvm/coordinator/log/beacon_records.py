@@ -41,7 +41,7 @@ def has_salt(store: CoordinatorStore, document: ExperimentDocument) -> bool:
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class Salting:
+class BeaconKeeper:
     """Waits for beacons.
 
     ``wake`` tells the driver that all records of an experiment are there, or that it is stopped.
@@ -93,7 +93,7 @@ class Salting:
         return failed, min(instants, default=None)
 
     def _waiting(self) -> list[ExperimentDocument]:
-        found = []
+        waiting = []
         for stored in self.store.experiments():
             if stored.digest in self._done:
                 continue
@@ -101,8 +101,8 @@ class Salting:
             if stored.standing in (Standing.STOPPED, Standing.FINISHED) or has_salt(self.store, document):
                 self._done.add(stored.digest)
             else:
-                found.append(document)
-        return found
+                waiting.append(document)
+        return waiting
 
     async def _attend(self, document: ExperimentDocument) -> tuple[bool, int | None]:
         digest, named, now = document.digest, beacons_of(document), self.clock.now()
@@ -150,7 +150,7 @@ class Salting:
 
     def _stop(self, digest: str) -> None:
         """Its salt could have been known when it was logged: nobody shall take part."""
-        standing = {one.digest: one.standing for one in self.store.experiments()}[digest]
+        standing = {stored.digest: stored.standing for stored in self.store.experiments()}[digest]
         if standing in (Standing.RUNNING, Standing.PAUSED):
             self.store.set_standing(digest, Standing.STOPPED)
             self._tell("logged-too-late", digest)

@@ -1,4 +1,4 @@
-"""The coordinator's log in memory (``OneLog``), and what witnesses have seen of it (``CosignedLog``).
+"""The coordinator's log in memory (``LogTree``), and what witnesses have seen of it (``CosignedLog``).
 
 1. For each set of terms the newest checkpoint that its quorum cosigned is durable, and for each experiment the first
 checkpoint that held it. The log itself is stored beside them (``log.logbook``).
@@ -26,7 +26,7 @@ from secvm.protocol.log.terms import LogTerms
 from secvm.protocol.log.tiles import TILE_HEIGHT, TILE_WIDTH, Tile, write_bundle, write_tile
 
 
-class OneLog:
+class LogTree:
     """A log that only grows. Whoever appends to it has stored the lines before."""
 
     def __init__(self) -> None:
@@ -100,7 +100,7 @@ class CosignedLog:
         self.terms = terms
         #: The log's public key; its name is the origin.
         self.key = terms.log_key
-        self.log = OneLog()
+        self.log = LogTree()
         self._store = store
         self._key = key
         #: Experiments that are in the log, with their terms; None: they have none, and stand there all the same.
@@ -253,15 +253,15 @@ class CosignedLog:
     def _take_up(self) -> None:
         """After a start, or at a node that follows: what is stored of what witnesses said."""
         for digest in self._terms:
-            held = self._kept.get(first_name(digest))
-            if held is not None and digest not in self._firsts:
-                self._firsts[digest] = self._read_note(held)
+            kept = self._kept.get(first_name(digest))
+            if kept is not None and digest not in self._firsts:
+                self._firsts[digest] = self._read_note(kept)
         for terms in dict.fromkeys([self.terms, *self._terms.values()]):
-            held = None if terms is None else self._kept.get(newest_name(terms))
+            kept = None if terms is None else self._kept.get(newest_name(terms))
             before = None if terms is None else self._notes.get(terms)
-            if terms is None or held is None or (before is not None and before.data == held.note):
+            if terms is None or kept is None or (before is not None and before.data == kept.note):
                 continue
-            note = self._read_note(held)
+            note = self._read_note(kept)
             if note.checkpoint.size < self.cosigned(terms):
                 continue
             self._notes[terms] = note
@@ -273,8 +273,8 @@ class CosignedLog:
             made = [line for line in note.note.signatures if (line.name, line.key_id) == _named(witness)]
             self.lines[witness] = Cosigned(made[-1], 1000 * time_s)
 
-    def _read_note(self, held: StoredNote) -> SignedCheckpoint:
-        note = read_checkpoint(held.note, log=self.key)
+    def _read_note(self, kept: StoredNote) -> SignedCheckpoint:
+        note = read_checkpoint(kept.note, log=self.key)
         if not self.log.holds(note.checkpoint):
             raise LocalProtocolError("witnesses have cosigned another log than the one that is in this store")
         return note

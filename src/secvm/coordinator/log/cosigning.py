@@ -147,22 +147,22 @@ class Cosigner:
 
     def _due_at(self, at: int) -> int | None:
         """When this witness is to be asked; once after each start, whatever is known. None: it is not needed."""
-        book, key = self.logbook, self._witnesses[at].key
-        counts_for = [terms.freshness_s for terms in book.active() if key in terms.witness_keys]
+        logbook, key = self.logbook, self._witnesses[at].key
+        counts_for = [terms.freshness_s for terms in logbook.active() if key in terms.witness_keys]
         if not counts_for:
             return None
-        made = book.lines.get(key)
-        if made is None or (book.found and key not in book.asked):
+        made = logbook.lines.get(key)
+        if made is None or (logbook.found and key not in logbook.asked):
             return 0
         return made.at + 1000 * min(counts_for) // _RENEWED_AFTER
 
     async def _ask(self, at: int, client: HttpClient) -> _Outcome:
-        witness, book = self._witnesses[at], self.logbook
-        signed = book.checkpoint()
+        witness, logbook = self._witnesses[at], self.logbook
+        signed = logbook.checkpoint()
         size = signed.checkpoint.size
-        old = min(self._seen.get(witness.key, book.most_cosigned), size)
+        old = min(self._seen.get(witness.key, logbook.most_cosigned), size)
         for _ in range(_MOST_TRIES):
-            path = book.log.tree.consistency_proof(old, size)
+            path = logbook.log.tree.consistency_proof(old, size)
             request = CosigningRequest(old, path, signed.data).to_bytes()
             try:
                 status, data = await self._post(client, witness.url + "/add-checkpoint", request)
@@ -175,15 +175,15 @@ class Cosigner:
                     return _Outcome.REFUSED
                 self._seen[witness.key] = size
                 return _Outcome.COSIGNED
-            told = _size_told(data, old) if status == 409 else old
+            size_seen = _size_told(data, old) if status == 409 else old
             # From nothing there is nothing to prove: who refuses that has cosigned nothing else. The last: until July
             # 2026 C2SP answered 409 to a second root of one size, with that size or without.
-            if told > size or (status == 422 and old > 0) or (status == 409 and told == old == size):
-                self._halt(at, size, told)
+            if size_seen > size or (status == 422 and old > 0) or (status == 409 and size_seen == old == size):
+                self._halt(at, size, size_seen)
                 return _Outcome.REFUSED
-            if told == old:
+            if size_seen == old:
                 return _Outcome.REFUSED
-            old = self._seen[witness.key] = told
+            old = self._seen[witness.key] = size_seen
         return _Outcome.REFUSED
 
     def _take(self, size: int, witness: NoteKey, data: bytes) -> None:
@@ -194,10 +194,10 @@ class Cosigner:
         if any(news):
             self.wake()
 
-    def _halt(self, at: int, size: int, told: int) -> None:
+    def _halt(self, at: int, size: int, size_seen: int) -> None:
         self.logbook.halt()
         # Whatever the reason, an old copy of the store or a key in other hands, a person has to look.
-        self.log.tell("log-halted-witness-has-seen-another", witness=at, size=size, limit=told)
+        self.log.tell("log-halted-witness-has-seen-another", witness=at, size=size, limit=size_seen)
         self.wake()
 
     async def _post(self, client: HttpClient, url: str, body: bytes) -> tuple[int, bytes]:

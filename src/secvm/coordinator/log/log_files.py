@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from secvm.coordinator.experiments.history import Book, Books
+from secvm.coordinator.experiments.history import PlainHistories, PlainHistory
 from secvm.coordinator.log.logbook import Logbook, LoggedExperiment, logged_books
 from secvm.coordinator.publisher import Publisher, experiment_path
 from secvm.errors import MalformedMessageError
@@ -60,26 +60,26 @@ class LogFiles:
         """Nothing is answered from here any more."""
         self._publisher.no_longer_answer(self.find_tile)
 
-    def lift(self, books: Books, read: list[Book]) -> list[Book]:
+    def lift(self, histories: PlainHistories, read: list[PlainHistory]) -> list[PlainHistory]:
         """Let the log follow the store, put what is new of it, and say what may be shown with it."""
-        self.follow(logged_books(books, read))
-        seen = [self.logbook.visible(book) for book in read]
-        return [book for book in seen if book is not None]
+        self.follow(logged_books(histories, read))
+        seen = [self.logbook.visible(history) for history in read]
+        return [history for history in seen if history is not None]
 
     def follow(self, experiments: Sequence[LoggedExperiment]) -> None:
         """Let the log follow what is stored of these experiments, and put what is new of it."""
         self.logbook.follow(experiments)
-        for one in experiments:
-            if one.terms is not None:
-                self._show(one.digest, one.terms)
+        for logged in experiments:
+            if logged.terms is not None:
+                self._show(logged.digest, logged.terms)
         own = self.logbook.note()
         if own is not None:
             self._put_tiles(own.checkpoint.size)
             self._publisher.put(log_path("checkpoint"), own.data, media_type=TEXT_MEDIA_TYPE)
 
-    def may_grow(self, book: Book) -> bool:
+    def may_grow(self, history: PlainHistory) -> bool:
         """See ``Logbook.may_grow``."""
-        return self.logbook.may_grow(book.document.log)
+        return self.logbook.may_grow(history.document.log)
 
     def _show(self, digest: str, terms: LogTerms) -> None:
         """Put all of an experiment's that is new. What is there already costs nothing."""

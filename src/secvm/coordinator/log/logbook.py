@@ -27,7 +27,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from secvm.coordinator.experiments.history import Book, Books
+from secvm.coordinator.experiments.history import PlainHistories, PlainHistory
 from secvm.coordinator.experiments.public_documents import ending_of
 from secvm.coordinator.log.cosigned_log import CosignedLog
 from secvm.coordinator.store.port import CoordinatorStore, Standing
@@ -57,22 +57,24 @@ def named(digest: str) -> LoggedExperiment:
     return LoggedExperiment(digest, None, 1, lambda: [experiment_entry(digest)])
 
 
-def logged_books(books: Books, read: Sequence[Book]) -> list[LoggedExperiment]:
+def logged_books(histories: PlainHistories, read: Sequence[PlainHistory]) -> list[LoggedExperiment]:
     """Experiments without relays' cover, of which these books are read; others are told by ``coordinator.relayed``."""
-    return [_logged(books, book) for book in read]
+    return [_logged(histories, history) for history in read]
 
 
-def _logged(books: Books, book: Book) -> LoggedExperiment:
-    digest, terms = book.stored.digest, book.document.log
+def _logged(histories: PlainHistories, history: PlainHistory) -> LoggedExperiment:
+    digest, terms = history.stored.digest, history.document.log
     if terms is None:
         return named(digest)
-    return LoggedExperiment(digest, terms, 1 + len(book.rounds) + book.is_over, partial(_entries, books, book))
+    return LoggedExperiment(
+        digest, terms, 1 + len(history.rounds) + history.is_over, partial(_entries, histories, history)
+    )
 
 
-def _entries(books: Books, book: Book) -> list[Entry]:
-    digest = book.stored.digest
-    rounds = [manifest_entry(digest, one.stored.number, one.manifest.digest) for one in book.rounds]
-    ending = [ending_entry(digest, ending_of(books, book).digest)] if book.is_over else []
+def _entries(histories: PlainHistories, history: PlainHistory) -> list[Entry]:
+    digest = history.stored.digest
+    rounds = [manifest_entry(digest, logged.stored.number, logged.manifest.digest) for logged in history.rounds]
+    ending = [ending_entry(digest, ending_of(histories, history).digest)] if history.is_over else []
     return [experiment_entry(digest), *rounds, *ending]
 
 
@@ -88,7 +90,7 @@ class Logbook(CosignedLog):
     def follow(self, experiments: Sequence[LoggedExperiment]) -> None:
         """Append what the store has of these experiments and the log has not. Others stay as they were told last."""
         self._read_store(experiments)
-        new = [entry for one in experiments if self._may_append(one.terms) for entry in self._owed(one)]
+        new = [entry for logged in experiments if self._may_append(logged.terms) for entry in self._owed(logged)]
         if new:
             lines = [entry.to_bytes() for entry in new]
             self._store.append_entries(self.log.size, lines)
@@ -102,8 +104,8 @@ class Logbook(CosignedLog):
 
     def _read_store(self, experiments: Sequence[LoggedExperiment]) -> None:
         """What is stored of the log, by this process or, when a commit was not heard of, without its knowing."""
-        new = [one for one in experiments if one.digest not in self._terms]
-        self._terms |= {one.digest: one.terms for one in experiments}
+        new = [logged for logged in experiments if logged.digest not in self._terms]
+        self._terms |= {logged.digest: logged.terms for logged in experiments}
         self.log.append(self._store.entries(self.log.size))
         if not self._followed:
             self.found, self.asked_size = self.log.size > 0, self.log.size
@@ -113,11 +115,11 @@ class Logbook(CosignedLog):
             self._take_up()
         self._followed = True
 
-    def _owed(self, one: LoggedExperiment) -> Sequence[Entry]:
+    def _owed(self, logged: LoggedExperiment) -> Sequence[Entry]:
         """Entries that follow from what is stored of an experiment, and are not in the log."""
-        known = len(self.log.of(one.digest))
+        known = len(self.log.of(logged.digest))
         # Nothing is built again that is there.
-        return one.entries()[known:] if known < one.count else []
+        return logged.entries()[known:] if known < logged.count else []
 
     def _may_append(self, terms: LogTerms | None) -> bool:
         """Whether entries that are owed of an experiment with these terms may be appended now."""
@@ -144,11 +146,11 @@ class Logbook(CosignedLog):
         All experiments are paused, so that also after a restart there is nothing else to sign, until a person says so.
         """
         self.halted = True
-        for one in self._store.experiments():
-            if one.standing is Standing.RUNNING and self._terms.get(one.digest) is not None:
+        for logged in self._store.experiments():
+            if logged.standing is Standing.RUNNING and self._terms.get(logged.digest) is not None:
                 # Refused where its operator has stopped it this instant, at another node.
                 with contextlib.suppress(LocalProtocolError):
-                    self._store.set_standing(one.digest, Standing.PAUSED)
+                    self._store.set_standing(logged.digest, Standing.PAUSED)
 
     # ── what may be shown ────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -159,21 +161,21 @@ class Logbook(CosignedLog):
     def shown(self, digest: str) -> list[Entry]:
         """The entries of an experiment that a quorum of its witnesses has seen; none before its first note is kept."""
         seen = self.cosigned(self._terms.get(digest)) if digest in self._firsts else 0
-        return [one.entry for one in self.log.of(digest) if one.index < seen]
+        return [logged.entry for logged in self.log.of(digest) if logged.index < seen]
 
-    def visible(self, book: Book) -> Book | None:
+    def visible(self, history: PlainHistory) -> PlainHistory | None:
         """The book as far as it may be shown; None: nothing of it."""
-        if book.document.log is None:
-            return book
-        shown = self.shown(book.stored.digest)
+        if history.document.log is None:
+            return history
+        shown = self.shown(history.stored.digest)
         if not shown:
             return None
         if shown[-1].kind is EntryKind.ENDING:
-            return book
+            return history
         # That it is finished is told by its ending; that its operator has stopped it may be known at once.
-        standing = Standing.RUNNING if book.stored.standing is Standing.FINISHED else book.stored.standing
-        rounds = book.rounds[: sum(entry.kind is EntryKind.MANIFEST for entry in shown)]
-        return replace(book, stored=replace(book.stored, standing=standing), rounds=rounds, veiled=True)
+        standing = Standing.RUNNING if history.stored.standing is Standing.FINISHED else history.stored.standing
+        rounds = history.rounds[: sum(entry.kind is EntryKind.MANIFEST for entry in shown)]
+        return replace(history, stored=replace(history.stored, standing=standing), rounds=rounds, veiled=True)
 
     def health(self) -> dict[str, object]:
         """For whoever runs it."""
@@ -202,8 +204,8 @@ def check_log(store: CoordinatorStore, key: VerifyKey, *, name: str | None) -> N
             read_checkpoint(held.note, log=NoteKey(origin, key))
         except ProtocolError:
             raise BadInputError("the log's key is not the one of the log here; log.key must be restored") from None
-    for one in store.experiments():
-        terms = one.document.log
+    for logged in store.experiments():
+        terms = logged.document.log
         if terms is not None and terms.key != key:
             raise BadInputError("the log's key is not the one of the experiments here; log.key must be restored")
         if terms is not None and name is None:
@@ -227,7 +229,7 @@ class FollowedLogbook(Logbook):
 
     def follow(self, experiments: Sequence[LoggedExperiment]) -> None:
         """Read on in the log, then take up what was cosigned of it. Whether it goes on is the driver's question."""
-        self._terms |= {one.digest: one.terms for one in experiments}
+        self._terms |= {logged.digest: logged.terms for logged in experiments}
         self.log.append(self._store.entries(self.log.size))
         self._take_up()
 

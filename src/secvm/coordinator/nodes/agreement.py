@@ -40,10 +40,10 @@ def agree_on_keys(store: CoordinatorStore, key: SigningKey, log_key: SigningKey)
 
 def known_keys(store: CoordinatorStore) -> tuple[VerifyKey, VerifyKey] | None:
     """The public keys that sign and log; None where no node that signs has come yet."""
-    found = [find_blob(store, agreed_name(name)) for name in (_SIGNING, _LOG)]
-    if any(data is None or len(data) != PUBLIC_KEY_BYTES for data in found):
+    stored = [find_blob(store, agreed_name(name)) for name in (_SIGNING, _LOG)]
+    if any(data is None or len(data) != PUBLIC_KEY_BYTES for data in stored):
         return None
-    signing, log = (VerifyKey(data or _NONE) for data in found)
+    signing, log = (VerifyKey(data or _NONE) for data in stored)
     return signing, log
 
 

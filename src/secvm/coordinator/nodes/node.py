@@ -15,13 +15,13 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol, runtime_checkable
 
-from secvm.coordinator.assembly import Driving, LogKeeping, RelayedView, log_keeping
+from secvm.coordinator.assembly import Drivers, LogKeeper, RelayedView, make_log_keeper
 from secvm.coordinator.counting.shards import ShardCounting
-from secvm.coordinator.frontend import Doors, Held
+from secvm.coordinator.frontend import Frontend, ProcessParts
 from secvm.coordinator.intake.ingest import Ingest
-from secvm.coordinator.intake.running import Present
+from secvm.coordinator.intake.running import RunningRounds
 from secvm.coordinator.nodes.election import Election
-from secvm.coordinator.nodes.node_view import Following, Helping
+from secvm.coordinator.nodes.node_view import NodeView, ShardHelper
 from secvm.coordinator.store.port import CoordinatorStore
 from secvm.crypto.beacons.sources import BeaconSource
 from secvm.crypto.signing import SigningKey
@@ -36,7 +36,7 @@ _PATIENT = 10
 
 
 @runtime_checkable
-class Telling(Protocol):
+class ChangeFeed(Protocol):
     """A store that tells when something may have changed."""
 
     def wait_for_change(self, seconds: float) -> bool:
@@ -49,57 +49,57 @@ class Node:
 
     def __init__(
         self,
-        held: Held,
+        parts: ProcessParts,
         *,
         log_key: SigningKey | None,
         source: BeaconSource,
         steady: Clock,
     ) -> None:
         """``log_key`` and ``held.key`` are None at a node that does not drive. ``steady``: a clock that nobody sets."""
-        part = held.settings.node
-        if part is None or (part.drives and (held.key is None or log_key is None)):
+        part = parts.settings.node
+        if part is None or (part.drives and (parts.key is None or log_key is None)):
             raise LocalProtocolError("a node that drives has keys")
-        self._held, self._part, self._log_key = held, part, log_key
+        self._held, self._part, self._log_key = parts, part, log_key
         self._source = source
         self._steady = steady
-        self._doors = Doors(held, refresh=self._refresh, look_s=part.poll_s, health=self.health)
+        self._doors = Frontend(parts, refresh=self._refresh, look_s=part.poll_s, health=self.health)
         self._doors.wake = self._changed
         self._view: RelayedView | None = None
-        self._following = Following(
-            held.store,
+        self._following = NodeView(
+            parts.store,
             self._doors.publisher,
-            held.clock,
-            grid=held.settings.epochs.grid,
+            parts.clock,
+            grid=parts.settings.epochs.grid,
             update=self._doors.update,
-            terms=held.terms,
+            terms=parts.terms,
             steady=steady,
-            log=held.log,
-            metrics=held.metrics,
+            log=parts.log,
+            metrics=parts.metrics,
             # Where the store tells of changes, looking for them is only for those that it did not tell of.
-            poll_s=part.poll_s * (_PATIENT if isinstance(held.store, Telling) else 1),
+            poll_s=part.poll_s * (_PATIENT if isinstance(parts.store, ChangeFeed) else 1),
             also=lambda: self._view_of_now().show(),
         )
-        self._helping = Helping(
+        self._helping = ShardHelper(
             self._following,
-            ShardCounting(held.store, held.dice).count_one,
+            ShardCounting(parts.store, parts.dice).count_one,
             steady=steady,
             every_s=part.poll_s,
-            log=held.log,
+            log=parts.log,
         )
         # Of their own: whoever asks for what is public uses the other threads, as many as there are.
         self._leading = ThreadPoolExecutor(_LEADING, thread_name_prefix="lead")
         self._election = Election(
-            held.store,
+            parts.store,
             name=part.name,
             lease_s=part.lease_s,
             clock=steady,
-            dice=held.dice,
+            dice=parts.dice,
             drive=self._drive,
             call=self._at_once,
-            log=held.log,
-            metrics=held.metrics,
+            log=parts.log,
+            metrics=parts.metrics,
         )
-        self._lag = held.metrics.gauge("view_lag_seconds", "How old this node's view of the store is.")
+        self._lag = parts.metrics.gauge("view_lag_seconds", "How old this node's view of the store is.")
         #: While this node drives: wakes its driver, lets it look at what others did, and how its log and clock are.
         self._nudge: Callable[[], None] | None = None
         self._look: Callable[[], None] | None = None
@@ -129,7 +129,7 @@ class Node:
             running.append(self._election.run(stop))
         else:
             self._held.log.tell("following")
-        return [asyncio.ensure_future(one) for one in running]
+        return [asyncio.ensure_future(routine) for routine in running]
 
     def _view_of_now(self) -> RelayedView:
         """Of experiments with two relays."""
@@ -141,7 +141,7 @@ class Node:
         """For whoever runs it."""
         term = self._election.term
         logbook = self._following.logbook
-        told: dict[str, object] = {
+        content: dict[str, object] = {
             "node": {
                 "name": self._part.name,
                 "role": "follower" if term is None else "driver",
@@ -150,8 +150,8 @@ class Node:
             }
         }
         if self._health is not None:
-            return told | self._health()
-        return told if logbook is None else told | {"log": logbook.health()}
+            return content | self._health()
+        return content if logbook is None else content | {"log": logbook.health()}
 
     async def _measure(self, stop: asyncio.Event) -> None:
         while not stop.is_set():
@@ -162,7 +162,7 @@ class Node:
     async def _listen(self, stop: asyncio.Event) -> None:
         """Hear of changes, where the store tells of them. What it does not tell is found by looking."""
         store = self._held.store
-        while isinstance(store, Telling) and not stop.is_set():
+        while isinstance(store, ChangeFeed) and not stop.is_set():
             try:
                 changed = await asyncio.to_thread(store.wait_for_change, self._part.poll_s)
             except StoreError:
@@ -182,7 +182,7 @@ class Node:
     async def _refresh(self) -> None:
         await self._following.refresh()
 
-    def _told(self, present: Present) -> None:
+    def _told(self, present: RunningRounds) -> None:
         """What runs, from the driver of this node."""
         self._doors.update(present)
         self._following.told(present)
@@ -206,16 +206,16 @@ class Node:
 
     async def _term(self, term: int, stop: asyncio.Event, outside: asyncio.AbstractEventLoop) -> None:
         """One term, in a loop of its own."""
-        held, doors = self._held, self._doors
-        store = held.store.driving(term)
-        driving = Driving(
-            held,
-            doors,
+        parts, frontend = self._held, self._doors
+        store = parts.store.driving(term)
+        driving = Drivers(
+            parts,
+            frontend,
             store,
-            ingest=_Outside(outside, doors.ingest, self._told),
-            keeping=self._log_keeping(store),
+            ingest=_Outside(outside, frontend.ingest, self._told),
+            keeper=self._log_keeping(store),
             steady=self._steady,
-            count=ShardCounting(store, held.dice).whole,
+            count=ShardCounting(store, parts.dice).whole,
         )
         inside, look = asyncio.get_running_loop(), asyncio.Event()
         self._nudge = lambda: _call(inside, driving.nudge)
@@ -227,8 +227,8 @@ class Node:
         finally:
             driving.close()
 
-    def _log_keeping(self, store: CoordinatorStore) -> LogKeeping | None:
-        return log_keeping(self._held, store, self._doors.publisher, key=self._log_key, source=self._source)
+    def _log_keeping(self, store: CoordinatorStore) -> LogKeeper | None:
+        return make_log_keeper(self._held, store, self._doors.publisher, key=self._log_key, source=self._source)
 
     async def _watch(
         self, store: CoordinatorStore, nudge: Callable[[], None], look: asyncio.Event, stop: asyncio.Event
@@ -237,11 +237,11 @@ class Node:
         known = None
         while not stop.is_set():
             look.clear()
-            found = [(one.digest, one.standing) for one in await asyncio.to_thread(store.experiments)]
+            standings = [(routine.digest, routine.standing) for routine in await asyncio.to_thread(store.experiments)]
             # Also the first time: its first step may have read just before something came.
-            if found != known:
+            if standings != known:
                 nudge()
-            known = found
+            known = standings
             await any_of(
                 stop.wait(), look.wait(), self._steady.sleep_until(self._steady.now() + int(1000 * self._part.poll_s))
             )
@@ -250,10 +250,12 @@ class Node:
 class _Outside:
     """Ingest as the driver has it: it lives in the loop of the doors."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, ingest: Ingest, update: Callable[[Present], None]) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, ingest: Ingest, update: Callable[[RunningRounds], None]
+    ) -> None:
         self._loop, self._ingest, self._update = loop, ingest, update
 
-    def update(self, present: Present) -> None:
+    def update(self, present: RunningRounds) -> None:
         """Tell the doors, as soon as they have a moment."""
         self._loop.call_soon_threadsafe(self._update, present)
 

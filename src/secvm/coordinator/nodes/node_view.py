@@ -1,6 +1,6 @@
 """Following: what a node takes and shows while another one drives, worked out from the store by the driver's own rules.
 
- 1. Rounds and keys that run now (``Present``), for the gateway and ingest, by ``presenting``.
+ 1. Rounds and keys that run now (``RunningRounds``), for the gateway and ingest, by ``presenting``.
  2. All public files, by ``showing`` and ``log_files``: only what is signed and durable, and, where there is a log,
     cosigned by a quorum. An ending is shown as the driver signed and kept it. Nothing is signed here.
  3. It is read again when something has changed, at least every ``poll_s``, and whenever somebody must be sure that a
@@ -20,10 +20,16 @@ from dataclasses import KW_ONLY, InitVar, dataclass
 
 from secvm.coordinator.counting.epoch_count import RoundToCount
 from secvm.coordinator.epochs import Grid
-from secvm.coordinator.experiments.history import Book, Books, live_rounds
+from secvm.coordinator.experiments.history import PlainHistories, PlainHistory, live_rounds
 from secvm.coordinator.experiments.public_documents import show
 from secvm.coordinator.intake.opener import fault_name
-from secvm.coordinator.intake.running import Present, keys_of_now, present_of, rounds_of_epoch, rounds_to_count
+from secvm.coordinator.intake.running import (
+    RunningRounds,
+    keys_of_now,
+    rounds_of_epoch,
+    rounds_to_count,
+    running_rounds,
+)
 from secvm.coordinator.log.log_files import LogFiles
 from secvm.coordinator.log.logbook import FollowedLogbook
 from secvm.coordinator.publisher import Publisher
@@ -43,7 +49,7 @@ POLL_S = 1.0
 
 
 @dataclass(eq=False, repr=False)
-class Following:
+class NodeView:
     """The view of one node. For one event loop; the store is used in other threads.
 
     ``update`` is told what runs. ``terms`` of the log, where there is one. ``steady``: a clock that nobody
@@ -55,7 +61,7 @@ class Following:
     clock: Clock
     _: KW_ONLY
     grid: Grid
-    update: Callable[[Present], None]
+    update: Callable[[RunningRounds], None]
     terms: InitVar[LogTerms | None] = None
     steady: Clock
     log: Log = SILENT
@@ -66,11 +72,11 @@ class Following:
 
     def __post_init__(self, terms: LogTerms | None, metrics: Metrics | None, poll_s: float, spacing_s: float) -> None:
         self._poll_ms, self._spacing_ms = int(1000 * poll_s), int(1000 * spacing_s)
-        self._books = Books(self.store)
+        self._histories = PlainHistories(self.store)
         self.logbook = None if terms is None else FollowedLogbook(self.store, terms)
         self.files = None if self.logbook is None else LogFiles(self.logbook, self.publisher)
-        self._present: Present | None = None
-        self._read: list[Book] = []
+        self._present: RunningRounds | None = None
+        self._read: list[PlainHistory] = []
         self._one = asyncio.Lock()
         self._next: asyncio.Task[None] | None = None
         self._began: int | None = None
@@ -122,9 +128,9 @@ class Following:
         async with self._one:
             self._paused, self._told = True, set()
 
-    def told(self, present: Present) -> None:
+    def told(self, present: RunningRounds) -> None:
         """What this node's driver says that runs."""
-        self._told = {(one.document.experiment_id, one.number) for one in present.rounds}
+        self._told = {(known.document.experiment_id, known.number) for known in present.rounds}
 
     def resume(self) -> None:
         """Another one drives again, or nobody."""
@@ -165,25 +171,29 @@ class Following:
         """Who drives knows all that runs, but for the moment after it began, and that before it hears that it does so
         no longer: others announce rounds meanwhile. What is refused or dropped for want of one would be lost.
         """
-        books = await asyncio.to_thread(self._books.read)
-        runs = {(book.document.experiment_id, book.live.stored.number) for book in books if book.live is not None}
+        histories = await asyncio.to_thread(self._histories.read)
+        runs = {
+            (history.document.experiment_id, history.live.stored.number)
+            for history in histories
+            if history.live is not None
+        }
         if self._paused and not runs <= self._told:
             raise StoreError("more runs than the driver of this node has told")
 
     # ── what ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def read(self) -> Present:
+    def read(self) -> RunningRounds:
         """Read the store, show what is public, and say what runs. Blocks."""
         # Notes before books, books before keys: each is complete for what was read before it.
         if self.logbook is not None:
             self.logbook.read_notes()
-        read = self._books.read()
+        read = self._histories.read()
         keys, fetch_keys = self.store.keys(), self.store.fetch_keys()
-        show(self.publisher, self._books, None, self.files, read=read)
+        show(self.publisher, self._histories, None, self.files, read=read)
         if self.also is not None:
             self.also()
         now = self.clock.now()
-        present = present_of(read, keys, fetch_keys, grid=self.grid, now=now)
+        present = running_rounds(read, keys, fetch_keys, grid=self.grid, now=now)
         data = keys_of_now(present, grid=self.grid, now=now)
         if data is not None:
             self.publisher.put_keys(data)
@@ -195,21 +205,23 @@ class Following:
         """Epochs whose windows are closed and whose count is not concluded, as far as a node knows that follows."""
         if self._paused:
             return []
-        return sorted({one.stored.epoch for one in live_rounds(self._read) if one.stored.state is RoundState.CLOSING})
+        return sorted(
+            {known.stored.epoch for known in live_rounds(self._read) if known.stored.state is RoundState.CLOSING}
+        )
 
     def rounds_of(self, epoch: int) -> list[RoundToCount]:
         """What is counted in an epoch, read anew. Blocks."""
-        return rounds_to_count(rounds_of_epoch(Books(self.store).read(), epoch))
+        return rounds_to_count(rounds_of_epoch(PlainHistories(self.store).read(), epoch))
 
 
 @dataclass(eq=False, repr=False)
-class Helping:
+class ShardHelper:
     """Counts shards for whoever drives, while this node follows.
 
     ``count_one``: see ``shards.ShardCounting``.
     """
 
-    following: Following
+    view: NodeView
     count_one: Callable[[int, Callable[[], list[RoundToCount]]], bool]
     _: KW_ONLY
     steady: Clock
@@ -235,7 +247,7 @@ class Helping:
     async def step(self, stop: asyncio.Event) -> int:
         """Count what there is; how many shards that was."""
         counted = 0
-        closing = self.following.closing()
+        closing = self.view.closing()
         self._given_up &= set(closing)
         for epoch in closing:
             if epoch in self._given_up:
@@ -255,7 +267,7 @@ class Helping:
     def _rounds(self, epoch: int) -> Callable[[], list[RoundToCount]]:
         def rounds() -> list[RoundToCount]:
             if self._known is None or self._known[0] != epoch:
-                self._known = epoch, self.following.rounds_of(epoch)
+                self._known = epoch, self.view.rounds_of(epoch)
             return self._known[1]
 
         return rounds

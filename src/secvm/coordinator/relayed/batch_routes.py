@@ -25,9 +25,9 @@ from dataclasses import KW_ONLY, InitVar, dataclass
 
 from secvm.coordinator.problem_responses import plain_response, problem_response
 from secvm.coordinator.publisher import decimal
-from secvm.coordinator.relayed.relay_statements import Papers
-from secvm.coordinator.relayed.relayed_events import Telling
-from secvm.coordinator.relayed.relayed_history import OTHER_BATCH, KeptRound, RelayedBook, RelayedBooks
+from secvm.coordinator.relayed.relay_statements import RelayStatements
+from secvm.coordinator.relayed.relayed_events import RelayedEvents
+from secvm.coordinator.relayed.relayed_history import OTHER_BATCH, RelayedHistories, RelayedHistory, RelayedRound
 from secvm.coordinator.store.port import CoordinatorStore
 from secvm.errors import BadSignatureError, LocalProtocolError, MalformedMessageError, RemoteProtocolError, StoreError
 from secvm.protocol.problems import PROBLEMS
@@ -56,7 +56,7 @@ class Arrivals:
         self._store = store
         self._most = most_bytes // INNER_BYTES
 
-    def count(self, book: RelayedBook, one: KeptRound, envelope: bytes, now: int) -> list[int] | None:
+    def count(self, history: RelayedHistory, known: RelayedRound, envelope: bytes, now: int) -> list[int] | None:
         """The mixing relay's count: which pieces are here already; None: the batch is whole.
 
         Raises
@@ -66,29 +66,29 @@ class Arrivals:
         RefusedBatchError
             Another count came before, the round is over, or the pieces are not what the count says.
         """
-        _check_time(one, now)
-        papers = Papers(self._store, book.document, one)
-        count = MixCount.read(envelope, book.document.mix_relay.key)
+        _check_time(known, now)
+        statements = RelayStatements(self._store, history.document, known)
+        count = MixCount.read(envelope, history.document.mix_relay.key)
         if count.capsules > self._most:
             raise RefusedBatchError(f"a batch of {count.capsules} capsules, and {self._most} are the most here", 413)
-        if not papers.offer("mix_count", envelope):
+        if not statements.offer("mix_count", envelope):
             raise RefusedBatchError("the mixing relay has signed another count for this label", 409)
-        state = self._store.batch(*one.place)
+        state = self._store.batch(*known.place)
         if state is None:
             raise RefusedBatchError("this round is over: its batch is forgotten", 410)
         if state.whole:
             return None
         if len(state.have) < piece_count(count.capsules):
             return list(state.have)
-        if not self._is_batch(one, count):
-            self._store.agree(fault_mark(one.manifest.label), OTHER_BATCH.encode())
-            self._store.drop_pieces(*one.place, state.attempt)
+        if not self._is_batch(known, count):
+            self._store.agree(fault_mark(known.manifest.label), OTHER_BATCH.encode())
+            self._store.drop_pieces(*known.place, state.attempt)
             raise RefusedBatchError("the pieces are not the batch of this count: they may come again", 400)
-        if not self._store.finish_batch(*one.place, state.attempt):
+        if not self._store.finish_batch(*known.place, state.attempt):
             raise RefusedBatchError("the pieces were dropped meanwhile: they may come again", 409)
         return None
 
-    def piece(self, book: RelayedBook, one: KeptRound, index: int, data: bytes, now: int) -> None:
+    def piece(self, history: RelayedHistory, known: RelayedRound, index: int, data: bytes, now: int) -> None:
         """A piece of a batch that was announced; durable when it returns.
 
         Raises
@@ -96,8 +96,8 @@ class Arrivals:
         RefusedBatchError
             There is no such piece, it has another length, or other bytes came before.
         """
-        _check_time(one, now)
-        count = Papers(self._store, book.document, one).mix_count
+        _check_time(known, now)
+        count = RelayStatements(self._store, history.document, known).mix_count
         if count is None:
             raise RefusedBatchError("a batch is announced by its count, and this one is not yet", 409)
         expected = capsules_in_piece(index, count.capsules) * INNER_BYTES
@@ -106,26 +106,26 @@ class Arrivals:
         if len(data) != expected:
             raise RefusedBatchError(f"piece {index} has {expected} bytes, and these are {len(data)}", 413)
         try:
-            taken = self._store.put_piece(*one.place, index, data)
+            taken = self._store.put_piece(*known.place, index, data)
         except LocalProtocolError:
             raise RefusedBatchError(f"piece {index} came before with other bytes", 409) from None
         if not taken:
             raise RefusedBatchError("this round is over: its batch is forgotten", 410)
 
-    def _is_batch(self, one: KeptRound, count: MixCount) -> bool:
+    def _is_batch(self, known: RelayedRound, count: MixCount) -> bool:
         """Whether the pieces are as many capsules as the count says, ascending and under its root."""
         before = b""
-        for digests in self._digests(one, count):
+        for digests in self._digests(known, count):
             seen = [before, *digests]
             if not digests or not all(map(operator.lt, seen, seen[1:])):
                 return False
             before = digests[-1]
-        root = capsule_root(digest for digests in self._digests(one, count) for digest in digests)
+        root = capsule_root(digest for digests in self._digests(known, count) for digest in digests)
         return root == count.root
 
-    def _digests(self, one: KeptRound, count: MixCount) -> Iterator[list[bytes]]:
+    def _digests(self, known: RelayedRound, count: MixCount) -> Iterator[list[bytes]]:
         for index in range(piece_count(count.capsules)):
-            piece = self._store.piece(*one.place, index) or b""
+            piece = self._store.piece(*known.place, index) or b""
             whole = len(piece) == capsules_in_piece(index, count.capsules) * INNER_BYTES
             yield [capsule_digest(capsule) for capsule in cut(piece, INNER_BYTES)] if whole else []
 
@@ -135,10 +135,10 @@ def fault_mark(label: bytes) -> str:
     return f"relays {label.hex()} batch fault"
 
 
-def _check_time(one: KeptRound, now: int) -> None:
-    if not one.is_live or now >= one.manifest.instants.open_by:
+def _check_time(known: RelayedRound, now: int) -> None:
+    if not known.is_live or now >= known.manifest.instants.open_by:
         raise RefusedBatchError("this round is over", 410)
-    if now < one.manifest.instants.accept_until:
+    if now < known.manifest.instants.accept_until:
         raise RefusedBatchError("nothing can be mixed before the entry relay has stopped taking submissions", 425)
 
 
@@ -150,7 +150,7 @@ BODY_LIMITS: Mapping[str, int] = {_BATCH: PIECE_CAPSULES * INNER_BYTES, _COUNTS:
 _AT_ONCE = 2
 
 #: A round and its experiment, something that is brought of it, and the time → the answer.
-_Take = Callable[[RelayedBook, KeptRound, int], HttpResponse]
+_Take = Callable[[RelayedHistory, RelayedRound, int], HttpResponse]
 
 
 @dataclass(eq=False, repr=False)
@@ -165,13 +165,13 @@ class RelayedRoutes:
     _: KW_ONLY
     tokens: InitVar[Iterable[bytes]]
     most_bytes: InitVar[int]
-    telling: Telling
+    events: RelayedEvents
     wake: Callable[[], None]
 
     def __post_init__(self, tokens: Iterable[bytes], most_bytes: int) -> None:
         self._tokens = tuple(tokens)
         self._arrivals = Arrivals(self.store, most_bytes=most_bytes)
-        self._books = RelayedBooks(self.store)
+        self._histories = RelayedHistories(self.store)
         self._busy = asyncio.Semaphore(_AT_ONCE)
 
     def before_body(self, path: str, headers: Mapping[str, str]) -> HttpResponse | None:
@@ -186,19 +186,21 @@ class RelayedRoutes:
             return plain_response(401)
         match request.path.removeprefix(PREFIX).split("/"):
             case ["batch", label, "count"]:
-                return self._taken(label, lambda book, one, now: self._count(book, one, request.body, now))
+                return self._taken(label, lambda history, known, now: self._count(history, known, request.body, now))
             case ["batch", label, named] if (index := decimal(named)) is not None:
-                return self._taken(label, lambda book, one, now: self._piece(book, one, index, request.body, now))
+                return self._taken(
+                    label, lambda history, known, now: self._piece(history, known, index, request.body, now)
+                )
             case ["counts", label, name]:
-                return self._taken(label, lambda book, one, _now: self._paper(book, one, name, request.body))
+                return self._taken(label, lambda history, known, _now: self._paper(history, known, name, request.body))
         return plain_response(404)
 
     def _has_token(self, headers: Mapping[str, str]) -> bool:
         scheme, _, token = headers.get("authorization", "").partition(" ")
         digest = hashlib.sha256(token.encode("latin-1")).digest()
         # All are compared, each in constant time.
-        found = [hmac.compare_digest(digest, known) for known in self._tokens]
-        return scheme.lower() == "bearer" and any(found)
+        matches = [hmac.compare_digest(digest, known) for known in self._tokens]
+        return scheme.lower() == "bearer" and any(matches)
 
     async def _taken(self, label: str, take: _Take) -> HttpResponse:
         async with self._busy:
@@ -209,14 +211,14 @@ class RelayedRoutes:
 
     def _answer(self, label: str, take: _Take) -> HttpResponse:
         try:
-            found = self._books.find(label_from_text(label))
-            if found is None:
+            match = self._histories.find(label_from_text(label))
+            if match is None:
                 return plain_response(421)
-            book, one = found
+            history, known = match
             try:
-                return take(book, one, self.clock.now())
+                return take(history, known, self.clock.now())
             except RefusedBatchError as refused:
-                self.telling.refused(*one.place, status=refused.status)
+                self.events.refused(*known.place, status=refused.status)
                 return plain_response(refused.status)
         except BadSignatureError:
             return plain_response(403)
@@ -225,18 +227,22 @@ class RelayedRoutes:
         except StoreError:
             return problem_response(PROBLEMS["try-later"])
 
-    def _count(self, book: RelayedBook, one: KeptRound, envelope: bytes, now: int) -> HttpResponse:
-        have = self._arrivals.count(book, one, envelope, now)
+    def _count(self, history: RelayedHistory, known: RelayedRound, envelope: bytes, now: int) -> HttpResponse:
+        have = self._arrivals.count(history, known, envelope, now)
         if have is None:
             return HttpResponse(200)
         return HttpResponse(202, json.dumps({"have": have}, separators=(",", ":")).encode(), "application/json")
 
-    def _piece(self, book: RelayedBook, one: KeptRound, index: int, data: bytes, now: int) -> HttpResponse:
-        self._arrivals.piece(book, one, index, data, now)
-        self.telling.piece()
-        return Response(200)
+    def _piece(self, history: RelayedHistory, known: RelayedRound, index: int, data: bytes, now: int) -> HttpResponse:
+        self._arrivals.piece(history, known, index, data, now)
+        self.events.piece()
+        return HttpResponse(200)
 
-    def _paper(self, book: RelayedBook, one: KeptRound, name: str, envelope: bytes) -> HttpResponse:
-        if not one.is_live:
+    def _paper(self, history: RelayedHistory, known: RelayedRound, name: str, envelope: bytes) -> HttpResponse:
+        if not known.is_live:
             return plain_response(410)
-        return Response(200) if Papers(self.store, book.document, one).offer(name, envelope) else plain_response(409)
+        return (
+            HttpResponse(200)
+            if RelayStatements(self.store, history.document, known).offer(name, envelope)
+            else plain_response(409)
+        )

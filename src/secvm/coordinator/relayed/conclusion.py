@@ -25,8 +25,8 @@ from secvm.coordinator.relayed.relayed_history import (
     ENTRY_PART,
     MIX_PART,
     ONE_PART,
-    KeptRound,
-    RelayedBook,
+    RelayedHistory,
+    RelayedRound,
     RoundFigures,
     fault_names,
     missing_names,
@@ -66,62 +66,66 @@ class Outcome:
         return replace(self, figures=replace(self.figures, **changes))
 
 
-def unopened(book: RelayedBook, one: KeptRound, papers: Mapping[str, bytes], reasons: Iterable[str] = ()) -> Outcome:
+def unopened(
+    history: RelayedHistory, known: RelayedRound, statements: Mapping[str, bytes], reasons: Iterable[str] = ()
+) -> Outcome:
     """A round that cannot be opened, or not in time. Its seed stays unpublished."""
-    told: dict[str, Any] = dict(papers)
-    opening = Opening(experiment=book.document.digest, round_number=one.stored.number, label=one.manifest.label, **told)
+    signed: dict[str, Any] = dict(statements)
+    opening = Opening(
+        experiment=history.document.digest, round_number=known.stored.number, label=known.manifest.label, **signed
+    )
     why = [
         *reasons,
         *missing_names(opening.missing),
-        *fault_names(opening_faults(opening, one.manifest, book.document)),
+        *fault_names(opening_faults(opening, known.manifest, history.document)),
     ]
     return Outcome(opening, RoundFigures(reasons=tuple(dict.fromkeys(why))))
 
 
 def opened(
-    book: RelayedBook,
-    one: KeptRound,
-    papers: Mapping[str, bytes],
+    history: RelayedHistory,
+    known: RelayedRound,
+    statements: Mapping[str, bytes],
     shards: list[CountedShard],
     store: CoordinatorStore,
     sealer: BulkSealer,
 ) -> Outcome:
     """A round of which everything is here. Blocks: it derives and seals both opened parts."""
-    document, seed = book.document, store.count_seed(*one.place)
-    told: dict[str, Any] = dict(papers)
+    document, seed = history.document, store.count_seed(*known.place)
+    signed: dict[str, Any] = dict(statements)
     candidate = Opening(
         experiment=document.digest,
-        round_number=one.stored.number,
-        label=one.manifest.label,
-        **told,
+        round_number=known.stored.number,
+        label=known.manifest.label,
+        **signed,
         count_seed=seed,
         tally=_UNKNOWN,
         shards=shards_root(shard.entry for shard in shards),
     )
-    if seed is None or opening_faults(candidate, one.manifest, document):
-        return unopened(book, one, papers)
-    count = EntryCount.enclosed(papers["entry_count"])
+    if seed is None or opening_faults(candidate, known.manifest, document):
+        return unopened(history, known, statements)
+    count = EntryCount.enclosed(statements["entry_count"])
     reveals = {
-        ENTRY_PART: (EntryReveal.enclosed(papers["entry_reveal"]).seed, count.received),
-        MIX_PART: (MixReveal.enclosed(papers["mix_reveal"]).seed, count.root),
+        ENTRY_PART: (EntryReveal.enclosed(statements["entry_reveal"]).seed, count.received),
+        MIX_PART: (MixReveal.enclosed(statements["mix_reveal"]).seed, count.root),
     }
-    counts = _raw(book, shards)
-    batch = _Batch(store, one, shards)
+    counts = _raw(history, shards)
+    batch = _Batch(store, known, shards)
     for reason, (part_seed, root) in reveals.items():
         part = derive_part(
             document.experiment,
             experiment_id=document.experiment_id,
-            round_number=one.stored.number,
-            label=one.manifest.label,
+            round_number=known.stored.number,
+            label=known.manifest.label,
             root=root,
             seed=part_seed,
         )
-        if not batch.holds(_inner(part, one, sealer)):
-            return unopened(book, one, papers, [reason])
+        if not batch.holds(_inner(part, known, sealer)):
+            return unopened(history, known, statements, [reason])
         counts -= np.concatenate(part.counts)
     if counts.min() < 0:
         # Only where one capsule stands in both parts, which two honest relays do not come to.
-        return unopened(book, one, papers, [ONE_PART])
+        return unopened(history, known, statements, [ONE_PART])
     net = Cells.of(document.experiment).tally(counts)
     figures = RoundFigures(
         capsules=sum(shard.capsules for shard in shards),
@@ -131,25 +135,25 @@ def opened(
     return Outcome(replace(candidate, tally=tally_digest(net)), figures, net)
 
 
-def _raw(book: RelayedBook, shards: Iterable[CountedShard]) -> NDArray[np.int64]:
+def _raw(history: RelayedHistory, shards: Iterable[CountedShard]) -> NDArray[np.int64]:
     """Packages per cell, of all shards together."""
-    counts = np.zeros(Cells.of(book.document.experiment).count, np.int64)
+    counts = np.zeros(Cells.of(history.document.experiment).count, np.int64)
     for shard in shards:
         add_sub_tally(counts, shard.sub_tally)
     return counts
 
 
-def _inner(part: CoverPart, one: KeptRound, sealer: BulkSealer) -> list[bytes]:
+def _inner(part: CoverPart, known: RelayedRound, sealer: BulkSealer) -> list[bytes]:
     """The inner capsules of a part, as everybody derives them."""
-    blocks = seal_part(part, count_key=X25519PublicKey(one.manifest.count_key), sealer=sealer)
+    blocks = seal_part(part, count_key=X25519PublicKey(known.manifest.count_key), sealer=sealer)
     return [capsule for block in blocks for capsule in cut(block.inner, INNER_BYTES)]
 
 
 class _Batch:
     """The mixing relay's capsules, looked up piece by piece: one is in memory at a time."""
 
-    def __init__(self, store: CoordinatorStore, one: KeptRound, shards: list[CountedShard]) -> None:
-        self._store, self._one = store, one
+    def __init__(self, store: CoordinatorStore, known: RelayedRound, shards: list[CountedShard]) -> None:
+        self._store, self._one = store, known
         #: The smallest digest of each piece.
         self._firsts = [shard.first for shard in shards[:: PIECE_CAPSULES // SHARD]]
 

@@ -11,7 +11,7 @@ from functools import partial
 
 from secvm.coordinator.log.log_files import LogFiles
 from secvm.coordinator.log.logbook import LoggedExperiment, named
-from secvm.coordinator.relayed.relayed_history import RelayedBook
+from secvm.coordinator.relayed.relayed_history import RelayedHistory
 from secvm.protocol.log.entries import (
     Entry,
     EntryKind,
@@ -28,43 +28,43 @@ class EntryLog:
     def __init__(self, files: LogFiles | None = None) -> None:
         self._files = files
 
-    def follow(self, book: RelayedBook) -> Sequence[EntryKind]:
+    def follow(self, history: RelayedHistory) -> Sequence[EntryKind]:
         """Append the entries that an experiment has and the log lacks; the kinds of those that may be shown, in order.
 
         Of an experiment without terms for a log everything may be shown.
         """
-        digest, terms, kinds = book.stored.digest, book.document.log, kinds_of(book)
+        digest, terms, kinds = history.stored.digest, history.document.log, kinds_of(history)
         if self._files is None:
             return kinds
         if terms is None:
             self._files.follow([named(digest)])
             return kinds
-        self._files.follow([LoggedExperiment(digest, terms, len(kinds), partial(entries_of, book))])
+        self._files.follow([LoggedExperiment(digest, terms, len(kinds), partial(entries_of, history))])
         return [entry.kind for entry in self._files.logbook.shown(digest)]
 
-    def may_grow(self, book: RelayedBook) -> bool:
+    def may_grow(self, history: RelayedHistory) -> bool:
         """Whether something new may be stored that will be an entry (``Logbook.may_grow``)."""
-        return self._files is None or self._files.logbook.may_grow(book.document.log)
+        return self._files is None or self._files.logbook.may_grow(history.document.log)
 
 
-def kinds_of(book: RelayedBook) -> list[EntryKind]:
+def kinds_of(history: RelayedHistory) -> list[EntryKind]:
     """Kinds of all entries that follow from what is stored: the experiment, each round's manifest and opening, the
     ending.
     """
-    found = [EntryKind.EXPERIMENT]
-    for one in book.rounds:
-        found.append(EntryKind.MANIFEST)
-        if one.opening is not None:
-            found.append(EntryKind.OPENING)
-    return [*found, EntryKind.ENDING] if book.is_over else found
+    entries = [EntryKind.EXPERIMENT]
+    for known in history.rounds:
+        entries.append(EntryKind.MANIFEST)
+        if known.opening is not None:
+            entries.append(EntryKind.OPENING)
+    return [*entries, EntryKind.ENDING] if history.is_over else entries
 
 
-def entries_of(book: RelayedBook) -> list[Entry]:
+def entries_of(history: RelayedHistory) -> list[Entry]:
     """The entries of these kinds."""
-    digest = book.stored.digest
-    found = [experiment_entry(digest)]
-    for one in book.rounds:
-        found.append(manifest_entry(digest, one.stored.number, one.manifest.digest))
-        if one.opening is not None:
-            found.append(opening_entry(digest, one.stored.number, one.opening.digest))
-    return [*found, ending_entry(digest, book.ending().digest)] if book.is_over else found
+    digest = history.stored.digest
+    entries = [experiment_entry(digest)]
+    for known in history.rounds:
+        entries.append(manifest_entry(digest, known.stored.number, known.manifest.digest))
+        if known.opening is not None:
+            entries.append(opening_entry(digest, known.stored.number, known.opening.digest))
+    return [*entries, ending_entry(digest, history.ending().digest)] if history.is_over else entries

@@ -19,7 +19,7 @@ import contextlib
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol
 
-from secvm.coordinator.relayed.relayed_history import KeptRound
+from secvm.coordinator.relayed.relayed_history import RelayedRound
 from secvm.coordinator.store.port import CoordinatorStore, find_blob
 from secvm.coordinator.store.rules import agreed_name
 from secvm.crypto.signing import VerifyKey
@@ -50,7 +50,7 @@ class Relays(Protocol):
         ...
 
 
-class AskedRelays:
+class RelayClient:
     """Relays over HTTP. ``tokens``: by the relay's URL, as experiments write it."""
 
     def __init__(self, tokens: Mapping[str, str], ask: Callable[..., Awaitable[HttpAnswer]] = ask_once) -> None:
@@ -95,7 +95,7 @@ class AskedRelays:
 async def ask_commitments(relays: Relays, document: ExperimentDocument, number: int) -> dict[str, bytes | str]:
     """By role, each relay's commitment in its envelope; or, in its place, a word for why there is none."""
     asked = {"entry": document.entry_relay, "mix": document.mix_relay}
-    answers = await asyncio.gather(*(relays.commitment(one, document.digest, number) for one in asked.values()))
+    answers = await asyncio.gather(*(relays.commitment(known, document.digest, number) for known in asked.values()))
     return {
         role: _commitment(role, relay.key, answer, (document.digest, number))
         for (role, relay), answer in zip(asked.items(), answers, strict=True)
@@ -124,13 +124,13 @@ KINDS: dict[str, type[EntryCount | MixCount | EntryReveal | MixReveal]] = {
 _TAKEN_IN_ORDER = ("mix_count", "entry_count", "entry_reveal", "mix_reveal")
 
 
-class Papers:
+class RelayStatements:
     """Those of one round."""
 
-    def __init__(self, store: CoordinatorStore, document: ExperimentDocument, one: KeptRound) -> None:
+    def __init__(self, store: CoordinatorStore, document: ExperimentDocument, known: RelayedRound) -> None:
         self._store = store
         self._document = document
-        self._label = one.manifest.label
+        self._label = known.manifest.label
 
     def kept(self, name: str) -> bytes | None:
         """The statement of this name, in its envelope."""

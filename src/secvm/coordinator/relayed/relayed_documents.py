@@ -21,7 +21,7 @@ from secvm.coordinator.experiments.public_documents import beacon_path, ending_p
 from secvm.coordinator.experiments.status_document import as_text, heading, notes_of, scores
 from secvm.coordinator.publisher import Publisher, experiment_path, manifest_path, opening_path
 from secvm.coordinator.relayed.entry_log import EntryLog
-from secvm.coordinator.relayed.relayed_history import KeptRound, RelayedBook
+from secvm.coordinator.relayed.relayed_history import RelayedHistory, RelayedRound
 from secvm.coordinator.relayed.shard_files import ShardFolder
 from secvm.coordinator.store.port import CoordinatorStore, Standing
 from secvm.crypto.signing import SigningKey
@@ -34,14 +34,16 @@ from secvm.protocol.relays.manifest import RelayedManifest
 from secvm.protocol.relays.opening import RelayedEnding
 
 
-def status(book: RelayedBook, rounds: int, opened: int, kept_days: int) -> bytes:
+def status(history: RelayedHistory, rounds: int, opened: int, kept_days: int) -> bytes:
     """The document: so many rounds are public, and so many of their openings, shards for so many days."""
-    document, standing = book.document, book.stored.standing
+    document, standing = history.document, history.stored.standing
     content: dict[str, Any] = {
         **heading(document, standing),
-        "rounds": [_told(book, one, kept_days, is_told=at < opened) for at, one in enumerate(book.rounds[:rounds])],
+        "rounds": [
+            _told(history, known, kept_days, is_told=at < opened) for at, known in enumerate(history.rounds[:rounds])
+        ],
         "leakage": _leakage(document, opened),
-        "notes": notes_of(book.watchers, early=standing is Standing.FINISHED and rounds < document.rounds),
+        "notes": notes_of(history.watchers, early=standing is Standing.FINISHED and rounds < document.rounds),
     }
     return as_text(content).encode()
 
@@ -60,39 +62,39 @@ def _leakage(document: ExperimentDocument, opened: int) -> dict[str, Any]:
     }
 
 
-def _told(book: RelayedBook, one: KeptRound, kept_days: int, *, is_told: bool) -> dict[str, Any]:
-    times = one.manifest.instants
-    told: dict[str, Any] = {
-        "number": one.stored.number,
-        "state": one.stored.state.value if one.is_live else "closing",
+def _told(history: RelayedHistory, known: RelayedRound, kept_days: int, *, is_told: bool) -> dict[str, Any]:
+    times = known.manifest.instants
+    content: dict[str, Any] = {
+        "number": known.stored.number,
+        "state": known.stored.state.value if known.is_live else "closing",
         "opens_at": times.opens_at,
         "closes_at": times.closes_at,
         "accept_until": times.accept_until,
         "open_by": times.open_by,
     }
-    if not is_told or one.opening is None or one.figures is None:
-        return told
-    told["state"] = "opened" if one.opening.is_opened else "unopened"
-    told["reasons"] = list(one.figures.reasons)
-    if one.opening.mix_count is None or not one.opening.is_opened:
-        return told
-    net = book.tally(one)
+    if not is_told or known.opening is None or known.figures is None:
+        return content
+    content["state"] = "opened" if known.opening.is_opened else "unopened"
+    content["reasons"] = list(known.figures.reasons)
+    if known.opening.mix_count is None or not known.opening.is_opened:
+        return content
+    net = history.tally(known)
     assert net is not None, "an opened round has a tally"
-    told |= {
-        "clients": clients_of(one.opening),
-        "capsules": one.figures.capsules,
-        "packages": one.figures.packages,
-        "refused": MixCount.enclosed(one.opening.mix_count).refused,
-        "junk": one.figures.junk,
-        "stepped": one.figures.stepped,
-        "kept_until": one.kept_until(kept_days),
-        **scores(book.document.experiment, net),
+    content |= {
+        "clients": clients_of(known.opening),
+        "capsules": known.figures.capsules,
+        "packages": known.figures.packages,
+        "refused": MixCount.enclosed(known.opening.mix_count).refused,
+        "junk": known.figures.junk,
+        "stepped": known.figures.stepped,
+        "kept_until": known.kept_until(kept_days),
+        **scores(history.document.experiment, net),
     }
-    return told
+    return content
 
 
 @dataclass(eq=False, repr=False)
-class Showing:
+class RelayedPublisher:
     """Puts what is public. For whoever drives, and for nodes that follow, which have no key.
 
     ``folder`` has the shards of opened rounds, for so many days after their ``open_by``.
@@ -106,62 +108,64 @@ class Showing:
     folder: ShardFolder
     kept_days: int
 
-    def show(self, books: list[RelayedBook]) -> None:
+    def show(self, histories: list[RelayedHistory]) -> None:
         """Put all that may be seen now. What is there already costs nothing."""
         listed: list[dict[str, object]] = []
-        for book in books:
-            if self._show(book):
-                standing = book.stored.standing.value
-                listed.append({"digest": book.stored.digest, "title": book.document.title, "standing": standing})
+        for history in histories:
+            if self._show(history):
+                standing = history.stored.standing.value
+                listed.append({"digest": history.stored.digest, "title": history.document.title, "standing": standing})
         self.publisher.put_listing("relays", listed)
-        told = {one.place for book in books for one in book.rounds if one.is_opened and self.is_told(one)}
-        kept = told & set(self.store.batches()) if told else set()
-        self.folder.want(kept, told - kept)
+        public = {
+            known.place for history in histories for known in history.rounds if known.is_opened and self.is_told(known)
+        }
+        kept = public & set(self.store.batches()) if public else set()
+        self.folder.want(kept, public - kept)
 
-    def is_public(self, book: RelayedBook) -> bool:
+    def is_public(self, history: RelayedHistory) -> bool:
         """Whether an experiment's document is."""
-        return self.publisher.is_shown(experiment_path(book.stored.digest))
+        return self.publisher.is_shown(experiment_path(history.stored.digest))
 
-    def is_told(self, one: KeptRound) -> bool:
+    def is_told(self, known: RelayedRound) -> bool:
         """Whether a round's opening is public."""
-        return self.publisher.is_shown(opening_path(*one.place))
+        return self.publisher.is_shown(opening_path(*known.place))
 
-    def _show(self, book: RelayedBook) -> bool:
-        digest = book.stored.digest
-        seen = self.log.follow(book)
+    def _show(self, history: RelayedHistory) -> bool:
+        digest = history.stored.digest
+        seen = self.log.follow(history)
         if self.publisher.is_shown(ending_path(digest)):
             return True
         if not seen:
             return False
-        self.publisher.put(experiment_path(digest), book.stored.envelope, lasting=True)
-        for index, record in book.beacon_records().items():
+        self.publisher.put(experiment_path(digest), history.stored.envelope, lasting=True)
+        for index, record in history.beacon_records().items():
             self.publisher.put(beacon_path(digest, index), record, lasting=True)
         rounds, opened = (seen.count(kind) for kind in (EntryKind.MANIFEST, EntryKind.OPENING))
-        for at, one in enumerate(book.rounds[:rounds]):
-            self._show_round(one, is_told=at < opened)
+        for at, known in enumerate(history.rounds[:rounds]):
+            self._show_round(known, is_told=at < opened)
         if rounds:
-            self.publisher.put(manifest_path(digest, None), book.rounds[rounds - 1].stored.envelope)
-        book.watch(opened)
-        self.publisher.put_json(f"{experiment_path(digest)}/status", status(book, rounds, opened, self.kept_days))
+            self.publisher.put(manifest_path(digest, None), history.rounds[rounds - 1].stored.envelope)
+        history.watch(opened)
+        self.publisher.put_json(f"{experiment_path(digest)}/status", status(history, rounds, opened, self.kept_days))
         if EntryKind.ENDING in seen:
-            self._show_ending(book)
+            self._show_ending(history)
         return True
 
-    def _show_round(self, one: KeptRound, *, is_told: bool) -> None:
-        digest, number = one.place
-        self._show_model(one.manifest)
-        self.publisher.put(manifest_path(digest, number), one.stored.envelope, lasting=True)
-        if is_told and one.opening is not None and one.envelope is not None:
-            if one.opening.tally is not None:
-                self.publisher.put_blob(one.opening.tally)
-            self.publisher.put(opening_path(digest, number), one.envelope, lasting=True)
+    def _show_round(self, known: RelayedRound, *, is_told: bool) -> None:
+        digest, number = known.place
+        self._show_model(known.manifest)
+        self.publisher.put(manifest_path(digest, number), known.stored.envelope, lasting=True)
+        if is_told and known.opening is not None and known.envelope is not None:
+            if known.opening.tally is not None:
+                self.publisher.put_blob(known.opening.tally)
+            self.publisher.put(opening_path(digest, number), known.envelope, lasting=True)
 
-    def _show_ending(self, book: RelayedBook) -> None:
-        ending = book.ending()
-        signed = book.kept_ending() if self.key is None else ending.signed([self.key])
+    def _show_ending(self, history: RelayedHistory) -> None:
+        ending = history.ending()
+        signed = history.kept_ending() if self.key is None else ending.signed([self.key])
         if signed is not None:
             self._show_model(ending)
-            self.publisher.put(ending_path(book.stored.digest), signed, lasting=True)
+            self.publisher.put(ending_path(history.stored.digest), signed, lasting=True)
 
     def _show_model(self, named_in: RelayedManifest | RelayedEnding) -> None:
         for digest in (named_in.state, named_in.training_weights, named_in.evaluation_weights):

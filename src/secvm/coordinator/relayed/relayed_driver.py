@@ -11,10 +11,10 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import astuple, dataclass
 
-from secvm.coordinator.relayed.relayed_documents import Showing
-from secvm.coordinator.relayed.relayed_events import Telling
-from secvm.coordinator.relayed.relayed_history import KeptRound, RelayedBook, RelayedBooks, ending_name
-from secvm.coordinator.relayed.relayed_rounds import Due, RelayedRounds
+from secvm.coordinator.relayed.relayed_documents import RelayedPublisher
+from secvm.coordinator.relayed.relayed_events import RelayedEvents
+from secvm.coordinator.relayed.relayed_history import RelayedHistories, RelayedHistory, RelayedRound, ending_name
+from secvm.coordinator.relayed.relayed_rounds import Remaining, RoundAttendant
 from secvm.coordinator.store.port import CoordinatorStore
 from secvm.crypto.signing import SigningKey
 from secvm.protocol.round_state import RoundEvent, RoundState, advance
@@ -34,18 +34,18 @@ class RelayedDriver:
     """
 
     store: CoordinatorStore
-    rounds: RelayedRounds
-    showing: Showing
+    rounds: RoundAttendant
+    publisher: RelayedPublisher
     key: SigningKey
     kept_days: int
     clock: Clock
-    telling: Telling
+    events: RelayedEvents
     steady: Clock | None = None
     shown: Callable[[], None] | None = None
     again_s: float = AGAIN_S
 
     def __post_init__(self) -> None:
-        self._books = RelayedBooks(self.store)
+        self._histories = RelayedHistories(self.store)
         self._new = asyncio.Event()
         #: The public folder may lack something, or hold what is forgotten.
         self._changed = asyncio.Event()
@@ -61,25 +61,29 @@ class RelayedDriver:
 
     def prepare(self) -> None:
         """Show what is public, before anybody asks; nothing changes."""
-        self.showing.show(self._books.read())
+        self.publisher.show(self._histories.read())
 
     def reached(self) -> int | None:
         """The newest instant that a round has lived through; None without experiments."""
-        books = self._books.read()
-        return max((_reached(one) for book in books for one in book.rounds), default=0) if books else None
+        histories = self._histories.read()
+        return (
+            max((_reached(known) for history in histories for known in history.rounds), default=0)
+            if histories
+            else None
+        )
 
     def fetch_keys(self) -> frozenset[bytes]:
         """All that manifests name, as they name them."""
-        return frozenset(one.manifest.fetch_keys for book in self._books.read() for one in book.rounds)
+        return frozenset(known.manifest.fetch_keys for history in self._histories.read() for known in history.rounds)
 
     async def step(self) -> int | None:
         """Do all that is due for all experiments; the instant at which more will be, None: when somebody tells."""
-        before, books = self.clock.now(), self._books.read()
-        dues = await asyncio.gather(*(self._attend(book.stored.digest) for book in books))
-        self.asks_again = Due.SOON in dues
+        before, histories = self.clock.now(), self._histories.read()
+        dues = await asyncio.gather(*(self._attend(history.stored.digest) for history in histories))
+        self.asks_again = Remaining.SOON in dues
         await self._after()
-        await self.showing.folder.keep_up()
-        instants = [self._next_instant(book, before) for book in self._books.read()]
+        await self.publisher.folder.keep_up()
+        instants = [self._next_instant(history, before) for history in self._histories.read()]
         return min((at for at in instants if at is not None), default=None)
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -88,8 +92,8 @@ class RelayedDriver:
         try:
             while not stop.is_set():
                 self._new.clear()
-                for book in self._books.read():
-                    digest = book.stored.digest
+                for history in self._histories.read():
+                    digest = history.stored.digest
                     if digest not in tasks:
                         self._wakes[digest] = asyncio.Event()
                         tasks[digest] = asyncio.ensure_future(self._run_one(digest, stop))
@@ -104,7 +108,7 @@ class RelayedDriver:
         """Shards go into the public folder beside everything else."""
         while not stop.is_set():
             self._changed.clear()
-            is_whole = await self.showing.folder.keep_up()
+            is_whole = await self.publisher.folder.keep_up()
             await any_of(stop.wait(), self._changed.wait(), *([] if is_whole else [asyncio.sleep(self.again_s)]))
 
     async def _run_one(self, digest: str, stop: asyncio.Event) -> None:
@@ -112,86 +116,88 @@ class RelayedDriver:
         while not stop.is_set():
             woken.clear()
             before = self.clock.now()
-            soon = await self._attend(digest) is Due.SOON
+            soon = await self._attend(digest) is Remaining.SOON
             await self._after()
-            books = (book for book in self._books.read() if book.stored.digest == digest)
-            at = next((self._next_instant(book, before) for book in books), None)
+            histories = (history for history in self._histories.read() if history.stored.digest == digest)
+            at = next((self._next_instant(history, before) for history in histories), None)
             waits: list[Awaitable[object]] = [stop.wait(), woken.wait()]
             waits += [] if at is None else [self.clock.sleep_until(at)]
             waits += [asyncio.sleep(self.again_s)] if soon else []
             await any_of(*waits)
 
-    async def _attend(self, digest: str) -> Due:
+    async def _attend(self, digest: str) -> Remaining:
         """All that is due for one experiment, one thing after the other."""
         begun = None if self.steady is None else self.steady.now()
         while True:
-            books = self._books.read()
+            histories = self._histories.read()
             # Before relays are asked for anything: they fetch the document, and devices what the round before came to.
-            self.showing.show(books)
-            book = next(book for book in books if book.stored.digest == digest)
+            self.publisher.show(histories)
+            history = next(history for history in histories if history.stored.digest == digest)
             # Witnesses see a new experiment first, and wake us when they have.
-            found = Due.NOTHING
-            if book.rounds or self.showing.is_public(book):
-                found = await self.rounds.attend(book)
-            if found is not Due.MORE:
+            remaining = Remaining.NOTHING
+            if history.rounds or self.publisher.is_public(history):
+                remaining = await self.rounds.attend(history)
+            if remaining is not Remaining.MORE:
                 break
         if self.steady is not None and begun is not None:
-            self.telling.took(self.steady.now() - begun)
-        return found
+            self.events.took(self.steady.now() - begun)
+        return remaining
 
     async def _after(self) -> None:
         """Show what is new, note what is shown, forget what is past."""
-        books = self._books.read()
-        self.showing.show(books)
-        for book in books:
-            self._keep_ending(book)
-            for one in book.rounds:
-                if one.stored.state is RoundState.TALLIED and self.showing.is_told(one):
-                    state = advance(one.stored.state, RoundEvent.MANIFEST_SIGNED)
-                    self.store.set_state(*one.place, state)
-        forgotten = await asyncio.to_thread(forget_batches, self.store, books, self.kept_days, self.clock.now())
+        histories = self._histories.read()
+        self.publisher.show(histories)
+        for history in histories:
+            self._keep_ending(history)
+            for known in history.rounds:
+                if known.stored.state is RoundState.TALLIED and self.publisher.is_told(known):
+                    state = advance(known.stored.state, RoundEvent.MANIFEST_SIGNED)
+                    self.store.set_state(*known.place, state)
+        forgotten = await asyncio.to_thread(forget_batches, self.store, histories, self.kept_days, self.clock.now())
         for place in forgotten:
-            self.telling.forgotten(*place)
+            self.events.forgotten(*place)
         if forgotten:
-            self.showing.show(self._books.read())
+            self.publisher.show(self._histories.read())
         self._changed.set()
         if self.shown is not None:
             self.shown()
 
-    def _keep_ending(self, book: RelayedBook) -> None:
+    def _keep_ending(self, history: RelayedHistory) -> None:
         """What was signed here is kept, for nodes that show it and cannot sign."""
-        if book.is_over and book.kept_ending() is None:
-            self.store.keep_blobs({ending_name(book.stored.digest): book.ending().signed([self.key])})
+        if history.is_over and history.kept_ending() is None:
+            self.store.keep_blobs({ending_name(history.stored.digest): history.ending().signed([self.key])})
 
-    def _next_instant(self, book: RelayedBook, before: int) -> int | None:
+    def _next_instant(self, history: RelayedHistory, before: int) -> int | None:
         """When the clock alone brings something about; None: never.
 
         ``before``: the time before it was attended to. What has come since, while a machine slept, is due at once.
         """
-        instants: list[int | None] = [] if book.live is None else [*astuple(book.live.manifest.instants)]
-        instants += [one.kept_until(self.kept_days) for one in book.rounds]
+        instants: list[int | None] = [] if history.live is None else [*astuple(history.live.manifest.instants)]
+        instants += [known.kept_until(self.kept_days) for known in history.rounds]
         return min((at for at in instants if at is not None and at > before), default=None)
 
 
-def _reached(one: KeptRound) -> int:
+def _reached(known: RelayedRound) -> int:
     """The instant of its own that a round has reached, by its state."""
-    times = one.manifest.instants
+    times = known.manifest.instants
     by_state = {RoundState.ANNOUNCED: 0, RoundState.OPEN: times.opens_at, RoundState.CLOSING: times.closes_at}
-    return by_state.get(one.stored.state, times.accept_until)
+    return by_state.get(known.stored.state, times.accept_until)
 
 
-def forget_batches(store: CoordinatorStore, books: list[RelayedBook], days: int, now: int) -> list[tuple[str, int]]:
+def forget_batches(
+    store: CoordinatorStore, histories: list[RelayedHistory], days: int, now: int
+) -> list[tuple[str, int]]:
     """Forget what is due, and say which rounds that were. Blocks: millions of capsules are removed.
 
     An unopened round's batch is forgotten when it is concluded. An opened one's is public, digests and capsules alike,
     for ``days`` after its ``open_by``, and then forgotten (docs/data-model.md).
     """
-    rounds = {one.place: one for book in books for one in book.rounds}
+    rounds = {known.place: known for history in histories for known in history.rounds}
     forgotten = []
     for place in store.batches():
-        one = rounds.get(place)
+        known = rounds.get(place)
         # One without a round has a seed whose manifest is not signed yet.
-        if one is not None and not one.is_live and now >= (one.kept_until(days) or 0):
+        if known is not None and not known.is_live and now >= (known.kept_until(days) or 0):
             store.forget_batch(*place)
             forgotten.append(place)
     return forgotten

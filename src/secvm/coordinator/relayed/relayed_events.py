@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from secvm.coordinator.relayed.conclusion import Outcome
-from secvm.coordinator.relayed.relayed_history import KeptRound, RelayedBook
+from secvm.coordinator.relayed.relayed_history import RelayedHistory, RelayedRound
 from secvm.runtime.logs import SILENT, Log
 from secvm.runtime.metrics import Metrics
 
 
-class Telling:
+class RelayedEvents:
     """Log and metrics. A reason for waiting is told once, and again when another was told meanwhile."""
 
     def __init__(self, log: Log = SILENT, metrics: Metrics | None = None) -> None:
@@ -25,30 +25,30 @@ class Telling:
         self._milliseconds = metrics.counter("relayed_milliseconds", "How long attending to such experiments took.")
         self._told: dict[str, str] = {}
 
-    def event(self, event: str, one: KeptRound, **counts: int) -> None:
+    def event(self, event: str, known: RelayedRound, **counts: int) -> None:
         """Something has happened to a round."""
-        self._told.pop(one.stored.experiment, None)
-        self._log.tell(event, experiment=one.stored.experiment, round=one.stored.number, **counts)
+        self._told.pop(known.stored.experiment, None)
+        self._log.tell(event, experiment=known.stored.experiment, round=known.stored.number, **counts)
 
-    def waiting(self, book: RelayedBook, number: int, reason: str) -> None:
+    def waiting(self, history: RelayedHistory, number: int, reason: str) -> None:
         """The next round waits."""
         self._asked.add()
-        if self._told.get(book.stored.digest) == reason:
+        if self._told.get(history.stored.digest) == reason:
             return
-        self._told[book.stored.digest] = reason
-        self._log.tell("round-waits", experiment=book.stored.digest, round=number, reason=reason)
+        self._told[history.stored.digest] = reason
+        self._log.tell("round-waits", experiment=history.stored.digest, round=number, reason=reason)
 
-    def concluded(self, one: KeptRound, outcome: Outcome) -> None:
+    def concluded(self, known: RelayedRound, outcome: Outcome) -> None:
         """A round is over."""
         figures = outcome.figures
         state = "unopened" if outcome.net is None else "opened"
         self._ended.add(1, state=state)
         self._counted.add(figures.packages, kind="package")
         self._counted.add(figures.junk, kind="junk")
-        self.event(f"round-{state}", one, capsules=figures.capsules, packages=figures.packages, rejected=figures.junk)
+        self.event(f"round-{state}", known, capsules=figures.capsules, packages=figures.packages, rejected=figures.junk)
         for reason in figures.reasons:
             what = f"why-{'unopened' if outcome.net is None else 'not-stepped'}"
-            self._log.tell(what, experiment=one.stored.experiment, round=one.stored.number, reason=reason)
+            self._log.tell(what, experiment=known.stored.experiment, round=known.stored.number, reason=reason)
 
     def forgotten(self, experiment: str, number: int) -> None:
         """Seed and capsules of a round are gone."""

@@ -74,7 +74,7 @@ class RoundFigures:
         reasons = fields.items("reasons", longest=_MAX_REASONS)
         if not all(isinstance(reason, str) for reason in reasons):
             raise MalformedMessageError("a reason is a short name")
-        found = cls(
+        figures = cls(
             capsules=fields.integer("capsules", 0),
             packages=fields.integer("packages", 0),
             junk=fields.integer("junk", 0),
@@ -82,7 +82,7 @@ class RoundFigures:
             reasons=tuple(str(reason) for reason in reasons),
         )
         fields.done()
-        return found
+        return figures
 
 
 def missing_names(missing: Iterable[Missing]) -> list[str]:
@@ -95,12 +95,12 @@ def fault_names(faults: Iterable[OpeningFault]) -> list[str]:
     return [f"false-{_name(fault)}" for fault in faults]
 
 
-def _name(one: Missing | OpeningFault) -> str:
-    return one.name.lower().replace("_", "-")
+def _name(known: Missing | OpeningFault) -> str:
+    return known.name.lower().replace("_", "-")
 
 
 @dataclass(frozen=True, slots=True)
-class KeptRound(KnownRound):
+class RelayedRound(KnownRound):
     """One round with two relays, its manifest, and how it ended."""
 
     manifest: RelayedManifest
@@ -120,12 +120,12 @@ class KeptRound(KnownRound):
 
 
 @dataclass(frozen=True, slots=True)
-class RelayedBook(History[KeptRound]):
+class RelayedHistory(History[RelayedRound]):
     """One experiment with two relays as it stands now."""
 
-    def after(self, one: KeptRound, net: Tally, *, clients: int) -> After:
+    def after(self, known: RelayedRound, net: Tally, *, clients: int) -> After:
         """What an opened round makes of the model that it began with."""
-        return after_opened(self.document, self.state(one.manifest.state), net, clients=clients)
+        return after_opened(self.document, self.state(known.manifest.state), net, clients=clients)
 
     def ending(self) -> RelayedEnding:
         """What remains of an experiment that is over."""
@@ -148,33 +148,33 @@ class RelayedBook(History[KeptRound]):
         return find_blob(self._store, ending_name(self.stored.digest))
 
 
-class RelayedBooks(HistoryReader):
+class RelayedHistories(HistoryReader):
     """Reads the experiments of a store that have two relays' cover."""
 
     _relayed = True
 
     def __init__(self, store: CoordinatorStore) -> None:
         super().__init__(store)
-        self._concluded: dict[tuple[str, int, RoundState], KeptRound] = {}
+        self._concluded: dict[tuple[str, int, RoundState], RelayedRound] = {}
         self._manifests: dict[tuple[str, int], RelayedManifest] = {}
 
-    def read(self) -> list[RelayedBook]:
+    def read(self) -> list[RelayedHistory]:
         """All experiments with two relays, in the order they were added."""
         return list(self._read())
 
-    def find(self, label: bytes) -> tuple[RelayedBook, KeptRound] | None:
+    def find(self, label: bytes) -> tuple[RelayedHistory, RelayedRound] | None:
         """The round of this label, and its experiment."""
-        named = ((book, one) for book in self._read() for one in book.rounds)
-        return next(((book, one) for book, one in named if one.manifest.label == label), None)
+        named = ((history, known) for history in self._read() for known in history.rounds)
+        return next(((history, known) for history, known in named if known.manifest.label == label), None)
 
-    def _read(self) -> Iterator[RelayedBook]:
+    def _read(self) -> Iterator[RelayedHistory]:
         for stored in self._store.experiments():
             document = self._document(stored)
             if document is not None:
-                rounds = tuple(self._round(one) for one in self._store.rounds(stored.digest))
-                yield RelayedBook(stored, document, rounds, self._watchers[stored.digest], self._store)
+                rounds = tuple(self._round(known) for known in self._store.rounds(stored.digest))
+                yield RelayedHistory(stored, document, rounds, self._watchers[stored.digest], self._store)
 
-    def _round(self, stored: StoredRound) -> KeptRound:
+    def _round(self, stored: StoredRound) -> RelayedRound:
         key = (stored.experiment, stored.number, stored.state)
         if key in self._concluded:
             return self._concluded[key]
@@ -183,11 +183,11 @@ class RelayedBooks(HistoryReader):
             # Our own signature, out of our own store: it needs no second look.
             self._manifests[place] = RelayedManifest.from_bytes(Envelope.from_bytes(stored.envelope).payload)
         if stored.state in LIVE:
-            return KeptRound(stored, self._manifests[place])
+            return RelayedRound(stored, self._manifests[place])
         envelope = self._store.blob(opening_name(*place))
         opening = Opening.from_bytes(Envelope.from_bytes(envelope).payload)
         figures = RoundFigures.from_bytes(self._store.blob(figures_name(*place)))
-        self._concluded[key] = KeptRound(stored, self._manifests[place], envelope, opening, figures)
+        self._concluded[key] = RelayedRound(stored, self._manifests[place], envelope, opening, figures)
         return self._concluded[key]
 
 

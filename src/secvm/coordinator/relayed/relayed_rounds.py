@@ -21,19 +21,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from secvm.coordinator.epochs import Grid
-from secvm.coordinator.experiments.history import Model, model_of
+from secvm.coordinator.experiments.history import ModelBlobs, model_of
 from secvm.coordinator.intake.running import make_fetch_key, published
 from secvm.coordinator.log.beacon_records import has_salt
 from secvm.coordinator.relayed.batch_routes import fault_mark
 from secvm.coordinator.relayed.conclusion import Outcome, opened, unopened
-from secvm.coordinator.relayed.relay_statements import Papers, Relays, ask_commitments
-from secvm.coordinator.relayed.relayed_events import Telling
+from secvm.coordinator.relayed.relay_statements import Relays, RelayStatements, ask_commitments
+from secvm.coordinator.relayed.relayed_events import RelayedEvents
 from secvm.coordinator.relayed.relayed_history import (
     MISSING_BATCH,
     STAYED,
     TOO_LATE,
-    KeptRound,
-    RelayedBook,
+    RelayedHistory,
+    RelayedRound,
     figures_name,
     opening_name,
 )
@@ -53,7 +53,7 @@ from secvm.protocol.relays.manifest import Instants, RelayedManifest, manifest_f
 from secvm.protocol.round_state import RoundState, advance, due
 
 
-class Due(enum.Enum):
+class Remaining(enum.Enum):
     """What is left to do for an experiment."""
 
     #: Nothing before its next instant, or before somebody tells.
@@ -65,7 +65,7 @@ class Due(enum.Enum):
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class RelayedRounds:
+class RoundAttendant:
     """Attends to experiments, each when it is asked to.
 
     ``now``: the time, or None while it is in doubt. ``may_grow``: whether the log takes another entry of an
@@ -78,142 +78,146 @@ class RelayedRounds:
     grid: Grid
     dice: RandomBytes
     relays: Relays
-    may_grow: Callable[[RelayedBook], bool]
+    may_grow: Callable[[RelayedHistory], bool]
     counting: RunCounting
     sealer: BulkSealer
-    telling: Telling
+    events: RelayedEvents
 
-    async def attend(self, book: RelayedBook) -> Due:
+    async def attend(self, history: RelayedHistory) -> Remaining:
         """Do the next thing that is due, and say what is left."""
         now = self.now()
         if now is None:
-            return Due.SOON
-        one = book.live
-        if one is None:
-            return await self._go_on(book, now)
-        state = self._turn_clock(one, now)
-        if state is not RoundState.CLOSING or now < one.manifest.instants.accept_until:
-            return Due.NOTHING
-        return await self._end(book, one, now)
+            return Remaining.SOON
+        known = history.live
+        if known is None:
+            return await self._go_on(history, now)
+        state = self._turn_clock(known, now)
+        if state is not RoundState.CLOSING or now < known.manifest.instants.accept_until:
+            return Remaining.NOTHING
+        return await self._end(history, known, now)
 
-    def _turn_clock(self, one: KeptRound, now: int) -> RoundState:
-        state, times = one.stored.state, one.manifest.instants
+    def _turn_clock(self, known: RelayedRound, now: int) -> RoundState:
+        state, times = known.stored.state, known.manifest.instants
         while event := due(state, now=now, opens_at=times.opens_at, closes_at=times.closes_at):
             state = advance(state, event)
-            self.store.set_state(*one.place, state)
-            self.telling.event("round-" + state.value, one)
+            self.store.set_state(*known.place, state)
+            self.events.event("round-" + state.value, known)
         return state
 
     # ── the end of a round ───────────────────────────────────────────────────────────────────────────────────────────
 
-    async def _end(self, book: RelayedBook, one: KeptRound, now: int) -> Due:
+    async def _end(self, history: RelayedHistory, known: RelayedRound, now: int) -> Remaining:
         """Open the round if all is here, end it if its time is up; else ask for what is missing."""
-        papers, times = Papers(self.store, book.document, one), one.manifest.instants
-        if papers.missing and now >= times.batch_by:
-            await self._ask(book, one, papers)
-        batch = self.store.batch(*one.place)
+        statements, times = RelayStatements(self.store, history.document, known), known.manifest.instants
+        if statements.missing and now >= times.batch_by:
+            await self._ask(history, known, statements)
+        batch = self.store.batch(*known.place)
         if now < times.open_by and batch is not None and batch.whole:
-            await self.counting.whole(book, one)
-            if not papers.missing:
-                shards = await asyncio.to_thread(lambda: list(self.counting.shards(book, one)))
-                outcome = await asyncio.to_thread(opened, book, one, papers.all(), shards, self.store, self.sealer)
+            await self.counting.whole(history, known)
+            if not statements.missing:
+                shards = await asyncio.to_thread(lambda: list(self.counting.shards(history, known)))
+                outcome = await asyncio.to_thread(
+                    opened, history, known, statements.all(), shards, self.store, self.sealer
+                )
                 now = self.now() or times.open_by
                 if now >= times.open_by:
                     # What is opened is in the log by then, and this one would not be.
-                    outcome = unopened(book, one, papers.all(), [TOO_LATE])
-                await self._conclude(book, one, outcome)
-                return Due.MORE
+                    outcome = unopened(history, known, statements.all(), [TOO_LATE])
+                await self._conclude(history, known, outcome)
+                return Remaining.MORE
         if now >= times.open_by:
             whole = batch is not None and batch.whole
-            reasons = [] if whole else [self._why_no_batch(one)]
-            await self._conclude(book, one, unopened(book, one, papers.all(), reasons))
-            return Due.MORE
-        return Due.SOON if now >= times.batch_by else Due.NOTHING
+            reasons = [] if whole else [self._why_no_batch(known)]
+            await self._conclude(history, known, unopened(history, known, statements.all(), reasons))
+            return Remaining.MORE
+        return Remaining.SOON if now >= times.batch_by else Remaining.NOTHING
 
-    async def _ask(self, book: RelayedBook, one: KeptRound, papers: Papers) -> None:
+    async def _ask(self, history: RelayedHistory, known: RelayedRound, statements: RelayStatements) -> None:
         """What relays show. Both are asked: each shows what the other has told it."""
-        asked = (book.document.mix_relay, book.document.entry_relay)
-        shown = await asyncio.gather(*(self.relays.shown(relay, one.manifest.label) for relay in asked))
-        for told in shown:
-            await asyncio.to_thread(papers.offer_all, told)
+        asked = (history.document.mix_relay, history.document.entry_relay)
+        shown = await asyncio.gather(*(self.relays.shown(relay, known.manifest.label) for relay in asked))
+        for shown_by_relay in shown:
+            await asyncio.to_thread(statements.offer_all, shown_by_relay)
 
-    def _why_no_batch(self, one: KeptRound) -> str:
-        mark = find_blob(self.store, agreed_name(fault_mark(one.manifest.label)))
+    def _why_no_batch(self, known: RelayedRound) -> str:
+        mark = find_blob(self.store, agreed_name(fault_mark(known.manifest.label)))
         return MISSING_BATCH if mark is None else mark.decode()
 
-    async def _conclude(self, book: RelayedBook, one: KeptRound, outcome: Outcome) -> None:
-        model, outcome = await asyncio.to_thread(self._step, book, one, outcome)
-        digest, number = one.place
+    async def _conclude(self, history: RelayedHistory, known: RelayedRound, outcome: Outcome) -> None:
+        model, outcome = await asyncio.to_thread(self._step, history, known, outcome)
+        digest, number = known.place
         blobs = {
             opening_name(digest, number): outcome.opening.signed([self.key]),
             figures_name(digest, number): outcome.figures.to_bytes(),
         }
-        next_state = one.manifest.state
+        next_state = known.manifest.state
         if model is not None:
             next_state = digest_of(model.state)
             blobs |= {digest_of(data): data for data in model}
         if outcome.net is not None and outcome.opening.tally is not None:
-            blobs[outcome.opening.tally] = encode_tally(outcome.net, book.document.experiment)
+            blobs[outcome.opening.tally] = encode_tally(outcome.net, history.document.experiment)
         self.store.conclude(digest, number, tally=outcome.opening.tally, next_state=next_state, blobs=blobs)
         if outcome.net is None:
             # Nobody will ask for its capsules, and nobody shall read them.
             await asyncio.to_thread(self.store.forget_batch, digest, number)
-        self.telling.concluded(one, outcome)
+        self.events.concluded(known, outcome)
 
-    def _step(self, book: RelayedBook, one: KeptRound, outcome: Outcome) -> tuple[Model | None, Outcome]:
+    def _step(
+        self, history: RelayedHistory, known: RelayedRound, outcome: Outcome
+    ) -> tuple[ModelBlobs | None, Outcome]:
         """The model that follows, if another one does."""
         if outcome.net is None:
             return None, outcome
-        after = book.after(one, outcome.net, clients=clients_of(outcome.opening))
+        after = history.after(known, outcome.net, clients=clients_of(outcome.opening))
         if after.stayed is None:
-            return model_of(book.document, after.model.state), outcome.with_figures(stepped=True)
+            return model_of(history.document, after.model.state), outcome.with_figures(stepped=True)
         if after.stayed is Stayed.RANGE:
             # No later round could step either: this experiment ends, and no other.
             with contextlib.suppress(LocalProtocolError):
-                self.store.set_standing(book.stored.digest, Standing.STOPPED)
+                self.store.set_standing(history.stored.digest, Standing.STOPPED)
         return None, outcome.with_figures(reasons=(STAYED[after.stayed],))
 
     # ── the next round ───────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def _go_on(self, book: RelayedBook, now: int) -> Due:
-        if book.stored.standing is not Standing.RUNNING or not has_salt(self.store, book.document):
-            return Due.NOTHING
-        if not self.may_grow(book):
-            return Due.NOTHING
-        number = len(book.rounds) + 1
-        if number > book.document.rounds or book.watch(len(book.rounds)):
+    async def _go_on(self, history: RelayedHistory, now: int) -> Remaining:
+        if history.stored.standing is not Standing.RUNNING or not has_salt(self.store, history.document):
+            return Remaining.NOTHING
+        if not self.may_grow(history):
+            return Remaining.NOTHING
+        number = len(history.rounds) + 1
+        if number > history.document.rounds or history.watch(len(history.rounds)):
             with contextlib.suppress(LocalProtocolError):
-                self.store.set_standing(book.stored.digest, Standing.FINISHED)
-            return Due.NOTHING
-        answers = await ask_commitments(self.relays, book.document, number)
+                self.store.set_standing(history.stored.digest, Standing.FINISHED)
+            return Remaining.NOTHING
+        answers = await ask_commitments(self.relays, history.document, number)
         reasons = [answer for answer in answers.values() if isinstance(answer, str)]
         for reason in reasons:
-            self.telling.waiting(book, number, reason)
+            self.events.waiting(history, number, reason)
         commitments = {role: answer for role, answer in answers.items() if isinstance(answer, bytes)}
         if reasons:
-            return Due.SOON
+            return Remaining.SOON
         try:
-            self._announce(book, number, commitments, self.now() or now)
+            self._announce(history, number, commitments, self.now() or now)
         except (BadExperimentError, ProtocolError):
             # Hours and grid no longer meet, say, or its operator has paused it meanwhile. Others go on.
             with contextlib.suppress(LocalProtocolError):
-                self.store.set_standing(book.stored.digest, Standing.PAUSED)
-            self.telling.waiting(book, number, "announcing-failed")
-        return Due.MORE
+                self.store.set_standing(history.stored.digest, Standing.PAUSED)
+            self.events.waiting(history, number, "announcing-failed")
+        return Remaining.MORE
 
-    def _announce(self, book: RelayedBook, number: int, commitments: dict[str, bytes], now: int) -> None:
-        before = book.rounds[-1] if book.rounds else None
+    def _announce(self, history: RelayedHistory, number: int, commitments: dict[str, bytes], now: int) -> None:
+        before = history.rounds[-1] if history.rounds else None
         after = 0 if before is None else before.manifest.instants.mix_by
-        opens_at = self.grid.next_opening(book.document.windows, now=now, after=after)
+        opens_at = self.grid.next_opening(history.document.windows, now=now, after=after)
         # Durable before anything is signed; whoever was killed here before finds the same one.
-        seed = self.store.begin_batch(book.stored.digest, number, throw(self.dice, SEED_BYTES))
-        model = book.model(before)
+        seed = self.store.begin_batch(history.stored.digest, number, throw(self.dice, SEED_BYTES))
+        model = history.model(before)
         manifest = RelayedManifest(
-            experiment=book.stored.digest,
+            experiment=history.stored.digest,
             round_number=number,
             previous=None if before is None else before.manifest.digest,
             opening=None if before is None or before.opening is None else before.opening.digest,
-            instants=Instants.planned(book.document, opens_at),
+            instants=Instants.planned(history.document, opens_at),
             state=digest_of(model.state),
             training_weights=digest_of(model.training),
             evaluation_weights=digest_of(model.evaluation),
@@ -223,15 +227,15 @@ class RelayedRounds:
             mix=commitments["mix"],
             entry=commitments["entry"],
         )
-        faults = manifest_faults(manifest, book.document, None if before is None else before.manifest)
+        faults = manifest_faults(manifest, history.document, None if before is None else before.manifest)
         if faults:
             raise LocalProtocolError(f"nobody would accept this manifest: {faults[0].value}")
         stored = StoredRound(
-            experiment=book.stored.digest,
+            experiment=history.stored.digest,
             number=number,
             epoch=self.grid.slot_of(opens_at),
             state=RoundState.ANNOUNCED,
             envelope=manifest.signed([self.key]),
         )
         self.store.announce(stored, {digest_of(data): data for data in model})
-        self.telling.event("round-announced", KeptRound(stored, manifest))
+        self.events.event("round-announced", RelayedRound(stored, manifest))

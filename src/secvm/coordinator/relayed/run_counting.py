@@ -20,8 +20,8 @@ from dataclasses import KW_ONLY, InitVar, dataclass
 
 import numpy as np
 
-from secvm.coordinator.relayed.relay_statements import Papers
-from secvm.coordinator.relayed.relayed_history import KeptRound, RelayedBook
+from secvm.coordinator.relayed.relay_statements import RelayStatements
+from secvm.coordinator.relayed.relayed_history import RelayedHistory, RelayedRound
 from secvm.coordinator.store.port import CoordinatorStore
 from secvm.crypto.sealing.bulk_sealing import BulkSealer
 from secvm.errors import LocalProtocolError, MalformedMessageError
@@ -52,13 +52,13 @@ class CountedShard:
 
 def count_run(piece: bytes, reader: BulkReader) -> list[CountedShard]:
     """Open and count a piece."""
-    found = []
+    shards = []
     for at in range(0, len(piece), SHARD * INNER_BYTES):
         data = piece[at : at + SHARD * INNER_BYTES]
         digests = [capsule_digest(capsule) for capsule in cut(data, INNER_BYTES)]
         cells = reader.cells(data)
         sub_tally = sub_tally_of(cells)
-        found.append(
+        shards.append(
             CountedShard(
                 capsules=len(digests),
                 junk=int(np.count_nonzero(cells == JUNK)),
@@ -69,21 +69,21 @@ def count_run(piece: bytes, reader: BulkReader) -> list[CountedShard]:
                 sub_tally=sub_tally,
             )
         )
-    return found
+    return shards
 
 
 def write_run(shards: Iterable[CountedShard]) -> bytes:
     """A result, as it is kept."""
     return b"".join(
-        _HEAD.pack(one.capsules, one.junk, one.nulls, one.first, one.root, one.entry, len(one.sub_tally))
-        + one.sub_tally
-        for one in shards
+        _HEAD.pack(known.capsules, known.junk, known.nulls, known.first, known.root, known.entry, len(known.sub_tally))
+        + known.sub_tally
+        for known in shards
     )
 
 
 def read_run(data: bytes) -> list[CountedShard]:
     """The shards of a result. Raises ``MalformedMessageError`` and nothing else."""
-    found, at = [], 0
+    shards, at = [], 0
     while at < len(data):
         if len(data) - at < _HEAD.size:
             raise MalformedMessageError(f"what a run came to ends after {len(data)} bytes, within a shard")
@@ -91,8 +91,8 @@ def read_run(data: bytes) -> list[CountedShard]:
         at += _HEAD.size + length
         if at > len(data) or not 0 < capsules <= SHARD or junk + nulls > capsules:
             raise MalformedMessageError("what a run came to names a shard that cannot be")
-        found.append(CountedShard(capsules, junk, nulls, first, root, entry, data[at - length : at]))
-    return found
+        shards.append(CountedShard(capsules, junk, nulls, first, root, entry, data[at - length : at]))
+    return shards
 
 
 #: How long the driver waits before it asks again what others have counted.
@@ -111,48 +111,48 @@ class RunCounting:
     def __post_init__(self, sealer: BulkSealer | None) -> None:
         self._sealer = BulkSealer() if sealer is None else sealer
 
-    def count_one(self, book: RelayedBook, one: KeptRound) -> bool:
+    def count_one(self, history: RelayedHistory, known: RelayedRound) -> bool:
         """Claim a run and count it. False: there is none to be had, now or any more."""
-        runs = self.runs(book, one)
-        run = self.store.claim_run(*one.place, runs) if runs else None
+        runs = self.runs(history, known)
+        run = self.store.claim_run(*known.place, runs) if runs else None
         if run is None:
             return False
-        result = self._count(book, one, run)
+        result = self._count(history, known, run)
         if result is not None:
-            self.store.keep_run(*one.place, run, write_run(result))
+            self.store.keep_run(*known.place, run, write_run(result))
         return result is not None
 
-    async def whole(self, book: RelayedBook, one: KeptRound) -> None:
+    async def whole(self, history: RelayedHistory, known: RelayedRound) -> None:
         """For the driver: return when all runs of a whole batch are counted, with everybody's help."""
-        while len(await asyncio.to_thread(self.store.counted_runs, *one.place)) < self.runs(book, one):
-            if not await asyncio.to_thread(self.count_one, book, one):
+        while len(await asyncio.to_thread(self.store.counted_runs, *known.place)) < self.runs(history, known):
+            if not await asyncio.to_thread(self.count_one, history, known):
                 # Others are at it, or were: their claims end.
                 await asyncio.sleep(self.nap_s)
 
-    def shards(self, book: RelayedBook, one: KeptRound) -> Iterator[CountedShard]:
+    def shards(self, history: RelayedHistory, known: RelayedRound) -> Iterator[CountedShard]:
         """All shards of a batch that is counted, in order."""
-        for run in range(self.runs(book, one)):
-            yield from self._result(book, one, run)
+        for run in range(self.runs(history, known)):
+            yield from self._result(history, known, run)
 
-    def runs(self, book: RelayedBook, one: KeptRound) -> int:
+    def runs(self, history: RelayedHistory, known: RelayedRound) -> int:
         """How many there are; 0 as long as no count is here."""
-        count = Papers(self.store, book.document, one).mix_count
+        count = RelayStatements(self.store, history.document, known).mix_count
         return 0 if count is None else piece_count(count.capsules)
 
-    def _result(self, book: RelayedBook, one: KeptRound, run: int) -> list[CountedShard]:
-        kept = self.store.run_result(*one.place, run)
+    def _result(self, history: RelayedHistory, known: RelayedRound, run: int) -> list[CountedShard]:
+        kept = self.store.run_result(*known.place, run)
         try:
-            found = None if kept is None else read_run(kept)
+            shards = None if kept is None else read_run(kept)
         except MalformedMessageError:
-            found = None
-        found = self._count(book, one, run) if found is None else found
-        if found is None:
+            shards = None
+        shards = self._count(history, known, run) if shards is None else shards
+        if shards is None:
             raise LocalProtocolError(f"run {run} of a batch that should be whole is not here")
-        return found
+        return shards
 
-    def _count(self, book: RelayedBook, one: KeptRound, run: int) -> list[CountedShard] | None:
-        seed, piece = self.store.count_seed(*one.place), self.store.piece(*one.place, run)
+    def _count(self, history: RelayedHistory, known: RelayedRound, run: int) -> list[CountedShard] | None:
+        seed, piece = self.store.count_seed(*known.place), self.store.piece(*known.place, run)
         if seed is None or piece is None:
             return None
-        reader = CapsuleReader.of(book.document, one.manifest, seed)
+        reader = CapsuleReader.of(history.document, known.manifest, seed)
         return count_run(piece, BulkReader(reader, self._sealer))

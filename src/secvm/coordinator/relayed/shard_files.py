@@ -139,13 +139,13 @@ class ShardFiles:
             if place in self._rounds:
                 self._rounds.move_to_end(place)
                 return self._rounds[place]
-        found = self._plant(place)
-        if found is not None:
+        trees = self._plant(place)
+        if trees is not None:
             with self._lock:
-                self._rounds[place] = found
+                self._rounds[place] = trees
                 while len(self._rounds) > _REMEMBERED:
                     self._rounds.popitem(last=False)
-        return found
+        return trees
 
     def _plant(self, place: Place) -> _Trees | None:
         signed = find_blob(self._store, opening_name(*place))
@@ -157,9 +157,9 @@ class ShardFiles:
             shards = self._run(place, run)
             if shards is None:
                 return None
-            firsts += [one.first for one in shards]
-            roots += [one.root for one in shards]
-            entries += [leaf_hash(one.entry) for one in shards]
+            firsts += [shard.first for shard in shards]
+            roots += [shard.root for shard in shards]
+            entries += [leaf_hash(shard.entry) for shard in shards]
         return _Trees(write_index(firsts), Tree(roots), Tree(entries))
 
 

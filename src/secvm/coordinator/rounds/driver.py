@@ -30,17 +30,17 @@ from typing import Protocol
 
 from secvm.coordinator.counting.epoch_count import EpochCount, RoundToCount, count_epoch
 from secvm.coordinator.epochs import Grid
-from secvm.coordinator.experiments.history import Book, Books, LiveRound, ending_name, live_rounds
-from secvm.coordinator.experiments.public_documents import Veil, ending_path, show
+from secvm.coordinator.experiments.history import PlainHistories, PlainHistory, PlainRound, ending_name, live_rounds
+from secvm.coordinator.experiments.public_documents import LogVisibility, ending_path, show
 from secvm.coordinator.intake.running import (
-    Present,
+    RunningRounds,
     is_over,
     keys_of_now,
     make_fetch_key,
-    present_of,
     published,
     rounds_of_epoch,
     rounds_to_count,
+    running_rounds,
 )
 from secvm.coordinator.log.beacon_records import has_salt
 from secvm.coordinator.publisher import Publisher
@@ -65,7 +65,7 @@ from secvm.runtime.tasks import any_of
 class Ingesting(Protocol):
     """What takes packages in meanwhile."""
 
-    def update(self, present: Present) -> None:
+    def update(self, present: RunningRounds) -> None:
         """From now on this is what runs."""
         ...
 
@@ -100,7 +100,7 @@ class Driver:
     dice: RandomBytes
     log: Log = SILENT
     metrics: InitVar[Metrics | None] = None
-    veil: Veil | None = None
+    veil: LogVisibility | None = None
     count: InitVar[Count | None] = None
     check: ClockCheck | None = None
 
@@ -110,14 +110,16 @@ class Driver:
         self._participants = metrics.counter(
             "train_participants", "Train participants of tallied rounds, cover taken off."
         )
-        self._running = metrics.gauge("experiments", "Experiments.", {"standing": tuple(one.value for one in Standing)})
+        self._running = metrics.gauge(
+            "experiments", "Experiments.", {"standing": tuple(known.value for known in Standing)}
+        )
         self._count = self._count_alone if count is None else count
         #: The newest instant that rounds with two relays have lived through; they have a driver of their own.
         self.others_reached: Callable[[], int | None] = lambda: None
         #: The fetch keys that manifests of rounds with two relays name: these are kept.
         self.others_named: Callable[[], frozenset[bytes]] = frozenset
-        self._books = Books(self.store)
-        self._present: Present | None = None
+        self._histories = PlainHistories(self.store)
+        self._present: RunningRounds | None = None
         #: Experiments whose signed ending is in the store.
         self._ending_kept: set[str] = set()
         self._wake = asyncio.Event()
@@ -156,33 +158,35 @@ class Driver:
         if now is None:
             return None
         self._tell_present(now)
-        books = self._books.read()
-        self._turn_clock(books, now)
-        for epoch in self._epochs_over(books, now):
-            await self._conclude_epoch(books, epoch)
+        histories = self._histories.read()
+        self._turn_clock(histories, now)
+        for epoch in self._epochs_over(histories, now):
+            await self._conclude_epoch(histories, epoch)
         # Read again: the operator may have spoken meanwhile. From here to the manifests nobody is waited for.
-        books = self._books.read()
+        histories = self._histories.read()
         now = self.now()
         if now is None:
             return None
-        for book in books:
-            self._go_on(book, now)
-        books = self._books.read()
+        for history in histories:
+            self._go_on(history, now)
+        histories = self._histories.read()
         for standing in Standing:
-            self._running.set(sum(book.stored.standing is standing for book in books), standing=standing.value)
+            self._running.set(
+                sum(history.stored.standing is standing for history in histories), standing=standing.value
+            )
         self._turn_fetch_keys(now)
         self._tell_present(now)
         public = self._show()
         self._keep_endings(public)
         self._show_keys(now)
         await self.publisher.flush()
-        for book in public:
-            self._mark_published(book)
+        for history in public:
+            self._mark_published(history)
         await self._scrub(now)
         return self._next_instant(now)
 
-    def _show(self) -> list[Book]:
-        return show(self.publisher, self._books, self.key, self.veil)
+    def _show(self) -> list[PlainHistory]:
+        return show(self.publisher, self._histories, self.key, self.veil)
 
     def now(self) -> int | None:
         """What time it is; None while that is in doubt."""
@@ -190,39 +194,43 @@ class Driver:
 
     def _reached(self) -> int | None:
         """The newest instant that a round is known to have lived through; None without experiments."""
-        books = self._books.read()
-        own = max((_reached(one) for book in books for one in book.rounds), default=0) if books else None
+        histories = self._histories.read()
+        own = (
+            max((_reached(known) for history in histories for known in history.rounds), default=0)
+            if histories
+            else None
+        )
         return max((at for at in (own, self.others_reached()) if at is not None), default=None)
 
     # ── (1) the clock ────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _turn_clock(self, books: list[Book], now: int) -> None:
-        for one in live_rounds(books):
-            state = one.stored.state
-            times = one.manifest
+    def _turn_clock(self, histories: list[PlainHistory], now: int) -> None:
+        for known in live_rounds(histories):
+            state = known.stored.state
+            times = known.manifest
             while event := due(state, now=now, opens_at=times.opens_at, closes_at=times.closes_at):
                 state = advance(state, event)
-                self.store.set_state(one.stored.experiment, one.stored.number, state)
-                self._tell("round-" + state.value, one.stored)
+                self.store.set_state(known.stored.experiment, known.stored.number, state)
+                self._tell("round-" + state.value, known.stored)
 
     # ── (2), (3) the end of an epoch ─────────────────────────────────────────────────────────────────────────────────
 
     @staticmethod
-    def _epochs_over(books: list[Book], now: int) -> list[int]:
+    def _epochs_over(histories: list[PlainHistory], now: int) -> list[int]:
         """Epochs with rounds that are not concluded, and none that still runs."""
         ends: dict[int, int] = {}
-        for one in live_rounds(books):
-            ends[one.stored.epoch] = max(ends.get(one.stored.epoch, 0), one.manifest.accept_until)
+        for known in live_rounds(histories):
+            ends[known.stored.epoch] = max(ends.get(known.stored.epoch, 0), known.manifest.accept_until)
         return sorted(epoch for epoch, end in ends.items() if end <= now)
 
-    async def _conclude_epoch(self, books: list[Book], epoch: int) -> None:
+    async def _conclude_epoch(self, histories: list[PlainHistory], epoch: int) -> None:
         self.store.close_epoch(epoch)
         await self.ingest.finish(epoch)
-        ended = rounds_of_epoch(books, epoch)
+        ended = rounds_of_epoch(histories, epoch)
         counted = await self._count(epoch, rounds_to_count(ended))
-        for (book, one), tally, kinds in zip(ended, counted.tallies, counted.kinds, strict=True):
-            if one.is_live:
-                await self._conclude(book, one, tally, packages=kinds.total)
+        for (history, known), tally, kinds in zip(ended, counted.tallies, counted.kinds, strict=True):
+            if known.is_live:
+                await self._conclude(history, known, tally, packages=kinds.total)
 
     async def _count_alone(self, epoch: int, rounds: list[RoundToCount]) -> EpochCount:
         def count() -> EpochCount:
@@ -230,37 +238,37 @@ class Driver:
 
         return await asyncio.to_thread(count)
 
-    async def _conclude(self, book: Book, one: LiveRound, tally: Tally, *, packages: int) -> None:
-        digest, number = book.stored.digest, one.stored.number
-        last = self._last(book, one, tally) if _is_met(book, tally) else None
-        if not tells_count(last, book.document):
+    async def _conclude(self, history: PlainHistory, known: PlainRound, tally: Tally, *, packages: int) -> None:
+        digest, number = history.stored.digest, known.stored.number
+        last = self._last(history, known, tally) if _is_met(history, tally) else None
+        if not tells_count(last, history.document):
             # Nobody would believe the document after it. So the round is abandoned.
-            self._tell("relay-count-missing", one.stored)
+            self._tell("relay-count-missing", known.stored)
             last = None
         if last is not None:
             try:
-                model = await asyncio.to_thread(book.step, one.manifest.state, tally)
+                model = await asyncio.to_thread(history.step, known.manifest.state, tally)
             except ArithmeticRangeError:
                 # A step that cannot be taken exactly ends this experiment, and no other.
                 with contextlib.suppress(LocalProtocolError):
                     self.store.set_standing(digest, Standing.STOPPED)
-                self._tell("step-out-of-range", one.stored)
+                self._tell("step-out-of-range", known.stored)
                 last = None
             else:
                 blobs = {digest_of(data): data for data in model}
-                blobs |= {tally_digest(tally): encode_tally(tally, book.document.experiment)}
+                blobs |= {tally_digest(tally): encode_tally(tally, history.document.experiment)}
                 advance(RoundState.CLOSING, RoundEvent.FLOOR_MET)
                 self.store.conclude(
                     digest,
                     number,
                     tally=last.tally,
                     next_state=digest_of(model.state),
-                    blobs={**blobs, **self._books.ended(digest, number, last)},
+                    blobs={**blobs, **self._histories.ended(digest, number, last)},
                 )
-                self._tell("round-tallied", one.stored, packages=packages)
+                self._tell("round-tallied", known.stored, packages=packages)
                 self._ended.add(1, state="tallied")
                 self._participants.add(
-                    int(aggregate.uncovered(book.document.experiment.cover, tally).participants.sum())
+                    int(aggregate.uncovered(history.document.experiment.cover, tally).participants.sum())
                 )
         if last is None:
             # Nothing is told of how few there were: not their number, nor the relay's.
@@ -269,90 +277,90 @@ class Driver:
                 digest,
                 number,
                 tally=None,
-                next_state=one.manifest.state,
-                blobs=self._books.ended(digest, number, last_round(None)),
+                next_state=known.manifest.state,
+                blobs=self._histories.ended(digest, number, last_round(None)),
             )
-            self._tell("round-abandoned", one.stored)
+            self._tell("round-abandoned", known.stored)
             self._ended.add(1, state="abandoned")
 
-    def _last(self, book: Book, one: LiveRound, tally: Tally) -> LastRound:
+    def _last(self, history: PlainHistory, known: PlainRound, tally: Tally) -> LastRound:
         """How a round ended that was counted; with the relay's count, where the tally fits into it.
 
         On a coordinator for tests packages come by other ways too, and a relay's count is a relay's word. Signed beside
         a tally that does not fit, it would be evidence against this coordinator (docs/protocol.md §23), and devices
         would leave for good.
         """
-        last = last_round(tally, relay_count=self._relay_count(book, one))
-        if last.relay_count is not None and count_fault(book.document, one.manifest, last, tally) is not None:
-            self._tell("relay-count-does-not-fit", one.stored)
+        last = last_round(tally, relay_count=self._relay_count(history, known))
+        if last.relay_count is not None and count_fault(history.document, known.manifest, last, tally) is not None:
+            self._tell("relay-count-does-not-fit", known.stored)
             return replace(last, relay_count=None)
         return last
 
-    def _relay_count(self, book: Book, one: LiveRound) -> bytes | None:
+    def _relay_count(self, history: PlainHistory, known: PlainRound) -> bytes | None:
         """The count of the round's slot that a relay of the experiment has signed; of several the first."""
-        for deposit in sorted(self.store.deposits(one.stored.epoch), key=lambda deposit: deposit.relay):
+        for deposit in sorted(self.store.deposits(known.stored.epoch), key=lambda deposit: deposit.relay):
             with contextlib.suppress(ProtocolError):
-                if read_relay_count(deposit.count, book.document).opens_at == one.manifest.opens_at:
+                if read_relay_count(deposit.count, history.document).opens_at == known.manifest.opens_at:
                     return deposit.count
         return None
 
     # ── (4) what comes next ──────────────────────────────────────────────────────────────────────────────────────────
 
-    def _go_on(self, book: Book, now: int) -> None:
-        if book.live or book.stored.standing in (Standing.STOPPED, Standing.FINISHED):
+    def _go_on(self, history: PlainHistory, now: int) -> None:
+        if history.live or history.stored.standing in (Standing.STOPPED, Standing.FINISHED):
             return
-        if book.stored.standing is Standing.PAUSED or not has_salt(self.store, book.document):
+        if history.stored.standing is Standing.PAUSED or not has_salt(self.store, history.document):
             return
-        if self.veil is not None and not self.veil.may_grow(book):
+        if self.veil is not None and not self.veil.may_grow(history):
             return
-        if len(book.rounds) >= book.document.rounds or book.watch(len(book.rounds)):
-            self._decide(book, Standing.FINISHED)
+        if len(history.rounds) >= history.document.rounds or history.watch(len(history.rounds)):
+            self._decide(history, Standing.FINISHED)
             return
         try:
-            self._announce(book, now)
+            self._announce(history, now)
         except (BadExperimentError, ProtocolError):
-            if not self._decide(book, Standing.PAUSED):
+            if not self._decide(history, Standing.PAUSED):
                 return
             # Hours and grid no longer meet, say, or its manifest would be too long. Others go on.
-            self.log.tell("announcing-failed", experiment=book.stored.digest, round=len(book.rounds) + 1)
+            self.log.tell("announcing-failed", experiment=history.stored.digest, round=len(history.rounds) + 1)
 
-    def _decide(self, book: Book, standing: Standing) -> bool:
+    def _decide(self, history: PlainHistory, standing: Standing) -> bool:
         """Another standing, unless the operator has spoken since the book was read: at another node nobody waits."""
-        digest = book.stored.digest
-        now = next(one.standing for one in self.store.experiments() if one.digest == digest)
-        if now is not book.stored.standing:
+        digest = history.stored.digest
+        now = next(known.standing for known in self.store.experiments() if known.digest == digest)
+        if now is not history.stored.standing:
             return False
         with contextlib.suppress(LocalProtocolError):
             self.store.set_standing(digest, standing)
             return True
         return False
 
-    def _opening(self, book: Book, now: int, after: int) -> tuple[int, StoredKey]:
+    def _opening(self, history: PlainHistory, now: int, after: int) -> tuple[int, StoredKey]:
         """The next opening, and the key of its slot; never a slot that is scrubbed, where the clock was set back."""
         while True:
-            opens_at = self.grid.next_opening(book.document.windows, now=now, after=after)
+            opens_at = self.grid.next_opening(history.document.windows, now=now, after=after)
             slot = self.grid.slot_of(opens_at)
             key = self._key_of(slot)
             if key is not None:
                 return opens_at, key
             after = self.grid.end(slot)
 
-    def _announce(self, book: Book, now: int) -> None:
-        before = book.rounds[-1] if book.rounds else None
-        opens_at, key = self._opening(book, now, 0 if before is None else before.manifest.accept_until)
-        model = book.model(before)
+    def _announce(self, history: PlainHistory, now: int) -> None:
+        before = history.rounds[-1] if history.rounds else None
+        opens_at, key = self._opening(history, now, 0 if before is None else before.manifest.accept_until)
+        model = history.model(before)
         manifest = make_manifest(
-            book.document,
+            history.document,
             opens_at=opens_at,
             state=model.state,
             training_weights=model.training,
             evaluation_weights=model.evaluation,
             gateway_keys=published(key),
             before=None if before is None else before.manifest,
-            last=None if before is None else self._books.how_it_ended(before),
+            last=None if before is None else self._histories.how_it_ended(before),
         )
         stored = StoredRound(
-            experiment=book.stored.digest,
+            experiment=history.stored.digest,
             number=manifest.round_number,
             epoch=key.epoch,
             state=RoundState.ANNOUNCED,
@@ -361,23 +369,23 @@ class Driver:
         self.store.announce(stored, {digest_of(data): data for data in model})
         self._tell("round-announced", stored)
 
-    def _keep_endings(self, public: list[Book]) -> None:
+    def _keep_endings(self, public: list[PlainHistory]) -> None:
         """What was signed here is kept, for nodes that show it and cannot sign."""
-        for digest in (book.stored.digest for book in public if book.is_over):
+        for digest in (history.stored.digest for history in public if history.is_over):
             if digest in self._ending_kept:
                 continue
-            found = self.publisher.public(ending_path(digest))
-            if found is not None:
-                self.store.keep_blobs({ending_name(digest): found[0]})
+            signed = self.publisher.public(ending_path(digest))
+            if signed is not None:
+                self.store.keep_blobs({ending_name(digest): signed[0]})
                 self._ending_kept.add(digest)
 
-    def _mark_published(self, book: Book) -> None:
+    def _mark_published(self, history: PlainHistory) -> None:
         """Rounds of which the next manifest, or the ending, is public now."""
-        for number, one in enumerate(book.rounds, start=1):
-            told = number < len(book.rounds) or book.is_over
-            if told and one.stored.state is RoundState.TALLIED:
-                state = advance(one.stored.state, RoundEvent.MANIFEST_SIGNED)
-                self.store.set_state(one.stored.experiment, one.stored.number, state)
+        for number, known in enumerate(history.rounds, start=1):
+            is_told = number < len(history.rounds) or history.is_over
+            if is_told and known.stored.state is RoundState.TALLIED:
+                state = advance(known.stored.state, RoundEvent.MANIFEST_SIGNED)
+                self.store.set_state(known.stored.experiment, known.stored.number, state)
 
     # ── keys and what runs ───────────────────────────────────────────────────────────────────────────────────────────
 
@@ -392,8 +400,8 @@ class Driver:
     def _held_keys(self) -> list[StoredKey]:
         return list(self.store.keys())
 
-    def _is_over(self, books: list[Book], epoch: int, now: int) -> bool:
-        return is_over(books, epoch, grid=self.grid, now=now)
+    def _is_over(self, histories: list[PlainHistory], epoch: int, now: int) -> bool:
+        return is_over(histories, epoch, grid=self.grid, now=now)
 
     def _turn_fetch_keys(self, now: int) -> None:
         """There is the one that is handed out now, and those that manifests name; others go when their slot is over."""
@@ -411,7 +419,7 @@ class Driver:
 
     def _tell_present(self, now: int) -> None:
         fetch_keys = self.store.fetch_keys()
-        present = present_of(self._books.read(), self._held_keys(), fetch_keys, grid=self.grid, now=now)
+        present = running_rounds(self._histories.read(), self._held_keys(), fetch_keys, grid=self.grid, now=now)
         if present != self._present:
             self._present = present
             self.ingest.update(present)
@@ -419,24 +427,24 @@ class Driver:
     # ── (6) forgetting, and the next time ────────────────────────────────────────────────────────────────────────────
 
     async def _scrub(self, now: int) -> None:
-        books = self._books.read()
+        histories = self._histories.read()
         for key in self._held_keys():
-            if self._is_over(books, key.epoch, now):
+            if self._is_over(histories, key.epoch, now):
                 self.store.close_epoch(key.epoch)
                 # In a thread: with millions of records it takes seconds, and the next epoch's packages arrive.
                 await asyncio.to_thread(self.store.scrub, key.epoch)
                 self.log.tell("epoch-scrubbed", epoch=key.epoch)
 
     def _next_instant(self, now: int) -> int | None:
-        books = self._books.read()
+        histories = self._histories.read()
         ends: dict[int, int] = {}
         instants = []
-        for one in live_rounds(books):
-            ends[one.stored.epoch] = max(ends.get(one.stored.epoch, 0), one.manifest.accept_until)
-            if one.stored.state is RoundState.ANNOUNCED:
-                instants.append(one.manifest.opens_at)
-            elif one.stored.state is RoundState.OPEN:
-                instants.append(one.manifest.closes_at)
+        for known in live_rounds(histories):
+            ends[known.stored.epoch] = max(ends.get(known.stored.epoch, 0), known.manifest.accept_until)
+            if known.stored.state is RoundState.ANNOUNCED:
+                instants.append(known.manifest.opens_at)
+            elif known.stored.state is RoundState.OPEN:
+                instants.append(known.manifest.closes_at)
         instants += ends.values()
         # The key for fetches is another one in each slot; and a slot without rounds is over at its end.
         instants.append(self.grid.end(self.grid.slot_of(now)))
@@ -446,18 +454,18 @@ class Driver:
         self.log.tell(event, experiment=stored.experiment, round=stored.number, epoch=stored.epoch, **counts)
 
 
-def _is_met(book: Book, tally: Tally) -> bool:
-    return book.document.reaches_floor(tally.participants.tolist())
+def _is_met(history: PlainHistory, tally: Tally) -> bool:
+    return history.document.reaches_floor(tally.participants.tolist())
 
 
-def _reached(one: LiveRound) -> int:
+def _reached(known: PlainRound) -> int:
     """The instant of its own that a round has reached, by its state."""
-    match one.stored.state:
+    match known.stored.state:
         case RoundState.ANNOUNCED:
             return 0
         case RoundState.OPEN:
-            return one.manifest.opens_at
+            return known.manifest.opens_at
         case RoundState.CLOSING:
-            return one.manifest.closes_at
+            return known.manifest.closes_at
         case _:
-            return one.manifest.accept_until
+            return known.manifest.accept_until

@@ -100,7 +100,7 @@ def _fill(table, bits, key, digests, count):
             table[slot] = (hashes[i - start] << _32) | np.uint64(i + 1)
 
 
-class Seen:
+class DigestTable:
     """The digests that have come so far."""
 
     def __init__(self, key: bytes) -> None:
@@ -131,6 +131,10 @@ class Seen:
             self._table = np.zeros(0, dtype=np.uint64)
             self._table = np.zeros(2**self._bits, dtype=np.uint64)
             _fill(self._table, self._bits, self._key, self._digests, self._count)
+
+
+#: What ``epoch_count`` asks of either module.
+Seen = DigestTable
 
 
 @compiled

@@ -13,7 +13,7 @@ _DIGEST_WORDS = 4
 _LITTLE = np.dtype("<u8")
 
 
-class Seen:
+class DigestSet:
     """The digests that have come so far."""
 
     def __init__(self, key: bytes) -> None:
@@ -33,6 +33,10 @@ class Seen:
             fresh[i] = digest not in self._seen
             self._seen.add(digest)
         return fresh
+
+
+#: What ``epoch_count`` asks of either module.
+Seen = DigestSet
 
 
 def tally(words: NDArray[np.uint64], fresh: NDArray[np.bool_], plan: Plan) -> None:
