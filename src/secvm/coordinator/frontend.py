@@ -165,7 +165,7 @@ _ADMIN_BODY_BYTES = 2**18
 
 @dataclass(frozen=True, kw_only=True)
 class ProcessParts:
-    """What a process holds from its start to its end: files, keys, clocks."""
+    """What a process has from its start to its end: settings, store, keys, clocks."""
 
     settings: CoordinatorSettings
     store: CoordinatorStore
@@ -173,31 +173,31 @@ class ProcessParts:
     dice: RandomBytes
     log: Log
     metrics: Metrics
-    #: Where public files are written; None: nowhere.
+    #: The folder into which public files are written; None: they are only answered.
     public: Path | None
-    #: That signs manifests; None where this node cannot, and so neither drives nor makes experiments.
+    #: The key that signs manifests; None at a node that neither drives nor makes experiments.
     key: SigningKey | None
-    #: What new experiments say of their log; None without one.
+    #: The terms of the log that new experiments name; None without a log.
     terms: LogTerms | None
-    #: None: nobody is the operator.
+    #: SHA-256 of the admin key; None disables the operator's API.
     admin_sha256: bytes | None
     newest_pulse: Callable[[], NewestPulse | None]
-    #: To open capsules with; None: one by one.
+    #: Code that opens eight capsules at once; None: they are opened one by one.
     lanes: Lanes | None = None
-    #: That nobody sets: commits are timed by it, where there is one.
+    #: Monotonic clock for timing commits; None disables the timing metric.
     steady: Clock | None = None
-    #: Tokens with which relays are asked, by URL.
+    #: Tokens that relays are asked with, by URL.
     relay_tokens: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 def ingest_limits(settings: CoordinatorSettings) -> IngestLimits:
-    """What a relay may send must find room, or it would be told for ever to come later."""
+    """Limits under which a whole deposit of a relay finds room; otherwise it would be refused for ever."""
     limits = IngestLimits()
     return replace(limits, content_bytes=max(limits.content_bytes, 2 * settings.limits.deposit_bytes))
 
 
 class Frontend:
-    """Requests in, answers out."""
+    """Takes requests and answers them, from ``open`` until ``close``."""
 
     def __init__(
         self,
@@ -207,11 +207,11 @@ class Frontend:
         look_s: float | None = None,
         health: Callable[[], dict[str, object]] | None = None,
     ) -> None:
-        """``refresh``: see ``package_routes``, ``look_s``: see ``opener``, both where there are other nodes.
-        ``health``: what else /health tells.
+        """``refresh`` (see ``package_routes``) and ``look_s`` (see ``opener``) are given where there are other nodes.
+        ``health`` returns further content of /health.
         """
         settings, grid = parts.settings, parts.settings.epochs.grid
-        #: Told when the operator has changed something; set by whoever drives or follows.
+        #: Called when an operator or a relay has changed something; set by the process that uses this frontend.
         self.wake: Callable[[], None] = lambda: None
         shards = ShardFiles(parts.store)
         self.publisher = Publisher(parts.store, parts.public, further=shards.find, log=parts.log)
@@ -295,7 +295,7 @@ class Frontend:
         self.wake()
 
     def update(self, present: RunningRounds) -> None:
-        """From now on this is what runs."""
+        """Take packages for these rounds from now on."""
         self._packages.update(present)
 
     async def finish(self, epoch: int) -> None:
@@ -309,7 +309,7 @@ class Frontend:
         self._held.log.tell("listening", port=port, test=settings.testing is not None)
 
     async def close(self) -> None:
-        """No more requests; those under way are answered, and what they brought is committed."""
+        """Take no more requests; answer those under way, and commit what they brought."""
         self._held.log.tell("stopping")
         await self._server.drain()
         await self.ingest.close()

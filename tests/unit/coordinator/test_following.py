@@ -267,7 +267,7 @@ def test_repro_a_driver_that_does_not_know_all_that_runs_is_not_believed() -> No
         await follower.following.pause()
         with pytest.raises(StoreError):
             await follower.following.refresh()
-        follower.following.told(driver.ingest.present)
+        follower.following.note_announced(driver.ingest.present)
         follower.steady.advance(1000)
         await follower.following.refresh()
         # It is its driver that says what runs, until it drives no more.

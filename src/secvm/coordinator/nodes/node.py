@@ -1,10 +1,10 @@
-"""One node of many that have one database in common: doors that always answer, and a driver while it leads.
+"""One node of many that share one database: a frontend that always answers, and a driver while the node leads.
 
-Every node is a gateway, shows what is public, takes the operator's word, opens and counts its share. While it follows,
-what it takes and shows is worked out from the store (``following``). While it leads (``election``), a driver and what
-keeps the logs are built anew for the term, on ``store.driving(term)``, and thrown away with it: nothing that one term
-believed reaches the next. They run in a loop of their own, because they block while the database works, and the doors
-shall not wait for that.
+Every node is a gateway, shows what is public, takes the operator's requests, opens and counts its share. While another
+node leads, what it takes and shows is derived from the store (``node_view``). While it leads (``election``), a driver
+and the keeper of the log are built anew for the term, on ``store.driving(term)``, and thrown away with it: nothing that
+one term believed reaches the next. They run in an event loop of their own, because they block while the database works
+and the frontend must not wait for that.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ from secvm.runtime.tasks import any_of, end_all, in_own_loop
 
 #: Threads that ask for the lead: one may wait for a database that does not answer while the next one asks.
 _LEADING = 3
-#: So many times as rarely is a store looked at that tells of changes.
+#: How many times as rarely a store is polled that announces changes itself.
 _PATIENT = 10
 
 
 @runtime_checkable
 class ChangeFeed(Protocol):
-    """A store that tells when something may have changed."""
+    """A store that announces that something may have changed."""
 
     def wait_for_change(self, seconds: float) -> bool:
-        """Return when it may have, or after so many seconds; whether it may."""
+        """Return when something may have changed, or after so many seconds; whether it may have."""
         ...
 
 
 class Node:
-    """Doors, a view, and a candidate."""
+    """The frontend of one node, its view of the store, and its candidacy as the driver."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class Node:
             steady=steady,
             log=parts.log,
             metrics=parts.metrics,
-            # Where the store tells of changes, looking for them is only for those that it did not tell of.
+            # Where the store announces changes, polling is only for those that it missed.
             poll_s=part.poll_s * (_PATIENT if isinstance(parts.store, ChangeFeed) else 1),
             also=lambda: self._view_of_now().show(),
         )
@@ -160,7 +160,7 @@ class Node:
             await any_of(stop.wait(), self._steady.sleep_until(self._steady.now() + int(1000 * self._part.poll_s)))
 
     async def _listen(self, stop: asyncio.Event) -> None:
-        """Hear of changes, where the store tells of them. What it does not tell is found by looking."""
+        """Wait for changes where the store announces them. Those that it misses are found by polling."""
         store = self._held.store
         while isinstance(store, ChangeFeed) and not stop.is_set():
             try:
@@ -176,16 +176,16 @@ class Node:
                 self._following.heard_nothing()
 
     def _at_once(self, act: Callable[..., Any], *given: Any) -> asyncio.Future[Any]:
-        """In a thread that nobody else uses: a lease is not lost because many want to see something."""
+        """Call in a thread of its own, so that no lease is lost because many requests use the others."""
         return asyncio.get_running_loop().run_in_executor(self._leading, act, *given)
 
     async def _refresh(self) -> None:
         await self._following.refresh()
 
     def _told(self, present: RunningRounds) -> None:
-        """What runs, from the driver of this node."""
+        """Take over what runs from the driver of this node."""
         self._doors.update(present)
-        self._following.told(present)
+        self._following.note_announced(present)
 
     def _changed(self) -> None:
         """The operator has changed something here."""
@@ -248,7 +248,7 @@ class Node:
 
 
 class _Outside:
-    """Ingest as the driver has it: it lives in the loop of the doors."""
+    """Ingest as the driver uses it: it lives in the event loop of the frontend."""
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, ingest: Ingest, update: Callable[[RunningRounds], None]
@@ -256,7 +256,7 @@ class _Outside:
         self._loop, self._ingest, self._update = loop, ingest, update
 
     def update(self, present: RunningRounds) -> None:
-        """Tell the doors, as soon as they have a moment."""
+        """Hand what runs to the frontend's event loop."""
         self._loop.call_soon_threadsafe(self._update, present)
 
     async def finish(self, epoch: int) -> None:

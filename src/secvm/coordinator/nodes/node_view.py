@@ -1,14 +1,15 @@
-"""Following: what a node takes and shows while another one drives, worked out from the store by the driver's own rules.
+"""What a node takes and shows while another node drives. It is derived from the store by the driver's own rules.
 
- 1. Rounds and keys that run now (``RunningRounds``), for the gateway and ingest, by ``presenting``.
- 2. All public files, by ``showing`` and ``log_files``: only what is signed and durable, and, where there is a log,
-    cosigned by a quorum. An ending is shown as the driver signed and kept it. Nothing is signed here.
- 3. It is read again when something has changed, at least every ``poll_s``, and whenever somebody must be sure that a
-    view is not older than a package (``refresh``). Questions that come together are answered by one reading.
+ 1. The rounds and keys that run now, for the gateway and ingest (``intake.running``).
+ 2. All public files (``experiments.public_documents``, ``log.log_files``): only documents that are signed and durable
+    and, where there is a log, cosigned by a quorum. An ending is shown as the driver signed and kept it. Nothing is
+    signed here.
+ 3. The store is read again when something has changed, at least every ``poll_s``, and whenever a caller needs a view
+    that is not older than a package (``refresh``). Callers that come together share one reading.
 
-What is read never goes back: experiments and rounds are only added, notes only grow, what is stopped stays so. So a
-node that lags shows less than the driver, never something else. Everything is read in a thread; the event loop goes on
-serving what was known before.
+The view never goes back: experiments and rounds are only added, notes only grow, a stopped experiment stays stopped. A
+node that lags shows less than the driver, never something else. The store is read in a thread; meanwhile the event loop
+serves the view before.
 """
 
 from __future__ import annotations
@@ -52,8 +53,8 @@ POLL_S = 1.0
 class NodeView:
     """The view of one node. For one event loop; the store is used in other threads.
 
-    ``update`` is told what runs. ``terms`` of the log, where there is one. ``steady``: a clock that nobody
-    sets, for pauses. ``also``: shows what else there is, of experiments that have books of their own.
+    ``update`` is called with what runs. ``terms`` are those of the log, where there is one. ``steady`` is a monotonic
+    clock, for pauses. ``also`` shows experiments with two relays, which have a history of their own.
     """
 
     store: CoordinatorStore
@@ -82,8 +83,8 @@ class NodeView:
         self._began: int | None = None
         self._whole_at: int | None = None
         self._paused = False
-        #: While this node drives: rounds that its driver has told of.
-        self._told: set[tuple[ExperimentId, int]] = set()
+        #: While this node drives: the rounds that its driver has announced.
+        self._announced: set[tuple[ExperimentId, int]] = set()
         self._poked = asyncio.Event()
         metrics = Metrics("coordinator") if metrics is None else metrics
         self._faults = metrics.counter("view_faults", "Times that the store could not be read for this node's view.")
@@ -124,23 +125,28 @@ class NodeView:
         self._poked.set()
 
     async def pause(self) -> None:
-        """From now on this node drives, and its driver tells what runs and shows what is public."""
+        """From now on this node drives: its driver says what runs and shows what is public."""
         async with self._one:
-            self._paused, self._told = True, set()
+            self._paused, self._announced = True, set()
 
-    def told(self, present: RunningRounds) -> None:
-        """What this node's driver says that runs."""
-        self._told = {(known.document.experiment_id, known.number) for known in present.rounds}
+    def note_announced(self, present: RunningRounds) -> None:
+        """Take note of the rounds that this node's driver runs."""
+        self._announced = {(known.document.experiment_id, known.number) for known in present.rounds}
 
     def resume(self) -> None:
-        """Another one drives again, or nobody."""
-        # Whatever its driver told is told anew.
+        """This node drives no longer."""
+        # What its driver said runs is derived anew.
         self._paused, self._present = False, None
         self.poke()
 
     async def refresh(self) -> None:
-        """Return when the view is not older than this call. Raises ``StoreError`` where the store cannot be read, and
-        where this node drives, or did until just now, and its driver has not told of all that runs.
+        """Return when the view is not older than this call.
+
+        Raises
+        ------
+        StoreError
+            The store cannot be read; or this node drives, or did until just now, and its driver has not announced every
+            round that runs.
         """
         if self._next is None:
             self._next = asyncio.ensure_future(self._read_next())
@@ -151,12 +157,12 @@ class NodeView:
             async with self._one:
                 if self._began is not None:
                     await self.steady.sleep_until(self._began + self._spacing_ms)
-                # Whoever asks from here on needs another one: this one may have read past it already.
+                # A caller that comes from here on needs another reading: this one may be older than its question.
                 self._next = None
                 self._began = began = self.steady.now()
                 if self._paused:
-                    await self._check_told()
-                # Perhaps it drives no more since then.
+                    await self._check_announced()
+                # It may have been deposed meanwhile.
                 if not self._paused:
                     present = await asyncio.to_thread(self.read)
                     self._whole_at = began
@@ -167,9 +173,11 @@ class NodeView:
             self._faults.add()
             raise
 
-    async def _check_told(self) -> None:
-        """Who drives knows all that runs, but for the moment after it began, and that before it hears that it does so
-        no longer: others announce rounds meanwhile. What is refused or dropped for want of one would be lost.
+    async def _check_announced(self) -> None:
+        """Fail while the driver of this node does not know every running round.
+
+        A driver's view can be stale just after it is elected and just before it learns that it was deposed. A package
+        for a round that it has not heard of would be refused, and lost.
         """
         histories = await asyncio.to_thread(self._histories.read)
         runs = {
@@ -177,14 +185,16 @@ class NodeView:
             for history in histories
             if history.live is not None
         }
-        if self._paused and not runs <= self._told:
-            raise StoreError("more runs than the driver of this node has told")
+        unknown = runs - self._announced
+        if self._paused and unknown:
+            names = ", ".join(f"{number} of {identity.hex()}" for identity, number in sorted(unknown))
+            raise StoreError(f"the store has running rounds that this node's driver has not announced: {names}")
 
     # ── what ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def read(self) -> RunningRounds:
         """Read the store, show what is public, and say what runs. Blocks."""
-        # Notes before books, books before keys: each is complete for what was read before it.
+        # Notes before histories, histories before keys: each is complete for what was read before it.
         if self.logbook is not None:
             self.logbook.read_notes()
         read = self._histories.read()
@@ -202,7 +212,7 @@ class NodeView:
         return present
 
     def closing(self) -> list[int]:
-        """Epochs whose windows are closed and whose count is not concluded, as far as a node knows that follows."""
+        """Epochs whose windows are closed and whose count is not concluded, as far as this node knows."""
         if self._paused:
             return []
         return sorted(
@@ -210,16 +220,13 @@ class NodeView:
         )
 
     def rounds_of(self, epoch: int) -> list[RoundToCount]:
-        """What is counted in an epoch, read anew. Blocks."""
+        """The rounds that are counted in an epoch, read anew. Blocks."""
         return rounds_to_count(rounds_of_epoch(PlainHistories(self.store).read(), epoch))
 
 
 @dataclass(eq=False, repr=False)
 class ShardHelper:
-    """Counts shards for whoever drives, while this node follows.
-
-    ``count_one``: see ``shards.ShardCounting``.
-    """
+    """Counts shards for the driver while this node does not drive. ``count_one`` is that of ``ShardCounting``."""
 
     view: NodeView
     count_one: Callable[[int, Callable[[], list[RoundToCount]]], bool]
@@ -240,12 +247,12 @@ class ShardHelper:
         while not stop.is_set():
             try:
                 await self.step(stop)
-            except Exception as error:  # noqa: BLE001  (only help: whoever drives counts what nobody else does)
+            except Exception as error:  # noqa: BLE001  (only help: the driver counts what nobody else does)
                 self.log.tell("helping-failed", error=fault_name(error))
             await any_of(stop.wait(), self.steady.sleep_until(self.steady.now() + self._every_ms))
 
     async def step(self, stop: asyncio.Event) -> int:
-        """Count what there is; how many shards that was."""
+        """Count the shards that can be claimed, and return their number."""
         counted = 0
         closing = self.view.closing()
         self._given_up &= set(closing)
