@@ -17,7 +17,7 @@ from secvm.auditor.files import WebFiles
 from secvm.cli.experiment.remote import Remote
 from secvm.coordinator.log.cosigning import Cosigner
 from secvm.coordinator.relayed.relay_statements import RelayClient
-from secvm.dashboard.reading import Reader
+from secvm.dashboard.coordinator_client import Reader
 from secvm.errors import (
     BadBeaconError,
     BadInputError,

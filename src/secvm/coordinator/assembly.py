@@ -33,7 +33,7 @@ from secvm.crypto.signing import SigningKey
 from secvm.errors import LocalProtocolError, StoreError
 from secvm.protocol.log.terms import LogTerms
 from secvm.runtime.clock import Clock
-from secvm.runtime.waits import any_of, end_all
+from secvm.runtime.tasks import any_of, end_all
 
 
 class LogKeeper:

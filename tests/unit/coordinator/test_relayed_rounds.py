@@ -22,7 +22,6 @@ from secvm.errors import ArithmeticRangeError, BadInputError, OpeningError
 from secvm.learning import aggregate
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.cover_law import RelayCover
-from secvm.learning.experiment import Experiment
 from secvm.protocol.documents.blobs import decode_tally
 from secvm.protocol.documents.experiment import ExperimentDocument, Relay
 from secvm.protocol.relays.batches.capsule_tree import capsule_root
@@ -205,7 +204,7 @@ def test_repro_noise_that_left_nobody_ended_the_coordinator(
         raise BadInputError("nobody took part in this round")
 
     federation = start(store)
-    monkeypatch.setattr(Experiment, "step", nobody)
+    monkeypatch.setattr(aggregate, "step", nobody)
     asyncio.run(federation.go())
     assert opening(federation, 1).is_opened
     assert manifest(federation, 2).model == manifest(federation, 1).model
@@ -217,7 +216,7 @@ def test_a_step_out_of_range_ends_its_experiment(store: CoordinatorStore, monkey
         raise ArithmeticRangeError("too large")
 
     federation = start(store)
-    monkeypatch.setattr(Experiment, "step", out_of_range)
+    monkeypatch.setattr(aggregate, "step", out_of_range)
     asyncio.run(federation.go())
     end = read_ending(federation.public("ending"), federation.relays.document)
     assert (end.round_number, end.why, end.state) == (1, "stopped", manifest(federation, 1).state)

@@ -90,20 +90,7 @@ def _kept() -> KeptKey:
 
 TARGETS = (
     Target(
-        name="shard",
-        decode=_shard,
-        allowed=(MalformedMessageError,),
-        seeds=_shards,
-        covers=("coordinator.counting.epoch_count:EpochCount.from_bytes",),
-    ),
-    Target(
-        name="run-result",
-        decode=read_run,
-        canonical=write_run,
-        allowed=(MalformedMessageError,),
-        seeds=_runs,
-        covers=("coordinator.relayed.run_counting:read_run",),
-        most_bytes=1024,
+        name="shard", decode=_shard, seeds=_shards, covers=("coordinator.counting.epoch_count:EpochCount.from_bytes",)
     ),
     Target(name="run-result", decode=read_run, canonical=write_run, seeds=_runs, most_bytes=1024),
     Target(
@@ -111,7 +98,6 @@ TARGETS = (
         decode=RoundFigures.from_bytes,
         canonical=RoundFigures.to_bytes,
         seeds=lambda: [RoundFigures().to_bytes(), RoundFigures(capsules=3, junk=1, reasons=("why",)).to_bytes()],
-        covers=("coordinator.relayed.relayed_history:RoundFigures.from_bytes",),
         most_bytes=512,
     ),
     Target(

@@ -134,7 +134,7 @@ class NodeView:
         self._announced = {(known.document.experiment_id, known.number) for known in present.rounds}
 
     def resume(self) -> None:
-        """This node drives no longer."""
+        """From now on the node drives no longer."""
         # What its driver said runs is derived anew.
         self._paused, self._present = False, None
         self.poke()

@@ -19,9 +19,9 @@ from secvm.crypto.signing import Envelope
 from secvm.errors import MalformedMessageError
 from secvm.learning.aggregate.tally import Tally
 from secvm.protocol.canonical import Fields, decode_document, encode_document
+from secvm.protocol.documents.faults import Missing, OpeningFault
+from secvm.protocol.documents.recomputation import After, Stayed, after_opened
 from secvm.protocol.relays.counting.shards import DAY_MS
-from secvm.protocol.relays.ending import RelayedEnding
-from secvm.protocol.relays.faults import Missing, OpeningFault
 from secvm.protocol.relays.manifest import RelayedManifest
 from secvm.protocol.relays.opening import Opening, RelayedEnding
 from secvm.protocol.round_state import RoundState
