@@ -21,7 +21,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Self
 
 from secvm.crypto.sealing.oblivious import (
     KEYS_MEDIA_TYPE,
@@ -30,6 +30,7 @@ from secvm.crypto.sealing.oblivious import (
     encode_key_configurations,
 )
 from secvm.errors import MalformedMessageError, UnreachableError
+from secvm.relay.database import KeyedDatabase
 from secvm.relay.epochs import Epochs
 from secvm.relay.refusals import plain
 from secvm.runtime.clock import Clock
@@ -121,23 +122,11 @@ class Turnstile:
         self._clients -= Counter((client,))
 
 
-class KeyStore(Protocol):
-    """Where the key of the slot outlives the process. Called from any thread."""
-
-    def fetch_keys(self) -> tuple[int, bytes] | None:
-        """The key that was kept last, and its slot."""
-        ...
-
-    def keep_fetch_keys(self, slot: int, keys: bytes) -> None:
-        """Keep the key of this slot, in place of the one before."""
-        ...
-
-
 class FetchKeys:
     """Hands out the key of the slot."""
 
     def __init__(
-        self, gateway: GatewayClient, epochs: Epochs, clock: Clock, metrics: Metrics, store: KeyStore | None = None
+        self, gateway: GatewayClient, epochs: Epochs, clock: Clock, metrics: Metrics, store: KeyedDatabase | None = None
     ) -> None:
         self._gateway = gateway
         self._epochs = epochs

@@ -32,10 +32,11 @@ from secvm.relay.batches.round_metrics import RoundMeter
 from secvm.relay.batches.round_secrets import RoundSecrets
 from secvm.relay.batches.rounds import BatchRound
 from secvm.relay.batches.running_rounds import RunningRounds
+from secvm.relay.database import KeyedDatabase
 from secvm.relay.entry.doors import EntryDoors
 from secvm.relay.entry.intake import IntakeLimits
 from secvm.relay.entry.rounds import EntryRound
-from secvm.relay.gateway import GatewayClient, KeyStore
+from secvm.relay.gateway import GatewayClient
 from secvm.relay.mix.doors import MixDoors
 from secvm.relay.mix.rounds import MixRound, opener
 from secvm.relay.settings import RelayServiceSettings
@@ -105,7 +106,7 @@ class Role:
         self._experiments = Experiments(self._keeping, own, worth, dice)
 
     @property
-    def keys(self) -> KeyStore:
+    def keys(self) -> KeyedDatabase:
         """Where the gateway's key for fetches outlives the process."""
         return self._keeping.ledger
 

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
-import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -29,7 +28,7 @@ from secvm.crypto.sealing.capsules import pack, packed_size, unpack
 from secvm.crypto.sealing.kem import RandomBytes
 from secvm.errors import LocalProtocolError
 from secvm.relay.admission import Begun, digest_of
-from secvm.runtime.disk.sqlite_file import connect, emptied_log, service_format, statements, transaction
+from secvm.relay.database import FETCH_KEYS, KeyedDatabase
 
 #: Of the tables below; another number is another program's file.
 _VERSION = 4
@@ -67,12 +66,7 @@ CREATE TABLE sealed (epoch INTEGER NOT NULL);
 INSERT INTO sealed VALUES (-1);
 -- One row: the grid by which epochs are numbered here. Stays.
 CREATE TABLE grid (origin_ms INTEGER NOT NULL, period_ms INTEGER NOT NULL);
--- One row: the gateway's key for fetches that was handed out first in a slot. Public; another takes its place.
-CREATE TABLE fetch_keys (slot INTEGER NOT NULL, keys BLOB NOT NULL)
 """
-_FORMAT = service_format(
-    "the relay's store", "store of a relay", application_id=0, version=_VERSION, migrations=(statements(_SCHEMA),)
-)
 
 _COUNT_CLIENT = """
 INSERT INTO clients VALUES (?, ?, ?)
@@ -95,47 +89,30 @@ class Arrival:
 MakeDeposit = Callable[[int, Sequence[bytes]], bytes | None]
 
 
-class RoundStore:
+class RoundStore(KeyedDatabase):
     """Capsules until their epoch is deposited."""
 
     def __init__(self, path: Path, dice: RandomBytes, *, database: sqlite3.Connection | None = None) -> None:
-        """``database``: open already, in place of the file: on a simulated disk, say."""
+        super().__init__(path, _SCHEMA + FETCH_KEYS, _VERSION, database=database)
         self._dice = dice
-        self._lock = threading.Lock()
-        # Exclusive: a second relay on the same file would deposit epochs under the first one's hands.
-        db = database or connect(path, f"cannot open the relay's store {path}", check_same_thread=False)
-        _FORMAT.prepare(db, path)
-        with _FORMAT.guarding(db, path):
-            self._sealed: int = db.execute("SELECT epoch FROM sealed").fetchone()[0]
-            self._begun = {row[0] for row in db.execute("SELECT epoch FROM epochs")}
-        self._db = db
+        with self._format.guarding(self._db, path):
+            self._sealed: int = self._db.execute("SELECT epoch FROM sealed").fetchone()[0]
+            self._begun = {row[0] for row in self._db.execute("SELECT epoch FROM epochs")}
 
     def keep_grid(self, origin_ms: int, period_ms: int) -> bool:
         """Whether epochs are numbered here as they always were; the first time decides."""
-        with self._lock, transaction(self._db):
+        with self.transaction():
             kept = self._db.execute("SELECT origin_ms, period_ms FROM grid").fetchone()
             if kept is None:
                 self._db.execute("INSERT INTO grid VALUES (?, ?)", (origin_ms, period_ms))
         return kept is None or kept == (origin_ms, period_ms)
-
-    def fetch_keys(self) -> tuple[int, bytes] | None:
-        """The gateway's key for fetches that was kept last, and its slot."""
-        with self._lock:
-            found = self._db.execute("SELECT slot, keys FROM fetch_keys").fetchone()
-        return None if found is None else (found[0], found[1])
-
-    def keep_fetch_keys(self, slot: int, keys: bytes) -> None:
-        """Keep the gateway's key for fetches of this slot, in place of the one before."""
-        with self._lock, transaction(self._db):
-            self._db.execute("DELETE FROM fetch_keys")
-            self._db.execute("INSERT INTO fetch_keys VALUES (?, ?)", (slot, keys))
 
     def append(self, arrivals: Sequence[Arrival]) -> None:
         """Keep these, all or none, in one commit."""
         by_epoch: dict[int, list[Arrival]] = {}
         for arrival in arrivals:
             by_epoch.setdefault(arrival.epoch, []).append(arrival)
-        with self._lock, transaction(self._db):
+        with self.transaction():
             for epoch, members in by_epoch.items():
                 if epoch <= self._sealed:
                     raise LocalProtocolError("nothing is added to an epoch that is sealed")
@@ -178,7 +155,7 @@ class RoundStore:
         # Outside of the lock: with a million capsules this takes a second, and other epochs' commits go on.
         body = make(clients, list(distinct.values()))
         with self._lock:
-            with transaction(self._db):
+            with self.transaction():
                 for part, at in enumerate(range(0, len(body or b""), _PART_BYTES)):
                     data = (body or b"")[at : at + _PART_BYTES]
                     self._db.execute("INSERT INTO deposits VALUES (?, ?, ?)", (epoch, part, data))
@@ -187,7 +164,7 @@ class RoundStore:
                 self._db.execute("UPDATE sealed SET epoch = ?", (epoch,))
             self._sealed = epoch
             self._begun = {other for other in self._begun if other > epoch}
-            self._cut_log()
+            self.cut_log()
         return body is not None
 
     def waiting(self) -> list[int]:
@@ -204,21 +181,11 @@ class RoundStore:
     def forget(self, epoch: int) -> None:
         """The coordinator has it, or nobody wants it any more. Twice is once."""
         with self._lock:
-            with transaction(self._db):
+            with self.transaction():
                 self._db.execute("DELETE FROM deposits WHERE epoch = ?", (epoch,))
-            self._cut_log()
-
-    def close(self) -> None:
-        """Let go of the file."""
-        with self._lock:
-            self._db.close()
+            self.cut_log()
 
     def _capsules(self, epoch: int) -> list[bytes]:
         with self._lock:
             rows = self._db.execute("SELECT packed FROM groups WHERE epoch = ?", (epoch,)).fetchall()
         return [capsule for (packed,) in rows for capsule in unpack(packed)]
-
-    def _cut_log(self) -> None:
-        """Everything into the database's file, and the log to length zero: it has copies of what was destroyed."""
-        if not emptied_log(self._db):
-            raise LocalProtocolError("somebody else reads the relay's store: its log cannot be cut")

@@ -26,11 +26,11 @@ from secvm.protocol.relays.manifest import Instants
 from secvm.relay.admission import Identity
 from secvm.relay.batches import round_custody as keeping_module
 from secvm.relay.batches import round_secrets, rounds
-from secvm.relay.batches.database import RelayDatabase
 from secvm.relay.batches.ledger import RoundLedger
 from secvm.relay.batches.round_custody import RoundCustody, RoundPlan
 from secvm.relay.batches.round_secrets import RoundSecrets
 from secvm.relay.batches.rounds import BatchRound
+from secvm.relay.database import RelayDatabase
 from secvm.relay.entry.intake import IncomingSubmission, IntakeLimits, read_submission
 from secvm.relay.entry.rounds import EntryRound
 from secvm.relay.mix.rounds import MixRound, opener

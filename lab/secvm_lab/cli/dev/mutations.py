@@ -107,7 +107,7 @@ MUTATIONS: Mapping[str, Mutation] = {
                 "src/secvm/coordinator/intake/ingest.py",
                 "        return self._commits.add(item)\n",
                 "        self._commits.add(item)\n"
-                "        early: asyncio.Future[Response] = asyncio.get_running_loop().create_future()\n"
+                "        early: asyncio.Future[HttpResponse] = asyncio.get_running_loop().create_future()\n"
                 "        early.set_result(item.reply(None))\n"
                 "        return early\n",
             ),

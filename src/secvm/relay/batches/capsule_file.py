@@ -16,7 +16,7 @@ from secvm.errors import LocalProtocolError
 from secvm.protocol.relays.batches.capsule_tree import capsule_root
 from secvm.protocol.relays.batches.label import capsule_digest
 from secvm.protocol.relays.batches.pieces import PIECE_CAPSULES
-from secvm.relay.batches.database import RelayDatabase, destroy_database
+from secvm.relay.database import RelayDatabase, destroy_database
 
 _VERSION = 1
 _SCHEMA = """

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from secvm.relay.batches.database import RelayDatabase
+from secvm.relay.database import FETCH_KEYS, KeyedDatabase
 
 ENTRY_COUNT, MIX_COUNT, ENTRY_REVEAL, MIX_REVEAL = PAPERS = (
     "entry_count",
@@ -47,16 +47,14 @@ CREATE TABLE papers (
 CREATE TABLE bound (value BLOB PRIMARY KEY, label BLOB NOT NULL) WITHOUT ROWID;
 -- What is behind a label: "handed-on", "forgotten".
 CREATE TABLE done (label BLOB NOT NULL, step TEXT NOT NULL, PRIMARY KEY (label, step)) WITHOUT ROWID;
--- One row: the gateway's key for fetches that was handed out first in a slot. Public; another takes its place.
-CREATE TABLE fetch_keys (slot INTEGER NOT NULL, keys BLOB NOT NULL)
 """
 
 
-class RoundLedger:
+class RoundLedger(KeyedDatabase):
     """The ledger."""
 
     def __init__(self, path: Path) -> None:
-        self._database = RelayDatabase(path, _SCHEMA, _VERSION)
+        super().__init__(path, _SCHEMA + FETCH_KEYS, _VERSION)
 
     # ── experiments, commitments, labels ─────────────────────────────────────────────────────────────────────────────
 
@@ -66,7 +64,7 @@ class RoundLedger:
 
     def experiments(self) -> list[tuple[str, str, bytes]]:
         """Digest, coordinator and envelope of each."""
-        return self._database.rows("SELECT digest, coordinator, envelope FROM experiments")  # type: ignore[return-value]  # as the table has them
+        return self.rows("SELECT digest, coordinator, envelope FROM experiments")  # type: ignore[return-value]  # as the table has them
 
     def keep_commitment(self, experiment: str, round_number: int, envelope: bytes) -> bytes:
         """The commitment that stands: this one, if there was none."""
@@ -83,7 +81,7 @@ class RoundLedger:
         self, label: bytes, experiment: str, round_number: int, bound: Iterable[bytes], manifest: bytes
     ) -> bool:
         """Whether this is the label of its round, the first one that came, and nothing in it is of another round."""
-        with self._database.transaction() as db:
+        with self.transaction() as db:
             found = db.execute(
                 "SELECT label FROM labels WHERE experiment = ? AND round = ?", (experiment, round_number)
             )
@@ -104,11 +102,11 @@ class RoundLedger:
             SELECT experiment, round FROM commitments
             EXCEPT SELECT experiment, round FROM labels ORDER BY experiment, round
         """
-        return self._database.rows(question)  # type: ignore[return-value]  # as the table has them
+        return self.rows(question)  # type: ignore[return-value]  # as the table has them
 
     def labels(self) -> list[tuple[bytes, str, int, bytes]]:
         """Label, experiment, round and manifest of all."""
-        return self._database.rows("SELECT label, experiment, round, manifest FROM labels")  # type: ignore[return-value]  # as above
+        return self.rows("SELECT label, experiment, round, manifest FROM labels")  # type: ignore[return-value]  # as above
 
     # ── marks, papers, steps ─────────────────────────────────────────────────────────────────────────────────────────
 
@@ -137,29 +135,12 @@ class RoundLedger:
 
     def is_done(self, label: bytes, step: str) -> bool:
         """Whether this step is behind it."""
-        return self._database.value("SELECT 1 FROM done WHERE label = ? AND step = ?", (label, step)) is not None
-
-    # ── the gateway's key for fetches ────────────────────────────────────────────────────────────────────────────────
-
-    def fetch_keys(self) -> tuple[int, bytes] | None:
-        """The key that was kept last, and its slot."""
-        found = self._database.rows("SELECT slot, keys FROM fetch_keys")
-        return found[0] if found else None  # type: ignore[return-value]  # as the table has them
-
-    def keep_fetch_keys(self, slot: int, keys: bytes) -> None:
-        """Keep the key of this slot, in place of the one before."""
-        with self._database.transaction() as db:
-            db.execute("DELETE FROM fetch_keys")
-            db.execute("INSERT INTO fetch_keys VALUES (?, ?)", (slot, keys))
-
-    def close(self) -> None:
-        """Let go of the file."""
-        self._database.close()
+        return self.value("SELECT 1 FROM done WHERE label = ? AND step = ?", (label, step)) is not None
 
     def _write(self, statement: str, values: tuple[object, ...]) -> None:
-        with self._database.transaction() as db:
+        with self.transaction() as db:
             db.execute(statement, values)
 
     def _bytes(self, question: str, values: tuple[object, ...]) -> bytes | None:
-        found = self._database.value(question, values)
+        found = self.value(question, values)
         return found if isinstance(found, bytes) else None

@@ -26,8 +26,8 @@ from typing import ClassVar, Generic, TypeVar
 from secvm.crypto.signing import SigningKey
 from secvm.errors import LocalProtocolError
 from secvm.relay.batches.capsule_file import CapsuleFile
-from secvm.relay.batches.database import destroy_database
 from secvm.relay.batches.round_custody import BATCH, HANDED_ON, OVER, DrawPart, RoundCustody, RoundPlan
+from secvm.relay.database import destroy_database
 from secvm.relay.refusals import RelayRefusalError
 
 F = TypeVar("F", bound=CapsuleFile)

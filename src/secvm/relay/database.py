@@ -17,12 +17,17 @@ _BLOCK_BYTES = 2**20
 #: What SQLite puts beside a database.
 _BESIDE = ("", "-wal", "-shm", "-journal")
 
+#: One row: the gateway's key for fetches that was handed out first in a slot. Public; another takes its place.
+FETCH_KEYS = "CREATE TABLE fetch_keys (slot INTEGER NOT NULL, keys BLOB NOT NULL)"
+
 
 class RelayDatabase:
     """One file of tables. Methods may be called from any thread; whoever writes opens a ``transaction``."""
 
-    def __init__(self, path: Path, schema: str, version: int) -> None:
-        """Opened, or made with these tables.
+    def __init__(self, path: Path, schema: str, version: int, *, database: sqlite3.Connection | None = None) -> None:
+        """Open it, or make it with these tables.
+
+        ``database``: open already, in place of the file: on a simulated disk, say.
 
         Raises
         ------
@@ -35,10 +40,11 @@ class RelayDatabase:
         self._lock = threading.RLock()
         # Exclusive: a second process on the same file would draw or hand on under the first one's hands.
         tables = (statements(schema),)
-        self._db = connect(path, f"cannot open the relay's store {path}", check_same_thread=False)
-        service_format(
+        self._db = database or connect(path, f"cannot open the relay's store {path}", check_same_thread=False)
+        self._format = service_format(
             "the relay's store", "store of a relay", application_id=0, version=version, migrations=tables
-        ).prepare(self._db, path)
+        )
+        self._format.prepare(self._db, path)
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
@@ -67,6 +73,22 @@ class RelayDatabase:
         """Let go of the file."""
         with self._lock:
             self._db.close()
+
+
+class KeyedDatabase(RelayDatabase):
+    """A database in which the gateway's key for fetches outlives the process. ``FETCH_KEYS`` is part of its tables."""
+
+    def fetch_keys(self) -> tuple[int, bytes] | None:
+        """The key that was kept last, and its slot."""
+        with self._lock:
+            row = self._db.execute("SELECT slot, keys FROM fetch_keys").fetchone()
+        return None if row is None else (row[0], row[1])
+
+    def keep_fetch_keys(self, slot: int, keys: bytes) -> None:
+        """Keep the key of this slot, in place of the one before."""
+        with self.transaction() as db:
+            db.execute("DELETE FROM fetch_keys")
+            db.execute("INSERT INTO fetch_keys VALUES (?, ?)", (slot, keys))
 
 
 def destroy_database(path: Path) -> None:
