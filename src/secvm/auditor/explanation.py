@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from secvm.crypto.signing import Envelope
+from secvm.crypto.signing import Envelope, VerifyKey
 from secvm.protocol.canonical import digest_of
 from secvm.protocol.documents.experiment import ExperimentDocument, read_published
 from secvm.protocol.evidence.examination import examine_relayed
@@ -17,7 +17,7 @@ from secvm.protocol.evidence.missing_canary import BEGINS, MissingCanary, examin
 from secvm.protocol.evidence.plain import Evidence, Kind, examine
 from secvm.protocol.evidence.relayed import RelayedEvidence, RelayedKind, is_relayed_evidence
 
-_WHAT = {
+_WHAT: dict[Kind | RelayedKind, str] = {
     Kind.TWO_DOCUMENTS: "two documents that cannot both be true, each with the coordinator's signature",
     Kind.BAD_DOCUMENT: "a document with the coordinator's signature that its experiment, or the one before, forbids",
     Kind.WRONG_STEP: "a model with the coordinator's signature that does not follow from the round before it",
@@ -25,8 +25,6 @@ _WHAT = {
     Kind.FORKED_LOG: "two checkpoints of one size with the log's signature, and different content",
     Kind.NOT_IN_LOG: "a line under the log's signature, and another document of its round with the coordinator's",
     Kind.TWO_ENTRIES: "two lines under the log's signature that cannot both stand where they do",
-}
-_WHAT_OF_RELAYS = {
     RelayedKind.TWO_STATEMENTS: "two statements with one relay's signature, where a relay signs one",
     RelayedKind.FALSE_COUNT: "a count with a relay's signature that does not add up",
     RelayedKind.FALSE_REVEAL: "a reveal with a relay's signature of what that relay was not bound to",
@@ -43,6 +41,8 @@ _WHAT_OF_RELAYS = {
     ),
 }
 _WHAT_OF_CANARY = "the entry relay's receipt for a capsule that says nothing, and the mixing relay's count without it"
+#: Parts of evidence that are counted for the reader, as far as a kind of evidence has them.
+_PARTS = ("documents", "checkpoints", "statements", "blobs", "entries")
 _BY_THE_LOG = (Kind.FORKED_LOG, Kind.NOT_IN_LOG, Kind.TWO_ENTRIES)
 
 STILL_TO_CHECK = (
@@ -94,10 +94,9 @@ def explain(data: bytes) -> Explanation:
     """
     if data.startswith(BEGINS):
         return _explain_canary(data)
-    if is_relayed_evidence(data):
-        return _explain_relayed(data)
-    finding = examine(data)
-    evidence = Evidence.from_bytes(data)
+    relayed = is_relayed_evidence(data)
+    finding = examine_relayed(data) if relayed else examine(data)
+    evidence = RelayedEvidence.from_bytes(data) if relayed else Evidence.from_bytes(data)
     document = read_published(evidence.experiment, digest=digest_of(Envelope.from_bytes(evidence.experiment).payload))
     return Explanation(
         kind=finding.kind.value,
@@ -106,58 +105,38 @@ def explain(data: bytes) -> Explanation:
         title=finding.title,
         what=_WHAT[finding.kind],
         signed_by=_signers(evidence, document),
-        parts={
-            "documents": len(evidence.documents),
-            "checkpoints": len(evidence.checkpoints),
-            "blobs": len(evidence.blobs),
-            "entries": len(evidence.entries),
-        },
+        parts={name: len(getattr(evidence, name)) for name in _PARTS if hasattr(evidence, name)},
     )
 
 
 def _explain_canary(data: bytes) -> Explanation:
-    finding = examine_canary(data)
-    document, told = finding.document, MissingCanary.from_bytes(data)
-    relays = (("entry relay", document.entry_relay), ("mixing relay", document.mix_relay))
+    finding, canary = examine_canary(data), MissingCanary.from_bytes(data)
+    document = finding.document
     return Explanation(
         kind="missing-canary",
         sentence=finding.sentence,
         experiment=document.digest,
         title=document.title,
         what=_WHAT_OF_CANARY,
-        signed_by=tuple(f"{whose} {relay.key.key_id.hex()}" for whose, relay in relays),
-        parts={"statements": 2 + (told.entry_count is not None)},
+        signed_by=tuple(f"{whose} {key.key_id.hex()}" for whose, key in _relay_keys(document)),
+        parts={"statements": 2 + (canary.entry_count is not None)},
     )
 
 
-def _explain_relayed(data: bytes) -> Explanation:
-    finding = examine_relayed(data)
-    evidence = RelayedEvidence.from_bytes(data)
-    document = read_published(evidence.experiment, digest=digest_of(Envelope.from_bytes(evidence.experiment).payload))
-    signed = (*evidence.documents, *evidence.statements)
-    under = {key_id for one in signed for key_id, _ in Envelope.from_bytes(one).signatures}
-    named = [*(("coordinator", key) for key in document.coordinator_keys)]
-    named += [("entry relay", document.entry_relay.key), ("mixing relay", document.mix_relay.key)]
-    return Explanation(
-        kind=finding.kind.value,
-        sentence=finding.sentence,
-        experiment=finding.experiment,
-        title=finding.title,
-        what=_WHAT_OF_RELAYS[finding.kind],
-        signed_by=tuple(f"{whose} {key.key_id.hex()}" for whose, key in named if key.key_id in under),
-        parts={
-            "documents": len(evidence.documents),
-            "statements": len(evidence.statements),
-            "blobs": len(evidence.blobs),
-        },
-    )
+def _relay_keys(document: ExperimentDocument) -> list[tuple[str, VerifyKey]]:
+    return [("entry relay", document.entry_relay.key), ("mixing relay", document.mix_relay.key)]
 
 
-def _signers(evidence: Evidence, document: ExperimentDocument) -> tuple[str, ...]:
+def _signers(evidence: Evidence | RelayedEvidence, document: ExperimentDocument) -> tuple[str, ...]:
     """Whose signatures are under the parts, of those that count."""
-    under = {key_id for data in evidence.documents for key_id, _ in Envelope.from_bytes(data).signatures}
-    found = [f"coordinator {key.key_id.hex()}" for key in document.coordinator_keys if key.key_id in under]
+    keys = [("coordinator", key) for key in document.coordinator_keys]
+    envelopes = evidence.documents
+    if isinstance(evidence, RelayedEvidence):
+        keys += _relay_keys(document)
+        envelopes += evidence.statements
+    under = {key_id for envelope in envelopes for key_id, _ in Envelope.from_bytes(envelope).signatures}
+    signers = [f"{whose} {key.key_id.hex()}" for whose, key in keys if key.key_id in under]
     if evidence.kind in _BY_THE_LOG and document.log is not None:
-        key = document.log.log_key
-        found.append(f"log {key.name}+{key.key_id.hex()}")
-    return tuple(found)
+        log_key = document.log.log_key
+        signers.append(f"log {log_key.name}+{log_key.key_id.hex()}")
+    return tuple(signers)
