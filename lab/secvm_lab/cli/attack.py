@@ -17,7 +17,7 @@ from secvm.files import write_atomically
 if TYPE_CHECKING:
     from secvm_lab.attacks.report import Row
 
-app = group("Attack the system in every way that we know, without and with the defence.")
+app = group("Run every known attack, without and with the defence.")
 
 SeedOption = Annotated[int, typer.Option("--seed", help="The same seed, the same figures.", min=0)]
 

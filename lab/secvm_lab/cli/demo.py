@@ -76,7 +76,7 @@ def demo(
     ] = False,
     output_format: FormatOption = Format.TXT,
 ) -> None:
-    """Train with two thousand devices on this machine under a guarantee, in about a minute.
+    """Train with two thousand devices on this machine, in a minute.
 
     Coordinator, two relays, witnesses and hosts are processes of their own and speak over loopback sockets. Each relay
     adds cover for (ε, δ) over all rounds, which holds as long as one of the two is honest. At the end the coordinator

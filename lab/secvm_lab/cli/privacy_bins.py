@@ -22,7 +22,7 @@ def bins(
     exponent: Annotated[float, typer.Option(help="Zipf's law of the words' traffic.")] = 1.0,
     output_format: FormatOption = Format.TXT,
 ) -> None:
-    """Bound how likely features stand alone in a bin, and say how well popular ones hide.
+    """Bound how likely features stand alone in a bin.
 
     The paper's Lemmas 1 and 2 as printed, and exactly or between two bounds. In JSON all probabilities are decimal
     logarithms, rounded up (`_low`: down); null is the logarithm of zero. Example:

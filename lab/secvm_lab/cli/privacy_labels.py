@@ -39,7 +39,7 @@ def labels(
     same_people: SameOption = False,
     output_format: FormatOption = Format.TXT,
 ) -> None:
-    """Say how well somebody who knows a person's bins finds the label in public tallies.
+    """Estimate how well public tallies give a label away.
 
     With --participants: the paper's two worlds and its Lemma 3, of one sign. With --positive and --negative: the label
     game, on the tallies of both signs. Examples:
@@ -118,7 +118,7 @@ def plan(
     auc: Annotated[float, typer.Option(help="The AUC that shall not be exceeded.")] = 0.55,
     output_format: FormatOption = Format.TXT,
 ) -> None:
-    """Plan an experiment by how well labels hide: what it leaks, and what would have to change.
+    """Plan an experiment by how well its labels hide.
 
     Each answer changes one thing and leaves the others as they are. Example:
 

@@ -31,7 +31,7 @@ def lemmas(
     seed: Annotated[int, typer.Option(help="Of the dice with which the attacker is played.")] = 1,
     output_format: FormatOption = Format.TXT,
 ) -> None:
-    """Recompute the paper's lemmas at its own sizes, and show what the third does not say.
+    """Recompute the paper's lemmas at its own sizes.
 
     Lemma 3 bounds the difference of two tiny probabilities, also where the label is found nearly always. Example:
 

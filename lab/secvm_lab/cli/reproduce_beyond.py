@@ -32,7 +32,7 @@ def beyond(
     folder: Annotated[Path | None, typer.Option(help="Write the report, its figures and numbers here.")] = None,
     output_format: FormatOption = Format.TXT,
 ) -> None:
-    """Go beyond the paper's linear model: a network by packages of plus or minus one, and more hashes a feature.
+    """Go beyond the paper's linear model: a network, more hashes.
 
     Both are shown where they help and where they do not, by rounds and by packages. Example:
 

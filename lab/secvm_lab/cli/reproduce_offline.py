@@ -94,7 +94,7 @@ def offline(
     seed: Annotated[int, typer.Option(help="Seed of people, splits, hash and dice.", min=0, max=MAX_SEED)] = 1,
     output_format: FormatOption = Format.TXT,
 ) -> None:
-    """Make the paper's offline evaluation again: Fig. 1, the sweep of lambda, hashes, rules of descent.
+    """Make the paper's offline evaluation again, with Fig. 1.
 
     Every finished model is kept in the folder: who is interrupted and asks again goes on from there. JSON has data,
     settings, figure_1a, figure_1b (a list: bins, n_hashes, mean, std, accuracies, best, still_rises, curve, two_cycle,

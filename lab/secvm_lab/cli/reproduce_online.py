@@ -30,7 +30,7 @@ def online(
     threads: Annotated[int, typer.Option(help="Threads; the result does not depend on it.", min=1)] = 2,
     output_format: FormatOption = Format.TXT,
 ) -> None:
-    """Make the paper's figures 2 and 3 again: three days around the clock, two by day only.
+    """Make the paper's figures 2 and 3 again.
 
     The people are made up; what they do and why recall drops at night is told in docs/results/online.md. Example:
 

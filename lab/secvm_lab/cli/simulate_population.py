@@ -102,7 +102,7 @@ def simulate(
     threads: Annotated[int, typer.Option(help="Threads; the result does not depend on it.", min=1)] = 2,
     output_format: FormatOption = Format.TXT,
 ) -> None:
-    """Simulate a population of devices over days, with cover and attacks.
+    """Simulate devices over days, with cover and attacks.
 
     The rounds are those of a deployment of the same people and dice, byte for byte (docs/results/online.md). Example:
 

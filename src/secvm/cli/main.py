@@ -34,9 +34,7 @@ COMMANDS: dict[str, Command] = {
     "train": Command("secvm.cli.offline.train:train", "Train on a file of people, offline."),
     "evaluate": Command("secvm.cli.offline.predict:evaluate", "Compare a model's answers with the labels of a file."),
     "predict": Command("secvm.cli.offline.predict:predict", "Say the label of every person of a file."),
-    "experiment": Command(
-        "secvm.cli.experiment:app", "Make experiments at a coordinator, watch them, and export their models."
-    ),
+    "experiment": Command("secvm.cli.experiment:app", "Make experiments, watch them, and export their models."),
     "coordinator": Command("secvm.cli.services.coordinator:app", "Run rounds: opens capsules, counts, publishes."),
     "participant": Command("secvm.cli.participant:app", "Take part with your own data, on your own device."),
     "relay": Command("secvm.cli.services.relay:app", "Run a relay: it knows who, not what."),
@@ -45,8 +43,8 @@ COMMANDS: dict[str, Command] = {
         "secvm.cli.services.dashboard:app",
         "Watch a coordinator in a browser; change it with the admin key.",
     ),
-    "audit": Command("secvm.cli.audit:app", "Replay a coordinator's experiments from outside, or examine evidence."),
-    "privacy": Command("secvm.cli.privacy:app", "Say in numbers what hides and what does not."),
+    "audit": Command("secvm.cli.audit:app", "Replay a coordinator's experiments, or examine evidence."),
+    "privacy": Command("secvm.cli.privacy:app", "Compute privacy bounds and leakage estimates."),
 }
 
 # The class of every complaint about usage. Typer shows only this subclass of it in public.

@@ -1,6 +1,9 @@
 import os
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import typer
@@ -114,3 +117,25 @@ def test_every_command_of_a_party_has_an_example(name: str) -> None:
     for command in group.commands.values():
         assert "Example" in command.help, command.name
         assert f"./secvm {name} {command.name}" in command.help, command.name
+
+
+def _groups(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Every group of commands, by the words that lead to it."""
+    names = command.list_commands(None) if hasattr(command, "list_commands") else []
+    if names:
+        yield path
+    for name in names:
+        yield from _groups(command.get_command(None, name), (*path, name))
+
+
+def test_summaries_of_all_commands_fit_80_columns_uncut(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    groups = list(_groups(program.app_command()))
+    assert {(), ("participant",), ("coordinator",), ("dev",), ("reproduce",)} <= set(groups)
+    for path in groups:
+        assert program.run([*path, "--help"]) == 0
+        listed = capsys.readouterr().out.partition("Commands:\n")[2].splitlines()
+        # A name, and its whole summary in the same line.
+        assert [line for line in listed if not re.fullmatch(r"  [a-z-]+ +\S.*[^.]\.", line) or len(line) > 80] == []

@@ -59,7 +59,7 @@ def chaos(
     ] = 0.0,
     output_format: FormatOption = Format.TXT,
 ) -> None:
-    """Disturb a federation of real processes, and hold it to the undisturbed one.
+    """Disturb a federation, and compare with an undisturbed one.
 
     PostgreSQL, coordinator nodes and the driver they elect, two relays, witnesses and devices run on this machine. They
     are killed with SIGKILL, stopped for longer than a driver's lease, cut off and slowed (network namespaces: needs

@@ -15,7 +15,7 @@ def house(
     places: Annotated[bool, typer.Option("--places", help="Also where the places are that a number counts.")] = False,
     output_format: FormatOption = Format.TXT,
 ) -> None:
-    """Count lines, modules and ways to do one thing, beside limits and earlier numbers.
+    """Count lines, modules and ways to do one thing.
 
     Code lines have a token that is neither comment nor docstring. Example:
 

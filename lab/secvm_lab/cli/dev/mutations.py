@@ -241,7 +241,7 @@ def mutations(
     ] = None,
     output_format: FormatOption = Format.TXT,
 ) -> None:
-    """Take out what must not be missing, and see that tests fail.
+    """Take safeguards out, and see that tests fail.
 
     The tree is copied. There, one after the other, the fencing of drivers, the count's "each capsule once", the commit
     before each acknowledgement and the ledger's entry before each sending are taken out of the source, and the tests

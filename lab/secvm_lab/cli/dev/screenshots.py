@@ -55,7 +55,7 @@ def screenshots(
     rounds: Annotated[int, typer.Option(min=2, max=29, help="Rounds that the federation plays first.")] = 6,
     output_format: FormatOption = Format.TXT,
 ) -> None:
-    """Take pictures of every page, in light and dark, phone and desktop.
+    """Take pictures of every page in light and dark.
 
     Needs chromium. The reports of attacks take a minute or two; --only leaves them out. Example:
 

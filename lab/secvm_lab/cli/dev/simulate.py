@@ -24,7 +24,7 @@ def simulate(
     seed: Annotated[int, typer.Option("--seed", help="Of the first list; the next one has the next.", min=0)] = 0,
     output_format: FormatOption = Format.TXT,
 ) -> None:
-    """Let everything happen to a federation until something breaks.
+    """Play random events to a federation until one breaks it.
 
     Every list is another one: time passes, people come, go and pause, packages are lost, doubled, spoilt and replayed,
     processes die at any point, disks fill up, clocks jump, drivers lose their lead. After every operation and at the

@@ -33,7 +33,7 @@ def soak(
     nodes: Annotated[int, typer.Option("--nodes", help="Nodes on a PostgreSQL; 0: one process on a file.", min=0)] = 0,
     output_format: FormatOption = Format.TXT,
 ) -> None:
-    """Load a coordinator steadily through many epochs, and watch what it uses.
+    """Load a coordinator through many epochs, and measure it.
 
     Batches come over sockets, rounds are counted and scrubbed, and memory, open files, disk and latencies are noted
     after each. Ends with 1 where something acknowledged was not counted, or memory or open files grow.

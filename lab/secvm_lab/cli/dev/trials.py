@@ -17,7 +17,7 @@ def trials(
     lie: Annotated[list[str] | None, typer.Option("--lie", help="Only this lie; may be given again.")] = None,
     output_format: FormatOption = Format.TXT,
 ) -> None:
-    """Lie to devices in every way that we know, and count who notices.
+    """Tell devices every known lie, and count who notices.
 
     Each trial is an honest past at random and a lie at random: which round, which rule, which variant, a newcomer or
     somebody who has followed. Honest runs have absences, late joiners, abandoned rounds, changing keys, and in half of

@@ -41,9 +41,7 @@ class _AuditGroup(TyperGroup):
         return self.commands["replay"].make_context(info_name, args, parent, **extra)
 
 
-app = group(
-    "Replay a coordinator's experiments from outside, or examine evidence.", cls=_AuditGroup, no_args_is_help=False
-)
+app = group("Replay a coordinator's experiments, or examine evidence.", cls=_AuditGroup, no_args_is_help=False)
 app.command("collisions")(collisions)
 
 
@@ -89,7 +87,7 @@ def audit(
     largest_tally: Annotated[int, typer.Option(help="Largest tally to read, in MiB.", min=1)] = 256,
     output_format: FormatOption = Format.TXT,
 ) -> None:
-    """Replay a coordinator's experiments from outside, or examine evidence.
+    """Replay a coordinator's experiments, or examine evidence.
 
     Reads public files only: log and witnesses, salt, windows, floors, counts, and every step from the published
     tallies. 'Step follows' does not say that a tally is true; what cannot be seen from outside is listed. Ends with 0

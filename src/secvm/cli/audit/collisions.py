@@ -35,7 +35,7 @@ def collisions(
     plot: Annotated[Path | None, typer.Option(help="Draw traffic by posterior, as SVG.", metavar="FILE.svg")] = None,
     output_format: FormatOption = Format.TXT,
 ) -> None:
-    """Count which words of a public vocabulary share bins, and how well the most popular ones hide.
+    """Count which words of a public vocabulary share bins.
 
     The posterior is how often somebody is right who sees a bin and guesses its most popular word. Without counts the
     order of the lines is taken for the order of popularity. Examples:

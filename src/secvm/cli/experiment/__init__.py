@@ -21,7 +21,7 @@ from secvm.errors import BadInputError
 if TYPE_CHECKING:
     from secvm.cli.experiment.remote import Remote, TrustedModel
 
-app = group("Make experiments at a coordinator, watch them, and export their models.")
+app = group("Make experiments, watch them, and export their models.")
 
 CoordinatorOption = Annotated[str, typer.Option("--coordinator", help="The coordinator's URL.", show_default=False)]
 KeyOption = Annotated[Path, typer.Option("--admin-key-file", help="File that holds the admin key.", show_default=False)]
@@ -102,7 +102,7 @@ def list_(coordinator: CoordinatorOption, output_format: FormatOption = Format.T
 def show(
     experiment: ExperimentArgument, coordinator: CoordinatorOption, output_format: FormatOption = Format.TXT
 ) -> None:
-    """Show the rounds of an experiment, with test results where there are some.
+    """Show the rounds of an experiment and its test results.
 
     Example:
 

@@ -65,7 +65,7 @@ def join(
     passphrase_fd: PassphraseFd = None,
     output_format: FormatOption = Format.TXT,
 ) -> None:
-    """Join an experiment, after showing what that means and asking for a yes.
+    """Show what an experiment means, and join it after a yes.
 
     It is refused where it tells more about you than your device agrees to ([consent] in the settings): an experiment
     without a formal guarantee unless you give --accept-leakage, one with a guarantee above ε = 4. Which of your
@@ -158,7 +158,7 @@ def join(
 
 @app.command()
 def run(config: ConfigOption, passphrase_file: PassphraseFile = None, passphrase_fd: PassphraseFd = None) -> None:
-    """Take part: fetch manifests, compute, send, until told to stop.
+    """Take part: fetch, compute and send until told to stop.
 
     Ctrl-C or SIGTERM stops it; what is not sent yet goes on with the next start, if the window is still open. What it
     does is told by secvm participant inspect. Example:
@@ -176,9 +176,9 @@ def run(config: ConfigOption, passphrase_file: PassphraseFile = None, passphrase
 def inspect(
     config: MaybeConfigOption = None, folder: FolderOption = None, output_format: FormatOption = Format.TXT
 ) -> None:
-    """Show what was sent, what will be, what is known about the risk, and the ledger of all that was told.
+    """Show what was sent, what will be, and the risk of it.
 
-    Example:
+    The ledger of all that was told to anybody is there too. Example:
 
     \b
         ./secvm participant inspect --config device.toml
@@ -216,7 +216,7 @@ def predict(
     passphrase_fd: PassphraseFd = None,
     output_format: FormatOption = Format.TXT,
 ) -> None:
-    """Say your label by the last model that your device believes. Nothing is sent.
+    """Say your label by the last model, without sending anything.
 
     Example, with the digest cut short:
 
@@ -246,7 +246,7 @@ def pause(
     folder: FolderOption = None,
     output_format: FormatOption = Format.TXT,
 ) -> None:
-    """Send and fetch nothing more for an experiment, until resumed.
+    """Send and fetch nothing for an experiment until resumed.
 
     Example, with the digest cut short:
 
@@ -275,7 +275,7 @@ def resume(
     folder: FolderOption = None,
     output_format: FormatOption = Format.TXT,
 ) -> None:
-    """Go on with an experiment that was paused, or that your device has distrusted.
+    """Go on with an experiment that was paused or distrusted.
 
     Why it distrusted is told by secvm participant inspect. Where it holds evidence against the server it never goes on.
     Example, with the digest cut short:
@@ -304,7 +304,7 @@ def forget(
     passphrase_fd: PassphraseFd = None,
     output_format: FormatOption = Format.TXT,
 ) -> None:
-    """Leave an experiment for good, and forget what your device knows of you for it.
+    """Leave an experiment for good, and forget your data for it.
 
     Your label for it goes from the vault as well; your features stay there for other experiments. What was sent cannot
     be taken back. The device remembers that it took part, and will not join this experiment again. Example, with the

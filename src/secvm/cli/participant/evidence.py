@@ -26,7 +26,7 @@ def evidence(
     folder: FolderOption = None,
     output_format: FormatOption = Format.TXT,
 ) -> None:
-    """Show what your device holds against a server, and write it into a file that convinces others.
+    """Show or write out evidence against a server.
 
     The file holds what the server signed, and nothing of yours. Anybody can check it offline. Example:
 

@@ -32,7 +32,7 @@ def protect_keys(
     remove: Remove = False,
     output_format: FormatOption = Format.TXT,
 ) -> None:
-    """Put your features, your labels and the relay's credential under a passphrase, change it, or take it away.
+    """Set, change or remove the passphrase of your data.
 
     It is then needed whenever the device runs. That you take part, in what, and how much was sent stays readable.
     Killed at any moment nothing is lost, and running this again finishes it. Example:

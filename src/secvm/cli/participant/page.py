@@ -37,7 +37,7 @@ def ui(
     passphrase_fd: PassphraseFd = None,
     output_format: FormatOption = Format.TXT,
 ) -> None:
-    """Show your own page: what is here, what is sent and when, what may be told; join, pause, forget.
+    """Open your own page in a browser, on this machine.
 
     It answers on this machine only, at an address with a secret that is new each time. Whoever has the address can do
     what you can do there, until Ctrl-C. It can run beside secvm participant run. Without --config nothing can be

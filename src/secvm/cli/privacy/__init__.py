@@ -9,12 +9,12 @@ from __future__ import annotations
 from secvm.cli.commands import added, group
 from secvm.cli.privacy.statement import statement
 
-app = group("Say in numbers what hides and what does not.")
+app = group("Compute privacy bounds and leakage estimates.")
 
 
 @app.callback()
 def _privacy() -> None:
-    """Say in numbers what hides and what does not."""
+    """Compute privacy bounds and leakage estimates."""
     # With one command alone typer would drop its name; a callback keeps it a group.
 
 

@@ -37,7 +37,7 @@ def statement(
     own_delta: Annotated[float, typer.Option(help="The δ that you want to know ε at.")] = float(USUAL.delta),
     output_format: FormatOption = Format.TXT,
 ) -> None:
-    """Say what an experiment tells about somebody who takes part, and what that rests on.
+    """State what an experiment tells about a participant.
 
     Of a published experiment, from a file or a coordinator; or of one that is only planned, from its numbers: with two
     relays of two operators where there is an ε. Nothing that an experiment claims of itself is believed. Examples:

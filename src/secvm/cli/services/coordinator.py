@@ -69,7 +69,7 @@ def init(
     ] = None,
     output_format: FormatOption = Format.TXT,
 ) -> None:
-    """Write settings and keys for a new coordinator, and show its admin key, once.
+    """Make a new coordinator, and show its admin key once.
 
     Where SECVM_DATABASE is set it is the first node on that database, and the address is in no list of processes.
     Example:
@@ -102,7 +102,7 @@ def protect_keys(
     remove: Remove = False,
     output_format: FormatOption = Format.TXT,
 ) -> None:
-    """Put the keys that sign and log under a passphrase, change it, or take it away.
+    """Set, change or remove the passphrase of its keys.
 
     Killed at any moment, each file opens with the old passphrase or the new one, and running this again finishes it.
     docs/how-to/rotate-keys.md says how a service gets the passphrase. Example:
@@ -127,7 +127,7 @@ def policy(
     passphrase_file: PassphraseFile = None,
     passphrase_fd: PassphraseFd = None,
 ) -> None:
-    """Print which log this is, who its witnesses are and how many are enough, as a policy file.
+    """Print its log, witnesses and quorum as a policy file.
 
     The file is C2SP's (c2sp.org/tlog-policy). Devices take it as [trust] policy, 'secvm audit' as --policy; its line
     'log' is what a public witness is told. Example:
@@ -143,9 +143,9 @@ def policy(
 
 @app.command("new-admin-key")
 def new_admin_key(config: Config, output_format: FormatOption = Format.TXT) -> None:
-    """Make another admin key, and show it, once. The old one ends with the next start.
+    """Make another admin key, and show it once.
 
-    Example:
+    The old one counts until the next start. Example:
 
     \b
         ./secvm coordinator new-admin-key --config coordinator/coordinator.toml
@@ -189,10 +189,10 @@ def migrate(
     passphrase_fd: PassphraseFd = None,
     output_format: FormatOption = Format.TXT,
 ) -> None:
-    """Bring the tables of a PostgreSQL database up to this version, or take them back.
+    """Bring the tables of a PostgreSQL database up to date.
 
-    With neither --before nor --after, up does all of it: for when no node runs. So is down: what is in the tables
-    that go is lost. Examples:
+    It can also take them back to an earlier version. With neither --before nor --after, up does all of it: for when no
+    node runs. So is down: what is in the tables that go is lost. Examples:
 
     \b
         ./secvm coordinator migrate status --config coordinator/coordinator.toml

@@ -49,7 +49,7 @@ def key(
     out: Annotated[Path, typer.Option(help="New file for the private key.", metavar="FILE", show_default=False)],
     output_format: FormatOption = Format.TXT,
 ) -> None:
-    """Make the key that signs a relay's counts, and print its public half in hex.
+    """Make a relay's signing key, and print its public half.
 
     The public half goes into experiments, under [[relays]]. Example:
 
@@ -72,7 +72,7 @@ def protect_keys(
     remove: Remove = False,
     output_format: FormatOption = Format.TXT,
 ) -> None:
-    """Put the relay's key and token under a passphrase, change it, or take it away.
+    """Set, change or remove the passphrase of its keys.
 
     Killed at any moment, each file opens with the old passphrase or the new one, and running this again finishes it.
     docs/how-to/rotate-keys.md says how a service gets the passphrase. Example:

@@ -111,7 +111,7 @@ def protect_keys(
     remove: Remove = False,
     output_format: FormatOption = Format.TXT,
 ) -> None:
-    """Put the witness's key under a passphrase, change it, or take it away.
+    """Set, change or remove the passphrase of its keys.
 
     Killed at any moment, each file opens with the old passphrase or the new one, and running this again finishes it.
     docs/how-to/rotate-keys.md says how a service gets the passphrase. Example:
