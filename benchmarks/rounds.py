@@ -16,7 +16,7 @@ import argparse
 import resource
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from secvm.cli.offline import options
-from secvm.cli.offline.plots import draw_curves
+from secvm.cli.offline.plots import png, pyplot
 from secvm.errors import BadInputError
 from secvm.estimator.fitting import Evaluator, fit_rounds
 from secvm.estimator.training import OfflineTraining, Population
@@ -118,7 +118,7 @@ def run(arguments: argparse.Namespace) -> dict[str, object]:
         "seeds": arguments.seeds,
     }
     curves = {f"pegasos, λ = {best}": means[best]} | {f"swift, ρ = {rho}": thinned[rho] for rho in rhos}
-    drawn = draw_curves({name: (c.accuracy, c.packages) for name, c in curves.items()}, target=target)
+    drawn = _draw_curves({name: (c.accuracy, c.packages) for name, c in curves.items()}, target=target)
     write_atomically(arguments.plot, drawn)
     result["plot"] = str(arguments.plot)
     result["seconds"] = round(time.perf_counter() - started, 1)
@@ -203,3 +203,20 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     add_arguments(parser)
     print(json.dumps(run(parser.parse_args()), indent=2))
+
+
+def _draw_curves(curves: Mapping[str, tuple[Any, Any]], *, target: float) -> bytes:
+    """Accuracy of several rules, by rounds and by packages per person: pairs of both, one entry per round."""
+    plt = pyplot()
+    figure, (by_rounds, by_packages) = plt.subplots(1, 2, figsize=(11, 4), sharey=True, layout="constrained")
+    for name, (accuracy, packages) in curves.items():
+        by_rounds.plot(range(1, len(accuracy) + 1), accuracy, linewidth=1.6, label=name)
+        by_packages.plot(packages, accuracy, linewidth=1.6, label=name)
+    for axes, label in ((by_rounds, "rounds"), (by_packages, "train packages per person so far")):
+        axes.axhline(target, color="#8a8a8a", linestyle="--", linewidth=1)
+        axes.set_xscale("log")
+        axes.set_xlabel(label)
+        axes.grid(alpha=0.25)
+    by_rounds.set_ylabel("test accuracy")
+    by_rounds.legend(frameon=False, loc="center left")
+    return png(figure, plt)

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from secvm.cli.output import Format, FormatOption, as_typed, emit, note, progress
+from secvm.cli.output import Format, FormatOption, emit, note, progress
+from secvm_lab.cli.time_left import as_typed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

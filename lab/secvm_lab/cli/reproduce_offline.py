@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from secvm.cli.offline import options
-from secvm.cli.output import Format, FormatOption, as_typed, emit, note, progress
+from secvm.cli.output import Format, FormatOption, emit, note, progress
 from secvm.errors import BadInputError
+from secvm_lab.cli.time_left import as_typed
 
 if TYPE_CHECKING:
     from secvm_lab.paper.offline.crowd import Crowd

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from secvm.cli.output import Format, FormatOption, as_typed, emit, note
-from secvm_lab.cli.time_left import TimeLeft
+from secvm.cli.output import Format, FormatOption, emit, note
+from secvm_lab.cli.time_left import TimeLeft, as_typed
 
 if TYPE_CHECKING:
     from secvm_lab.online.reproduction import Reproduction

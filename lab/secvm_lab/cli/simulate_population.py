@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from secvm.cli.offline import options
-from secvm.cli.output import Format, FormatOption, as_typed, emit, note
+from secvm.cli.output import Format, FormatOption, emit, note
 from secvm.errors import BadInputError
 from secvm.learning.aggregate.descent import OFFLINE
-from secvm_lab.cli.time_left import TimeLeft
+from secvm_lab.cli.time_left import TimeLeft, as_typed
 
 if TYPE_CHECKING:
     from secvm_lab.online.scenario import Outcome

@@ -1,9 +1,12 @@
-"""Progress of long work in several stages: a line now and then on stderr, with the time that is left of the stage."""
+"""What commands that take long share: progress with the time that is left, and the command as it was typed."""
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Callable
+
+import typer
 
 #: A line at most this often, but for the first of a stage.
 EVERY_S = 5.0
@@ -32,3 +35,20 @@ class TimeLeft:
         # What was done before the first call took time that nobody saw.
         left = (now - self._begun) * (of - done) / max(1, done - self._first)
         self._say(f"{stage}: {done} of {of}, {left:.0f} s left")
+
+
+def as_typed(context: typer.Context) -> str:
+    """The command that makes the same result again: what was typed, without where it goes and how it is written."""
+    words = ["./secvm", *context.command_path.split()[1:]]
+    for option in context.command.params:
+        name = option.name or ""
+        source = context.get_parameter_source(name)
+        if source is None or source.name != "COMMANDLINE" or name in ("folder", "output_format"):
+            continue
+        value = context.params[name]
+        if isinstance(value, bool):
+            words.append(option.opts[0] if value else option.secondary_opts[0])
+        else:
+            for item in value if isinstance(value, list | tuple) else [value]:
+                words += [option.opts[0], str(item)]
+    return shlex.join(words)

@@ -51,7 +51,7 @@ EXEMPT: dict[str, str] = {
     "cli.main:load": "imports a command",
     "cli.participant.state:open_state": "participant.storage.state:DeviceState, with messages for people",
     "cli.participant.vault:open_vault": "participant.storage.vault:Vault, with messages for people",
-    "cli.audit.public_files:open_files": "makes a reader of a folder or a server",
+    "auditor.files:open_files": "makes a reader of a folder or a server",
     "coordinator.experiments.history:PlainHistories.read": "rows of the store, of which each part has a target",
     "coordinator.relayed.relayed_history:RelayedHistories.read": "rows of the store, of which each part has a target",
     "coordinator.frontend:Frontend.open": "begins to listen",

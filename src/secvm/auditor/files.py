@@ -15,7 +15,7 @@ from typing import Protocol
 
 from secvm.errors import BadInputError, MalformedMessageError, UnreachableError
 from secvm.protocol.version import LOG_ORIGIN
-from secvm.runtime.clock import Clock
+from secvm.runtime.clock import Clock, SystemClock
 from secvm.runtime.http.client import ask_blocking, checked_url
 
 #: An envelope around the largest payload.
@@ -157,3 +157,10 @@ class WebFiles:
                 return None
             reason = f"it answers with status {answer.status}"
         raise BadInputError(f"cannot reach the coordinator: {reason}")
+
+
+def open_files(where: str) -> tuple[PublicFiles, bool]:
+    """The public files at a URL or in a folder; and whether they are a copy of some time ago."""
+    if "://" in where:
+        return WebFiles(where, SystemClock()), False
+    return FolderFiles(Path(where)), True

@@ -9,7 +9,6 @@
 
 import contextlib
 import os
-import shlex
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -87,23 +86,6 @@ def _as_words(value: object) -> str:
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
         return ", ".join(_as_words(item) for item in value)
     return "none" if value is None else str(value)
-
-
-def as_typed(context: typer.Context) -> str:
-    """The command that makes the same result again: what was typed, without where it goes and how it is written."""
-    words = ["./secvm", *context.command_path.split()[1:]]
-    for option in context.command.params:
-        name = option.name or ""
-        source = context.get_parameter_source(name)
-        if source is None or source.name != "COMMANDLINE" or name in ("folder", "output_format"):
-            continue
-        value = context.params[name]
-        if isinstance(value, bool):
-            words.append(option.opts[0] if value else option.secondary_opts[0])
-        else:
-            for one in value if isinstance(value, list | tuple) else [value]:
-                words += [option.opts[0], str(one)]
-    return shlex.join(words)
 
 
 def note(sentence: str) -> None:

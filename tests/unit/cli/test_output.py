@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 import typer
 
-from secvm.cli.output import Format, as_typed, emit, note, progress
+from secvm.cli.output import Format, emit, note, progress
 from secvm.errors import BadInputError
 from secvm.files import write_atomically
+from secvm_lab.cli.time_left import as_typed
 
 
 def test_emit_writes_one_json_object_with_keys_in_order(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,19 +1,15 @@
 from pathlib import Path
 
 import pytest
-import typer
 from typer.testing import CliRunner
 
-from secvm.cli.participant import vault as participant_vault
+from secvm.cli.participant import app
 from secvm.errors import BadInputError
 from secvm.participant.storage.vault import Vault
 
-APP = typer.Typer()
-participant_vault.register(APP)
-
 
 def run(*arguments: str | Path, answer: str | None = None) -> str:
-    told = CliRunner().invoke(APP, [str(word) for word in arguments], input=answer)
+    told = CliRunner().invoke(app, [str(word) for word in arguments], input=answer)
     if told.exception is not None:
         raise told.exception
     return told.stdout

@@ -14,7 +14,6 @@ import typer
 from typer.core import TyperGroup
 
 from secvm.cli.audit.collisions import collisions
-from secvm.cli.audit.public_files import open_files
 from secvm.cli.commands import group
 from secvm.cli.output import Format, FormatOption, emit, note, progress
 from secvm.errors import BadInputError, RemoteProtocolError
@@ -144,7 +143,7 @@ def _replay(
     most: int,
 ) -> Report:
     from secvm.auditor.audit import audit_files
-    from secvm.auditor.files import WebFiles
+    from secvm.auditor.files import WebFiles, open_files
     from secvm.files import read_beginning_with
     from secvm.protocol.log.policy import MOST_POLICY_BYTES, read_policy
     from secvm.runtime.beacons import WebBeacons

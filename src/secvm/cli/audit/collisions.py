@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from secvm.cli.audit.public_files import open_files
 from secvm.cli.output import Format, FormatOption, emit
 from secvm.errors import BadInputError
 
@@ -80,6 +79,7 @@ def _of_salt(salt: str, bins: int | None, hashes: int) -> HashBinning:
 
 def _of_experiment(place: str) -> HashBinning:
     from secvm.auditor.collisions import published_bins
+    from secvm.auditor.files import open_files
 
     where, slash, name = place.rstrip("/").rpartition("/")
     if not slash or not name or name.lower().strip("0123456789abcdef"):

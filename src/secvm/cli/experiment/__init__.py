@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from secvm.cli.commands import group
-from secvm.cli.experiment.plan import planned
 from secvm.cli.output import Format, FormatOption, emit, note
 from secvm.errors import BadInputError
 
@@ -26,6 +25,11 @@ app = group("Make experiments, watch them, and export their models.")
 CoordinatorOption = Annotated[str, typer.Option("--coordinator", help="The coordinator's URL.", show_default=False)]
 KeyOption = Annotated[Path, typer.Option("--admin-key-file", help="File that holds the admin key.", show_default=False)]
 ExperimentArgument = Annotated[str, typer.Argument(help="Its digest, or how it begins.", show_default=False)]
+
+_MOVE_HELP = """Example:
+
+\b
+    ./secvm experiment {} 3fa9 --coordinator http://127.0.0.1:8750 --admin-key-file admin.key"""
 
 
 @app.command()
@@ -63,7 +67,7 @@ def new(
     if vocabulary is not None:
         content["binning"] = _vocabulary_bins(content.get("binning", {}), vocabulary)
     if plan_only:
-        plan, lines = planned(content)
+        plan, lines = _planned(content)
         emit({"plan": plan}, output_format, text="\n".join(lines))
         return
     if coordinator is None or admin_key_file is None:
@@ -71,7 +75,7 @@ def new(
             "an experiment is made at a coordinator, with its admin key",
             next_step="Name both with --coordinator and --admin-key-file, or plan without them with --plan-only.",
         )
-    plan, lines = planned(content)
+    plan, lines = _planned(content)
     for line in lines:
         note(line)
     if plan is not None:
@@ -116,55 +120,24 @@ def show(
     emit(told, output_format, text=text)
 
 
-@app.command()
-def pause(
-    experiment: ExperimentArgument,
-    coordinator: CoordinatorOption,
-    admin_key_file: KeyOption,
-    output_format: FormatOption = Format.TXT,
-) -> None:
-    """Announce no new round; the one that runs ends properly.
-
-    Example:
-
-    \b
-        ./secvm experiment pause 3fa9 --coordinator http://127.0.0.1:8750 --admin-key-file admin.key
-    """
-    _move("pause", experiment, _remote(coordinator, admin_key_file), output_format)
+def _add_move(action: str, summary: str) -> None:
+    @app.command(action, help=f"{summary}\n\n{_MOVE_HELP.format(action)}")
+    def move(
+        experiment: ExperimentArgument,
+        coordinator: CoordinatorOption,
+        admin_key_file: KeyOption,
+        output_format: FormatOption = Format.TXT,
+    ) -> None:
+        remote = _remote(coordinator, admin_key_file)
+        told = remote.order(f"/{remote.find(experiment)}/{action}")
+        with _looked_into():
+            text = f"{told['digest'][:16]}  {told['standing']}"
+        emit(told, output_format, text=text)
 
 
-@app.command()
-def resume(
-    experiment: ExperimentArgument,
-    coordinator: CoordinatorOption,
-    admin_key_file: KeyOption,
-    output_format: FormatOption = Format.TXT,
-) -> None:
-    """Go on with a paused experiment.
-
-    Example:
-
-    \b
-        ./secvm experiment resume 3fa9 --coordinator http://127.0.0.1:8750 --admin-key-file admin.key
-    """
-    _move("resume", experiment, _remote(coordinator, admin_key_file), output_format)
-
-
-@app.command()
-def stop(
-    experiment: ExperimentArgument,
-    coordinator: CoordinatorOption,
-    admin_key_file: KeyOption,
-    output_format: FormatOption = Format.TXT,
-) -> None:
-    """End an experiment for good; the round that runs is its last.
-
-    Example:
-
-    \b
-        ./secvm experiment stop 3fa9 --coordinator http://127.0.0.1:8750 --admin-key-file admin.key
-    """
-    _move("stop", experiment, _remote(coordinator, admin_key_file), output_format)
+_add_move("pause", "Announce no new round; the one that runs ends properly.")
+_add_move("resume", "Go on with a paused experiment.")
+_add_move("stop", "End an experiment for good; the round that runs is its last.")
 
 
 @app.command()
@@ -237,11 +210,27 @@ def _binning(found: TrustedModel, vocabulary: Path | None) -> Any:
     return words
 
 
-def _move(action: str, experiment: str, remote: Remote, output_format: Format) -> None:
-    told = remote.order(f"/{remote.find(experiment)}/{action}")
-    with _looked_into():
-        text = f"{told['digest'][:16]}  {told['standing']}"
-    emit(told, output_format, text=text)
+def _planned(content: dict[str, Any]) -> tuple[dict[str, Any] | None, list[str]]:
+    """What a specification's guarantee takes and is worth, as values and in words; None: it asks for none.
+
+    Takes seconds, and needs no coordinator.
+    """
+    from secvm.coordinator.experiments.new_experiment import operators_of, private_plan
+    from secvm.coordinator.experiments.specification import Specification
+    from secvm.crypto.sealing.layers import OUTER_BYTES
+    from secvm.privacy.planning.private_plan import plan_lines
+    from secvm.privacy.statements.relayed_text import PLAIN, words
+    from secvm.runtime.settings import parse_settings
+
+    told = parse_settings(json.dumps(content, default=str).encode(), Specification, "the specification")
+    if told.privacy is None:
+        return None, [PLAIN]
+    note("planning two relays' cover …")
+    made = private_plan(told)
+    assert made is not None, "a specification with a guarantee has a plan"
+    statement = made.statement(operators_of(told), floor=told.floor, bytes_per_package=OUTER_BYTES)
+    found = made.content(statement)
+    return found, [*plan_lines(found), "", "devices will say:", *(f"  {one}" for one in words(statement))]
 
 
 @contextlib.contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from secvm.errors import BadInputError
@@ -46,29 +46,13 @@ def draw_curve(curve: Sequence[tuple[int, float]], *, measure: str, n_test: int,
     axes.set_title(f"{result['descent']}, {result['bins']:,} bins, {result['n_train']:,} people", fontsize=11)
     axes.grid(alpha=0.25)
     axes.legend(frameon=False)
-    return _png(figure, plt)
+    return png(figure, plt)
 
 
-def _png(figure: Any, plt: Any) -> bytes:
+def png(figure: Any, plt: Any) -> bytes:
+    """The bytes of a drawing, which is let go of."""
     buffer = io.BytesIO()
     # No date, no version: the same curve is the same file.
     figure.savefig(buffer, format="png", dpi=130, metadata={"Software": None})
     plt.close(figure)
     return buffer.getvalue()
-
-
-def draw_curves(curves: Mapping[str, tuple[Any, Any]], *, target: float) -> bytes:
-    """Accuracy of several rules, by rounds and by packages per person: pairs of both, one entry per round."""
-    plt = pyplot()
-    figure, (by_rounds, by_packages) = plt.subplots(1, 2, figsize=(11, 4), sharey=True, layout="constrained")
-    for name, (accuracy, packages) in curves.items():
-        by_rounds.plot(range(1, len(accuracy) + 1), accuracy, linewidth=1.6, label=name)
-        by_packages.plot(packages, accuracy, linewidth=1.6, label=name)
-    for axes, label in ((by_rounds, "rounds"), (by_packages, "train packages per person so far")):
-        axes.axhline(target, color="#8a8a8a", linestyle="--", linewidth=1)
-        axes.set_xscale("log")
-        axes.set_xlabel(label)
-        axes.grid(alpha=0.25)
-    by_rounds.set_ylabel("test accuracy")
-    by_rounds.legend(frameon=False, loc="center left")
-    return _png(figure, plt)

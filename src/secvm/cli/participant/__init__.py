@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
@@ -15,12 +16,9 @@ import typer
 
 from secvm.cli.commands import group
 from secvm.cli.output import Format, FormatOption, emit, note
-from secvm.cli.participant import evidence as participant_evidence
-from secvm.cli.participant import lock as participant_lock
-from secvm.cli.participant import page as participant_ui
-from secvm.cli.participant import vault as participant_vault
-from secvm.cli.participant.state import MaybeConfigOption, consent_of, known_digest, open_state, policy_of
-from secvm.cli.participant.vault import FolderOption, open_vault
+from secvm.cli.participant import evidence, page, vault
+from secvm.cli.participant.state import FolderOption, MaybeConfigOption, consent_of, known_digest, open_state, policy_of
+from secvm.cli.participant.vault import open_vault
 from secvm.cli.passphrases import PassphraseFd, PassphraseFile, passphrase_of
 from secvm.cli.services import worth_another_start
 from secvm.errors import BadInputError, RemoteProtocolError
@@ -190,12 +188,9 @@ def inspect(
     from secvm.runtime.disk.process_lock import is_running
 
     consent = consent_of(config)
-    state = open_state(config, folder)
-    try:
+    with closing(open_state(config, folder)) as state:
         found = look(state, now=SystemClock().now(), consent=consent, policy=policy_of(config))
         ledger = read_ledger(state, consent)
-    finally:
-        state.close()
     now = (
         "It runs now."
         if is_running(state.folder / LOCK_FILE)
@@ -226,16 +221,13 @@ def predict(
     from secvm.participant.person.prediction import predict_for
 
     words = _vocabulary(vocabulary)
-    state = open_state(config, folder)
-    try:
+    with closing(open_state(config, folder)) as state:
         experiment = known_digest(state, experiment)
-        with open_vault(state.folder, passphrase_of(passphrase_file, passphrase_fd)) as vault:
+        with open_vault(state.folder, passphrase_of(passphrase_file, passphrase_fd)) as own_vault:
             # People of a test share one shelf, beside their folders.
             own, shared = state.folder / "models", state.folder.parent / "models"
             models = shared if shared.is_dir() and not own.is_dir() else own
-            found = predict_for(experiment, state, vault, models, source=source, vocabulary=words)
-    finally:
-        state.close()
+            found = predict_for(experiment, state, own_vault, models, source=source, vocabulary=words)
     emit({"label": found.label, "margin": found.margin, "round": found.round_number}, output_format)
 
 
@@ -255,12 +247,9 @@ def pause(
     """
     from secvm.participant.person import decisions
 
-    state = open_state(config, folder)
-    try:
+    with closing(open_state(config, folder)) as state:
         experiment = known_digest(state, experiment)
         decisions.pause(state, experiment)
-    finally:
-        state.close()
     emit(
         {"experiment": experiment, "status": Status.PAUSED.value},
         output_format,
@@ -285,12 +274,9 @@ def resume(
     """
     from secvm.participant.person import decisions
 
-    state = open_state(config, folder)
-    try:
+    with closing(open_state(config, folder)) as state:
         experiment = known_digest(state, experiment)
         goes_on = decisions.resume(state, experiment)
-    finally:
-        state.close()
     text = "Resumed." if goes_on else "Your device holds evidence against the server, and goes on sending nothing."
     emit({"experiment": experiment, "status": Status.JOINED.value}, output_format, text=text)
 
@@ -315,13 +301,10 @@ def forget(
     """
     from secvm.participant.person import decisions
 
-    state = open_state(config, folder)
-    try:
+    with closing(open_state(config, folder)) as state:
         experiment = known_digest(state, experiment)
         passphrase = passphrase_of(passphrase_file, passphrase_fd)
         decisions.forget(state, experiment, lambda: open_vault(state.folder, passphrase))
-    finally:
-        state.close()
     emit(
         {"experiment": experiment, "status": Status.FORGOTTEN.value},
         output_format,
@@ -329,10 +312,9 @@ def forget(
     )
 
 
-participant_vault.register(app)
-participant_evidence.register(app)
-participant_lock.register(app)
-participant_ui.register(app)
+app.command("import")(vault.import_features)
+for _command in (vault.label, vault.show_vault, evidence.evidence, vault.protect_keys, page.ui):
+    app.command()(_command)
 
 
 def _agrees(document: ExperimentDocument, sentences: list[str]) -> bool:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from secvm.cli.output import Format, FormatOption, emit, note
-from secvm.cli.participant.state import MaybeConfigOption, known_digest, open_state
-from secvm.cli.participant.vault import FolderOption
+from secvm.cli.participant.state import FolderOption, MaybeConfigOption, known_digest, open_state
 from secvm.errors import BadInputError
 
 
@@ -36,13 +36,10 @@ def evidence(
     from secvm.files import write_atomically
     from secvm.participant.trust.evidence import WATERMARK, choose_one, evidence_of
 
-    state = open_state(config, folder)
-    try:
+    with closing(open_state(config, folder)) as state:
         digest = None if experiment is None else known_digest(state, experiment)
         records = [record for record in state.records() if digest in (None, record.digest)]
         held = evidence_of(state, records)
-    finally:
-        state.close()
     told = [
         {"number": i, "experiment": one.experiment, "title": one.title, "kind": one.kind, "sentence": one.sentence}
         for i, one in enumerate(held, 1)
@@ -69,8 +66,3 @@ def _agrees(warning: str) -> bool:
         if isinstance(aborted.__context__, EOFError):
             raise BadInputError("nobody is there to say yes or no", next_step="--yes writes without asking.") from None
         raise
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to ``secvm participant``."""
-    app.command()(evidence)

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from secvm.cli.output import Format, FormatOption, emit, note
-from secvm.cli.participant.state import MaybeConfigOption, consent_of
-from secvm.cli.participant.vault import FolderOption, device_folder
+from secvm.cli.participant.state import FolderOption, MaybeConfigOption, consent_of, device_folder, settings_of
 from secvm.cli.passphrases import PassphraseFd, PassphraseFile, passphrase_of
 from secvm.errors import BadInputError
 
@@ -37,7 +36,7 @@ def ui(
     passphrase_fd: PassphraseFd = None,
     output_format: FormatOption = Format.TXT,
 ) -> None:
-    """Open your own page in a browser, on this machine.
+    """Serve your own page, on this machine alone.
 
     It answers on this machine only, at an address with a secret that is new each time. Whoever has the address can do
     what you can do there, until Ctrl-C. It can run beside secvm participant run. Without --config nothing can be
@@ -47,18 +46,14 @@ def ui(
         ./secvm participant ui --config device.toml --open
     """
     from secvm.participant.main import make_clock
-    from secvm.participant.settings import ParticipantSettings
     from secvm.participant.ui.guard import new_secret
     from secvm.participant.ui.opening import OpeningFile
     from secvm.participant.ui.server import serve_page
     from secvm.runtime.clock import SystemClock
     from secvm.runtime.logs import Log
     from secvm.runtime.service import run_service
-    from secvm.runtime.settings import read_settings
 
-    if config is not None and folder is not None:
-        raise BadInputError("--config and --folder exclude each other")
-    settings = None if config is None else read_settings(config, ParticipantSettings)
+    settings = settings_of(config, folder)
     if settings is not None and settings.testing is not None and settings.testing.people is not None:
         raise BadInputError(
             "these settings carry many made-up people", next_step="Name the folder of one of them with --folder."
@@ -126,8 +121,3 @@ def _desk(
         steady=steady,
     )
     return desk, transport.close
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to ``secvm participant``."""
-    app.command()(ui)

@@ -8,50 +8,63 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from secvm.cli.participant.vault import device_folder
 from secvm.errors import BadInputError
 from secvm.participant.storage.state import FILE, DeviceState
 
 if TYPE_CHECKING:
     from secvm.participant.consent.policies import Consent
+    from secvm.participant.settings import ParticipantSettings
     from secvm.participant.trust.trust_policy import TrustPolicy
 
 MaybeConfigOption = Annotated[
     Path | None, typer.Option("--config", help="The device's settings, if its folder is named there.")
 ]
+#: Where a person's device keeps everything, below the home.
+DEFAULT_FOLDER = Path(".local/share/secvm")
+
+FolderOption = Annotated[
+    Path | None, typer.Option("--folder", help="The folder of this device.", show_default=f"~/{DEFAULT_FOLDER}")
+]
+
+
+def device_folder(folder: Path | None) -> Path:
+    """The folder that was named, or the usual one."""
+    return Path.home() / DEFAULT_FOLDER if folder is None else folder
+
+
+def settings_of(config: Path | None, folder: Path | None = None) -> ParticipantSettings | None:
+    """The device's settings; None where none are named. A ``folder`` cannot be named beside them."""
+    from secvm.participant.settings import ParticipantSettings
+    from secvm.runtime.settings import read_settings
+
+    if config is None:
+        return None
+    if folder is not None:
+        raise BadInputError("--config and --folder exclude each other")
+    return read_settings(config, ParticipantSettings)
 
 
 def open_state(config: Path | None, folder: Path | None) -> DeviceState:
     """The state of the device that was named."""
-    from secvm.participant.settings import ParticipantSettings
-    from secvm.runtime.settings import read_settings
-
-    if config is not None and folder is not None:
-        raise BadInputError("--config and --folder exclude each other")
-    found = device_folder(folder) if config is None else read_settings(config, ParticipantSettings).device.folder
-    if not (found / FILE).exists():
-        raise BadInputError(f"{found}: no device has its state here", next_step="Name it with --config or --folder.")
-    return DeviceState(found)
+    settings = settings_of(config, folder)
+    place = device_folder(folder) if settings is None else settings.device.folder
+    if not (place / FILE).exists():
+        raise BadInputError(f"{place}: no device has its state here", next_step="Name it with --config or --folder.")
+    return DeviceState(place)
 
 
 def consent_of(config: Path | None) -> Consent:
     """What the device agrees to; by default, where no settings are named."""
     from secvm.participant.consent.policies import Consent
-    from secvm.participant.settings import ParticipantSettings
-    from secvm.runtime.settings import read_settings
 
-    if config is None:
-        return Consent()
-    settings = read_settings(config, ParticipantSettings)
-    return settings.agreed()
+    settings = settings_of(config)
+    return Consent() if settings is None else settings.agreed()
 
 
 def policy_of(config: Path | None) -> TrustPolicy | None:
     """What the device demands of servers; None where no settings are named."""
-    from secvm.participant.settings import ParticipantSettings
-    from secvm.runtime.settings import read_settings
-
-    return None if config is None else read_settings(config, ParticipantSettings).policy()
+    settings = settings_of(config)
+    return None if settings is None else settings.policy()
 
 
 def known_digest(state: DeviceState, name: str) -> str:

@@ -1,4 +1,4 @@
-"""``secvm participant import``, ``label`` and ``show-vault``: what a person puts into the vault, and how much is there.
+"""``secvm participant import``, ``label``, ``show-vault`` and ``protect-keys``: what a person puts into the vault.
 
 None of them shows a feature or a label: a terminal scrolls, is shared, and is logged.
 """
@@ -12,7 +12,16 @@ from typing import Annotated
 import typer
 
 from secvm.cli.output import Format, FormatOption, emit
-from secvm.cli.passphrases import PassphraseFd, PassphraseFile, passphrase_of
+from secvm.cli.participant.state import FolderOption, MaybeConfigOption, device_folder, settings_of
+from secvm.cli.passphrases import (
+    NewPassphraseFd,
+    NewPassphraseFile,
+    PassphraseFd,
+    PassphraseFile,
+    Remove,
+    new_passphrase_of,
+    passphrase_of,
+)
 from secvm.errors import BadInputError
 from secvm.participant.sources.port import Options
 from secvm.participant.sources.registry import find_source, import_from, list_sources
@@ -20,18 +29,6 @@ from secvm.participant.storage.device_lock import open_lock
 from secvm.participant.storage.vault import Vault
 from secvm.runtime.clock import SystemClock
 from secvm.runtime.disk.passphrases import Passphrase
-
-#: Where a person's device keeps everything, below the home.
-DEFAULT_FOLDER = Path(".local/share/secvm")
-
-FolderOption = Annotated[
-    Path | None, typer.Option("--folder", help="The folder of this device.", show_default=f"~/{DEFAULT_FOLDER}")
-]
-
-
-def device_folder(folder: Path | None) -> Path:
-    """The folder that was named, or the usual one."""
-    return Path.home() / DEFAULT_FOLDER if folder is None else folder
 
 
 def open_vault(folder: Path, passphrase: Passphrase) -> Vault:
@@ -148,8 +145,34 @@ def show_vault(
     emit({"features": sources, "labels": labels}, output_format)
 
 
-def register(app: typer.Typer) -> None:
-    """Add these commands to ``secvm participant``."""
-    app.command("import")(import_features)
-    app.command("label")(label)
-    app.command("show-vault")(show_vault)
+def protect_keys(
+    config: MaybeConfigOption = None,
+    folder: FolderOption = None,
+    passphrase_file: PassphraseFile = None,
+    passphrase_fd: PassphraseFd = None,
+    new_passphrase_file: NewPassphraseFile = None,
+    new_passphrase_fd: NewPassphraseFd = None,
+    remove: Remove = False,
+    output_format: FormatOption = Format.TXT,
+) -> None:
+    """Set, change or remove the passphrase of your data.
+
+    It is then needed whenever the device runs. That you take part, in what, and how much was sent stays readable.
+    Killed at any moment nothing is lost, and running this again finishes it. Example:
+
+    \b
+        ./secvm participant protect-keys --config device.toml
+    """
+    from secvm.participant.storage.passphrase import protect_device, unprotect_device
+
+    settings = settings_of(config, folder)
+    place = device_folder(folder) if settings is None else settings.device.folder
+    credential = None if settings is None or settings.relay is None else settings.relay.credential_file
+    old = passphrase_of(passphrase_file, passphrase_fd)
+    new = new_passphrase_of(new_passphrase_file, new_passphrase_fd, remove=remove)
+    if new is None:
+        unprotect_device(place, credential, old=old, dice=os.urandom)
+    else:
+        protect_device(place, credential, old=old, new=new, dice=os.urandom)
+    text = "It is under the passphrase now." if new is not None else "It is under no passphrase any more."
+    emit({"protected": new is not None, "folder": str(place)}, output_format, text=text)

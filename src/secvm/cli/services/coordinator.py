@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,17 +12,8 @@ import typer
 
 from secvm.cli.commands import group
 from secvm.cli.output import Format, FormatOption, emit
-from secvm.cli.passphrases import (
-    NewPassphraseFd,
-    NewPassphraseFile,
-    PassphraseFd,
-    PassphraseFile,
-    Remove,
-    new_passphrase_of,
-    passphrase_of,
-    protect_and_tell,
-)
-from secvm.cli.services import worth_another_start
+from secvm.cli.passphrases import PassphraseFd, PassphraseFile, passphrase_of
+from secvm.cli.services import ConfigOption, add_protect_keys, worth_another_start
 from secvm.errors import BadInputError
 
 if TYPE_CHECKING:
@@ -33,12 +25,10 @@ DATABASE_VARIABLE = "SECVM_DATABASE"
 
 app = group("Run rounds: opens capsules, counts, publishes.")
 
-Config = Annotated[Path, typer.Option(help="Settings, a TOML file; 'init' writes one.", show_default=False)]
-
 
 @app.command()
 def serve(
-    config: Config,
+    config: ConfigOption,
     passphrase_file: PassphraseFile = None,
     passphrase_fd: PassphraseFd = None,
 ) -> None:
@@ -92,38 +82,18 @@ def init(
     emit({"settings": str(settings), "admin_key": admin_key, "log_key": public}, output_format, text=text)
 
 
-@app.command("protect-keys")
-def protect_keys(
-    config: Config,
-    passphrase_file: PassphraseFile = None,
-    passphrase_fd: PassphraseFd = None,
-    new_passphrase_file: NewPassphraseFile = None,
-    new_passphrase_fd: NewPassphraseFd = None,
-    remove: Remove = False,
-    output_format: FormatOption = Format.TXT,
-) -> None:
-    """Set, change or remove the passphrase of its keys.
-
-    Killed at any moment, each file opens with the old passphrase or the new one, and running this again finishes it.
-    docs/how-to/rotate-keys.md says how a service gets the passphrase. Example:
-
-    \b
-        ./secvm coordinator protect-keys --config coordinator.toml
-    """
+def _secret_files(config: Path) -> Sequence[Path]:
     from secvm.coordinator.keys import secret_files
 
-    paths = secret_files(config)
-    protect_and_tell(
-        paths,
-        old=passphrase_of(passphrase_file, passphrase_fd),
-        new=new_passphrase_of(new_passphrase_file, new_passphrase_fd, remove=remove),
-        output_format=output_format,
-    )
+    return secret_files(config)
+
+
+add_protect_keys(app, "coordinator", _secret_files)
 
 
 @app.command()
 def policy(
-    config: Config,
+    config: ConfigOption,
     passphrase_file: PassphraseFile = None,
     passphrase_fd: PassphraseFd = None,
 ) -> None:
@@ -142,7 +112,7 @@ def policy(
 
 
 @app.command("new-admin-key")
-def new_admin_key(config: Config, output_format: FormatOption = Format.TXT) -> None:
+def new_admin_key(config: ConfigOption, output_format: FormatOption = Format.TXT) -> None:
     """Make another admin key, and show it once.
 
     The old one counts until the next start. Example:

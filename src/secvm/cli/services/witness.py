@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -9,27 +10,14 @@ import typer
 
 from secvm.cli.commands import group
 from secvm.cli.output import Format, FormatOption, emit
-from secvm.cli.passphrases import (
-    NewPassphraseFd,
-    NewPassphraseFile,
-    PassphraseFd,
-    PassphraseFile,
-    Remove,
-    new_passphrase_of,
-    passphrase_of,
-    protect_and_tell,
-)
-from secvm.cli.services import worth_another_start
+from secvm.cli.passphrases import PassphraseFd, PassphraseFile, passphrase_of
+from secvm.cli.services import ConfigOption, add_protect_keys, worth_another_start
 
 app = group("Run a witness: it cosigns logs that only grow.")
 
-Config = Annotated[
-    Path, typer.Option(help="Settings of the witness, TOML; 'init' writes one.", metavar="FILE", show_default=False)
-]
-
 
 @app.command()
-def serve(config: Config, passphrase_file: PassphraseFile = None, passphrase_fd: PassphraseFd = None) -> None:
+def serve(config: ConfigOption, passphrase_file: PassphraseFile = None, passphrase_fd: PassphraseFd = None) -> None:
     """Run the witness until SIGTERM or Ctrl-C.
 
     docs/how-to/run-a-witness.md explains every setting. What happens is told on stderr, a JSON object a line. A line
@@ -46,7 +34,7 @@ def serve(config: Config, passphrase_file: PassphraseFile = None, passphrase_fd:
 
 @app.command()
 def key(
-    config: Config,
+    config: ConfigOption,
     passphrase_file: PassphraseFile = None,
     passphrase_fd: PassphraseFd = None,
     output_format: FormatOption = Format.TXT,
@@ -101,31 +89,11 @@ def init(
     )
 
 
-@app.command("protect-keys")
-def protect_keys(
-    config: Config,
-    passphrase_file: PassphraseFile = None,
-    passphrase_fd: PassphraseFd = None,
-    new_passphrase_file: NewPassphraseFile = None,
-    new_passphrase_fd: NewPassphraseFd = None,
-    remove: Remove = False,
-    output_format: FormatOption = Format.TXT,
-) -> None:
-    """Set, change or remove the passphrase of its keys.
-
-    Killed at any moment, each file opens with the old passphrase or the new one, and running this again finishes it.
-    docs/how-to/rotate-keys.md says how a service gets the passphrase. Example:
-
-    \b
-        ./secvm witness protect-keys --config witness.toml
-    """
+def _secret_files(config: Path) -> Sequence[Path]:
     from secvm.runtime.settings import read_settings
     from secvm.witness.settings import WitnessSettings
 
-    paths = [read_settings(config, WitnessSettings).witness.key_file]
-    protect_and_tell(
-        paths,
-        old=passphrase_of(passphrase_file, passphrase_fd),
-        new=new_passphrase_of(new_passphrase_file, new_passphrase_fd, remove=remove),
-        output_format=output_format,
-    )
+    return [read_settings(config, WitnessSettings).witness.key_file]
+
+
+add_protect_keys(app, "witness", _secret_files)

@@ -1,4 +1,7 @@
-"""``secvm privacy statement``: what an experiment tells about a person, in numbers and plain words."""
+"""``secvm privacy``: what an experiment tells about a person, in numbers and plain words, also before there is one.
+
+The laboratory adds ``bins``, ``labels`` and ``plan``.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from secvm.cli.commands import added, group
 from secvm.cli.output import Format, FormatOption, emit
 from secvm.errors import BadInputError, RemoteProtocolError
 from secvm.privacy.target import USUAL
@@ -16,9 +20,22 @@ if TYPE_CHECKING:
     from secvm.privacy.statements.plain import Terms
     from secvm.privacy.statements.relayed import CoveredTerms
 
+app = group("Compute privacy bounds and leakage estimates.")
+
+
+@app.callback()
+def _privacy() -> None:
+    """Compute privacy bounds and leakage estimates."""
+    # With one command alone typer would drop its name; a callback keeps it a group.
+
+
+for _name, _command in added().items():
+    if _name.startswith("privacy "):
+        app.command(_name.removeprefix("privacy "))(_command.find())
 _NUMBERS = ("participants", "bins", "features", "rounds")
 
 
+@app.command()
 def statement(
     document: Annotated[
         Path | None, typer.Argument(help="A published experiment, as its coordinator serves it.", show_default=False)
