@@ -1,6 +1,6 @@
 """The rounds, replayed from zero: every document held to the one before it, and how each round ended (``steps``).
 
-It shares its rules with devices (``protocol.manifest``, ``.ending``, ``.recompute``), but it does not stop where they
+It shares its rules with devices (``protocol.documents``), but it does not stop where they
 do: all faults are collected. After a fault it goes on from what was *signed*, as far as that is served, so that each
 round is judged by itself and one lie is told once.
 

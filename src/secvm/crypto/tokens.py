@@ -5,7 +5,7 @@
     tokens = batch.tokens(answer, key.public)          # the device again; raises where the issuer cheats
     nonce = redeem(key, tokens[0])                     # the issuer again, of whoever brings it
 
-A token is a nonce and half of the VOPRF's output on it (``crypto.voprf``), 32 bytes each. Issuer and redeemer
+A token is a nonce and half of the VOPRF's output on it (``voprf``), 32 bytes each. Issuer and redeemer
 are one party, which has a key for each round: a VOPRF can be verified only by whoever could mint as well. So tokens
 keep out those who were given none, and do not bind the issuer.
 

@@ -2,7 +2,7 @@
 
 Streams of bytes are handed in, one for each kind and attempt. A part with more than D / S packages is drawn again with
 the next attempt, never cut: a cut would depend on the cells. Relays make packages of the clusters
-(``protocol.cover_parts``); whoever trains offline needs the counts alone.
+(``protocol.relays.cover.parts``); whoever trains offline needs the counts alone.
 """
 
 from __future__ import annotations

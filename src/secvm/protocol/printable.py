@@ -2,7 +2,7 @@
 
 An experiment's texts come from whoever publishes it, and people decide by them. A control sequence repaints a terminal,
 a direction mark turns the order of what is read, and an invisible letter makes two labels look alike. So the texts of
-documents are refused where they hold one (``protocol.documents``), and the command line prints none (``cli.output``).
+documents are refused where they hold one (``canonical``), and the command line prints none (``cli.output``).
 
 The list is of code points, not of what some version of Unicode calls printable: every reader, in any language and in
 any year, decides alike. Two characters without a shape of their own are allowed, because Persian, Indian languages and

@@ -14,9 +14,7 @@ EXPERIMENT_TYPE = "secvm-v1-experiment"
 MANIFEST_TYPE = "secvm-v1-manifest"
 ENDING_TYPE = "secvm-v1-ending"
 RELAY_COUNT_TYPE = "secvm-v1-relay-count"
-#: What a device keeps for itself between restarts; never signed, never sent.
-SESSION_TYPE = "secvm-v1-session"
-#: The same without its capsules, which are rows of a database then.
+#: What a device keeps for itself between restarts, without its capsules; never signed, never sent.
 SESSION_HEADER_TYPE = "secvm-v1-session-header"
 
 #: What a device keeps of what it believes; never signed, never sent.

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Iterator
+from copy import copy
 from fractions import Fraction
 from typing import Any
 
@@ -18,6 +19,7 @@ from secvm.learning.package import Cohort, NullPackage, Package, ParticipationPa
 from secvm.protocol.documents.experiment import ExperimentDocument, FeaturesWanted, HashedBins, Relay, Windows
 from secvm.protocol.documents.manifest import LastRound, RelayCount, RoundManifest, last_round, make_manifest
 from secvm.protocol.log.terms import LogTerms, Witness
+from secvm.protocol.plain.session import ParticipantSession
 
 COORDINATOR = SigningKey(b"coordinator".ljust(32, b"\0"))
 SECOND = SigningKey(b"second coordinator".ljust(32, b"\0"))
@@ -119,3 +121,18 @@ def packages(budget: int = 5) -> tuple[Package, ...]:
         *(TrainPackage(model=0, bin_index=i, sign=1) for i in range(min(3, budget - 1))),
     ]
     return (*sent, *(NullPackage() for _ in range(budget - len(sent))))
+
+
+def state_of(session: ParticipantSession) -> dict[str, Any]:
+    """All that a session remembers, apart from what its owner was told last and from how it is sorted."""
+    left_out = {"_document", "_seal", "_told", "_touched", "_order"}
+    return {name: copy(value) for name, value in vars(session).items() if name not in left_out}
+
+
+def copied(session: ParticipantSession) -> ParticipantSession:
+    """Another session that remembers the same."""
+    other = copy(session)
+    vars(other).update(
+        {name: copy(value) for name, value in vars(session).items() if isinstance(value, dict | list | set)}
+    )
+    return other

@@ -78,8 +78,8 @@ def test_late_acknowledgement_after_distrust_changes_nothing() -> None:
 def test_session_with_one_piece_of_evidence_cannot_be_read() -> None:
     device = Device()
     device.tell(Distrusted("so", b"a file"))
-    data = device.session.to_bytes()
+    data, rows = device.stored()
     wrong = data.replace(b'"evidence":[]', b'"evidence":[{"envelope":"YQ=="}]')
     assert wrong != data
     with pytest.raises(MalformedMessageError):
-        ParticipantSession.from_bytes(wrong, OF, seal=device.seal)
+        ParticipantSession.from_parts(wrong, rows, OF, seal=device.seal)

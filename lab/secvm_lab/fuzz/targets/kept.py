@@ -10,7 +10,7 @@ from secvm.errors import BadInputError, BadSignatureError, InconsistentManifestE
 from secvm.learning.aggregate.descent import State
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.weights import Weights
-from secvm.protocol.canonical import decode_document, digest_of, encode_document
+from secvm.protocol.canonical import digest_of
 from secvm.protocol.documents.blobs import (
     decode_state,
     decode_tally,
@@ -25,7 +25,6 @@ from secvm.protocol.plain.session import ParticipantSession
 from secvm.protocol.plain.session_memory import WaitingRow
 from secvm.protocol.trust.trusted_log import SeenLog
 from secvm.protocol.trust.trusted_rounds import Trusted
-from secvm.protocol.version import SESSION_HEADER_TYPE
 from secvm_lab.fuzz import world
 from secvm_lab.fuzz.target import Target, expect
 from secvm_lab.fuzz.targets.documents import canonically, tried_both_ways
@@ -41,11 +40,6 @@ def _seal(_package: bytes, _manifest: object) -> bytes:
     return b"capsule"
 
 
-def _session(data: bytes) -> object:
-    document = world.history().document
-    return ParticipantSession.from_bytes(canonically(data), document, seal=_seal)
-
-
 def _session_parts(data: bytes) -> object:
     # Only who is sending has capsules that wait.
     rows = [WaitingRow(i, 5, 0, b"capsule") for i in range(3 if b'"sending"' in data else 0)]
@@ -53,15 +47,9 @@ def _session_parts(data: bytes) -> object:
     return ParticipantSession.from_parts(canonically(data), rows, document, seal=_seal)
 
 
-def _sessions() -> list[bytes]:
-    made = ParticipantSession(world.history().document, seal=_seal)
-    return [made.to_bytes()]
-
-
 def _session_headers() -> list[bytes]:
-    content = decode_document(_sessions()[0], max_bytes=_MOST_BYTES)
-    del content["waiting"]
-    return [encode_document(content | {"type": SESSION_HEADER_TYPE})]
+    header = ParticipantSession(world.history().document, seal=_seal).take_changes().header
+    return [] if header is None else [header]
 
 
 def _seen_log() -> SeenLog:
@@ -114,13 +102,6 @@ def _blobs(magic: bytes) -> list[bytes]:
 
 
 TARGETS = (
-    Target(
-        name="session",
-        decode=_session,
-        allowed=(*_SIGNED, InconsistentManifestError),
-        seeds=_sessions,
-        covers=("protocol.plain.session_memory:SessionMemory.from_bytes",),
-    ),
     Target(
         name="session-parts",
         decode=_session_parts,

@@ -1,6 +1,6 @@
 """Whose salt it is: fixed by public randomness after the experiment was logged, or drawn by its author.
 
-``protocol.salt`` gives a device the salt or an error. The auditor tells each fault by itself, and can fetch the records
+``trust.salt`` gives a device the salt or an error. The auditor tells each fault by itself, and can fetch the records
 from the beacons' own servers as well: then it also sees a coordinator that serves none.
 """
 

@@ -3,11 +3,11 @@
 ``opened`` takes a round whose batch is counted and whose statements are all here. It looks at them in this order, and
 the first thing that does not hold makes the round *unopened*:
 
- 1. the statements, with the count seed, are true (``judging.opening_faults``);
+ 1. the statements, with the count seed, are true (``judgement.opening_faults``);
  2. both relays' opened parts, derived from their seeds, lie in the batch, capsule by capsule;
  3. the raw counts less both parts are the net tally.
 
-What becomes of the model then is ``protocol.relays.stepping``'s to say. ``unopened`` is for a round whose time is up.
+What becomes of the model then, ``recomputation.after_opened`` says. ``unopened`` is for a round whose time is up.
 Neither accuses anybody: reasons are for whoever runs the coordinator.
 """
 

@@ -314,7 +314,7 @@ class CoordinatorStore(BatchStore, Protocol):
         ...
 
     def append_sealed(self, epoch: int, packed: Sequence[bytes]) -> bool:
-        """Groups of capsules (``crypto.capsules.pack``), in one commit. False: the epoch is closed, nothing stored."""
+        """Groups of capsules (``sealing.capsules.pack``), in one commit. False: the epoch is closed, nothing stored."""
         ...
 
     def sealed(self, epoch: int, limit: int) -> list[tuple[int, bytes]]:

@@ -1,7 +1,7 @@
 """Many capsules of one layer for one key, sealed or opened at once, on all cores where there is machine code.
 
 ``layers`` is the specification: what comes out is the same, byte for byte, and in the same order. With lanes
-(``crypto.lanes``) eight capsules are worked on at a time, and other threads run meanwhile, so that a pool of them uses
+(``lanes``) eight capsules are worked on at a time, and other threads run meanwhile, so that a pool of them uses
 every core. Without lanes one capsule is done after the other: everything works, and takes longer.
 
 Contents and capsules lie side by side in one ``bytes``: a relay's cover has hundreds of thousands of them.

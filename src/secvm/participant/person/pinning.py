@@ -4,7 +4,7 @@ The experiment says which source of features it looks at, how many of them, and 
 the document whose digest the person agreed to, and no manifest can change it. The label is the person's own answer.
 
 Where public randomness fixes the bins, the experiment's salt is fetched, verified and pinned with them. The coordinator
-serves the first cosigned checkpoint and the beacons' records; ``protocol.salt`` believes neither before
+serves the first cosigned checkpoint and the beacons' records; ``protocol.trust.salt`` believes neither before
 it has checked them. The development beacon is taken where the experiment is a test and the settings say so.
 """
 

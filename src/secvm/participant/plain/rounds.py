@@ -2,7 +2,7 @@
 
 Both are asked the same three things: what is new, whether it is over, and with which weights a round is computed.
 Rounds out of a log are fetched with all that shows them, checked, stored, and only then believed. One asking
-(docs/protocol.md §22; ``protocol.trusted_rounds`` decides):
+(docs/protocol.md §22; ``protocol.trust`` decides):
 
  1. the newest manifest; what it says of itself tells what else is needed,
  2. every manifest between the last one believed and it, and every tally that they name: a newcomer from round 1 on,

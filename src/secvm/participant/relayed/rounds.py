@@ -4,7 +4,7 @@ One asking: the news (``protocol.relays.news``), which are the newest manifest a
 all that leads to it. What they lack is fetched one by one: every manifest and every opening between the last one
 believed and the newest, and the net tallies that a step was taken from; where its time has come, the opening of the
 newest round, and the ending; where there is a log, all of its lines since (``HeldLog``). What is believed then is on
-the disk before the device goes on with it (``protocol.relays.chain`` decides). The log may grow meanwhile; then it
+the disk before the device goes on with it (``protocol.trust`` decides). The log may grow meanwhile; then it
 begins again, a few times.
 
 An opening that the coordinator does not serve although it serves other files is counted: after three looks from

@@ -2,7 +2,7 @@
 
 A tile has 256 lines, the last one of a log fewer; a device fetches those with lines that it has not seen. Each fetch is
 sealed like any other, and the same for everybody who asks at the same size. Nothing here is believed: lines are held to
-a signed root by ``protocol.trusted_log``.
+a signed root by ``protocol.trust.trusted_log``.
 """
 
 from __future__ import annotations

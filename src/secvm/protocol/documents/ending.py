@@ -9,7 +9,7 @@ and names the state and the weights that remain: with it a device predicts. An e
  4. no round after it was accepted; and if that very round was, the ending names its manifest's digest, and an
     abandoned round left state and weights as they were,
  5. counts fit the labels and reach the floor,
- 6. a round that was counted has the relay's count where a manifest must have it (``protocol.manifest``, 8), and a
+ 6. a round that was counted has the relay's count where a manifest must have it (``manifest``, 8), and a
     count is signed by a relay of the experiment.
 """
 

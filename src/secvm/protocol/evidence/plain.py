@@ -42,7 +42,7 @@ from secvm.protocol.log.proofs import LogProof
 from secvm.protocol.records import Record, TypedRecord, choice, listed, long_bytes
 from secvm.protocol.version import EVIDENCE_TYPE
 
-#: The largest state that a device takes fits (``recompute``): what it refuses it must be able to show.
+#: The largest state that a device takes fits (``recomputation``): what it refuses it must be able to show.
 MAX_EVIDENCE_BYTES = 2**31
 #: Every file of evidence begins so, because its keys are sorted.
 EVIDENCE_BEGINS = b'{"blobs":['
@@ -264,7 +264,7 @@ _EXAMINE = {
 def count_fault(document: ExperimentDocument, before: RoundManifest, last: LastRound, tally: Tally) -> str | None:
     """Why the round of ``before`` cannot have had this tally, given the relay's count in ``last``; None: it can.
 
-    Only what no participant can have brought about (``plausible``).
+    Only what no participant can have brought about (``plausibility``).
     """
     count = None if last.relay_count is None else read_relay_count(last.relay_count, document)
     found = violations(document, tally, count, opened_at=before.opens_at)

@@ -32,7 +32,7 @@ address, where the relay knows clients by address. Whoever would refuse a coordi
 (``Violation.whatever_people_send``).
 
 With several relays a manifest has the count of one. The others' people and capsules are unknown, and 3 to 7 say
-nothing: only 1 and 2 are checked. Without a count, only 1; where one must be told, ``protocol.manifest`` says.
+nothing: only 1 and 2 are checked. Without a count, only 1; where one must be told, ``documents.manifest`` says.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@
 What a device shows of its own canary is a file of another type (``secvm-v2-missing-canary``, §32).
 
 This is the format. ``examination`` says what a file shows; it needs the file alone: no network, no clock, no secret. As
-with ``evidence``, the keys that count stand in the experiment, which signs itself.
+with evidence about other experiments, the keys that count stand in the experiment, which signs itself.
 """
 
 from __future__ import annotations

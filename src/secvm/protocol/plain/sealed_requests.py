@@ -2,7 +2,7 @@
 
 Every request with a package has the same bytes but for the package itself, so the gateway reads ours by comparing and
 slicing. A stranger's may be written in any way that RFC 9292 allows: another authority, further
-fields, chunks; it is read by ``crypto.binary_http``, and means the same.
+fields, chunks; it is read by ``binary_http``, and means the same.
 
 Lengths say nothing: all packages have one, and no answer under a seal. Requests for files come in steps of 256 bytes,
 which every path of §19.2 fits into, and answers in steps of 4,096: a manifest, a proof and a checkpoint look alike to

@@ -1,8 +1,8 @@
 """ParticipantSession: a device's part in one experiment. Events in, actions out; it does nothing itself.
 
-Its owner hands in every event with the time and dice, **stores** the session, and only then carries out the actions: so
-that after a crash nothing was done that the session does not know of. It is stored whole (``to_bytes``), or by what has
-changed since the owner last asked (``take_changes``): a header and rows of capsules. The rules (docs/protocol.md §16):
+Its owner hands in every event with the time and dice, **stores** what has changed (``take_changes``: a header and rows
+of capsules), and only then carries out the actions: so that after a crash nothing was done that the session does not
+know of. The rules (docs/protocol.md §16):
 
  1. It joins a round only with a manifest that it accepts, received before the window opens, by a clock that seems
     right. Else it abstains, and says why. After an equivocation, or other evidence against the server, it abstains for
@@ -17,8 +17,7 @@ changed since the owner last asked (``take_changes``): a header and rows of caps
  5. Nothing is sent from ``closes_at`` on, nor while paused. What is under way then may be acknowledged until
     ``accept_until``. What was acknowledged is forgotten at once.
 
-``seal`` makes a capsule of a package's bytes for the gateway keys of the
-manifest. Its dice are its own.
+``seal`` makes a capsule of a package's bytes for the gateway keys of the manifest. Its dice are its own.
 """
 
 from __future__ import annotations
@@ -182,7 +181,8 @@ class ParticipantSession(SessionMemory):
         ]
         capsules = [self._seal(content, manifest.gateway_keys) for content in shuffle(plaintexts, words)]
         if any(not 0 < len(capsule) <= MAX_CAPSULE_BYTES for capsule in capsules):
-            raise LocalProtocolError("a capsule has no bytes, or too many")
+            sizes = sorted({len(capsule) for capsule in capsules})
+            raise LocalProtocolError(f"capsules of {sizes} bytes; a capsule has 1 to {MAX_CAPSULE_BYTES}")
         times = spread(len(capsules), manifest.window, words)
         for i, (at, capsule) in enumerate(zip(times, capsules, strict=True)):
             self._put(i, Waiting(at=at, attempts=0, under_way=False, capsule=capsule))

@@ -1,9 +1,9 @@
-"""What a session remembers between two events, and how its owner stores it: whole, or by what has changed.
+"""What a session remembers between two events, and how its owner stores it: by what has changed.
 
-``to_bytes`` writes all of it anew: with B packages a round, B of them at every event. ``take_changes`` gives what is
-another since it was last asked: a header, which is short, and rows, one a capsule. Whoever applies every ``Changes`` in
-one transaction each, in order, has the session. Several events may lie between two of them: what was sent and
-acknowledged meanwhile is then only a row less.
+Written whole it would be B capsules at every event. ``take_changes`` gives what is another since it was last asked: a
+header, which is short, and rows, one a capsule. With a true seal nothing in them says what the packages are. Whoever
+applies every ``Changes`` in one transaction each, in order, has the session. Several events may lie between two of
+them: what was sent and acknowledged meanwhile is then only a row less.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from secvm.learning.declared import MAX_BUDGET
 from secvm.protocol.canonical import Fields, base64_text, decode_document, encode_document
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.documents.manifest import MAX_MANIFEST_BYTES, AcceptedManifest, accept
-from secvm.protocol.version import SESSION_HEADER_TYPE, SESSION_TYPE
+from secvm.protocol.records import FieldKind, listed
+from secvm.protocol.version import SESSION_HEADER_TYPE
 
 #: Later than every instant.
 NEVER = 2**63
@@ -27,6 +28,15 @@ MAX_CAPSULE_BYTES = 2**14
 MAX_SESSION_BYTES = 2**28
 #: A manifest with its signatures.
 MAX_ENVELOPE_BYTES = MAX_MANIFEST_BYTES + 2**12
+
+#: Envelopes of manifests, each in an object of its own.
+_EVIDENCE = listed(
+    FieldKind(
+        lambda taken, field: taken.inner(field).base64("envelope", longest=MAX_ENVELOPE_BYTES),
+        lambda data: {"envelope": base64_text(data)},
+    ),
+    longest=2,
+)
 
 #: (32 bytes, the manifest's gateway keys) → the capsule to send.
 Seal = Callable[[bytes, bytes], bytes]
@@ -161,20 +171,6 @@ class SessionMemory:
 
     # ── between restarts ─────────────────────────────────────────────────────────────────────────────────────────────
 
-    def to_bytes(self) -> bytes:
-        """All that the session must remember. With a true seal nothing in it says what the packages are."""
-        waiting = [
-            {
-                "at": one.at,
-                "attempts": one.attempts,
-                "capsule": base64_text(one.capsule),
-                "id": package_id,
-                "under_way": one.under_way,
-            }
-            for package_id, one in sorted(self._waiting.items())
-        ]
-        return encode_document({**self._header(), "type": SESSION_TYPE, "waiting": waiting})
-
     def take_changes(self) -> Changes:
         """What has changed since this was last asked, or since the session was made.
 
@@ -199,34 +195,13 @@ class SessionMemory:
         return {
             "accepted": None if self._accepted is None else base64_text(self._accepted.envelope),
             "acknowledged": self._acknowledged,
-            "evidence": [{"envelope": base64_text(data)} for data in self._evidence],
+            "evidence": _EVIDENCE.write(self._evidence),
             "experiment": self._document.digest,
             "latest": self._latest,
             "lost": self._lost,
             "paused": self._paused,
             "phase": self._phase.value,
         }
-
-    @classmethod
-    def from_bytes(cls, data: bytes, document: ExperimentDocument, *, seal: Seal) -> Self:
-        """The session that wrote these bytes. Tell it ``Restarted`` first of all."""
-        fields = Fields(decode_document(data, max_bytes=MAX_SESSION_BYTES), "the session")
-        fields.constant("type", SESSION_TYPE)
-        session = cls(document, seal=seal)
-        session._read_header(fields)
-        for item in fields.each("waiting", longest=MAX_BUDGET):
-            one = item.inner("item")
-            session._waiting[one.integer("id", 0, document.budget - 1)] = Waiting(
-                at=one.integer("at", 0),
-                attempts=one.integer("attempts", 0),
-                under_way=one.flag("under_way"),
-                capsule=one.base64("capsule", longest=MAX_CAPSULE_BYTES),
-            )
-            one.done()
-        fields.done()
-        if session.to_bytes() != data:
-            raise MalformedMessageError("the session's parts do not fit together")
-        return session._checked()
 
     @classmethod
     def from_parts(cls, header: bytes, rows: Iterable[WaitingRow], document: ExperimentDocument, *, seal: Seal) -> Self:
@@ -237,8 +212,13 @@ class SessionMemory:
         session._read_header(fields)
         fields.done()
         for row in sorted(rows, key=lambda row: row.package_id):
-            if not 0 <= row.package_id < document.budget or min(row.at, row.attempts) < 0 or not row.capsule:
-                raise MalformedMessageError("a capsule of the session is none")
+            if not 0 <= row.package_id < document.budget or min(row.at, row.attempts) < 0:
+                raise MalformedMessageError(
+                    f"a stored capsule has number {row.package_id}, time {row.at} and {row.attempts} attempts;"
+                    f" numbers are from 0 to {document.budget - 1}, times and attempts from 0"
+                )
+            if not row.capsule:
+                raise MalformedMessageError(f"the stored capsule {row.package_id} is empty")
             session._waiting[row.package_id] = Waiting(row.at, row.attempts, under_way=False, capsule=row.capsule)
         session._told = header
         return session._checked()
@@ -249,18 +229,12 @@ class SessionMemory:
         if not fields.is_null("accepted"):
             envelope = fields.base64("accepted", longest=MAX_ENVELOPE_BYTES)
             self._accepted = accept(envelope, document=document)
-        evidence = [item.inner("item") for item in fields.each("evidence", longest=2)]
-        self._evidence = tuple(one.base64("envelope", longest=MAX_ENVELOPE_BYTES) for one in evidence)
-        phase = fields.text("phase", longest=20)
-        if phase not in {known.value for known in Phase}:
-            raise fields.refuse("phase")
-        self._phase = Phase(phase)
+        self._evidence = _EVIDENCE.read(fields, "evidence")
+        self._phase = Phase(fields.one_of("phase", [phase.value for phase in Phase]))
         self._paused = fields.flag("paused")
         self._latest = fields.integer("latest", 0)
         self._acknowledged = fields.integer("acknowledged", 0, MAX_BUDGET)
         self._lost = fields.integer("lost", 0, MAX_BUDGET)
-        for one in evidence:
-            one.done()
 
     def _checked(self) -> Self:
         """Itself, if what was read hangs together."""

@@ -64,7 +64,7 @@ class Opening(CoordinatorRecord):
 
     @property
     def is_opened(self) -> bool:
-        """Whether all is there. Whether it is true as well is another question (``judging.opening_faults``)."""
+        """Whether all is there. Whether it is true as well is another question (``judgement.opening_faults``)."""
         return not self.missing
 
     def _check_whole(self) -> None:

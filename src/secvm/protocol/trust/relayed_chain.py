@@ -6,7 +6,7 @@
     opening. Its count key and commitments were never seen in another round (``Seen``).
  2. Every opening is signed and of its round. Whether the round is *opened* is judged by all that needs no capsules.
  3. Every model since follows: where the round before was opened, from its net tally by the one rule for that
-    (``stepping``); else it is the same. The weights are the device's own.
+    (``recomputation``); else it is the same. The weights are the device's own.
 
 ``RelayedChain.check`` changes nothing; whoever calls ``believe`` has stored what it believes now, durably. That
 everybody is shown the same is the log's part: ``Believing.documents`` have the lines that must stand in it.

@@ -48,7 +48,7 @@ class CapsuleReader:
 
     @classmethod
     def of(cls, document: ExperimentDocument, manifest: RelayedManifest, count_seed: bytes) -> CapsuleReader:
-        """With the seed of the round's count key, which ``judging`` has compared with the manifest."""
+        """With the seed of the round's count key, which ``judgement`` has compared with the manifest."""
         return cls(document, manifest.label, manifest.round_number, X25519PrivateKey.derive(count_seed))
 
     def package(self, capsule: bytes) -> Package | None:

@@ -83,7 +83,7 @@ class OpenedPart:
 def parts_of(
     document: ExperimentDocument, manifest: RelayedManifest, opening: Opening
 ) -> tuple[OpenedPart, OpenedPart]:
-    """Both parts of an opened round, the entry relay's and the mixing relay's; ``judging`` has judged the opening."""
+    """Both parts of an opened round, the entry relay's and the mixing relay's; ``judgement`` has judged the opening."""
     if opening.entry_count is None or opening.entry_reveal is None or opening.mix_reveal is None:
         raise LocalProtocolError(f"round {manifest.round_number} is unopened: there are no parts to draw")
     count = EntryCount.enclosed(opening.entry_count)

@@ -1,6 +1,6 @@
 """Recount: a published shard is the mixing relay's, and its sub-tally is what its capsules give (docs/protocol.md §31).
 
-Three public files of a shard belong together: the run of its digests (``shard_runs``), its capsules, and
+Three public files of a shard belong together: the run of its digests (``shards``), its capsules, and
 
     sub-tally of a shard    1 byte: number of hashes ‖ the path of the shard's entry to the opening's root of the shards
                             ‖ the sub-tally
@@ -16,7 +16,7 @@ All shards' sub-tallies together are the raw tally, which is the net tally and b
 
 What fails at 1 to 3 are files that nobody signed: it accuses nobody. What fails at 4 the coordinator has signed
 (``WrongCountError``), and these bytes show it to anybody. Which cells capsules count for is ``junk``'s rule, in its
-quick form (``bulk_junk``): it is total, so no capsule of anybody's makes a shard that cannot be counted.
+quick form (``BulkReader``): it is total, so no capsule of anybody's makes a shard that cannot be counted.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class Recount:
         opening: Opening,
         sealer: BulkSealer | None = None,
     ) -> Recount:
-        """Of a round that was opened; ``judging`` has compared the opening with the manifest."""
+        """Of a round that was opened; ``judgement`` has compared the opening with the manifest."""
         if opening.mix_count is None or opening.count_seed is None or opening.shards is None:
             raise LocalProtocolError(f"round {manifest.round_number} is unopened: there is nothing to count again")
         count = MixCount.enclosed(opening.mix_count)
