@@ -23,7 +23,7 @@ from benchmarks import _ingest_server as setting
 from secvm.coordinator.counting.epoch_count import RoundToCount, count_epoch
 from secvm.coordinator.counting.shards import ShardCounting
 from secvm.coordinator.intake.opener import Opener
-from secvm.coordinator.intake.running import RunningRounds
+from secvm.coordinator.intake.running import CurrentRounds
 from secvm.coordinator.store.port import StoredKey
 from secvm.coordinator.store.postgres import PostgresStore
 from secvm.crypto.sealing.lanes import Lanes
@@ -43,7 +43,7 @@ def key_of(epoch: int) -> StoredKey:
 async def work(store: PostgresStore, epoch: int, lanes: Lanes | None, *, adds: bool) -> dict[str, object]:
     """Open and count a share."""
     opener = Opener(store, metrics=Metrics("coordinator"), lanes=lanes)
-    opener.update(RunningRounds(keys=(key_of(epoch),)))
+    opener.update(CurrentRounds(keys=(key_of(epoch),)))
     counting = ShardCounting(store, os.urandom, nap_s=_NAP_S)
     started, cpu = time.perf_counter(), time.process_time()
     await opener.finish(epoch)

@@ -25,7 +25,7 @@ from secvm.coordinator.counting.epoch_count import RoundToCount, count_epoch
 from secvm.coordinator.intake.gateway import Gateway
 from secvm.coordinator.intake.ingest import Ingest
 from secvm.coordinator.intake.package_routes import BODY_LIMITS, PackageRoutes
-from secvm.coordinator.intake.running import OpenRound, RunningRounds
+from secvm.coordinator.intake.running import CurrentRounds, OpenRound
 from secvm.coordinator.store.port import CoordinatorStore, StoredKey
 from secvm.coordinator.store.sqlite import SQLiteStore
 from secvm.crypto.sealing.capsules import pack
@@ -56,7 +56,7 @@ DOCUMENT = ExperimentDocument(
     relays=(),
     test=True,
 )
-PRESENT = RunningRounds((OpenRound(DOCUMENT, ROUND, EPOCH, 0, 60_000, 70_000),), (KEY,))
+PRESENT = CurrentRounds((OpenRound(DOCUMENT, ROUND, EPOCH, 0, 60_000, 70_000),), (KEY,))
 
 
 async def _lines() -> asyncio.StreamReader:

@@ -18,7 +18,7 @@ from secvm.coordinator.experiments.specification import Specification
 from secvm.coordinator.log.log_files import log_path
 from secvm.coordinator.publisher import manifest_path
 from secvm.coordinator.relayed.batch_routes import PREFIX
-from secvm.coordinator.settings import CoordinatorSettings
+from secvm.coordinator.settings import CoordinatorProgramSettings
 from secvm.crypto.sealing.layers import INNER_BYTES, OUTER_BYTES
 from secvm.crypto.signing import SigningKey
 from secvm.crypto.tokens import TOKEN_BYTES
@@ -45,7 +45,7 @@ from secvm.witness.settings import WitnessSettings
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
 KINDS: dict[str, type[Settings]] = {
-    "coordinator": CoordinatorSettings,
+    "coordinator": CoordinatorProgramSettings,
     "relay": RelayServiceSettings,
     "participant": ParticipantSettings,
     "witness": WitnessSettings,
@@ -148,7 +148,7 @@ def test_what_is_commented_is_the_default(party: str) -> None:
 def test_the_proxy_leads_to_the_port_and_the_paths_of_the_settings(party: str) -> None:
     settings = read_settings(DEPLOY / f"{party}.toml", KINDS[party])
     proxy = (DEPLOY / f"nginx-{party}.conf").read_text(encoding="utf-8")
-    assert isinstance(settings, CoordinatorSettings | RelayServiceSettings)
+    assert isinstance(settings, CoordinatorProgramSettings | RelayServiceSettings)
     assert f"proxy_pass http://{settings.listen.host}:{settings.listen.port};" in proxy
     assert "access_log off;" in proxy
     if isinstance(settings, RelayServiceSettings):
@@ -173,7 +173,7 @@ def test_repro_the_coordinators_proxies_hand_on_batches_and_the_log_and_nothing_
 def test_repro_the_shipped_limits_could_not_carry_ten_thousand_devices_with_cover() -> None:
     """ε = 1 in 2 rounds, 1,000 bins and 100 features: what a device sends, a relay adds and each of them hands on."""
     relay = read_settings(DEPLOY / "relay-role.toml", RelayServiceSettings)
-    coordinator = read_settings(DEPLOY / "coordinator.toml", CoordinatorSettings)
+    coordinator = read_settings(DEPLOY / "coordinator.toml", CoordinatorProgramSettings)
     devices, each, cover, cells = 10_000, 104, 394_749, 2 * 1001 + 4 + 4
     assert relay.rounds is not None
     assert relay.rounds.submission_bytes >= each * OUTER_BYTES + TOKEN_BYTES
@@ -248,7 +248,7 @@ def test_the_witness_proxy_leads_to_its_port_and_public_paths() -> None:
 
 def test_the_page_behind_its_proxy_knows_its_name_and_leads_to_the_coordinators_own_port() -> None:
     settings = read_settings(DEPLOY / "dashboard.toml", DashboardSettings)
-    coordinator = read_settings(DEPLOY / "coordinator.toml", CoordinatorSettings)
+    coordinator = read_settings(DEPLOY / "coordinator.toml", CoordinatorProgramSettings)
     proxy = (DEPLOY / "nginx-dashboard.conf").read_text(encoding="utf-8")
     assert f"proxy_pass http://{settings.listen.host}:{settings.listen.port};" in proxy
     assert settings.coordinator.url == f"http://{coordinator.listen.host}:{coordinator.listen.port}"
@@ -282,7 +282,7 @@ def test_the_how_to_shows_the_example_experiment() -> None:
 
 
 def test_the_example_experiment_fits_the_example_coordinator_and_relays() -> None:
-    settings = read_settings(DEPLOY / "coordinator.toml", CoordinatorSettings)
+    settings = read_settings(DEPLOY / "coordinator.toml", CoordinatorProgramSettings)
     role = read_settings(DEPLOY / "relay-role.toml", RelayServiceSettings)
     told = read_settings(ROOT / "examples/experiment.toml", Specification)
     keys = [SigningKey(bytes([number]) * 32) for number in range(3)]
@@ -318,7 +318,7 @@ def test_the_example_experiment_fits_the_example_coordinator_and_relays() -> Non
 
 
 def test_the_example_relay_of_plain_experiments_is_on_the_coordinators_grid() -> None:
-    settings = read_settings(DEPLOY / "coordinator.toml", CoordinatorSettings)
+    settings = read_settings(DEPLOY / "coordinator.toml", CoordinatorProgramSettings)
     relay = read_settings(DEPLOY / "relay.toml", RelayServiceSettings)
     told = read_settings(ROOT / "examples/experiment.toml", Specification)
     grid: Grid = settings.epochs.grid

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from secvm.coordinator.settings import CoordinatorSettings
+from secvm.coordinator.settings import CoordinatorProgramSettings
 from secvm.crypto.locking import KeptKey
 from secvm.crypto.sealing.kem import HybridPrivateKey, X25519PrivateKey
 from secvm.crypto.sealing.oblivious import GatewayKey, GatewayKeys
@@ -50,14 +50,14 @@ def relay_settings(folder: Path) -> RelayServiceSettings:
     return read_settings(path, RelayServiceSettings)
 
 
-def database_settings(folder: Path) -> CoordinatorSettings:
+def database_settings(folder: Path) -> CoordinatorProgramSettings:
     """The one setting that can hold a secret itself: the address of a database with its password."""
     path = folder / "coordinator.toml"
     path.write_text(
         '[state]\nfolder = "state"\n[epochs]\nperiod_s = 60\nlead_s = 5\n[node]\nname = "n"\n'
         f'[database]\nurl = "postgresql://secvm:{TEXT}@db.example/secvm"\n'
     )
-    return read_settings(path, CoordinatorSettings)
+    return read_settings(path, CoordinatorProgramSettings)
 
 
 HOLDERS: dict[str, Callable[[Path], object]] = {

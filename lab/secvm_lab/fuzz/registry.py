@@ -57,7 +57,7 @@ EXEMPT: dict[str, str] = {
     "coordinator.frontend:Frontend.open": "begins to listen",
     "coordinator.log.logbook:FollowedLogbook.read_notes": "rows of the store, of which each part has a target",
     "coordinator.nodes.node_view:NodeView.read": "rows of the store, of which each part has a target",
-    "coordinator.intake.running:RunningRounds.open_fetch": "sealing.oblivious:GatewayKeys.open, by key id",
+    "coordinator.intake.running:CurrentRounds.open_fetch": "sealing.oblivious:GatewayKeys.open, by key id",
     "coordinator.store.postgres_migrations:read_migrations": "files of this package",
     "estimator.base:SecVMBase.load": "estimator.model:Model.from_bytes on a file",
     "estimator.experiment_header:read_experiment": "a part of estimator.model:Model.from_bytes",

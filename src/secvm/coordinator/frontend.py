@@ -29,14 +29,14 @@ from secvm.coordinator.experiments.operator_routes import Admin
 from secvm.coordinator.intake.gateway import Gateway
 from secvm.coordinator.intake.ingest import Ingest, IngestLimits
 from secvm.coordinator.intake.package_routes import BODY_LIMITS, PackageRoutes
-from secvm.coordinator.intake.running import RunningRounds
+from secvm.coordinator.intake.running import CurrentRounds
 from secvm.coordinator.problem_responses import plain_response, problem_response, too_large
 from secvm.coordinator.publisher import JSON_MEDIA_TYPE, Publisher
 from secvm.coordinator.relayed.batch_routes import BODY_LIMITS as RELAYED_LIMITS
 from secvm.coordinator.relayed.batch_routes import PREFIX, RelayedRoutes
 from secvm.coordinator.relayed.relayed_events import RelayedEvents
 from secvm.coordinator.relayed.shard_files import ShardFiles, ShardFolder
-from secvm.coordinator.settings import CoordinatorSettings
+from secvm.coordinator.settings import CoordinatorProgramSettings
 from secvm.coordinator.store.port import CoordinatorStore
 from secvm.crypto.sealing.kem import RandomBytes
 from secvm.crypto.sealing.lanes import Lanes
@@ -167,7 +167,7 @@ _ADMIN_BODY_BYTES = 2**18
 class ProcessParts:
     """What a process has from its start to its end: settings, store, keys, clocks."""
 
-    settings: CoordinatorSettings
+    settings: CoordinatorProgramSettings
     store: CoordinatorStore
     clock: Clock
     dice: RandomBytes
@@ -190,7 +190,7 @@ class ProcessParts:
     relay_tokens: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
-def ingest_limits(settings: CoordinatorSettings) -> IngestLimits:
+def ingest_limits(settings: CoordinatorProgramSettings) -> IngestLimits:
     """Limits under which a whole deposit of a relay finds room; otherwise it would be refused for ever."""
     limits = IngestLimits()
     return replace(limits, content_bytes=max(limits.content_bytes, 2 * settings.limits.deposit_bytes))
@@ -294,7 +294,7 @@ class Frontend:
     def _woken(self) -> None:
         self.wake()
 
-    def update(self, present: RunningRounds) -> None:
+    def update(self, present: CurrentRounds) -> None:
         """Take packages for these rounds from now on."""
         self._packages.update(present)
 

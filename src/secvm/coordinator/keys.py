@@ -10,7 +10,7 @@ import hashlib
 from pathlib import Path
 
 from secvm.coordinator.main import ADMIN_FILE, KEY_FILE, LOG_KEY_FILE, log_key
-from secvm.coordinator.settings import CoordinatorSettings
+from secvm.coordinator.settings import CoordinatorProgramSettings
 from secvm.crypto.sealing.kem import RandomBytes, throw
 from secvm.errors import BadInputError
 from secvm.files import write_atomically
@@ -23,7 +23,7 @@ _ADMIN_KEY_BYTES = 32
 
 def secret_files(settings_path: Path) -> list[Path]:
     """What a passphrase can be put on: the keys that sign and log, the database's address."""
-    settings = read_settings(settings_path, CoordinatorSettings)
+    settings = read_settings(settings_path, CoordinatorProgramSettings)
     folder = settings_path.resolve().parent
     state = folder / settings.state.folder
     named = [state / KEY_FILE, state / LOG_KEY_FILE]
@@ -38,7 +38,7 @@ def secret_files(settings_path: Path) -> list[Path]:
 def log_policy(settings_path: Path, passphrase: Passphrase | None = None) -> LogPolicy:
     """What others need to know of the coordinator's log: its key, its witnesses and how many of them are enough."""
     folder = settings_path.resolve().parent
-    settings = read_settings(settings_path, CoordinatorSettings).with_policy(folder)
+    settings = read_settings(settings_path, CoordinatorProgramSettings).with_policy(folder)
     state = folder / settings.state.folder
     if not (state / LOG_KEY_FILE).exists():
         raise BadInputError(f"there is no log key in {state} yet", next_step="'secvm coordinator init' makes one.")
@@ -52,7 +52,7 @@ def log_policy(settings_path: Path, passphrase: Passphrase | None = None) -> Log
 
 def new_admin_key(settings_path: Path, dice: RandomBytes) -> str:
     """Another admin key in the place of the old one, which ends with the next start. Only its SHA-256 is kept."""
-    settings = read_settings(settings_path, CoordinatorSettings)
+    settings = read_settings(settings_path, CoordinatorProgramSettings)
     state = settings_path.resolve().parent / settings.state.folder
     if not state.is_dir():
         raise BadInputError(f"there is no coordinator in {state} yet", next_step="'secvm coordinator init' makes one.")

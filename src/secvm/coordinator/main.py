@@ -24,7 +24,7 @@ from secvm.coordinator.log.logbook import check_log
 from secvm.coordinator.nodes.agreement import agree_on_grid, agree_on_keys, log_key_of_others, must_have
 from secvm.coordinator.nodes.node import Node
 from secvm.coordinator.publisher import remove_unfinished
-from secvm.coordinator.settings import EXAMPLE, NODE_EXAMPLE, CoordinatorSettings
+from secvm.coordinator.settings import EXAMPLE, NODE_EXAMPLE, CoordinatorProgramSettings
 from secvm.coordinator.store.port import CoordinatorStore
 from secvm.coordinator.store.sqlite import SQLiteStore
 from secvm.crypto.sealing.lanes import Lanes
@@ -52,7 +52,7 @@ _ADMIN_KEY_BYTES = 32
 
 def serve(settings_path: Path, passphrase: Passphrase | None = None) -> None:
     """Run a coordinator until it is told to stop; ``passphrase`` opens its keys where they are under one."""
-    settings = read_settings(settings_path, CoordinatorSettings)
+    settings = read_settings(settings_path, CoordinatorProgramSettings)
     coordinator = Coordinator(settings, settings_path.resolve().parent, passphrase)
     run_service(coordinator.run, log=coordinator.log)
 
@@ -90,7 +90,9 @@ def log_key(state: Path, passphrase: Passphrase | None = None) -> VerifyKey:
 class Coordinator:
     """One process's parts: a whole coordinator on a file of its own, or one node of many on a database."""
 
-    def __init__(self, settings: CoordinatorSettings, folder: Path, passphrase: Passphrase | None = None) -> None:
+    def __init__(
+        self, settings: CoordinatorProgramSettings, folder: Path, passphrase: Passphrase | None = None
+    ) -> None:
         settings = settings.with_policy(folder)
         self._settings = settings
         self._passphrase = passphrase
@@ -266,7 +268,7 @@ def _token_in(path: Path, passphrase: Passphrase | None) -> str:
         raise BadInputError(f"{path} holds no token: it is a line of letters and digits") from None
 
 
-def _beacons(settings: CoordinatorSettings, folder: Path) -> WebBeacons:
+def _beacons(settings: CoordinatorProgramSettings, folder: Path) -> WebBeacons:
     section = settings.beacons
     try:
         issuers = b"" if section.issuers is None else (folder / section.issuers).read_bytes()
@@ -288,7 +290,7 @@ def _admin_sha256(state: Path) -> bytes | None:
     return digest
 
 
-def _check_grid(state: Path, settings: CoordinatorSettings) -> None:
+def _check_grid(state: Path, settings: CoordinatorProgramSettings) -> None:
     """Epochs are numbered by the grid: with another one, a number would mean another time."""
     wanted = {"origin_ms": settings.epochs.origin_ms, "period_s": settings.epochs.period_s}
     path = state / GRID_FILE

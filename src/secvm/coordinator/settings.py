@@ -270,7 +270,7 @@ class TestingPart(Settings):
     clock: Path
 
 
-class CoordinatorSettings(Settings):
+class CoordinatorProgramSettings(Settings):
     """All of them."""
 
     state: FolderPart

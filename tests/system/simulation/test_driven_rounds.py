@@ -18,7 +18,7 @@ import pytest
 from secvm.coordinator.intake.gateway import Gateway
 from secvm.coordinator.intake.ingest import Ingest
 from secvm.coordinator.intake.package_routes import PackageRoutes
-from secvm.coordinator.intake.running import RunningRounds
+from secvm.coordinator.intake.running import CurrentRounds
 from secvm.coordinator.publisher import Publisher
 from secvm.coordinator.rounds.driver import Driver
 from secvm.coordinator.store.memory import MemoryStore
@@ -76,7 +76,7 @@ class Deployment:
             dice=os.urandom,
         )
 
-    def update(self, present: RunningRounds) -> None:
+    def update(self, present: CurrentRounds) -> None:
         self.routes.update(present)
 
     async def finish(self, epoch: int) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from secvm.coordinator.intake.gateway import Gateway
 from secvm.coordinator.intake.ingest import Ingest, IngestLimits
 from secvm.coordinator.intake.package_routes import BODY_LIMITS, PackageRoutes
-from secvm.coordinator.intake.running import OpenRound, RunningRounds, gateway_key
+from secvm.coordinator.intake.running import CurrentRounds, OpenRound, gateway_key
 from secvm.coordinator.problem_responses import plain_response, too_large
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.coordinator.store.port import CoordinatorStore, StoredKey
@@ -35,7 +35,7 @@ KEY = StoredKey(EPOCH, EPOCH % 256, bytes(range(32)))
 TOKEN = "the relay's token"
 DATE = "Thu, 01 Jan 2026 00:00:00 GMT"
 OPEN_ROUND = OpenRound(DOCUMENT, ROUND, EPOCH, START, CLOSES_AT, ACCEPT_UNTIL)
-PRESENT = RunningRounds((OPEN_ROUND,), (KEY,))
+PRESENT = CurrentRounds((OPEN_ROUND,), (KEY,))
 DICE = unsafe_seeded("package path")
 
 
@@ -113,7 +113,7 @@ class Running:
 async def running(
     store: CoordinatorStore | None = None,
     *,
-    present: RunningRounds = PRESENT,
+    present: CurrentRounds = PRESENT,
     now: int = START,
     limits: IngestLimits | None = None,
     opener: bool = False,

@@ -12,7 +12,7 @@ from secvm.coordinator.experiments.history import first_blobs
 from secvm.coordinator.experiments.new_experiment import OwnSettings
 from secvm.coordinator.experiments.public_documents import LogVisibility
 from secvm.coordinator.experiments.specification import EarlyStopping
-from secvm.coordinator.intake.running import OpenRound, RunningRounds
+from secvm.coordinator.intake.running import CurrentRounds, OpenRound
 from secvm.coordinator.publisher import Publisher
 from secvm.coordinator.rounds.clock_check import ClockCheck
 from secvm.coordinator.rounds.driver import Driver
@@ -91,12 +91,12 @@ class Ingested:
 
     def __init__(self, store: CoordinatorStore) -> None:
         self.store = store
-        self.present = RunningRounds()
+        self.present = CurrentRounds()
         self.finished: list[int] = []
         #: Whether the relay deposits a count of what it held.
         self.counts = True
 
-    def update(self, present: RunningRounds) -> None:
+    def update(self, present: CurrentRounds) -> None:
         self.present = present
 
     async def finish(self, epoch: int) -> None:

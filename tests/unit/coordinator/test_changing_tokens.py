@@ -5,7 +5,7 @@ import hashlib
 from pathlib import Path
 
 from secvm.coordinator.intake.package_routes import PackageRoutes
-from secvm.coordinator.settings import CoordinatorSettings
+from secvm.coordinator.settings import CoordinatorProgramSettings
 from secvm.runtime.settings import read_settings
 from tests.unit.coordinator.package_path import running
 
@@ -20,7 +20,7 @@ def taken(folder: Path, *tokens: str) -> set[str]:
         for token in tokens
     )
     (folder / "coordinator.toml").write_text(SETTINGS + told, encoding="utf-8")
-    settings = read_settings(folder / "coordinator.toml", CoordinatorSettings)
+    settings = read_settings(folder / "coordinator.toml", CoordinatorProgramSettings)
 
     async def ask() -> set[str]:
         async with running() as path:

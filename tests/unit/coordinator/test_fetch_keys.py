@@ -6,7 +6,7 @@ import os
 import pytest
 
 from secvm.coordinator.intake.gateway import Gateway
-from secvm.coordinator.intake.running import RunningRounds, gateway_key, make_fetch_key, published
+from secvm.coordinator.intake.running import CurrentRounds, gateway_key, make_fetch_key, published
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.coordinator.store.port import StoredKey
 from secvm.crypto.sealing.oblivious import SealedRequest, decode_key_configurations, seal_request
@@ -69,19 +69,19 @@ def test_a_named_key_is_kept_and_any_other_is_forgotten_when_its_slot_is_over() 
 @pytest.mark.parametrize("key", KEYS, ids=lambda key: f"{key.epoch}")
 def test_fetches_under_every_kept_key_are_answered_also_where_two_have_one_id(key: StoredKey) -> None:
     gateway = Gateway(dice=os.urandom, public=lambda _path: (b"content", "text/plain"), date=lambda: "now")
-    gateway.update(RunningRounds(keys=(KEYS[2],), fetch_keys=tuple(KEYS[:2])))
+    gateway.update(CurrentRounds(keys=(KEYS[2],), fetch_keys=tuple(KEYS[:2])))
     sealed = asked(key)
     assert read_answer(sealed.open_response(gateway.fetch(sealed.capsule))).content == b"content"
 
 
 def test_no_package_is_opened_with_a_fetch_key() -> None:
-    present = RunningRounds(fetch_keys=tuple(KEYS))
+    present = CurrentRounds(fetch_keys=tuple(KEYS))
     with pytest.raises(UnknownKeyError):
         present.epoch_of(asked(KEYS[0]).capsule[0])
 
 
 def test_what_no_key_opens_is_refused_by_its_kind() -> None:
-    present = RunningRounds(fetch_keys=tuple(KEYS))
+    present = CurrentRounds(fetch_keys=tuple(KEYS))
     stranger = StoredKey(7, 7, b"\x63" * 32)
     with pytest.raises(OpeningError) as found:
         present.open_fetch(asked(stranger).capsule)

@@ -12,7 +12,7 @@ from secvm.coordinator.counting.epoch_count import RoundToCount
 from secvm.coordinator.counting.shards import ShardCounting
 from secvm.coordinator.experiments.history import ending_name
 from secvm.coordinator.experiments.public_documents import ending_path
-from secvm.coordinator.intake.running import RunningRounds
+from secvm.coordinator.intake.running import CurrentRounds
 from secvm.coordinator.log.log_files import log_path
 from secvm.coordinator.nodes.node_view import NodeView, ShardHelper
 from secvm.coordinator.publisher import Publisher
@@ -41,7 +41,7 @@ class Follower:
     ) -> None:
         self.store = store
         self.publisher = Publisher(store, folder)
-        self.present = RunningRounds()
+        self.present = CurrentRounds()
         self.updates = 0
         self.steady = ManualClock(0)
         self.following = NodeView(
@@ -54,7 +54,7 @@ class Follower:
             steady=self.steady,
         )
 
-    def update(self, present: RunningRounds) -> None:
+    def update(self, present: CurrentRounds) -> None:
         self.present = present
         self.updates += 1
 

@@ -13,7 +13,7 @@ from secvm.coordinator.counting.epoch_count import RoundToCount, count_epoch
 from secvm.coordinator.intake.gateway import open_block
 from secvm.coordinator.intake.ingest import Ingest
 from secvm.coordinator.intake.opener import MOST_OWN_FAULTS, SLICE, Opener
-from secvm.coordinator.intake.running import RunningRounds
+from secvm.coordinator.intake.running import CurrentRounds
 from secvm.coordinator.problem_responses import ACCEPTED
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.coordinator.store.sqlite import SQLiteStore
@@ -307,7 +307,7 @@ def test_after_a_crash_all_that_was_acknowledged_is_counted_once(tmp_path: Path)
 
     async def after() -> None:
         ingest = Ingest(store, ManualClock(ACCEPT_UNTIL), metrics=Metrics("coordinator"))
-        ingest.update(RunningRounds((OPEN_ROUND,), tuple(store.keys())))
+        ingest.update(CurrentRounds((OPEN_ROUND,), tuple(store.keys())))
         store.close_epoch(EPOCH)
         await ingest.finish(EPOCH)
         await ingest.close()
@@ -327,16 +327,16 @@ def test_after_a_crash_all_that_was_acknowledged_is_counted_once(tmp_path: Path)
 
 def test_the_present_of_nothing_knows_no_key() -> None:
     with pytest.raises(UnknownKeyError):
-        RunningRounds().epoch_of(KEY.key_id)
+        CurrentRounds().epoch_of(KEY.key_id)
     with pytest.raises(RefusedPackageError):
         PRESENT.check_epoch(EPOCH + 1, START)
 
 
 def test_a_key_id_that_comes_again_is_the_older_epochs_until_that_is_over() -> None:
     newer = replace(KEY, epoch=EPOCH + 256, private=bytes(32))
-    present = RunningRounds((), (newer, KEY))
+    present = CurrentRounds((), (newer, KEY))
     assert present.epoch_of(KEY.key_id) == EPOCH
-    assert RunningRounds((), (newer,)).epoch_of(KEY.key_id) == EPOCH + 256
+    assert CurrentRounds((), (newer,)).epoch_of(KEY.key_id) == EPOCH + 256
     # What is stored for one is opened by its own key.
     assert open_block(present.keys_of(EPOCH), CAPSULES[:1]).refused == {}
     assert repr(KEY.private) not in repr(present)

@@ -14,7 +14,7 @@ import pytest
 from secvm.coordinator.experiments.history import first_blobs
 from secvm.coordinator.experiments.new_experiment import OwnSettings
 from secvm.coordinator.main import ADMIN_FILE, KEY_FILE, LOG_KEY_FILE, STORE_FILE, Coordinator, initialise, log_key
-from secvm.coordinator.settings import CoordinatorSettings
+from secvm.coordinator.settings import CoordinatorProgramSettings
 from secvm.coordinator.store.port import Standing, StoredExperiment
 from secvm.coordinator.store.sqlite import SQLiteStore
 from secvm.crypto.signing import SigningKey
@@ -33,14 +33,14 @@ from tests.unit.coordinator.witnesses import KEYS, TinyWitness, logged, serving
 from tests.unit.protocol.helpers import COORDINATOR, LOG, START
 
 
-def settings(**changes: object) -> CoordinatorSettings:
+def settings(**changes: object) -> CoordinatorProgramSettings:
     told = {
         "state": {"folder": "state"},
         "public": {"folder": "public"},
         "epochs": {"period_s": 3600, "lead_s": 300},
         **changes,
     }
-    return CoordinatorSettings.model_validate(told, strict=False)
+    return CoordinatorProgramSettings.model_validate(told, strict=False)
 
 
 def test_repro_a_second_coordinator_on_one_state_folder_is_refused(tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_repro_a_deposit_as_large_as_allowed_may_wait(tmp_path: Path) -> None:
 # ── the log ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def with_log(*urls: str, **changes: object) -> CoordinatorSettings:
+def with_log(*urls: str, **changes: object) -> CoordinatorProgramSettings:
     witnesses = [
         {"name": key.name, "url": url, "key": key.key.data.hex()}
         for key, url in zip(KEYS, urls or ("https://w.example",) * 3, strict=True)

@@ -14,7 +14,7 @@ import pytest
 
 from secvm.coordinator.main import ADMIN_FILE, DATABASE_FILE, KEY_FILE, LOG_KEY_FILE, Coordinator, initialise
 from secvm.coordinator.nodes import node as node_module
-from secvm.coordinator.settings import CoordinatorSettings
+from secvm.coordinator.settings import CoordinatorProgramSettings
 from secvm.errors import BadInputError, StoreError
 from secvm.protocol.documents.experiment import read_published
 from secvm.runtime.clock import ClockSteering
@@ -44,7 +44,9 @@ class Nodes:
         self.steering = ClockSteering(folder / "clock", now=START, rate=0.0)
         self.urls: list[str] = []
 
-    def settings(self, name: str, *, drives: bool = True, port: int = 0, **changes: object) -> CoordinatorSettings:
+    def settings(
+        self, name: str, *, drives: bool = True, port: int = 0, **changes: object
+    ) -> CoordinatorProgramSettings:
         state = self.folder / name
         if not state.exists():
             state.mkdir(mode=0o700)
@@ -65,7 +67,7 @@ class Nodes:
             **({"log": {"name": "log.example"}, "witnesses": witnesses} if witnesses else {}),
             **changes,
         }
-        return CoordinatorSettings.model_validate(told, strict=False)
+        return CoordinatorProgramSettings.model_validate(told, strict=False)
 
     def open(self, name: str, **changes: Any) -> Coordinator:
         return Coordinator(self.settings(name, **changes), self.folder)
@@ -143,7 +145,7 @@ def test_init_writes_the_settings_of_a_node(tmp_path: Path, database: str) -> No
     initialise(tmp_path, database)
     assert database not in (tmp_path / "coordinator.toml").read_text()
     assert (tmp_path / "state" / DATABASE_FILE).stat().st_mode & 0o077 == 0
-    told = read_settings(tmp_path / "coordinator.toml", CoordinatorSettings)
+    told = read_settings(tmp_path / "coordinator.toml", CoordinatorProgramSettings)
     Coordinator(told, tmp_path).close()
 
 

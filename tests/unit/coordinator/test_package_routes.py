@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from secvm.coordinator.intake.ingest import IngestLimits
-from secvm.coordinator.intake.running import RunningRounds
+from secvm.coordinator.intake.running import CurrentRounds
 from secvm.coordinator.store.port import Deposit, StoredKey
 from secvm.crypto.sealing import capsules as packing
 from secvm.crypto.signing import SigningKey
@@ -172,7 +172,7 @@ def test_repro_a_batch_is_stored_as_a_whole_or_refused_as_a_whole() -> None:
     # What one epoch had taken and another had not was answered 202: acknowledged, and some of it lost.
     async def check() -> None:
         before = replace(OPEN_ROUND, number=ROUND - 1, epoch=EPOCH - 1)
-        present = RunningRounds((before, OPEN_ROUND), (OLD_KEY, KEY))
+        present = CurrentRounds((before, OPEN_ROUND), (OLD_KEY, KEY))
         async with running(present=present) as path:
             now, old = sealed_package().capsule, sealed_package(number=ROUND - 1, key=OLD_KEY).capsule
             unknown = sealed_package(key=UNKNOWN_KEY).capsule

@@ -11,7 +11,7 @@ from secvm.coordinator import main
 from secvm.coordinator import settings as module
 from secvm.coordinator.epochs import Grid
 from secvm.coordinator.log.cosigning import WitnessAddress
-from secvm.coordinator.settings import EXAMPLE, CoordinatorSettings
+from secvm.coordinator.settings import EXAMPLE, CoordinatorProgramSettings
 from secvm.crypto.notes import NoteKey
 from secvm.crypto.signing import VerifyKey
 from secvm.errors import BadInputError
@@ -20,9 +20,9 @@ from secvm.runtime.settings import read_settings
 from tests.unit.protocol.helpers import LOG, WITNESSES, log_terms
 
 
-def read(folder: Path, text: str) -> CoordinatorSettings:
+def read(folder: Path, text: str) -> CoordinatorProgramSettings:
     (folder / "coordinator.toml").write_text(text, encoding="utf-8")
-    return read_settings(folder / "coordinator.toml", CoordinatorSettings)
+    return read_settings(folder / "coordinator.toml", CoordinatorProgramSettings)
 
 
 def documented() -> str:
@@ -44,7 +44,7 @@ def test_what_the_documentation_shows_is_taken(tmp_path: Path) -> None:
 
 def test_every_setting_is_documented() -> None:
     shown = tomllib.loads(documented())
-    assert shown.keys() == CoordinatorSettings.model_fields.keys()
+    assert shown.keys() == CoordinatorProgramSettings.model_fields.keys()
 
 
 def test_what_init_writes_is_taken_as_it_is(tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ def test_a_log_that_cannot_be_is_refused_in_one_sentence(tmp_path: Path, more: s
     assert "a secret" not in str(caught.value)
 
 
-def policed(folder: Path, policy: str) -> CoordinatorSettings:
+def policed(folder: Path, policy: str) -> CoordinatorProgramSettings:
     (folder / "log.policy").write_text(policy, encoding="utf-8")
     return read(folder, EXAMPLE + LOGGED + 'quorum = "log.policy"\n').with_policy(folder)
 
@@ -156,7 +156,7 @@ def test_the_policy_of_a_coordinator_is_told_with_its_logs_own_key(
     assert "has no log" in capsys.readouterr().err
     config.write_text(EXAMPLE + LOGGED + "".join(map(witness, range(3))), encoding="utf-8")
     assert run(["coordinator", "policy", "--config", str(config)]) == 0
-    terms = read_settings(config, CoordinatorSettings).terms(key)
+    terms = read_settings(config, CoordinatorProgramSettings).terms(key)
     assert terms is not None
     urls = {one.key: f"https://w{i}.example/" for i, one in enumerate(terms.witnesses)}
     assert read_policy(capsys.readouterr().out.encode()) == LogPolicy.of_terms(terms, urls)

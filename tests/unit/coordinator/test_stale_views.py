@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from secvm.coordinator.intake.opener import Opener
-from secvm.coordinator.intake.running import RunningRounds
+from secvm.coordinator.intake.running import CurrentRounds
 from secvm.coordinator.store.memory import CLAIM_S, MemoryStore
 from secvm.crypto.sealing import capsules as packing
 from secvm.errors import StoreError
@@ -33,16 +33,16 @@ from tests.unit.coordinator.test_package_routes import UNKNOWN_KEY, deposit, pro
 
 #: Views of a node that lags: nothing at all, the key without its round, the round before.
 STALE = {
-    "nothing": RunningRounds(),
-    "a key whose round is not known": RunningRounds((), (KEY,)),
-    "the round before": RunningRounds((replace(OPEN_ROUND, number=ROUND - 1),), (KEY,)),
+    "nothing": CurrentRounds(),
+    "a key whose round is not known": CurrentRounds((), (KEY,)),
+    "the round before": CurrentRounds((replace(OPEN_ROUND, number=ROUND - 1),), (KEY,)),
 }
 
 
 class View:
     """What a node knows, and how often it looked."""
 
-    def __init__(self, fresh: RunningRounds = PRESENT) -> None:
+    def __init__(self, fresh: CurrentRounds = PRESENT) -> None:
         self.fresh, self.looks = fresh, 0
         self.path: Running | None = None
         self.away = False
@@ -98,7 +98,7 @@ def test_batches_deposits_and_single_capsules_are_taken_whole(stale: str) -> Non
 
 def test_a_batch_of_an_epoch_that_is_news_is_taken() -> None:
     other = replace(OPEN_ROUND, epoch=UNKNOWN_KEY.epoch)
-    fresh = RunningRounds((OPEN_ROUND, other), (KEY, UNKNOWN_KEY))
+    fresh = CurrentRounds((OPEN_ROUND, other), (KEY, UNKNOWN_KEY))
 
     async def check() -> None:
         view = View(fresh)
@@ -135,7 +135,7 @@ def test_where_the_store_cannot_be_asked_it_may_come_again() -> None:
     async def check() -> None:
         view = View()
         view.away = True
-        async with running(present=RunningRounds(), refresh=view.refresh) as path:
+        async with running(present=CurrentRounds(), refresh=view.refresh) as path:
             view.path = path
             told = await path.post("/v1/capsule", sealed_package().capsule)
             assert (problem(told), told.headers["retry-after"]) == ("try-later", "2")

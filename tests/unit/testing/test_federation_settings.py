@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from secvm.coordinator.settings import CoordinatorSettings
+from secvm.coordinator.settings import CoordinatorProgramSettings
 from secvm.participant.settings import ParticipantSettings
 from secvm.relay.settings import RelayServiceSettings
 from secvm.runtime.settings import read_settings
@@ -53,7 +53,7 @@ def test_two_relays_have_roles_tokens_and_dice_of_their_own(tmp_path: Path) -> N
     assert len({entry.operator, mix.operator}) == len({entry.folder, mix.folder, entry.secrets, mix.secrets}) / 2 == 2
     tokens = {relays[role].coordinators[0].token_file.read_text() for role in ROLES}
     assert len(tokens) == 2
-    coordinator = read_settings(tmp_path / "coordinator.toml", CoordinatorSettings)
+    coordinator = read_settings(tmp_path / "coordinator.toml", CoordinatorProgramSettings)
     assert [(one.name, one.url) for one in coordinator.relays] == [
         (role, made.url(role) + RELAY_PATH) for role in ROLES
     ]

@@ -11,7 +11,7 @@ from typing import Any
 
 from secvm.auditor.collisions import read_public_vocabulary
 from secvm.coordinator.experiments.specification import Specification
-from secvm.coordinator.settings import CoordinatorSettings
+from secvm.coordinator.settings import CoordinatorProgramSettings
 from secvm.errors import BadInputError, BadModelFileError, BadPeopleFileError, SecVMError, StoreError
 from secvm.estimator.model import ModelFile
 from secvm.learning import aggregate
@@ -321,7 +321,7 @@ TARGETS = (
         covers=("estimator.model:Model.from_bytes",),
         most_bytes=8192,
     ),
-    _settings("coordinator", CoordinatorSettings, _COORDINATOR),
+    _settings("coordinator", CoordinatorProgramSettings, _COORDINATOR),
     _settings("relay", RelayServiceSettings, _RELAY),
     _settings("witness", WitnessSettings, _WITNESS),
     _settings("participant", ParticipantSettings, _PARTICIPANT),

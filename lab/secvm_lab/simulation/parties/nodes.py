@@ -18,7 +18,7 @@ from secvm.coordinator.experiments.operator_routes import PREFIX
 from secvm.coordinator.frontend import ProcessParts
 from secvm.coordinator.log.cosigning import Cosigner
 from secvm.coordinator.nodes.node import Node
-from secvm.coordinator.settings import CoordinatorSettings
+from secvm.coordinator.settings import CoordinatorProgramSettings
 from secvm.coordinator.store.port import CoordinatorStore
 from secvm.crypto.beacons.sources import LocalUnsafeBeacon
 from secvm.runtime.http.server import Handler, HttpRequest, HttpResponse
@@ -47,9 +47,9 @@ POLL_S = 45.0
 
 
 @lru_cache(maxsize=8)
-def settings(number: int) -> CoordinatorSettings:
+def settings(number: int) -> CoordinatorProgramSettings:
     """What a node's file would say."""
-    return CoordinatorSettings.model_validate(
+    return CoordinatorProgramSettings.model_validate(
         {
             "state": {"folder": Path("state")},
             "epochs": {"period_s": GRID.period_s, "lead_s": GRID.lead_s},

@@ -199,11 +199,11 @@ def migrate(
 
 def _address(database: str | None, config: Path | None, passphrase: Passphrase) -> str:
     """Where the database is. A node's settings come first: the environment may name another one."""
-    from secvm.coordinator.settings import CoordinatorSettings
+    from secvm.coordinator.settings import CoordinatorProgramSettings
     from secvm.runtime.settings import read_settings
 
     if config is not None:
-        settings = read_settings(config, CoordinatorSettings)
+        settings = read_settings(config, CoordinatorProgramSettings)
         if settings.database is None:
             raise BadInputError(f"the settings {config} name no database")
         return settings.database.address(config.resolve().parent, os.environ, passphrase)

@@ -79,7 +79,7 @@ RoundT = TypeVar("RoundT", bound=KnownRound)
 
 
 @dataclass(frozen=True, slots=True)
-class History(Generic[RoundT]):
+class ExperimentHistory(Generic[RoundT]):
     """One experiment as it stands: its document, its rounds, and what watchers saw of them."""
 
     stored: StoredExperiment
@@ -133,7 +133,7 @@ class History(Generic[RoundT]):
 
 
 @dataclass(frozen=True, slots=True)
-class PlainHistory(History[PlainRound]):
+class PlainHistory(ExperimentHistory[PlainRound]):
     """One plain experiment as it stands."""
 
     def step(self, state_digest: str, tally: Tally) -> ModelBlobs:

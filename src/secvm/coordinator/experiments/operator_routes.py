@@ -4,7 +4,7 @@
     POST /admin/experiments                        a specification (``new_experiment``) → a new experiment
     GET  /admin/experiments/D                      one of them
     POST /admin/experiments/D/pause|resume|stop    another standing
-    GET  /admin/openapi.json                       all of this for programs (``admin_openapi``); needs no key
+    GET  /admin/openapi.json                       all of this for programs (``openapi``); needs no key
 
 ``Authorization: Bearer`` and the key; the coordinator keeps only its SHA-256, and compares in constant time. Wrong keys
 are counted, and nobody is locked out: 256 random bits cannot be guessed, but a lock could be used against the operator.

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from secvm.coordinator.intake.running import RunningRounds
+from secvm.coordinator.intake.running import CurrentRounds
 from secvm.coordinator.store.records import DIGEST_BYTES, right_form
 from secvm.crypto.sealing.kem import RandomBytes
 from secvm.crypto.sealing.oblivious import GatewayKeys
@@ -104,9 +104,9 @@ class Gateway:
     date: Callable[[], str]
 
     def __post_init__(self) -> None:
-        self._present = RunningRounds()
+        self._present = CurrentRounds()
 
-    def update(self, present: RunningRounds) -> None:
+    def update(self, present: CurrentRounds) -> None:
         """From now on this is what runs."""
         self._present = present
 

@@ -19,7 +19,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from secvm.coordinator.intake.opener import Opener
-from secvm.coordinator.intake.running import RunningRounds
+from secvm.coordinator.intake.running import CurrentRounds
 from secvm.coordinator.problem_responses import problem_response
 from secvm.coordinator.store.port import CoordinatorStore, Deposit
 from secvm.crypto.sealing.capsules import MAX_CAPSULE_BYTES, first_bytes, pack, unpack
@@ -90,7 +90,7 @@ class Ingest:
         self._store = store
         self._clock = clock
         self._limits = limits or IngestLimits()
-        self._present = RunningRounds()
+        self._present = CurrentRounds()
         self._opener = Opener(store, metrics=metrics, log=log, lanes=lanes, look_s=look_s, fresh=fresh)
         self._waiting_bytes = 0
         self._commits: GroupCommit[_Item, HttpResponse] = GroupCommit(
@@ -106,7 +106,7 @@ class Ingest:
         self._commit_ms = metrics.counter("commit_milliseconds", "How long all of those took together.")
         self._commit_faults = metrics.counter("commit_faults", "Requests whose content could not be stored.")
 
-    def update(self, present: RunningRounds) -> None:
+    def update(self, present: CurrentRounds) -> None:
         """From now on this is what runs."""
         self._present = present
         self._opener.update(present)

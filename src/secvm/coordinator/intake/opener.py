@@ -20,7 +20,7 @@ from dataclasses import KW_ONLY, InitVar, dataclass
 from itertools import chain, islice
 
 from secvm.coordinator.intake.gateway import open_block
-from secvm.coordinator.intake.running import RunningRounds
+from secvm.coordinator.intake.running import CurrentRounds
 from secvm.coordinator.store.port import CoordinatorStore
 from secvm.coordinator.store.records import RECORD_BYTES
 from secvm.crypto.sealing.capsules import unpack
@@ -67,7 +67,7 @@ class Opener:
     fresh: Callable[[], Awaitable[None]] | None = None
 
     def __post_init__(self, metrics: Metrics) -> None:
-        self._present = RunningRounds()
+        self._present = CurrentRounds()
         #: Epochs of which something was here when this node's view was made fresh.
         self._seen: set[int] = set()
         self._keys: dict[int, GatewayKeys] = {}
@@ -90,7 +90,7 @@ class Opener:
         self._faults = metrics.counter("opener_faults", "Times that opening failed and was begun anew.")
         metrics.gauge("opening_lanes", "Capsules that are opened at once.").set(1 if self.lanes is None else LANES)
 
-    def update(self, present: RunningRounds) -> None:
+    def update(self, present: CurrentRounds) -> None:
         """From now on these are the keys. Of every epoch that has one, something may be sealed from before."""
         self._present = present
         self._keys = {}

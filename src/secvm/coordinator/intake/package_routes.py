@@ -27,7 +27,7 @@ from typing import TypeVar
 
 from secvm.coordinator.intake.gateway import Gateway
 from secvm.coordinator.intake.ingest import GROUP, Ingest
-from secvm.coordinator.intake.running import RunningRounds
+from secvm.coordinator.intake.running import CurrentRounds
 from secvm.coordinator.problem_responses import ACCEPTED, plain_response, problem_response
 from secvm.coordinator.store.port import Deposit
 from secvm.crypto.sealing import capsules as packing
@@ -92,7 +92,7 @@ class PackageRoutes:
         self._ingest = ingest
         self._clock = clock
         self._tokens = tuple(tokens)
-        self._present = RunningRounds()
+        self._present = CurrentRounds()
         self._reading = asyncio.Semaphore(_AT_ONCE)
         #: By path, for whoever dispatches.
         self.routes: dict[str, Handler] = {
@@ -105,7 +105,7 @@ class PackageRoutes:
                 "/v1/batch": self._guarded(self._batch, packing.MEDIA_TYPE, token=True),
             }
 
-    def update(self, present: RunningRounds) -> None:
+    def update(self, present: CurrentRounds) -> None:
         """From now on this is what runs, for the gateway and for ingest as well."""
         self._present = present
         self._gateway.update(present)

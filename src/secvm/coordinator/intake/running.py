@@ -1,4 +1,4 @@
-"""Which rounds run now and which gateway keys open capsules: ``RunningRounds``, one immutable value.
+"""Which rounds run now and which gateway keys open capsules: ``CurrentRounds``, one immutable value.
 
 ``running_rounds`` derives it from the experiments' history, the stored keys and the clock. The driver hands a new one
 to the gateway and to ingest at each transition (``update``); a node that does not drive derives its own by the same
@@ -47,7 +47,7 @@ class OpenRound:
 
 
 @dataclass(frozen=True)
-class RunningRounds:
+class CurrentRounds:
     """All rounds that are announced and not concluded, and all keys that are not scrubbed."""
 
     rounds: tuple[OpenRound, ...] = ()
@@ -157,16 +157,16 @@ def running_rounds(
     *,
     grid: Grid,
     now: int,
-) -> RunningRounds:
+) -> CurrentRounds:
     """All rounds that run, and all keys that are still needed."""
-    return RunningRounds(
+    return CurrentRounds(
         rounds=tuple(_open_round(history, history.live) for history in histories if history.live is not None),
         keys=tuple(key for key in keys if not is_over(histories, key.epoch, grid=grid, now=now)),
         fetch_keys=tuple(fetch_keys),
     )
 
 
-def keys_of_now(present: RunningRounds, *, grid: Grid, now: int) -> bytes | None:
+def keys_of_now(present: CurrentRounds, *, grid: Grid, now: int) -> bytes | None:
     """The fetch key as it is published: all through a slot that of the next slot, for everybody the same. None where it
     is not made yet.
     """

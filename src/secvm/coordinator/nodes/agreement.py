@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from secvm.coordinator.settings import CoordinatorSettings
+from secvm.coordinator.settings import CoordinatorProgramSettings
 from secvm.coordinator.store.port import CoordinatorStore, find_blob
 from secvm.coordinator.store.rules import agreed_name
 from secvm.crypto.signing import PUBLIC_KEY_BYTES, SigningKey, VerifyKey
@@ -20,7 +20,7 @@ _GRID, _SIGNING, _LOG = "grid", "signing key", "log key"
 _NONE = b""
 
 
-def agree_on_grid(store: CoordinatorStore, settings: CoordinatorSettings) -> None:
+def agree_on_grid(store: CoordinatorStore, settings: CoordinatorProgramSettings) -> None:
     """Refuse settings whose epochs are not those of the nodes before."""
     wanted = {"origin_ms": settings.epochs.origin_ms, "period_s": settings.epochs.period_s}
     there = store.agree(_GRID, json.dumps(wanted, sort_keys=True).encode())

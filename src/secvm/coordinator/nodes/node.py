@@ -19,7 +19,7 @@ from secvm.coordinator.assembly import Drivers, LogKeeper, RelayedView, make_log
 from secvm.coordinator.counting.shards import ShardCounting
 from secvm.coordinator.frontend import Frontend, ProcessParts
 from secvm.coordinator.intake.ingest import Ingest
-from secvm.coordinator.intake.running import RunningRounds
+from secvm.coordinator.intake.running import CurrentRounds
 from secvm.coordinator.nodes.election import Election
 from secvm.coordinator.nodes.node_view import NodeView, ShardHelper
 from secvm.coordinator.store.port import CoordinatorStore
@@ -182,7 +182,7 @@ class Node:
     async def _refresh(self) -> None:
         await self._following.refresh()
 
-    def _told(self, present: RunningRounds) -> None:
+    def _told(self, present: CurrentRounds) -> None:
         """Take over what runs from the driver of this node."""
         self._doors.update(present)
         self._following.note_announced(present)
@@ -251,11 +251,11 @@ class _Outside:
     """Ingest as the driver uses it: it lives in the event loop of the frontend."""
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, ingest: Ingest, update: Callable[[RunningRounds], None]
+        self, loop: asyncio.AbstractEventLoop, ingest: Ingest, update: Callable[[CurrentRounds], None]
     ) -> None:
         self._loop, self._ingest, self._update = loop, ingest, update
 
-    def update(self, present: RunningRounds) -> None:
+    def update(self, present: CurrentRounds) -> None:
         """Hand what runs to the frontend's event loop."""
         self._loop.call_soon_threadsafe(self._update, present)
 

@@ -25,7 +25,7 @@ from secvm.coordinator.experiments.history import PlainHistories, PlainHistory, 
 from secvm.coordinator.experiments.public_documents import show
 from secvm.coordinator.intake.opener import fault_name
 from secvm.coordinator.intake.running import (
-    RunningRounds,
+    CurrentRounds,
     keys_of_now,
     rounds_of_epoch,
     rounds_to_count,
@@ -62,7 +62,7 @@ class NodeView:
     clock: Clock
     _: KW_ONLY
     grid: Grid
-    update: Callable[[RunningRounds], None]
+    update: Callable[[CurrentRounds], None]
     terms: InitVar[LogTerms | None] = None
     steady: Clock
     log: Log = SILENT
@@ -76,7 +76,7 @@ class NodeView:
         self._histories = PlainHistories(self.store)
         self.logbook = None if terms is None else FollowedLogbook(self.store, terms)
         self.files = None if self.logbook is None else LogFiles(self.logbook, self.publisher)
-        self._present: RunningRounds | None = None
+        self._present: CurrentRounds | None = None
         self._read: list[PlainHistory] = []
         self._one = asyncio.Lock()
         self._next: asyncio.Task[None] | None = None
@@ -129,7 +129,7 @@ class NodeView:
         async with self._one:
             self._paused, self._announced = True, set()
 
-    def note_announced(self, present: RunningRounds) -> None:
+    def note_announced(self, present: CurrentRounds) -> None:
         """Take note of the rounds that this node's driver runs."""
         self._announced = {(known.document.experiment_id, known.number) for known in present.rounds}
 
@@ -192,7 +192,7 @@ class NodeView:
 
     # ── what ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def read(self) -> RunningRounds:
+    def read(self) -> CurrentRounds:
         """Read the store, show what is public, and say what runs. Blocks."""
         # Notes before histories, histories before keys: each is complete for what was read before it.
         if self.logbook is not None:

@@ -13,7 +13,7 @@ import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from secvm.coordinator.experiments.history import LIVE, History, HistoryReader, KnownRound
+from secvm.coordinator.experiments.history import LIVE, ExperimentHistory, HistoryReader, KnownRound
 from secvm.coordinator.store.port import CoordinatorStore, Standing, StoredRound, find_blob
 from secvm.crypto.signing import Envelope
 from secvm.errors import MalformedMessageError
@@ -120,7 +120,7 @@ class RelayedRound(KnownRound):
 
 
 @dataclass(frozen=True, slots=True)
-class RelayedHistory(History[RelayedRound]):
+class RelayedHistory(ExperimentHistory[RelayedRound]):
     """One experiment with two relays as it stands now."""
 
     def after(self, known: RelayedRound, net: Tally, *, clients: int) -> After:

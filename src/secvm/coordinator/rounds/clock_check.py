@@ -19,7 +19,7 @@ from collections.abc import Callable
 from dataclasses import KW_ONLY, InitVar, dataclass
 
 from secvm.coordinator.log.logbook import Logbook
-from secvm.coordinator.settings import CoordinatorSettings
+from secvm.coordinator.settings import CoordinatorProgramSettings
 from secvm.crypto.notes import NoteKey
 from secvm.protocol.log.terms import LogTerms
 from secvm.runtime.clock import Clock
@@ -99,7 +99,7 @@ class ClockCheck:
 
 
 def clock_check(
-    settings: CoordinatorSettings, clock: Clock, steady: Clock, logbook: Logbook | None, log: Log
+    settings: CoordinatorProgramSettings, clock: Clock, steady: Clock, logbook: Logbook | None, log: Log
 ) -> ClockCheck | None:
     """The check for a driver of this process; None where the clock is steered, because that leaps on purpose."""
     if settings.testing is not None:

@@ -13,7 +13,7 @@ after a crash at any point the next driver goes on where this one was, and ends 
     test counts no longer get better, or because the operator said so. While it is paused nothing of this happens, nor,
     where there is a log, before witnesses have said that the store is no old copy.
  5. What is signed and durable, and, where there is a log, seen by enough witnesses, is shown to everyone; nothing
-    else is (``showing``). So how a round ended is told by the manifest after it, or by the ending.
+    else is (``public_documents``). So how a round ended is told by the manifest after it, or by the ending.
  6. Epochs whose rounds are all concluded are scrubbed, capsules, records and key. A fetch key that no manifest names is
     forgotten when its epoch is over.
 
@@ -33,7 +33,7 @@ from secvm.coordinator.epochs import Grid
 from secvm.coordinator.experiments.history import PlainHistories, PlainHistory, PlainRound, ending_name, live_rounds
 from secvm.coordinator.experiments.public_documents import LogVisibility, ending_path, show
 from secvm.coordinator.intake.running import (
-    RunningRounds,
+    CurrentRounds,
     is_over,
     keys_of_now,
     make_fetch_key,
@@ -65,7 +65,7 @@ from secvm.runtime.tasks import any_of
 class Ingesting(Protocol):
     """What takes packages in meanwhile."""
 
-    def update(self, present: RunningRounds) -> None:
+    def update(self, present: CurrentRounds) -> None:
         """From now on this is what runs."""
         ...
 
@@ -119,7 +119,7 @@ class Driver:
         #: The fetch keys that manifests of rounds with two relays name: these are kept.
         self.others_named: Callable[[], frozenset[bytes]] = frozenset
         self._histories = PlainHistories(self.store)
-        self._present: RunningRounds | None = None
+        self._present: CurrentRounds | None = None
         #: Experiments whose signed ending is in the store.
         self._ending_kept: set[str] = set()
         self._wake = asyncio.Event()

@@ -18,7 +18,6 @@ from secvm.coordinator.store.port import SHARDS, Deposit, StoredKey
 from secvm.coordinator.store.postgres_batches import PostgresBatches
 from secvm.coordinator.store.postgres_migrations import check_schema
 from secvm.coordinator.store.postgres_pool import (
-    BusyError,
     Connection,
     NoTableError,
     Patience,
@@ -30,7 +29,7 @@ from secvm.coordinator.store.postgres_pool import (
     run,
 )
 from secvm.coordinator.store.records import check_block
-from secvm.errors import StaleDriverError, StoreError
+from secvm.errors import StoreError
 
 #: How long a claim lasts: longer than opening what was claimed takes, shorter than people wait for a round.
 CLAIM_S = 60.0
@@ -272,21 +271,8 @@ class PostgresStore(PostgresBatches):
         self._drop_tables(self._term)
 
     def _drop_tables(self, term: int | None) -> None:
-        """What all scrubbed epochs still have."""
-        for (epoch,) in self._pool.once(_SQL["left_to_drop"]):
-            tables = epoch_tables(epoch)
-            try:
-                self._drop(term, _SQL["drop_soon"] + _SQL["drop_tables"].format(**tables))
-            except BusyError:
-                # Nobody has had a reason to be there since the epoch was marked: who still is was stopped on the way.
-                self._pool.once(_SQL["end_readers"].format(**tables))
-                self._drop(term, _SQL["drop_tables"].format(**tables))
-
-    def _drop(self, term: int | None, query: str) -> None:
-        with self._pool.changing() as connection:
-            if term is not None and not self._may_drive(connection, term):
-                raise StaleDriverError
-            run(connection, query)
+        """Drop the tables that scrubbed epochs still have."""
+        self._drop_left(term, _SQL, epoch_tables)
 
     def close(self) -> None:
         with suppress(StoreError, NoTableError):

@@ -11,10 +11,10 @@ from contextlib import suppress
 
 from secvm.coordinator.store import rules
 from secvm.coordinator.store.port import BatchState
-from secvm.coordinator.store.postgres_pool import BusyError, NoTableError, Row, batch_tables, queries
+from secvm.coordinator.store.postgres_pool import NoTableError, Row, batch_tables, queries
 from secvm.coordinator.store.postgres_pool import run as ask
 from secvm.coordinator.store.postgres_rounds import PostgresRounds
-from secvm.errors import LocalProtocolError, StaleDriverError
+from secvm.errors import LocalProtocolError
 
 _SQL = queries("batches")
 _EXPERIMENT = queries("rounds")["experiment"]
@@ -119,21 +119,8 @@ class PostgresBatches(PostgresRounds):
         return [(experiment, number) for experiment, number in self._pool.once(_SQL["batches"])]
 
     def _drop_batches(self, term: int | None) -> None:
-        """What all forgotten batches still have."""
-        for (batch,) in self._pool.once(_SQL["left_to_drop"]):
-            tables = batch_tables(batch)
-            try:
-                self._drop_batch(term, _SQL["drop_soon"] + _SQL["drop_tables"].format(**tables))
-            except BusyError:
-                # Nobody has had a reason to be there since it was marked: who still is was stopped on the way.
-                self._pool.once(_SQL["end_readers"].format(**tables))
-                self._drop_batch(term, _SQL["drop_tables"].format(**tables))
-
-    def _drop_batch(self, term: int | None, query: str) -> None:
-        with self._pool.changing() as connection:
-            if term is not None and not self._may_drive(connection, term):
-                raise StaleDriverError
-            ask(connection, query)
+        """Drop the tables that forgotten batches still have."""
+        self._drop_left(term, _SQL, batch_tables)
 
     def _release_runs(self) -> None:
         self._pool.once(_SQL["release_runs"], {"node": self._node})

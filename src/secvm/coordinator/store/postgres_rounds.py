@@ -5,12 +5,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from secvm.coordinator.store import rules
 from secvm.coordinator.store.port import Standing, StoredExperiment, StoredNote, StoredRound
-from secvm.coordinator.store.postgres_pool import Connection, Pool, Row, queries, run
+from secvm.coordinator.store.postgres_pool import BusyError, Connection, Pool, Row, queries, run
 from secvm.errors import LocalProtocolError, StaleDriverError
 from secvm.protocol.round_state import RoundState
 
@@ -67,6 +67,26 @@ class PostgresRounds:
     def _may_drive(self, connection: Connection, term: int) -> bool:
         """Whether the term drives; if so, nobody takes over before this transaction ends."""
         return bool(run(connection, _DRIVER["fence"], term=term))
+
+    def _drop_left(
+        self, term: int | None, queries: Mapping[str, str], tables_of: Callable[[int], dict[str, str]]
+    ) -> None:
+        """Drop the tables of everything that is marked as gone, each in a transaction of its own."""
+        for (number,) in self._pool.once(queries["left_to_drop"]):
+            tables = tables_of(number)
+            drop = queries["drop_tables"].format(**tables)
+            try:
+                self._drop(term, queries["drop_soon"] + drop)
+            except BusyError:
+                # No session has had a reason to read them since they were marked: one that still does was stopped.
+                self._pool.once(queries["end_readers"].format(**tables))
+                self._drop(term, drop)
+
+    def _drop(self, term: int | None, query: str) -> None:
+        with self._pool.changing() as connection:
+            if term is not None and not self._may_drive(connection, term):
+                raise StaleDriverError
+            run(connection, query)
 
     # ── experiments, rounds, blobs ───────────────────────────────────────────────────────────────────────────────────
 
