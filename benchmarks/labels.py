@@ -21,8 +21,9 @@ from secvm.files import write_atomically
 from secvm.learning.thinning import Thinning
 from secvm.pages.figure import Curve, Figure
 from secvm.pages.pictures import picture
-from secvm.privacy.leakage.label_leakage import LabelGame, auc_of, label_leak
+from secvm.privacy.leakage.label_leakage import auc_of
 from secvm_lab.label_game import play
+from secvm_lab.privacy.label_leak import LabelGame, label_leak
 
 
 def game(

@@ -1,4 +1,4 @@
-"""The label game, played with dice: what ``privacy.leakage.label_leakage`` computes, measured.
+"""The label game, played with dice: what ``secvm_lab.privacy.label_leak`` computes, measured.
 
 For each of some *targets* a vector is drawn as people's are. Then both worlds are played several times over: the target
 among the senders of +, and among those of -. Everybody else is new in every play and (unless ``same_people``) in every
@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from secvm.privacy.leakage.label_leakage import LabelGame
-from secvm.privacy.leakage.popularity import popularity
+from secvm_lab.privacy.label_leak import LabelGame
+from secvm_lab.privacy.popularity import popularity
 
 #: The logarithm of a likelihood ratio that is zero: this world is impossible.
 _IMPOSSIBLE = -1e6

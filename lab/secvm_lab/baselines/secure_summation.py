@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 
 from secvm.estimator.training import TrainingRound
 from secvm.learning.rows import BinnedRows
-from secvm.privacy.leakage.label_leakage import LabelGame, label_leak
 from secvm_lab.baselines.baseline import Fitted, clipped, two_labels
 from secvm_lab.baselines.plain import Plain, run_rounds
+from secvm_lab.privacy.label_leak import LabelGame, label_leak
 
 
 @dataclass(frozen=True)

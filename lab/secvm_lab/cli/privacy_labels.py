@@ -10,7 +10,7 @@ from secvm.cli.output import Format, FormatOption, emit
 from secvm.errors import BadInputError
 
 if TYPE_CHECKING:
-    from secvm.privacy.leakage.label_leakage import LabelGame, Leak
+    from secvm_lab.privacy.label_leak import LabelGame, Leak
     from secvm_lab.privacy.leak_plan import LeakPlan
 
 FeaturesOption = Annotated[int, typer.Option(help="Bins that a person has, the bias not counted.")]
@@ -58,7 +58,7 @@ def labels(
         _paper(participants, features, bins, rounds, output_format)
         return
     from secvm.learning.thinning import Thinning, parse_thinning
-    from secvm.privacy.leakage.label_leakage import LabelGame, label_leak
+    from secvm_lab.privacy.label_leak import LabelGame, label_leak
 
     assert positive is not None
     assert negative is not None
@@ -126,7 +126,7 @@ def plan(
         ./secvm privacy plan --participants 100000 --share 0.2 --features 100 --bins 1000 --rounds 10 --zipf 1
     """
     from secvm.learning.thinning import Thinning, parse_thinning
-    from secvm.privacy.leakage.label_leakage import LabelGame
+    from secvm_lab.privacy.label_leak import LabelGame
     from secvm_lab.privacy.leak_plan import plan as planned
     from secvm_lab.privacy.leak_plan import split_by_label
 

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 
 from secvm.pages.figure import Curve, Figure, NamedPlace, ReferenceLine
 from secvm.pages.pictures import picture
-from secvm.privacy.leakage.label_leakage import LabelGame
 from secvm_lab.label_game import play
 from secvm_lab.privacy.hashing_bounds import (
     count_p3,
@@ -25,6 +24,7 @@ from secvm_lab.privacy.hashing_bounds import (
     printed_p1,
     printed_p2,
 )
+from secvm_lab.privacy.label_leak import LabelGame
 from secvm_lab.privacy.label_lemma import (
     lemma3_exact,
     lemma3_printed,

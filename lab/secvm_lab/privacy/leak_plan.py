@@ -15,7 +15,8 @@ from fractions import Fraction
 
 from secvm.errors import BadInputError
 from secvm.learning.thinning import Thinning
-from secvm.privacy.leakage.label_leakage import WANTED_AUC, LabelGame, Leak, d_squared_of, label_leak
+from secvm.privacy.leakage.label_leakage import WANTED_AUC, d_squared_of
+from secvm_lab.privacy.label_leak import LabelGame, Leak, label_leak
 
 #: Nobody plans beyond these.
 MOST_ROUNDS = 1_000_000

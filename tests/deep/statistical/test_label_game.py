@@ -13,8 +13,8 @@ import pytest
 from scipy.special import gammaln
 
 from secvm.learning.thinning import Thinning
-from secvm.privacy.leakage.label_leakage import LabelGame, Leak, label_leak
 from secvm_lab.label_game import Played, play, ranked
+from secvm_lab.privacy.label_leak import LabelGame, Leak, label_leak
 from secvm_lab.privacy.label_lemma import paper_leak
 from tests.deep.statistical.bounds import standard_errors
 from tests.effort import scaled

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from secvm.privacy.leakage.popularity import popularity
 from secvm_lab.attacks.attack import Advance, Attack, Curve, Measurement, Point
 from secvm_lab.attacks.counting.covered import Counts, Setting, draw_cover_counts, goal_within
 from secvm_lab.attacks.counting.knowledge import CoverLaw, KnownHabits
@@ -20,6 +19,7 @@ from secvm_lab.attacks.counting.likelihood import Floats, look_rows, place_table
 from secvm_lab.attacks.drawing import generator
 from secvm_lab.attacks.statistics import auc
 from secvm_lab.attacks.views import CoordinatorView, RoundSeen
+from secvm_lab.privacy.popularity import popularity
 
 SETTING = Setting(people=5_000, bins=200, features=20, rounds=30)
 #: Rounds that the coordinator opens.

@@ -31,7 +31,7 @@ from secvm.learning import aggregate
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.experiment import Experiment
 from secvm.learning.thinning import ALWAYS
-from secvm.privacy.leakage.label_leakage import LabelGame, auc_of, label_leak
+from secvm.privacy.leakage.label_leakage import auc_of, exact_auc
 
 #: The corrected law takes time that grows with the bins; beyond so many the law alone is said.
 _CORRECTED_BINS = 1_000_000
@@ -130,12 +130,11 @@ def _corrected(experiment: Experiment, people: Sequence[float], rounds: int, has
     # them all, and say that nothing can be told.
     if 2 * features * hashes > experiment.n_bins:
         return None
-    game = LabelGame(
+    return exact_auc(
         positive=int(people[1]),
         negative=int(people[0]),
         bins=experiment.n_bins,
         features=features * hashes,
         rounds=rounds,
-        thinning=experiment.thinning,
+        q=keep_share(experiment, hashes=hashes),
     )
-    return label_leak(game).auc

@@ -1,32 +1,7 @@
-"""What public tallies give away of a label: the law d'² = q · bins · (1/V₊ + 1/V₋), and where it must be corrected.
+"""What public tallies give away of a label: from d'² to an AUC and back, and the exact AUC where all bins are alike.
 
-The game. Somebody knows a person's binned vector x and asks for the label. A tally shows N⁺ and N⁻ of every bin. In the
-one world the person is among the V₊ people who send +, in the other among the V₋ who send -; elsewhere somebody else
-stands in its place. Everybody has F of the bins, bin j with probability p_j, and sends each unit with probability q.
-
-The law. In the sign where the person is, bin j has q (x_j - p_j) packages more than expected, against a variance of
-V q p_j (1 - q p_j). The best statistic weighs bins by shift over variance; then the squares add:
-
-    d'² = Σ_j q² (x_j - p_j)² / (V q p_j (1 - q p_j)),      one such sum for + and one for -.
-
-The mean of (x_j - p_j)² over people is p_j (1 - p_j): **every bin adds about q / V, popular or not**, whatever F is.
-So d'² = q · bins · (1/V₊ + 1/V₋) on average over people, and the rank of somebody of one label above somebody of the
-other is right with probability AUC = Φ(d'/√2); total variation, the most that any test of the two worlds can gain, is
-2 Φ(d'/2) - 1.
-
-The corrections, all in ``label_leak``:
-
- 1. Skewed features: people differ. Who holds rare bins is found sooner; the mean of Φ is below the Φ of the mean.
- 2. Small V q p_j: the normal law promises more than certainty. The exact binomial worlds are taken
-    (``cell_information``), and what is plain outright (a bin of the person that nobody sent, where everything is sent)
-    is kept apart from the rest.
- 3. F not small against bins: x_j = 0 tells something too, and the variance is that of a binomial.
- 4. Rounds: with independent backgrounds d'² adds up. With the *same people sending every round* the background does not
-    average out, only thinning's dice do: q T becomes T q / (1 + (T - 1) q) for rare bins, never more than one round of
-    everything. Senders change from round to round, so the truth lies between; who plans counts the rounds in full.
- 5. Cover adds its variance to every cell. For what cover guarantees ask the accountant, not this law.
-
-What it does not know: a coordinator that chooses weights, or knows the other people, does better than this attacker.
+The law is d'² = q · bins · (1/V₊ + 1/V₋) for V₊ and V₋ people who send + and -; ``secvm_lab.privacy.label_leak``
+derives it, and has corrections for popular bins, cover and people who come again.
 
 **One cell, exactly.** A cell counts the packages of one sign in one bin. V people of that sign send; each has the bin
 with probability p and sends a unit with probability q: θ = q p. Two worlds:
@@ -46,26 +21,91 @@ independent cells and rounds, and is d'² itself for a normal shift, is
     -8 ln E √r      (E √r is the Bhattacharyya coefficient; exp(-d'²/8) for two normals d' apart).
 
 ``cell_information`` gives that. 1 - E √r is computed as E (1 - √r)² / 2, which loses no digits when it is tiny.
+
+**All cells.** Where everybody has F of the bins and all bins are alike, the mean over people has an exact form: by
+Craig's formula
+
+    1 - Φ(y) = (1/π) ∫ exp(-y² / (2 sin² a)) da      over a from 0 to π/2,
+
+so that E exp(-s D) is all that is needed of a person's D = d'². What is plain outright is kept apart (``silence``).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable
 from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
 
 from secvm.errors import BadInputError
-from secvm.learning.thinning import ALWAYS, Thinning
-from secvm.privacy.leakage.popularity import Told, mean_right, popularity
 
+Floats = NDArray[np.float64]
+#: The AUC above which devices refuse by default.
+WANTED_AUC = 0.55
 #: Counts further than this many standard deviations from the mean (and these more) do not matter.
 _WIDTH, _MORE = 9.0, 30
 #: With a mean above this the variance of r is the information to a thousandth of itself.
 _NORMAL_ABOVE = 2_000.0
+#: A bin that more people than this have is had by everybody.
+_ALL_BUT_ONE = 1 - 1e-9
+_NORMAL = NormalDist()
+#: Angles of Craig's integral, by Gauss and Legendre in the cube root of the angle: a small D decides at small angles.
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
+_ANGLES = math.pi / 2 * ((1 + _NODES) / 2) ** 3
+_SHARES = 3 * ((1 + _NODES) / 2) ** 2 * _WEIGHTS / 2
+
+
+def auc_of(d_squared: float) -> float:
+    """The chance to rank a random person of one label above one of the other: Φ(d' / √2)."""
+    return 0.5 * (1.0 + math.erf(math.sqrt(max(0.0, d_squared)) / 2.0))
+
+
+def d_squared_of(auc: float) -> float:
+    """The inverse of ``auc_of``: .55 gives 0.0316, the limit of bins · rounds · (1/V₊ + 1/V₋)."""
+    if not 0.5 <= auc < 1:
+        raise BadInputError("an AUC to plan for must lie from 0.5 to below 1")
+    return 2 * _NORMAL.inv_cdf(auc) ** 2
+
+
+def exact_auc(*, positive: int, negative: int, bins: int, features: int, rounds: int, q: float) -> float:
+    """The mean AUC of whoever knows a person's bins, where V₊ and V₋ people send and all bins are alike."""
+    share, sides = np.array([features / bins]), (positive, negative)
+
+    def of_one_bin(*, has_it: bool) -> tuple[float, float]:
+        """Information beyond what is plain outright, and silence, over both signs and all rounds."""
+        cells = [cell_information(senders=side, theta=q * features / bins, q=q, has_it=has_it) for side in sides]
+        silent = rounds * sum(float(silence(share, side, q, has_it=has_it)[0]) for side in sides)
+        # Being plain outright is a share 4 S of the information -8 ln E √r; the rest is nearly normal.
+        return max(0.0, rounds * sum(cells) - 4 * silent), silent
+
+    (having, silent_having), (without, silent_without) = of_one_bin(has_it=True), of_one_bin(has_it=False)
+
+    def laplace(strengths: Floats) -> Floats:
+        held = features * (strengths * having + silent_having)
+        result: Floats = np.exp(-held - (bins - features) * (strengths * without + silent_without))
+        return result
+
+    return mean_right(1 / 2, laplace)
+
+
+def mean_right(factor: float, laplace: Callable[[Floats], Floats]) -> float:
+    """E Φ(√(factor D)) over people, from ``laplace``: s → E exp(-s D). 1/2 gives the mean AUC."""
+    return 1 - float(_SHARES @ laplace(factor / (2 * np.sin(_ANGLES) ** 2))) / 2
+
+
+def silence(shares: Floats, senders: int, q: float, *, has_it: bool) -> Floats:
+    """-ln of the probability that one sign's cell does not show in a round, outright, that the person is elsewhere.
+
+    It does when the person would have sent and the count is zero, or would not and everybody did.
+    """
+    if has_it and q < 1:
+        return np.zeros_like(shares)
+    theta = np.clip(q * shares, 1e-300, _ALL_BUT_ONE)
+    plain = senders * (np.log1p(-theta) if has_it else np.log(theta))
+    silent = -np.log1p(-np.exp(np.minimum(plain, -1e-12)))
+    return np.where(shares < _ALL_BUT_ONE, silent, 0.0)
 
 
 def variance_of_ratio(*, senders: float, theta: float, q: float, has_it: bool) -> float:
@@ -97,182 +137,3 @@ def _binomial(n: int, theta: float) -> tuple[NDArray[np.float64], NDArray[np.flo
     logs = np.concatenate([[0.0], np.cumsum(steps)])
     chances = np.exp(logs - logs.max())
     return counts, chances / chances.sum()
-
-
-#: The AUC above which devices refuse by default.
-WANTED_AUC = 0.55
-#: Exact cells are computed for so many popularities; between them their logarithm is a straight enough line.
-_EXACT_AT = 64
-#: A bin that more people than this have is had by everybody.
-_ALL_BUT_ONE = 1 - 1e-9
-_NORMAL = NormalDist()
-_EVERYTHING = Thinning()
-
-
-def auc_of(d_squared: float) -> float:
-    """The chance to rank a random person of one label above one of the other: Φ(d' / √2)."""
-    return 0.5 * (1.0 + math.erf(math.sqrt(max(0.0, d_squared)) / 2.0))
-
-
-def total_variation_of(d_squared: float) -> float:
-    """The most by which a test of two normal worlds d' apart is right oftener in the one than wrong in the other."""
-    return math.erf(math.sqrt(max(0.0, d_squared) / 8.0))
-
-
-def d_squared_of(auc: float) -> float:
-    """The inverse of ``auc_of``: .55 gives 0.0316, the limit of bins · rounds · (1/V₊ + 1/V₋)."""
-    if not 0.5 <= auc < 1:
-        raise BadInputError("an AUC to plan for must lie from 0.5 to below 1")
-    return 2 * _NORMAL.inv_cdf(auc) ** 2
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LabelGame:
-    """What decides how well a label hides in a tally."""
-
-    #: People who send with sign +, the person among them if it is one of them.
-    positive: int
-    #: People who send with sign -. None: the paper's two worlds, where only one sign is looked at.
-    negative: int | None
-    bins: int
-    #: Different bins of a person, the bias not counted.
-    features: int
-    rounds: int
-    thinning: Thinning = _EVERYTHING
-    #: Exponent of the bins' popularity; 0: all alike.
-    zipf: float = 0.0
-    #: Variance that cover packages add to each (bin, sign) cell in each round.
-    cover_variance: float = 0.0
-    #: Whether the very same people send in every round. False: backgrounds are independent.
-    same_people: bool = False
-
-    def __post_init__(self) -> None:
-        if self.positive < 1 or (self.negative is not None and self.negative < 1):
-            raise BadInputError("each label needs at least one person who sends")
-        if self.rounds < 1:
-            raise BadInputError("the rounds must be at least one")
-        if not 1 <= self.features <= self.bins:
-            raise BadInputError("a person has at least one bin, and no more than there are")
-        if not 0 <= self.cover_variance < math.inf:
-            raise BadInputError("the variance of cover must be a number, not below 0")
-
-    @property
-    def q(self) -> float:
-        """The probability with which a person sends a unit: the norm of F ones and the bias is √(F + 1)."""
-        return int(self.thinning.keep53([self.features + 1])[0]) / ALWAYS
-
-    @property
-    def sides(self) -> tuple[int, ...]:
-        """Senders of each sign that is looked at."""
-        return (self.positive,) if self.negative is None else (self.positive, self.negative)
-
-
-@dataclass(frozen=True, slots=True)
-class Leak:
-    """What an attacker of the label game gains, as a mean over people."""
-
-    auc: float
-    total_variation: float
-    #: E d'² over people, with the corrections.
-    d_squared: float
-    #: What the law alone says, without them.
-    law_d_squared: float
-
-    @property
-    def d_prime(self) -> float:
-        return math.sqrt(self.d_squared)
-
-    @property
-    def law_auc(self) -> float:
-        return auc_of(self.law_d_squared)
-
-
-def law(*, q: float, bins: int, senders: Iterable[int]) -> float:
-    """d'² of one round, uncorrected: q · bins · Σ 1/V over the signs that are looked at.
-
-    Where nobody stands on a side there is nothing to hide behind; one is the least that makes a number.
-    """
-    return q * bins * sum(1 / max(1, side) for side in senders)
-
-
-def label_leak(game: LabelGame) -> Leak:
-    """AUC, total variation and d' of the label game, with all corrections of this module's docstring."""
-    bins = popularity(bins=game.bins, features=game.features, exponent=game.zipf)
-    told, silence = _summed(_information, game, bins.shares), _summed(_silence, game, bins.shares)
-    # Being plain outright is a share 4 S of the information -8 ln E √r; the rest is nearly normal.
-    rest = Told(np.maximum(0.0, told.without - 4 * silence.without), np.maximum(0.0, told.having - 4 * silence.having))
-    half = Told(silence.without / 2, silence.having / 2)
-    return Leak(
-        auc=mean_right(bins, rest, 1 / 2, silence),
-        # With unequal labels the two worlds are not silent equally often; their geometric mean stands for both.
-        total_variation=max(0.0, 2 * mean_right(bins, rest, 1 / 4, half) - 1),
-        d_squared=told.mean(bins),
-        law_d_squared=game.rounds * law(q=game.q, bins=game.bins, senders=game.sides),
-    )
-
-
-def _summed(of: Callable[..., NDArray[np.float64]], game: LabelGame, shares: NDArray[np.float64]) -> Told:
-    """Over the signs that are looked at."""
-    total = Told(np.zeros_like(shares), np.zeros_like(shares))
-    for side in game.sides:
-        total.without[:] += of(game, shares, side, has_it=False)
-        total.having[:] += of(game, shares, side, has_it=True)
-    return total
-
-
-def _silence(game: LabelGame, shares: NDArray[np.float64], senders: int, *, has_it: bool) -> NDArray[np.float64]:
-    """-ln of the probability that one sign's cell does not show outright that the person is elsewhere.
-
-    It does when the person would have sent and the count is zero, or would not and everybody did. Cover ends that.
-    """
-    if game.cover_variance or (has_it and game.q < 1):
-        return np.zeros_like(shares)
-    theta = np.clip(game.q * shares, 1e-300, _ALL_BUT_ONE)
-    plain = senders * (np.log1p(-theta) if has_it else np.log(theta))
-    rounds = 1 if game.same_people else game.rounds
-    silent: NDArray[np.float64] = -rounds * np.log1p(-np.exp(np.minimum(plain, -1e-12)))
-    return np.where(shares < _ALL_BUT_ONE, silent, 0.0)
-
-
-def _information(game: LabelGame, shares: NDArray[np.float64], senders: int, *, has_it: bool) -> NDArray[np.float64]:
-    """Of one bin of each group and one sign, over all rounds.
-
-    1 / information is a variance in units of the shift. What cover, or the same people again, add to the variance adds
-    here as well: exact where they add nothing, and the normal law where they are all there is.
-    """
-    exact = game.rounds * _exact(shares, senders, game.q, has_it=has_it)
-    if not game.cover_variance and not game.same_people:
-        return exact
-    shift = (game.q * (has_it - shares)) ** 2
-    below = shift + exact * _added_variance(game, shares, senders)
-    return np.divide(exact * shift, below, out=np.zeros_like(exact), where=below > 0)
-
-
-def _added_variance(game: LabelGame, shares: NDArray[np.float64], senders: int) -> NDArray[np.float64]:
-    """Of the mean count over the rounds, beyond what it is without cover and with new people in every round."""
-    added = np.full_like(shares, game.cover_variance / game.rounds)
-    if game.same_people:
-        added += senders * game.q**2 * shares * (1 - shares) * (1 - 1 / game.rounds)
-    return added
-
-
-def _exact(shares: NDArray[np.float64], senders: int, q: float, *, has_it: bool) -> NDArray[np.float64]:
-    def at(share: float) -> float:
-        return cell_information(senders=senders, theta=q * share, q=q, has_it=has_it)
-
-    if len(shares) <= _EXACT_AT:
-        return np.array([at(float(share)) for share in shares])
-    logs = np.log(shares)
-    grid = np.linspace(logs.min(), logs.max(), _EXACT_AT)
-    # Relative to the normal law, which carries the whole range of sizes, the rest is a smooth factor.
-    rough = np.array([_rough(math.exp(one), senders, q, has_it=has_it) for one in grid])
-    found = np.array([at(math.exp(one)) for one in grid])
-    factor = np.divide(found, rough, out=np.ones_like(found), where=rough > 0)
-    result: NDArray[np.float64] = np.interp(logs, grid, factor) * np.array(
-        [_rough(float(share), senders, q, has_it=has_it) for share in shares]
-    )
-    return result
-
-
-def _rough(share: float, senders: int, q: float, *, has_it: bool) -> float:
-    return variance_of_ratio(senders=senders, theta=q * share, q=q, has_it=has_it)

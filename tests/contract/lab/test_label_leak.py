@@ -1,4 +1,4 @@
-"""Longer cases of ``tests/unit/privacy/test_label_leakage.py``."""
+"""Longer cases of ``tests.unit.lab.privacy.test_label_leak.py``."""
 
 from dataclasses import replace
 from fractions import Fraction
@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 
 from secvm.learning.thinning import Thinning
-from secvm.privacy.leakage.label_leakage import LabelGame, label_leak
-from tests.unit.privacy.test_label_leakage import GAMES
+from secvm_lab.privacy.label_leak import LabelGame, label_leak
+from tests.unit.lab.privacy.test_label_leak import GAMES
 
 
 @settings(max_examples=30, deadline=None)

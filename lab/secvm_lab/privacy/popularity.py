@@ -21,13 +21,13 @@ below, so its error nearly cancels, and where all bins are alike it is exact).
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from secvm.errors import BadInputError
+from secvm.privacy.leakage.label_leakage import mean_right
 
 #: Ranks that are groups of their own.
 _ALONE = 128
@@ -97,17 +97,13 @@ def _time(sizes: NDArray[np.float64], weights: NDArray[np.float64], features: in
     return high
 
 
-#: Angles of Craig's integral, by Gauss and Legendre in the cube root of the angle: a small D decides at small angles.
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
-_ANGLES = math.pi / 2 * ((1 + _NODES) / 2) ** 3
-_SHARES = 3 * ((1 + _NODES) / 2) ** 2 * _WEIGHTS / 2
 #: Bins that more people than this have tell nothing, and their odds are no numbers.
 _EVERYBODY = 1 - 1e-9
 _SADDLE_HALVINGS = 70
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Told:
+class PerBin:
     """Something that adds up over bins: of one bin of each group, for people who do not have it, and who do."""
 
     without: NDArray[np.float64]
@@ -118,16 +114,19 @@ class Told:
         return float(bins.sizes @ (bins.shares * self.having + (1 - bins.shares) * self.without))
 
 
-def mean_right(bins: Popularity, d_squared: Told, factor: float, silence: Told | None = None) -> float:
+def mean_over_people(bins: Popularity, d_squared: PerBin, factor: float, silence: PerBin | None = None) -> float:
     """E [1 - exp(-S) (1 - Φ(√(factor D)))]: 1/2 gives the mean AUC, 1/4 what total variation comes from.
 
     ``silence`` is S: with probability exp(-S) nothing is plain outright, and Φ decides.
     """
-    strengths = factor / (2 * np.sin(_ANGLES) ** 2)
-    silent = silence or Told(np.zeros_like(bins.sizes), np.zeros_like(bins.sizes))
-    without = np.outer(strengths, d_squared.without) + silent.without
-    having = np.outer(strengths, d_squared.having) + silent.having
-    return 1 - float(_SHARES @ _laplace(bins, without, having)) / 2
+    silent = silence or PerBin(np.zeros_like(bins.sizes), np.zeros_like(bins.sizes))
+
+    def laplace(strengths: NDArray[np.float64]) -> NDArray[np.float64]:
+        without = np.outer(strengths, d_squared.without) + silent.without
+        having = np.outer(strengths, d_squared.having) + silent.having
+        return _laplace(bins, without, having)
+
+    return mean_right(factor, laplace)
 
 
 def _laplace(bins: Popularity, without: NDArray[np.float64], having: NDArray[np.float64]) -> NDArray[np.float64]:

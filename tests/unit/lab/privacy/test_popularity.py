@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from secvm.errors import BadInputError
-from secvm.privacy.leakage.popularity import popularity
+from secvm_lab.privacy.popularity import popularity
 from tests.deep.statistical.bounds import standard_errors
 from tests.seeds import FALSE_ALARM, seed_for
 

@@ -1,0 +1,199 @@
+"""What public tallies give away of a label: the law d'² = q · bins · (1/V₊ + 1/V₋), and where it must be corrected.
+
+The game. Somebody knows a person's binned vector x and asks for the label. A tally shows N⁺ and N⁻ of every bin. In the
+one world the person is among the V₊ people who send +, in the other among the V₋ who send -; elsewhere somebody else
+stands in its place. Everybody has F of the bins, bin j with probability p_j, and sends each unit with probability q.
+
+The law. In the sign where the person is, bin j has q (x_j - p_j) packages more than expected, against a variance of
+V q p_j (1 - q p_j). The best statistic weighs bins by shift over variance; then the squares add:
+
+    d'² = Σ_j q² (x_j - p_j)² / (V q p_j (1 - q p_j)),      one such sum for + and one for -.
+
+The mean of (x_j - p_j)² over people is p_j (1 - p_j): **every bin adds about q / V, popular or not**, whatever F is.
+So d'² = q · bins · (1/V₊ + 1/V₋) on average over people, and the rank of somebody of one label above somebody of the
+other is right with probability AUC = Φ(d'/√2); total variation, the most that any test of the two worlds can gain, is
+2 Φ(d'/2) - 1.
+
+The corrections, all in ``label_leak``:
+
+ 1. Skewed features: people differ. Who holds rare bins is found sooner; the mean of Φ is below the Φ of the mean.
+ 2. Small V q p_j: the normal law promises more than certainty. The exact binomial worlds are taken
+    (``label_leakage.cell_information``), and what is plain outright (a bin of the person that nobody sent, where
+    everything is sent) is kept apart from the rest.
+ 3. F not small against bins: x_j = 0 tells something too, and the variance is that of a binomial.
+ 4. Rounds: with independent backgrounds d'² adds up. With the *same people sending every round* the background does not
+    average out, only thinning's dice do: q T becomes T q / (1 + (T - 1) q) for rare bins, never more than one round of
+    everything. Senders change from round to round, so the truth lies between; who plans counts the rounds in full.
+ 5. Cover adds its variance to every cell. For what cover guarantees ask the accountant, not this law.
+
+What it does not know: a coordinator that chooses weights, or knows the other people, does better than this attacker.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from secvm.errors import BadInputError
+from secvm.learning.thinning import ALWAYS, Thinning
+from secvm.privacy.leakage.label_leakage import auc_of, cell_information, silence, variance_of_ratio
+from secvm_lab.privacy.popularity import PerBin, mean_over_people, popularity
+
+#: Exact cells are computed for so many popularities; between them their logarithm is a straight enough line.
+_EXACT_AT = 64
+_EVERYTHING = Thinning()
+
+
+def total_variation_of(d_squared: float) -> float:
+    """The most by which a test of two normal worlds d' apart is right oftener in the one than wrong in the other."""
+    return math.erf(math.sqrt(max(0.0, d_squared) / 8.0))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelGame:
+    """What decides how well a label hides in a tally."""
+
+    #: People who send with sign +, the person among them if it is one of them.
+    positive: int
+    #: People who send with sign -. None: the paper's two worlds, where only one sign is looked at.
+    negative: int | None
+    bins: int
+    #: Different bins of a person, the bias not counted.
+    features: int
+    rounds: int
+    thinning: Thinning = _EVERYTHING
+    #: Exponent of the bins' popularity; 0: all alike.
+    zipf: float = 0.0
+    #: Variance that cover packages add to each (bin, sign) cell in each round.
+    cover_variance: float = 0.0
+    #: Whether the very same people send in every round. False: backgrounds are independent.
+    same_people: bool = False
+
+    def __post_init__(self) -> None:
+        if self.positive < 1 or (self.negative is not None and self.negative < 1):
+            raise BadInputError("each label needs at least one person who sends")
+        if self.rounds < 1:
+            raise BadInputError("the rounds must be at least one")
+        if not 1 <= self.features <= self.bins:
+            raise BadInputError("a person has at least one bin, and no more than there are")
+        if not 0 <= self.cover_variance < math.inf:
+            raise BadInputError("the variance of cover must be a number, not below 0")
+
+    @property
+    def q(self) -> float:
+        """The probability with which a person sends a unit: the norm of F ones and the bias is √(F + 1)."""
+        return int(self.thinning.keep53([self.features + 1])[0]) / ALWAYS
+
+    @property
+    def sides(self) -> tuple[int, ...]:
+        """Senders of each sign that is looked at."""
+        return (self.positive,) if self.negative is None else (self.positive, self.negative)
+
+
+@dataclass(frozen=True, slots=True)
+class Leak:
+    """What an attacker of the label game gains, as a mean over people."""
+
+    auc: float
+    total_variation: float
+    #: E d'² over people, with the corrections.
+    d_squared: float
+    #: What the law alone says, without them.
+    law_d_squared: float
+
+    @property
+    def d_prime(self) -> float:
+        return math.sqrt(self.d_squared)
+
+    @property
+    def law_auc(self) -> float:
+        return auc_of(self.law_d_squared)
+
+
+def law(*, q: float, bins: int, senders: Iterable[int]) -> float:
+    """d'² of one round, uncorrected: q · bins · Σ 1/V over the signs that are looked at.
+
+    Where nobody stands on a side there is nothing to hide behind; one is the least that makes a number.
+    """
+    return q * bins * sum(1 / max(1, side) for side in senders)
+
+
+def label_leak(game: LabelGame) -> Leak:
+    """AUC, total variation and d' of the label game, with all corrections of this module's docstring."""
+    bins = popularity(bins=game.bins, features=game.features, exponent=game.zipf)
+    told, silent = _summed(_information, game, bins.shares), _summed(_silence, game, bins.shares)
+    # Being plain outright is a share 4 S of the information -8 ln E √r; the rest is nearly normal.
+    without, having = told.without - 4 * silent.without, told.having - 4 * silent.having
+    rest = PerBin(np.maximum(0.0, without), np.maximum(0.0, having))
+    half = PerBin(silent.without / 2, silent.having / 2)
+    return Leak(
+        auc=mean_over_people(bins, rest, 1 / 2, silent),
+        # With unequal labels the two worlds are not silent equally often; their geometric mean stands for both.
+        total_variation=max(0.0, 2 * mean_over_people(bins, rest, 1 / 4, half) - 1),
+        d_squared=told.mean(bins),
+        law_d_squared=game.rounds * law(q=game.q, bins=game.bins, senders=game.sides),
+    )
+
+
+def _summed(of: Callable[..., NDArray[np.float64]], game: LabelGame, shares: NDArray[np.float64]) -> PerBin:
+    """Over the signs that are looked at."""
+    total = PerBin(np.zeros_like(shares), np.zeros_like(shares))
+    for side in game.sides:
+        total.without[:] += of(game, shares, side, has_it=False)
+        total.having[:] += of(game, shares, side, has_it=True)
+    return total
+
+
+def _silence(game: LabelGame, shares: NDArray[np.float64], senders: int, *, has_it: bool) -> NDArray[np.float64]:
+    """``silence`` over all rounds. Cover ends what is plain outright."""
+    if game.cover_variance:
+        return np.zeros_like(shares)
+    return (1 if game.same_people else game.rounds) * silence(shares, senders, game.q, has_it=has_it)
+
+
+def _information(game: LabelGame, shares: NDArray[np.float64], senders: int, *, has_it: bool) -> NDArray[np.float64]:
+    """Of one bin of each group and one sign, over all rounds.
+
+    1 / information is a variance in units of the shift. What cover, or the same people again, add to the variance adds
+    here as well: exact where they add nothing, and the normal law where they are all there is.
+    """
+    exact = game.rounds * _exact(shares, senders, game.q, has_it=has_it)
+    if not game.cover_variance and not game.same_people:
+        return exact
+    shift = (game.q * (has_it - shares)) ** 2
+    below = shift + exact * _added_variance(game, shares, senders)
+    return np.divide(exact * shift, below, out=np.zeros_like(exact), where=below > 0)
+
+
+def _added_variance(game: LabelGame, shares: NDArray[np.float64], senders: int) -> NDArray[np.float64]:
+    """Of the mean count over the rounds, beyond what it is without cover and with new people in every round."""
+    added = np.full_like(shares, game.cover_variance / game.rounds)
+    if game.same_people:
+        added += senders * game.q**2 * shares * (1 - shares) * (1 - 1 / game.rounds)
+    return added
+
+
+def _exact(shares: NDArray[np.float64], senders: int, q: float, *, has_it: bool) -> NDArray[np.float64]:
+    def at(share: float) -> float:
+        return cell_information(senders=senders, theta=q * share, q=q, has_it=has_it)
+
+    if len(shares) <= _EXACT_AT:
+        return np.array([at(float(share)) for share in shares])
+    logs = np.log(shares)
+    grid = np.linspace(logs.min(), logs.max(), _EXACT_AT)
+    # Relative to the normal law, which carries the whole range of sizes, the rest is a smooth factor.
+    rough = np.array([_rough(math.exp(one), senders, q, has_it=has_it) for one in grid])
+    found = np.array([at(math.exp(one)) for one in grid])
+    factor = np.divide(found, rough, out=np.ones_like(found), where=rough > 0)
+    result: NDArray[np.float64] = np.interp(logs, grid, factor) * np.array(
+        [_rough(float(share), senders, q, has_it=has_it) for share in shares]
+    )
+    return result
+
+
+def _rough(share: float, senders: int, q: float, *, has_it: bool) -> float:
+    return variance_of_ratio(senders=senders, theta=q * share, q=q, has_it=has_it)
