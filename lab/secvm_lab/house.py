@@ -25,6 +25,7 @@ LIMITS = {
     "product_modules": 420,
     "all_lines": 112_000,
     "widest_folder": 16,
+    "widest_folder_of_lab": 16,
     "http_clients": 1,
     "sqlite_openings": 1,
     "server_stacks": 2,
@@ -33,23 +34,27 @@ LIMITS = {
     "defaults_of_rounds": 1,
     "files_that_quote_a_rule": 6,
     "duplicate_class_names": 0,
+    "pronouns_as_names": 0,
 }
 #: By this command before the laboratory left the package (commit 30f0a1cd).
 BEFORE = {
     "product_lines": 81_933,
     "product_modules": 845,
     "lab_lines": 13_855,
+    "lab_modules": 161,
     "test_lines": 67_841,
     "all_lines": 158_301,
     "widest_folder": 53,
+    "widest_folder_of_lab": 37,
     "http_clients": 7,
     "sqlite_openings": 10,
     "server_stacks": 5,
     "defaults_of_epsilon": 4,
-    "defaults_of_delta": 9,
+    "defaults_of_delta": 8,
     "defaults_of_rounds": 25,
     "files_that_quote_a_rule": 41,
     "duplicate_class_names": 111,
+    "pronouns_as_names": 1_722,
 }
 PRODUCT = "src/secvm"
 _LAYOUT = (tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENCODING, tokenize.ENDMARKER)
@@ -64,6 +69,8 @@ _STACKS = {
 }
 #: Where ``learning.declared`` is not asked, the rules' names are written out.
 _RULES = frozenset({"pegasos", "swift"})
+#: Words that name nothing, as names of variables, parameters, fields, functions and classes.
+_PRONOUNS = frozenset({"told", "found", "one", "which"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +83,10 @@ class Module:
     @property
     def is_product(self) -> bool:
         return self.path.startswith(f"{PRODUCT}/")
+
+    @property
+    def is_lab(self) -> bool:
+        return self.path.startswith(("lab/", f"{PRODUCT}/lab/"))
 
     @property
     def tree(self) -> ast.Module:
@@ -96,20 +107,23 @@ def house(modules: list[Module]) -> dict[str, int]:
     lines = {module.path: code_lines(module.text) for module in modules}
     places = {name: _defaults(product, name) for name in ("epsilon", "delta", "rounds")}
     classes = Counter(name for module in product for name in _classes(module.tree))
-    widest = Counter(module.path.rpartition("/")[0] for module in product if not module.path.endswith("__init__.py"))
+    lab = [module for module in modules if module.is_lab]
     return {
         "product_lines": sum(lines[module.path] for module in product),
         "product_modules": len(product),
-        "lab_lines": sum(count for path, count in lines.items() if path.startswith(("lab/", f"{PRODUCT}/lab/"))),
+        "lab_lines": sum(lines[module.path] for module in lab),
+        "lab_modules": len(lab),
         "test_lines": sum(count for path, count in lines.items() if path.startswith("tests/")),
         "all_lines": sum(lines.values()),
-        "widest_folder": max(widest.values(), default=0),
+        "widest_folder": max(_widths(product).values(), default=0),
+        "widest_folder_of_lab": max(_widths(lab).values(), default=0),
         "http_clients": sum(bool(_CLIENT.search(module.text)) for module in product),
         "sqlite_openings": sum("sqlite3.connect(" in module.text for module in product),
         "server_stacks": sum(any(stack.search(module.text) for module in product) for stack in _STACKS.values()),
         **{f"defaults_of_{name}": len(found) for name, found in places.items()},
         "files_that_quote_a_rule": sum(bool(_RULES & set(_quoted(module.tree))) for module in product),
         "duplicate_class_names": sum(count > 1 for count in classes.values()),
+        "pronouns_as_names": len(_pronouns(product)),
     }
 
 
@@ -126,7 +140,7 @@ def details(modules: list[Module]) -> dict[str, list[str]]:
     for module in product:
         for name in _classes(module.tree):
             homes[name].append(module.path)
-    folders = Counter(module.path.rpartition("/")[0] for module in product if not module.path.endswith("__init__.py"))
+    folders = _widths([module for module in modules if module.is_product or module.is_lab])
     return {
         "http_clients": [module.path for module in product if _CLIENT.search(module.text)],
         "sqlite_openings": [module.path for module in product if "sqlite3.connect(" in module.text],
@@ -134,6 +148,7 @@ def details(modules: list[Module]) -> dict[str, list[str]]:
         "files_that_quote_a_rule": [module.path for module in product if _RULES & set(_quoted(module.tree))],
         "duplicate_class_names": [f"{name}: {', '.join(at)}" for name, at in sorted(homes.items()) if len(at) > 1],
         "widest_folder": [f"{folder}: {n}" for folder, n in folders.most_common() if n > LIMITS["widest_folder"]],
+        "pronouns_as_names": _pronouns(product),
     }
 
 
@@ -153,6 +168,31 @@ def code_lines(text: str) -> int:
 def _classes(tree: ast.Module) -> Iterator[str]:
     """Public classes at the top of a module."""
     return (node.name for node in tree.body if isinstance(node, ast.ClassDef) and not node.name.startswith("_"))
+
+
+def _widths(modules: list[Module]) -> Counter[str]:
+    """How many modules each folder has, ``__init__`` not counted."""
+    return Counter(module.path.rpartition("/")[0] for module in modules if not module.path.endswith("__init__.py"))
+
+
+def _pronouns(product: list[Module]) -> list[str]:
+    """Places where a pronoun is made a name."""
+    return [
+        f"{module.path}:{line} {name}"
+        for module in product
+        for line, name in sorted(set(_named(module.tree)))
+        if name in _PRONOUNS
+    ]
+
+
+def _named(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """All names that a module gives, with their lines."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                yield node.lineno, name
+            case ast.arg(arg=name) | ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
+                yield node.lineno, name
 
 
 def _quoted(tree: ast.Module) -> Iterator[str]:
@@ -197,7 +237,7 @@ def as_text(found: Mapping[str, int], longest: Mapping[str, Any] | None) -> str:
     for name, value in found.items():
         limit = f"{LIMITS[name]:,}" if name in LIMITS else ""
         mark = "  over" if name in LIMITS and value > LIMITS[name] else ""
-        rows.append((name.replace("_", " "), f"{value:,}", f"{BEFORE.get(name, 0):,}", limit + mark))
+        rows.append((name.replace("_", " "), f"{value:,}", f"{BEFORE[name]:,}", limit + mark))
     wide = [max(len(row[at]) for row in rows) for at in range(3)]
     lines = [f"{row[0]:<{wide[0]}}  {row[1]:>{wide[1]}}  {row[2]:>{wide[2]}}  {row[3]}".rstrip() for row in rows]
     told = "run ./secvm test first" if longest is None else f"{longest['seconds']:.1f} s, {longest['test']}"

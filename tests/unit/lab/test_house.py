@@ -13,7 +13,7 @@ Of two sentences.
 import sqlite3
 
 
-def open_it(epsilon: float = 1.0, *, delta: str = "1e-6", rounds: int | None = None) -> None:
+def open_it(told: int, epsilon: float = 1.0, *, delta: str = "1e-6", rounds: int | None = None) -> None:
     """Opens."""
     sqlite3.connect(
         "pegasos",
@@ -46,7 +46,9 @@ def test_each_way_is_counted_in_the_product_alone() -> None:
     assert (found["widest_folder"], found["http_clients"], found["sqlite_openings"]) == (2, 0, 1)
     assert [found[f"defaults_of_{name}"] for name in ("epsilon", "delta", "rounds")] == [1, 1, 1]
     assert (found["files_that_quote_a_rule"], found["duplicate_class_names"]) == (1, 1)
+    assert (found["lab_modules"], found["widest_folder_of_lab"], found["pronouns_as_names"]) == (1, 1, 1)
     where = details(modules)
+    assert where["pronouns_as_names"] == ["src/secvm/a/one.py:10 told"]
     assert where["sqlite_openings"] == ["src/secvm/a/one.py"]
     assert where["duplicate_class_names"] == ["Loss: src/secvm/a/one.py, src/secvm/a/two.py"]
     assert where["defaults_of_rounds"] == ["src/secvm/a/one.py:20"]
