@@ -116,7 +116,7 @@ def offline(
     asked_hashes = tuple(_whole(word, "--hashes") for word in _words(hashes, "--hashes"))
     options.number(lambda_, "--lambda")
 
-    from secvm_lab.paper.offline import baselines
+    from secvm_lab.paper.offline.evaluations import baselines
     from secvm_lab.paper.offline.report import write
     from secvm_lab.paper.offline.run import Evaluation
     from secvm_lab.paper.offline.settings import Settings

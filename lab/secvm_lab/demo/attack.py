@@ -32,8 +32,7 @@ from secvm.learning.weights import Weights
 from secvm.privacy.accounting.guarantee import auc_of_curve
 from secvm.privacy.accounting.relay_cover import contribution_of, relay_mechanism
 from secvm_lab.attacks.counting.covered import draw_cover_counts, law_of
-from secvm_lab.attacks.counting.knowledge import CoverLaw
-from secvm_lab.attacks.counting.likelihood import CERTAIN
+from secvm_lab.attacks.counting.likelihood import CERTAIN, CoverLaw
 from secvm_lab.attacks.statistics import Interval, auc
 
 #: So many victims, each with both labels, make the 95 % interval's half width less than .02.

@@ -4,6 +4,10 @@
 
 Everything inside is real, see the package. ``play`` returns what happened, or raises ``SimulationError`` with what is
 wrong and with a test to paste. The same arguments and the same list come to the same end.
+
+A test to paste: what was played, and what was wrong with it.
+
+The shortest list that still goes wrong: operations are left out, as many as can be.
 """
 
 from __future__ import annotations
@@ -12,7 +16,7 @@ import asyncio
 import gc
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from secvm.errors import LocalProtocolError
 from secvm_lab.simulation.checks import check_end, check_now, is_over, what_is_left
@@ -20,9 +24,41 @@ from secvm_lab.simulation.happenings import Happenings
 from secvm_lab.simulation.machines.loop import VirtualLoop
 from secvm_lab.simulation.operations import Op
 from secvm_lab.simulation.remembered import remembering
-from secvm_lab.simulation.repro import as_test
-from secvm_lab.simulation.shrinking import shrink
 from secvm_lab.simulation.world import Parts, World
+
+
+def shrink(ops: Sequence[Op], fails: Callable[[Sequence[Op]], bool]) -> list[Op]:
+    """Leave out what can be left out, large pieces first. ``fails`` plays a list, and says whether it still goes wrong.
+
+    What is left goes wrong, and nothing of it can be left out alone.
+    """
+    left = list(ops)
+    size = max(1, len(left) // 2)
+    while size:
+        at = 0
+        while at < len(left):
+            shorter = left[:at] + left[at + size :]
+            if fails(shorter):
+                left = shorter
+            else:
+                at += size
+        size //= 2
+    return left
+
+
+def as_test(told: Mapping[str, object], ops: Sequence[Op], fault: str) -> str:
+    """Python that plays the same again."""
+    first = fault.partition("\n")[0]
+    name = "_".join(re.findall(r"[a-z]+", first.lower())[:9]) or "what_happened"
+    arguments = ", ".join(f"{key}={value!r}" for key, value in told.items())
+    lines = "".join(f"        {op!r},\n" for op in ops)
+    return (
+        "from secvm_lab.simulation import Simulation\n\n\n"
+        f"def test_repro_{name}() -> None:\n"
+        f"    # {first}\n"
+        f"    Simulation({arguments}).play([\n{lines}    ])\n"
+    )
+
 
 #: When all faults are over: so long may it take until everything has ended, in steps of so much. A clock that was
 #: wrong may have put a round off by some slots.

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from secvm.errors import MalformedMessageError
-from secvm_lab.fuzz.campaign import plan
+from secvm_lab.fuzz.campaign import mutated, plan
 from secvm_lab.fuzz.corpus import MOST_BYTES, keep, name_of, read_corpus, smallest
-from secvm_lab.fuzz.mutations import mutated
 from secvm_lab.fuzz.registry import TARGETS
 from secvm_lab.fuzz.target import Escape, Target, attempt
 from tests.conftest import ROOT

@@ -5,7 +5,7 @@ import numpy as np
 from secvm_lab.attacks.counting import a00_common_weights as common_weights
 from secvm_lab.attacks.counting.all_else_known import scores
 from secvm_lab.attacks.counting.covered import Setting
-from secvm_lab.attacks.relayed import lone_device
+from secvm_lab.attacks.relayed import isolation as lone_device
 from tests.deep.statistical.bounds import two_samples
 from tests.seeds import FALSE_ALARM, seed_for
 from tests.system.attacks.test_counting_attacks import ALLOWED, above

@@ -13,8 +13,7 @@ import pytest
 
 from secvm.learning.experiment import Robust
 from secvm_lab.attacks.poisoning.a16_poisoning import ATTACK, PLOTS, SPREADS, WITHOUT_QUOTA, Malice, guess, lost
-from secvm_lab.attacks.poisoning.poisoned import PoisonWorld, Sent, Size
-from secvm_lab.attacks.poisoning.poisoned_cases import cases, defence
+from secvm_lab.attacks.poisoning.poisoned import PoisonWorld, Sent, Size, cases, defence
 from secvm_lab.attacks.views import ParticipantView, PublicView
 from tests.seeds import seed_for
 

@@ -11,8 +11,7 @@ import numpy as np
 from secvm.learning import aggregate
 from secvm.learning.cover_law import Noise, RelayCover
 from secvm_lab.attacks.poisoning.a16_poisoning import Malice, guess
-from secvm_lab.attacks.poisoning.poisoned import PoisonWorld, Sent, Size
-from secvm_lab.attacks.poisoning.poisoned_cases import Case
+from secvm_lab.attacks.poisoning.poisoned import Case, PoisonWorld, Sent, Size
 from secvm_lab.attacks.views import ParticipantView, PublicView
 
 SMALL = Size(people=400, test_people=200, bins=20, features=8, vocabulary=200, rounds=1)

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from secvm_lab.attacks.attack import Measurement
-from secvm_lab.attacks.relayed import lone_device
-from secvm_lab.attacks.relayed.lone_device import LoneDevice
+from secvm_lab.attacks.relayed import isolation as lone_device
+from secvm_lab.attacks.relayed.isolation import LoneDevice
 from tests.deep.statistical.bounds import standard_errors
 from tests.effort import scaled
 from tests.seeds import FALSE_ALARM, seed_for

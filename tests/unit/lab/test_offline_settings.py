@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from secvm.errors import BadInputError
-from secvm_lab.paper.offline import figure_1b, hashes, lambdas
 from secvm_lab.paper.offline.crowd import Crowd, FileCrowd, MadeUpCrowd
-from secvm_lab.paper.offline.sample import some_people
+from secvm_lab.paper.offline.evaluations import figure_1b, hashes, lambdas
+from secvm_lab.paper.offline.evaluations.sample import some_people
 from secvm_lab.paper.offline.settings import Settings
 from secvm_lab.paper.offline.splits import Splits
 from secvm_lab.paper.twitter.people import TwitterPeople

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from secvm_lab.cli.dev.soak import judged
-from secvm_lab.slopes import percentile, settled, slope_of
-from secvm_lab.soak import Sample
+from secvm_lab.soak import Sample, percentile, settled, slope_of
 
 STEADY = Sample(
     number=1, acknowledged=100, counted=100, per_s=50.0, p50_ms=1.0, p99_ms=9.0, close_s=0.1,

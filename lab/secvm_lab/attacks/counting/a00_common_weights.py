@@ -32,8 +32,7 @@ from secvm_lab.attacks.counting.covered import (
     weights_of,
 )
 from secvm_lab.attacks.counting.crowd import Crowd, draw_crowd
-from secvm_lab.attacks.counting.knowledge import KnownHabits
-from secvm_lab.attacks.counting.likelihood import Floats, look, look_once, unit_table
+from secvm_lab.attacks.counting.likelihood import Floats, KnownHabits, look, look_once, unit_table
 from secvm_lab.attacks.drawing import generator
 from secvm_lab.attacks.statistics import auc, wilson
 from secvm_lab.attacks.views import CoordinatorView, RoundSeen

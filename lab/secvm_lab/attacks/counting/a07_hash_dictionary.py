@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from secvm.privacy.accounting.accountant import Adjacency
 from secvm_lab.attacks.attack import Advance, Attack, Measurement
 from secvm_lab.attacks.counting.covered import EPSILONS, Setting, draw_cover_counts, goal_within
-from secvm_lab.attacks.counting.knowledge import KnownDictionary
-from secvm_lab.attacks.counting.likelihood import look, unit_table
+from secvm_lab.attacks.counting.likelihood import KnownDictionary, look, unit_table
 from secvm_lab.attacks.drawing import generator
 from secvm_lab.attacks.hashing import bins_of_words
 from secvm_lab.attacks.statistics import average

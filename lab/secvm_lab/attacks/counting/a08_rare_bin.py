@@ -22,8 +22,7 @@ from secvm_lab.attacks.counting.covered import (
     person_with,
     weights_of,
 )
-from secvm_lab.attacks.counting.knowledge import CoverLaw, KnownHabits
-from secvm_lab.attacks.counting.likelihood import Floats, look, unit_table
+from secvm_lab.attacks.counting.likelihood import CoverLaw, Floats, KnownHabits, look, unit_table
 from secvm_lab.attacks.drawing import generator
 from secvm_lab.attacks.statistics import auc
 from secvm_lab.attacks.views import CoordinatorView, RoundSeen

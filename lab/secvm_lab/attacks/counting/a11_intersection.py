@@ -14,8 +14,7 @@ import numpy as np
 
 from secvm_lab.attacks.attack import Advance, Attack, Curve, Measurement, Point
 from secvm_lab.attacks.counting.covered import Counts, Setting, draw_cover_counts, goal_within
-from secvm_lab.attacks.counting.knowledge import CoverLaw, KnownHabits
-from secvm_lab.attacks.counting.likelihood import Floats, look_rows, place_tables
+from secvm_lab.attacks.counting.likelihood import CoverLaw, Floats, KnownHabits, look_rows, place_tables
 from secvm_lab.attacks.drawing import generator
 from secvm_lab.attacks.statistics import auc
 from secvm_lab.attacks.views import CoordinatorView, RoundSeen

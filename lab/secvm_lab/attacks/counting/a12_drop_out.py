@@ -16,8 +16,7 @@ import numpy as np
 from secvm_lab.attacks.attack import Advance, Attack, Measurement
 from secvm_lab.attacks.counting.a11_intersection import habits
 from secvm_lab.attacks.counting.covered import Setting, draw_cover_counts, goal_within
-from secvm_lab.attacks.counting.knowledge import KnownHabits
-from secvm_lab.attacks.counting.likelihood import Counts, Floats, look, unit_table
+from secvm_lab.attacks.counting.likelihood import Counts, Floats, KnownHabits, look, unit_table
 from secvm_lab.attacks.drawing import generator
 from secvm_lab.attacks.statistics import auc
 from secvm_lab.attacks.views import CoordinatorView, RoundSeen

@@ -24,8 +24,7 @@ from secvm.privacy.accounting.accountant import Adjacency
 from secvm_lab.attacks.attack import Advance, Attack, Measurement
 from secvm_lab.attacks.counting.covered import Setting, draw_cover_counts, goal_within, law_of
 from secvm_lab.attacks.counting.crowd import Crowd, draw_crowd
-from secvm_lab.attacks.counting.knowledge import KnownPersons
-from secvm_lab.attacks.counting.likelihood import Floats
+from secvm_lab.attacks.counting.likelihood import Floats, KnownPersons
 from secvm_lab.attacks.drawing import generator
 from secvm_lab.attacks.statistics import auc, average
 from secvm_lab.attacks.views import PublicView

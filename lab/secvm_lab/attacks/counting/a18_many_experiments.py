@@ -14,8 +14,7 @@ from secvm.participant.consent.policies import Budget, Consent
 from secvm_lab.attacks.attack import Advance, Attack, Curve, Measurement, Point
 from secvm_lab.attacks.counting.all_else_known import scores
 from secvm_lab.attacks.counting.covered import DELTA, Setting, goal_within, spending_of
-from secvm_lab.attacks.counting.knowledge import KnownRest
-from secvm_lab.attacks.counting.likelihood import Floats, label_ratio
+from secvm_lab.attacks.counting.likelihood import Floats, KnownRest, label_ratio
 from secvm_lab.attacks.drawing import generator
 from secvm_lab.attacks.statistics import auc
 from secvm_lab.attacks.views import CoordinatorView

@@ -19,8 +19,7 @@ from secvm_lab.attacks.counting.covered import (
     person_with,
     weights_of,
 )
-from secvm_lab.attacks.counting.knowledge import CoverLaw, KnownRest
-from secvm_lab.attacks.counting.likelihood import Floats, label_ratio
+from secvm_lab.attacks.counting.likelihood import CoverLaw, Floats, KnownRest, label_ratio
 from secvm_lab.attacks.views import CoordinatorView, RoundSeen
 
 _BATCH = 500

@@ -2,7 +2,7 @@
 
 The attacker is the coordinator together with one of the two relays: it takes the opened part and all of the colluding
 relay's cover off the counts, and S - 1 parts of the honest relay stay, NB(shape, odds) in every cell. Where a world
-needs thousands of plays they are drawn at once, by their law; ``relayed.lone_device`` draws them as a relay does.
+needs thousands of plays they are drawn at once, by their law; ``relayed.isolation`` draws them as a relay does.
 
 For worlds alone: a guess sees counts, and the law of the noise, which is public.
 """
@@ -35,7 +35,7 @@ from secvm.privacy.accounting.guarantee import auc_at_most
 from secvm.privacy.planning.relay_plan import SHAPE, RelayPlan, RelayQuestion, plan_relays
 from secvm.privacy.target import PrivacyTarget
 from secvm_lab.attacks.attack import Goal, Measurement
-from secvm_lab.attacks.counting.knowledge import CoverLaw
+from secvm_lab.attacks.counting.likelihood import CoverLaw
 
 Counts = NDArray[np.int64]
 LABELS = ("no", "yes")

@@ -29,8 +29,7 @@ from numpy.typing import NDArray
 
 from secvm.learning.experiment import Experiment, Robust
 from secvm_lab.attacks.attack import Advance, Attack, Curve, Measurement, Point, goal
-from secvm_lab.attacks.poisoning.poisoned import PoisonWorld, Sent, Size
-from secvm_lab.attacks.poisoning.poisoned_cases import Case, cases, covered_case, defence
+from secvm_lab.attacks.poisoning.poisoned import Case, PoisonWorld, Sent, Size, cases, covered_case, defence
 from secvm_lab.attacks.statistics import average
 from secvm_lab.attacks.views import Knowledge, ParticipantView
 

@@ -3,6 +3,8 @@
 Words follow Zipf's law and are hashed to bins, as devices do it. The malicious devices are people of the same kind, so
 they know what such people are like; what honest devices send is counted by ``estimator.training``, and what malicious
 ones send is counted on top, within what the relay lets through.
+
+The experiments that malicious devices attack (A16), and the clipping that each is defended with.
 """
 
 from __future__ import annotations
@@ -21,9 +23,11 @@ from secvm.estimator.training import OfflineTraining, Population
 from secvm.learning import aggregate
 from secvm.learning.aggregate.descent import Swift
 from secvm.learning.aggregate.tally import Tally
-from secvm.learning.experiment import Experiment
+from secvm.learning.experiment import Experiment, Robust
 from secvm.learning.rows import BinnedRows
 from secvm.learning.thinning import Thinning
+from secvm.privacy.planning.relay_plan import plan_relays, question_for
+from secvm.privacy.target import PrivacyTarget
 from secvm_lab.attacks.views import ParticipantView, PublicView
 from secvm_lab.population.zipf import ZipfPeople
 
@@ -226,3 +230,43 @@ def _presence(bins: NDArray[np.int64], n_bins: int) -> BinnedRows:
     first[:, 1:] = bins[:, 1:] != bins[:, :-1]
     indptr = np.concatenate([[0], np.cumsum(first.sum(axis=1))]).astype(np.int64)
     return BinnedRows(indptr, bins[first].astype(np.int32), np.ones(int(first.sum()), dtype=np.int32), n_bins)
+
+
+#: Of the experiment with two relays' cover.
+TARGET = PrivacyTarget(Fraction(1))
+
+
+def defence(rounds: int) -> Robust:
+    """Clipping for so many rounds. What a push of all rounds comes to is then about the same for few and many."""
+    return Robust(clip=Fraction(5, rounds))
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """An experiment that is attacked."""
+
+    name: str
+    experiment: Experiment
+    rounds: int
+    budget: int
+
+
+def cases(size: Size) -> tuple[Case, Case]:
+    """A plain experiment, and one with cover: rounds, thinning and rule as they follow from its ε."""
+    return Case("plain", size.experiment, size.rounds, size.budget), covered_case(size)
+
+
+def covered_case(size: Size, rounds: int | None = None) -> Case:
+    """An experiment with cover for so many rounds, or as many as its planner takes."""
+    question, settings = question_for(
+        target=TARGET,
+        people=size.people,
+        bins=size.bins,
+        features=size.features,
+        train_share=Fraction(1),
+        rounds=rounds,
+    )
+    made = plan_relays(question)
+    covered = replace(size.experiment, rule=settings.rule, thinning=settings.thinning, cover=made.cover)
+    name = "cover" if rounds is None else f"cover for {rounds} rounds"
+    return Case(name, covered, settings.rounds, made.budget)

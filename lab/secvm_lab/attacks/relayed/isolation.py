@@ -1,12 +1,161 @@
-"""A45: a device that is shown to be alone in a round, by whatever means: late manifests, another experiment, Sybils."""
+"""A45: a device that is shown to be alone in a round, by whatever means: late manifests, another experiment, Sybils.
+
+One device in a round, and everybody else a liar: what a coordinator learns of it together with one of the relays.
+
+The attackers know what all others sent, because they sent it, and the colluding relay's cover, and take both off the
+net tally. What stays is the device's own packages and S - 1 parts of the honest relay's cover. They ask for the
+device's label and know all its bins; under weights of zero it sends whatever its label is. Their score is the exact
+likelihood ratio (``attacks.likelihood``), so that nobody does better.
+
+Nothing of that is replaced by its law: the device's packages are its own code's, parts are drawn from seeds as a relay
+draws them, label, roots and the opened part with them. Packages are counted, not sealed. The roots are the attackers'
+choice, since they choose what comes to the honest relay.
+
+``device_cover`` plays the same game under cover that devices add themselves, each a share of what many would add
+together: alone among liars a device has its own share, and that hides next to nothing.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from secvm.crypto.sealing.part_streams import SEED_BYTES
+from secvm.estimator.round_cover import ROLES, CoverOrigin, part_counts
+from secvm.learning.arithmetic import exact
+from secvm.learning.drawn_part import tally_of
+from secvm.learning.experiment import Experiment
+from secvm.learning.individual.contribution import contribute
+from secvm.learning.weights import Weights
+from secvm.participant.dice import SystemDice
+from secvm.privacy.target import PrivacyTarget
 from secvm_lab.attacks.attack import Advance, Attack, Measurement
-from secvm_lab.attacks.counting.covered import goal_within
-from secvm_lab.attacks.counting.likelihood import label_ratio
+from secvm_lab.attacks.counting.covered import (
+    DELTA,
+    LABELS,
+    Counts,
+    Setting,
+    count_participants,
+    count_units,
+    goal_within,
+    person_with,
+    weights_of,
+)
+from secvm_lab.attacks.counting.likelihood import CoverLaw, Floats, KnownRest, label_ratio
 from secvm_lab.attacks.drawing import generator
-from secvm_lab.attacks.relayed.lone_device import device_cover, relay_cover
+from secvm_lab.attacks.statistics import Interval, auc
+from secvm_lab.attacks.views import CoordinatorView, RoundSeen
+from secvm_lab.baselines.device_cover import DevicePlan, draw_devices, plan_devices
+
+#: The relay that is honest: the other one is with the coordinator.
+Honest = Literal["entry", "mix"]
+#: A world small enough to draw every part of every play: two rounds of three words.
+SMALL = Setting(people=1, bins=3, features=3, rounds=2)
+#: People that devices' cover would be planned for.
+PLANNED_FOR = 10_000
+#: Adds the cover of one round that the attackers do not know, to train counts and to participants.
+_Unknown = Callable[[int], tuple[Counts, Counts]]
+
+
+@dataclass(frozen=True, slots=True)
+class LoneDevice:
+    """What came of the plays."""
+
+    auc: float
+    interval: Interval
+    #: The largest AUC that the accountant allows, of what was promised.
+    allowed: float
+    plays: int
+    #: Scores of both labels, "no" first: all that the attackers have.
+    scores: tuple[Floats, Floats]
+
+
+def relay_cover(dice: np.random.Generator, plays: int, honest: Honest, setting: Setting = SMALL) -> LoneDevice:
+    """So many plays, half with each label, under the cover of the honest relay."""
+    experiment, parts = setting.experiment(covered=True), setting.plan.cover.parts
+    relay = ROLES.index(honest)
+
+    def unknown(_number: int) -> tuple[Counts, Counts]:
+        label, *roots = (dice.bytes(SEED_BYTES) for _ in range(3))
+        seeds = tuple(tuple(dice.bytes(SEED_BYTES) for _ in range(parts)) for _ in ROLES)
+        origin = CoverOrigin(label, (roots[0], roots[1]), int(dice.integers(parts)), (seeds[0], seeds[1]))
+        drawn = [part_counts(experiment, origin, relay, part) for part in range(parts) if part != origin.opened]
+        tally = tally_of(experiment, tuple(np.sum(kind, axis=0) for kind in zip(*drawn, strict=True)))
+        return np.stack([tally.minus, tally.plus], axis=-1), tally.participants
+
+    laws = setting.train_law, setting.participation_law
+    return _played(dice, plays, experiment, setting, laws, unknown, setting.auc_bound())
+
+
+def device_cover(dice: np.random.Generator, plays: int, setting: Setting = SMALL) -> LoneDevice:
+    """The same under cover that was planned for many honest devices, of which this one is there alone."""
+    made = device_plan(setting)
+    laws = tuple(CoverLaw(float(noise.share), noise.p) for noise in (made.train, made.participation))
+
+    def unknown(_number: int) -> tuple[Counts, Counts]:
+        # Its own share, and nobody else's.
+        train = draw_devices(dice, made.train, 1, (1, setting.bins + 1, 2))
+        return train, draw_devices(dice, made.participation, 1, (len(LABELS),))
+
+    plain = setting.experiment(covered=False)
+    return _played(dice, plays, plain, setting, (laws[0], laws[1]), unknown, setting.auc_bound())
+
+
+def device_plan(setting: Setting) -> DevicePlan:
+    """Devices' cover for the same promise, if all of many are honest."""
+    return plan_devices(
+        PrivacyTarget(exact(setting.epsilon), exact(DELTA)),
+        people=PLANNED_FOR,
+        bins=setting.bins,
+        features=setting.features,
+        rounds=setting.rounds,
+    )
+
+
+def _played(
+    dice: np.random.Generator,
+    plays: int,
+    experiment: Experiment,
+    setting: Setting,
+    laws: tuple[CoverLaw, CoverLaw],
+    unknown: _Unknown,
+    allowed: float,
+) -> LoneDevice:
+    zero = weights_of(np.zeros(setting.bins + 1, dtype=np.int64))
+    nothing = np.zeros((1, setting.bins + 1, 2), dtype=np.int64)
+    bins = tuple(range(setting.features))
+    knowing = KnownRest(bins, (nothing,) * setting.rounds, (0, 0), *laws)
+    thrown = SystemDice(dice.bytes)
+    scores: tuple[list[float], list[float]] = ([], [])
+    for play in range(plays):
+        label = play % 2
+        seen = []
+        for number in range(1, setting.rounds + 1):
+            counts, participants = _sent(experiment, bins, label, zero, thrown, number)
+            more, here = unknown(number)
+            seen.append(RoundSeen(counts=counts + more, participants=participants + here))
+        scores[label].append(float(label_ratio(CoordinatorView(tuple(seen)), knowing)))
+    no, yes = (np.array(found) for found in scores)
+    value, interval = auc(yes, no)
+    return LoneDevice(value, interval, allowed, plays, (no, yes))
+
+
+def _sent(
+    experiment: Experiment, bins: tuple[int, ...], label: int, zero: Weights, thrown: SystemDice, number: int
+) -> tuple[Counts, Counts]:
+    """What the device sends in a round, counted."""
+    packages = contribute(
+        person_with(bins, label, experiment.n_bins),
+        experiment=experiment,
+        training=zero,
+        evaluation=zero,
+        dice=thrown,
+        round_number=number,
+    )
+    return count_units(packages, experiment.n_bins), count_participants(packages)
 
 
 def play(trials: int, seed: int, *, defended: bool, advance: Advance) -> Measurement:

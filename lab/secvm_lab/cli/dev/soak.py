@@ -73,7 +73,7 @@ def soak(
 
 def judged(samples: Sequence[Sample]) -> dict[str, Any]:
     """What the epochs say together."""
-    from secvm_lab.slopes import percentile, settled, slope_of
+    from secvm_lab.soak import percentile, settled, slope_of
 
     memory = slope_of(settled([one.rss_mb for one in samples]))
     files = [one.descriptors for one in samples]

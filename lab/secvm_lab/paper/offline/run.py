@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from secvm_lab.paper.offline import baselines, figure_1a, figure_1b, hashes, lambdas, rules
+from secvm_lab.paper.offline.evaluations import baselines, figure_1a, figure_1b, hashes, lambdas, rules
 from secvm_lab.paper.offline.models import Model, Trained
 from secvm_lab.paper.offline.settings import AVERAGED, Settings
 from secvm_lab.paper.offline.statements import statements

@@ -10,8 +10,7 @@ import pytest
 
 from secvm.errors import BadInputError
 from secvm_lab.baselines.baseline import Floats, two_labels
-from secvm_lab.baselines.local_dp import FedSel, OneShot
-from secvm_lab.baselines.local_reports import Cell, Integers, OneDimension, Reports, Sphere, best_cap
+from secvm_lab.baselines.local_dp import Cell, FedSel, Integers, OneDimension, OneShot, Reports, Sphere, best_cap
 from secvm_lab.baselines.unit_rows import UnitRows
 from tests.unit.lab.baselines.crowds import crowd, rows_of, split
 

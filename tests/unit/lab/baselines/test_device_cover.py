@@ -13,8 +13,7 @@ import pytest
 from secvm.errors import BadExperimentError
 from secvm.learning.rows import BinnedRows
 from secvm.privacy.target import PrivacyTarget
-from secvm_lab.baselines.device_cover import DeviceCover, draw_devices
-from secvm_lab.baselines.device_cover_plan import DevicePlan, plan_devices
+from secvm_lab.baselines.device_cover import DeviceCover, DevicePlan, draw_devices, plan_devices
 from tests.seeds import seed_for
 
 TARGET = PrivacyTarget(Fraction(2), Fraction(1, 10**5))

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from secvm.learning.rows import BinnedRows
-from secvm_lab.paper.offline import baselines as part
 from secvm_lab.paper.offline.crowd import Crowd, FileCrowd, MadeUpCrowd
+from secvm_lab.paper.offline.evaluations import baselines as part
 from secvm_lab.paper.offline.report import page
 from secvm_lab.paper.offline.settings import Settings
 from secvm_lab.paper.offline.splits import Splits

@@ -9,7 +9,8 @@ import pytest
 from secvm.errors import BadInputError
 from secvm.learning.individual.binning import HashBinning
 from secvm.people.reader import read_people
-from secvm_lab.beyond import cost, hashes, page
+from secvm_lab.beyond import findings as cost
+from secvm_lab.beyond import hashes, page
 from secvm_lab.beyond.findings import Asked, Findings
 from secvm_lab.beyond.hashes import Cell
 from secvm_lab.beyond.texts import FileText, MadeUpText

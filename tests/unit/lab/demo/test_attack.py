@@ -19,7 +19,7 @@ from secvm.learning.weights import Weights
 from secvm.privacy.planning.private_plan import AskedPrivately, plan_private
 from secvm.privacy.target import PrivacyTarget
 from secvm_lab.attacks.counting.covered import law_of
-from secvm_lab.attacks.counting.knowledge import CoverLaw
+from secvm_lab.attacks.counting.likelihood import CoverLaw
 from secvm_lab.demo.attack import VICTIMS, attack_labels, log_ratio
 
 BINS, FEATURES, ROUNDS = 6, 3, 2

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from secvm.errors import BadInputError
 from secvm.learning.arithmetic import exact
 from secvm.learning.rows import BinnedRows
+from secvm_lab.paper.offline.evaluations.sample import rows_of, some_people
 from secvm_lab.paper.offline.models import RESULTS, digest
-from secvm_lab.paper.offline.sample import rows_of, some_people
 from secvm_lab.paper.offline.settings import RULE_BINS, Settings
 from secvm_lab.paper.offline.stored import Stored
 from secvm_lab.paper.offline_baselines import MOST_PEOPLE, SPLITS, Value, Way, baselines, ways

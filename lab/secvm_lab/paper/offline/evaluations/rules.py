@@ -23,9 +23,9 @@ from secvm.learning.arithmetic import exact
 from secvm.learning.losses import Loss
 from secvm.learning.rows import BinnedRows
 from secvm.learning.thinning import Thinning
+from secvm_lab.paper.offline.evaluations.sample import rows_of, some_people
 from secvm_lab.paper.offline.models import RESULTS, Trained, digest
 from secvm_lab.paper.offline.results import series
-from secvm_lab.paper.offline.sample import rows_of, some_people
 from secvm_lab.paper.offline.settings import AVERAGING, Settings
 from secvm_lab.paper.offline.stored import Stored, as_json, from_json
 
