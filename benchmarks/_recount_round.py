@@ -111,8 +111,8 @@ def count(folder: Path, processes: int, lanes: Mode) -> dict[str, object]:
     wall, cpu, counted = time.perf_counter(), _cpu(), 0
     with Recounter(processes=processes, lanes=lanes) as recounting:
         for _, judged in recounting.judge(opened, shard_count(packages), files_of(folder, packages)):
-            if judged.shown is not ShardVerdict.TRUE or judged.sub_tally is None or judged.junk:
-                raise SecVMError(f"a shard of the benchmark is not true: {judged.shown.value}")
+            if judged.verdict is not ShardVerdict.TRUE or judged.sub_tally is None or judged.junk:
+                raise SecVMError(f"a shard of the benchmark is not true: {judged.verdict.value}")
             raw.add(judged.digests_hash, judged.sub_tally)
             counted += judged.recounted
     if counted != packages:

@@ -88,7 +88,7 @@ def _per_core(folder: Path, mode: Mode) -> float:
     judge_shard(opened, files[-1], mode)  # what is the same for every shard is done once
     started = time.process_time()
     for one in files:
-        if judge_shard(opened, one, mode).shown is not ShardVerdict.TRUE:
+        if judge_shard(opened, one, mode).verdict is not ShardVerdict.TRUE:
             raise SecVMError(f"shard {one.shard} of the benchmark is not true")
     return packages / (time.process_time() - started)
 

@@ -36,7 +36,7 @@ def test_other_processes_judge_as_this_one_does() -> None:
     with Recounter(processes=2, many=1) as there, Recounter(processes=1) as here:
         judged = [list(one.judge(opened, 2, files)) for one in (there, here)]
     assert judged[0] == judged[1]
-    assert [one.shown for _, one in judged[0]].count(ShardVerdict.COUNT) == 1
+    assert [one.verdict for _, one in judged[0]].count(ShardVerdict.COUNT) == 1
     assert sum(one.recounted for _, one in judged[0]) == len(made.mixed)
 
 

@@ -39,7 +39,7 @@ HISTOGRAM = 20
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Collisions:
-    """What was found."""
+    """How the words of a vocabulary share the bins of an experiment."""
 
     words: int
     bins: int

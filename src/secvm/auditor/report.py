@@ -31,7 +31,7 @@ NOT_SEEN = (
 
 @dataclass(frozen=True, slots=True)
 class RoundReport:
-    """One round."""
+    """The verdict on one round, with what each of its checks gave."""
 
     experiment: str
     number: int
@@ -45,7 +45,7 @@ class RoundReport:
 
 @dataclass(frozen=True, slots=True)
 class ExperimentReport:
-    """One experiment."""
+    """The verdict on one experiment, with its rounds, its salt and its place in the log."""
 
     experiment: str
     title: str
@@ -79,8 +79,8 @@ class ExperimentReport:
     @property
     def recounted(self) -> dict[int, int]:
         """Packages that were counted again, by round."""
-        told = {one.number: one.facts.recounted for one in self.rounds if one.facts is not None}
-        return {number: count for number, count in told.items() if count is not None}
+        counts = {report.number: report.facts.recounted for report in self.rounds if report.facts is not None}
+        return {number: count for number, count in counts.items() if count is not None}
 
     @property
     def ok(self) -> bool:
@@ -89,7 +89,7 @@ class ExperimentReport:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """One audit."""
+    """The verdict on everything that was audited: all experiments, and the coordinator as a whole."""
 
     experiments: tuple[ExperimentReport, ...]
     #: What concerns the coordinator, and no experiment of its own.
@@ -99,24 +99,24 @@ class Report:
 
     @property
     def faults(self) -> list[Fault]:
-        return [fault for found in self._all() for fault in found.faults]
+        return [fault for findings in self._all() for fault in findings.faults]
 
     @property
     def warnings(self) -> list[str]:
-        return _once(sentence for found in self._all() for sentence in found.warnings)
+        return _once(sentence for findings in self._all() for sentence in findings.warnings)
 
     @property
     def not_checked(self) -> list[str]:
-        return _once((*(sentence for found in self._all() for sentence in found.not_checked), *NOT_SEEN))
+        return _once((*(sentence for findings in self._all() for sentence in findings.not_checked), *NOT_SEEN))
 
     @property
     def evidence(self) -> list[bytes]:
         """Files that convict, each by itself."""
-        return [data for found in self._all() for data in found.evidence]
+        return [data for findings in self._all() for data in findings.evidence]
 
     @property
     def rounds(self) -> list[RoundReport]:
-        return [one for experiment in self.experiments for one in experiment.rounds]
+        return [report for experiment in self.experiments for report in experiment.rounds]
 
     @property
     def steps_replayed(self) -> int:
@@ -125,7 +125,7 @@ class Report:
     @property
     def recounted(self) -> tuple[int, int]:
         """Packages that were counted again, and in how many rounds."""
-        counts = [count for one in self.experiments for count in one.recounted.values()]
+        counts = [count for report in self.experiments for count in report.recounted.values()]
         return sum(counts), len(counts)
 
     @property
@@ -139,8 +139,8 @@ class Report:
         return {
             "audit": "ok" if self.ok else "failed",
             "experiment": only,
-            "experiments": [_experiment_content(one) for one in self.experiments],
-            "rounds": [_round_content(one) for one in self.rounds],
+            "experiments": [_experiment_content(report) for report in self.experiments],
+            "rounds": [_round_content(report) for report in self.rounds],
             "steps_replayed": self.steps_replayed,
             "recounted": self.recounted[0],
             "rounds_recounted": self.recounted[1],
@@ -151,47 +151,47 @@ class Report:
         }
 
     def _all(self) -> list[Findings]:
-        return [self.general, *(one.findings for one in self.experiments)]
+        return [self.general, *(report.findings for report in self.experiments)]
 
 
-def _experiment_content(one: ExperimentReport) -> dict[str, Any]:
+def _experiment_content(report: ExperimentReport) -> dict[str, Any]:
     return {
-        "experiment": one.experiment,
-        "title": one.title,
-        "audit": "ok" if one.ok else "failed",
-        "standing": one.standing,
-        "rounds": len(one.rounds),
-        "steps_replayed": one.steps_replayed,
-        "salt": one.salt,
-        "salt_value": one.salt_value,
-        "log_size": one.log_size,
-        "committed_at": one.committed_at,
-        "recounted": sum(one.recounted.values()),
-        "rounds_recounted": len(one.recounted),
-        "capsules_gone": list(one.capsules_gone),
+        "experiment": report.experiment,
+        "title": report.title,
+        "audit": "ok" if report.ok else "failed",
+        "standing": report.standing,
+        "rounds": len(report.rounds),
+        "steps_replayed": report.steps_replayed,
+        "salt": report.salt,
+        "salt_value": report.salt_value,
+        "log_size": report.log_size,
+        "committed_at": report.committed_at,
+        "recounted": sum(report.recounted.values()),
+        "rounds_recounted": len(report.recounted),
+        "capsules_gone": list(report.capsules_gone),
     }
 
 
-def _round_content(one: RoundReport) -> dict[str, Any]:
-    names = ROUND_CHECKS if one.facts is None else RELAYED_CHECKS
-    told: dict[str, Any] = {
-        "experiment": one.experiment,
-        "number": one.number,
-        "verdict": one.verdict,
-        "checks": {check: one.checks.get(check, "not checked") for check in names},
+def _round_content(report: RoundReport) -> dict[str, Any]:
+    names = ROUND_CHECKS if report.facts is None else RELAYED_CHECKS
+    content: dict[str, Any] = {
+        "experiment": report.experiment,
+        "number": report.number,
+        "verdict": report.verdict,
+        "checks": {check: report.checks.get(check, "not checked") for check in names},
     }
-    return told if one.facts is None else {**told, "relays": one.facts.to_content()}
+    return content if report.facts is None else {**content, "relays": report.facts.to_content()}
 
 
 def _fault_content(fault: Fault) -> dict[str, Any]:
-    told = {
+    content = {
         "experiment": fault.experiment,
         "round": fault.round_number,
         "check": fault.check,
         "what": fault.sentence,
         "provable": fault.provable,
     }
-    return told if fault.kind is None else {**told, "finding": fault.kind.name.lower()}
+    return content if fault.kind is None else {**content, "finding": fault.kind.name.lower()}
 
 
 def _once(sentences: Iterable[str]) -> list[str]:
@@ -294,17 +294,17 @@ class RoundFacts:
             f"opened: M {self.clients}, n₁ {self.entry_capsules}, n₂ {self.mix_capsules}, refused {self.refused},"
             f" part {self.part}"
         )
-        found = [numbers if self.stayed is None else f"{numbers}; not stepped: {self.stayed}"]
+        lines = [numbers if self.stayed is None else f"{numbers}; not stepped: {self.stayed}"]
         if self.recounted is not None:
-            found.append(f"counted again: {self.recounted} packages")
+            lines.append(f"counted again: {self.recounted} packages")
         if self.chances is not None:
-            seen = self.chances
-            cell = "never in" if seen.fullest_cell is None else f"{seen.fullest_cell} of"
-            found.append(
-                f"a lie had been seen: false cover with {_percent(seen.false_cover)} or more; with 99 % whoever drops"
-                f" {seen.blindly} capsules blindly, or {cell} the fullest cell"
+            chances = self.chances
+            cell = "never in" if chances.fullest_cell is None else f"{chances.fullest_cell} of"
+            lines.append(
+                f"a lie had been seen: false cover with {_percent(chances.false_cover)} or more; with 99 % whoever"
+                f" drops {chances.blindly} capsules blindly, or {cell} the fullest cell"
             )
-        return found
+        return lines
 
 
 def _percent(share: Fraction) -> str:

@@ -87,38 +87,38 @@ class Steps(ModelReplay):
 
         ``before``: the round's own manifest; None where it is not shown.
         """
-        found, told = self._subject.findings, after.content
+        findings, signed = self._subject.findings, after.content
         if number == 0:
-            first = 1 if isinstance(told, RoundManifest) else None
+            first = 1 if isinstance(signed, RoundManifest) else None
             self._expect(first, after, first_model(self._document), ())
-            self._check_blobs(first, told)
+            self._check_blobs(first, signed)
             return None
         self._before = before
-        if told.last is not None:
-            self.ended[number] = told.last
+        if signed.last is not None:
+            self.ended[number] = signed.last
             self.ended.pop(number - _MOST_KEPT, None)
         counted, blob = self._counted(number, after)
         started = None if before is None else before.manifest
         if started is not None and self._subject.now + 1000 * MAX_AHEAD_S < started.accept_until:
-            found.fault("window", "how it ended was published before its window was over", round_number=number)
-        abandoned = told.last is not None and told.last.tally is None
+            findings.fault("window", "how it ended was published before its window was over", round_number=number)
+        abandoned = signed.last is not None and signed.last.tally is None
         if before is None:
-            found.leave_out(f"the step of round {number}: its manifest is not shown")
-            self._go_on_from(told.state)
+            findings.leave_out(f"the step of round {number}: its manifest is not shown")
+            self._go_on_from(signed.state)
         elif abandoned or counted is not None:
             self._step(number, after, counted, blob)
         else:
-            self._go_on_from(told.state)
+            self._go_on_from(signed.state)
         if abandoned:
-            found.passed(number, "floor", "counts")
-        self._check_blobs(number, told)
-        fault = found.first_fault(number)
+            findings.passed(number, "floor", "counts")
+        self._check_blobs(number, signed)
+        fault = findings.first_fault(number)
         follows = ABANDONED if abandoned else FOLLOWS
         return follows if fault is None else f"at fault: {fault.sentence}"
 
     def _counted(self, number: int, after: SignedDocument) -> tuple[Tally | None, bytes | None]:
         """The tally that a document names, held to what the document says beside it."""
-        found, last = self._subject.findings, after.content.last
+        findings, last = self._subject.findings, after.content.last
         if last is None:
             return None, None
         count = self._relay_count(number, last)
@@ -127,55 +127,55 @@ class Steps(ModelReplay):
         most = self._document.most_tally_bytes
         blob = self._subject.read("step", blob_path(last.tally), number, most=most)
         if blob is None:
-            if not found.has_failed(number, "step"):
-                found.fault("step", "its tally is named and not served", round_number=number)
+            if not findings.has_failed(number, "step"):
+                findings.fault("step", "its tally is named and not served", round_number=number)
             return None, None
         try:
             tally = decode_tally(blob, digest=last.tally, experiment=self._document.experiment)
         except RemoteProtocolError as fault:
-            found.fault("step", f"its tally cannot be read: {fault}", round_number=number)
+            findings.fault("step", f"its tally cannot be read: {fault}", round_number=number)
             return None, None
         counted = last_round(tally)
         if (counted.cells, counted.participants) != (last.cells, last.participants):
             evidence = self._subject.evidence(Kind.WRONG_COUNTS, documents=(after.envelope,), blobs=(blob,))
             sentence = "counts were signed beside a tally that has others"
-            found.fault("counts", sentence, round_number=number, evidence=evidence)
-        found.passed(number, "counts", "floor")
+            findings.fault("counts", sentence, round_number=number, evidence=evidence)
+        findings.passed(number, "counts", "floor")
         self._judge_plausible(number, tally, count)
         return tally, blob
 
     def _relay_count(self, number: int, last: LastRound) -> RelayCount | None:
         """What a relay has signed of the round, if that can be believed."""
-        found, document = self._subject.findings, self._document
+        findings, document = self._subject.findings, self._document
         if last.relay_count is None:
             if document.relays and last.tally is not None:
-                found.leave_out("tallies against relays' counts, where a round is told without one")
+                findings.leave_out("tallies against relays' counts, where a round is told without one")
             return None
         try:
             count = read_relay_count(last.relay_count, document)
         except RemoteProtocolError as fault:
             sentence = f"the relay's count beside it cannot be believed: {fault}"
-            found.fault("relay_count", sentence, round_number=number)
+            findings.fault("relay_count", sentence, round_number=number)
             return None
-        found.passed(number, "relay_count")
+        findings.passed(number, "relay_count")
         return count
 
     def _judge_plausible(self, number: int, tally: Tally, count: RelayCount | None) -> None:
         """Whether so many people can have sent so much."""
-        found, document = self._subject.findings, self._document
+        findings, document = self._subject.findings, self._document
         if len(document.relays) > 1:
-            found.leave_out("tallies against relays' counts: there are several relays, and each round tells one's")
+            findings.leave_out("tallies against relays' counts: there are several relays, and each round tells one's")
         manifest = None if self._before is None else self._before.manifest
         opened_at = None if manifest is None else manifest.opens_at
         for violation in violations(document, tally, count, opened_at=opened_at):
             sentence = violation.sentence[:1].lower() + violation.sentence[1:].rstrip(".")
             if violation.whatever_people_send:
-                found.fault("plausible", sentence, round_number=number)
+                findings.fault("plausible", sentence, round_number=number)
             else:
                 # One client who is two people, or a device of its own making, brings this about as well.
-                found.doubt("plausible", sentence, round_number=number)
+                findings.doubt("plausible", sentence, round_number=number)
         if count is not None and len(document.relays) == 1:
-            found.passed(number, "plausible")
+            findings.passed(number, "plausible")
 
     def _step(self, number: int, after: SignedDocument, tally: Tally | None, blob: bytes | None) -> None:
         before, state = self._before, self.model.state
@@ -215,14 +215,14 @@ class Steps(ModelReplay):
 
     # ── blobs ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _check_blobs(self, number: int | None, told: RoundManifest | Ending) -> None:
+    def _check_blobs(self, number: int | None, signed: RoundManifest | Ending) -> None:
         """States and weights are served under their digests."""
-        whose = "from which it starts" if told.last is None else "after it"
-        for word, wrong in self._bad_blobs(told.model):
+        whose = "from which it starts" if signed.last is None else "after it"
+        for word, wrong in self._bad_blobs(signed.model):
             if wrong == "not served":
                 sentence = f"not served: the {word} {whose}"
             else:
                 sentence = f"what is served as the {word} {whose} has another digest"
             self._subject.findings.fault("blobs", sentence, round_number=number)
-        if self._subject.models and number is not None and told.last is not None:
+        if self._subject.models and number is not None and signed.last is not None:
             self._subject.findings.passed(number, "blobs")

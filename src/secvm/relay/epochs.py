@@ -14,7 +14,7 @@ from secvm.relay.settings import GridPart
 
 @dataclass(frozen=True, slots=True)
 class Epochs:
-    """The grid."""
+    """The grid of time that numbers epochs: its origin, its period, and when an epoch is deposited."""
 
     origin: int
     period: int

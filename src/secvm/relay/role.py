@@ -243,9 +243,9 @@ def _entry_tells(_one: BatchRound[Any], _now: int) -> Iterable[str]:
     return (ENTRY_REVEAL,)
 
 
-def _mix_tells(one: BatchRound[Any], now: int) -> Iterable[str]:
+def _mix_tells(batch_round: BatchRound[Any], now: int) -> Iterable[str]:
     """Our count is told when the batch is handed on, and not before."""
-    return (MIX_COUNT, MIX_REVEAL) if now >= one.plan.instants.mix_by else ()
+    return (MIX_COUNT, MIX_REVEAL) if now >= batch_round.plan.instants.mix_by else ()
 
 
 def make_own_folder(folder: Path) -> None:

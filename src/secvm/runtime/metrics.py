@@ -43,7 +43,7 @@ class _Family(Generic[M]):
 
 
 class Counter:
-    """What only grows."""
+    """A number that only grows, such as requests."""
 
     def __init__(self, metric: prometheus.Counter, labels: Labels) -> None:
         self._family = _Family(metric, labels)
@@ -54,7 +54,7 @@ class Counter:
 
 
 class Gauge:
-    """What goes up and down."""
+    """A number that goes up and down, such as open connections."""
 
     def __init__(self, metric: prometheus.Gauge, labels: Labels) -> None:
         self._family = _Family(metric, labels)

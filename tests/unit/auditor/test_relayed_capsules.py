@@ -94,7 +94,7 @@ def test_any_bytes_as_a_shards_files_show_something(made: AuditedHistory) -> Non
     opened = OpenedRound(publish(told.document, keys=(COORDINATOR,)), told.manifest.data, told.opening.data)
     public = told.public()
     run, capsules, tally = (public[f"{name}/2/0"] for name in ("shard", "capsules", "tally"))
-    assert judge_shard(opened, ServedShard(0, run, capsules, tally)).shown is ShardVerdict.TRUE
+    assert judge_shard(opened, ServedShard(0, run, capsules, tally)).verdict is ShardVerdict.TRUE
     cases: dict[ShardVerdict, list[tuple[bytes | None, bytes | None, bytes | None]]] = {
         ShardVerdict.RUN: [(b"", capsules, tally), (run[:-1], capsules, tally), (b"\xff" + run, capsules, tally)],
         ShardVerdict.CAPSULES: [
@@ -106,9 +106,9 @@ def test_any_bytes_as_a_shards_files_show_something(made: AuditedHistory) -> Non
         ShardVerdict.NOT_SERVED: [(None, capsules, tally), (run, None, tally), (run, capsules, None)],
     }
     for shown, files in cases.items():
-        assert {judge_shard(opened, ServedShard(0, *one)).shown for one in files} == {shown}
+        assert {judge_shard(opened, ServedShard(0, *one)).verdict for one in files} == {shown}
     # Another number than its own is another place under both roots.
-    assert judge_shard(opened, ServedShard(1, run, capsules, tally)).shown is ShardVerdict.RUN
+    assert judge_shard(opened, ServedShard(1, run, capsules, tally)).verdict is ShardVerdict.RUN
 
 
 def test_folder_of_a_coordinator_is_counted_again_too(made: AuditedHistory, tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ _LOOKS = 4
 
 
 class LogCheck:
-    """The log, for one experiment."""
+    """Holds the entries of one experiment in the log to its documents."""
 
     def __init__(self, subject: Subject, terms: LogTerms, whole: WholeLog) -> None:
         self._subject, self._terms, self._whole = subject, terms, whole
@@ -127,19 +127,19 @@ class LogCheck:
             logged.setdefault(one.entry.key, one)
         shown = _shown(history)
         for key, entry in shown.items():
-            number, found = entry.round_number, logged.get(key)
+            number, logged_entry = entry.round_number, logged.get(key)
             check = {EntryKind.EXPERIMENT: "log", EntryKind.ENDING: "ending"}.get(entry.kind, "logged")
-            if found is None:
+            if logged_entry is None:
                 sentence = f"{_name(entry)} is shown, and not in the log"
                 self._findings.fault(check, sentence, round_number=number)
-            elif found.entry != entry:
+            elif logged_entry.entry != entry:
                 sentence = f"{_name(entry)} that is shown is another than the one in the log"
                 envelope, evidence = history.envelope_of(entry), None
                 if envelope is not None:
                     evidence = self._subject.evidence(
                         Kind.NOT_IN_LOG,
                         documents=(envelope,),
-                        entries=(self._whole.proof(found, signed),),
+                        entries=(self._whole.proof(logged_entry, signed),),
                     )
                 self._findings.fault(check, sentence, round_number=number, evidence=evidence)
         for key, placed in logged.items():
@@ -201,13 +201,13 @@ class LogCheck:
 
 def log_check(subject: Subject, whole: WholeLog | None) -> LogCheck | None:
     """The check of an experiment in its coordinator's log; None where there is none, which is said."""
-    terms, found = subject.document.log, subject.findings
+    terms, findings = subject.document.log, subject.findings
     if terms is None:
-        found.warn("the experiment has no log: nobody can tell whether all are told the same")
-        found.leave_out("log, witnesses, proofs: the experiment names none")
+        findings.warn("the experiment has no log: nobody can tell whether all are told the same")
+        findings.leave_out("log, witnesses, proofs: the experiment names none")
         return None
     if whole is None or terms.log_key != whole.key:
-        found.fault("log", "the experiment names another log than the coordinator's newest experiment")
+        findings.fault("log", "the experiment names another log than the coordinator's newest experiment")
         return None
     return LogCheck(subject, terms, whole)
 

@@ -26,14 +26,14 @@ UNKNOWN = "not known: what should fix it is missing or wrong"
 
 @dataclass(frozen=True, slots=True)
 class CheckedSalt:
-    """The salt, as far as it follows."""
+    """A salt and where it comes from, in words."""
 
     words: str
     value: bytes | None = None
 
 
 class SaltCheck:
-    """The salt of one experiment."""
+    """Checks where the salt of one experiment comes from."""
 
     def __init__(self, subject: Subject, *, beacons: BeaconSource | None = None) -> None:
         """``beacons``: ask these as well; None takes what the coordinator serves."""
@@ -46,14 +46,16 @@ class SaltCheck:
         ``unused``: it ended without a round. Its beacons may have spoken too early, and that is why; nobody fetched
         them then, and nobody needs to.
         """
-        binning, found = self._document.binning, self._findings
+        binning, findings = self._document.binning, self._findings
         if not isinstance(binning, HashedBins):
             return CheckedSalt(VOCABULARY)
         if binning.salt is not None:
-            found.warn("the experiment's salt was " + OWN)
+            findings.warn("the experiment's salt was " + OWN)
             return CheckedSalt(OWN, binning.salt)
         if self._document.log is None:
-            found.fault("salt", "beacons are to fix the salt, and without a log nobody can tell what was known first")
+            findings.fault(
+                "salt", "beacons are to fix the salt, and without a log nobody can tell what was known first"
+            )
         if unused:
             return CheckedSalt(UNUSED)
         outputs = []
@@ -62,56 +64,56 @@ class SaltCheck:
             if output is None:
                 continue
             if committed_at is not None and output.at <= committed_at:
-                found.fault("salt", f"round {beacon.round_number} of {beacon.chain} was known when it was logged")
+                findings.fault("salt", f"round {beacon.round_number} of {beacon.chain} was known when it was logged")
             if first_opening is not None and output.at > first_opening:
-                found.warn("round 1 opened before its salt could be known: nobody can have taken part then")
+                findings.warn("round 1 opened before its salt could be known: nobody can have taken part then")
             outputs.append(output.value)
         if len(outputs) < len(binning.beacons):
-            return CheckedSalt(UNKNOWN if any(fault.check == "salt" for fault in found.faults) else WAITING)
+            return CheckedSalt(UNKNOWN if any(fault.check == "salt" for fault in findings.faults) else WAITING)
         unsafe = any(is_unsafe(beacon.chain) for beacon in binning.beacons)
-        proven = committed_at is not None and not any(fault.check == "salt" for fault in found.faults)
+        proven = committed_at is not None and not any(fault.check == "salt" for fault in findings.faults)
         words = DEVELOPMENT if unsafe else PUBLIC if proven else UNKNOWN
         return CheckedSalt(words, salt_from(outputs, binning.bins))
 
     def _output(self, index: int, beacon: Beacon, *, started: bool) -> BeaconOutput | None:
         """What a beacon gave, verified; None, and perhaps a fault, where that cannot be told."""
-        found, what = self._findings, f"round {beacon.round_number} of {beacon.chain}"
+        findings, record_name = self._findings, f"round {beacon.round_number} of {beacon.chain}"
         if is_unsafe(beacon.chain):
             if self._document.test:
-                found.warn("the experiment's salt is " + DEVELOPMENT)
+                findings.warn("the experiment's salt is " + DEVELOPMENT)
             else:
-                found.fault("salt", "a development beacon is to fix the salt of an experiment that is no test")
-        record = self._record(index, what)
+                findings.fault("salt", "a development beacon is to fix the salt of an experiment that is no test")
+        record = self._record(index, record_name)
         if record is None and (started or self._is_past(beacon)):
-            found.fault("salt", f"the record of {what}, which fixes the salt, is not served")
-        served = None if record is None else self._served(beacon, record, what)
-        fetched = self._fetched(beacon, what)
+            findings.fault("salt", f"the record of {record_name}, which fixes the salt, is not served")
+        served = None if record is None else self._served(beacon, record, record_name)
+        fetched = self._fetched(beacon, record_name)
         return served or fetched
 
-    def _record(self, index: int, what: str) -> bytes | None:
+    def _record(self, index: int, record_name: str) -> bytes | None:
         path = experiment_path(self._document.digest, "beacon", index)
         try:
             return self._files.get(path, most=MAX_RECORD_BYTES)
         except RemoteProtocolError as fault:
-            self._findings.fault("salt", f"the record of {what} cannot be read: {fault}")
+            self._findings.fault("salt", f"the record of {record_name} cannot be read: {fault}")
             return None
 
-    def _served(self, beacon: Beacon, record: bytes, what: str) -> BeaconOutput | None:
+    def _served(self, beacon: Beacon, record: bytes, record_name: str) -> BeaconOutput | None:
         try:
             return self._verify(beacon, record)
         except RemoteProtocolError as fault:
-            self._findings.fault("salt", f"what is served as {what} is not genuine: {fault}")
+            self._findings.fault("salt", f"what is served as {record_name} is not genuine: {fault}")
             return None
 
-    def _fetched(self, beacon: Beacon, what: str) -> BeaconOutput | None:
+    def _fetched(self, beacon: Beacon, record_name: str) -> BeaconOutput | None:
         if self._beacons is None:
             return None
         try:
             return self._verify(beacon, self._beacons.fetch(beacon.chain, beacon.round_number))
         except BeaconUnavailableError as error:
-            self._findings.leave_out(f"{what} from its own servers: {error}")
+            self._findings.leave_out(f"{record_name} from its own servers: {error}")
         except RemoteProtocolError as fault:
-            self._findings.leave_out(f"{what} from its own servers: what came is not genuine ({fault})")
+            self._findings.leave_out(f"{record_name} from its own servers: what came is not genuine ({fault})")
         return None
 
     def _verify(self, beacon: Beacon, record: bytes) -> BeaconOutput:

@@ -38,7 +38,7 @@ class WholeLog:
         #: The first checkpoint met of each size.
         self._met: dict[int, SignedCheckpoint] = {}
         self._kept_bytes = 0
-        self._told: set[str] = set()
+        self._noted: set[str] = set()
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -156,8 +156,8 @@ class WholeLog:
         return found
 
     def _fault(self, sentence: str) -> None:
-        if sentence not in self._told:
-            self._told.add(sentence)
+        if sentence not in self._noted:
+            self._noted.add(sentence)
             self._findings.fault("log", sentence)
 
 

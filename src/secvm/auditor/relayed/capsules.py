@@ -61,7 +61,7 @@ _MOST_NAMED = 8
 class _Round:
     """What an opened round's statements say, all of it judged; and what was found of it so far."""
 
-    shown: PublishedRound
+    published: PublishedRound
     opening: Opening
     entry_count: EntryCount
     mix_count: MixCount
@@ -87,40 +87,40 @@ class CapsuleCheck:
         #: Opened rounds whose capsules are not there, or not any more.
         self.gone: list[int] = []
 
-    def check(self, shown: PublishedRound, net: Tally | None, recounting: Recounter) -> None:
+    def check(self, published: PublishedRound, net: Tally | None, recounting: Recounter) -> None:
         """Of a round that was opened; ``net``: its net tally, where it is there."""
-        found, opening = self._subject.findings, shown.opening
+        found, opening = self._subject.findings, published.opening
         if not self._subject.capsules or opening is None:
             found.leave_out("capsules and opened parts: they were not looked at")
             return
-        if self._file(shown.number, "shard", 0) is None:
-            self._lost(shown)
+        if self._file(published.number, "shard", 0) is None:
+            self._lost(published)
             return
-        told = self._told(shown, opening)
-        opened = OpenedRound(self._subject.envelope, shown.manifest.data, opening.data)
-        shards = shard_count(told.mix_count.capsules)
-        for files, judged in recounting.judge(opened, shards, self._files(told, shards)):
-            self._take(told, files, judged)
-        if told.gone:
-            self._lost(shown)
+        current = self._begin(published, opening)
+        opened = OpenedRound(self._subject.envelope, published.manifest.data, opening.data)
+        shards = shard_count(current.mix_count.capsules)
+        for files, judged in recounting.judge(opened, shards, self._files(current, shards)):
+            self._take(current, files, judged)
+        if current.gone:
+            self._lost(published)
             return
-        for search in told.searches:
+        for search in current.searches:
             if not search.ended:
-                self._missing(told, search, shards - 1)
-        self.recounted[shown.number] = told.recounted
-        found.passed(shown.number, "parts")
-        if told.summed and not told.left_out and net is not None and not told.raw.gives(net, told.parts):
-            self._subject.fault(FaultKind.RAW, shown.number, evidence=self._wrong_tally(told, shards))
-        found.passed(shown.number, "capsules")
+                self._missing(current, search, shards - 1)
+        self.recounted[published.number] = current.recounted
+        found.passed(published.number, "parts")
+        if current.summed and not current.left_out and net is not None and not current.raw.gives(net, current.parts):
+            self._subject.fault(FaultKind.RAW, published.number, evidence=self._wrong_tally(current, shards))
+        found.passed(published.number, "capsules")
 
-    def _told(self, shown: PublishedRound, opening: Opening) -> _Round:
+    def _begin(self, published: PublishedRound, opening: Opening) -> _Round:
         assert opening.entry_count is not None
         assert opening.mix_count is not None
         document = self._subject.document
-        parts = parts_of(document, shown.manifest, opening)
+        parts = parts_of(document, published.manifest, opening)
         count = MixCount.enclosed(opening.mix_count)
         return _Round(
-            shown,
+            published,
             opening,
             EntryCount.enclosed(opening.entry_count),
             count,
@@ -129,134 +129,141 @@ class CapsuleCheck:
             searches=tuple(PartSearch(part, bulk_sealer()) for part in parts),
         )
 
-    def _lost(self, shown: PublishedRound) -> None:
+    def _lost(self, published: PublishedRound) -> None:
         """Nothing of the round is there: forgotten when its time was over, not copied, or withheld."""
-        self.gone.append(shown.number)
+        self.gone.append(published.number)
         subject = self._subject
-        if not subject.snapshot and subject.now < shown.manifest.instants.open_by + LEAST_DAYS * DAY_MS:
-            self._subject.fault(FaultKind.WITHHELD, shown.number)
+        if not subject.snapshot and subject.now < published.manifest.instants.open_by + LEAST_DAYS * DAY_MS:
+            self._subject.fault(FaultKind.WITHHELD, published.number)
         else:
             subject.findings.leave_out("capsules of some rounds: they are not public, or not any more")
 
     # ── files ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _file(self, number: int, what: str, shard: int) -> bytes | None:
+    def _file(self, number: int, kind: str, shard: int) -> bytes | None:
         """One of a shard's files; what is longer than it can be is none of them, and is told as such."""
-        most = {"shard": MAX_RUN_BYTES, "capsules": MAX_CAPSULES_BYTES, "tally": MAX_SHARD_TALLY_BYTES}[what]
-        path = experiment_path(self._subject.document.digest, what, number, shard)
+        most = {"shard": MAX_RUN_BYTES, "capsules": MAX_CAPSULES_BYTES, "tally": MAX_SHARD_TALLY_BYTES}[kind]
+        path = experiment_path(self._subject.document.digest, kind, number, shard)
         try:
             return self._subject.files.get(path, most=most)
         except RemoteProtocolError:
             return b""
 
-    def _files(self, told: _Round, shards: int) -> Iterator[ServedShard]:
-        number = told.shown.number
+    def _files(self, current: _Round, shards: int) -> Iterator[ServedShard]:
+        number = current.published.number
         for shard in range(shards):
-            run, capsules, tally = (self._file(number, what, shard) for what in ("shard", "capsules", "tally"))
+            run, capsules, tally = (self._file(number, kind, shard) for kind in ("shard", "capsules", "tally"))
             if (run is None or capsules is None or tally is None) and self._file(number, "shard", 0) is None:
                 # Forgotten while it was read: its time was over.
-                told.gone = True
+                current.gone = True
                 return
             yield ServedShard(shard, run, capsules, tally)
 
     # ── a shard ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _take(self, told: _Round, files: ServedShard, judged: JudgedShard) -> None:
-        told.recounted += judged.recounted
-        if files.run is None or judged.shown is ShardVerdict.RUN:
+    def _take(self, current: _Round, files: ServedShard, judged: JudgedShard) -> None:
+        current.recounted += judged.recounted
+        if files.run is None or judged.verdict is ShardVerdict.RUN:
             # Whatever follows from the digests is not looked at.
-            told.searches, told.summed = (), False
-            self._tell(told, FaultKind.WITHHELD if files.run is None else FaultKind.RUNS, files)
+            current.searches, current.summed = (), False
+            self._tell(current, FaultKind.WITHHELD if files.run is None else FaultKind.RUNS, files)
             return
-        run = read_run(files.run, shard=files.shard, capsules=told.mix_count.capsules)
-        if run.digests[0] <= told.last:
-            self._tell(told, FaultKind.RUNS, files)
-        told.last = run.digests[-1]
-        for search in told.searches:
+        run = read_run(files.run, shard=files.shard, capsules=current.mix_count.capsules)
+        if run.digests[0] <= current.last:
+            self._tell(current, FaultKind.RUNS, files)
+        current.last = run.digests[-1]
+        for search in current.searches:
             if search.misses(run):
-                self._missing(told, search, files.shard)
-        if judged.shown is not ShardVerdict.TRUE:
-            evidence = self._wrong_count(told, run, files) if judged.shown is ShardVerdict.COUNT else None
-            self._tell(told, _FAULTS[judged.shown], files, evidence)
+                self._missing(current, search, files.shard)
+        if judged.verdict is not ShardVerdict.TRUE:
+            evidence = self._wrong_count(current, run, files) if judged.verdict is ShardVerdict.COUNT else None
+            self._tell(current, _FAULTS[judged.verdict], files, evidence)
         try:
-            told.raw.add(judged.digests_hash, judged.sub_tally or b"")
+            current.raw.add(judged.digests_hash, judged.sub_tally or b"")
         except MalformedMessageError:
-            told.summed = False
-        told.summed &= judged.sub_tally is not None
+            current.summed = False
+        current.summed &= judged.sub_tally is not None
 
-    def _tell(self, told: _Round, what: FaultKind, files: ServedShard, evidence: RelayedEvidence | None = None) -> None:
-        told.faults += 1
-        detail = f"shard {files.shard}" if told.faults <= _MOST_NAMED else "and more shards"
-        self._subject.fault(what, told.shown.number, detail, evidence=evidence)
+    def _tell(
+        self, current: _Round, kind: FaultKind, files: ServedShard, evidence: RelayedEvidence | None = None
+    ) -> None:
+        current.faults += 1
+        detail = f"shard {files.shard}" if current.faults <= _MOST_NAMED else "and more shards"
+        self._subject.fault(kind, current.published.number, detail, evidence=evidence)
 
-    def _wrong_count(self, told: _Round, run: ShardRun, files: ServedShard) -> RelayedEvidence | None:
-        if files.capsules is None or files.tally is None or told.faults >= _MOST_NAMED:
+    def _wrong_count(self, current: _Round, run: ShardRun, files: ServedShard) -> RelayedEvidence | None:
+        if files.capsules is None or files.tally is None or current.faults >= _MOST_NAMED:
             return None
         signed = ShardTally.from_bytes(files.tally)
-        proof = ShardProof(label=told.opening.label, shard=files.shard, path=signed.path, mix_path=run.path)
+        proof = ShardProof(label=current.opening.label, shard=files.shard, path=signed.path, mix_path=run.path)
         return self._subject.relayed_evidence(
             RelayedKind.WRONG_COUNT,
-            documents=told.shown.envelopes,
+            documents=current.published.envelopes,
             blobs=(files.capsules, signed.sub_tally),
             proof=proof,
         )
 
-    def _wrong_tally(self, told: _Round, shards: int) -> RelayedEvidence | None:
+    def _wrong_tally(self, current: _Round, shards: int) -> RelayedEvidence | None:
         """All sub-tallies, read again: they were not kept."""
         subject, entries = self._subject, []
-        net = subject.files.get(blob_path(told.opening.tally or ""), most=2 * self._subject.document.tally_bytes + 4096)
+        net = subject.files.get(
+            blob_path(current.opening.tally or ""), most=2 * self._subject.document.tally_bytes + 4096
+        )
         for shard in range(shards):
-            data, tally = self._file(told.shown.number, "shard", shard), self._file(told.shown.number, "tally", shard)
+            data, tally = (
+                self._file(current.published.number, "shard", shard),
+                self._file(current.published.number, "tally", shard),
+            )
             try:
-                run = read_run(data or b"", shard=shard, capsules=told.mix_count.capsules)
+                run = read_run(data or b"", shard=shard, capsules=current.mix_count.capsules)
                 entries.append(entry_bytes(run, ShardTally.from_bytes(tally or b"").sub_tally))
             except RemoteProtocolError:
                 return None
         return self._subject.relayed_evidence(
-            RelayedKind.WRONG_TALLY, documents=told.shown.envelopes, blobs=(net or b"", b"".join(entries))
+            RelayedKind.WRONG_TALLY, documents=current.published.envelopes, blobs=(net or b"", b"".join(entries))
         )
 
     # ── a part ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _missing(self, told: _Round, search: PartSearch, shard: int) -> None:
+    def _missing(self, current: _Round, search: PartSearch, shard: int) -> None:
         """A capsule of an opened part is not where it would stand, in or beside this shard."""
         part, package, digest = search.part, search.package, search.digest
-        told.searches = tuple(one for one in told.searches if one is not search)
-        told.left_out.append(part)
-        opening, what = told.opening, FaultKind.PART_OF_MIX
-        absence = absence_in(digest, self._runs_around(told, shard, digest))
+        current.searches = tuple(one for one in current.searches if one is not search)
+        current.left_out.append(part)
+        opening, kind = current.opening, FaultKind.PART_OF_MIX
+        absence = absence_in(digest, self._runs_around(current, shard, digest))
         if absence is None:
-            self._subject.fault(FaultKind.RUNS, told.shown.number, f"shard {shard}")
+            self._subject.fault(FaultKind.RUNS, current.published.number, f"shard {shard}")
             return
         proof = PartProof(package=package, absence=absence)
         outer = part.capsules(package)[1]
         if outer is not None:
-            what = FaultKind.PART_OF_ENTRY
-            leaves = self._doors.leaves(told.shown, told.entry_count)
+            kind = FaultKind.PART_OF_ENTRY
+            leaves = self._doors.leaves(current.published, current.entry_count)
             if leaves is not None:
                 place = leaves.find(capsule_digest(outer))
                 absent = leaves.absence(capsule_digest(outer)) if place is None else None
                 stands = None if place is None else leaves.place(place)
                 proof = PartProof(package=package, absence=absence, batch_place=stands, batch_absence=absent)
-                what = FaultKind.PART_DROPPED_BY_ENTRY if place is None else FaultKind.PART_DROPPED_BY_MIX
+                kind = FaultKind.PART_DROPPED_BY_ENTRY if place is None else FaultKind.PART_DROPPED_BY_MIX
         statements = (opening.entry_count, opening.mix_count, opening.entry_reveal, opening.mix_reveal)
         evidence = self._subject.relayed_evidence(
             RelayedKind.PART_NOT_IN_BATCH,
-            documents=(told.shown.manifest_envelope,),
+            documents=(current.published.manifest_envelope,),
             statements=statements if outer is None else statements[:3],
             proof=proof,
         )
-        self._subject.fault(what, told.shown.number, f"package {package}", evidence=evidence)
+        self._subject.fault(kind, current.published.number, f"package {package}", evidence=evidence)
 
-    def _runs_around(self, told: _Round, shard: int, digest: bytes) -> list[ShardRun]:
+    def _runs_around(self, current: _Round, shard: int, digest: bytes) -> list[ShardRun]:
         """The shard in which the digest would stand, and the one beside it where that is needed; under the root."""
         runs: list[ShardRun] = []
         wanted: int | None = shard
         while wanted is not None and len(runs) < 2:
-            data = self._file(told.shown.number, "shard", wanted)
+            data = self._file(current.published.number, "shard", wanted)
             try:
-                run = read_run(data or b"", shard=wanted, capsules=told.mix_count.capsules)
-                run.check(told.mix_count.root)
+                run = read_run(data or b"", shard=wanted, capsules=current.mix_count.capsules)
+                run.check(current.mix_count.root)
             except (MalformedMessageError, BadProofError):
                 return []
             runs.append(run)

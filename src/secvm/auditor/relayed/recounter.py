@@ -70,7 +70,7 @@ class ShardVerdict(enum.Enum):
 class JudgedShard:
     """One shard, counted again where that could be."""
 
-    shown: ShardVerdict
+    verdict: ShardVerdict
     #: Packages that were counted again, and how many of them are junk.
     recounted: int = 0
     junk: int = 0
@@ -139,18 +139,18 @@ def judge_shard(opened: OpenedRound, files: ServedShard, lanes: Mode = "auto") -
     except BadProofError:
         return JudgedShard(ShardVerdict.CAPSULES, digests_hash=digests_hash)
     counted = recount.count(files.capsules)
-    shown, sub_tally = ShardVerdict.TRUE, counted.sub_tally
+    verdict, sub_tally = ShardVerdict.TRUE, counted.sub_tally
     if files.tally is None:
-        shown = ShardVerdict.NOT_SERVED
+        verdict = ShardVerdict.NOT_SERVED
     else:
         try:
             signed = ShardTally.from_bytes(files.tally)
             recount.check_tally(run, signed)
             sub_tally = signed.sub_tally
-            shown = ShardVerdict.TRUE if sub_tally == counted.sub_tally else ShardVerdict.COUNT
+            verdict = ShardVerdict.TRUE if sub_tally == counted.sub_tally else ShardVerdict.COUNT
         except RemoteProtocolError:
-            shown = ShardVerdict.TALLY
-    return JudgedShard(shown, counted.capsules, counted.junk, digests_hash, sub_tally)
+            verdict = ShardVerdict.TALLY
+    return JudgedShard(verdict, counted.capsules, counted.junk, digests_hash, sub_tally)
 
 
 @lru_cache(maxsize=8)

@@ -42,27 +42,27 @@ class RelayDoors:
         self._subject = subject
         self._shut: set[Role] = set()
 
-    def check(self, shown: PublishedRound) -> None:
+    def check(self, published: PublishedRound) -> None:
         """Hold what the doors say of a round to what the coordinator says, and to each other."""
-        found = self._subject.findings
+        envelopes = self._subject.findings
         if not self._subject.doors:
-            found.leave_out("the relays' own doors: they were not asked")
+            envelopes.leave_out("the relays' own doors: they were not asked")
             return
         seen: dict[str, bytes] = {}
         for name in _KINDS:
-            data = None if shown.opening is None else getattr(shown.opening, name)
+            data = None if published.opening is None else getattr(published.opening, name)
             if data is not None:
                 seen[name] = data
         told = set(seen)
         for role in self._subject.doors:
-            for name, envelope in self._statements(role, shown).items():
-                if name not in told and shown.opening is not None:
+            for name, envelope in self._statements(role, published).items():
+                if name not in told and published.opening is not None:
                     sentence = f"{name.replace('_', ' ')} is not in its opening, and the {_WORDS[role]}'s door has it"
-                    found.doubt("doors", sentence, round_number=shown.number)
-                self._compare(shown, name, seen.setdefault(name, envelope), envelope)
-        found.passed(shown.number, "doors")
+                    envelopes.doubt("doors", sentence, round_number=published.number)
+                self._compare(published, name, seen.setdefault(name, envelope), envelope)
+        envelopes.passed(published.number, "doors")
 
-    def _compare(self, shown: PublishedRound, name: str, first: bytes, second: bytes) -> None:
+    def _compare(self, published: PublishedRound, name: str, first: bytes, second: bytes) -> None:
         role, kind = _KINDS[name]
         if kind.enclosed(first).data == kind.enclosed(second).data:
             return
@@ -70,15 +70,15 @@ class RelayDoors:
         evidence = self._subject.relayed_evidence(RelayedKind.TWO_STATEMENTS, statements=(first, second))
         # The coordinator's may be forged, which is told by itself.
         if self._subject.convicted(evidence) is what.who:
-            self._subject.fault(what, shown.number, f"two of {name.replace('_', ' ')}", evidence=evidence)
+            self._subject.fault(what, published.number, f"two of {name.replace('_', ' ')}", evidence=evidence)
 
-    def _statements(self, role: Role, shown: PublishedRound) -> dict[str, bytes]:
+    def _statements(self, role: Role, published: PublishedRound) -> dict[str, bytes]:
         """What a door has of a round, if the relays signed it for this label."""
-        data = self._get(role, f"/counts/{shown.manifest.label.hex()}", MOST_COUNTS_BYTES)
+        data = self._get(role, f"/counts/{published.manifest.label.hex()}", MOST_COUNTS_BYTES)
         if data is None:
             return {}
         document = self._subject.document
-        found: dict[str, bytes] = {}
+        envelopes: dict[str, bytes] = {}
         keys = {"entry": document.entry_relay.key, "mix": document.mix_relay.key}
         for name, envelope in read_door(data).items():
             signer, kind = _KINDS[name]
@@ -86,17 +86,17 @@ class RelayDoors:
                 statement = kind.read(envelope, keys[signer])
             except RemoteProtocolError:
                 continue
-            if getattr(statement, "label", None) == shown.manifest.label:
-                found[name] = envelope
-        return found
+            if getattr(statement, "label", None) == published.manifest.label:
+                envelopes[name] = envelope
+        return envelopes
 
-    def leaves(self, shown: PublishedRound, count: EntryCount) -> CapsuleTree | None:
+    def leaves(self, published: PublishedRound, count: EntryCount) -> CapsuleTree | None:
         """The digests of the entry relay's batch, as either relay keeps them, if they are those of this count."""
         for role in self._subject.doors:
             pieces = []
             for number in range(-(-count.capsules // PIECE)):
                 size = min(PIECE, count.capsules - number * PIECE) * DIGEST_BYTES
-                piece = self._get(role, f"/leaves/{shown.manifest.label.hex()}/{number}", size)
+                piece = self._get(role, f"/leaves/{published.manifest.label.hex()}/{number}", size)
                 if piece is None or len(piece) != size:
                     break
                 pieces.append(piece)
@@ -130,12 +130,12 @@ def read_door(data: bytes) -> dict[str, bytes]:
         return {}
     if not isinstance(content, dict):
         return {}
-    found: dict[str, bytes] = {}
+    envelopes: dict[str, bytes] = {}
     for name in _KINDS:
         text = content.get(name)
         if isinstance(text, str):
             try:
-                found[name] = base64.b64decode(text, validate=True)
+                envelopes[name] = base64.b64decode(text, validate=True)
             except (binascii.Error, ValueError):
                 continue
-    return found
+    return envelopes

@@ -139,28 +139,28 @@ class RelayedReplay(History):
             self._keep(document, data)
         return document, data
 
-    def _take(self, number: int, shown: PublishedRound | None) -> None:
+    def _take(self, number: int, published: PublishedRound | None) -> None:
         """A manifest, and how its round ended."""
         before = self._before
-        if shown is None:
+        if published is None:
             if not self._findings.has_failed(number, "signed"):
                 self._subject.fault(FaultKind.MANIFEST_NOT_SHOWN, number)
             self._before = None
             self._facts[number] = RoundFacts(ended=UNOPENED, missing=("its manifest is not shown",))
             return
-        self.closed_at[number] = shown.manifest.instants.closes_at
-        self._judge_manifest(shown, before)
+        self.closed_at[number] = published.manifest.instants.closes_at
+        self._judge_manifest(published, before)
         if before is not None or number == 1:
-            self.steps.expect(shown.manifest, shown.manifest_envelope, before)
+            self.steps.expect(published.manifest, published.manifest_envelope, before)
         opening = self._read("opening", number, Opening, number)
         if opening is not None:
-            shown = replace(shown, opening=opening[0], opening_envelope=opening[1])
-        self._conclude(shown)
-        self._before = shown
+            published = replace(published, opening=opening[0], opening_envelope=opening[1])
+        self._conclude(published)
+        self._before = published
 
-    def _judge_manifest(self, shown: PublishedRound, before: PublishedRound | None) -> None:
-        manifest, number = shown.manifest, shown.number
-        documents = (*(() if before is None else (before.manifest_envelope,)), shown.manifest_envelope)
+    def _judge_manifest(self, published: PublishedRound, before: PublishedRound | None) -> None:
+        manifest, number = published.manifest, published.number
+        documents = (*(() if before is None else (before.manifest_envelope,)), published.manifest_envelope)
         evidence = self._subject.relayed_evidence(RelayedKind.BAD_DOCUMENT, documents=documents)
         for wrong in manifest_faults(manifest, self._document, None if before is None else before.manifest):
             if wrong is Inconsistency.USED_BEFORE:
@@ -173,11 +173,11 @@ class RelayedReplay(History):
             kept = self.envelope_of(earlier)
             proof = None
             if kept is not None:
-                pair = (kept, shown.manifest_envelope)
+                pair = (kept, published.manifest_envelope)
                 proof = self._subject.relayed_evidence(RelayedKind.BAD_DOCUMENT, documents=pair)
             self._subject.fault(FaultKind.USED_BEFORE, number, f"first in round {earlier.round_number}", evidence=proof)
         if before is not None:
-            self._judge_named(before, manifest.opening, shown.manifest_envelope)
+            self._judge_named(before, manifest.opening, published.manifest_envelope)
         if self.first_opening is None:
             self.first_opening = manifest.instants.opens_at
         self._findings.passed(number, "signed", "window", "commitments", *(["chain"] if before or number == 1 else []))
@@ -194,25 +194,27 @@ class RelayedReplay(History):
 
     # ── how a round ended ────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _conclude(self, shown: PublishedRound) -> None:
-        opening, now, instants = shown.opening, self._subject.now, shown.manifest.instants
-        opened = self._openings.is_opened(shown)
+    def _conclude(self, published: PublishedRound) -> None:
+        opening, now, instants = published.opening, self._subject.now, published.manifest.instants
+        opened = self._openings.is_opened(published)
         if opened and now + _AHEAD_MS < instants.mix_by:
-            self._subject.fault(FaultKind.WINDOW, shown.number, "it was opened before its mixing relay hands on")
-        net, stayed = self.steps.conclude(shown, opened=opened)
+            self._subject.fault(FaultKind.WINDOW, published.number, "it was opened before its mixing relay hands on")
+        net, stayed = self.steps.conclude(published, opened=opened)
         if now >= instants.batch_by:
-            self._doors.check(shown)
+            self._doors.check(published)
         if opened:
-            self.capsules.check(shown, net, self._recounter)
+            self.capsules.check(published, net, self._recounter)
         missing: tuple[str, ...] = ()
         if opening is not None:
             missing = tuple(one.value for one in opening.missing)
         elif now >= instants.open_by:
             missing = ("no opening was published by its time",)
-            self._findings.warn(f"round {shown.number}: no opening was published by its time; it counts as unopened")
+            self._findings.warn(
+                f"round {published.number}: no opening was published by its time; it counts as unopened"
+            )
         ended = OPENED if opened else RUNNING if opening is None and not missing else UNOPENED
         count, mix, reveal = self._numbers(opening)
-        self._facts[shown.number] = RoundFacts(
+        self._facts[published.number] = RoundFacts(
             ended=ended,
             missing=missing,
             clients=None if count is None else count.clients,
@@ -221,7 +223,7 @@ class RelayedReplay(History):
             refused=None if mix is None else mix.refused,
             part=None if reveal is None else reveal.part,
             stayed=None if stayed is None else stayed.value,
-            recounted=self.capsules.recounted.get(shown.number),
+            recounted=self.capsules.recounted.get(published.number),
             chances=chances_of(self._document, capsules=count.capsules, net=net) if opened and count else None,
         )
 

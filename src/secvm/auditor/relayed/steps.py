@@ -27,30 +27,30 @@ class RelayedSteps(ModelReplay):
         self._started: bytes | None = None
         self._tally: bytes | None = None
 
-    def expect(self, told: RelayedManifest | RelayedEnding, envelope: bytes, before: PublishedRound | None) -> None:
+    def expect(self, signed: RelayedManifest | RelayedEnding, envelope: bytes, before: PublishedRound | None) -> None:
         """Hold a document to the model that follows from the round before it."""
         number = None if before is None else before.number
-        about = number if number is not None else (1 if isinstance(told, RelayedManifest) else None)
-        if self._expected is not None and told.model != self._expected.names:
+        about = number if number is not None else (1 if isinstance(signed, RelayedManifest) else None)
+        if self._expected is not None and signed.model != self._expected.names:
             what = FaultKind.FIRST_MODEL if before is None else FaultKind.STEP
             self._subject.fault(what, about, evidence=self._evidence(envelope, before))
-        if self._expected is not None and told.model == self._expected.names:
+        if self._expected is not None and signed.model == self._expected.names:
             self.model = self._expected
         else:
-            self._go_on_from(told.state)
-        for _, wrong in self._bad_blobs(told.model):
+            self._go_on_from(signed.state)
+        for _, wrong in self._bad_blobs(signed.model):
             self._subject.fault(FaultKind.BLOBS, about, wrong)
         if about is not None:
             self._subject.findings.passed(about, "step", "blobs")
 
-    def conclude(self, shown: PublishedRound, *, opened: bool) -> tuple[Tally | None, Stayed | None]:
+    def conclude(self, published: PublishedRound, *, opened: bool) -> tuple[Tally | None, Stayed | None]:
         """What follows from a round: its net tally, where it is opened, and why it was not stepped."""
-        opening, document = shown.opening, self._document
+        opening, document = published.opening, self._document
         self._started, self._tally = self.model.state_bytes, None
         if opening is None or not opened or opening.tally is None:
             self._expected = None if opening is None else self.model
             return None, None
-        net = self._net(shown.number, opening.tally)
+        net = self._net(published.number, opening.tally)
         if net is None:
             self._expected = None
             return None, None

@@ -29,7 +29,7 @@ _WRITE_AT_ONCE = 2**14
 
 
 class CapsuleFile(RelayDatabase):
-    """The file."""
+    """A SQLite file with the capsules of one label, each once, under its digest."""
 
     def __init__(self, path: Path, more: str = "") -> None:
         """``more``: further tables, of the role whose file it is."""

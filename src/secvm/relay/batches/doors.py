@@ -105,9 +105,9 @@ class RoleDoors(ABC, Generic[B]):
             return answer
 
         async def awaited() -> HttpResponse:
-            found = await answer
-            self._meter.answered(door, found.status)
-            return found
+            answered = await answer
+            self._meter.answered(door, answered.status)
+            return answered
 
         return awaited()
 
@@ -116,7 +116,7 @@ class RoleDoors(ABC, Generic[B]):
         """A door that only this role has."""
 
     @abstractmethod
-    def _take_paper(self, one: B, name: str, envelope: bytes, now: int) -> None:
+    def _take_paper(self, batch_round: B, name: str, envelope: bytes, now: int) -> None:
         """A statement of the other relay. Raises ``RemoteProtocolError``."""
 
     def _common(self, request: HttpRequest, parts: list[str]) -> Answer | None:
@@ -130,15 +130,15 @@ class RoleDoors(ABC, Generic[B]):
             case "PUT", ["counts", label, name]:
                 return self._paper(self._round(label), name, request.body)
             case "GET", ["leaves", label, index]:
-                found = self._keeping.leaf_piece(label_from_text(label), read_index(index))
-                return refusal(404) if found is None else HttpResponse(200, found, _OCTETS)
+                answered = self._keeping.leaf_piece(label_from_text(label), read_index(index))
+                return refusal(404) if answered is None else HttpResponse(200, answered, _OCTETS)
         return None
 
     def _round(self, label: str) -> B:
-        found = self._rounds.get(label_from_text(label))
-        if found is None:
+        answered = self._rounds.get(label_from_text(label))
+        if answered is None:
             raise RelayRefusalError("no round of this label is served here", why="wrong-label")
-        return found
+        return answered
 
     def _commitment(self, request: HttpRequest) -> Answer:
         given = request.headers.get("authorization", "").encode()
@@ -160,19 +160,19 @@ class RoleDoors(ABC, Generic[B]):
         if label not in self._rounds:
             raise RelayRefusalError("no round of this label is served here", why="unknown")
         papers = {name: self._shown(self._rounds[label], name) for name in PAPERS}
-        told = {name: None if data is None else base64.b64encode(data).decode() for name, data in papers.items()}
-        return HttpResponse(200, json.dumps(told, separators=(",", ":")).encode(), _JSON)
+        content = {name: None if data is None else base64.b64encode(data).decode() for name, data in papers.items()}
+        return HttpResponse(200, json.dumps(content, separators=(",", ":")).encode(), _JSON)
 
-    def _shown(self, one: B, name: str) -> bytes | None:
+    def _shown(self, batch_round: B, name: str) -> bytes | None:
         """A paper as anybody may see it now."""
-        return self._keeping.ledger.paper(one.plan.label, name)
+        return self._keeping.ledger.paper(batch_round.plan.label, name)
 
-    def _paper(self, one: B, name: str, envelope: bytes) -> Answer:
+    def _paper(self, batch_round: B, name: str, envelope: bytes) -> Answer:
         if len(envelope) > MOST_PAPER_BYTES:
             return refusal(413)
-        return self._kept(lambda: self._take_paper(one, name, envelope, self._clock.now()), one)
+        return self._kept(lambda: self._take_paper(batch_round, name, envelope, self._clock.now()), batch_round)
 
-    async def _kept(self, act: Callable[[], None], one: B) -> HttpResponse:
+    async def _kept(self, act: Callable[[], None], batch_round: B) -> HttpResponse:
         """200 when the act is durable."""
         try:
             await asyncio.to_thread(act)
@@ -180,5 +180,5 @@ class RoleDoors(ABC, Generic[B]):
             return answer_to(error, retry_after_s=self._retry_after_s)
         except (SecVMError, sqlite3.Error):
             return refusal(503, retry_after_s=self._retry_after_s)
-        self._wake(one.plan.label)
+        self._wake(batch_round.plan.label)
         return HttpResponse(200)

@@ -25,14 +25,14 @@ Put = Callable[[str, bytes, Mapping[str, str]], Awaitable[HttpResponse]]
 Told = Callable[[str], Awaitable[None]]
 
 
-async def hand_on(batch: BatchRound[Any], url: str, key: SigningKey, put: Put, told: Told) -> bool:
+async def hand_on(batch: BatchRound[Any], url: str, key: SigningKey, put: Put, report: Told) -> bool:
     """Whether the next one, at this URL, has the whole batch, durably."""
     count, place = batch.count, f"{url}/batch/{batch.plan.label.hex()}"
     if count is None:
         return False
     announced = await put(f"{place}/count", count, {"content-type": ENVELOPE_MEDIA_TYPE})
     if announced.status == 202:
-        await told("announced")
+        await report("announced")
         have = read_have(announced.body)
         for index in range(piece_count(batch.capsules)):
             if index in have:
@@ -42,11 +42,11 @@ async def hand_on(batch: BatchRound[Any], url: str, key: SigningKey, put: Put, t
             answer = await put(f"{place}/{index}", data, {"content-type": MEDIA_TYPE, FIELD: ticket})
             if answer.status != 200:
                 return False
-            await told("piece")
+            await report("piece")
         announced = await put(f"{place}/count", count, {"content-type": ENVELOPE_MEDIA_TYPE})
     if announced.status != 200:
         return False
-    await told("taken")
+    await report("taken")
     return True
 
 

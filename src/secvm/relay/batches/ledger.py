@@ -51,7 +51,7 @@ CREATE TABLE done (label BLOB NOT NULL, step TEXT NOT NULL, PRIMARY KEY (label, 
 
 
 class RoundLedger(KeyedDatabase):
-    """The ledger."""
+    """What a relay has promised and said of its rounds, so that a restart never says anything else."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path, _SCHEMA + FETCH_KEYS, _VERSION)

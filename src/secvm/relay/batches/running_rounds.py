@@ -76,7 +76,7 @@ class RunningRounds(Generic[B]):
         self._halt_after = halt_after
         self._woken: dict[bytes, asyncio.Event] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._told: set[tuple[bytes, str]] = set()
+        self._settled_papers: set[tuple[bytes, str]] = set()
 
     def add(self, plan: RoundPlan) -> None:
         """Serve this round, from wherever it stands. Twice is once."""
@@ -98,25 +98,27 @@ class RunningRounds(Generic[B]):
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        for one in self.rounds.values():
-            one.close()
+        for batch_round in self.rounds.values():
+            batch_round.close()
 
-    async def _live(self, one: B) -> None:
+    async def _live(self, batch_round: B) -> None:
         pause_s = self._first_pause_s
         while True:
-            self._woken[one.plan.label].clear()
-            now = self._now(one.plan)
+            self._woken[batch_round.plan.label].clear()
+            now = self._now(batch_round.plan)
             try:
-                await self._advance(one, now)
-                if now >= one.plan.instants.open_by:
+                await self._advance(batch_round, now)
+                if now >= batch_round.plan.instants.open_by:
                     return
-                settled = await self._hand_on(one, now) and await self._tell(one, now)
+                settled = await self._hand_on(batch_round, now) and await self._tell(batch_round, now)
             except Exception as error:  # noqa: BLE001  (whatever it was: nothing is half done, and it is tried again)
-                self._log.tell("round", state="failed", round=one.plan.round_number, error=type(error).__name__.lower())
+                self._log.tell(
+                    "round", state="failed", round=batch_round.plan.round_number, error=type(error).__name__.lower()
+                )
                 settled = False
-            if one.is_waiting(self._clock.now()) is False and settled:
+            if batch_round.is_waiting(self._clock.now()) is False and settled:
                 pause_s = self._first_pause_s
-                await self._until_something(one, now)
+                await self._until_something(batch_round, now)
             else:
                 # The machine's time: it is the network or the disk that is waited for.
                 await asyncio.sleep(pause_s)
@@ -131,59 +133,61 @@ class RunningRounds(Generic[B]):
         sure = steady - self._over_since.setdefault(plan.label, steady) >= SURE_MS
         return now if sure else plan.instants.open_by - 1
 
-    async def _advance(self, one: B, now: int) -> None:
+    async def _advance(self, batch_round: B, now: int) -> None:
         begun = self._steady.now()
-        while (step := await asyncio.to_thread(one.advance, now)) is not None:
-            await self._done(one, step, (self._steady.now() - begun) / 1000)
+        while (step := await asyncio.to_thread(batch_round.advance, now)) is not None:
+            await self._done(batch_round, step, (self._steady.now() - begun) / 1000)
             begun = self._steady.now()
 
-    async def _hand_on(self, one: B, now: int) -> bool:
+    async def _hand_on(self, batch_round: B, now: int) -> bool:
         """Whether there is nothing left to hand on now."""
-        if not one.is_waiting(now):
+        if not batch_round.is_waiting(now):
             return True
 
-        async def told(what: str) -> None:
-            await self._done(one, what)
+        async def report(step: str) -> None:
+            await self._done(batch_round, step)
 
-        if not await hand_on(one, self._next_url(one.plan), self._key, self._put, told):
-            self._log.tell("batch", state="failed", round=one.plan.round_number)
+        if not await hand_on(batch_round, self._next_url(batch_round.plan), self._key, self._put, report):
+            self._log.tell("batch", state="failed", round=batch_round.plan.round_number)
             return False
-        await asyncio.to_thread(one.handed_on)
-        await self._done(one, "handed-on")
-        await self._advance(one, now)
+        await asyncio.to_thread(batch_round.handed_on)
+        await self._done(batch_round, "handed-on")
+        await self._advance(batch_round, now)
         return True
 
-    async def _tell(self, one: B, now: int) -> bool:
+    async def _tell(self, batch_round: B, now: int) -> bool:
         """Whether the other relay has been told all that it should know now."""
         settled = True
-        for name in self._tells(one, now):
-            paper = self._keeping.ledger.paper(one.plan.label, name)
-            if paper is None or (one.plan.label, name) in self._told:
+        for name in self._tells(batch_round, now):
+            paper = self._keeping.ledger.paper(batch_round.plan.label, name)
+            if paper is None or (batch_round.plan.label, name) in self._settled_papers:
                 continue
-            url = f"{self._other_url(one.plan)}/counts/{one.plan.label.hex()}/{name}"
+            url = f"{self._other_url(batch_round.plan)}/counts/{batch_round.plan.label.hex()}/{name}"
             answer = await self._put(url, paper, {"content-type": ENVELOPE_MEDIA_TYPE})
             if answer.status in _SETTLED:
-                self._told.add((one.plan.label, name))
-                await self._done(one, f"told-{name.replace('_', '-')}")
+                self._settled_papers.add((batch_round.plan.label, name))
+                await self._done(batch_round, f"told-{name.replace('_', '-')}")
             else:
                 settled = False
         return settled
 
-    async def _done(self, one: B, step: str, seconds: float | None = None) -> None:
+    async def _done(self, batch_round: B, step: str, seconds: float | None = None) -> None:
         self._meter.stepped(step, seconds)
         if step == "counted":
-            self._meter.built(one.capsules)
+            self._meter.built(batch_round.capsules)
         elif step == "over":
-            self._meter.ended(opened=self._keeping.ledger.paper(one.plan.label, one.own_reveal) is not None)
-        self._log.tell("step", stage=step, round=one.plan.round_number, ok=not one.is_lost)
+            self._meter.ended(
+                opened=self._keeping.ledger.paper(batch_round.plan.label, batch_round.own_reveal) is not None
+            )
+        self._log.tell("step", stage=step, round=batch_round.plan.round_number, ok=not batch_round.is_lost)
         if step == self._halt_after:
             await asyncio.Event().wait()
 
-    async def _until_something(self, one: B, since: int) -> None:
+    async def _until_something(self, batch_round: B, since: int) -> None:
         """Until somebody wakes it, or an instant of the round has come that had not."""
-        instants = [at for at in astuple(one.plan.instants) if at > since]
-        woken = asyncio.ensure_future(self._woken[one.plan.label].wait())
-        over_since = self._over_since.get(one.plan.label)
+        instants = [at for at in astuple(batch_round.plan.instants) if at > since]
+        woken = asyncio.ensure_future(self._woken[batch_round.plan.label].wait())
+        over_since = self._over_since.get(batch_round.plan.label)
         if over_since is None:
             due = asyncio.ensure_future(self._clock.sleep_until(min(instants, default=since + 1000)))
         else:

@@ -73,7 +73,7 @@ class EntryDoors(RoleDoors[EntryRound]):
                 return self._token(request, self._round(label))
         return None
 
-    def _token(self, request: HttpRequest, one: EntryRound) -> Answer:
+    def _token(self, request: HttpRequest, entry_round: EntryRound) -> Answer:
         if _media_type(request) != REQUEST_MEDIA_TYPE:
             return refusal(415)
         client = self._identify(request)
@@ -82,11 +82,13 @@ class EntryDoors(RoleDoors[EntryRound]):
         if self._giving >= _MOST_AT_ONCE:
             return refusal(503, retry_after_s=self._retry_after_s)
         self._giving += 1
-        return self._given(one, client, request.body)
+        return self._given(entry_round, client, request.body)
 
-    async def _given(self, one: EntryRound, client: Identity, asked: bytes) -> HttpResponse:
+    async def _given(self, entry_round: EntryRound, client: Identity, request_body: bytes) -> HttpResponse:
         try:
-            given = await asyncio.to_thread(one.grant, client, asked, self._limits(one.plan), self._clock.now())
+            given = await asyncio.to_thread(
+                entry_round.grant, client, request_body, self._limits(entry_round.plan), self._clock.now()
+            )
         except RemoteProtocolError as error:
             return answer_to(error, retry_after_s=self._retry_after_s)
         except sqlite3.Error:
@@ -98,21 +100,23 @@ class EntryDoors(RoleDoors[EntryRound]):
         self._meter.gave()
         return HttpResponse(200, given, ANSWER_MEDIA_TYPE)
 
-    def _submit(self, request: HttpRequest, one: EntryRound) -> Answer:
+    def _submit(self, request: HttpRequest, entry_round: EntryRound) -> Answer:
         if _media_type(request) != SUBMISSION_MEDIA_TYPE:
             return refusal(415)
         # Whoever has a token is not asked who they are.
-        identity = None if one.plan.token_bytes else self._identify(request)
-        if identity is None and not one.plan.token_bytes:
+        identity = None if entry_round.plan.token_bytes else self._identify(request)
+        if identity is None and not entry_round.plan.token_bytes:
             return refusal(401)
-        submission = read_submission(identity, request.body, budget=one.plan.budget, token_bytes=one.plan.token_bytes)
-        one.check_window(self._clock.now())
-        if one.knows(submission.root):
+        submission = read_submission(
+            identity, request.body, budget=entry_round.plan.budget, token_bytes=entry_round.plan.token_bytes
+        )
+        entry_round.check_window(self._clock.now())
+        if entry_round.knows(submission.root):
             self._meter.took(again=True)
-            return HttpResponse(200, one.receipt(submission.root), "application/octet-stream")
+            return HttpResponse(200, entry_round.receipt(submission.root), "application/octet-stream")
         if self._group.full:
             return refusal(503, retry_after_s=self._retry_after_s)
-        added: Awaitable[HttpResponse] = self._group.add(_Waiting(one, submission))
+        added: Awaitable[HttpResponse] = self._group.add(_Waiting(entry_round, submission))
         return added
 
     def _commit_group(self, group: list[_Waiting]) -> list[HttpResponse]:
@@ -121,10 +125,10 @@ class EntryDoors(RoleDoors[EntryRound]):
         for number, waiting in enumerate(group):
             by_round.setdefault(waiting.round.plan.label, []).append(number)
         for numbers in by_round.values():
-            one = group[numbers[0]].round
+            entry_round = group[numbers[0]].round
             try:
-                verdicts = one.take(
-                    [group[number].submission for number in numbers], self._limits(one.plan), self._clock.now()
+                verdicts = entry_round.take(
+                    [group[number].submission for number in numbers], self._limits(entry_round.plan), self._clock.now()
                 )
             except RelayRefusalError as error:
                 for number in numbers:
@@ -134,24 +138,24 @@ class EntryDoors(RoleDoors[EntryRound]):
                 # A full disk, most likely: nothing of this round's group is kept.
                 continue
             for number, verdict in zip(numbers, verdicts, strict=True):
-                answers[number] = self._answer(one, group[number].submission, verdict)
+                answers[number] = self._answer(entry_round, group[number].submission, verdict)
         return answers
 
-    def _answer(self, one: EntryRound, submission: IncomingSubmission, verdict: IntakeVerdict) -> HttpResponse:
+    def _answer(self, entry_round: EntryRound, submission: IncomingSubmission, verdict: IntakeVerdict) -> HttpResponse:
         if verdict is IntakeVerdict.TAKEN:
             self._meter.took(again=False)
-            return HttpResponse(200, one.receipt(submission.root), "application/octet-stream")
+            return HttpResponse(200, entry_round.receipt(submission.root), "application/octet-stream")
         return self._refused(verdict)
 
     def _refused(self, verdict: IntakeVerdict) -> HttpResponse:
         return refusal(verdict.value, retry_after_s=self._retry_after_s if verdict is IntakeVerdict.FULL else None)
 
-    def _take_paper(self, one: EntryRound, name: str, envelope: bytes, now: int) -> None:
+    def _take_paper(self, entry_round: EntryRound, name: str, envelope: bytes, now: int) -> None:
         match name:
             case _ if name == MIX_COUNT:
-                one.answer(envelope, now)
+                entry_round.answer(envelope, now)
             case _ if name == MIX_REVEAL:
-                one.keep_answer(envelope)
+                entry_round.keep_answer(envelope)
             case _:
                 raise RelayRefusalError("an entry relay takes the mixing relay's count and reveal", why="unknown")
 

@@ -134,7 +134,7 @@ class Intake(CapsuleFile):
         """A verdict on each, all of them durable together. ``redeem``: where the experiment has tokens."""
         try:
             with self.transaction() as db:
-                return [self._take(db, one, limits, redeem) for one in group]
+                return [self._take(db, submission, limits, redeem) for submission in group]
         except BaseException:
             self._taken = self._count_submissions()
             raise
@@ -163,27 +163,31 @@ class Intake(CapsuleFile):
             return given
 
     def _take(
-        self, db: sqlite3.Connection, one: IncomingSubmission, limits: IntakeLimits, redeem: Redeem | None
+        self, db: sqlite3.Connection, submission: IncomingSubmission, limits: IntakeLimits, redeem: Redeem | None
     ) -> IntakeVerdict:
-        if db.execute("SELECT 1 FROM submissions WHERE root = ?", (one.root,)).fetchone():
+        if db.execute("SELECT 1 FROM submissions WHERE root = ?", (submission.root,)).fetchone():
             return IntakeVerdict.TAKEN
-        for capsule in one.capsules:
+        for capsule in submission.capsules:
             if db.execute("SELECT 1 FROM capsules WHERE digest = ?", (capsule_digest(capsule),)).fetchone():
                 return IntakeVerdict.OTHERS
-        refused = self._count_client(db, one, limits) if redeem is None else self._spend(db, one, limits, redeem)
+        refused = (
+            self._count_client(db, submission, limits)
+            if redeem is None
+            else self._spend(db, submission, limits, redeem)
+        )
         if refused is not None:
             return refused
-        db.execute("INSERT INTO submissions VALUES (?)", (one.root,))
-        put_capsules(db, one.capsules)
+        db.execute("INSERT INTO submissions VALUES (?)", (submission.root,))
+        put_capsules(db, submission.capsules)
         self._taken += 1
         return IntakeVerdict.TAKEN
 
     def _count_client(
-        self, db: sqlite3.Connection, one: IncomingSubmission, limits: IntakeLimits
+        self, db: sqlite3.Connection, submission: IncomingSubmission, limits: IntakeLimits
     ) -> IntakeVerdict | None:
-        if one.client is None:
+        if submission.client is None:
             raise LocalProtocolError("a submission of nobody, in a round without tokens")
-        names = self._names(one.client, limits)
+        names = self._names(submission.client, limits)
         if self._is_over(db, names):
             return IntakeVerdict.OVER_QUOTA
         if self._taken >= limits.submissions:
@@ -192,9 +196,9 @@ class Intake(CapsuleFile):
         return None
 
     def _spend(
-        self, db: sqlite3.Connection, one: IncomingSubmission, limits: IntakeLimits, redeem: Redeem
+        self, db: sqlite3.Connection, submission: IncomingSubmission, limits: IntakeLimits, redeem: Redeem
     ) -> IntakeVerdict | None:
-        nonce = redeem(one.token)
+        nonce = redeem(submission.token)
         if nonce is None:
             return IntakeVerdict.NO_TOKEN
         if db.execute("SELECT 1 FROM spent WHERE nonce = ?", (nonce,)).fetchone():

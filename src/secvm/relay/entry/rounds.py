@@ -25,7 +25,7 @@ from secvm.relay.refusals import RelayRefusalError
 
 
 class EntryRound(BatchRound[Intake]):
-    """One round."""
+    """A round at the entry relay: what it took in, added, handed on and revealed."""
 
     own_count = ENTRY_COUNT
     own_reveal = ENTRY_REVEAL

@@ -28,38 +28,38 @@ class MixDoors(RoleDoors[MixRound]):
                 return self._piece(self._round(label), read_index(index), request)
         return None
 
-    async def _count(self, one: MixRound, envelope: bytes) -> HttpResponse:
+    async def _count(self, mix_round: MixRound, envelope: bytes) -> HttpResponse:
         """Announces the batch (202), and ends it where all pieces are there (200)."""
         try:
-            have = await asyncio.to_thread(one.announce, envelope, self._clock.now())
-            if not one.has_batch(have):
+            have = await asyncio.to_thread(mix_round.announce, envelope, self._clock.now())
+            if not mix_round.has_batch(have):
                 return HttpResponse(202, have_json(have), "application/json")
-            await asyncio.to_thread(one.complete, envelope, self._clock.now())
+            await asyncio.to_thread(mix_round.complete, envelope, self._clock.now())
         except RemoteProtocolError as error:
             return answer_to(error, retry_after_s=self._retry_after_s)
         except (SecVMError, sqlite3.Error):
             return refusal(503, retry_after_s=self._retry_after_s)
-        self._wake(one.plan.label)
+        self._wake(mix_round.plan.label)
         return HttpResponse(200)
 
-    def _piece(self, one: MixRound, index: int, request: HttpRequest) -> Answer:
+    def _piece(self, mix_round: MixRound, index: int, request: HttpRequest) -> Answer:
         if request.headers.get("content-type", "") != MEDIA_TYPE:
             return refusal(415)
 
         def act() -> None:
-            ticket, label, key = request.headers.get(FIELD, ""), one.plan.label, one.plan.entry_key
+            ticket, label, key = request.headers.get(FIELD, ""), mix_round.plan.label, mix_round.plan.entry_key
             check_ticket(ticket, key, label=label, piece=index, data=request.body)
-            one.put(index, request.body, self._clock.now())
+            mix_round.put(index, request.body, self._clock.now())
 
-        return self._kept(act, one)
+        return self._kept(act, mix_round)
 
-    def _take_paper(self, one: MixRound, name: str, envelope: bytes, now: int) -> None:
+    def _take_paper(self, mix_round: MixRound, name: str, envelope: bytes, now: int) -> None:
         if name != ENTRY_REVEAL:
             raise RelayRefusalError("a mixing relay takes the entry relay's reveal", why="unknown")
-        one.answer(envelope, now)
+        mix_round.answer(envelope, now)
 
-    def _shown(self, one: MixRound, name: str) -> bytes | None:
+    def _shown(self, mix_round: MixRound, name: str) -> bytes | None:
         # Our count is told when the batch is handed on, and not before.
-        if name == MIX_COUNT and self._clock.now() < one.plan.instants.mix_by:
+        if name == MIX_COUNT and self._clock.now() < mix_round.plan.instants.mix_by:
             return None
-        return super()._shown(one, name)
+        return super()._shown(mix_round, name)

@@ -106,7 +106,7 @@ class IncomingBatch(CapsuleFile):
 
 
 class MixRound(BatchRound[IncomingBatch]):
-    """One round."""
+    """A round at the mixing relay: what it received, opened, added, handed on and revealed."""
 
     own_count = MIX_COUNT
     own_reveal = MIX_REVEAL

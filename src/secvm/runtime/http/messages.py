@@ -32,7 +32,7 @@ def is_loopback(host: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a server puts up with."""
+    """What a server puts up with from its connections, in numbers."""
 
     #: Of one request's content; a larger one is answered 413.
     body_bytes: int = 2**14
@@ -67,7 +67,7 @@ class Limits:
 
 @dataclass(slots=True)
 class HttpRequest:
-    """One request, whole."""
+    """A request as a handler is given it: whole, with its content."""
 
     method: str
     #: As it was sent, nothing decoded; of a target in absolute form, what follows the host.
