@@ -30,8 +30,8 @@ class SystemDice:
         self._random_bytes = random_bytes
 
     def words(self, purpose: Purpose, round_number: int, model: int, count: int) -> list[int]:  # noqa: ARG002
-        found: list[int] = np.frombuffer(self._random_bytes(8 * count), dtype="<u8").tolist()
-        return found
+        numbers: list[int] = np.frombuffer(self._random_bytes(8 * count), dtype="<u8").tolist()
+        return numbers
 
 
 def system_words(random_bytes: RandomBytes) -> Iterator[int]:

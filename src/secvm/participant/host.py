@@ -85,24 +85,24 @@ class Host:
         """Counts, by experiment: who takes part, canaries that are still to be looked for, and per round who joined and
         what is still waiting.
         """
-        found: dict[str, Any] = {}
+        counts_of: dict[str, Any] = {}
         for device in self._devices:
             for membership in device.everything():
                 digest = membership.document.digest
-                one = found.setdefault(digest, {**dict.fromkeys(_COUNTED, 0), "rounds": {}})
-                one["devices"] += 1
-                one["canaries"] += membership.canaries
-                one["ended"] += membership.ended
-                one["abstaining"] += membership.abstains
-                one["distrusting"] += membership.distrusts
+                sums = counts_of.setdefault(digest, {**dict.fromkeys(_COUNTED, 0), "rounds": {}})
+                sums["devices"] += 1
+                sums["canaries"] += membership.canaries
+                sums["ended"] += membership.ended
+                sums["abstaining"] += membership.abstains
+                sums["distrusting"] += membership.distrusts
                 for counts in membership.counts():
-                    row = one["rounds"].setdefault(counts.round_number, dict.fromkeys(_COUNTED_PER_ROUND, 0))
+                    row = sums["rounds"].setdefault(counts.round_number, dict.fromkeys(_COUNTED_PER_ROUND, 0))
                     row["joined"] += 1
                     row["done"] += counts.done
                     for name in ("waiting", "acknowledged", "lost"):
                         row[name] += getattr(counts, name)
-                        one[name] += getattr(counts, name)
-        return found
+                        sums[name] += getattr(counts, name)
+        return counts_of
 
     # ── the loop ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -184,7 +184,9 @@ class Host:
 
     def _tell_of_manifests(self) -> None:
         """Once when none can be had, once when that is over: nobody would see otherwise that a relay is away."""
-        failed = max((one.unanswered for device in self._devices for one in device.everything()), default=0)
+        failed = max(
+            (membership.unanswered for device in self._devices for membership in device.everything()), default=0
+        )
         if (failed >= _UNANSWERED) != self._unanswered and (failed == 0 or not self._unanswered):
             self._unanswered = not self._unanswered
             if self._log is not None:

@@ -237,9 +237,9 @@ async def open_devices(
             settings, own, clock, folder=folder, number=number, shelf=shelf, checks=checks, sealer=sealer
         )
         devices.append(device)
-        for found in wanted:
-            assert found is not None
-            document, envelope, salt = found
+        for experiment in wanted:
+            assert experiment is not None
+            document, envelope, salt = experiment
             if device.state.record(document.digest) is None:
                 with Vault(folder, unsafe_unsynced=testing.unsafe_unsynced) as vault:
                     vault.put(document.features.source, person.features)

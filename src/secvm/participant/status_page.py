@@ -62,7 +62,7 @@ def metrics_page(counts: dict[str, Any]) -> str:
     lines = []
     for name, sentence in _HELP.items():
         metric = f"secvm_participant_{name}"
-        total = sum(one[name] for one in counts.values())
+        total = sum(sums[name] for sums in counts.values())
         lines += [f"# HELP {metric} {sentence}", f"# TYPE {metric} gauge", f"{metric} {total}"]
     return "\n".join(lines) + "\n"
 

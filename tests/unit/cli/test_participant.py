@@ -10,7 +10,7 @@ import pytest
 from secvm.cli.main import run
 from secvm.cli.participant import _agrees
 from secvm.crypto.signing import sign
-from secvm.participant.person.inspection import what_leaves
+from secvm.participant.person.disclosure import what_leaves
 from secvm.participant.sending.transport import Transport
 from secvm.participant.settings import ParticipantSettings
 from secvm.participant.storage.state import DeviceState, Status

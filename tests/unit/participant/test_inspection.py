@@ -18,7 +18,8 @@ from secvm.learning.losses import Loss
 from secvm.learning.package import Cohort, Package, ParticipationPackage, TrainPackage
 from secvm.learning.thinning import Thinning
 from secvm.participant.consent.policies import Consent
-from secvm.participant.person.inspection import as_text, inspect, leakage, leakage_at_floor, what_leaves
+from secvm.participant.person.disclosure import what_leaves
+from secvm.participant.person.inspection import as_text, inspect, leakage, leakage_at_floor
 from secvm.participant.person.prediction import predict_for
 from secvm.participant.storage.state import Status
 from secvm.participant.storage.vault import Vault

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from secvm.errors import BadInputError
-from secvm.participant.person.inspection import as_text, inspect, what_leaves
+from secvm.participant.person.disclosure import what_leaves
+from secvm.participant.person.inspection import as_text, inspect
 from secvm.participant.settings import ParticipantSettings
 from secvm.participant.trust.trust_policy import TrustedRelay, TrustPolicy
 from secvm.protocol.documents.experiment import Relay

@@ -76,7 +76,7 @@ def join(
     from secvm.participant.main import join as join_device
     from secvm.participant.main import make_clock
     from secvm.participant.person import decisions
-    from secvm.participant.person.inspection import what_leaves
+    from secvm.participant.person.disclosure import what_leaves
     from secvm.participant.person.pinning import fetch_salt
     from secvm.participant.relayed.agreement import terms_against
     from secvm.participant.sending.transport import Transport

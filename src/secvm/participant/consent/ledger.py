@@ -65,29 +65,29 @@ class Ledger:
     @property
     def epsilon(self) -> float:
         """The sum over experiments with a guarantee, at the sum of their δ."""
-        return math.fsum(one.epsilon for one in self.spendings if one.epsilon is not None)
+        return math.fsum(entry.epsilon for entry in self.spendings if entry.epsilon is not None)
 
     @property
     def charged(self) -> float:
         """What they come to for another label: this is held to the budget."""
-        return math.fsum(one.charged for one in self.spendings if one.charged is not None)
+        return math.fsum(entry.charged for entry in self.spendings if entry.charged is not None)
 
     @property
     def delta(self) -> float:
-        return math.fsum(one.delta for one in self.spendings)
+        return math.fsum(entry.delta for entry in self.spendings)
 
     @property
     def d_squared(self) -> float:
         """Over experiments without a guarantee."""
-        return math.fsum(one.d_squared for one in self.spendings if one.d_squared is not None)
+        return math.fsum(entry.d_squared for entry in self.spendings if entry.d_squared is not None)
 
     def fits(self, consent: Consent, entered: str) -> str | None:
         """Whether all this may have been told, asked for the experiment that was entered last; else why not."""
         budget = consent.budget
-        (last,) = (one for one in self.spendings if one.digest == entered)
+        (last,) = (entry for entry in self.spendings if entry.digest == entered)
         if last.apart:
             return _fits_alone(last)
-        common = Ledger(tuple(one for one in self.spendings if not one.apart))
+        common = Ledger(tuple(entry for entry in self.spendings if not entry.apart))
         if last.epsilon is None:
             if common.d_squared > budget.d_squared:
                 return _spent(f"an AUC of {budget.auc:g} without a guarantee", f"{auc_of(common.d_squared):.3f}")
@@ -111,17 +111,17 @@ class Ledger:
             "auc_budget": budget.auc,
             "experiments": [
                 {
-                    "experiment": one.digest,
-                    "title": one.title,
-                    "rounds": one.rounds,
-                    "epsilon": None if one.epsilon is None else _finite(one.epsilon),
-                    "epsilon_charged": None if one.charged is None else _finite(one.charged),
-                    "delta": one.delta,
-                    "d_squared": None if one.d_squared is None else _finite(one.d_squared),
-                    "accepted_auc": one.accepted.auc,
-                    "accepted_epsilon": one.accepted.epsilon,
+                    "experiment": entry.digest,
+                    "title": entry.title,
+                    "rounds": entry.rounds,
+                    "epsilon": None if entry.epsilon is None else _finite(entry.epsilon),
+                    "epsilon_charged": None if entry.charged is None else _finite(entry.charged),
+                    "delta": entry.delta,
+                    "d_squared": None if entry.d_squared is None else _finite(entry.d_squared),
+                    "accepted_auc": entry.accepted.auc,
+                    "accepted_epsilon": entry.accepted.epsilon,
                 }
-                for one in self.spendings
+                for entry in self.spendings
             ],
         }
 
@@ -151,9 +151,9 @@ def entries(state: DeviceState, *, also: str | None = None) -> list[Entry]:
     ]
 
 
-def spend(told: list[Entry], consent: Consent) -> Ledger:
+def spend(lines: list[Entry], consent: Consent) -> Ledger:
     """What that comes to. With guarantees it may take seconds for numbers that were not asked for before."""
-    return Ledger(tuple(spending(document, rounds, consent, accepted) for document, rounds, accepted in told))
+    return Ledger(tuple(spending(document, rounds, consent, accepted) for document, rounds, accepted in lines))
 
 
 def enter(state: DeviceState, document: ExperimentDocument, round_number: int, consent: Consent) -> None:
@@ -174,8 +174,8 @@ def enter(state: DeviceState, document: ExperimentDocument, round_number: int, c
 def check_room(state: DeviceState, document: ExperimentDocument, consent: Consent, accepted: Accepted) -> None:
     """Raise ``ConsentRefusedError`` where not even one round of an experiment that is to be joined would fit."""
     if not consent.unsafe:
-        told = [*entries(state), (document, 1, accepted)]
-        why = spend(told, consent).fits(consent, document.digest)
+        lines = [*entries(state), (document, 1, accepted)]
+        why = spend(lines, consent).fits(consent, document.digest)
         if why is not None:
             raise ConsentRefusedError(why, next_step="See what it was spent on: secvm participant inspect")
 
@@ -224,28 +224,28 @@ def in_words(ledger: Ledger, consent: Consent) -> list[str]:
     """For the person."""
     if not ledger.spendings:
         return ["The ledger is empty: this device has told nothing about you yet."]
-    told, budget = [], consent.budget
-    with_guarantee = [one for one in ledger.spendings if one.epsilon is not None]
-    without = [one for one in ledger.spendings if one.epsilon is None]
+    sentences, budget = [], consent.budget
+    with_guarantee = [entry for entry in ledger.spendings if entry.epsilon is not None]
+    without = [entry for entry in ledger.spendings if entry.epsilon is None]
     if with_guarantee:
         of = "" if math.isinf(budget.epsilon) else f" of {budget.epsilon:g}"
-        told.append(
+        sentences.append(
             f"Under guarantees your device has spent ε = {ledger.charged:.2f}{of} for your label"
             f" ({ledger.epsilon:.2f} for sending anything at all), at δ = {ledger.delta:.0e}, in"
             f" {_rounds(with_guarantee)}."
         )
     if without:
         of = "" if budget.auc >= 1 else f"; your device agrees to {budget.auc:g}"
-        told.append(
+        sentences.append(
             f"Without any guarantee it has taken part in {_rounds(without)}: who knows your features would reach an"
             f" AUC of {auc_of(ledger.d_squared):.2f} at the least number of people that counts{of}."
         )
-    told.append("Rounds that were abandoned count, and what you forget stays counted: it was told.")
-    return told
+    sentences.append("Rounds that were abandoned count, and what you forget stays counted: it was told.")
+    return sentences
 
 
 def _rounds(spendings: list[Spending]) -> str:
-    rounds, experiments = sum(one.rounds for one in spendings), len(spendings)
+    rounds, experiments = sum(entry.rounds for entry in spendings), len(spendings)
     return f"{rounds} round{'s' * (rounds != 1)} of {experiments} experiment{'s' * (experiments != 1)}"
 
 

@@ -18,25 +18,19 @@ from typing import Any
 from secvm.learning.individual.contribution import Individual
 from secvm.learning.individual.update import squared_norm
 from secvm.learning.package import Cohort
-from secvm.participant.consent.policies import Consent, Statement
-from secvm.participant.person.relayed_words import claim, leaves
+from secvm.participant.consent.policies import Consent
+from secvm.participant.person.disclosure import guarantee, what_leaves
 from secvm.participant.person.trust_report import trust_report
 from secvm.participant.sending.sealing import bytes_of_a_round, gateway_seal
 from secvm.participant.storage.state import DeviceState, ExperimentRecord, Status
 from secvm.participant.trust.trust_policy import TrustPolicy
 from secvm.privacy.leakage.label_leakage import auc_of
-from secvm.privacy.statements.plain import words
-from secvm.privacy.statements.relayed import RelayedStatement
 from secvm.protocol.documents.experiment import ExperimentDocument, read_published
 from secvm.protocol.plain.session import ParticipantSession
 from secvm.protocol.relays.sending.session import RelayedSession
 from secvm.protocol.relays.sending.session_memory import RelayedPhase
 from secvm.protocol.schedule import Window
 
-NO_GUARANTEE = (
-    "This experiment adds no noise, so there is no formal guarantee. Tallies are public and stay so: anybody, not only"
-    " the coordinator, can use them to guess at you."
-)
 #: Of what was forgotten no numbers are told again.
 CANNOT_BE_TAKEN_BACK = "What was told stays told, and the ledger keeps it."
 
@@ -53,11 +47,6 @@ def inspect(
     agreed, trusts = consent or Consent(), policy or TrustPolicy()
     looked_at = state.records() if records is None else records
     return {record.digest: _inspect_one(state, record, now, agreed, trusts) for record in looked_at}
-
-
-def guarantee(document: ExperimentDocument) -> str:
-    """What is promised about the packages themselves, in words: nothing, or what two relays' cover is made for."""
-    return NO_GUARANTEE if document.experiment.cover is None else claim(document)
 
 
 def leakage(document: ExperimentDocument, participants: Sequence[float], *, keep: float) -> dict[str, float] | None:
@@ -79,62 +68,22 @@ def leakage_at_floor(document: ExperimentDocument, *, keep: float) -> dict[str, 
     return leakage(document, [document.floor / labels] * labels, keep=keep)
 
 
-def what_leaves(
-    document: ExperimentDocument, statement: Statement | None = None, policy: TrustPolicy | None = None
-) -> list[str]:
-    """In sentences: what taking part means, and what it tells, by default assumptions unless a statement says.
-
-    ``policy`` knows who runs the relays, as far as the person has said.
-    """
-    statement = statement or Consent().statement(document)
-    if isinstance(statement, RelayedStatement):
-        return leaves(document, statement, policy or TrustPolicy())
-    windows, experiment = document.windows, document.experiment
-    sample = experiment.features_per_person
-    looked_at = "all of your features" if sample is None else f"at most {sample} of your features, drawn once"
-    return [
-        f"It looks at: {document.features.description} (source '{document.features.source}'), {looked_at}.",
-        (
-            f"In every round your device sends exactly {document.budget} sealed packages of one size, at random times"
-            f" within {windows.length_s} seconds, about {bytes_of_a_round(document) / 1000:.0f} kB; in at most"
-            f" {document.rounds} rounds."
-        ),
-        (
-            "One package says that someone with your label takes part. With probability"
-            f" {float(document.train_share):g} your device trains (a package names one of {experiment.n_bins} bins and"
-            " a sign), else it tests (a package names your label and the predicted one). The rest say nothing."
-        ),
-        (
-            f"{_relays(document, policy or TrustPolicy())} that you take part, and not what you send. The coordinator"
-            " knows what was sent, and not by whom. If both work together, this does not hold."
-        ),
-        *words(statement),
-    ]
-
-
-def _relays(document: ExperimentDocument, policy: TrustPolicy) -> str:
-    if not document.relays:
-        return "A relay knows"
-    several = len(document.relays) > 1
-    return f"The relay{'s' * several} {policy.relays_in_words(document)} know{'s' * (not several)}"
-
-
-def as_text(found: dict[str, Any]) -> str:
+def as_text(inspected: dict[str, Any]) -> str:
     """What ``inspect`` found, in plain words."""
-    if not found:
+    if not inspected:
         return "This device takes part in nothing. Nothing was sent, and nothing will be."
     lines: list[str] = []
-    for digest, one in found.items():
-        lines += [f"{one['title']}", f"  experiment {digest}", f"  {one['status']}: {one['means']}"]
-        match one["status"]:
+    for digest, part in inspected.items():
+        lines += [f"{part['title']}", f"  experiment {digest}", f"  {part['status']}: {part['means']}"]
+        match part["status"]:
             case Status.DECLINED:
                 sentences = []
             case Status.FORGOTTEN:
-                sentences = [*one["told"], one["guarantee"], CANNOT_BE_TAKEN_BACK]
+                sentences = [*part["told"], part["guarantee"], CANNOT_BE_TAKEN_BACK]
             case _:
-                sentences = [*one["leaves"], *one["told"], *one["trust"]["told"], *one["risk"]]
+                sentences = [*part["leaves"], *part["told"], *part["trust"]["told"], *part["risk"]]
         lines += [f"  {sentence}" for sentence in sentences]
-        lines += [f"  abstained in round {was['round']}: {was['sentence']}" for was in one["abstentions"]]
+        lines += [f"  abstained in round {was['round']}: {was['sentence']}" for was in part["abstentions"]]
         lines.append("")
     return "\n".join(lines)
 
@@ -158,22 +107,22 @@ def _inspect_one(
     standing = _relayed_standing(state, record, document) if relayed else _standing(state, record, document)
     unopened = state.relayed.unopened(record.digest)
     rounds = {
-        one.round_number: {
-            "round": one.round_number,
-            "packages": one.packages,
-            "acknowledged": one.acknowledged,
-            "lost": one.lost,
-            "unopened": one.round_number in unopened,
+        row.round_number: {
+            "round": row.round_number,
+            "packages": row.packages,
+            "acknowledged": row.acknowledged,
+            "lost": row.lost,
+            "unopened": row.round_number in unopened,
         }
-        for one in state.history(record.digest)
+        for row in state.history(record.digest)
     }
     waiting = standing.waiting
     running = rounds.get(standing.round_number) if waiting else None
     if running is not None:
         running.update(acknowledged=standing.acknowledged, lost=standing.lost)
-    acknowledged = sum(one["acknowledged"] for one in rounds.values())
-    lost = sum(one["lost"] for one in rounds.values())
-    told = [
+    acknowledged = sum(row["acknowledged"] for row in rounds.values())
+    lost = sum(row["lost"] for row in rounds.values())
+    sentences = [
         (
             f"It took part in {_count(len(rounds), 'round')}: {_count(acknowledged, 'package')} sent and acknowledged,"
             f" {lost} given up when their window closed."
@@ -182,9 +131,9 @@ def _inspect_one(
     ]
     newest = None if standing.window is None else standing
     if record.status is Status.JOINED and record.ending is None:
-        told.append(_newest(newest, now))
+        sentences.append(_newest(newest, now))
     if record.cohort is not None:
-        told.append(f"Your device was drawn to {record.cohort.name.lower()}, once and for all rounds.")
+        sentences.append(f"Your device was drawn to {record.cohort.name.lower()}, once and for all rounds.")
     over = record.ending is not None and record.status in (Status.JOINED, Status.PAUSED)
     keep = _keep(document, record.person)
     risk, numbers = _risk(document, standing.participants, record, keep)
@@ -214,7 +163,7 @@ def _inspect_one(
         "guarantee": guarantee(document),
         "budget": document.budget,
         "bytes_a_round": bytes_of_a_round(document),
-        "told": told,
+        "told": sentences,
         "risk": risk,
         "abstentions": [
             {"round": number, "reason": reason, "sentence": sentence}
@@ -297,24 +246,24 @@ def _risk(
         ], None
     if document.experiment.loss.regression:
         return ["For a label that is a number there is no law yet, so the risk has no number."], None
-    found = leakage(document, participants, keep=keep)
-    if found is None:
+    numbers = leakage(document, participants, keep=keep)
+    if numbers is None:
         return ["How many take part is not known on this device yet, so the risk has no number of its own yet."], None
-    squared = f"{found['d_squared']:.3g}" if found["d_squared"] < inf else "∞, for somebody stands alone"
-    told = [
+    squared = f"{numbers['d_squared']:.3g}" if numbers["d_squared"] < inf else "∞, for somebody stands alone"
+    sentences = [
         (
             f"In the last published round {_count(sum(participants), 'person').replace('persons', 'people')} trained."
             " Someone who knows your features and wants your label would, in one such round, have d'² ="
-            f" {squared}: an AUC of {found['auc']:.2f}. It adds up: in {document.rounds} such rounds, an AUC of"
-            f" {found['auc_all_rounds']:.2f}."
+            f" {squared}: an AUC of {numbers['auc']:.2f}. It adds up: in {document.rounds} such rounds, an AUC of"
+            f" {numbers['auc_all_rounds']:.2f}."
         )
     ]
     if record.cohort is Cohort.TEST:
-        told.append(
+        sentences.append(
             "These numbers are for those who train. Your device tests and names no bins: what it sends says your label"
             " beside the predicted one, and is counted with the others who test. The fewer they are, the more it tells."
         )
-    return told, found
+    return sentences, numbers
 
 
 def _keep(document: ExperimentDocument, person: Individual | None) -> float:

@@ -85,15 +85,15 @@ def binning_of(
     document: ExperimentDocument, vocabulary: VocabularyBinning | None = None, *, salt: bytes | None = None
 ) -> Binning:
     """How features become bins."""
-    told = document.binning
-    if isinstance(told, HashedBins):
-        salt = salt if told.salt is None else told.salt
+    bins = document.binning
+    if isinstance(bins, HashedBins):
+        salt = salt if bins.salt is None else bins.salt
         if salt is None:
             raise BadInputError("this experiment's salt comes from beacons, and this device does not have it")
-        return HashBinning(n_bins=told.bins, salt=salt, n_hashes=told.hashes)
+        return HashBinning(n_bins=bins.bins, salt=salt, n_hashes=bins.hashes)
     if vocabulary is None:
         raise BadInputError("this experiment needs its list of words", next_step="Give it with --vocabulary FILE.")
-    if vocabulary.digest != told.digest:
+    if vocabulary.digest != bins.digest:
         raise BadInputError("this is not the list of words that the experiment names")
     return vocabulary
 
@@ -157,8 +157,8 @@ async def fetch_salt(
         path = f"/v1/experiment/{document.digest}"
         first = await transport.fetch(f"{path}/first", most=_MOST_PROOF_BYTES)
         records = [await transport.fetch(f"{path}/beacon/{i}") for i in range(len(binning.beacons))]
-        found = [record.content for record in records if record is not None]
-        if first is None or len(found) != len(records):
+        contents = [record.content for record in records if record is not None]
+        if first is None or len(contents) != len(records):
             raise BeaconUnavailableError(
                 "this experiment's salt cannot be had yet: its coordinator does not have all beacons' records",
                 next_step="Join a little later.",
@@ -166,7 +166,7 @@ async def fetch_salt(
         return salt_of(
             document,
             first=first.content,
-            records=found,
+            records=contents,
             allow_unsafe=policy.unsafe_beacons,
             policy=policy.log_policy,
         )

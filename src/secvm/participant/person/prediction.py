@@ -73,7 +73,7 @@ def _answer(experiment: Experiment, weights: Weights, vector: BinnedVector) -> t
     winner = int(models.predict(np.array([scores], dtype=np.int64))[0])
     # Of the models in which the winner has a side of its own: one against all, or its pairs; the weakest of them.
     signs = models.signs[winner].tolist()
-    own = [sign * one for sign, one in zip(signs, scores, strict=True) if sign]
+    own = [sign * score_of for sign, score_of in zip(signs, scores, strict=True) if sign]
     if len(experiment.labels) > 2 and experiment.multiclass == "ovr":
         own = [scores[winner]]
     return experiment.labels[winner], min(own) * unit

@@ -22,7 +22,7 @@ def trust_report(state: DeviceState, document: ExperimentDocument) -> dict[str, 
     digest, terms = document.digest, document.log
     checks, checkpoint = state.trust.checks(digest), _last_checkpoint(state, document)
     unopened = sorted(state.relayed.unopened(digest))
-    found: dict[str, Any] = {
+    report: dict[str, Any] = {
         "log": None if terms is None else terms.log_key.name,
         "witnesses": [] if terms is None else [witness.name for witness in terms.witnesses],
         "quorum": None if terms is None else terms.quorum,
@@ -33,12 +33,12 @@ def trust_report(state: DeviceState, document: ExperimentDocument) -> dict[str, 
         "convicted": convicts(state, digest),
         "distrust": state.trust.distrust(digest),
     }
-    found["told"] = [
+    report["told"] = [
         *([_NO_LOG] if terms is None else _of_log(terms, checkpoint, checks)),
         *_of_rounds(document, checks, unopened),
-        *_against(found),
+        *_against(report),
     ]
-    return found
+    return report
 
 
 def _of_log(terms: LogTerms, checkpoint: Checkpoint | None, checks: dict[str, int]) -> list[str]:
@@ -68,13 +68,13 @@ def _of_rounds(document: ExperimentDocument, checks: dict[str, int], unopened: l
     )
     if not relayed:
         return [steps, "Whether what it sent was counted it cannot see."]
-    which = f" ({', '.join(map(str, unopened))})" if unopened else ""
+    numbers = f" ({', '.join(map(str, unopened))})" if unopened else ""
     return [
         steps,
         (
             f"It found {checks[SEEN]} of its canaries among what was handed on; {checks[MISSING]} were missing,"
             f" {checks[UNCHECKED]} could not be looked for in time. {len(unopened)} of its rounds were"
-            f" unopened{which}."
+            f" unopened{numbers}."
         ),
         (
             f"It counted the shards of {checks[RECOUNTED]} of these again, every package that lay with them, and came"
@@ -83,17 +83,19 @@ def _of_rounds(document: ExperimentDocument, checks: dict[str, int], unopened: l
     ]
 
 
-def _against(found: dict[str, Any]) -> list[str]:
-    told, distrust = [], found["distrust"]
-    if found["convicted"]:
-        told.append("It holds evidence against the server, and sends nothing more. See: secvm participant evidence")
-    elif found["evidence"]:
-        told.append("It holds evidence that a relay left a package of it out. See: secvm participant evidence")
-    if distrust is not None and found["convicted"]:
-        told.append(f"It takes no part any more: {distrust}.")
+def _against(report: dict[str, Any]) -> list[str]:
+    sentences, distrust = [], report["distrust"]
+    if report["convicted"]:
+        sentences.append(
+            "It holds evidence against the server, and sends nothing more. See: secvm participant evidence"
+        )
+    elif report["evidence"]:
+        sentences.append("It holds evidence that a relay left a package of it out. See: secvm participant evidence")
+    if distrust is not None and report["convicted"]:
+        sentences.append(f"It takes no part any more: {distrust}.")
     elif distrust is not None:
-        told.append(f"It takes no part for now: {distrust}. To go on all the same: secvm participant resume")
-    return told
+        sentences.append(f"It takes no part for now: {distrust}. To go on all the same: secvm participant resume")
+    return sentences
 
 
 def _last_checkpoint(state: DeviceState, document: ExperimentDocument) -> Checkpoint | None:

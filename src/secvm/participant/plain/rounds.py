@@ -171,32 +171,32 @@ class LoggedRounds:
             return await self._ask_without_rounds(now)
         if fetched is None:
             return None
-        told = self.trusted.look(fetched.content)
+        announced = self.trusted.look(fetched.content)
         last = self.trusted.last
-        newest = told or (None if last is None else last.manifest)
+        newest = announced or (None if last is None else last.manifest)
         ending = None
         if newest is not None and now() >= newest.accept_until:
-            found = await self._around.fetch(f"{self._path}/ending", now)
-            ending = None if found is None else found.content
-        if told is None and ending is None:
+            served = await self._around.fetch(f"{self._path}/ending", now)
+            ending = None if served is None else served.content
+        if announced is None and ending is None:
             return RoundNews(fetched.content, fetched.ahead)
-        checked = await self._believe(told, fetched.content, ending, now)
+        checked = await self._believe(announced, fetched.content, ending, now)
         return None if checked is None else RoundNews(fetched.content, fetched.ahead, checked.ending)
 
     async def _ask_without_rounds(self, now: Now) -> RoundNews | None:
         """Whether it was over before its first round."""
-        found = await self._around.fetch(f"{self._path}/ending", now)
-        if found is None:
+        served = await self._around.fetch(f"{self._path}/ending", now)
+        if served is None:
             return None
-        checked = await self._believe(None, b"", found.content, now)
-        return None if checked is None else RoundNews(None, found.ahead, checked.ending)
+        checked = await self._believe(None, b"", served.content, now)
+        return None if checked is None else RoundNews(None, served.ahead, checked.ending)
 
     async def _believe(
-        self, told: RoundManifest | None, envelope: bytes, ending: bytes | None, now: Now
+        self, announced: RoundManifest | None, envelope: bytes, ending: bytes | None, now: Now
     ) -> Checked | None:
         """Fetch what shows it, check it, and keep it; None where something could not be had."""
         try:
-            served = await self._gather(told, envelope, ending, now)
+            served = await self._gather(announced, envelope, ending, now)
             if served is None:
                 return None
             checked = await self._check(served, now)
@@ -231,16 +231,16 @@ class LoggedRounds:
     # ── fetching ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def _gather(
-        self, told: RoundManifest | None, envelope: bytes, ending: bytes | None, now: Now
+        self, announced: RoundManifest | None, envelope: bytes, ending: bytes | None, now: Now
     ) -> Served | None:
         """All that ``check`` wants; None where something could not be had."""
         first, documents = self.trusted.next_round, list[RoundManifest | Ending]()
-        if told is not None:
-            missing = [number for number in range(first, told.round_number) if number not in self._manifests]
+        if announced is not None:
+            missing = [number for number in range(first, announced.round_number) if number not in self._manifests]
             if not await self._fetch_manifests(missing, now):
                 return None
-            self._manifests[told.round_number] = envelope
-            numbers = range(first, told.round_number + 1)
+            self._manifests[announced.round_number] = envelope
+            numbers = range(first, announced.round_number + 1)
             documents += [RoundManifest.from_bytes(_payload(self._manifests[number])) for number in numbers]
         manifests = tuple(self._manifests[number] for number in range(first, first + len(documents)))
         if ending is not None:
@@ -265,10 +265,10 @@ class LoggedRounds:
         for start in range(0, len(numbers), _AT_ONCE):
             some = numbers[start : start + _AT_ONCE]
             self._check_traffic(len(some) * MOST_DOCUMENT_BYTES, now)
-            found = await asyncio.gather(
+            answers = await asyncio.gather(
                 *(self._around.fetch(f"{self._path}/manifest/{number}", now) for number in some)
             )
-            for number, fetched in zip(some, found, strict=True):
+            for number, fetched in zip(some, answers, strict=True):
                 if fetched is None:
                     return False
                 self._manifests[number] = fetched.content
@@ -281,13 +281,13 @@ class LoggedRounds:
             if len(digests) > 1:
                 self._check_traffic(len(some) * self._document.most_tally_bytes, now)
             keys = around.gateway_keys(now())
-            found = await asyncio.gather(
+            answers = await asyncio.gather(
                 *(
                     around.checks.fetch_tally(digest, around.transport, document=self._document, gateway_keys=keys)
                     for digest in some
                 )
             )
-            for digest, data in zip(some, found, strict=True):
+            for digest, data in zip(some, answers, strict=True):
                 around.traffic.add(OVERHEAD_BYTES + (0 if data is None else len(data)), now())
                 if data is None:
                     return False

@@ -50,13 +50,13 @@ async def agree(around: Surroundings, document: ExperimentDocument, manifest: Re
         raise ConsentRefusedError(why)
     if consent.unsafe:
         return
-    accepted, told = ledger.accepted(document.digest), entries(around.state, also=document.digest)
+    accepted, lines = ledger.accepted(document.digest), entries(around.state, also=document.digest)
 
     def think() -> None:
         with _ONE_AT_A_TIME:
             consent.check(document, accepted)
             # Looked at again when the round is entered; by then the numbers are there.
-            spend(told, consent)
+            spend(lines, consent)
 
     # A guarantee's numbers take seconds, in which requests of other experiments may be due.
     await asyncio.to_thread(think)

@@ -166,7 +166,7 @@ class Canaries:
     def plan(self, *, now: int) -> None:
         """Give every canary that can be looked for a moment."""
         kept = self._book.canaries(self._document.digest)
-        wanted = {one.round_number for one in kept if one.opening is not None}
+        wanted = {canary.round_number for canary in kept if canary.opening is not None}
         self._moments = {number: at for number, at in self._moments.items() if number in wanted}
         for number in sorted(wanted - set(self._moments)):
             self._draw(number, now)
@@ -200,9 +200,9 @@ class Canaries:
         count = MixCount.enclosed(opening.mix_count)
         try:
             runs = await self._runs(kept, count, now)
-            found = [run for run in runs if run.find(kept.canary.inner_digest) is not None]
-            if found and kept.canary.recounts:
-                await self._recounting.check(kept, opening, found[0], now)
+            holding = [run for run in runs if run.find(kept.canary.inner_digest) is not None]
+            if holding and kept.canary.recounts:
+                await self._recounting.check(kept, opening, holding[0], now)
         except _UnansweredError:
             return await self._unanswered(kept, now, answered=answered, ended=ended)
         except CheatingError:
@@ -211,7 +211,7 @@ class Canaries:
         except RemoteProtocolError:
             return self._tried(kept, now())
         self._silent = 0
-        if found:
+        if holding:
             self._seen(kept)
             return None
         return self._missing(kept, runs, opening.mix_count)
@@ -260,12 +260,12 @@ class Canaries:
         if absence is None:
             raise BadProofError("a canary is neither in its runs nor absent from them")
         manifest = RelayedManifest.from_bytes(kept.manifest)
-        told = missing_canary(
+        file = missing_canary(
             kept.canary, absence, experiment=self._envelope, manifest=manifest, mix_count=mix_count
         ).to_bytes()
         # What does not convince others is not kept as if it did.
-        found = examine_canary(told)
-        return CanaryLoss(kept.round_number, found.sentence.rstrip("."), told)
+        finding = examine_canary(file)
+        return CanaryLoss(kept.round_number, finding.sentence.rstrip("."), file)
 
     async def _unanswered(self, kept: KeptCanary, now: Now, *, answered: int, ended: bool) -> CanaryLoss | None:
         """Nobody can tell a bad network from this, unless other files come."""

@@ -60,24 +60,24 @@ class RelayedDistrust(Distrust):
     def settle(self, ended: Sequence[Ended]) -> None:
         """How rounds ended, inside the transaction that stores what is believed; of those with a receipt."""
         book = self._state.relayed
-        kept = {one.round_number for one in book.canaries(self._digest)}
-        for one in ended:
-            number = one.manifest.round_number
-            if number in kept and one.opened:
-                book.put_opening(self._digest, number, one.opening.data)
+        kept = {end.round_number for end in book.canaries(self._digest)}
+        for end in ended:
+            number = end.manifest.round_number
+            if number in kept and end.opened:
+                book.put_opening(self._digest, number, end.opening.data)
             elif number in kept:
                 book.put_unopened(self._digest, number)
 
     def without_opening(self, number: int) -> None:
         """No opening of this round was served, as often as it was looked for."""
         book = self._state.relayed
-        if any(one.round_number == number and one.opening is None for one in book.canaries(self._digest)):
+        if any(canary.round_number == number and canary.opening is None for canary in book.canaries(self._digest)):
             with self._state.writing(durable=True):
                 book.put_unopened(self._digest, number)
 
     def count_unopened(self) -> None:
         """Stop where two of any ten rounds with a receipt stayed unopened."""
-        found = sorted(self._state.relayed.unopened(self._digest))
-        near = [pair for pair in pairwise(found) if pair[1] - pair[0] < UNOPENED_AMONG]
+        numbers = sorted(self._state.relayed.unopened(self._digest))
+        near = [pair for pair in pairwise(numbers) if pair[1] - pair[0] < UNOPENED_AMONG]
         if self.why is None and near:
             self.put(_UNOPENED.format(*near[0]))

@@ -134,13 +134,13 @@ class RelayedListener(RoundListener):
     async def _look_at_log(self, now: Now) -> None:
         if self._looking is None:
             return
-        found = await self._looking.look(now)
+        finding = await self._looking.look(now)
         if self._turns.left:
             return
-        if isinstance(found, Distrusted):
-            self._convict(found.sentence, found.evidence, now())
-        elif found is not None:
-            self._turns.note(found)
+        if isinstance(finding, Distrusted):
+            self._convict(finding.sentence, finding.evidence, now())
+        elif finding is not None:
+            self._turns.note(finding)
 
     async def _look_for_canary(self, now: Now) -> None:
         loss = None

@@ -100,9 +100,9 @@ class HeldLog:
 
     def grow(self, fetched: FetchedLog, served: Sequence[Document]) -> SeenLog:
         """What is seen of the log then; see ``TrustedLog.grow``."""
-        found = self._log.grow(self.seen, fetched.checkpoint, fetched.lines, served, believed=self._chain.newest())
+        seen = self._log.grow(self.seen, fetched.checkpoint, fetched.lines, served, believed=self._chain.newest())
         self._around.checks.keep("lines", self._name(fetched.checkpoint), fetched.lines)
-        return found
+        return seen
 
     def believe(self, seen: SeenLog) -> None:
         """From now on this is what was seen. Whoever calls this has stored it before."""
@@ -205,8 +205,8 @@ class RelayedRounds:
         if fetched is None:
             return None
         news = News.from_bytes(fetched.content)
-        told = chain.look(news.manifest)
-        served, unopened = await self._gather(told, news, now)
+        announced = chain.look(news.manifest)
+        served, unopened = await self._gather(announced, news, now)
         if served is None:
             return RelayedNews(chain.trust.manifest, fetched.ahead, unopened=unopened)
         if not (served.manifests or served.ending or self._opens(served)):
@@ -214,12 +214,12 @@ class RelayedRounds:
         logged = None if self.log is None else await self.log.fetch(news, now, over=served.ending is not None)
         if self.log is not None and logged is None:
             return None
-        found = chain.check(served)
-        self._keep(found, served, self._hold_to_log(logged, found.documents))
-        for one in found.ended:
-            name = (self._document.digest, one.opening.digest)
-            self.around.checks.keep("opening", name, served.openings[one.opening.round_number])
-        return RelayedNews(found.trust.manifest, fetched.ahead, found.ending, unopened)
+        believing = chain.check(served)
+        self._keep(believing, served, self._hold_to_log(logged, believing.documents))
+        for end in believing.ended:
+            name = (self._document.digest, end.opening.digest)
+            self.around.checks.keep("opening", name, served.openings[end.opening.round_number])
+        return RelayedNews(believing.trust.manifest, fetched.ahead, believing.ending, unopened)
 
     def _fetch_keys(self) -> bytes | None:
         return None if self.chain.last is None else self.chain.last.fetch_keys
@@ -237,35 +237,35 @@ class RelayedRounds:
     # ── fetching ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def _gather(
-        self, told: RelayedManifest | None, news: News, now: Now
+        self, announced: RelayedManifest | None, news: News, now: Now
     ) -> tuple[RelayedServed | None, int | None]:
         """All that ``check`` wants, and the round that stays without an opening; None: something could not be had."""
         chain, manifests = self.chain, dict[int, bytes]()
         last = chain.last
-        if told is not None:
-            manifests = {told.round_number: news.manifest}
-            for number in range(chain.next_round, told.round_number):
+        if announced is not None:
+            manifests = {announced.round_number: news.manifest}
+            for number in range(chain.next_round, announced.round_number):
                 self._check_traffic(MOST_DOCUMENT_BYTES, now)
                 fetched = await self.around.fetch(f"{self._path}/manifest/{number}", now)
                 if fetched is None:
                     return None, None
                 manifests[number] = fetched.content
-        rounds = [number for number in manifests if told is not None and number < told.round_number]
-        due = last is not None and (told is not None or now() >= last.instants.mix_by)
+        rounds = [number for number in manifests if announced is not None and number < announced.round_number]
+        due = last is not None and (announced is not None or now() >= last.instants.mix_by)
         if last is not None and chain.opening is None and due:
             rounds.insert(0, last.round_number)
         openings = dict[int, bytes]()
         for number in sorted(rounds):
-            opening = await self._opening(number, told, news, now)
+            opening = await self._opening(number, announced, news, now)
             if opening is None:
                 return None, self._missed(number, now())
             openings[number] = opening
-        if told is not None and now() >= told.instants.mix_by:
+        if announced is not None and now() >= announced.instants.mix_by:
             # Whoever was away may find it ended already, and the log with its opening.
-            found = await self.around.fetch(f"{self._path}/opening/{told.round_number}", now)
-            openings |= {} if found is None else {told.round_number: found.content}
-        ending = await self._ending(told, openings, now)
-        tallies = await self._tallies(openings, news, followed=told is not None or ending is not None, now=now)
+            newest = await self.around.fetch(f"{self._path}/opening/{announced.round_number}", now)
+            openings |= {} if newest is None else {announced.round_number: newest.content}
+        ending = await self._ending(announced, openings, now)
+        tallies = await self._tallies(openings, news, followed=announced is not None or ending is not None, now=now)
         if tallies is None:
             return None, None
         served = RelayedServed(
@@ -276,35 +276,35 @@ class RelayedRounds:
         )
         return served, None
 
-    async def _opening(self, number: int, told: RelayedManifest | None, news: News, now: Now) -> bytes | None:
+    async def _opening(self, number: int, announced: RelayedManifest | None, news: News, now: Now) -> bytes | None:
         """The opening of a round: another device of this host may have fetched the one that the manifest names."""
         known: bytes | None = news.opening if number == self.chain.next_round - 1 else None
-        if not known and told is not None and told.round_number == number + 1:
-            known = self.around.checks.known("opening", (self._document.digest, told.opening))
+        if not known and announced is not None and announced.round_number == number + 1:
+            known = self.around.checks.known("opening", (self._document.digest, announced.opening))
         if not known:
             fetched = await self.around.fetch(f"{self._path}/opening/{number}", now)
             known = None if fetched is None else fetched.content
         return known
 
-    async def _ending(self, told: RelayedManifest | None, openings: dict[int, bytes], now: Now) -> bytes | None:
-        newest = told or self.chain.last
+    async def _ending(self, announced: RelayedManifest | None, openings: dict[int, bytes], now: Now) -> bytes | None:
+        newest = announced or self.chain.last
         opened = newest is not None and newest.round_number in openings
-        if not opened and (told is not None or self.chain.opening is None):
+        if not opened and (announced is not None or self.chain.opening is None):
             return None
-        found = await self.around.fetch(f"{self._path}/ending", now)
-        return None if found is None else found.content
+        fetched = await self.around.fetch(f"{self._path}/ending", now)
+        return None if fetched is None else fetched.content
 
     async def _tallies(
         self, openings: dict[int, bytes], news: News, *, followed: bool, now: Now
     ) -> dict[str, bytes] | None:
         """Net tallies from which a step may have been taken; None: one could not be had."""
         around = self.around
-        told = [Opening.from_bytes(Envelope.from_bytes(data).payload) for data in openings.values()]
+        opened = [Opening.from_bytes(Envelope.from_bytes(data).payload) for data in openings.values()]
         if self.chain.opening is not None:
-            told.append(self.chain.opening)
+            opened.append(self.chain.opening)
         tallies = dict[str, bytes]()
         # The newest opening's is wanted only when something follows it.
-        for digest in [one.tally for one in told if one.tally is not None and followed]:
+        for digest in [opening.tally for opening in opened if opening.tally is not None and followed]:
             around.checks.keep_tally(digest, news.tally, self._document)
             data = around.checks.tally_at_hand(digest)
             if data is None:
@@ -348,18 +348,20 @@ class RelayedRounds:
             self.log.forget()
             raise
 
-    def _keep(self, found: Believing, served: RelayedServed, log: SeenLog | None) -> None:
+    def _keep(self, believing: Believing, served: RelayedServed, log: SeenLog | None) -> None:
         """On the disk first; then it is believed."""
         state, digest = self.around.state, self._document.digest
         with state.writing(durable=True):
-            state.relayed.put_trust(digest, found.trust, found.manifests, log)
-            state.trust.count(digest, STEPS, found.steps)
-            self.settle(found.ended)
-            if found.ending is not None and served.ending is not None:
+            state.relayed.put_trust(digest, believing.trust, believing.manifests, log)
+            state.trust.count(digest, STEPS, believing.steps)
+            self.settle(believing.ended)
+            if believing.ending is not None and served.ending is not None:
                 state.put_ending(digest, served.ending)
-                state.put_model(digest, BelievedModel(found.ending.round_number, found.ending.evaluation_weights))
-        self.chain.believe(found)
+                state.put_model(
+                    digest, BelievedModel(believing.ending.round_number, believing.ending.evaluation_weights)
+                )
+        self.chain.believe(believing)
         if self.log is not None and log is not None:
             self.log.believe(log)
-        if found.ending is not None:
-            self.around.shelf.put(found.model.names[2], found.model.evaluation)
+        if believing.ending is not None:
+            self.around.shelf.put(believing.model.names[2], believing.model.evaluation)

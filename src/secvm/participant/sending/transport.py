@@ -117,8 +117,8 @@ class Fetched:
         """The same beside this device's clock. The server's was read somewhere in between: whatever time went by on the
         way says nothing against either clock.
         """
-        told = self.server_time
-        return self if told is None else replace(self, ahead=told - min(max(told, sent), received))
+        server = self.server_time
+        return self if server is None else replace(self, ahead=server - min(max(server, sent), received))
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,12 +343,12 @@ class RelayTransport(_HttpTransport):
             sealed = seal_request(configurations[0], fetch_request(path), self._random_bytes)
             headers = _SEALED_HEADERS | self._credential_for(relay)
             longest = most + _AROUND_A_FILE_BYTES
-            found = await client.ask(
+            response = await client.ask(
                 relay + "/fetch", most=longest, method="POST", headers=headers, body=sealed.capsule
             )
-            if found.status != 200 or found.media_type != SEALED_RESPONSE or len(found.content) > longest:
+            if response.status != 200 or response.media_type != SEALED_RESPONSE or len(response.content) > longest:
                 return None
-            answer = read_answer(sealed.open_response(found.content))
+            answer = read_answer(sealed.open_response(response.content))
         except (UnreachableError, RemoteProtocolError):
             return None
         taken = answer.status == 200 and len(answer.content) <= most

@@ -48,7 +48,7 @@ class Schema:
     epoch_us: int
 
 
-def read_history(schema: Schema, found: Sequence[Profile], options: Options) -> dict[str, int]:
+def read_history(schema: Schema, profiles: Sequence[Profile], options: Options) -> dict[str, int]:
     """Features of a history, of the one profile that is there or the one that was asked for."""
     options.done("profile", "days", "min-visits", "titles", "hosts", "local")
     days = options.whole("days")
@@ -59,7 +59,7 @@ def read_history(schema: Schema, found: Sequence[Profile], options: Options) -> 
         raise BadInputError("without titles and without hosts nothing is left to read")
     # A page that was never visited, say a bookmark, has no time and compares as false.
     since = schema.epoch_us + (options.now - days * _DAY_MS) * 1000 if days is not None else 0
-    with opened_copy(_database(schema, found, options)) as copy:
+    with opened_copy(_database(schema, profiles, options)) as copy:
         rows = copy.execute(schema.query, {"visits": visits, "since": since})
         return features_of((page for row in rows if (page := _page(row))), titles=titles, hosts=hosts, local=local)
 
@@ -72,21 +72,23 @@ def _page(row: tuple[object, object]) -> Page | None:
     return url, title if isinstance(title, str) else None
 
 
-def _database(schema: Schema, found: Sequence[Profile], options: Options) -> Path:
+def _database(schema: Schema, profiles: Sequence[Profile], options: Options) -> Path:
     profile = options.text("profile")
     if options.path is not None:
         if profile is not None:
             raise BadInputError("a path and a profile exclude each other: both say what to read")
         return options.path / schema.file if options.path.is_dir() else options.path
-    if not found:
+    if not profiles:
         raise BadInputError(
             f"no history of {schema.browser} was found where it usually lies",
             next_step=f"Name its profile's folder, or the file {schema.file} in it.",
         )
-    matching = [one for one in found if profile in (None, one.name, one.name.partition("/")[2])]
+    matching = [
+        candidate for candidate in profiles if profile in (None, candidate.name, candidate.name.partition("/")[2])
+    ]
     if len(matching) == 1:
         return matching[0].file
-    names = ", ".join(one.name for one in (matching or found))
+    names = ", ".join(candidate.name for candidate in (matching or profiles))
     if matching:
         raise BadInputError(f"there are {len(matching)} profiles; say which one", next_step=f"One of: {names}.")
     raise BadInputError("there is no profile of this name", next_step=f"One of: {names}.")
@@ -125,13 +127,13 @@ class Firefox:
 
 def firefox_profiles(home: Path) -> list[Profile]:
     """The profiles below a home that have a history, in a fixed order."""
-    found: dict[Path, Profile] = {}
+    profiles: dict[Path, Profile] = {}
     for place, browser in _FIREFOX_PLACES.items():
         for name, folder in _listed(home / place):
             file = folder / _FIREFOX.file
             if _is_file(file):
-                found.setdefault(file, Profile(f"{browser}/{name}", file))
-    return list(found.values())
+                profiles.setdefault(file, Profile(f"{browser}/{name}", file))
+    return list(profiles.values())
 
 
 def _listed(folder: Path) -> list[tuple[str, Path]]:

@@ -48,12 +48,12 @@ def find_source(name: str) -> Source:
     return _guarded(lambda: _made(entries[name].load()), f"the plug-in of the source '{name}' cannot be loaded")
 
 
-def _made(found: object) -> Source:
-    if isinstance(found, type) or (callable(found) and not isinstance(found, Source)):
-        found = found()
-    if not isinstance(found, Source):
+def _made(loaded: object) -> Source:
+    if isinstance(loaded, type) or (callable(loaded) and not isinstance(loaded, Source)):
+        loaded = loaded()
+    if not isinstance(loaded, Source):
         raise TypeError
-    return found
+    return loaded
 
 
 def import_from(source: Source, options: Options, vault: Vault, *, keep_as: str | None = None) -> int:

@@ -28,8 +28,8 @@ _SEPARATOR, _INNER, _MARK = range(3)
 def words_of(text: str) -> list[str]:
     """The words of a text in its order, each as often as it comes."""
     # Most titles: for ASCII the three forms are the text in lower case.
-    found = _ASCII_WORD.findall(text.lower()) if text.isascii() else _runs(text)
-    return [word for word in found if len(word) >= MIN_CHARACTERS and len(word.encode()) <= MAX_BYTES]
+    words = _ASCII_WORD.findall(text.lower()) if text.isascii() else _runs(text)
+    return [word for word in words if len(word) >= MIN_CHARACTERS and len(word.encode()) <= MAX_BYTES]
 
 
 def _runs(text: str) -> list[str]:

@@ -69,9 +69,9 @@ def set_passphrase(
         protect([folder / FILE], old=old, new=new, dice=dice, cost=cost)
     else:
         make_secret(folder / FILE, lock(throw(dice, KEY_BYTES), word, dice, cost))
-    found = open_lock(folder, new, dice)
-    assert found is not None
-    return found
+    opened = open_lock(folder, new, dice)
+    assert opened is not None
+    return opened
 
 
 def drop(folder: Path) -> None:

@@ -55,8 +55,8 @@ class LedgerBook:
 
     def accepted(self, experiment: str) -> Accepted:
         """What the person has agreed to for this experiment."""
-        found = self._db.execute("SELECT auc, epsilon FROM accepted WHERE experiment = ?", (experiment,)).fetchone()
-        return Accepted() if found is None else Accepted(*found)
+        row = self._db.execute("SELECT auc, epsilon FROM accepted WHERE experiment = ?", (experiment,)).fetchone()
+        return Accepted() if row is None else Accepted(*row)
 
     def put_accepted(self, experiment: str, accepted: Accepted) -> None:
         """The person agrees to so much."""

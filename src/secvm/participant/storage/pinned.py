@@ -53,9 +53,9 @@ def rewrite(
         return
     with transaction:
         for digest, columns in wrong:
-            found = unlocked(columns, digest, old)
-            assert found is not None
-            written = locked(found, digest, new)
+            person = unlocked(columns, digest, old)
+            assert person is not None
+            written = locked(person, digest, new)
             db.execute("UPDATE experiment SET label = ?, target = ?, vector = ? WHERE digest = ?", (*written, digest))
     # The log may still hold the pages as they were.
     db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()

@@ -82,14 +82,14 @@ class RelayedBook:
     def trust(self, experiment: str) -> RelayedTrust | None:
         """What is believed; None: nothing yet."""
         query = "SELECT manifest, opening, state FROM relayed_trust WHERE experiment = ?"
-        found = self._db.execute(query, (experiment,)).fetchone()
-        return None if found is None else RelayedTrust(manifest=found[0], opening=found[1], state=found[2])
+        row = self._db.execute(query, (experiment,)).fetchone()
+        return None if row is None else RelayedTrust(manifest=row[0], opening=row[1], state=row[2])
 
     def log(self, experiment: str) -> SeenLog | None:
         """What was seen of the coordinator's log; None: nothing yet, or the experiment has none."""
-        found = self._db.execute("SELECT log FROM relayed_trust WHERE experiment = ?", (experiment,)).fetchone()
+        row = self._db.execute("SELECT log FROM relayed_trust WHERE experiment = ?", (experiment,)).fetchone()
         try:
-            return None if found is None or found[0] is None else SeenLog.from_bytes(found[0])
+            return None if row is None or row[0] is None else SeenLog.from_bytes(row[0])
         except (MalformedMessageError, TypeError):
             raise StoreError("what the state keeps of the coordinator's log is not whole") from None
 
@@ -101,7 +101,9 @@ class RelayedBook:
             f"INSERT OR REPLACE INTO relayed_trust SELECT ?, ?, ?, ?, ? WHERE {TAKES_PART}",
             (experiment, trust.manifest, trust.opening, trust.state, log and log.to_bytes(), experiment),
         )
-        rows = [(experiment, value, one.round_number) for one in manifests for value in sorted(one.bound)]
+        rows = [
+            (experiment, value, manifest.round_number) for manifest in manifests for value in sorted(manifest.bound)
+        ]
         self._db.executemany("INSERT OR IGNORE INTO bound VALUES (?, ?, ?)", rows)
 
     def bound(self, experiment: str) -> dict[bytes, int]:
@@ -119,14 +121,14 @@ class RelayedBook:
     def label(self, experiment: str, round_number: int) -> bytes | None:
         """The label of a round that was joined."""
         query = "SELECT label FROM label WHERE experiment = ? AND round = ?"
-        found = self._db.execute(query, (experiment, round_number)).fetchone()
-        return None if found is None else bytes(found[0])
+        row = self._db.execute(query, (experiment, round_number)).fetchone()
+        return None if row is None else bytes(row[0])
 
     def request(self, experiment: str) -> RequestRow | None:
         """The request that is on its way."""
         query = "SELECT body, canary FROM request WHERE experiment = ?"
-        found = self._db.execute(query, (experiment,)).fetchone()
-        return None if found is None else RequestRow(*found)
+        row = self._db.execute(query, (experiment,)).fetchone()
+        return None if row is None else RequestRow(*row)
 
     def put_request(self, experiment: str, body: bytes, canary: bytes) -> None:
         """Keep a sealed request."""
@@ -160,8 +162,8 @@ class RelayedBook:
         """How many are kept; none of them is read, and they are counted again only after something was written."""
         changes = self._db.total_changes
         if self._counted.get(experiment, (-1, 0))[0] != changes:
-            found = self._db.execute("SELECT count(*) FROM canary WHERE experiment = ?", (experiment,)).fetchone()
-            self._counted[experiment] = changes, int(found[0])
+            row = self._db.execute("SELECT count(*) FROM canary WHERE experiment = ?", (experiment,)).fetchone()
+            self._counted[experiment] = changes, int(row[0])
         return self._counted[experiment][1]
 
     def put_opening(self, experiment: str, round_number: int, opening: bytes) -> None:
@@ -182,8 +184,8 @@ class RelayedBook:
 
     def unopened(self, experiment: str) -> set[int]:
         """Rounds that had a receipt and stayed unopened."""
-        found = self._db.execute("SELECT round FROM unopened WHERE experiment = ?", (experiment,)).fetchall()
-        return {row[0] for row in found}
+        rows = self._db.execute("SELECT round FROM unopened WHERE experiment = ?", (experiment,)).fetchall()
+        return {row[0] for row in rows}
 
     def put_unopened(self, experiment: str, round_number: int) -> None:
         """A round with a receipt stayed unopened; its canary cannot be looked for."""
@@ -215,8 +217,8 @@ class TokenSeeds:
     def get(self, digest: str, round_number: int) -> bytes | None:
         """The seed of this round, if it asked for tokens before."""
         query = "SELECT seed FROM token_seed WHERE experiment = ? AND round = ?"
-        found = self._db.execute(query, (digest, round_number)).fetchone()
-        return None if found is None else bytes(found[0])
+        row = self._db.execute(query, (digest, round_number)).fetchone()
+        return None if row is None else bytes(row[0])
 
     def put(self, digest: str, round_number: int, seed: bytes) -> None:
         """Keep it, in place of another round's."""

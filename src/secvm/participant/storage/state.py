@@ -325,16 +325,16 @@ class DeviceState:
 
     def session_parts(self, digest: str) -> tuple[bytes, list[WaitingRow]] | None:
         """Header and capsules of a session, if it was ever stored."""
-        found = self._db.execute("SELECT header FROM session WHERE experiment = ?", (digest,)).fetchone()
-        if found is None:
+        session = self._db.execute("SELECT header FROM session WHERE experiment = ?", (digest,)).fetchone()
+        if session is None:
             return None
         rows = self._db.execute("SELECT id, at, attempts, capsule FROM capsule WHERE experiment = ?", (digest,))
-        return found[0], [WaitingRow(*row) for row in rows.fetchall()]
+        return session[0], [WaitingRow(*row) for row in rows.fetchall()]
 
     def relayed_session(self, digest: str) -> tuple[bytes, RequestRow | None] | None:
         """Header and request of a session in an experiment with two relays, if it was ever stored."""
-        found = self._db.execute("SELECT header FROM session WHERE experiment = ?", (digest,)).fetchone()
-        return None if found is None else (found[0], self.relayed.request(digest))
+        session = self._db.execute("SELECT header FROM session WHERE experiment = ?", (digest,)).fetchone()
+        return None if session is None else (session[0], self.relayed.request(digest))
 
     def put_relayed_session(self, digest: str, changes: RelayedChanges, manifest: bytes) -> None:
         """The same for changes of such a session; ``manifest`` is the payload of its round."""
@@ -425,13 +425,13 @@ class DeviceState:
 
     def model(self, digest: str) -> BelievedModel | None:
         """The last model that this device believes."""
-        found = self._db.execute("SELECT round, weights FROM model WHERE experiment = ?", (digest,)).fetchone()
-        return None if found is None else BelievedModel(*found)
+        row = self._db.execute("SELECT round, weights FROM model WHERE experiment = ?", (digest,)).fetchone()
+        return None if row is None else BelievedModel(*row)
 
     def traffic(self, day: int) -> int:
         """Bytes of one day."""
-        found = self._db.execute("SELECT bytes FROM traffic WHERE day = ?", (day,)).fetchone()
-        return 0 if found is None else int(found[0])
+        row = self._db.execute("SELECT bytes FROM traffic WHERE day = ?", (day,)).fetchone()
+        return 0 if row is None else int(row[0])
 
     def _data_version(self) -> int:
         return int(self._db.execute("PRAGMA data_version").fetchone()[0])
@@ -447,10 +447,10 @@ def _read_record(row: _Row, lock: DeviceLock | None) -> ExperimentRecord:
         known = Status(status)
     except (KeyError, ValueError):
         raise StoreError("what the state keeps of an experiment is not whole") from None
-    found = None if vector is None else pinned.unlocked((label, target, vector), digest, lock)
+    columns = None if vector is None else pinned.unlocked((label, target, vector), digest, lock)
     person = None
-    if cohort is not None and found is not None and found[0] is not None and found[1] is not None:
-        person = Individual(vector=_read_vector(found[2]), label=found[0], target=found[1], cohort=cohort)
+    if cohort is not None and columns is not None and columns[0] is not None and columns[1] is not None:
+        person = Individual(vector=_read_vector(columns[2]), label=columns[0], target=columns[1], cohort=cohort)
     return ExperimentRecord(digest, known, envelope, cohort, person, ending, salt)
 
 

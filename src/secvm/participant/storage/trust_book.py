@@ -48,8 +48,8 @@ class TrustBook:
 
     def trusted(self, experiment: str) -> tuple[bytes, bytes] | None:
         """Header and state, as ``Trusted.from_parts`` takes them."""
-        found = self._db.execute("SELECT header, state FROM trusted WHERE experiment = ?", (experiment,)).fetchone()
-        return None if found is None else (found[0], found[1])
+        row = self._db.execute("SELECT header, state FROM trusted WHERE experiment = ?", (experiment,)).fetchone()
+        return None if row is None else (row[0], row[1])
 
     def put_trusted(self, experiment: str, header: bytes, state: bytes) -> None:
         """From now on this is believed."""
@@ -70,13 +70,13 @@ class TrustBook:
 
     def checks(self, experiment: str) -> dict[str, int]:
         """All counts."""
-        found = self._db.execute("SELECT name, count FROM checks WHERE experiment = ?", (experiment,)).fetchall()
-        return {**dict.fromkeys(CHECKS, 0), **dict(found)}
+        rows = self._db.execute("SELECT name, count FROM checks WHERE experiment = ?", (experiment,)).fetchall()
+        return {**dict.fromkeys(CHECKS, 0), **dict(rows)}
 
     def distrust(self, experiment: str) -> str | None:
         """Why this device takes no part for now."""
-        found = self._db.execute("SELECT sentence FROM distrust WHERE experiment = ?", (experiment,)).fetchone()
-        return None if found is None else str(found[0])
+        row = self._db.execute("SELECT sentence FROM distrust WHERE experiment = ?", (experiment,)).fetchone()
+        return None if row is None else str(row[0])
 
     def put_distrust(self, experiment: str, sentence: str) -> None:
         """Take no part from now on."""
@@ -89,8 +89,8 @@ class TrustBook:
 
     def unseen(self, experiment: str) -> set[int]:
         """Rounds in which no fresh look was answered, since one was."""
-        found = self._db.execute("SELECT round FROM unseen WHERE experiment = ?", (experiment,)).fetchall()
-        return {row[0] for row in found}
+        rows = self._db.execute("SELECT round FROM unseen WHERE experiment = ?", (experiment,)).fetchall()
+        return {row[0] for row in rows}
 
     def put_unseen(self, experiment: str, round_number: int) -> None:
         """A fresh look of this round was not answered, and none was before."""

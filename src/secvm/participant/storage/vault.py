@@ -247,8 +247,8 @@ class Vault:
         if not _is_text(name):
             return None
         with _told(self._path):
-            found = self._db.execute("SELECT value FROM labels WHERE name = ?", (name,)).fetchone()
-        return None if found is None else KeptOnDevice(str(found[0]))
+            row = self._db.execute("SELECT value FROM labels WHERE name = ?", (name,)).fetchone()
+        return None if row is None else KeptOnDevice(str(row[0]))
 
     def answered(self) -> list[str]:
         """Names of the questions that the person has answered, and not what."""

@@ -63,17 +63,17 @@ def convicts(state: DeviceState, digest: str) -> bool:
 
 def evidence_of(state: DeviceState, records: list[ExperimentRecord]) -> list[Held]:
     """All evidence of these experiments that verifies."""
-    found = []
+    pieces = []
     for record in records:
         for data in state.evidence(record.digest):
             if data.startswith(BEGINS):
                 held = _of_canary(data)
-                found += [] if held is None else [held]
+                pieces += [] if held is None else [held]
                 continue
             finding = _examined(data)
             if finding is not None:
-                found.append(Held(finding.experiment, finding.title, finding.sentence, finding.kind.value, data))
-    return found
+                pieces.append(Held(finding.experiment, finding.title, finding.sentence, finding.kind.value, data))
+    return pieces
 
 
 def _examined(data: bytes) -> Finding | RelayedFinding | None:

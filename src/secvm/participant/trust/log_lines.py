@@ -38,8 +38,8 @@ class LogLines:
             They are more than the person's limit of traffic for a day.
         """
         numbers = range(since // TILE_WIDTH, -(-size // TILE_WIDTH)) if since < size else range(0)
-        found: dict[int, list[bytes]] = {number: self._full[number] for number in numbers if number in self._full}
-        missing = [number for number in numbers if number not in found]
+        tiles: dict[int, list[bytes]] = {number: self._full[number] for number in numbers if number in self._full}
+        missing = [number for number in numbers if number not in tiles]
         for start in range(0, len(missing), _AT_ONCE):
             some = missing[start : start + _AT_ONCE]
             if len(missing) > 1 and not self._around.traffic.allows(len(some) * MOST_TILE_BYTES, now()):
@@ -49,8 +49,8 @@ class LogLines:
             ):
                 if lines is None:
                     return None
-                found[number] = lines
-        lines = [line for number in numbers for line in found[number]]
+                tiles[number] = lines
+        lines = [line for number in numbers for line in tiles[number]]
         return tuple(lines[since - numbers.start * TILE_WIDTH :]) if numbers else ()
 
     def forget(self) -> None:

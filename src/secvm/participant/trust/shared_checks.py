@@ -95,9 +95,9 @@ class SharedChecks(Checking):
         if last is not None and data == last.envelope:
             return last
         key = (document.digest, before, digest_of(data))
-        found = self._accepted.get(key, lambda: super(SharedChecks, self).accept(data, document=document, last=last))
+        accepted = self._accepted.get(key, lambda: super(SharedChecks, self).accept(data, document=document, last=last))
         # The same manifest under other signatures: whoever asks looks whether it is their own.
-        return last if last is not None and found.manifest.digest == last.manifest.digest else found
+        return last if last is not None and accepted.manifest.digest == last.manifest.digest else accepted
 
     def checkpoint(self, data: bytes, *, log: NoteKey) -> SignedCheckpoint:
         key = (log.to_text(), digest_of(data))
@@ -110,10 +110,10 @@ class SharedChecks(Checking):
     def tally(self, data: bytes, *, digest: str, document: ExperimentDocument) -> Tally:
         # The digest that is asked for goes in as well: bytes that do not have it are refused below, every time.
         key = (document.digest, digest, digest_of(data))
-        found = self._tallies.get(key, lambda: super(SharedChecks, self).tally(data, digest=digest, document=document))
+        tally = self._tallies.get(key, lambda: super(SharedChecks, self).tally(data, digest=digest, document=document))
         # While it is in here nothing else has its number.
-        self._read.get((id(found),), lambda: (found, digest))
-        return found
+        self._read.get((id(tally),), lambda: (tally, digest))
+        return tally
 
     def first(self, document: ExperimentDocument) -> Model:
         return self._models.get((document.digest,), lambda: super(SharedChecks, self).first(document))
@@ -134,8 +134,8 @@ class SharedChecks(Checking):
         return self._afters.get(key, lambda: judge(document, model, net, clients=clients))
 
     def _digest(self, tally: Tally) -> str:
-        found, digest = self._read.get((id(tally),), lambda: (tally, tally_digest(tally)))
-        assert found is tally
+        known, digest = self._read.get((id(tally),), lambda: (tally, tally_digest(tally)))
+        assert known is tally
         return digest
 
     def once(self, kind: str, asked: tuple[object, ...], judge: Callable[[], Value]) -> Value:

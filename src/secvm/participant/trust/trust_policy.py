@@ -104,11 +104,11 @@ class TrustPolicy:
             return None
         both = (document.entry_relay, document.mix_relay)
         known = [self._known(relay.url) for relay in both]
-        for relay, found in zip(both, known, strict=True):
-            if found is None or found.key is None or found.operator is None:
+        for relay, trusted in zip(both, known, strict=True):
+            if trusted is None or trusted.key is None or trusted.operator is None:
                 return f"this device's settings do not name operator and key of the relay {relay.host}"
         names = [
-            tuple(found.operator for found in known if found is not None),
+            tuple(trusted.operator for trusted in known if trusted is not None),
             tuple(relay.operator for relay in both),
         ]
         for pair in names:

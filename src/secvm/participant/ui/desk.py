@@ -84,7 +84,7 @@ class Desk:
     def _look(self) -> dict[str, Any]:
         with self._state() as state:
             vault = self._look_at_vault()
-            found = view(
+            shown = view(
                 state,
                 vault,
                 self._evidence(state),
@@ -97,7 +97,7 @@ class Desk:
             offers = offers_view(
                 self._offers, state, vault, self._way, self._consent, answered=self._answered.__contains__
             )
-            return {**found, "offers": offers}
+            return {**shown, "offers": offers}
 
     async def examples(self, source: str) -> list[tuple[str, int]]:
         """Some of the person's own features of a source, those that weigh most. Only ever on their own screen."""
@@ -170,7 +170,7 @@ class Desk:
 
     async def join(self, digest: str, *, answer: str | None, accepted: Accepted) -> None:
         """Take part: the person has read what it means, and said yes. ``answer``: their label, if they gave it here."""
-        way, offer = self._needed_way(), self._offers.one(digest)
+        way, offer = self._needed_way(), self._offers.offer(digest)
         # As the command does it: what cannot be joined fetches nothing.
         way.policy.check(offer.document)
         await asyncio.to_thread(self._consent.check, offer.document, accepted)
@@ -198,7 +198,7 @@ class Desk:
         """No; and it is remembered, so that nobody asks again."""
 
         def write() -> None:
-            offer = self._offers.one(digest)
+            offer = self._offers.offer(digest)
             with self._state() as state:
                 decisions.decline(state, digest, offer.envelope)
             self._offers.drop(digest)
@@ -260,8 +260,8 @@ class Desk:
         """Opened only when its file has changed: a locked one is opened as a whole."""
         path = self._folder / (VAULT_FILE if self._lock is None else LOCKED_FILE)
         try:
-            found = path.stat()
-            mark: object = (found.st_mtime_ns, found.st_size, found.st_ino)
+            status = path.stat()
+            mark: object = (status.st_mtime_ns, status.st_size, status.st_ino)
         except OSError:
             return VaultLook({}, 0, 0, None, self._lock is not None)
         if self._vault_look is None or self._vault_look[0] != mark:
@@ -270,8 +270,8 @@ class Desk:
                 look = VaultLook(
                     sources=vault.summary(),
                     labels=len(self._answered),
-                    bytes=found.st_size,
-                    changed_at=found.st_mtime_ns // 1_000_000,
+                    bytes=status.st_size,
+                    changed_at=status.st_mtime_ns // 1_000_000,
                     locked=self._lock is not None,
                 )
             self._vault_look = (mark, look)

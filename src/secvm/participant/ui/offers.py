@@ -80,13 +80,13 @@ class Offers:
                 self.problem = f"What came back is no list of experiments: {fault}."
             if data is None:
                 self.problem = "Nobody answers: the relay is away, or no coordinator is behind it."
-        for one in wanted[:MOST_OFFERS]:
-            data = await fetch(f"/v1/experiment/{one}")
+        for name in wanted[:MOST_OFFERS]:
+            data = await fetch(f"/v1/experiment/{name}")
             try:
                 if data is not None:
-                    await self.put(one, data, reckon)
+                    await self.put(name, data, reckon)
                     # Who names one wants to see it, also after a no.
-                    self.again |= {one} if digest is not None else set()
+                    self.again |= {name} if digest is not None else set()
                 elif digest is not None:
                     self.problem = "No experiment of this name could be fetched."
             except RemoteProtocolError:
@@ -113,7 +113,7 @@ class Offers:
         self.found.pop(digest, None)
         self.again.discard(digest)
 
-    def one(self, digest: str) -> Offer:
+    def offer(self, digest: str) -> Offer:
         """One of them."""
         if digest not in self.found:
             raise BadInputError("this experiment was not looked at yet")
@@ -123,12 +123,12 @@ class Offers:
 def read_list(data: bytes) -> list[str]:
     """Digests of experiments that go on, of a coordinator's list. Its titles are not taken: documents are signed."""
     try:
-        found = [one["digest"] for one in json.loads(data)["experiments"] if one["standing"] in _OPEN]
+        digests = [listed["digest"] for listed in json.loads(data)["experiments"] if listed["standing"] in _OPEN]
     except (ValueError, LookupError, TypeError, RecursionError):
         raise RemoteProtocolError("it cannot be read") from None
-    if not all(isinstance(one, str) and is_digest(one) for one in found):
+    if not all(isinstance(listed, str) and is_digest(listed) for listed in digests):
         raise RemoteProtocolError("it names what is none")
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(digests))
 
 
 def is_digest(text: str) -> bool:
@@ -183,8 +183,8 @@ def offer_view(
     answered: Callable[[str], bool],
 ) -> dict[str, Any]:
     """One offer, with its statement in plain words and what the device says to it."""
-    document, found = offer.document, judge(offer, state, way, consent)
-    accept = found.accept
+    document, judgement = offer.document, judge(offer, state, way, consent)
+    accept = judgement.accept
     return {
         **about(document),
         "short": list(offer.short),
@@ -192,8 +192,8 @@ def offer_view(
         # A number of features of this source, and whether there is an answer: not which.
         "features_here": vault.sources.get(document.features.source, 0),
         "answered": answered(document.digest),
-        "refusal": found.refusal,
-        "next_step": found.next_step,
+        "refusal": judgement.refusal,
+        "next_step": judgement.next_step,
         "accept": None if accept is None else {"auc": accept.auc, "epsilon": accept.epsilon},
     }
 
@@ -214,10 +214,12 @@ def offers_view(
         if record.status is not Status.DECLINED or record.digest not in offers.again
     }
     # All at once: somebody may be looking for more meanwhile.
-    open_ones = [one for digest, one in tuple(offers.found.items()) if digest not in decided]
-    shown = [] if way is None else [offer_view(one, state, vault, way, consent, answered=answered) for one in open_ones]
+    undecided = [item for digest, item in tuple(offers.found.items()) if digest not in decided]
+    shown = (
+        [] if way is None else [offer_view(item, state, vault, way, consent, answered=answered) for item in undecided]
+    )
     # First what the device agrees to, last what it refuses whatever its person says.
-    shown.sort(key=lambda one: (one["refusal"] is not None, one["accept"] is None, one["title"], one["digest"]))
+    shown.sort(key=lambda item: (item["refusal"] is not None, item["accept"] is None, item["title"], item["digest"]))
     return {
         "possible": way is not None,
         "asked_at": offers.asked_at,

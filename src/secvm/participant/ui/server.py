@@ -75,7 +75,7 @@ class _Doors:
     def __init__(self, desk: Desk, guard: PageGuard, entered: Callable[[], None]) -> None:
         self._desk, self._guard, self._entered = desk, guard, entered
         own = Assets("secvm.participant.ui")
-        self._files: dict[str, Asset] = {f"static/{name}": one for name, one in own.items()}
+        self._files: dict[str, Asset] = {f"static/{name}": file for name, file in own.items()}
         self._files |= {"": own[_PAGE], **{f"static/{name}": asset(name) for name in _SHARED}}
         self._actions: dict[str, Callable[[dict[str, Any]], Awaitable[web.Response]]] = {
             "find": self._find,
@@ -140,12 +140,12 @@ class _Doors:
         return _json({"done": True})
 
     async def _predict(self, said: dict[str, Any]) -> web.Response:
-        found = await self._desk.predict(_text(said, "digest"))
-        return _json({"label": found.label, "margin": found.margin, "round": found.round_number})
+        prediction = await self._desk.predict(_text(said, "digest"))
+        return _json({"label": prediction.label, "margin": prediction.margin, "round": prediction.round_number})
 
     async def _examples(self, said: dict[str, Any]) -> web.Response:
-        found = await self._desk.examples(_text(said, "source"))
-        return _json({"examples": [{"feature": feature, "value": value} for feature, value in found]})
+        examples = await self._desk.examples(_text(said, "source"))
+        return _json({"examples": [{"feature": feature, "value": value} for feature, value in examples]})
 
     async def _evidence(self, said: dict[str, Any]) -> web.Response:
         number = said.get("number")

@@ -17,7 +17,8 @@ from typing import Any
 
 from secvm.participant.consent.ledger import Ledger, in_words, read_ledger
 from secvm.participant.consent.policies import Consent
-from secvm.participant.person.inspection import inspect, what_leaves
+from secvm.participant.person.disclosure import what_leaves
+from secvm.participant.person.inspection import inspect
 from secvm.participant.sending.sealing import bytes_of_a_round
 from secvm.participant.storage.state import DeviceState, ExperimentRecord, Status
 from secvm.participant.trust.evidence import WATERMARK, Held
@@ -72,7 +73,7 @@ def view(
     records = state.records()
     # What somebody said no to is not reckoned with again: a stranger wrote its numbers.
     taken = [record for record in records if record.status is not Status.DECLINED]
-    found = inspect(state, now=now, consent=consent, policy=policy, records=taken)
+    inspected = inspect(state, now=now, consent=consent, policy=policy, records=taken)
     return {
         "now": now,
         "runs": runs,
@@ -85,15 +86,23 @@ def view(
             "locked": vault.locked,
         },
         "budget": budget(ledger, consent, today=state.traffic(now // _DAY_MS), daily_bytes=daily_bytes),
-        "experiments": [experiment_view(state, record, found[record.digest], ledger, runs=runs) for record in taken],
+        "experiments": [
+            experiment_view(state, record, inspected[record.digest], ledger, runs=runs) for record in taken
+        ],
         "declined": [
             {"digest": record.digest, "title": read_published(record.envelope, digest=record.digest).title}
             for record in records
             if record.status is Status.DECLINED
         ],
         "evidence": [
-            {"number": i, "experiment": one.experiment, "title": one.title, "kind": one.kind, "sentence": one.sentence}
-            for i, one in enumerate(held, 1)
+            {
+                "number": i,
+                "experiment": piece.experiment,
+                "title": piece.title,
+                "kind": piece.kind,
+                "sentence": piece.sentence,
+            }
+            for i, piece in enumerate(held, 1)
         ],
         "evidence_warning": WATERMARK,
         "forgetting": list(CANNOT_BE_TAKEN_BACK),
@@ -102,14 +111,14 @@ def view(
 
 def budget(ledger: Ledger, consent: Consent, *, today: int, daily_bytes: int) -> dict[str, Any]:
     """What may be told and sent, how much of it is spent; a limit of null is none at all."""
-    common = Ledger(tuple(one for one in ledger.spendings if not one.apart))
+    common = Ledger(tuple(entry for entry in ledger.spendings if not entry.apart))
     limits = consent.budget
     return {
         # What was accepted for one experiment alone is counted there, and not here.
         "epsilon": _meter(common.charged, limits.epsilon),
         "auc": _meter(auc_of(common.d_squared), 1.0 if limits.auc >= 1 else limits.auc, least=0.5),
         "bytes": _meter(today, daily_bytes),
-        "words": in_words(ledger, consent) + [_APART] * any(one.apart for one in ledger.spendings),
+        "words": in_words(ledger, consent) + [_APART] * any(entry.apart for entry in ledger.spendings),
         "unsafe": consent.unsafe,
     }
 
@@ -128,24 +137,28 @@ def _finite(number: float) -> float | None:
 
 
 def experiment_view(
-    state: DeviceState, record: ExperimentRecord, told: dict[str, Any], ledger: Ledger, *, runs: bool
+    state: DeviceState, record: ExperimentRecord, inspected: dict[str, Any], ledger: Ledger, *, runs: bool
 ) -> dict[str, Any]:
     """One experiment that this device takes part in, or took part in."""
     document = read_published(record.envelope, digest=record.digest)
     model = state.model(record.digest)
-    spent = next((one for one in ledger.spendings if one.digest == record.digest), None)
+    spent = next((entry for entry in ledger.spendings if entry.digest == record.digest), None)
     return {
         **about(document),
         "status": record.status.value,
-        "ended": told["ended"],
+        "ended": inspected["ended"],
         "means": _means(
-            record.status, ended=told["ended"], runs=runs, stops=told["trust"]["convicted"], trust=told["trust"]
+            record.status,
+            ended=inspected["ended"],
+            runs=runs,
+            stops=inspected["trust"]["convicted"],
+            trust=inspected["trust"],
         ),
-        "rounds": told["rounds"],
-        "acknowledged": told["acknowledged"],
-        "lost": told["lost"],
-        "waiting": told["waiting"],
-        "window": told["newest"],
+        "rounds": inspected["rounds"],
+        "acknowledged": inspected["acknowledged"],
+        "lost": inspected["lost"],
+        "waiting": inspected["waiting"],
+        "window": inspected["newest"],
         "times": times_to_come(state, record),
         "times_words": TIMES_FORGOTTEN,
         "trains": None if record.cohort is None else record.cohort.name == "TRAIN",
@@ -158,12 +171,12 @@ def experiment_view(
             "accepted_epsilon": spent.accepted.epsilon,
             "accepted_auc": spent.accepted.auc,
         },
-        "leaves": told["leaves"],
-        "risk": told["risk"],
-        "checked": told["trust"]["told"],
-        "distrust": told["trust"]["distrust"],
-        "convicted": told["trust"]["convicted"],
-        "abstentions": told["abstentions"],
+        "leaves": inspected["leaves"],
+        "risk": inspected["risk"],
+        "checked": inspected["trust"]["told"],
+        "distrust": inspected["trust"]["distrust"],
+        "convicted": inspected["trust"]["convicted"],
+        "abstentions": inspected["abstentions"],
         "model_round": None if model is None else model.round_number,
     }
 

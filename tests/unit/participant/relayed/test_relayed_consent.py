@@ -13,7 +13,8 @@ from secvm.errors import BadInputError, ConsentRefusedError, LocalProtocolError
 from secvm.learning.aggregate.descent import Swift
 from secvm.participant.consent.ledger import spending
 from secvm.participant.consent.policies import Consent, check_kept, needed_for
-from secvm.participant.person.inspection import as_text, inspect, what_leaves
+from secvm.participant.person.disclosure import what_leaves
+from secvm.participant.person.inspection import as_text, inspect
 from secvm.participant.relayed.agreement import term_against
 from secvm.participant.sending.sealing import bytes_of_a_round
 from secvm.participant.settings import ParticipantSettings

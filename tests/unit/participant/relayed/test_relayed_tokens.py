@@ -10,7 +10,7 @@ import pytest
 
 from secvm.crypto.tokens import TOKEN_BYTES, TokenKey, issue, redeem
 from secvm.participant.device import Device
-from secvm.participant.person.inspection import what_leaves
+from secvm.participant.person.disclosure import what_leaves
 from secvm.participant.sending.transport import Issued
 from secvm.protocol.relays.manifest import RelayedManifest
 from secvm_lab.rigs.histories.relayed_rounds import relayed_document
