@@ -24,7 +24,7 @@ _HORIZON_MS = 400 * 86_400_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grid:
-    """One coordinator's slots."""
+    """The slots of one coordinator, in which windows open."""
 
     period_s: int
     #: The time in which devices fetch the next manifest.
@@ -74,7 +74,7 @@ class Grid:
 
 
 def time_zone(name: str) -> zoneinfo.ZoneInfo:
-    """The zone of this name."""
+    """The time zone of this name; raises ``BadExperimentError`` where it is unknown."""
     try:
         return zoneinfo.ZoneInfo(name)
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):

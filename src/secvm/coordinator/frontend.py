@@ -66,7 +66,7 @@ def _is_admin(path: str) -> bool:
 
 
 class Routes:
-    """Requests → whoever answers them."""
+    """Hands each request to the part that answers it."""
 
     def __init__(
         self,

@@ -175,7 +175,7 @@ class Coordinator:
             _check_only_tests(self._store)
 
     def close(self) -> None:
-        """Let go of the files."""
+        """Close the store and release the lock on the state folder."""
         self._store.close()
         self._held.close()
 
@@ -254,14 +254,14 @@ def _check_folders(state: Path, public: Path | None) -> None:
 
 
 def _key_in(path: Path, passphrase: Passphrase | None = None) -> SigningKey:
-    """A key that signs; made on first start."""
+    """The signing key in this file, which is made on the first start."""
     if not path.exists():
         make_secret(path, os.urandom(SEED_BYTES))
     return SigningKey(read_secret(path, shortest=SEED_BYTES, passphrase=passphrase))
 
 
 def _token_in(path: Path, passphrase: Passphrase | None) -> str:
-    """A relay's token: one line."""
+    """The relay's token in this file, which has one line."""
     try:
         return read_secret(path, shortest=1, passphrase=passphrase).decode("ascii").strip()
     except UnicodeDecodeError:

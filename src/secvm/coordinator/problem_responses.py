@@ -16,7 +16,7 @@ ACCEPTED = HttpResponse(202)
 
 
 def problem_response(problem: Problem) -> HttpResponse:
-    """The answer to a refusal."""
+    """The HTTP answer that tells a problem."""
     return _WRITTEN[problem.name]
 
 
@@ -27,7 +27,7 @@ def plain_response(status: int) -> HttpResponse:
 
 
 def too_large() -> HttpResponse:
-    """More bytes than a request may have."""
+    """The answer to a request with more bytes than the limit."""
     return problem_response(PROBLEMS["too-large"])
 
 

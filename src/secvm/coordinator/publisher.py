@@ -58,7 +58,7 @@ Further = Callable[[str, IsShown], tuple[bytes, str] | None]
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """One public thing."""
+    """One public file, in memory."""
 
     data: bytes
     media_type: str
@@ -68,7 +68,7 @@ class Shown:
 
 
 def experiment_path(digest: str) -> str:
-    """Where an experiment is."""
+    """The path of an experiment's document."""
     return f"/v1/experiment/{digest}"
 
 
@@ -83,7 +83,7 @@ def opening_path(digest: str, number: int) -> str:
 
 
 def blob_path(digest: str) -> str:
-    """Where a blob is."""
+    """The path of a blob."""
     return f"/v1/blob/{digest}"
 
 
@@ -136,7 +136,7 @@ class Publisher:
     # ── what the driver tells ────────────────────────────────────────────────────────────────────────────────────────
 
     def put(self, path: str, data: bytes, *, media_type: str = BYTES_MEDIA_TYPE, lasting: bool = False) -> None:
-        """Show this from now on."""
+        """Show these bytes at this path from now on."""
         before = self._shown.get(path)
         if before is not None and before.data == data:
             return
@@ -145,7 +145,7 @@ class Publisher:
             self._unwritten.append((path, data))
 
     def put_keys(self, data: bytes) -> None:
-        """The gateway's keys of now."""
+        """Show the key configuration that devices seal fetches with."""
         self.put("/v1/keys", data, media_type=KEYS_MEDIA_TYPE)
 
     def put_json(self, path: str, data: bytes) -> None:
@@ -233,12 +233,12 @@ class Publisher:
     # ── what everybody asks ──────────────────────────────────────────────────────────────────────────────────────────
 
     def public(self, path: str) -> tuple[bytes, str] | None:
-        """What is at this path, and its media type."""
+        """The content at a path and its media type; None where nothing is public."""
         shown = self._find(path)
         return None if shown is None else (shown.data, shown.media_type)
 
     def is_shown(self, path: str) -> bool:
-        """Whether this was put. Any thread may ask."""
+        """Whether something was put at this path. Any thread may ask."""
         return path in self._shown
 
     def at_hand(self, path: str) -> bool:

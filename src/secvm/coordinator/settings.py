@@ -110,13 +110,13 @@ Positive = Annotated[int, pydantic.Field(ge=1)]
 
 
 class FolderPart(Settings):
-    """A folder."""
+    """The table of a folder."""
 
     folder: Path
 
 
 class EpochsPart(Settings):
-    """The grid."""
+    """The table of the grid of epochs."""
 
     period_s: Positive
     lead_s: Annotated[int, pydantic.Field(ge=0)]
@@ -130,7 +130,7 @@ class EpochsPart(Settings):
 
     @property
     def grid(self) -> Grid:
-        """As the driver takes it."""
+        """The grid, as the driver uses it."""
         return Grid(period_s=self.period_s, lead_s=self.lead_s, origin_ms=self.origin_ms)
 
 
@@ -160,7 +160,7 @@ class OpeningPart(Settings):
 
 
 class LimitsPart(HttpLimits):
-    """What it puts up with."""
+    """Limits on connections and on the sizes of requests and answers."""
 
     #: Of a relay's whole epoch: 2^30 bytes are 8,000,000 packages.
     deposit_bytes: Positive = 2**30
@@ -194,7 +194,7 @@ class WitnessPart(Settings):
 
     @property
     def note_key(self) -> NoteKey:
-        """As it stands under checkpoints."""
+        """The witness's key as it stands under checkpoints."""
         try:
             if re.fullmatch("[0-9a-f]{64}", self.key):
                 return NoteKey(self.name, VerifyKey(bytes.fromhex(self.key)), SignatureKind.COSIGNATURE)
@@ -210,7 +210,7 @@ class WitnessPart(Settings):
 
     @property
     def address(self) -> WitnessAddress:
-        """As the cosigner takes it."""
+        """The witness's key and address, as the cosigner uses them."""
         return WitnessAddress(self.note_key, self.url.removesuffix("/"))
 
 
@@ -264,14 +264,14 @@ class NodePart(Settings):
 
 
 class TestingPart(Settings):
-    """For tests alone."""
+    """Settings that only tests use."""
 
     #: The file of a steered clock.
     clock: Path
 
 
 class CoordinatorProgramSettings(Settings):
-    """All of them."""
+    """All settings of a coordinator."""
 
     state: FolderPart
     epochs: EpochsPart

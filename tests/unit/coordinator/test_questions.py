@@ -164,7 +164,7 @@ def test_everything_that_can_be_said_arrives_in_the_document() -> None:
         (("descent.thinning", "q=1/2"), "thinned by rho"),
         (("descent.lambda", 1), "lambda belongs to pegasos, not to swift"),
         (("descent.rule", "newton"), "unknown descent rule 'newton'; known are pegasos, swift"),
-        (("relays", []), "relays of the experiment"),
+        (("relays", []), "lists no relay"),
         (("relays", [{"url": "https://relay.example/", "key": "ab"}]), "64 hexadecimal digits"),
         (("relays", [{"url": "https://relay.example/", "key": "00" * 32}]), "that only its owner can sign for"),
         (("relays", [{"url": "http://relay.example/", "key": "ab" * 32}]), "url"),

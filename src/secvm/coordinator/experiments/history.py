@@ -40,14 +40,14 @@ class ModelBlobs(NamedTuple):
 
 
 def model_of(document: ExperimentDocument, state: State) -> ModelBlobs:
-    """The blobs of a state."""
+    """The blobs of a descent state and of its weights."""
     training = aggregate.training_weights(document.experiment, state)
     evaluation = aggregate.evaluation_weights(document.experiment, state)
     return ModelBlobs(state.to_bytes(), training.to_bytes(), evaluation.to_bytes())
 
 
 def first_blobs(document: ExperimentDocument) -> dict[str, bytes]:
-    """What an experiment starts from."""
+    """The blobs of the state that an experiment starts from, by digest."""
     return {digest_of(data): data for data in model_of(document, aggregate.start(document.experiment))}
 
 

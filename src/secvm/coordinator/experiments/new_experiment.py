@@ -229,7 +229,7 @@ def operators_of(spec: Specification) -> Operators:
 
 
 def relay_times(made: PrivatePlan) -> RelayTimes:
-    """As a document tells them."""
+    """The times of a plan, as the document of an experiment states them."""
     return RelayTimes(**{name: getattr(made.times, name) for name in _STEPS})
 
 

@@ -158,7 +158,7 @@ def _paths() -> dict[str, Any]:
 
 
 def description() -> dict[str, Any]:
-    """The whole document."""
+    """The OpenAPI document."""
     schemas: dict[str, Any] = {
         "Problem": _PROBLEM,
         "Privacy": _PRIVACY,
@@ -194,6 +194,6 @@ def description() -> dict[str, Any]:
 
 
 def answer() -> HttpResponse:
-    """As it is served."""
+    """The document as it is served."""
     content = json.dumps(description(), indent=1, ensure_ascii=False).encode() + b"\n"
     return HttpResponse(200, content, _JSON, (("cache-control", "max-age=3600"),))

@@ -41,7 +41,7 @@ class BeaconPart(Settings):
 
 
 class FeaturesPart(Settings):
-    """What a device looks at."""
+    """The features that a device uses."""
 
     source: str
     description: str = ""
@@ -51,7 +51,7 @@ class FeaturesPart(Settings):
 
 
 class BinningPart(Settings):
-    """Bins by salted hash, or a vocabulary's."""
+    """How features become bins: by a salted hash, or by a public vocabulary."""
 
     bins: Annotated[int, pydantic.Field(ge=1, le=MAX_BINS)]
     hashes: Annotated[int, pydantic.Field(ge=1, le=MAX_HASHES)] = 1
@@ -66,7 +66,7 @@ class BinningPart(Settings):
 
 
 class WindowsPart(Settings):
-    """When rounds happen."""
+    """When windows open, and how long the steps of a round take."""
 
     length_s: int
     grace_s: int

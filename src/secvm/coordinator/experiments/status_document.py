@@ -49,7 +49,7 @@ class LeakageMeter:
     _pieces: dict[int, str] = field(default_factory=dict, repr=False)
 
     def watch(self, number: int, tally: Tally) -> None:
-        """Take note of a tally."""
+        """Compute what the tally of a round gives away."""
         self.rounds[number] = measured_leak(self.document.experiment, tally, hashes=terms_of(self.document).hashes)
 
     @cached_property
@@ -202,7 +202,7 @@ def scores(experiment: Experiment, tally: Tally) -> dict[str, Any]:
 
 
 def privacy_told(document: ExperimentDocument) -> dict[str, Any]:
-    """What is claimed, and what it rests on."""
+    """The privacy that an experiment claims, and what the claim rests on."""
     terms = document.privacy
     if terms is None:
         return {"kind": "plain", "note": PLAIN}

@@ -41,7 +41,7 @@ Public = Callable[[str], tuple[bytes, str] | None]
 
 @dataclass(frozen=True, slots=True)
 class OpenedBlock:
-    """What came of many capsules."""
+    """The outcome of opening many capsules."""
 
     #: A record for each that holds a package (``coordinator.store.records``).
     block: bytes = field(repr=False)
@@ -75,7 +75,7 @@ def open_block(keys: GatewayKeys, capsules: Sequence[bytes]) -> OpenedBlock:
 
 
 def _judge(capsules: Sequence[bytes], opened: Sequence[bytes | RemoteProtocolError]) -> OpenedBlock:
-    """One after the other."""
+    """Judge opened capsules one after the other."""
     parts: list[bytes] = []
     refused: Counter[str] = Counter()
     for capsule, request in zip(capsules, opened, strict=True):
@@ -107,7 +107,7 @@ class Gateway:
         self._present = CurrentRounds()
 
     def update(self, present: CurrentRounds) -> None:
-        """From now on this is what runs."""
+        """Open fetches with the keys of these rounds from now on."""
         self._present = present
 
     def fetch(self, capsule: bytes) -> bytes:

@@ -41,7 +41,7 @@ GROUP = 1000
 
 @dataclass(frozen=True, slots=True)
 class IngestLimits:
-    """How much may wait for its commit."""
+    """Limits on what may wait for its commit."""
 
     #: How long the first of a group waits for others: a commit costs about as much.
     tick_ms: float = 1.0
@@ -107,12 +107,12 @@ class Ingest:
         self._commit_faults = metrics.counter("commit_faults", "Requests whose content could not be stored.")
 
     def update(self, present: CurrentRounds) -> None:
-        """From now on this is what runs."""
+        """Take packages for these rounds from now on."""
         self._present = present
         self._opener.update(present)
 
     def start(self) -> None:
-        """Begin to open behind the scenes."""
+        """Begin to open capsules in the background."""
         self._opener.start()
 
     async def finish(self, epoch: int) -> None:
@@ -132,7 +132,7 @@ class Ingest:
             raise RefusedPackageError("too much waits already", problem="try-later")
 
     def take_capsule(self, capsule: bytes, reply: Reply) -> asyncio.Future[HttpResponse]:
-        """One sealed capsule."""
+        """Take one sealed capsule."""
         size = len(capsule)
         if not 0 < size <= MAX_CAPSULE_BYTES:
             raise MalformedMessageError("a capsule has another size", problem="wrong-size")

@@ -100,12 +100,12 @@ class Opener:
         self._something.set()
 
     def notice(self, epoch: int) -> None:
-        """Something was stored, sealed."""
+        """Take note that something of this epoch was stored, sealed."""
         self._sealed.add(epoch)
         self._something.set()
 
     def start(self) -> None:
-        """Work behind the scenes from now on."""
+        """Work in the background from now on."""
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._work())
 
@@ -192,7 +192,7 @@ class Opener:
 
 
 def fault_name(error: Exception) -> str:
-    """What a log may say of it."""
+    """The name under which a log may mention an error."""
     return "store" if isinstance(error, StoreError) else "other"
 
 

@@ -63,7 +63,7 @@ _Route = Callable[[bytes], HttpResponse | Awaitable[HttpResponse]]
 
 
 class PackageRoutes:
-    """Requests → gateway and ingest → answers."""
+    """Hands capsules to ingest and fetches to the gateway, and answers."""
 
     def __init__(
         self,

@@ -193,7 +193,7 @@ def rounds_of_epoch(histories: Sequence[PlainHistory], epoch: int) -> list[tuple
 
 
 def rounds_to_count(ended: Sequence[tuple[PlainHistory, PlainRound]]) -> list[RoundToCount]:
-    """The same as the count takes them."""
+    """The rounds as the count takes them."""
     return [
         RoundToCount(history.document.experiment_id, history.document.experiment, known.stored.number)
         for history, known in ended

@@ -36,7 +36,7 @@ class LogTree:
 
     @property
     def size(self) -> int:
-        """Entries so far."""
+        """The number of entries."""
         return self.tree.size
 
     def append(self, lines: Sequence[bytes]) -> None:

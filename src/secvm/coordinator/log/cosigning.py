@@ -66,7 +66,7 @@ class _Outcome(enum.Enum):
 
 @dataclass(eq=False, repr=False)
 class Cosigner:
-    """Keeps the log cosigned."""
+    """Asks witnesses for cosignatures, so that every set of terms has a fresh quorum."""
 
     logbook: Logbook
     witnesses: InitVar[Sequence[WitnessAddress]]
@@ -93,7 +93,7 @@ class Cosigner:
         self.logbook.on_growth = self.poke
 
     def poke(self) -> None:
-        """There is something new to ask about."""
+        """Ask witnesses soon: there is something new."""
         self._measure()
         for poked in self._poked:
             poked.set()

@@ -45,7 +45,7 @@ def first_path(digest: str) -> str:
 
 
 class LogFiles:
-    """Puts what is new of the log."""
+    """Publishes tiles, proofs and checkpoints of the log as it grows."""
 
     def __init__(self, logbook: Logbook, publisher: Publisher) -> None:
         self.logbook = logbook
@@ -57,7 +57,7 @@ class LogFiles:
         publisher.answer_also(self.find_tile)
 
     def close(self) -> None:
-        """Nothing is answered from here any more."""
+        """Stop answering requests for tiles."""
         self._publisher.no_longer_answer(self.find_tile)
 
     def lift(self, histories: PlainHistories, read: list[PlainHistory]) -> list[PlainHistory]:

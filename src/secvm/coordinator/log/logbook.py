@@ -53,7 +53,7 @@ class LoggedExperiment:
 
 
 def named(digest: str) -> LoggedExperiment:
-    """An experiment without terms of its own."""
+    """The log's view of an experiment that names no witnesses: one entry."""
     return LoggedExperiment(digest, None, 1, lambda: [experiment_entry(digest)])
 
 
@@ -178,7 +178,7 @@ class Logbook(CosignedLog):
         return replace(history, stored=replace(history.stored, standing=standing), rounds=rounds, veiled=True)
 
     def health(self) -> dict[str, object]:
-        """For whoever runs it."""
+        """The state of the log, for /health."""
         return {
             "name": self.terms.name,
             "key": self.terms.key.data.hex(),
@@ -224,7 +224,7 @@ class FollowedLogbook(Logbook):
         super().__init__(store, None, terms)
 
     def read_notes(self) -> None:
-        """Before the books are read."""
+        """Read the cosigned checkpoints; called before the experiments are read."""
         self._kept = {held.name: held for held in self._store.notes()}
 
     def follow(self, experiments: Sequence[LoggedExperiment]) -> None:
@@ -234,5 +234,5 @@ class FollowedLogbook(Logbook):
         self._take_up()
 
     def may_grow(self, terms: LogTerms | None) -> bool:  # noqa: ARG002  (as the driver's has it)
-        """Never: another one drives."""
+        """Nothing new is stored here: another node drives."""
         return False

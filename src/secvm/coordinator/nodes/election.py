@@ -80,7 +80,7 @@ class Election:
             await self._pause(stop)
 
     async def _pause(self, stop: asyncio.Event) -> None:
-        """Until it is worth asking again."""
+        """Wait until it is worth asking for the lead again."""
         await any_of(stop.wait(), self.clock.sleep_until(self.clock.now() + self._part_ms))
 
     @property

@@ -106,7 +106,7 @@ class Node:
         self._health: Callable[[], dict[str, object]] | None = None
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Until told to stop."""
+        """Answer requests and, where elected, drive, until ``stop`` is set."""
         self._doors.ingest.start()
         # Before the first request: what runs and what is public is known.
         await self._following.refresh()
@@ -132,13 +132,13 @@ class Node:
         return [asyncio.ensure_future(routine) for routine in running]
 
     def _view_of_now(self) -> RelayedView:
-        """Of experiments with two relays."""
+        """The view of experiments with two relays."""
         if self._view is None:
             self._view = RelayedView(self._held, self._doors, self._following.files)
         return self._view
 
     def health(self) -> dict[str, object]:
-        """For whoever runs it."""
+        """The state of this node, for /health."""
         term = self._election.term
         logbook = self._following.logbook
         content: dict[str, object] = {
@@ -205,7 +205,7 @@ class Node:
             self._following.resume()
 
     async def _term(self, term: int, stop: asyncio.Event, outside: asyncio.AbstractEventLoop) -> None:
-        """One term, in a loop of its own."""
+        """Drive for one term, in an event loop of its own."""
         parts, frontend = self._held, self._doors
         store = parts.store.driving(term)
         driving = Drivers(
@@ -260,7 +260,7 @@ class _Outside:
         self._loop.call_soon_threadsafe(self._update, present)
 
     async def finish(self, epoch: int) -> None:
-        """As ``Ingest`` has it."""
+        """Wait for ``Ingest.finish`` in the frontend's event loop."""
         await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._ingest.finish(epoch), self._loop))
 
 

@@ -121,7 +121,7 @@ class NodeView:
             self._whole_at = self.steady.now()
 
     def poke(self) -> None:
-        """Something has changed: read soon."""
+        """Read the store soon: something has changed."""
         self._poked.set()
 
     async def pause(self) -> None:

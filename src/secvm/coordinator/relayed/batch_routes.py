@@ -49,10 +49,10 @@ class RefusedBatchError(RemoteProtocolError):
 
 
 class Arrivals:
-    """Takes batches. Blocks: its store does."""
+    """Takes counts and pieces of batches. Blocks while the store works."""
 
     def __init__(self, store: CoordinatorStore, *, most_bytes: int) -> None:
-        """``most_bytes``: of a whole batch."""
+        """``most_bytes`` is the limit on a whole batch."""
         self._store = store
         self._most = most_bytes // INNER_BYTES
 

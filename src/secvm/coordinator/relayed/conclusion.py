@@ -62,7 +62,7 @@ class Outcome:
     net: Tally | None = None
 
     def with_figures(self, **changes: Any) -> Outcome:
-        """The same with some figures changed."""
+        """The outcome with some figures changed."""
         return replace(self, figures=replace(self.figures, **changes))
 
 
@@ -158,7 +158,7 @@ class _Batch:
         self._firsts = [shard.first for shard in shards[:: PIECE_CAPSULES // SHARD]]
 
     def holds(self, capsules: Iterable[bytes]) -> bool:
-        """Whether each of these is there."""
+        """Whether each of these capsules is in the batch."""
         by_piece: dict[int, list[bytes]] = {}
         for capsule in capsules:
             by_piece.setdefault(bisect_right(self._firsts, capsule_digest(capsule)) - 1, []).append(capsule)

@@ -123,7 +123,7 @@ class RelayedPublisher:
         self.folder.want(kept, public - kept)
 
     def is_public(self, history: RelayedHistory) -> bool:
-        """Whether an experiment's document is."""
+        """Whether an experiment's document is public."""
         return self.publisher.is_shown(experiment_path(history.stored.digest))
 
     def is_told(self, known: RelayedRound) -> bool:

@@ -26,12 +26,12 @@ class RelayedEvents:
         self._told: dict[str, str] = {}
 
     def event(self, event: str, known: RelayedRound, **counts: int) -> None:
-        """Something has happened to a round."""
+        """Log that something has happened to a round."""
         self._told.pop(known.stored.experiment, None)
         self._log.tell(event, experiment=known.stored.experiment, round=known.stored.number, **counts)
 
     def waiting(self, history: RelayedHistory, number: int, reason: str) -> None:
-        """The next round waits."""
+        """Count and log that the next round waits."""
         self._asked.add()
         if self._told.get(history.stored.digest) == reason:
             return
@@ -39,7 +39,7 @@ class RelayedEvents:
         self._log.tell("round-waits", experiment=history.stored.digest, round=number, reason=reason)
 
     def concluded(self, known: RelayedRound, outcome: Outcome) -> None:
-        """A round is over."""
+        """Count and log that a round is over."""
         figures = outcome.figures
         state = "unopened" if outcome.net is None else "opened"
         self._ended.add(1, state=state)

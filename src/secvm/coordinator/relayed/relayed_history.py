@@ -44,7 +44,7 @@ STAYED = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundFigures:
-    """Of one round."""
+    """The figures of one round."""
 
     #: Inner capsules of the batch; of these packages, nulls included, and junk. Zero where nothing was counted.
     capsules: int = 0
@@ -56,7 +56,7 @@ class RoundFigures:
     reasons: tuple[str, ...] = ()
 
     def to_bytes(self) -> bytes:
-        """As it is kept."""
+        """The figures as they are kept."""
         return encode_document(
             {
                 "capsules": self.capsules,

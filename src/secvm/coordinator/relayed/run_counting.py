@@ -36,7 +36,7 @@ _HEAD = struct.Struct("<III32s32s64sI")
 
 @dataclass(frozen=True, slots=True)
 class CountedShard:
-    """One shard."""
+    """One shard of a run, counted."""
 
     capsules: int
     junk: int
@@ -73,7 +73,7 @@ def count_run(piece: bytes, reader: BulkReader) -> list[CountedShard]:
 
 
 def write_run(shards: Iterable[CountedShard]) -> bytes:
-    """A result, as it is kept."""
+    """The bytes of a result."""
     return b"".join(
         _HEAD.pack(known.capsules, known.junk, known.nulls, known.first, known.root, known.entry, len(known.sub_tally))
         + known.sub_tally

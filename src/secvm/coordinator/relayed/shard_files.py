@@ -62,7 +62,7 @@ class _Trees:
 
 
 class ShardFiles:
-    """Finds shards. Any thread may ask."""
+    """Makes the files of shards. Any thread may ask."""
 
     def __init__(self, store: CoordinatorStore) -> None:
         self._store = store

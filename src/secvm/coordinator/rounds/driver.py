@@ -63,10 +63,10 @@ from secvm.runtime.tasks import any_of
 
 
 class Ingesting(Protocol):
-    """What takes packages in meanwhile."""
+    """Ingest, as far as the driver uses it."""
 
     def update(self, present: CurrentRounds) -> None:
-        """From now on this is what runs."""
+        """Take packages for these rounds from now on."""
         ...
 
     async def finish(self, epoch: int) -> None:

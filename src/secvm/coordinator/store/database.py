@@ -95,7 +95,7 @@ class Database:
                 raise StoreError(f"the database could not be read ({fault_name(error)})") from error
 
     def rows(self, query: str, *given: object) -> list[Any]:
-        """All rows that a query answers."""
+        """All rows of a query's answer."""
         with self.reading() as connection:
             return connection.execute(query, given).fetchall()
 
@@ -115,6 +115,6 @@ class Database:
             )
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         with self._lock:
             self._connection.close()

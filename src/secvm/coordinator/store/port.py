@@ -47,7 +47,7 @@ from secvm.protocol.round_state import RoundState
 
 @dataclass(frozen=True, slots=True)
 class BatchState:
-    """How far a batch is."""
+    """How much of a batch has arrived."""
 
     #: How often its pieces were not what was announced, and were dropped.
     attempt: int = 0
@@ -139,7 +139,7 @@ class Standing(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class StoredExperiment:
-    """One experiment."""
+    """One experiment as it is stored."""
 
     digest: str
     #: As it is served.
@@ -156,7 +156,7 @@ class StoredExperiment:
 
 @dataclass(frozen=True, slots=True)
 class StoredRound:
-    """One round of one experiment."""
+    """One round of one experiment as it is stored."""
 
     experiment: str
     number: int
@@ -205,7 +205,7 @@ SHARDS = 16
 
 
 class CoordinatorStore(BatchStore, Protocol):
-    """What must not be lost."""
+    """The store of a coordinator: everything that must survive a crash."""
 
     # ── who drives ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -246,7 +246,7 @@ class CoordinatorStore(BatchStore, Protocol):
         ...
 
     def experiments(self) -> list[StoredExperiment]:
-        """All, in the order they were added."""
+        """All experiments, in the order they were added."""
         ...
 
     def set_standing(self, digest: str, standing: Standing) -> None:
@@ -260,7 +260,7 @@ class CoordinatorStore(BatchStore, Protocol):
         ...
 
     def blob(self, digest: str) -> bytes:
-        """Raises ``KeyError``."""
+        """The bytes under this name. Raises ``KeyError`` where there are none."""
         ...
 
     def keep_blobs(self, blobs: Mapping[str, bytes]) -> None:
@@ -298,7 +298,7 @@ class CoordinatorStore(BatchStore, Protocol):
         ...
 
     def keys(self) -> list[StoredKey]:
-        """Those that are not scrubbed, by epoch."""
+        """The gateway keys of epochs that are not scrubbed, by epoch."""
         ...
 
     def add_fetch_key(self, key: StoredKey) -> StoredKey:
@@ -306,11 +306,11 @@ class CoordinatorStore(BatchStore, Protocol):
         ...
 
     def fetch_keys(self) -> list[StoredKey]:
-        """Those that are not forgotten, by epoch."""
+        """The fetch keys that are not forgotten, by epoch."""
         ...
 
     def forget_fetch_key(self, epoch: int) -> None:
-        """It is gone. Twice is once."""
+        """Delete the fetch key of an epoch. A second call changes nothing."""
         ...
 
     def append_sealed(self, epoch: int, packed: Sequence[bytes]) -> bool:
@@ -370,7 +370,7 @@ class CoordinatorStore(BatchStore, Protocol):
         ...
 
     def shards(self, epoch: int) -> dict[int, bytes]:
-        """The results that are there, by shard."""
+        """The results of shards that are counted, by shard."""
         ...
 
     def deposit(self, deposit: Deposit, packed: Sequence[bytes]) -> bool:
@@ -380,7 +380,7 @@ class CoordinatorStore(BatchStore, Protocol):
         ...
 
     def deposits(self, epoch: int) -> list[Deposit]:
-        """By name of the relay."""
+        """The deposits of an epoch, by name of the relay."""
         ...
 
     def close_epoch(self, epoch: int) -> None:
@@ -414,7 +414,7 @@ class CoordinatorStore(BatchStore, Protocol):
         ...
 
     def notes(self) -> list[StoredNote]:
-        """All of them, by name."""
+        """All cosigned checkpoints, by name."""
         ...
 
     def keep_beacon(self, digest: str, index: int, record: bytes) -> None:

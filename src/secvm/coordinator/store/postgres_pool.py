@@ -53,14 +53,14 @@ def queries(name: str) -> Mapping[str, str]:
 
 
 def epoch_tables(epoch: int) -> dict[str, str]:
-    """What stands for ``{sealed}`` and the like."""
+    """Names of the tables of one epoch, for ``{sealed}`` and the like."""
     if not 0 <= epoch < 2**63:
         raise LocalProtocolError("an epoch is a number that is not negative")
     return {"epoch": f"{epoch:d}", **{name: f"epoch_{epoch:d}_{name}" for name in PER_EPOCH}}
 
 
 def batch_tables(batch: int) -> dict[str, str]:
-    """What stands for ``{pieces}`` and the like."""
+    """Names of the tables of one batch, for ``{pieces}`` and the like."""
     if not 0 <= batch < 2**63:
         raise LocalProtocolError("a batch's id is a number that is not negative")
     return {name: f"batch_{batch:d}_{name}" for name in PER_BATCH}
@@ -147,7 +147,7 @@ class Pool:
 
     @property
     def patience(self) -> Patience:
-        """How long it waits."""
+        """The limits on waiting of this pool."""
         return self._patience
 
     @contextmanager

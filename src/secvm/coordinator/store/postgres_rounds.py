@@ -44,7 +44,7 @@ class PostgresRounds:
         return int(term)
 
     def _took_over(self, term: int) -> None:
-        """What a new driver does first."""
+        """Finish what a driver before this one left; called once for each term."""
 
     def resign(self, term: int) -> None:
         with self._pool.changing() as connection:

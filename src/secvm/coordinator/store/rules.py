@@ -98,19 +98,19 @@ def may_follow(there: StoredNote | None, *, size: int, root: bytes) -> None:
 
 
 def same_beacon(there: bytes | None, record: bytes) -> None:
-    """A beacon's record that is there stays."""
+    """Refuse another record of a beacon that has one."""
     if there is not None and there != record:
         raise LocalProtocolError("another record of this beacon is there")
 
 
 def may_lead(holder: str, lease_s: float) -> None:
-    """A lease has a name on it, and ends."""
+    """Refuse a lease without a holder or without an end."""
     if not holder or not 0 < lease_s < 86_400:
         raise LocalProtocolError("a lease has a holder, and lasts less than a day")
 
 
 def may_keep_shard(shard: int, n_shards: int, *, complete: bool) -> None:
-    """Only of what is complete there is a count."""
+    """Refuse the count of a shard of an epoch that is not complete."""
     if not 0 <= shard < n_shards:
         raise LocalProtocolError("there is no such shard")
     if not complete:
@@ -134,7 +134,7 @@ def is_new_piece(there: bytes | None, given: bytes, *, whole: bool) -> bool:
 
 
 def may_keep_run(*, whole: bool) -> None:
-    """Only of what is whole there is a count."""
+    """Refuse the result of a run of a batch that is not whole."""
     if not whole:
         raise LocalProtocolError("the batch is not whole: it cannot be counted yet")
 

@@ -126,13 +126,13 @@ class SQLiteBatches:
         return None if found is None else bytes(found[0])
 
     def _finish_forgetting(self) -> None:
-        """What was left by one that was killed."""
+        """Remove what a process that was killed had begun to forget."""
         left = "SELECT id FROM batches WHERE forgotten AND id IN (SELECT batch FROM pieces)"
         for (batch,) in self._database.rows(left):
             self._remove_pieces(batch)
 
     def _remove_pieces(self, batch: int) -> None:
-        """One at a time: others write meanwhile."""
+        """Remove the pieces one by one, so that others can write meanwhile."""
         removed = True
         while removed:
             with self._database.changing() as connection:
@@ -143,7 +143,7 @@ class SQLiteBatches:
 
 
 def _begun(connection: sqlite3.Connection, experiment: str, number: int) -> int:
-    """The batch's row, made where there is none."""
+    """The id of the batch, which is made where there is none."""
     if connection.execute("SELECT 1 FROM experiments WHERE digest = ?", (experiment,)).fetchone() is None:
         raise LocalProtocolError("there is no such experiment")
     connection.execute("INSERT OR IGNORE INTO batches (experiment, number) VALUES (?, ?)", (experiment, number))
