@@ -89,7 +89,7 @@ def audit_files(
     listed = listed_experiments(files, general)
     if listed is None and not is_digest(experiment):
         raise BadInputError(
-            "there is no coordinator here: it lists no experiments", next_step="Is it a relay's, or lacks it a path?"
+            "there is no coordinator here: it lists no experiments", next_step="Is it a relay's, or is a path missing?"
         )
     listed = listed or {}
     chosen = _choose(listed, experiment)

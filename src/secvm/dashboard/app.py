@@ -177,16 +177,16 @@ class Page:
 
     async def _experiment(self, request: web.BaseRequest, digest: str) -> web.Response:
         known = self._known(digest)
-        found: dict[str, Any] = {"summary": self._watcher.summary(known)}
+        content: dict[str, Any] = {"summary": self._watcher.summary(known)}
         if known.document is not None:
-            found |= facts(known.document)
-            found["privacy"] = await self._privacy(known)
+            content |= facts(known.document)
+            content["privacy"] = await self._privacy(known)
         if known.log is not None:
-            found["log"] = {**(found.get("log") or {}), **known.log.content()}
+            content["log"] = {**(content.get("log") or {}), **known.log.content()}
         status = known.status
-        found["leakage"] = None if status is None else status.leakage.model_dump()
-        found["notes"] = [] if status is None else list(status.notes)
-        return await as_json(request, found)
+        content["leakage"] = None if status is None else status.leakage.model_dump()
+        content["notes"] = [] if status is None else list(status.notes)
+        return await as_json(request, content)
 
     async def _privacy(self, known: Known) -> dict[str, Any]:
         digest, document = known.listed.digest, known.document
@@ -224,12 +224,12 @@ class Page:
 
     @staticmethod
     def _number(request: web.BaseRequest, name: str) -> int | None:
-        told = request.query.get(name)
-        if not told:
+        text = request.query.get(name)
+        if not text:
             return None
-        if not _NUMBER.fullmatch(told):
+        if not _NUMBER.fullmatch(text):
             raise RefusedRequestError(422, f"'{name}' is the number of a round")
-        return int(told)
+        return int(text)
 
     async def _planned(self, request: web.BaseRequest) -> web.Response:
         plan, body = self._plan, await self._body(request)

@@ -129,10 +129,10 @@ class Forwarding:
             return problem(404, "there is nothing here")
         if request.method not in methods:
             return problem(405, f"only {' and '.join(methods)} {'has' if len(methods) == 1 else 'have'} a meaning here")
-        told = request.headers.getall("authorization", [])
-        if len(told) != 1 or not _AUTHORIZATION.fullmatch(told[0]):
+        authorization = request.headers.getall("authorization", [])
+        if len(authorization) != 1 or not _AUTHORIZATION.fullmatch(authorization[0]):
             return problem(401, "this needs the admin key")
-        headers = {"authorization": told[0]}
+        headers = {"authorization": authorization[0]}
         if body is not None:
             headers["content-type"] = JSON_MEDIA_TYPE
         try:

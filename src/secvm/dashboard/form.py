@@ -74,8 +74,8 @@ class _Relay(_Part):
     seconds_per_million: Annotated[int, pydantic.Field(ge=1)] = SECONDS_PER_MILLION
 
 
-def _none(told: object) -> object:
-    return None if told == "none" else told
+def _none(privacy: object) -> object:
+    return None if privacy == "none" else privacy
 
 
 class _Specification(_Part):
@@ -125,18 +125,18 @@ def read_request(data: bytes) -> tuple[Wish, str]:
         When it is no such request at all.
     """
     try:
-        told = PlanRequest.model_validate_json(data)
+        request = PlanRequest.model_validate_json(data)
     except pydantic.ValidationError as error:
         faults = error.errors(include_url=False, include_input=False, include_context=False)
-        found = [_remark(one["loc"], one["type"]) for one in faults]
-        if not all(found):
+        remarks = [_remark(fault["loc"], fault["type"]) for fault in faults]
+        if not all(remarks):
             raise BadInputError("a plan is asked for with a specification and a part, as JSON") from None
-        raise UnfinishedError([one for one in found if one is not None]) from None
-    return _wish(told), told.part
+        raise UnfinishedError([fault for fault in remarks if fault is not None]) from None
+    return _wish(request), request.part
 
 
-def _wish(told: PlanRequest) -> Wish:
-    asked = told.specification
+def _wish(request: PlanRequest) -> Wish:
+    asked = request.specification
     labels = asked.labels
     if _read("loss", lambda: Loss(asked.loss)).regression:
         raise UnfinishedError([Remark("loss", "The planner knows labels that are names, not numbers.")])
@@ -145,7 +145,7 @@ def _wish(told: PlanRequest) -> Wish:
     descent, rounds = _descent(asked.descent), asked.rounds
     if rounds is None and asked.privacy is None:
         rounds = descent.rule.usual_rounds()
-    shares = told.shares
+    shares = request.shares
     return Wish(
         labels=len(labels),
         people=0 if asked.people is None else asked.people,
@@ -161,26 +161,26 @@ def _wish(told: PlanRequest) -> Wish:
         budget=asked.budget,
         guarantee=None if asked.privacy is None else _part("privacy", PrivacyTarget, asked.privacy),
         shares=None if shares is None else tuple(shares.get(label, 0.0) for label in labels),
-        vocabulary=told.vocabulary,
-        relays=tuple(RelayWish(one.role, one.operator, one.seconds_per_million) for one in asked.relays),
-        logged=told.logged,
+        vocabulary=request.vocabulary,
+        relays=tuple(RelayWish(relay.role, relay.operator, relay.seconds_per_million) for relay in asked.relays),
+        logged=request.logged,
         rounds_per_day=None if asked.windows is None else _per_day(asked.windows),
     )
 
 
-def _part(place: str, kind: type[D], told: Mapping[str, object]) -> D:
+def _part(place: str, kind: type[D], table: Mapping[str, object]) -> D:
     """A part that declares its settings; a remark stands beside the one that does not fit."""
     for setting in kind.settings():
-        if setting.name in told:
-            _read(f"{place}.{setting.name}", partial(setting.read, told[setting.name]))
-    return _read(place, lambda: kind.read(told))
+        if setting.name in table:
+            _read(f"{place}.{setting.name}", partial(setting.read, table[setting.name]))
+    return _read(place, lambda: kind.read(table))
 
 
-def _descent(told: Table) -> AskedDescent:
-    kind = _read("descent.rule", lambda: RULES.find(str(told.get("rule") or DEPLOYED.name)))
-    own = {name: value for name, value in told.items() if name in kind.setting_names() and value is not None}
+def _descent(table: Table) -> AskedDescent:
+    kind = _read("descent.rule", lambda: RULES.find(str(table.get("rule") or DEPLOYED.name)))
+    own = {name: value for name, value in table.items() if name in kind.setting_names() and value is not None}
     _part("descent", kind, own)
-    return _read("descent.thinning", lambda: AskedDescent.read(told))
+    return _read("descent.thinning", lambda: AskedDescent.read(table))
 
 
 def _per_day(windows: _Windows) -> float:
@@ -189,9 +189,9 @@ def _per_day(windows: _Windows) -> float:
     return max(1.0, hours * 3600 // (windows.length_s + windows.grace_s))
 
 
-def _number(field: str, told: float | str) -> Fraction:
+def _number(field: str, value: float | str) -> Fraction:
     try:
-        return exact(told)
+        return exact(value)
     except BadInputError:
         raise UnfinishedError([Remark(field, "This is not a number.")]) from None
 

@@ -67,14 +67,14 @@ class Live:
     def rounds(self, running: Sequence[tuple[str, PublicRound]]) -> None:
         """Take note of what runs, by experiment: the newest look from before a round's opening has its first count."""
         self._before = {
-            (digest, one.number): self._before[digest, one.number]
-            for digest, one in running
-            if (digest, one.number) in self._before
+            (digest, round_.number): self._before[digest, round_.number]
+            for digest, round_ in running
+            if (digest, round_.number) in self._before
         }
-        for digest, one in running:
-            before = [seen.packages for seen in self._seen if seen.now <= one.opens_at and seen.packages is not None]
+        for digest, round_ in running:
+            before = [seen.packages for seen in self._seen if seen.now <= round_.opens_at and seen.packages is not None]
             if before:
-                self._before[digest, one.number] = before[-1]
+                self._before[digest, round_.number] = before[-1]
 
     def away(self) -> None:
         """The coordinator did not answer: nobody knows what happened meanwhile."""
@@ -93,48 +93,48 @@ class Live:
         return {"packages_per_s": rate, "commit_ms": commit_ms}
 
     def round_so_far(
-        self, document: ExperimentDocument, one: PublicRound, running: Sequence[tuple[str, PublicRound]]
+        self, document: ExperimentDocument, round_: PublicRound, running: Sequence[tuple[str, PublicRound]]
     ) -> dict[str, Any]:
         """Packages and devices of the round that runs; ``running``: all of them, by experiment."""
-        unknown = self._why_unknown(document, one, running)
+        unknown = self._why_unknown(document, round_, running)
         last = self._seen[-1].packages if self._seen else None
         if unknown is not None or last is None:
             return {"packages": None, "devices": None, "why_unknown": unknown}
-        packages = last - self._before[document.digest, one.number]
+        packages = last - self._before[document.digest, round_.number]
         return {"packages": int(packages), "devices": round(packages / document.budget, 1), "why_unknown": None}
 
     def _why_unknown(
-        self, document: ExperimentDocument, one: PublicRound, running: Sequence[tuple[str, PublicRound]]
+        self, document: ExperimentDocument, round_: PublicRound, running: Sequence[tuple[str, PublicRound]]
     ) -> str | None:
         if not self._seen or self._seen[-1].packages is None:
             return _NO_COUNTER
         if document.relays:
             return _KEPT_BY_RELAY
         if any(
-            other != document.digest and there.opens_at < one.accept_until and one.opens_at < there.accept_until
+            other != document.digest and there.opens_at < round_.accept_until and round_.opens_at < there.accept_until
             for other, there in running
         ):
             return _SEVERAL
-        return None if (document.digest, one.number) in self._before else _SINCE_WHEN
+        return None if (document.digest, round_.number) in self._before else _SINCE_WHEN
 
 
 def _sum(figures: Figures, name: str) -> float | None:
-    found = [value for key, value in figures.items() if key[0] == name]
-    return sum(found) if found else None
+    values = [value for key, value in figures.items() if key[0] == name]
+    return sum(values) if values else None
 
 
 def totals(figures: Figures) -> dict[str, Any]:
     """What was counted since the coordinator was started."""
 
-    def one(name: str) -> int | None:
-        found = _sum(figures, name)
-        return None if found is None else int(found)
+    def total_of(name: str) -> int | None:
+        total = _sum(figures, name)
+        return None if total is None else int(total)
 
     refused: dict[str, int] = {}
     for key, value in figures.items():
         if key[0] in ("refused_total", "dropped_total") and len(key) == 2 and value:
             refused[key[1]] = refused.get(key[1], 0) + int(value)
-    sealed, opened, dropped = one("packages_total"), one("opened_total"), one("dropped_total")
+    sealed, opened, dropped = total_of("packages_total"), total_of("opened_total"), total_of("dropped_total")
     backlog = None
     if sealed is not None and opened is not None:
         backlog = max(0, sealed - opened - (dropped or 0))
@@ -143,15 +143,15 @@ def totals(figures: Figures) -> dict[str, Any]:
         "started_at": None if started is None else int(1000 * started),
         "packages_total": sealed,
         "refused_total": refused,
-        "stored_total": one("stored_requests_total"),
-        "commit_faults_total": one("commit_faults_total"),
+        "stored_total": total_of("stored_requests_total"),
+        "commit_faults_total": total_of("commit_faults_total"),
         "opened_total": opened,
-        "opener_faults_total": one("opener_faults_total"),
+        "opener_faults_total": total_of("opener_faults_total"),
         "backlog": backlog,
-        "admin_refused_total": one("admin_refused_total"),
-        "opening_lanes": one("opening_lanes"),
+        "admin_refused_total": total_of("admin_refused_total"),
+        "opening_lanes": total_of("opening_lanes"),
         "rounds_total": {key[1]: int(value) for key, value in figures.items() if key[0] == "rounds_total"},
-        "train_participants_total": one("train_participants_total"),
+        "train_participants_total": total_of("train_participants_total"),
         "cosignatures_total": {key[1]: int(value) for key, value in figures.items() if key[0] == "cosignatures_total"},
         "witness_failures_total": {
             key[1]: int(value) for key, value in figures.items() if key[0] == "witness_failures_total"

@@ -42,11 +42,11 @@ class WatchedLog:
         wrong = []
         for witness in terms.witnesses:
             try:
-                found = signed.times([witness.note_key])
+                cosigned = signed.times([witness.note_key])
             except (BadSignatureError, RemoteProtocolError):
                 wrong.append(witness.name)
                 continue
-            for time_s in found.values():
+            for time_s in cosigned.values():
                 times[witness.name] = 1000 * time_s
         return cls(signed, terms, times, tuple(wrong))
 
@@ -67,10 +67,10 @@ def witnesses(logs: Iterable[WatchedLog]) -> list[dict[str, Any]]:
     """Every witness that these terms name. ``agrees``: true where it has cosigned all newest checkpoints, null where it
     has not yet cosigned some, false where something stands in its name that it did not sign.
     """
-    found: dict[str, dict[str, Any]] = {}
+    rows: dict[str, dict[str, Any]] = {}
     for log in logs:
         for witness in log.terms.witnesses:
-            row = found.setdefault(witness.name, {"name": witness.name, "last_seen": None, "agrees": True, "behind": 0})
+            row = rows.setdefault(witness.name, {"name": witness.name, "last_seen": None, "agrees": True, "behind": 0})
             seen = log.times.get(witness.name)
             if witness.name in log.wrong:
                 row["agrees"] = False
@@ -79,4 +79,4 @@ def witnesses(logs: Iterable[WatchedLog]) -> list[dict[str, Any]]:
                 row["agrees"] = None if row["agrees"] else row["agrees"]
             else:
                 row["last_seen"] = max(seen, row["last_seen"] or 0)
-    return [found[name] for name in sorted(found)]
+    return [rows[name] for name in sorted(rows)]

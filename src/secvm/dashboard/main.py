@@ -36,8 +36,8 @@ AuditOnce = Callable[[Clock], dict[str, Any]]
 
 def serve(settings: DashboardSettings, *, audit: AuditOnce | None, listening: Callable[[str], None]) -> None:
     """Serve the page until somebody says stop. ``listening`` is told its address."""
-    told = settings.testing.clock
-    clock: Clock = SystemClock() if told is None else SteeredClock(told)
+    clock_file = settings.testing.clock
+    clock: Clock = SystemClock() if clock_file is None else SteeredClock(clock_file)
     log = Log(sys.stderr, clock, "dashboard")
     steady = SteadyClock()
     dashboard = Dashboard(settings, clock=clock, steady=steady, audit=audit, plan=Planner(now=steady.now))

@@ -78,16 +78,16 @@ class Planner:
         wish, part = read_request(data)
         each = BYTES_PER_PACKAGE if wish.guarantee is None else OUTER_BYTES
         if part == "quick" or wish.guarantee is None:
-            found = quick(wish, accuracy_table(), bytes_per_package=each)
+            plan = quick(wish, accuracy_table(), bytes_per_package=each)
         elif not self._places.acquire(blocking=False):
             raise RefusedRequestError(503, "other plans are being made: ask again in a moment")
         else:
             try:
                 with self._one_at_a_time, patience(self._enough()):
-                    found = guaranteed(wish, accuracy_table(), bytes_per_package=each)
+                    plan = guaranteed(wish, accuracy_table(), bytes_per_package=each)
             finally:
                 self._places.release()
-        return {**found.content(bytes_per_package=each), "caveat": CAVEAT}
+        return {**plan.content(bytes_per_package=each), "caveat": CAVEAT}
 
     def _enough(self) -> Callable[[], bool]:
         return (lambda: False) if self._now is None else until(self._now, self._patience_s)
@@ -100,7 +100,7 @@ def unfinished(remarks: tuple[Remark, ...]) -> dict[str, Any]:
         "kind": None,
         "formal": False,
         "exact": True,
-        "refusals": [one.content() for one in remarks],
+        "refusals": [remark.content() for remark in remarks],
         "warnings": [],
         **dict.fromkeys(numbers),
         "statement": [],

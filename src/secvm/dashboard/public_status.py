@@ -61,7 +61,7 @@ class _Told(pydantic.BaseModel):
     model_config = pydantic.ConfigDict(**_STRICTLY, frozen=True)
 
 
-class ListedExperiment(_Told):
+class ExperimentListing(_Told):
     """One experiment in the list of all."""
 
     digest: Digest
@@ -169,8 +169,8 @@ class ExperimentStatus:
         head = _checked(_HEAD, content, "the status")
         if head.experiment != digest:
             raise MalformedMessageError("the status is that of another experiment")
-        pieces = [orjson.dumps(one) for one in _list(rounds_told, "the status", _MOST_ROUNDS)]
-        leaked = [orjson.dumps(one) for one in _list(leaks_told, "the status", _MOST_ROUNDS)]
+        pieces = [orjson.dumps(round_) for round_ in _list(rounds_told, "the status", _MOST_ROUNDS)]
+        leaked = [orjson.dumps(round_) for round_ in _list(leaks_told, "the status", _MOST_ROUNDS)]
         marks = [hash(piece) for piece in pieces], [hash(piece) for piece in leaked]
         if before is not None and before.labels != tuple(head.labels):
             before = None
@@ -180,12 +180,12 @@ class ExperimentStatus:
             if before is not None and place < len(old_rounds) and marks[0][place] == old_rounds[place]:
                 rounds.append(before.rounds[place])
                 continue
-            one = _checked_text(_ROUND, piece, "a round")
-            if one.number != place + 1:
+            round_ = _checked_text(_ROUND, piece, "a round")
+            if round_.number != place + 1:
                 raise MalformedMessageError("the rounds of the status are not in order")
-            _check_labels(one, head.labels)
-            rounds.append(one)
-            changed.add(one.number)
+            _check_labels(round_, head.labels)
+            rounds.append(round_)
+            changed.add(round_.number)
         leaks = dict(before.leaks) if before is not None and marks[1][: len(old_leaks)] == old_leaks else {}
         for piece in leaked[len(leaks) :]:
             leak = _checked_text(_LEAK, piece, "the leakage meter")
@@ -194,25 +194,25 @@ class ExperimentStatus:
         return cls(head, rounds, leaks, marks, sorted(n for n in changed if n <= len(rounds)))
 
 
-def _check_labels(one: PublicRound, labels: Sequence[str]) -> None:
-    for found in (one.participants, one.people, one.recall, one.precision, one.baseline):
-        if found is not None and list(found) != list(labels):
+def _check_labels(round_: PublicRound, labels: Sequence[str]) -> None:
+    for by_label in (round_.participants, round_.people, round_.recall, round_.precision, round_.baseline):
+        if by_label is not None and list(by_label) != list(labels):
             raise MalformedMessageError("a round of the status has other labels than its experiment")
 
 
 _HEAD: pydantic.TypeAdapter[_Head] = pydantic.TypeAdapter(_Head)
 _ROUND: pydantic.TypeAdapter[PublicRound] = pydantic.TypeAdapter(PublicRound)
 _LEAK: pydantic.TypeAdapter[RoundLeak] = pydantic.TypeAdapter(RoundLeak)
-_LISTED: pydantic.TypeAdapter[ListedExperiment] = pydantic.TypeAdapter(ListedExperiment)
+_LISTED: pydantic.TypeAdapter[ExperimentListing] = pydantic.TypeAdapter(ExperimentListing)
 
 
-def read_list(data: bytes) -> tuple[list[ListedExperiment], int]:
+def read_list(data: bytes) -> tuple[list[ExperimentListing], int]:
     """The experiments of ``/v1/experiments``, and how many were left out because there are too many."""
     raw = _list(_object(data, "the list of experiments").get("experiments"), "the list of experiments", 2**20)
-    found = [_checked(_LISTED, one, "the list of experiments") for one in raw[-MOST_EXPERIMENTS:]]
-    if len({one.digest for one in found}) != len(found):
+    experiments = [_checked(_LISTED, experiment, "the list of experiments") for experiment in raw[-MOST_EXPERIMENTS:]]
+    if len({experiment.digest for experiment in experiments}) != len(experiments):
         raise MalformedMessageError("an experiment stands in the list twice")
-    return found, len(raw) - len(found)
+    return experiments, len(raw) - len(experiments)
 
 
 class NodeHealth(_Told):
@@ -248,8 +248,8 @@ _HEALTH: pydantic.TypeAdapter[Health] = pydantic.TypeAdapter(Health)
 
 def read_health(data: bytes) -> Health:
     """How the coordinator says it is."""
-    found: Health = _checked(_HEALTH, _object(data, "the coordinator's health"), "the coordinator's health")
-    return found
+    health: Health = _checked(_HEALTH, _object(data, "the coordinator's health"), "the coordinator's health")
+    return health
 
 
 #: A metric's name without its beginning, and the values of its labels in their order → its number.
@@ -258,7 +258,7 @@ Figures = Mapping[tuple[str, ...], float]
 
 def read_metrics(data: bytes) -> dict[tuple[str, ...], float]:
     """All plain numbers of ``/metrics`` that are the coordinator's own; lines of another kind are left out."""
-    found: dict[tuple[str, ...], float] = {}
+    figures: dict[tuple[str, ...], float] = {}
     for line in data.split(b"\n"):
         match = _METRIC.fullmatch(line)
         if match is None:
@@ -268,9 +268,9 @@ def read_metrics(data: bytes) -> dict[tuple[str, ...], float]:
         except ValueError:
             continue
         if abs(number) <= _LARGEST_FIGURE:
-            labels = [one.decode("utf-8", "replace") for one in _LABEL.findall(match[2] or b"")]
-            found[(match[1].decode(), *labels)] = number
-    return found
+            labels = [label.decode("utf-8", "replace") for label in _LABEL.findall(match[2] or b"")]
+            figures[(match[1].decode(), *labels)] = number
+    return figures
 
 
 # ── the parts ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -286,10 +286,10 @@ def _object(data: bytes, what: str) -> dict[str, Any]:
     return content
 
 
-def _list(found: object, what: str, longest: int) -> list[Any]:
-    if not isinstance(found, list) or len(found) > longest:
+def _list(content: object, what: str, longest: int) -> list[Any]:
+    if not isinstance(content, list) or len(content) > longest:
         raise MalformedMessageError(f"{what} has a list that is none, or too long")
-    return found
+    return content
 
 
 def _checked(kind: pydantic.TypeAdapter[Any], raw: object, what: str) -> Any:

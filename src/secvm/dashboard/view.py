@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import Any
 
 from secvm.dashboard.facts import has_guarantee
-from secvm.dashboard.public_status import LIVE, ExperimentStatus, ListedExperiment, PublicRound, ShareInterval
+from secvm.dashboard.public_status import LIVE, ExperimentListing, ExperimentStatus, PublicRound, ShareInterval
 from secvm.errors import BadInputError
 from secvm.protocol.documents.experiment import ExperimentDocument, Windows
 
@@ -22,7 +22,7 @@ _SHARES = ("recall", "precision", "baseline")
 
 
 def summary(
-    listed: ListedExperiment,
+    listed: ExperimentListing,
     document: ExperimentDocument | None,
     status: ExperimentStatus | None,
     *,
@@ -30,7 +30,7 @@ def summary(
     problem: str | None = None,
 ) -> dict[str, Any]:
     """One experiment in a few numbers. ``live``: what is known of the round that runs, beside its times."""
-    found: dict[str, Any] = {
+    content: dict[str, Any] = {
         "digest": listed.digest,
         "title": listed.title if document is None else document.title,
         "standing": listed.standing if status is None else status.standing,
@@ -52,7 +52,7 @@ def summary(
         "problem": problem,
     }
     if document is not None:
-        found |= {
+        content |= {
             "rounds_planned": document.rounds,
             "labels": list(document.experiment.labels),
             "floor": document.floor,
@@ -63,7 +63,7 @@ def summary(
         }
     if status is not None:
         leakage = status.leakage
-        found |= {
+        content |= {
             "rounds_told": leakage.rounds_told,
             "running": _running(status.rounds, live or {}),
             "last": _last(status.rounds),
@@ -73,7 +73,7 @@ def summary(
             "epsilon_planned": leakage.epsilon_planned,
             "notes": list(status.notes),
         }
-    return found
+    return content
 
 
 def _kind(document: ExperimentDocument) -> str:
@@ -91,32 +91,32 @@ def running_round(status: ExperimentStatus) -> PublicRound | None:
 def _running(rounds: Sequence[PublicRound], live: Mapping[str, Any]) -> dict[str, Any] | None:
     if not rounds or rounds[-1].state not in LIVE:
         return None
-    one = rounds[-1]
+    newest = rounds[-1]
     return {
-        "number": one.number,
-        "state": one.state,
-        "opens_at": one.opens_at,
-        "closes_at": one.closes_at,
-        "accept_until": one.accept_until,
+        "number": newest.number,
+        "state": newest.state,
+        "opens_at": newest.opens_at,
+        "closes_at": newest.closes_at,
+        "accept_until": newest.accept_until,
         **live,
     }
 
 
 def _last(rounds: Sequence[PublicRound]) -> dict[str, Any] | None:
     """The newest round whose counts are public."""
-    one = next((one for one in reversed(rounds) if one.participants is not None), None)
-    if one is None:
+    round_ = next((round_ for round_ in reversed(rounds) if round_.participants is not None), None)
+    if round_ is None:
         return None
     return {
-        "number": one.number,
-        "opens_at": one.opens_at,
-        "closes_at": one.closes_at,
-        "participants": one.participants,
-        "people": one.people,
-        "accuracy": None if one.accuracy is None else one.accuracy.value,
-        "accuracy_low": None if one.accuracy is None else one.accuracy.low,
-        "accuracy_high": None if one.accuracy is None else one.accuracy.high,
-        **{name: _values(getattr(one, name)) for name in _SHARES},
+        "number": round_.number,
+        "opens_at": round_.opens_at,
+        "closes_at": round_.closes_at,
+        "participants": round_.participants,
+        "people": round_.people,
+        "accuracy": None if round_.accuracy is None else round_.accuracy.value,
+        "accuracy_low": None if round_.accuracy is None else round_.accuracy.low,
+        "accuracy_high": None if round_.accuracy is None else round_.accuracy.high,
+        **{name: _values(getattr(round_, name)) for name in _SHARES},
     }
 
 
@@ -131,19 +131,20 @@ def columns(status: ExperimentStatus, numbers: Sequence[int]) -> dict[str, Any]:
     labels = status.labels
     return {
         "number": list(numbers),
-        "state": [one.state for one in rounds],
-        "opens_at": [one.opens_at for one in rounds],
-        "closes_at": [one.closes_at for one in rounds],
-        "participants": {
-            label: [None if one.participants is None else one.participants[label] for one in rounds] for label in labels
+        "state": [round_.state for round_ in rounds],
+        "opens_at": [round_.opens_at for round_ in rounds],
+        "closes_at": [round_.closes_at for round_ in rounds],
+        **{
+            name: {label: [None if counts is None else counts[label] for counts in by_round] for label in labels}
+            for name in ("participants", "people")
+            for by_round in [[getattr(round_, name) for round_ in rounds]]
         },
-        "people": {label: [None if one.people is None else one.people[label] for one in rounds] for label in labels},
-        "accuracy": _ends([one.accuracy for one in rounds]),
+        "accuracy": _ends([round_.accuracy for round_ in rounds]),
         **{
             name: {
-                label: _ends([None if shares is None else shares[label] for shares in found])
+                label: _ends([None if shares is None else shares[label] for shares in by_round])
                 for label in labels
-                for found in [[getattr(one, name) for one in rounds]]
+                for by_round in [[getattr(round_, name) for round_ in rounds]]
             }
             for name in _SHARES
         },
@@ -188,16 +189,16 @@ def nights(windows: Windows, rounds: Sequence[PublicRound], *, zone: tzinfo) -> 
             for before, after in pairwise(rounds)
             if _night_between(windows, before.opens_at, after.opens_at)
         ]
-    found: list[tuple[float, float]] = []
-    for one in rounds:
-        hour = datetime.fromtimestamp(one.opens_at // 1000, zone).hour
+    stretches: list[tuple[float, float]] = []
+    for round_ in rounds:
+        hour = datetime.fromtimestamp(round_.opens_at // 1000, zone).hour
         if _DAWN <= hour < _DUSK:
             continue
-        if found and found[-1][1] == one.number - 0.5:
-            found[-1] = (found[-1][0], one.number + 0.5)
+        if stretches and stretches[-1][1] == round_.number - 0.5:
+            stretches[-1] = (stretches[-1][0], round_.number + 0.5)
         else:
-            found.append((one.number - 0.5, one.number + 0.5))
-    return found
+            stretches.append((round_.number - 0.5, round_.number + 0.5))
+    return stretches
 
 
 def _night_between(windows: Windows, before: int, after: int) -> bool:

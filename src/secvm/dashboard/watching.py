@@ -23,9 +23,9 @@ from secvm.dashboard.facts import has_guarantee
 from secvm.dashboard.live import Live, totals
 from secvm.dashboard.public_status import (
     OVER,
+    ExperimentListing,
     ExperimentStatus,
     Health,
-    ListedExperiment,
     read_health,
     read_list,
     read_metrics,
@@ -54,7 +54,7 @@ _ROUNDS_IN_EVENT = 1000
 class Known:
     """What is known of one experiment."""
 
-    listed: ListedExperiment
+    listed: ExperimentListing
     document: ExperimentDocument | None = None
     status: ExperimentStatus | None = None
     log: logs.WatchedLog | None = None
@@ -159,10 +159,10 @@ class Watcher:
             self._reader.forget(path)
             raise
         before, self._known = self._known, {}
-        for one in listed:
-            known = before.get(one.digest) or Known(one)
-            known.listed = one
-            self._known[one.digest] = known
+        for experiment in listed:
+            known = before.get(experiment.digest) or Known(experiment)
+            known.listed = experiment
+            self._known[experiment.digest] = known
 
     async def _look_at(self, known: Known) -> None:
         if known.settled or self._steady.now() < known.again_at:
@@ -256,12 +256,12 @@ class Watcher:
             self._whole = await self._checkpoint(logs.CHECKPOINT, logged, self._whole)
 
     def _running(self) -> list[tuple[str, Any]]:
-        found = [
+        running = [
             (digest, view.running_round(known.status))
             for digest, known in self._known.items()
             if known.status is not None
         ]
-        return [(digest, one) for digest, one in found if one is not None]
+        return [(digest, round_) for digest, round_ in running if round_ is not None]
 
     # ── telling ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -284,9 +284,9 @@ class Watcher:
         """One experiment in a few numbers."""
         live = None
         if known.status is not None and known.document is not None:
-            one = view.running_round(known.status)
-            if one is not None:
-                live = self._live.round_so_far(known.document, one, self._running())
+            running = view.running_round(known.status)
+            if running is not None:
+                live = self._live.round_so_far(known.document, running, self._running())
         return view.summary(known.listed, known.document, known.status, live=live, problem=known.problem)
 
     def rounds(self, known: Known, numbers: Sequence[int]) -> dict[str, Any]:
@@ -316,13 +316,13 @@ class Watcher:
         }
 
     def _tell_now(self) -> None:
-        told, steady = self.now(), self._steady.now()
-        now = told.pop("now")
-        data = orjson.dumps(told)
+        content, steady = self.now(), self._steady.now()
+        now = content.pop("now")
+        data = orjson.dumps(content)
         changed = data != self._last_told or bool(self._running())
         if changed or steady - self._last_told_at >= _QUIET_MS:
             self._last_told, self._last_told_at = data, steady
-            self._hub.mention("now", orjson.dumps({"now": now, **told}))
+            self._hub.mention("now", orjson.dumps({"now": now, **content}))
 
     # ── auditing ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -330,10 +330,10 @@ class Watcher:
         while self._audit is not None:
             begun = self._steady.now()
             try:
-                found = await in_background(self._audit)
+                report = await in_background(self._audit)
             except Exception:  # noqa: BLE001  (whatever it is: the page goes on, and says that there is no audit)
-                found = {"ok": None, "faults": [], "warnings": [], "problem": "the audit could not be made"}
-            self._audited = {"at": self._clock.now(), **found, "seconds": (self._steady.now() - begun) / 1000}
+                report = {"ok": None, "faults": [], "warnings": [], "problem": "the audit could not be made"}
+            self._audited = {"at": self._clock.now(), **report, "seconds": (self._steady.now() - begun) / 1000}
             if self._audit_every_ms <= 0:
                 return
             await self._steady.sleep_until(self._steady.now() + self._audit_every_ms)

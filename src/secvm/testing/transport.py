@@ -91,7 +91,7 @@ class MemoryTransport:
     def arrived(self) -> set[bytes]:
         """Distinct capsules that arrived: what a coordinator would count."""
         arriving = (Fate.ARRIVES, Fate.ANSWER_LOST)
-        return {one.capsule for one in self.seen if one.fate in arriving}
+        return {sent.capsule for sent in self.seen if sent.fate in arriving}
 
     def check(self, document: ExperimentDocument) -> None:
         """Good enough for everything: nothing leaves the process."""

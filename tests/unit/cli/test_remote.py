@@ -49,7 +49,7 @@ def url() -> Iterator[str]:
     ("answer", "said"),
     [
         ((404, b"not here"), "there is no coordinator at this URL"),
-        ((200, b"<html>"), "no JSON"),
+        ((200, b"<html>"), "not JSON"),
         ((200, b"{}"), "no list of experiments"),
         ((200, b'{"experiments":[{"digest":"00"}]}'), "no list of experiments"),
         ((200, b'{"experiments":["digest"]}'), "no list of experiments"),

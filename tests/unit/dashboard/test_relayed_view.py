@@ -7,7 +7,7 @@ import pytest
 
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.dashboard import facts, view
-from secvm.dashboard.public_status import ExperimentStatus, ListedExperiment
+from secvm.dashboard.public_status import ExperimentListing, ExperimentStatus
 from secvm_lab.rigs.histories.relayed_rounds import relayed_document
 from tests.unit.coordinator.test_relayed_question import document as private_document
 from tests.unit.coordinator.test_relayed_rounds import start
@@ -28,7 +28,7 @@ def test_a_status_of_opened_rounds_is_read_and_summed_up(played: tuple[bytes, st
         label: [one["people"][label] for one in told["rounds"]] for label in "ab"
     }
     of = relayed_document()
-    made = view.summary(ListedExperiment(digest=digest, title="t", standing="finished"), of, found)
+    made = view.summary(ExperimentListing(digest=digest, title="t", standing="finished"), of, found)
     assert (made["privacy_kind"], made["formal_guarantee"]) == ("relays", True)
     assert (made["epsilon"], made["epsilon_planned"], made["auc"]) == (None, 1.0, None)
     assert found.leakage.formal_guarantee == facts.has_guarantee(of)

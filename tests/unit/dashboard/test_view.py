@@ -8,7 +8,7 @@ import pytest
 
 from secvm.coordinator.store.port import Standing
 from secvm.dashboard import view
-from secvm.dashboard.public_status import ExperimentStatus, ListedExperiment, PublicRound
+from secvm.dashboard.public_status import ExperimentListing, ExperimentStatus, PublicRound
 from secvm.dashboard.view import nights, time_zone
 from secvm.errors import BadInputError
 from secvm.protocol.documents.experiment import Windows
@@ -16,7 +16,7 @@ from tests.unit.dashboard.office import DAY_MS, status_of
 from tests.unit.protocol.helpers import START, document
 
 OF = document()
-LISTED = ListedExperiment(digest=OF.digest, title="as listed", standing="running")
+LISTED = ExperimentListing(digest=OF.digest, title="as listed", standing="running")
 
 
 def read(rounds: int, standing: Standing = Standing.RUNNING) -> tuple[ExperimentStatus, dict[str, Any]]:

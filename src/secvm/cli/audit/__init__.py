@@ -171,12 +171,12 @@ def _replay(
 
 def _instant(text: str) -> int:
     try:
-        found = dt.datetime.fromisoformat(text)
+        instant = dt.datetime.fromisoformat(text)
     except ValueError:
         raise BadInputError(f"--at must be a time such as 2026-11-15T12:00:00Z, not '{text[:40]}'") from None
-    if found.tzinfo is None:
+    if instant.tzinfo is None:
         raise BadInputError("--at needs a time zone: end it with Z for UTC")
-    return int(found.timestamp() * 1000)
+    return int(instant.timestamp() * 1000)
 
 
 def _write_evidence(report: Report, place: Path | None) -> str | None:

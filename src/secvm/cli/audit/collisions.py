@@ -51,16 +51,16 @@ def collisions(
         raise BadInputError("--bins and --hashes go with --salt: an experiment names its own")
     binning = _of_experiment(experiment) if experiment is not None else _of_salt(salt or "", bins, hashes or 1)
     words = read_public_vocabulary(vocabulary, exponent=exponent)
-    found = find_collisions(words, binning)
-    content: dict[str, Any] = {**found.to_content(), "salt": binning.salt.hex()}
-    alone = [words.word(int(index)) for index in found.alone[:list_]]
+    counted = find_collisions(words, binning)
+    content: dict[str, Any] = {**counted.to_content(), "salt": binning.salt.hex()}
+    alone = [words.word(int(index)) for index in counted.alone[:list_]]
     if list_:
         content["alone"] = alone
     if plot is not None:
         from secvm.files import write_atomically
 
-        write_atomically(plot, draw(found).encode())
-    emit(content, output_format, text=_text(found, alone))
+        write_atomically(plot, draw(counted).encode())
+    emit(content, output_format, text=_text(counted, alone))
 
 
 def _of_salt(salt: str, bins: int | None, hashes: int) -> HashBinning:
@@ -88,36 +88,36 @@ def _of_experiment(place: str) -> HashBinning:
     return published_bins(files, name)
 
 
-def _text(found: Collisions, alone: list[str]) -> str:
+def _text(counted: Collisions, alone: list[str]) -> str:
     from secvm.cli.audit.text import short
 
-    traffic = "counts of the file" if found.counted else "Zipf's law over the lines"
-    span = f"{found.smallest:,} at least, {found.median:,.0f} in the median, {found.largest:,} at most"
+    traffic = "counts of the file" if counted.counted else "Zipf's law over the lines"
+    span = f"{counted.smallest:,} at least, {counted.median:,.0f} in the median, {counted.largest:,} at most"
     lines = [
-        f"words                    {found.words:,}",
-        f"bins                     {found.bins:,}, {found.hashes} hash{'' if found.hashes == 1 else 'es'}",
+        f"words                    {counted.words:,}",
+        f"bins                     {counted.bins:,}, {counted.hashes} hash{'' if counted.hashes == 1 else 'es'}",
         f"words per bin            {span}",
-        f"bins without a word      {found.empty:,}",
-        f"words alone in a bin     {len(found.alone):,}",
+        f"bins without a word      {counted.empty:,}",
+        f"words alone in a bin     {len(counted.alone):,}",
         f"traffic                  {traffic}",
-        f"posterior of the most popular word, by traffic  {found.posterior:.3f}",
-        f"traffic whose word is guessed with more than .5 {found.above_half:.3f}",
-        f"traffic whose word is guessed with more than .9 {found.above_nine_tenths:.3f}",
+        f"posterior of the most popular word, by traffic  {counted.posterior:.3f}",
+        f"traffic whose word is guessed with more than .5 {counted.above_half:.3f}",
+        f"traffic whose word is guessed with more than .9 {counted.above_nine_tenths:.3f}",
     ]
     return "\n".join([*lines, *(f"  alone: {short(word)}" for word in alone)])
 
 
-def draw(found: Collisions) -> str:
+def draw(counted: Collisions) -> str:
     """Traffic by posterior, as an SVG document that stands alone."""
     from secvm.pages.figure import Bars, Figure, Stack
     from secvm.pages.pictures import picture
 
-    shares = [float(share) for share in found.histogram]
+    shares = [float(share) for share in counted.histogram]
     middles = [(place + 0.5) / len(shares) for place in range(len(shares))]
     figure = Figure(
         "collisions",
         title="How well bins hide words",
-        description=f"Traffic by the posterior of its bin's most popular word; {found.posterior:.2f} on average.",
+        description=f"Traffic by the posterior of its bin's most popular word; {counted.posterior:.2f} on average.",
         across="posterior of the bin's most popular word",
         up="share of the traffic",
         bars=Bars(middles, [Stack("traffic", shares)]),

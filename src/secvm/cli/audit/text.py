@@ -22,55 +22,55 @@ _MANY_ROUNDS = 40
 def report_text(report: Report) -> str:
     """The whole report."""
     lines: list[str] = []
-    for one in report.experiments:
-        lines += [*_experiment(one), ""]
+    for experiment in report.experiments:
+        lines += [*_experiment(experiment), ""]
     lines += _block("Something is wrong", [_fault(fault, report) for fault in report.faults])
     never_run = [f"{digest}  {why}" for digest, why in report.never_run.items()]
     lines += _block("Logged and never run", never_run)
     lines += _block("Worth knowing", report.warnings)
     lines += _block("Not checked, or not to be seen from outside", report.not_checked)
-    found = len(report.faults)
+    faults = len(report.faults)
     steps = f"{report.steps_replayed} step{'' if report.steps_replayed == 1 else 's'} replayed"
     packages, rounds = report.recounted
     if rounds:
         steps += f"; {packages} packages counted again in {rounds} round{'' if rounds == 1 else 's'}"
-    said = "nothing found" if not found else f"{found} fault{'' if found == 1 else 's'} found"
+    said = "nothing found" if not faults else f"{faults} fault{'' if faults == 1 else 's'} found"
     return "\n".join([*lines, f"{steps}; {said}."])
 
 
-def _experiment(one: ExperimentReport) -> Iterator[str]:
-    yield f"experiment {one.experiment}"
-    yield f"  title    {short(one.title)}"
-    yield f"  standing {one.standing}, {len(one.rounds)} round{'' if len(one.rounds) == 1 else 's'}"
-    if one.log_size is not None:
-        when = "" if one.committed_at is None else f", first cosigned by a quorum at {_time(one.committed_at)}"
-        yield f"  log      {one.log_size} entries{when}"
-    yield f"  salt     {one.salt}"
-    if one.recounted or one.capsules_gone:
-        yield f"  recount  {sum(one.recounted.values())} packages in {len(one.recounted)} rounds{_gone(one)}"
-    if one.rounds:
+def _experiment(report: ExperimentReport) -> Iterator[str]:
+    yield f"experiment {report.experiment}"
+    yield f"  title    {short(report.title)}"
+    yield f"  standing {report.standing}, {len(report.rounds)} round{'' if len(report.rounds) == 1 else 's'}"
+    if report.log_size is not None:
+        when = "" if report.committed_at is None else f", first cosigned by a quorum at {_time(report.committed_at)}"
+        yield f"  log      {report.log_size} entries{when}"
+    yield f"  salt     {report.salt}"
+    if report.recounted or report.capsules_gone:
+        yield f"  recount  {sum(report.recounted.values())} packages in {len(report.recounted)} rounds{_gone(report)}"
+    if report.rounds:
         yield "   round  verdict"
-        yield from _rounds(one.rounds)
+        yield from _rounds(report.rounds)
 
 
-def _gone(one: ExperimentReport) -> str:
+def _gone(experiment: ExperimentReport) -> str:
     """Opened rounds that could not be counted again, in spans."""
     spans = []
-    for _, found in groupby(enumerate(one.capsules_gone), key=lambda pair: pair[1] - pair[0]):
-        numbers = [number for _, number in found]
+    for _, pairs in groupby(enumerate(experiment.capsules_gone), key=lambda pair: pair[1] - pair[0]):
+        numbers = [number for _, number in pairs]
         spans.append(f"{numbers[0]}" if len(numbers) == 1 else f"{numbers[0]} to {numbers[-1]}")
     return f"; capsules gone of round {', '.join(spans)}" if spans else ""
 
 
 def _rounds(rounds: tuple[RoundReport, ...]) -> Iterator[str]:
-    if len(rounds) <= _MANY_ROUNDS or any(one.facts is not None for one in rounds):
-        for one in rounds:
-            yield f"  {one.number:>6}  {short(one.verdict)}"
-            if one.facts is not None:
-                yield from (f"          {short(line)}" for line in one.facts.lines())
+    if len(rounds) <= _MANY_ROUNDS or any(round_.facts is not None for round_ in rounds):
+        for round_ in rounds:
+            yield f"  {round_.number:>6}  {short(round_.verdict)}"
+            if round_.facts is not None:
+                yield from (f"          {short(line)}" for line in round_.facts.lines())
         return
-    for verdict, found in groupby(rounds, key=lambda one: one.verdict):
-        span = list(found)
+    for verdict, same in groupby(rounds, key=lambda round_: round_.verdict):
+        span = list(same)
         name = f"{span[0].number}" if len(span) == 1 else f"{span[0].number} to {span[-1].number}"
         yield f"  {name:>6}  {short(verdict)}"
 

@@ -80,12 +80,12 @@ def new(
         note(line)
     if plan is not None:
         _confirm(yes=yes)
-    told = _remote(coordinator, admin_key_file).order("", content)
+    answer = _remote(coordinator, admin_key_file).order("", content)
     with _looked_into():
-        text = f"{told['digest']}  {told['title']}\nbudget {told['budget']} packages, {told['rounds']} rounds"
-        for remark in told["remarks"]:
+        text = f"{answer['digest']}  {answer['title']}\nbudget {answer['budget']} packages, {answer['rounds']} rounds"
+        for remark in answer["remarks"]:
             note(remark)
-    emit(told | {"plan": plan}, output_format, text=text)
+    emit(answer | {"plan": plan}, output_format, text=text)
 
 
 @app.command("list")
@@ -97,9 +97,9 @@ def list_(coordinator: CoordinatorOption, output_format: FormatOption = Format.T
     \b
         ./secvm experiment list --coordinator http://127.0.0.1:8750
     """
-    found = _remote(coordinator).experiments()
-    lines = [f"{one['digest']}  {one['standing']:8}  {one['title']}" for one in found]
-    emit({"experiments": found}, output_format, text="\n".join(lines) or "no experiments")
+    experiments = _remote(coordinator).experiments()
+    lines = [f"{experiment['digest']}  {experiment['standing']:8}  {experiment['title']}" for experiment in experiments]
+    emit({"experiments": experiments}, output_format, text="\n".join(lines) or "no experiments")
 
 
 @app.command()
@@ -114,10 +114,10 @@ def show(
         ./secvm experiment show 3fa9 --coordinator http://127.0.0.1:8750
     """
     remote = _remote(coordinator)
-    told = remote.status(remote.find(experiment))
+    status = remote.status(remote.find(experiment))
     with _looked_into():
-        text = "\n".join(_lines(told))
-    emit(told, output_format, text=text)
+        text = "\n".join(_lines(status))
+    emit(status, output_format, text=text)
 
 
 def _add_move(action: str, summary: str) -> None:
@@ -129,10 +129,10 @@ def _add_move(action: str, summary: str) -> None:
         output_format: FormatOption = Format.TXT,
     ) -> None:
         remote = _remote(coordinator, admin_key_file)
-        told = remote.order(f"/{remote.find(experiment)}/{action}")
+        answer = remote.order(f"/{remote.find(experiment)}/{action}")
         with _looked_into():
-            text = f"{told['digest'][:16]}  {told['standing']}"
-        emit(told, output_format, text=text)
+            text = f"{answer['digest'][:16]}  {answer['standing']}"
+        emit(answer, output_format, text=text)
 
 
 _add_move("pause", "Announce no new round; the one that runs ends properly.")
@@ -164,38 +164,38 @@ def export(
     check_outputs({"--out": out}, inputs=(vocabulary,))
     remote = _remote(coordinator)
     digest = remote.find(experiment)
-    found = remote.model(digest, now=SystemClock().now)
-    if not found.weights.mantissas.any():
+    model = remote.model(digest, now=SystemClock().now)
+    if not model.weights.mantissas.any():
         raise BadInputError(
             "the model has learnt nothing yet",
             next_step="Ask again when a round has been counted: secvm experiment show",
         )
-    write_atomically(out, model_file(found, vocabulary))
-    told = {"experiment": digest, "rounds": found.rounds, "ended": found.ended, "out": str(out)}
-    emit(told, output_format, text=f"the model after round {found.rounds} is in {out}")
+    write_atomically(out, model_file(model, vocabulary))
+    content = {"experiment": digest, "rounds": model.rounds, "ended": model.ended, "out": str(out)}
+    emit(content, output_format, text=f"the model after round {model.rounds} is in {out}")
 
 
-def model_file(found: TrustedModel, vocabulary: Path | None) -> bytes:
+def model_file(model: TrustedModel, vocabulary: Path | None) -> bytes:
     """A trusted model as the bytes of a model file."""
     from secvm.estimator.model import ModelFile
 
     return ModelFile(
-        experiment=found.document.experiment,
-        binning=_binning(found, vocabulary),
-        weights=found.weights,
-        presence=found.document.features.presence,
-        rounds=found.rounds,
+        experiment=model.document.experiment,
+        binning=_binning(model, vocabulary),
+        weights=model.weights,
+        presence=model.document.features.presence,
+        rounds=model.rounds,
         # With cover, devices train on bins that have one unit or none, and so whoever predicts must see them.
-        one_per_bin=found.document.experiment.cover is not None,
+        one_per_bin=model.document.experiment.cover is not None,
     ).to_bytes()
 
 
-def _binning(found: TrustedModel, vocabulary: Path | None) -> Any:
+def _binning(model: TrustedModel, vocabulary: Path | None) -> Any:
     from secvm.learning.individual.binning import HashBinning
     from secvm.people.reader import read_vocabulary
     from secvm.protocol.documents.experiment import HashedBins
 
-    binning = found.document.binning
+    binning = model.document.binning
     if isinstance(binning, HashedBins):
         if vocabulary is not None:
             raise BadInputError("--vocabulary has no meaning here: the experiment hashes its features")
@@ -222,15 +222,15 @@ def _planned(content: dict[str, Any]) -> tuple[dict[str, Any] | None, list[str]]
     from secvm.privacy.statements.relayed_text import PLAIN, words
     from secvm.runtime.settings import parse_settings
 
-    told = parse_settings(json.dumps(content, default=str).encode(), Specification, "the specification")
-    if told.privacy is None:
+    specification = parse_settings(json.dumps(content, default=str).encode(), Specification, "the specification")
+    if specification.privacy is None:
         return None, [PLAIN]
     note("planning two relays' cover …")
-    made = private_plan(told)
+    made = private_plan(specification)
     assert made is not None, "a specification with a guarantee has a plan"
-    statement = made.statement(operators_of(told), floor=told.floor, bytes_per_package=OUTER_BYTES)
-    found = made.content(statement)
-    return found, [*plan_lines(found), "", "devices will say:", *(f"  {one}" for one in words(statement))]
+    statement = made.statement(operators_of(specification), floor=specification.floor, bytes_per_package=OUTER_BYTES)
+    plan = made.content(statement)
+    return plan, [*plan_lines(plan), "", "devices will say:", *(f"  {sentence}" for sentence in words(statement))]
 
 
 @contextlib.contextmanager
@@ -274,66 +274,65 @@ def _confirm(*, yes: bool) -> None:
         raise typer.Exit(1)
 
 
-def _vocabulary_bins(told: object, path: Path) -> dict[str, Any]:
+def _vocabulary_bins(binning: object, path: Path) -> dict[str, Any]:
     """The specification's [binning] with the words of a list as the bins."""
     from secvm.people.reader import read_vocabulary
 
     words = read_vocabulary(path)
-    found = {"bins": words.n_bins, "vocabulary": words.digest}
-    if not isinstance(told, dict) or any(told.get(name, value) != value for name, value in found.items()):
+    bins = {"bins": words.n_bins, "vocabulary": words.digest}
+    if not isinstance(binning, dict) or any(binning.get(name, value) != value for name, value in bins.items()):
         raise BadInputError("--vocabulary and [binning] of the specification name different bins")
-    return {**told, **found}
+    return {**binning, **bins}
 
 
-def _lines(told: dict[str, Any]) -> list[str]:
-    lines = [f"{told['title']}", f"{told['experiment']}  {told['standing']}", _privacy(told["privacy"]), ""]
+def _lines(status: dict[str, Any]) -> list[str]:
+    lines = [f"{status['title']}", f"{status['experiment']}  {status['standing']}", _privacy(status["privacy"]), ""]
     lines.append(f"{'round':>5}  {'state':10}{'opens at (UTC)':18}{'people':>8}  accuracy")
-    for one in told["rounds"]:
-        opens = datetime.fromtimestamp(one["opens_at"] / 1000, UTC).strftime("%Y-%m-%d %H:%M")
-        people = sum(one["people"].values()) if "people" in one else ""
-        lines.append(
-            f"{one['number']:>5}  {one['state']:10}{opens:18}{people:>8}  {_share(one.get('accuracy'))}".rstrip()
-        )
-    if any(one["state"] == "abandoned" for one in told["rounds"]):
-        lines += ["", f"abandoned: fewer than {told['floor']} trained, so nothing is told of them"]
-    lines += _reasons(told["rounds"])
-    tested = [one for one in told["rounds"] if "recall" in one]
+    for round_ in status["rounds"]:
+        opens = datetime.fromtimestamp(round_["opens_at"] / 1000, UTC).strftime("%Y-%m-%d %H:%M")
+        people = sum(round_["people"].values()) if "people" in round_ else ""
+        line = f"{round_['number']:>5}  {round_['state']:10}{opens:18}{people:>8}  {_share(round_.get('accuracy'))}"
+        lines.append(line.rstrip())
+    if any(round_["state"] == "abandoned" for round_ in status["rounds"]):
+        lines += ["", f"abandoned: fewer than {status['floor']} trained, so nothing is told of them"]
+    lines += _reasons(status["rounds"])
+    tested = [round_ for round_ in status["rounds"] if "recall" in round_]
     if tested:
         head = f"round {tested[-1]['number']}, by label"
         lines += ["", f"{head:20}{'recall':21}{'precision':21}baseline"]
         lines += [
             f"  {label:18}{_share(tested[-1]['recall'][label]):21}{_share(tested[-1]['precision'][label]):21}"
             f"{_share(tested[-1]['baseline'][label], interval=False)}"
-            for label in told["labels"]
+            for label in status["labels"]
         ]
-    lines += _leakage(told.get("leakage"))
-    return lines + [""] * bool(told["notes"]) + list(told["notes"])
+    lines += _leakage(status.get("leakage"))
+    return lines + [""] * bool(status["notes"]) + list(status["notes"])
 
 
-def _privacy(told: dict[str, Any]) -> str:
-    if told["kind"] == "plain":
-        return f"plain: {told['note']}"
-    return f"private: ε = {told['epsilon']:g} at δ = {told['delta']:g} over all rounds; {told['note']}"
+def _privacy(privacy: dict[str, Any]) -> str:
+    if privacy["kind"] == "plain":
+        return f"plain: {privacy['note']}"
+    return f"private: ε = {privacy['epsilon']:g} at δ = {privacy['delta']:g} over all rounds; {privacy['note']}"
 
 
 def _reasons(rounds: list[dict[str, Any]]) -> list[str]:
     """Why rounds with two relays were not opened, or opened and not stepped."""
-    told = [one for one in rounds if one.get("reasons")]
-    lines = [f"round {one['number']} {_ended(one)}: {', '.join(one['reasons'])}" for one in told]
+    unstepped = [round_ for round_ in rounds if round_.get("reasons")]
+    lines = [f"round {round_['number']} {_ended(round_)}: {', '.join(round_['reasons'])}" for round_ in unstepped]
     return [""] * bool(lines) + lines
 
 
-def _ended(one: dict[str, Any]) -> str:
-    return "is unopened" if one["state"] == "unopened" else "was opened, and no step was taken"
+def _ended(round_: dict[str, Any]) -> str:
+    return "is unopened" if round_["state"] == "unopened" else "was opened, and no step was taken"
 
 
-def _leakage(told: dict[str, Any] | None) -> list[str]:
+def _leakage(leakage: dict[str, Any] | None) -> list[str]:
     """What tallies of a plain experiment have given away; of one with two relays there is none to tell."""
-    if told is None or told["auc"] is None:
+    if leakage is None or leakage["auc"] is None:
         return []
-    so_far = f"{told['rounds_told']} round{'s' * (told['rounds_told'] != 1)}"
-    sentence = f"leakage: whoever knows a person's features tells the label with AUC {told['auc']:.3f} by {so_far}"
-    return ["", f"{sentence} (planned for all: {told['planned_auc']:.3f})"]
+    so_far = f"{leakage['rounds_told']} round{'s' * (leakage['rounds_told'] != 1)}"
+    sentence = f"leakage: whoever knows a person's features tells the label with AUC {leakage['auc']:.3f} by {so_far}"
+    return ["", f"{sentence} (planned for all: {leakage['planned_auc']:.3f})"]
 
 
 def _share(share: dict[str, Any] | None, *, interval: bool = True) -> str:

@@ -58,19 +58,24 @@ class Remote:
         """All experiments, as the coordinator lists them."""
         listed = self.fetch("/v1/experiments")
         if listed is None:
-            raise BadInputError("there is no coordinator at this URL", next_step="Is it a relay's, or lacks it a path?")
+            raise BadInputError(
+                "there is no coordinator at this URL", next_step="Is it a relay's, or is a path missing?"
+            )
         content = _json(listed).get("experiments")
-        if not isinstance(content, list) or not all(_has_texts(one, _LISTED) for one in content):
-            raise BadInputError("the coordinator answers what is no list of experiments; is the URL its own?")
+        if not isinstance(content, list) or not all(_has_texts(experiment, _LISTED) for experiment in content):
+            raise BadInputError(
+                "the answer is no list of experiments; check that --coordinator points at a coordinator"
+            )
         return content
 
     def find(self, name: str) -> str:
         """The digest that begins so."""
-        found = [one["digest"] for one in self.experiments() if one["digest"].startswith(name.lower())]
-        if len(found) != 1 or not name:
-            what = "no experiment" if not found else "more than one experiment"
+        all_digests: list[str] = [experiment["digest"] for experiment in self.experiments()]
+        digests = [digest for digest in all_digests if digest.startswith(name.lower())]
+        if len(digests) != 1 or not name:
+            what = "no experiment" if not digests else "more than one experiment"
             raise BadInputError(f"{what} of this coordinator has a digest that begins with '{name[:64]}'")
-        return str(found[0])
+        return digests[0]
 
     def status(self, digest: str) -> dict[str, Any]:
         """What is public of an experiment's rounds."""
@@ -104,11 +109,11 @@ class Remote:
                 f"the coordinator serves what cannot be trusted: {report.faults[0].sentence}",
                 next_step=f"See all of it: secvm audit {self._url} --experiment {digest[:16]}",
             )
-        (found,) = report.experiments
-        if found.model is None:
+        (audited,) = report.experiments
+        if audited.model is None:
             raise BadInputError("the experiment has no round yet")
-        ended = found.standing if found.ended else None
-        return TrustedModel(document, found.model.evaluation, found.rounds_trained, ended)
+        ended = audited.standing if audited.ended else None
+        return TrustedModel(document, audited.model.evaluation, audited.rounds_trained, ended)
 
     def _needed(self, path: str, *, most: int = MOST_JSON_BYTES) -> bytes:
         data = self.fetch(path, most=most)
@@ -178,7 +183,7 @@ def _json(data: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError):
         content = None
     if not isinstance(content, dict):
-        raise BadInputError("the coordinator answers what is no JSON; is the URL its own?")
+        raise BadInputError("the server's answer is not JSON; check that --coordinator points at a coordinator")
     return content
 
 

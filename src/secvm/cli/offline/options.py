@@ -46,12 +46,12 @@ def salt_bytes(salt: str | None, seed: int) -> bytes:
     if salt is None:
         return hashlib.blake2b(str(seed).encode(), digest_size=16, person=b"secvm-v1-salt\0\0\0").digest()
     try:
-        found = bytes.fromhex(salt)
+        salt_ = bytes.fromhex(salt)
     except ValueError:
         raise BadInputError("--salt must be pairs of hexadecimal digits") from None
-    if not found:
+    if not salt_:
         raise BadInputError("--salt must not be empty: an unsalted hash is a public dictionary")
-    return found
+    return salt_
 
 
 def binning(bins: str, hashes: int, vocabulary: Path | None, salt: bytes) -> Binning | None:
@@ -110,7 +110,7 @@ class RuleOptions:
         given = {
             "lambda": self.lambda_, "averaging": self.averaging, "step_cap": self.step_cap, "decay": self.decay
         }  # fmt: skip
-        told: dict[str, object] = {}
+        given_settings: dict[str, object] = {}
         for name, value in given.items():
             option = f"--{name.replace('_', '-')}"
             if value is None or (name == "lambda" and name not in kind.setting_names()):
@@ -118,19 +118,19 @@ class RuleOptions:
             if name not in kind.setting_names():
                 own = ", ".join(kind.setting_names()) or "no constants"
                 raise BadInputError(f"{option} belongs to {owners(name)}: {kind.name} has {own}")
-            told[name] = None if value == "none" and name == "step_cap" else number(str(value), option)
-        return kind.read(told, numbers=self.regression)
+            given_settings[name] = None if value == "none" and name == "step_cap" else number(str(value), option)
+        return kind.read(given_settings, numbers=self.regression)
 
 
 def usual(constant: str) -> str:
     """The defaults of a constant or of the rounds, rule by rule, for a help text."""
-    told = []
+    defaults = []
     for rule in RULES.built_in.values():
         for setting in (rule.rounds(), *rule.settings()):
             if setting.name == constant:
                 values = [value for value in (setting.default, setting.for_numbers) if value is not None]
-                told.append(f"{rule.name} {', for numbers '.join(map(shown, values))}")
-    return "; ".join(told)
+                defaults.append(f"{rule.name} {', for numbers '.join(map(shown, values))}")
+    return "; ".join(defaults)
 
 
 def losses(*, regression: bool) -> str:

@@ -142,11 +142,12 @@ def told(work: OfflineRun, noise: str) -> dict[str, Any]:
     return {} if work.privacy_plan is None else {"privacy": {"noise": noise, **work.privacy_plan.told()}}
 
 
-def as_text(told: dict[str, Any]) -> str:
+def as_text(privacy: dict[str, Any]) -> str:
     """The promise and its price in one line."""
-    if told["noise"] == "central":
-        return f"ε = {told['epsilon']:g}, δ = {told['delta']:g} if the server is trusted with everything"
+    if privacy["noise"] == "central":
+        return f"ε = {privacy['epsilon']:g}, δ = {privacy['delta']:g} if the server is trusted with everything"
     return (
-        f"ε = {told['epsilon_achieved']:g}, δ = {told['delta']:g} if in each round one of two relays is honest; "
-        f"{told['budget_per_device_round']} packages per device and round, {told['relay_packages']:,} of each relay"
+        f"ε = {privacy['epsilon_achieved']:g}, δ = {privacy['delta']:g} if in each round one of two relays is honest; "
+        f"{privacy['budget_per_device_round']} packages per device and round, "
+        f"{privacy['relay_packages']:,} of each relay"
     )

@@ -189,15 +189,15 @@ def inspect(
 
     consent = consent_of(config)
     with closing(open_state(config, folder)) as state:
-        found = look(state, now=SystemClock().now(), consent=consent, policy=policy_of(config))
+        shown = look(state, now=SystemClock().now(), consent=consent, policy=policy_of(config))
         ledger = read_ledger(state, consent)
     now = (
         "It runs now."
         if is_running(state.folder / LOCK_FILE)
         else "It does not run now, so nothing is fetched or sent."
     )
-    told = "\n".join([as_text(found), *in_words(ledger, consent), "", now]) if found else as_text(found)
-    emit({**found, "ledger": ledger.content(consent)}, output_format, text=told)
+    text = "\n".join([as_text(shown), *in_words(ledger, consent), "", now]) if shown else as_text(shown)
+    emit({**shown, "ledger": ledger.content(consent)}, output_format, text=text)
 
 
 @app.command()
@@ -227,8 +227,8 @@ def predict(
             # People of a test share one shelf, beside their folders.
             own, shared = state.folder / "models", state.folder.parent / "models"
             models = shared if shared.is_dir() and not own.is_dir() else own
-            found = predict_for(experiment, state, own_vault, models, source=source, vocabulary=words)
-    emit({"label": found.label, "margin": found.margin, "round": found.round_number}, output_format)
+            predicted = predict_for(experiment, state, own_vault, models, source=source, vocabulary=words)
+    emit({"label": predicted.label, "margin": predicted.margin, "round": predicted.round_number}, output_format)
 
 
 @app.command()

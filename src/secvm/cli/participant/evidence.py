@@ -40,11 +40,17 @@ def evidence(
         digest = None if experiment is None else known_digest(state, experiment)
         records = [record for record in state.records() if digest in (None, record.digest)]
         held = evidence_of(state, records)
-    told = [
-        {"number": i, "experiment": one.experiment, "title": one.title, "kind": one.kind, "sentence": one.sentence}
-        for i, one in enumerate(held, 1)
+    pieces = [
+        {
+            "number": i,
+            "experiment": piece.experiment,
+            "title": piece.title,
+            "kind": piece.kind,
+            "sentence": piece.sentence,
+        }
+        for i, piece in enumerate(held, 1)
     ]
-    lines = [f"{one['number']}. {one['title']} ({one['experiment']})\n   {one['sentence']}" for one in told]
+    lines = [f"{piece['number']}. {piece['title']} ({piece['experiment']})\n   {piece['sentence']}" for piece in pieces]
     text = "\n".join(lines) or "This device holds nothing against any server."
     if export is not None:
         chosen = choose_one(held, number)
@@ -55,7 +61,7 @@ def evidence(
         except OSError as error:
             raise BadInputError(f"{export}: cannot be written: {error.strerror or 'input/output error'}") from None
         text = f"{chosen.sentence}\nWritten to {export}. Anybody can check it: ./secvm audit --evidence {export}"
-    emit({"evidence": told, "exported": None if export is None else str(export)}, output_format, text=text)
+    emit({"evidence": pieces, "exported": None if export is None else str(export)}, output_format, text=text)
 
 
 def _agrees(warning: str) -> bool:

@@ -71,11 +71,11 @@ def known_digest(state: DeviceState, name: str) -> str:
     """The digest of an experiment of this device that begins so."""
     if not re.fullmatch(r"[0-9a-f]{4,64}", name):
         raise BadInputError("an experiment is named by its digest, hexadecimal digits, or by its first few of them")
-    found = [record.digest for record in state.records() if record.digest.startswith(name)]
-    if len(found) != 1:
+    digests = [record.digest for record in state.records() if record.digest.startswith(name)]
+    if len(digests) != 1:
         raise BadInputError(
             "this device knows more than one experiment that begins so"
-            if found
+            if digests
             else "this device does not know that experiment"
         )
-    return found[0]
+    return digests[0]

@@ -184,15 +184,15 @@ def migrate(
         done = migrations.migrate(url, "before" if before else "after" if after else "all")
     elif to is not None:
         done = migrations.migrate_down(url, to)
-    found = migrations.migrated(url)
-    lines = [f"{'there  ' if there else 'pending'}  {migration}" for migration, there in found]
+    migrated = migrations.migrated(url)
+    lines = [f"{'there  ' if there else 'pending'}  {migration}" for migration, there in migrated]
     if action is not MigrateAction.STATUS:
         word = "done" if action is MigrateAction.UP else "undone"
         lines = [f"{word}  {migration}" for migration in done] or ["nothing to do"]
     content = {
         "done": [str(migration) for migration in done],
-        "there": [str(migration) for migration, there in found if there],
-        "pending": [str(migration) for migration, there in found if not there],
+        "there": [str(migration) for migration, there in migrated if there],
+        "pending": [str(migration) for migration, there in migrated if not there],
     }
     emit(content, output_format, text="\n".join(lines))
 
@@ -226,10 +226,10 @@ def build_lanes(*, output_format: FormatOption = Format.TXT) -> None:
     from secvm.runtime.lanes import find_lanes
 
     folder = build()
-    found = find_lanes()
-    verdict = "a coordinator uses it" if found.lanes is not None else f"of no use on this machine: {found.reason}"
+    lanes = find_lanes()
+    verdict = "a coordinator uses it" if lanes.lanes is not None else f"of no use on this machine: {lanes.reason}"
     emit(
-        {"folder": str(folder), "usable": found.lanes is not None, "reason": found.reason},
+        {"folder": str(folder), "usable": lanes.lanes is not None, "reason": lanes.reason},
         output_format,
         text=f"{folder}: {verdict}",
     )

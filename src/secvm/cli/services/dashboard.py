@@ -80,10 +80,10 @@ def _settings(
     from secvm.dashboard.settings import DashboardSettings, read_listen
     from secvm.runtime.settings import parse_settings
 
-    told: dict[str, Any] = {}
+    content: dict[str, Any] = {}
     if config is not None:
         try:
-            told = tomllib.loads(config.read_text(encoding="utf-8"))
+            content = tomllib.loads(config.read_text(encoding="utf-8"))
         except OSError as error:
             raise BadInputError(
                 f"cannot read the settings {config}: {error.strerror or 'input/output error'}"
@@ -101,11 +101,13 @@ def _settings(
     for table, name, value in typed:
         if value is not None:
             # What is no table is refused below.
-            told[table] = {**told.get(table, {}), name: value} if isinstance(told.get(table, {}), dict) else None
-    if "coordinator" not in told:
+            content[table] = (
+                {**content.get(table, {}), name: value} if isinstance(content.get(table, {}), dict) else None
+            )
+    if "coordinator" not in content:
         raise BadInputError("say whom to look at: --coordinator URL, or --config FILE")
     where = "the settings of the page" if config is None else f"the settings {config}"
-    return parse_settings(json.dumps(told, default=str), DashboardSettings, where)
+    return parse_settings(json.dumps(content, default=str), DashboardSettings, where)
 
 
 def audited(url: str, clock: Clock) -> dict[str, Any]:
