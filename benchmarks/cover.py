@@ -124,7 +124,7 @@ def run(arguments: argparse.Namespace) -> dict[str, object]:
     result |= {
         "points_below_plain": round(100 * (figures["plain"].mean - mean), 2),
         "points_below_central": round(100 * (figures["central"].mean - mean), 2),
-        **_plan_of(main).told(),
+        **_plan_of(main).content(),
         "local_scheme": best_local.name,
         "seeds": arguments.seeds,
         "people": arguments.people,
@@ -201,7 +201,7 @@ def _accuracy(found: Compared, plain: Compared) -> dict[str, object]:
 
 
 def _row(way: RelayedCover, found: Compared, plain: Compared) -> dict[str, object]:
-    told = _plan_of(way).told()
+    told = _plan_of(way).content()
     kept = ("epsilon", "rounds", "rho", "budget_per_device_round", "relay_packages", "noise_per_cell")
     return {**_accuracy(found, plain), **{key: told[key] for key in kept}}
 

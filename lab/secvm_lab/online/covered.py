@@ -48,7 +48,7 @@ class Covered:
 
     def told(self) -> dict[str, Any]:
         """What it costs, as stable keys."""
-        return PrivacyPlan(self.settings, self.plan).told()
+        return PrivacyPlan(self.settings, self.plan).content()
 
 
 def fewest(plan: Plan, people: Crowd, rounds: int) -> int:

@@ -133,12 +133,12 @@ class SecVMBase(BaseEstimator):
     def _rule(self) -> DescentRule:
         if not isinstance(self.descent, str):
             return self.descent
-        told = {setting.name: getattr(self, name) for name, setting in rule_settings().items()}
-        if "step_cap" not in self._rule_kind.setting_names() and told["step_cap"] not in (None, "auto"):
+        constants = {setting.name: getattr(self, name) for name, setting in rule_settings().items()}
+        if "step_cap" not in self._rule_kind.setting_names() and constants["step_cap"] not in (None, "auto"):
             raise BadInputError(f"step_cap belongs to {owners('step_cap')}")
         given = {
             name: value
-            for name, value in told.items()
+            for name, value in constants.items()
             if name in self._rule_kind.setting_names() and value != "auto" and (value is not None or name == "step_cap")
         }
         return self._rule_kind.read(given, numbers=self._loss().regression)
@@ -442,7 +442,7 @@ def _parameters_of(experiment: Experiment) -> dict[str, Any]:
     if experiment.thinning.rho is not None:
         thinning = float(experiment.thinning.rho)
     parameter = experiment.loss.parameter
-    found = {
+    parameters = {
         "loss": experiment.loss.name,
         "loss_parameter": None if parameter is None else float(parameter),
         "descent": experiment.rule.name if experiment.rule.name in RULES.built_in else experiment.rule,
@@ -453,8 +453,8 @@ def _parameters_of(experiment: Experiment) -> dict[str, Any]:
     for name, setting in rule_settings().items():
         if setting.name in experiment.rule.setting_names():
             value = getattr(experiment.rule, name)
-            found[name] = float(value) if isinstance(value, Fraction) else value
-    return found
+            parameters[name] = float(value) if isinstance(value, Fraction) else value
+    return parameters
 
 
 def counted_people(weight: NDArray[np.int64] | None, train: NDArray[np.bool_] | None) -> NDArray[np.int64] | None:

@@ -30,8 +30,8 @@ Curve = tuple[NDArray[np.float64], bool]
 
 def _engine(name: str) -> Callable[..., Any] | None:
     for entry in metadata.entry_points(group=GROUP, name=name):
-        found: Callable[..., Any] = entry.load()
-        return found
+        engine: Callable[..., Any] = entry.load()
+        return engine
     return None
 
 

@@ -153,11 +153,11 @@ class SecVMClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         masks = np.tile(train, (1, len(settings)))
         rounds = self.rounds or Pegasos.usual_rounds()
         curves = curves_of(rows, codes, experiments, train=masks, rounds=rounds, threads=self.n_jobs or 1)
-        found = []
+        tried = []
         for k, chosen in enumerate(settings):
             accuracies, caught = zip(*curves[k * n_splits : (k + 1) * n_splits], strict=True)
-            found.append((chosen, np.stack(accuracies), sum(caught) / n_splits))
-        return found
+            tried.append((chosen, np.stack(accuracies), sum(caught) / n_splits))
+        return tried
 
     def _choose(self, params: list[dict[str, Any]], curves: NDArray[np.float64], caught: NDArray[np.float64]) -> None:
         """The best mean accuracy, smoothed over three rounds so that no lucky round wins; the first of equals."""

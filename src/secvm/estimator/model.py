@@ -293,16 +293,16 @@ class ModelFile:
 
 
 def _sections(header: dict[str, Any], body: bytes) -> dict[str, bytes]:
-    found: dict[str, bytes] = {}
+    sections: dict[str, bytes] = {}
     at = 0
     for name, _kind, length in header["sections"]:
         if length < 0 or at + length > len(body):
             raise BadInputError("a section is longer than the file")
-        found[str(name)] = body[at : at + length]
+        sections[str(name)] = body[at : at + length]
         at += length
     if at != len(body):
         raise BadInputError("bytes are left over")
-    return found
+    return sections
 
 
 def _check_columns(quantiser: Quantiser | None, columns: list[str] | None, binning: Binning) -> None:

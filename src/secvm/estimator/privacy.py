@@ -67,7 +67,7 @@ class PrivacyPlan:
         delta = float(self.plan.question.target.delta)
         return self.plan.mechanism.epsilon(delta=delta, adjacency=Adjacency.LABEL_FLIP)
 
-    def told(self) -> dict[str, Any]:
+    def content(self) -> dict[str, Any]:
         """All of it as stable keys."""
         target = self.plan.question.target
         return {
@@ -90,14 +90,14 @@ class PrivacyPlan:
 
     def in_words(self) -> str:
         """The cost in a few lines, for a person who decides whether to start."""
-        told = self.told()
+        content = self.content()
         return (
-            f"ε = {told['epsilon']:g} at δ = {told['delta']:g} over {told['rounds']} round(s), if in each of them one "
-            f"of the two relays is honest; against another label {told['epsilon_label']:g}; "
-            f"at most {told['contribution']} bins of a person, thinned by ρ = {told['rho']:g}\n"
-            f"each device sends {told['budget_per_device_round']} packages a round, and each relay adds "
-            f"{told['relay_packages']:,} of cover\n"
-            f"noise in the mean direction: {100 * told['noise_to_signal']:.1f} % of the length of one person's row"
+            f"ε = {content['epsilon']:g} at δ = {content['delta']:g} over {content['rounds']} round(s), if in each "
+            f"of them one of the two relays is honest; against another label {content['epsilon_label']:g}; "
+            f"at most {content['contribution']} bins of a person, thinned by ρ = {content['rho']:g}\n"
+            f"each device sends {content['budget_per_device_round']} packages a round, and each relay adds "
+            f"{content['relay_packages']:,} of cover\n"
+            f"noise in the mean direction: {100 * content['noise_to_signal']:.1f} % of the length of one person's row"
             + ("" if self.epsilon < NO_PROTECTION else f"\nan ε of {NO_PROTECTION:g} or more is no protection")
         )
 

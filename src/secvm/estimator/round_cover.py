@@ -50,7 +50,7 @@ class CoverOrigin:
 
     def __post_init__(self) -> None:
         parts = len(self.seeds[0])
-        if any(len(one) != ROOT_BYTES for one in (self.label, *self.roots)):
+        if any(len(data) != ROOT_BYTES for data in (self.label, *self.roots)):
             raise BadInputError(f"a round's label and its batches' roots have {ROOT_BYTES} bytes each")
         if len(self.seeds[1]) != parts or not 0 <= self.opened < parts:
             raise BadInputError(f"part {self.opened} of {parts} was opened: parts are numbered 0 … {parts - 1}")
@@ -75,9 +75,9 @@ class CoverOrigin:
     def from_dice(cls, seed: bytes, round_number: int, parts: int) -> CoverOrigin:
         """Of a round that is simulated: label, roots and i are stand-ins."""
 
-        def thrown(what: bytes) -> bytes:
+        def thrown(name: bytes) -> bytes:
             key = hashlib.sha256(seed).digest()
-            data = what + b"\n" + round_number.to_bytes(4, "little")
+            data = name + b"\n" + round_number.to_bytes(4, "little")
             return hashlib.blake2b(data, digest_size=ROOT_BYTES, key=key, person=_PERSON).digest()
 
         return cls.of_opening(

@@ -189,12 +189,12 @@ def _quantile(shape: Fraction, odds: Fraction) -> int:
     differs from 1 - 1e-12 by less than 10^-240 and counts as equal, which for rational laws (whole shapes) it is.
     """
     for digits in _DIGITS[:-1]:
-        found = _first_above(shape, odds, digits)
-        if found is not None:
-            return found
-    found = _first_above(shape, odds, _DIGITS[-1], equal=True)
-    assert found is not None, "with equality nothing stays open"
-    return found
+        quantile = _first_above(shape, odds, digits)
+        if quantile is not None:
+            return quantile
+    quantile = _first_above(shape, odds, _DIGITS[-1], equal=True)
+    assert quantile is not None, "with equality nothing stays open"
+    return quantile
 
 
 def _first_above(shape: Fraction, odds: Fraction, digits: int, *, equal: bool = False) -> int | None:

@@ -68,9 +68,9 @@ def draw_clusters(law: CellLaw, words: Iterator[int]) -> Iterator[tuple[int, int
     """(cell, packages that name it) in the order they are drawn; a cell may come again."""
     p = law.p
     for _ in range(poisson(law.mean, words)):
-        found = candidate(p, law.cells, words)
-        if found is not None:
-            yield found
+        cluster = candidate(p, law.cells, words)
+        if cluster is not None:
+            yield cluster
 
 
 def candidate(p: Fraction, cells: int, words: Iterator[int]) -> tuple[int, int] | None:

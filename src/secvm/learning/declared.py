@@ -112,11 +112,11 @@ def whole(default: int | None, sentence: str, *, name: str = "", **more: Any) ->
 
 
 def _field(default: float | str | Fraction | None, sentence: str, name: str, more: Mapping[str, Any]) -> Any:
-    told: dict[str, Any] = {key: value if isinstance(value, bool) else exact(value) for key, value in more.items()}
+    bounds: dict[str, Any] = {key: value if isinstance(value, bool) else exact(value) for key, value in more.items()}
     value = None if default is None else exact(default)
     if more.get("is_whole") and value is not None:
         value = int(value)  # type: ignore[assignment]
-    setting = Setting(name=name, sentence=sentence, default=value, optional=default is None, **told)
+    setting = Setting(name=name, sentence=sentence, default=value, optional=default is None, **bounds)
     return dataclasses.field(default=value, metadata={_KEY: setting})
 
 

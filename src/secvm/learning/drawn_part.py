@@ -47,12 +47,12 @@ class DrawnPart:
 
     def counts(self, cover: RelayCover) -> tuple[NDArray[np.int64], ...]:
         """Packages per cell of each kind."""
-        found = []
+        counts = []
         for (cells, sizes), noise in zip(self.clusters, cover.kinds, strict=True):
             count = np.zeros(noise.cells, np.int64)
             np.add.at(count, cells, sizes)
-            found.append(count)
-        return tuple(found)
+            counts.append(count)
+        return tuple(counts)
 
 
 def draw_part(cover: RelayCover, streams: Streams, kernel: Kernels | None = None) -> DrawnPart:
@@ -89,7 +89,7 @@ def cover_of(experiment: Experiment) -> RelayCover:
 
 def _drawn(cover: RelayCover, streams: Streams, attempt: int, kernel: Kernels) -> tuple[Clusters, ...] | None:
     """Clusters of every kind; None: the part overflows."""
-    found: list[Clusters] = []
+    clusters: list[Clusters] = []
     room = cover.part_packages
     for name, noise in zip(KINDS, cover.kinds, strict=False):
         law = CellLaw(cells=noise.cells, shape=noise.part(cover.parts), odds=noise.odds)
@@ -97,5 +97,5 @@ def _drawn(cover: RelayCover, streams: Streams, attempt: int, kernel: Kernels) -
         if drawn is None:
             return None
         room -= int(drawn[1].sum())
-        found.append(drawn)
-    return tuple(found)
+        clusters.append(drawn)
+    return tuple(clusters)

@@ -42,12 +42,12 @@ class Registry(Mapping[str, type[T]], Generic[T]):
         if not entries:
             raise KeyError(name)
         try:
-            found = entries[name].load()
+            kind = entries[name].load()
         except Exception as error:  # noqa: BLE001  (whatever another package raises)
             raise BadExperimentError(f"the {self.noun} '{name}' cannot be loaded ({type(error).__name__})") from None
-        if not (isinstance(found, type) and issubclass(found, self._kind) and found.name == name):
+        if not (isinstance(kind, type) and issubclass(kind, self._kind) and kind.name == name):
             raise BadExperimentError(f"the entry point '{name}' of {self.group} leads to no {self.noun} of this name")
-        return found
+        return kind
 
     def __iter__(self) -> Iterator[str]:
         yield from self.built_in

@@ -158,9 +158,9 @@ class BinnedReader:
         words = self._words
         if isinstance(self._binning, VocabularyBinning):
             index = self._binning.index
-            found = np.fromiter((index.get(word, -1) for word in features), np.int32, len(features))
-            known = found >= 0
-            return found[known], None if values is None else values[known]
+            places = np.fromiter((index.get(word, -1) for word in features), np.int32, len(features))
+            known = places >= 0
+            return places[known], None if values is None else values[known]
         return np.fromiter((words.setdefault(word, len(words)) for word in features), np.int32, len(features)), values
 
     def _bin_waiting(self) -> None:
@@ -176,11 +176,11 @@ class BinnedReader:
         starts = np.cumsum([0, *(person.n for person in waiting)], dtype=np.int64)
         values = None
         if any(person.values is not None for person in waiting):
-            counted = (np.ones(one.n, np.int64) if one.values is None else one.values for one in waiting)
+            counted = (np.ones(each.n, np.int64) if each.values is None else each.values for each in waiting)
             values = np.concatenate(list(counted))
             if max(values.max(initial=0), -values.min(initial=0)) > MAX_VALUE:
                 return None
-        n, looked_up = int(starts[-1]), [one.features for one in waiting if not isinstance(one.features, str)]
+        n, looked_up = int(starts[-1]), [person.features for person in waiting if not isinstance(person.features, str)]
         if looked_up:
             bins = np.concatenate(looked_up)
             n_bins = len(self._words) if self._binning is None else self._binning.n_bins
@@ -188,7 +188,7 @@ class BinnedReader:
             assert isinstance(self._binning, HashBinning)
             n_bins = self._binning.n_bins
             data = _SEPARATOR.join(
-                [one.features for one in waiting if one.n and isinstance(one.features, str)]
+                [person.features for person in waiting if person.n and isinstance(person.features, str)]
             ).encode()
             flat = np.frombuffer(data, np.uint8)
             gaps = np.flatnonzero(flat == ord(_SEPARATOR))

@@ -139,7 +139,7 @@ def _central_noise() -> Callable[..., Any]:
 
 def told(work: OfflineRun, noise: str) -> dict[str, Any]:
     """What the result says of it: nothing where it was not asked for."""
-    return {} if work.privacy_plan is None else {"privacy": {"noise": noise, **work.privacy_plan.told()}}
+    return {} if work.privacy_plan is None else {"privacy": {"noise": noise, **work.privacy_plan.content()}}
 
 
 def as_text(privacy: dict[str, Any]) -> str:

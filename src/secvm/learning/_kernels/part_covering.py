@@ -142,7 +142,7 @@ def quick_clusters(law: CellLaw, take: TakeBytes, most: int) -> Clusters | None:
     stays = Fraction(mean, digits.units)
     words = PartWords(take)
     state = np.array([0, _POINTS, digits.units, 0], np.int64)
-    found: list[Clusters] = []
+    clusters: list[Clusters] = []
     total = 0
     while state[_PHASE] != _DONE:
         cells, sizes = np.empty((2, len(words.block) + 1), np.int64)
@@ -161,8 +161,8 @@ def quick_clusters(law: CellLaw, take: TakeBytes, most: int) -> Clusters | None:
         total += sum(int(named.sum()) for _, named in new)
         if total > most:
             return None
-        found += new
-    return np.concatenate([cells for cells, _ in found]), np.concatenate([sizes for _, sizes in found])
+        clusters += new
+    return np.concatenate([cells for cells, _ in clusters]), np.concatenate([sizes for _, sizes in clusters])
 
 
 def _next_phase(state: NDArray[np.int64], *, all_stay: bool) -> None:

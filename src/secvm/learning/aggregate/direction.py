@@ -96,12 +96,12 @@ def side_weights(
 ) -> list[tuple[int, int]]:
     """Of each model the integers that multiply N⁺ and N⁻ in its direction."""
     counts = tally.participants.tolist()
-    found = []
+    weights = []
     for column in models.signs.T.tolist():
         (_, a), (_, b) = (_side(counts, class_weights, column, sign) for sign in (1, -1))
         up, down = common_integers([a * factors[0], b * factors[1]])
-        found.append((up, down))
-    return found
+        weights.append((up, down))
+    return weights
 
 
 def _weighted(counts: NDArray[np.int64], weight: int) -> NDArray[Any]:

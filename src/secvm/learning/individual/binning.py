@@ -111,8 +111,8 @@ class VocabularyBinning:
 
     def bins_of(self, feature: str) -> list[int]:
         """The bin of a word, or none."""
-        found = self.index.get(feature)
-        return [] if found is None else [found]
+        place = self.index.get(feature)
+        return [] if place is None else [place]
 
 
 def utf8(text: str) -> bytes:

@@ -51,8 +51,8 @@ class UnsafeSeededDice:
         key = np.frombuffer(dice_key(self._seed, self._participant, purpose), dtype="<u8").astype(np.uint64)
         first = reference.dice_counter(round_number, model)
         counters = np.arange(first, first + count, dtype=np.uint64)
-        found: list[int] = vectorised.siphash24_words(np.tile(key, (count, 1)), counters).tolist()
-        return found
+        words: list[int] = vectorised.siphash24_words(np.tile(key, (count, 1)), counters).tolist()
+        return words
 
 
 def dice_key(seed: bytes, participant: int, purpose: Purpose) -> bytes:

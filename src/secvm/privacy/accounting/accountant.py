@@ -182,10 +182,10 @@ class Mechanism:
         """What each person who may be there shows."""
         rounds = self.contribution.rounds
         here = () if self.participation is None else (self.participation.sight(1.0, rounds),)
-        everybody = [(self.train.sight(q, looks), *here) for q, looks in self.contribution.looks()]
+        persons = [(self.train.sight(q, looks), *here) for q, looks in self.contribution.looks()]
         if self.test is not None:
-            everybody.append((self.test.sight(1.0, rounds), *here))
-        return everybody
+            persons.append((self.test.sight(1.0, rounds), *here))
+        return persons
 
     @property
     def departs(self) -> float:
@@ -219,8 +219,8 @@ def delta_of(person: Iterable[Sight], epsilon: float, adjacency: Adjacency) -> f
     """δ(ε) of one person's sights, noise alone."""
     keep_patience()
     seen = tuple(person)
-    step = _STEP * min(_spread(one.shape, one.p, one.q) for one in seen)
-    pairs = [(*_losses(one.shape, one.p, one.q, step), one.looks) for one in seen]
+    step = _STEP * min(_spread(sight.shape, sight.p, sight.q) for sight in seen)
+    pairs = [(*_losses(sight.shape, sight.p, sight.q, step), sight.looks) for sight in seen]
     taken = [(loss, looks) for loss, _, looks in pairs]
     given = [(loss, looks) for _, loss, looks in pairs]
     if adjacency is Adjacency.LABEL_FLIP:

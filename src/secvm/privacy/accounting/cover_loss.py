@@ -108,8 +108,8 @@ def spread_of_loss(shape: float, p: float, q: float) -> float:
     there = ratio > 0
     law, losses = np.exp(masses[there]), np.log(ratio[there])
     mean = dot(law, losses) / float(law.sum())
-    found = math.sqrt(dot(law, (losses - mean) ** 2))
-    return found if found > _NO_SPREAD * abs(mean) else abs(mean)
+    deviation = math.sqrt(dot(law, (losses - mean) ** 2))
+    return deviation if deviation > _NO_SPREAD * abs(mean) else abs(mean)
 
 
 def _ratios(shape: float, p: float, q: float) -> tuple[Floats, Floats]:

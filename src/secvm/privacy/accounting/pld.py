@@ -177,13 +177,13 @@ def dot(a: Floats, b: Floats) -> float:
 
 def _power(base: NDArray[np.complex128], n: int) -> NDArray[np.complex128]:
     """By squaring: many times as quick as numpy's power of complex numbers."""
-    found = np.ones_like(base)
+    power = np.ones_like(base)
     while n:
         if n & 1:
-            found *= base
+            power *= base
         base = base * base
         n >>= 1
-    return found
+    return power
 
 
 def _wrapped(law: Floats, size: int) -> Floats:

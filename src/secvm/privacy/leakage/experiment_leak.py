@@ -117,8 +117,8 @@ def _easiest(signs: NDArray[np.int8], senders: NDArray[np.float64]) -> float:
     # Of very many labels only those that stand out most are compared with each other.
     rows = np.argsort(-added.sum(axis=1), kind="stable")[:_COMPARED]
     return max(
-        float(np.where(signs[one] != signs[other], added[one] + added[other], 0.0).sum())
-        for one, other in combinations(rows.tolist(), 2)
+        float(np.where(signs[first] != signs[second], added[first] + added[second], 0.0).sum())
+        for first, second in combinations(rows.tolist(), 2)
     )
 
 

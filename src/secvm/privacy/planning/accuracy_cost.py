@@ -65,19 +65,19 @@ class AccuracyTable:
 
     @cached_property
     def _central(self) -> tuple[list[Floats], Floats]:
-        told = self.content["central"]
-        return [_logs(told["people"])], _rising(_array(told), (0,))
+        measured = self.content["central"]
+        return [_logs(measured["people"])], _rising(_array(measured), (0,))
 
     @cached_property
     def _plain(self) -> tuple[list[Floats], Floats]:
-        told = self.content["plain"]
-        return [_logs(told[name]) for name in ("people", "bins", "features")], _rising(_array(told), (0, 1, 2))
+        measured = self.content["plain"]
+        return [_logs(measured[name]) for name in ("people", "bins", "features")], _rising(_array(measured), (0, 1, 2))
 
     @cached_property
     def _noise(self) -> tuple[list[Floats], Floats]:
-        told = self.content["noise"]
-        axes = [_logs(told["rounds"]), _logs(told["bins"]), _noise_scale(told["noise"])]
-        return axes, -_rising(-_array(told), (2,))
+        measured = self.content["noise"]
+        axes = [_logs(measured["rounds"]), _logs(measured["bins"]), _noise_scale(measured["noise"])]
+        return axes, -_rising(-_array(measured), (2,))
 
     def __post_init__(self) -> None:
         try:
@@ -94,15 +94,15 @@ class AccuracyTable:
         self, *, people: float, bins: int, features: int | None, rounds: int, noise: float, q: float
     ) -> ExpectedCost:
         """For so many people who train, and send units with chance q."""
-        told = self.content["plain"]
+        plain = self.content["plain"]
         words = self.content["people"]["words_per_person"]
         shown = min(words if features is None else features, words)
         beyond = [
             name
             for name, value, axis in (
-                ("people", people, told["people"]),
-                ("bins", bins, told["bins"]),
-                ("features", shown, told["features"]),
+                ("people", people, plain["people"]),
+                ("bins", bins, plain["bins"]),
+                ("features", shown, plain["features"]),
                 ("rounds", rounds, self.content["noise"]["rounds"]),
             )
             if not axis[0] <= value <= axis[-1]
@@ -128,8 +128,8 @@ class AccuracyTable:
         )
 
 
-def _array(told: Mapping[str, Any]) -> Floats:
-    return np.array(told["accuracy"], dtype=np.float64)
+def _array(measured: Mapping[str, Any]) -> Floats:
+    return np.array(measured["accuracy"], dtype=np.float64)
 
 
 def _log(value: float) -> float:

@@ -99,8 +99,8 @@ def rounds_under_noise(one_round: float, *, epsilon: float, rounds: int | None =
     if rounds is None:
         fitting = (t for t in range(MOST_ROUNDS, LEAST_ROUNDS, -1) if at_own_step * noise_sum(t) <= SCORE_NOISE)
         shrunk = at_own_step * noise_sum(LEAST_ROUNDS) / SCORE_NOISE
-        one = epsilon <= ONE_ROUND_EPSILON and shrunk > MOST_SHRUNK
-        rounds = 1 if one else next(fitting, LEAST_ROUNDS)
+        one_is_better = epsilon <= ONE_ROUND_EPSILON and shrunk > MOST_SHRUNK
+        rounds = 1 if one_is_better else next(fitting, LEAST_ROUNDS)
     noise = at_own_step * noise_sum(rounds)
     step_size = own
     if noise > SCORE_NOISE:

@@ -51,8 +51,8 @@ class Planned:
             "kind": "plain" if wish.guarantee is None else "relays",
             "formal": wish.guarantee is not None,
             "exact": self.exact,
-            "refusals": [one.content() for one in self.refused],
-            "warnings": [one.content() for one in self.warned],
+            "refusals": [remark.content() for remark in self.refused],
+            "warnings": [remark.content() for remark in self.warned],
             "attacker": {
                 "auc": self.auc,
                 "auc_round": _of(self.leak, "auc_round"),
@@ -121,7 +121,7 @@ def _words(statement: PrivacyStatement | RelayedStatement | None) -> list[str]:
 
 def _curve(wish: Wish, rounds: int) -> list[dict[str, float]]:
     """AUC against bins, all else as it is; what cover would leave of it is the same everywhere."""
-    told: list[dict[str, float]] = []
+    points: list[dict[str, float]] = []
     for bins in sorted({*_CURVE, wish.bins}):
         leak = planned_leak(
             experiment_of(replace(wish, bins=bins)),
@@ -131,8 +131,8 @@ def _curve(wish: Wish, rounds: int) -> list[dict[str, float]]:
             shares=wish.shares,
         )
         if leak is not None:
-            told.append({"bins": bins, "auc": leak.auc})
-    return told
+            points.append({"bins": bins, "auc": leak.auc})
+    return points
 
 
 def _hashing(wish: Wish) -> dict[str, float] | None:

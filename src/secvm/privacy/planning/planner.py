@@ -54,11 +54,11 @@ def quick(wish: Wish, table: AccuracyTable, *, bytes_per_package: int = 0) -> Pl
     except BadInputError as fault:
         return Planned(wish=wish, refused=(Remark("", _sentence(fault)),), exact=wish.guarantee is None)
     assert budget is not None
-    found = _plain(wish, replace(experiment, budget=budget), table, bytes_per_package)
+    planned = _plain(wish, replace(experiment, budget=budget), table, bytes_per_package)
     if usual is not None and budget < usual:
         short = Remark("budget", f"Updates are cut: nearly all of them would fit into {usual:,} packages.")
-        return replace(found, warned=(*found.warned, short))
-    return found
+        return replace(planned, warned=(*planned.warned, short))
+    return planned
 
 
 def guaranteed(wish: Wish, table: AccuracyTable, *, bytes_per_package: int = 0) -> Planned:
@@ -79,7 +79,7 @@ def guaranteed(wish: Wish, table: AccuracyTable, *, bytes_per_package: int = 0) 
     divisor = float(experiment.thinning.divisor)
     per_bin = math.sqrt(2) * made.plan.noise_per_cell / (divisor * train)
     cost, no_cost = _cost(wish, experiment, table, made.rounds, per_bin)
-    found = replace(
+    planned = replace(
         first,
         exact=True,
         rounds=made.rounds,
@@ -93,7 +93,7 @@ def guaranteed(wish: Wish, table: AccuracyTable, *, bytes_per_package: int = 0) 
         private=made,
         statement=statement,
     )
-    return replace(found, warned=(*warnings(wish), *_outlook(made), *_about(found, bytes_per_package)))
+    return replace(planned, warned=(*warnings(wish), *_outlook(made), *_about(planned, bytes_per_package)))
 
 
 def private_plan(wish: Wish) -> PrivatePlan:
@@ -131,8 +131,8 @@ def _unplanned(wish: Wish, experiment: Experiment, bytes_per_package: int) -> Pl
     if budget > MAX_BUDGET:
         most = f"{budget:,} packages would be needed, and {MAX_BUDGET:,} are the most: take fewer features."
         return Planned(wish=wish, refused=(Remark("features.per_participant", most),), exact=False)
-    found = Planned(wish=wish, refused=(), exact=False, rounds=wish.rounds, budget=budget)
-    return replace(found, warned=(*warnings(wish), *_about(found, bytes_per_package)))
+    planned = Planned(wish=wish, refused=(), exact=False, rounds=wish.rounds, budget=budget)
+    return replace(planned, warned=(*warnings(wish), *_about(planned, bytes_per_package)))
 
 
 def _outlook(made: PrivatePlan) -> list[Remark]:
@@ -158,12 +158,12 @@ def _plain(wish: Wish, experiment: Experiment, table: AccuracyTable, bytes_per_p
     )
     at_floor = planned_leak(experiment, train_participants=wish.floor, rounds=rounds, hashes=wish.hashes)
     cost, no_cost = _cost(wish, experiment, table, rounds, 0.0)
-    found = Planned(
+    planned = Planned(
         wish=wish, refused=(), rounds=rounds, leak=leak, floor_leak=at_floor, auc=None if leak is None else leak.auc,
         budget=experiment.budget, cost=cost, no_cost=no_cost,
         statement=_statement(wish, experiment, rounds, bytes_per_package),
     )  # fmt: skip
-    return replace(found, warned=(*warnings(wish), *_about(found, bytes_per_package)))
+    return replace(planned, warned=(*warnings(wish), *_about(planned, bytes_per_package)))
 
 
 def _statement(wish: Wish, experiment: Experiment, rounds: int, bytes_per_package: int) -> PrivacyStatement:
@@ -186,7 +186,7 @@ def _cost(
     rule = wish.descent.rule
     if not isinstance(rule, Swift):
         return None, f"The table of accuracies was measured with {Swift.name}; there is none for {rule.name}."
-    found = table.expected(
+    cost = table.expected(
         people=wish.train_participants,
         bins=wish.bins,
         features=wish.features,
@@ -194,14 +194,14 @@ def _cost(
         noise=per_bin * math.sqrt(wish.bins + 1),
         q=keep_share(experiment, hashes=wish.hashes),
     )
-    return found, None
+    return cost, None
 
 
-def _about(found: Planned, bytes_per_package: int) -> list[Remark]:
-    told: list[Remark] = []
-    auc, plain = found.auc, found.wish.guarantee is None
+def _about(planned: Planned, bytes_per_package: int) -> list[Remark]:
+    remarks: list[Remark] = []
+    auc, plain = planned.auc, planned.wish.guarantee is None
     if auc is not None and auc > (WANTED_AUC if plain else _HINT_AUC):
-        who = "whoever knows a person's features" if plain else "the best attacker"
+        attacker = "whoever knows a person's features" if plain else "the best attacker"
         can = (
             "can tell the label"
             if auc > 0.9
@@ -209,27 +209,27 @@ def _about(found: Planned, bytes_per_package: int) -> list[Remark]:
             if auc > _HINT_AUC
             else "has a hint"
         )
-        told.append(Remark("", f"AUC {auc:.2f}: {who} {can}."))
+        remarks.append(Remark("", f"AUC {auc:.2f}: {attacker} {can}."))
     if plain:
-        at_floor = "" if found.floor_leak is None else f" (AUC {found.floor_leak.auc:.2f} at the floor)"
-        told.append(
+        at_floor = "" if planned.floor_leak is None else f" (AUC {planned.floor_leak.auc:.2f} at the floor)"
+        remarks.append(
             Remark(
                 "",
                 f"Devices refuse it, unless their people say otherwise{at_floor}: it has no guarantee, and whoever"
                 " chooses the weights can tell every label.",
             )
         )
-    days, budget = found.wish.rounds_per_day, found.budget
+    days, budget = planned.wish.rounds_per_day, planned.budget
     if days is not None and budget is not None:
-        daily = budget * (days if found.rounds is None else min(days, found.rounds)) * bytes_per_package
+        daily = budget * (days if planned.rounds is None else min(days, planned.rounds)) * bytes_per_package
         if daily > DEVICE_DAILY_BYTES:
-            told.append(
+            remarks.append(
                 Remark(
                     "windows.length_s",
                     f"Devices send {DEVICE_DAILY_BYTES // 10**6} MB a day at most, and skip the rest.",
                 )
             )
-    return told
+    return remarks
 
 
 def _sentence(fault: Exception) -> str:

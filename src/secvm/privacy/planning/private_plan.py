@@ -238,19 +238,19 @@ def _rule(rule: PublishedRule, chosen: NoiseSettings, free: frozenset[str]) -> P
     return replace(rule, **{name: value for name, value in own.items() if name in free})
 
 
-def plan_lines(told: Mapping[str, Any]) -> list[str]:
+def plan_lines(plan: Mapping[str, Any]) -> list[str]:
     """``PrivatePlan.content`` for a terminal."""
-    times, terms, found = told["times"], told["terms"], told["statement"]["planned"]
-    chosen = "" if told["step_size"] is None else f", step size {told['step_size']}, floor {told['floor']} of swift"
-    thinned = "" if told["rho"] is None else f", thinned by ρ = {told['rho']}"
+    times, terms, reached = plan["times"], plan["terms"], plan["statement"]["planned"]
+    chosen = "" if plan["step_size"] is None else f", step size {plan['step_size']}, floor {plan['floor']} of swift"
+    thinned = "" if plan["rho"] is None else f", thinned by ρ = {plan['rho']}"
     return [
         (
-            f"guarantee   ε = {told['epsilon']:g} at δ = {told['delta']:g} over all {told['rounds']} rounds"
-            f"{_reached(found)}"
+            f"guarantee   ε = {plan['epsilon']:g} at δ = {plan['delta']:g} over all {plan['rounds']} rounds"
+            f"{_reached(reached)}"
         ),
-        f"rounds      {told['rounds']}{thinned}{chosen}",
-        f"device      B = {told['budget']:,} packages in every round, in one request",
-        f"relays      D = {told['packages']:,} cover packages of each in every round, in S = {told['parts']} parts",
+        f"rounds      {plan['rounds']}{thinned}{chosen}",
+        f"device      B = {plan['budget']:,} packages in every round, in one request",
+        f"relays      D = {plan['packages']:,} cover packages of each in every round, in S = {plan['parts']} parts",
         (
             f"terms       both relays' must allow {terms['cells']:,} cells, {terms['packages']:,} packages and"
             f" {terms['capsules']:,} capsules; seconds_per_million is at most"
@@ -261,13 +261,13 @@ def plan_lines(told: Mapping[str, Any]) -> list[str]:
             f"times       after a window's grace {times['batch_s']} s at the entry relay, {times['mix_s']} s at the"
             f" mixing relay, {times['reveal_s']} s for reveals, {times['open_s']} s for the opening"
         ),
-        f"noise       {told['noise_per_cell']:.1f} in each count of a bin and a sign (standard deviation)",
-        f"model       {told['outlook_sentence']}",
+        f"noise       {plan['noise_per_cell']:.1f} in each count of a bin and a sign (standard deviation)",
+        f"model       {plan['outlook_sentence']}",
     ]
 
 
-def _reached(found: Mapping[str, Any] | None) -> str:
-    if found is None or found["epsilon"] is None:
+def _reached(reached: Mapping[str, Any] | None) -> str:
+    if reached is None or reached["epsilon"] is None:
         return ""
-    label = "none" if found["epsilon_flip"] is None else f"{found['epsilon_flip']:.2f}"
-    return f"; reached: {found['epsilon']:.2f}, and of another label in place of a person's: {label}"
+    label = "none" if reached["epsilon_flip"] is None else f"{reached['epsilon_flip']:.2f}"
+    return f"; reached: {reached['epsilon']:.2f}, and of another label in place of a person's: {label}"

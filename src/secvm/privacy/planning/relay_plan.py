@@ -31,7 +31,7 @@ STEPS, FINE_STEPS = 64, 4096
 
 
 def smallest_odds(
-    everybody: Iterable[Callable[[float], tuple[Sight, ...]]], epsilon: float, delta: float, *, steps: int = STEPS
+    persons: Iterable[Callable[[float], tuple[Sight, ...]]], epsilon: float, delta: float, *, steps: int = STEPS
 ) -> Fraction:
     """The smallest odds, in so many parts of one, whose noise keeps (ε, δ) under zero-out, as far as halving finds it.
 
@@ -42,9 +42,9 @@ def smallest_odds(
         p = odds / (odds + steps)
         return all(delta_of(case(p), epsilon, Adjacency.ZERO_OUT) <= delta for case in cases)
 
-    everyone = list(everybody)
+    listed = list(persons)
     # Halving looks at both ends; then everybody is looked at, and who is not kept joins.
-    cases = [everyone[0], everyone[-1]]
+    cases = [listed[0], listed[-1]]
     low, high = 0, 1
     while True:
         while not keeps(high, cases):
@@ -54,7 +54,7 @@ def smallest_odds(
         while high - low > max(1, high // 512):
             middle = (low + high) // 2
             low, high = (low, middle) if keeps(middle, cases) else (middle, high)
-        missed = [case for case in everyone if not keeps(high, [case])]
+        missed = [case for case in listed if not keeps(high, [case])]
         if not missed:
             return Fraction(high, steps)
         cases += missed
@@ -242,18 +242,18 @@ def question_for(
 
 
 def _kinds(question: RelayQuestion, epsilon: float, delta: float) -> tuple[Noise, ...]:
-    told, shape, labels = question.contribution, float(question.shape), question.labels
+    contribution, shape, labels = question.contribution, float(question.shape), question.labels
 
     def alone(p: float, besides: tuple[Sight, ...] = ()) -> tuple[Sight, ...]:
-        return (Sight(shape, p, 1.0, told.rounds), *besides)
+        return (Sight(shape, p, 1.0, contribution.rounds), *besides)
 
     def trained(p: float, q: float, looks: int) -> tuple[Sight, ...]:
         return (Sight(shape, p, q, looks), *here)
 
     participation = _noise(question, COHORTS * labels, [alone], epsilon * float(PARTICIPATION), delta, FINE_STEPS)
     here = alone(float(participation.p))
-    everybody = [partial(trained, q=q, looks=looks) for q, looks in told.looks()]
-    train = Noise(cells=question.train_cells, shape=question.shape, odds=smallest_odds(everybody, epsilon, delta))
+    persons = [partial(trained, q=q, looks=looks) for q, looks in contribution.looks()]
+    train = Noise(cells=question.train_cells, shape=question.shape, odds=smallest_odds(persons, epsilon, delta))
     if labels == 1:
         return train, participation
     tested = [partial(alone, besides=here)]
@@ -263,10 +263,10 @@ def _kinds(question: RelayQuestion, epsilon: float, delta: float) -> tuple[Noise
 def _noise(
     question: RelayQuestion,
     cells: int,
-    everybody: Sequence[Callable[[float], tuple[Sight, ...]]],
+    persons: Sequence[Callable[[float], tuple[Sight, ...]]],
     epsilon: float,
     delta: float,
     steps: int,
 ) -> Noise:
-    odds = smallest_odds(everybody, epsilon, delta, steps=steps)
+    odds = smallest_odds(persons, epsilon, delta, steps=steps)
     return Noise(cells=cells, shape=question.shape, odds=odds)

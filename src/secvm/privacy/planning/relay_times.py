@@ -93,10 +93,10 @@ def round_times(plan: RelayPlan, paces: Paces | None = None) -> RoundTimes:
 
 
 def _step(name: str, seconds: float) -> int:
-    found = max(LEAST_S, math.ceil(SLACK * seconds))
-    if found > MOST_S:
+    total = max(LEAST_S, math.ceil(SLACK * seconds))
+    if total > MOST_S:
         raise BadExperimentError(
-            f"{name} would be {found:,} seconds, and {MOST_S:,} are the limit: quicker relays (more cores), fewer bins,"
+            f"{name} would be {total:,} seconds, and {MOST_S:,} are the limit: quicker relays (more cores), fewer bins,"
             " or fewer people in a round"
         )
-    return found
+    return total

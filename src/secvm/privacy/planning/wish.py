@@ -83,16 +83,16 @@ class Wish:
 
 def refusals(wish: Wish) -> list[Remark]:
     """Everything that makes no sense, seen without planning."""
-    found = [*_sizes(wish), *_people(wish)]
+    remarks = [*_sizes(wish), *_people(wish)]
     if wish.guarantee is not None:
-        found += _guaranteed(wish, wish.guarantee)
+        remarks += _guaranteed(wish, wish.guarantee)
     elif wish.features is None and wish.budget is None:
-        found.append(
+        remarks.append(
             Remark("features.per_participant", "Without a limit on features per person, the budget must be given.")
         )
     elif not wish.presence and wish.budget is None and wish.descent.thinning.rho is None:
-        found.append(Remark("budget", "Counts have no bound without thinning by ρ: give a budget."))
-    return found
+        remarks.append(Remark("budget", "Counts have no bound without thinning by ρ: give a budget."))
+    return remarks
 
 
 def _sizes(wish: Wish) -> Iterator[Remark]:
@@ -172,10 +172,10 @@ def operators_of(wish: Wish) -> Operators:
 
 def warnings(wish: Wish) -> list[Remark]:
     """What somebody should know, seen without planning."""
-    found = [*_worth_knowing(wish)]
+    remarks = [*_worth_knowing(wish)]
     if wish.guarantee is not None:
-        found += _about_guarantee(wish, wish.guarantee)
-    return found
+        remarks += _about_guarantee(wish, wish.guarantee)
+    return remarks
 
 
 def _worth_knowing(wish: Wish) -> Iterator[Remark]:

@@ -70,16 +70,21 @@ def relay_coalitions(operators: Operators) -> tuple[Coalition, ...]:
     """All that are sufficient where two relays add cover."""
     can = "tell for ever who sent what, and choose the count"
     if operators.same:
-        what = "both relays and the coordinator" if operators.of_coordinator else "both relays"
-        return (Coalition(f"{operators.entry} ({what}) alone", can),)
+        runs = "both relays and the coordinator" if operators.of_coordinator else "both relays"
+        return (Coalition(f"{operators.entry} ({runs}) alone", can),)
     return (Coalition(f"{_runs(operators, 'entry')} and {_runs(operators, 'mix')} together", can),)
 
 
-def in_words(found: tuple[Coalition, ...]) -> str:
+def in_words(sufficient: tuple[Coalition, ...]) -> str:
     """As the end of a sentence: numbered where they are several, because any one of them is enough."""
-    if len(found) == 1:
-        return f"{found[0].parties} can {found[0].can}."
-    return "; ".join(f"({number}) {one.parties} can {one.can}" for number, one in enumerate(found, 1)) + "."
+    if len(sufficient) == 1:
+        return f"{sufficient[0].parties} can {sufficient[0].can}."
+    return (
+        "; ".join(
+            f"({number}) {coalition.parties} can {coalition.can}" for number, coalition in enumerate(sufficient, 1)
+        )
+        + "."
+    )
 
 
 def _runs(operators: Operators, role: str) -> str:
@@ -93,5 +98,5 @@ def relay_of(role: str) -> str:
     return "the entry relay" if role == "entry" else "the mixing relay"
 
 
-def _same(one: str, other: str) -> bool:
-    return one.strip().casefold() == other.strip().casefold()
+def _same(name: str, other: str) -> bool:
+    return name.strip().casefold() == other.strip().casefold()

@@ -150,14 +150,14 @@ def _cost_sentence(statement: PrivacyStatement) -> list[str]:
 
 def coalitions(terms: Terms) -> tuple[Coalition, ...]:
     """All that are sufficient where nobody adds cover, the smallest first."""
-    found = [_isolating(terms), _with_a_key_of_its_own(terms)]
+    sufficient = [_isolating(terms), _with_a_key_of_its_own(terms)]
     if terms.relays:
-        one = terms.relays == 1
-        relay = "the relay" if one else f"each of the {terms.relays} relays, for the packages that take it,"
-        found.insert(0, Coalition(f"{relay} alone", "hand on your packages with only its own beside them"))
-        with_whom = "the relay" if one else "the relays that your packages take"
-        found.append(Coalition(f"the coordinator and {with_whom} together", "tell who sent what"))
-    return tuple(found)
+        only = terms.relays == 1
+        relay = "the relay" if only else f"each of the {terms.relays} relays, for the packages that take it,"
+        sufficient.insert(0, Coalition(f"{relay} alone", "hand on your packages with only its own beside them"))
+        with_whom = "the relay" if only else "the relays that your packages take"
+        sufficient.append(Coalition(f"the coordinator and {with_whom} together", "tell who sent what"))
+    return tuple(sufficient)
 
 
 def _isolating(terms: Terms) -> Coalition:

@@ -190,7 +190,9 @@ class RelayedStatement:
             "planned": None if self.planned is None else self.planned.content(),
             "own": None if self.own is None else self.own.content(),
             "relied_on": list(terms.operators.relied_on),
-            "coalitions": [{"parties": one.parties, "can": one.can} for one in relay_coalitions(terms.operators)],
+            "coalitions": [
+                {"parties": coalition.parties, "can": coalition.can} for coalition in relay_coalitions(terms.operators)
+            ],
             "caught": None if self.caught is None else self.caught.content(),
             "leak_without_guarantee": _leak(self.leak),
             "budget": self.budget,
@@ -237,13 +239,13 @@ def _caught(terms: CoveredTerms) -> Caught | None:
     cover, budget = terms.experiment.cover, terms.experiment.budget
     if cover is None or budget is None:
         return None
-    told = contribution_of(terms.experiment, rounds=terms.rounds, hashes=terms.hashes)
+    contribution = contribution_of(terms.experiment, rounds=terms.rounds, hashes=terms.hashes)
     trained = float(terms.expected * terms.train_share)
     return Caught(
         # Anything at all: a part is falsified or it is not.
         false_cover=false_cover(Fraction(1, cover.packages), cover.parts),
         blindly=blindly_for(NEARLY_SURE, part=cover.part_packages, batch=budget * terms.expected + cover.packages),
-        mean_cell=CellChances.of(cover, trained * told.mean_units / cover.train.cells),
+        mean_cell=CellChances.of(cover, trained * contribution.mean_units / cover.train.cells),
         # Each person has one unit in a cell at most.
         fullest_cell=CellChances.of(cover, trained),
         canary=canary(1, budget),

@@ -41,11 +41,11 @@ def words(statement: RelayedStatement) -> list[str]:
     """One sentence or a few in each item, in the order in which they matter."""
     operators, own = statement.terms.operators, statement.own
     if own is None:
-        told = [NO_GUARANTEE.format(why=statement.why_no_guarantee)]
+        guarantee = [NO_GUARANTEE.format(why=statement.why_no_guarantee)]
     else:
-        told = [*_guaranteed(statement, own), *rests_on(operators, own)]
+        guarantee = [*_guaranteed(statement, own), *rests_on(operators, own)]
     seen = [] if statement.caught is None else [_seen(statement.caught, statement.terms.expected, operators)]
-    return [*told, *seen, _LEARNT.format(entry=operators.entry), *_leak(statement), *_cost(statement)]
+    return [*guarantee, *seen, _LEARNT.format(entry=operators.entry), *_leak(statement), *_cost(statement)]
 
 
 def as_text(statement: RelayedStatement) -> str:
@@ -63,8 +63,8 @@ def rests_on(operators: Operators, guarantee: Guarantee) -> list[str]:
     if math.isinf(guarantee.epsilon):
         # Where nothing holds, there is nothing to break.
         return []
-    found = relay_coalitions(operators)
-    return [ASSUMPTIONS.format(relay=_relied_on(operators)), _COLLUDE.format(all=in_words(found))]
+    sufficient = relay_coalitions(operators)
+    return [ASSUMPTIONS.format(relay=_relied_on(operators)), _COLLUDE.format(all=in_words(sufficient))]
 
 
 def _relied_on(operators: Operators) -> str:
@@ -79,7 +79,7 @@ def _guaranteed(statement: RelayedStatement, own: Guarantee) -> list[str]:
     if math.isinf(own.epsilon):
         return ["No guarantee: the noise of one relay is not enough, whatever the experiment says of itself."]
     every = f"all {rounds} rounds" if rounds > 1 else "its one round"
-    told = [
+    sentences = [
         (
             f"Over {every}, whether your device sends anything of its own changes the chance of whatever comes out by a"
             f" factor of at most e^{own.epsilon:.2f} = {math.exp(own.epsilon):,.1f}, but for a chance of"
@@ -90,14 +90,15 @@ def _guaranteed(statement: RelayedStatement, own: Guarantee) -> list[str]:
         _auc(own.best_auc),
     ]
     if own.epsilon >= NO_PROTECTION:
-        told.append(f"An ε of {NO_PROTECTION:g} or more is no protection, though it is a guarantee by name.")
+        sentences.append(f"An ε of {NO_PROTECTION:g} or more is no protection, though it is a guarantee by name.")
     if not statement.kept:
         claimed = statement.terms.claimed
-        found = math.inf if statement.planned is None else statement.planned.epsilon
-        told.append(
-            f"The experiment claims {claimed}, and its noise does not keep that: it is ε = {_number(found)} at that δ."
+        epsilon = math.inf if statement.planned is None else statement.planned.epsilon
+        sentences.append(
+            f"The experiment claims {claimed}, and its noise does not keep that: it is ε = {_number(epsilon)} at that"
+            " δ."
         )
-    return told
+    return sentences
 
 
 def _auc(most: float) -> str:

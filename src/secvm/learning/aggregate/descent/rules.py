@@ -53,13 +53,13 @@ class AskedDescent:
     @classmethod
     def read(cls, content: Mapping[str, object]) -> AskedDescent:
         """Out of the table ``descent`` of a specification: ``rule``, ``thinning``, and the rule's own constants."""
-        told = {name: value for name, value in content.items() if value is not None}
-        name = told.pop("rule", DEPLOYED.name)
+        constants = {name: value for name, value in content.items() if value is not None}
+        name = constants.pop("rule", DEPLOYED.name)
         if not isinstance(name, str):
             raise BadExperimentError("rule must be the name of a descent rule")
         kind = RULES.find(name)
-        text = told.pop("thinning", "auto")
-        for constant in told:
+        text = constants.pop("thinning", "auto")
+        for constant in constants:
             if constant not in kind.setting_names() and owners(constant):
                 raise BadExperimentError(f"{constant} belongs to {owners(constant)}, not to {name}")
         if not isinstance(text, str | int | float) or isinstance(text, bool):
@@ -67,5 +67,5 @@ class AskedDescent:
         thinning = parse_thinning(text, kind.usual_thinning)
         if kind.normalised and not thinning.active:
             raise BadExperimentError(f"{name} over devices needs thinning: its rows are no packages otherwise")
-        given = frozenset(told) | ({"thinning"} if content.get("thinning") is not None else set())
-        return cls(rule=kind.read(told), thinning=thinning, given=given)
+        given = frozenset(constants) | ({"thinning"} if content.get("thinning") is not None else set())
+        return cls(rule=kind.read(constants), thinning=thinning, given=given)
