@@ -227,22 +227,13 @@ def test_vocabulary_values_and_hashes_decide_the_bins(secvm: Program, tmp_path: 
     assert presence["packages_per_person"] < counts["packages_per_person"] == 24
 
 
-@pytest.mark.parametrize("loss", ["hinge", "perceptron", "logistic", "squared-hinge", "modified-huber"])
-def test_each_classification_loss_learns(secvm: Program, loss: str) -> None:
+@pytest.mark.parametrize("loss", ["hinge", "logistic"])
+def test_loss_is_the_one_that_is_asked_for(secvm: Program, loss: str) -> None:
     result = secvm.json(
         "train", EXAMPLE, "--test-fraction", "0.25", "--rounds", "60", "--loss", loss, "--lambda", "0.01"
     )
     assert result["loss"] == loss
     assert result["accuracy"] > 0.7
-
-
-def test_each_regression_loss_learns(secvm: Program, tmp_path: Path) -> None:
-    (tmp_path / "p.jsonl").write_bytes(years())
-    for loss in ("epsilon-insensitive", "pinball"):
-        asked = ["--loss", loss, "--step-cap", "0.1", "--test-fraction", "0.25"]
-        assert secvm.json("train", tmp_path / "p.jsonl", *asked)["r2"] > 0.9
-    wide = secvm.json("train", tmp_path / "p.jsonl", "--loss", "pinball", "--loss-parameter", "0.9", "--rounds", "5")
-    assert wide["loss"] == "pinball"
 
 
 @pytest.mark.parametrize("multiclass", ["ovr", "ovo"])
