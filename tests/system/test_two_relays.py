@@ -40,9 +40,9 @@ from secvm.protocol.relays.cover.parts import derive_part, seal_part
 from secvm.protocol.relays.cover.reveals import EntryReveal, MixReveal
 from secvm.protocol.relays.manifest import Instants, RelayedManifest
 from secvm.protocol.relays.sending.canary import Receipt
-from secvm.relay.main import make_key, read_key
+from secvm.relay.main import make_key
 from secvm.runtime.clock import ClockSteering
-from secvm.runtime.disk.secret_files import make_secret
+from secvm.runtime.disk.secret_files import make_secret, read_signing_key
 from secvm.runtime.http.server import HttpRequest, HttpResponse, HttpServer, Limits
 from secvm.testing.processes import free_port
 from secvm_lab.rigs.histories.relayed_rounds import COORDINATOR, START, relayed_document, relayed_experiment
@@ -91,7 +91,7 @@ class World:
         make_secret(self.folder / "token", TOKEN.encode())
         for role in self.ports:
             make_key(self.folder / f"{role}.key")
-            self.keys[role] = read_key(self.folder / f"{role}.key")
+            self.keys[role] = read_signing_key(self.folder / f"{role}.key")
 
     def relay_url(self, role: str) -> str:
         return f"http://127.0.0.1:{self.ports[role]}/relay"

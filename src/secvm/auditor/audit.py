@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from secvm.auditor.experiment_audit import audit_experiment
-from secvm.auditor.experiment_list import ListedExperiment, is_digest, listed_experiments
+from secvm.auditor.experiment_list import ListEntry, is_digest, listed_experiments
 from secvm.auditor.files import MOST_DOCUMENT_BYTES, PublicFiles, experiment_path
 from secvm.auditor.findings import EnoughError, Findings
 from secvm.auditor.log.log_check import check_policy
@@ -157,7 +157,7 @@ def _check_size(document: ExperimentDocument, most: int) -> None:
 
 
 def _published(
-    files: PublicFiles, general: Findings, listed: Mapping[str, ListedExperiment], chosen: list[str]
+    files: PublicFiles, general: Findings, listed: Mapping[str, ListEntry], chosen: list[str]
 ) -> dict[str, tuple[ExperimentDocument, bytes]]:
     """Documents and envelopes of the chosen experiments, those that are served and of their digests."""
     found = {}
@@ -175,7 +175,7 @@ def _published(
     return found
 
 
-def _choose(listed: Mapping[str, ListedExperiment], experiment: str | None) -> list[str]:
+def _choose(listed: Mapping[str, ListEntry], experiment: str | None) -> list[str]:
     if experiment is None:
         return list(listed)
     wanted = experiment.lower()
@@ -205,7 +205,7 @@ def _never_run(
     files: PublicFiles,
     general: Findings,
     logged: Mapping[str, bool],
-    listed: Mapping[str, ListedExperiment],
+    listed: Mapping[str, ListEntry],
     reports: Mapping[str, ExperimentReport],
 ) -> dict[str, str]:
     """Experiments of the log that had no round, and why each is named. One without a log of its own may have some."""

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from secvm.auditor.experiment_list import ListedExperiment
+from secvm.auditor.experiment_list import ListEntry
 from secvm.auditor.files import MOST_JSON_BYTES, experiment_path
 from secvm.auditor.findings import EnoughError
 from secvm.auditor.log.log_check import log_check
@@ -28,7 +28,7 @@ def audit_experiment(
     replay: Replay | RelayedReplay,
     *,
     log: WholeLog | None,
-    listed: ListedExperiment | None,
+    listed: ListEntry | None,
     beacons: BeaconSource | None,
 ) -> ExperimentReport:
     """Audit one experiment.
@@ -95,7 +95,7 @@ def _round_report(subject: Subject, number: int, verdict: str, facts: RoundFacts
 # ── what is told to people ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _check_listed(subject: Subject, listed: ListedExperiment, standing: str | None) -> None:
+def _check_listed(subject: Subject, listed: ListEntry, standing: str | None) -> None:
     """Hold what the coordinator's list says of the experiment to what was signed."""
     claimed = listed.standing[:40]
     if listed.title != subject.document.title:

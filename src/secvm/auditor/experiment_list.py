@@ -15,14 +15,14 @@ _DIGEST_LETTERS = 64
 
 
 @dataclass(frozen=True, slots=True)
-class ListedExperiment:
+class ListEntry:
     """What the coordinator's list says of an experiment. For people, and unsigned."""
 
     title: str
     standing: str
 
 
-def listed_experiments(files: PublicFiles, findings: Findings) -> dict[str, ListedExperiment] | None:
+def listed_experiments(files: PublicFiles, findings: Findings) -> dict[str, ListEntry] | None:
     """Experiments by digest, as the coordinator lists them; None where it has no list."""
     try:
         data = files.get(EXPERIMENTS, most=MOST_JSON_BYTES)
@@ -33,7 +33,7 @@ def listed_experiments(files: PublicFiles, findings: Findings) -> dict[str, List
         return None
     try:
         listed = {
-            item["digest"]: ListedExperiment(str(item["title"]), str(item["standing"]))
+            item["digest"]: ListEntry(str(item["title"]), str(item["standing"]))
             for item in json.loads(data)["experiments"]
         }
     except (ValueError, LookupError, TypeError, RecursionError):

@@ -35,7 +35,7 @@ from secvm.relay.store import RoundStore
 from secvm.runtime.clock import Clock, SteadyClock, SteeredClock, SystemClock
 from secvm.runtime.disk.passphrases import Passphrase
 from secvm.runtime.disk.process_lock import FILE, only_one
-from secvm.runtime.disk.secret_files import make_secret, read_secret
+from secvm.runtime.disk.secret_files import make_secret, read_secret, read_signing_key
 from secvm.runtime.http.server import Handler, HttpRequest, HttpResponse, HttpServer
 from secvm.runtime.lanes import find_lanes
 from secvm.runtime.logs import Log
@@ -43,7 +43,6 @@ from secvm.runtime.metrics import Metrics
 from secvm.runtime.service import run_service
 from secvm.runtime.settings import read_settings
 
-_HEX_KEY = re.compile(rb"[0-9a-f]{64}\n?")
 _TOKEN = re.compile(rb"[A-Za-z0-9._~+/=-]{16,512}")
 
 
@@ -52,14 +51,6 @@ def make_key(path: Path, dice: RandomBytes = os.urandom) -> VerifyKey:
     key = SigningKey(dice(SEED_BYTES))
     make_secret(path, key.seed.hex().encode() + b"\n")
     return key.public
-
-
-def read_key(path: Path, passphrase: Passphrase | None = None) -> SigningKey:
-    """The key that ``make_key`` wrote."""
-    data = read_secret(path, passphrase=passphrase)
-    if not _HEX_KEY.fullmatch(data):
-        raise BadInputError(f"{path} is no signing key", next_step="'secvm relay key' makes one.")
-    return SigningKey(bytes.fromhex(data.decode()))
 
 
 def secret_files(settings: RelayServiceSettings) -> list[Path]:
@@ -125,7 +116,7 @@ class RelayService:
         self._store: RoundStore | None = None
         if settings.store is not None:
             assert settings.signing is not None
-            self._key = read_key(settings.signing.key_file, passphrase)
+            self._key = read_signing_key(settings.signing.key_file, passphrase)
             self._store = RoundStore(settings.store.path, dice)
             if not self._store.keep_grid(self._epochs.origin, self._epochs.period):
                 self._store.close()
@@ -139,7 +130,7 @@ class RelayService:
             assert settings.signing is not None
             self._role = Role(
                 settings,
-                read_key(settings.signing.key_file, passphrase),
+                read_signing_key(settings.signing.key_file, passphrase),
                 tokens={one.url: _read_token(one.token_file, passphrase) for one in settings.coordinators},
                 identify=self._identify,
                 clock=clock,

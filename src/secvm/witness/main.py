@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -25,7 +24,7 @@ from secvm.files import write_atomically
 from secvm.runtime.clock import Clock, SteeredClock, SystemClock
 from secvm.runtime.disk.passphrases import Passphrase
 from secvm.runtime.disk.process_lock import only_one
-from secvm.runtime.disk.secret_files import make_secret, read_secret
+from secvm.runtime.disk.secret_files import make_secret, read_signing_key
 from secvm.runtime.http.server import HttpServer
 from secvm.runtime.logs import Log
 from secvm.runtime.metrics import Metrics
@@ -39,8 +38,6 @@ from secvm.witness.store import WitnessStore
 SETTINGS_FILE = "witness.toml"
 KEY_FILE = "witness.key"
 STORE_FILE = "witness.db"
-
-_HEX_KEY = re.compile(rb"[0-9a-f]{64}\n?")
 
 
 def initialise(folder: Path, *, name: str, logs: Sequence[str]) -> NoteKey:
@@ -89,15 +86,7 @@ def make(path: Path, dice: RandomBytes = os.urandom, passphrase: Passphrase | No
         WitnessStore.create(store)
     if not key_file.exists():
         make_secret(key_file, dice(SEED_BYTES).hex().encode() + b"\n")
-    return public_key(settings, read_key(key_file, passphrase))
-
-
-def read_key(path: Path, passphrase: Passphrase | None = None) -> SigningKey:
-    """The key that ``make`` wrote."""
-    data = read_secret(path, passphrase=passphrase)
-    if not _HEX_KEY.fullmatch(data):
-        raise BadInputError(f"{path} is no signing key", next_step="'secvm witness key' makes one.")
-    return SigningKey(bytes.fromhex(data.decode()))
+    return public_key(settings, read_signing_key(key_file, passphrase))
 
 
 def public_key(settings: WitnessSettings, key: SigningKey) -> NoteKey:
@@ -126,7 +115,7 @@ class WitnessService:
         self.log = Log(log_to, clock, "witness")
         known = settings.known_logs()
         self._logs = Logs(known)
-        self._key = read_key(settings.witness.key_file, passphrase)
+        self._key = read_signing_key(settings.witness.key_file, passphrase)
         if self._key.public in {log.key.key for log in known}:
             raise BadInputError("a log cannot be its own witness: its key is the witness's")
         self._store = WitnessStore(settings.store.path)

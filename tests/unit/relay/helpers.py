@@ -15,10 +15,10 @@ from typing import Any
 from secvm.crypto.sealing.capsules import unpack
 from secvm.crypto.sealing.kem import RandomBytes
 from secvm.crypto.signing import SigningKey
-from secvm.relay.main import RelayService, make_key, read_key
+from secvm.relay.main import RelayService, make_key
 from secvm.relay.settings import RelayServiceSettings
 from secvm.runtime.clock import ClockSteering, SteeredClock
-from secvm.runtime.disk.secret_files import make_secret
+from secvm.runtime.disk.secret_files import make_secret, read_signing_key
 from secvm.runtime.settings import read_settings
 
 TOKEN = "a-token-of-the-relay"
@@ -67,7 +67,7 @@ class Place:
         self.steering = ClockSteering(self.folder / "clock", now=self.now, rate=1e6, limit=self.now)
         make_secret(self.folder / "token", TOKEN.encode())
         make_key(self.folder / "key")
-        self.key = read_key(self.folder / "key")
+        self.key = read_signing_key(self.folder / "key")
 
     def go_to(self, now: int) -> None:
         """Let it be that time."""

@@ -15,9 +15,10 @@ import pytest
 from secvm.cli.main import run
 from secvm.crypto.signing import SigningKey
 from secvm.errors import BadInputError
-from secvm.relay.main import RelayService, read_key
+from secvm.relay.main import RelayService
 from secvm.relay.settings import RelayServiceSettings
 from secvm.runtime.clock import SteeredClock
+from secvm.runtime.disk.secret_files import read_signing_key
 from secvm.runtime.settings import Settings, read_settings
 from tests.unit.relay.helpers import Place
 
@@ -183,13 +184,13 @@ def test_key_makes_a_key_once_and_prints_its_public_half(tmp_path: Path, capsys:
     path = tmp_path / "relay.key"
     assert run(["relay", "key", "--out", str(path)]) == 0
     printed = capsys.readouterr().out.strip()
-    key = read_key(path)
+    key = read_signing_key(path)
     assert isinstance(key, SigningKey)
     assert printed == key.public.data.hex()
     assert key.seed.hex() not in printed
     assert path.stat().st_mode & 0o077 == 0
     assert run(["relay", "key", "--out", str(path)]) == 2
-    assert read_key(path) == key
+    assert read_signing_key(path) == key
 
 
 def test_serve_says_in_one_sentence_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,9 +11,10 @@ import pytest
 from secvm.cli.main import run
 from secvm.crypto.notes import NoteKey, SignatureKind
 from secvm.errors import BadInputError
+from secvm.runtime.disk.secret_files import read_signing_key
 from secvm.runtime.settings import Settings, read_settings
 from secvm.witness.decision import KnownLog
-from secvm.witness.main import initialise, make, read_key
+from secvm.witness.main import initialise, make
 from secvm.witness.settings import WitnessSettings
 from tests.unit.witness.worlds import LOG, LOG_NAME, ORIGIN, OTHER, Place
 
@@ -32,7 +33,7 @@ def test_init_makes_a_witness_that_can_be_run_and_tells_its_key(
     public = NoteKey.from_text(told["vkey"])
     assert (public.name, public.kind) == ("witness.example/w1", SignatureKind.COSIGNATURE)
     settings = read_settings(Path(told["settings"]), WitnessSettings)
-    assert public.key == read_key(settings.witness.key_file).public
+    assert public.key == read_signing_key(settings.witness.key_file).public
     assert told["key"] == public.key.data.hex()
     assert {file.name: file.stat().st_mode & 0o077 for file in folder.glob("witness.[kd]*")} == {
         "witness.key": 0,

@@ -28,11 +28,9 @@ from secvm.people.person import People, canonical_json, canonical_svmlight, pers
 from secvm.people.reader import read_people, read_split, read_vocabulary
 from secvm.people.reference import read_slowly
 from secvm.people.source import open_people
-from secvm.relay.main import read_key as read_relay_key
 from secvm.relay.settings import RelayServiceSettings
-from secvm.runtime.disk.secret_files import read_secret
+from secvm.runtime.disk.secret_files import read_secret, read_signing_key
 from secvm.runtime.settings import Settings, parse_settings, read_settings
-from secvm.witness.main import read_key as read_witness_key
 from secvm.witness.settings import WitnessSettings
 from secvm_lab.fuzz import world
 from secvm_lab.fuzz.target import Escape, Target, expect
@@ -200,7 +198,7 @@ def _settings(name: str, kind: type[Settings], example: str) -> Target:
 
 def _secrets(data: bytes) -> None:
     path = on_file("secret", data)
-    for read in (read_secret, read_relay_key, read_witness_key):
+    for read in (read_secret, read_signing_key):
         try:
             read(path)
         except BadInputError as error:
@@ -343,7 +341,7 @@ TARGETS = (
         decode=_secrets,
         allowed=(),
         seeds=world.texts("ab" * 32 + "\n", "short"),
-        covers=("runtime.disk.secret_files:read_secret", "relay.main:read_key", "witness.main:read_key"),
+        covers=("runtime.disk.secret_files:read_secret", "runtime.disk.secret_files:read_signing_key"),
         most_bytes=256,
     ),
     Target(

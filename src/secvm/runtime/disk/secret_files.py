@@ -16,18 +16,21 @@ from __future__ import annotations
 import contextlib
 import glob
 import os
+import re
 import stat
 from collections.abc import Iterable
 from pathlib import Path
 
 from secvm.crypto.locking import DEFAULT_COST, Cost, is_locked, lock, unlock
 from secvm.crypto.sealing.kem import RandomBytes
+from secvm.crypto.signing import SigningKey
 from secvm.errors import BadInputError, WrongPassphraseError
 from secvm.files import sync_folder
 from secvm.runtime.disk.passphrases import Passphrase
 
 #: No secret of ours is longer: whoever names a larger file here has mistaken it.
 _MOST_SECRET_BYTES = 2**16
+_HEX_KEY = re.compile(rb"[0-9a-f]{64}\n?")
 #: A passphrase that is to be kept from those who have the disk. Length is all that helps; docs/how-to/rotate-keys.md.
 LEAST_PASSPHRASE_BYTES = 12
 
@@ -48,6 +51,17 @@ def read_secret(path: Path, *, shortest: int = 16, passphrase: Passphrase | None
     if len(data) < shortest:
         raise BadInputError(f"the secret {path} is shorter than {shortest} bytes")
     return data
+
+
+def read_signing_key(path: Path, passphrase: Passphrase | None = None) -> SigningKey:
+    """The signing key of a relay or a witness: a seed in hexadecimal. Raises as ``read_secret`` does."""
+    data = read_secret(path, passphrase=passphrase)
+    if not _HEX_KEY.fullmatch(data):
+        raise BadInputError(
+            f"{path} is no signing key",
+            next_step="'secvm relay key' makes one for a relay, 'secvm witness key' one for a witness.",
+        )
+    return SigningKey(bytes.fromhex(data.decode()))
 
 
 def make_secret(path: Path, data: bytes) -> None:
