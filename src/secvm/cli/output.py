@@ -134,3 +134,13 @@ def _time_left(seconds: float) -> str:
     if seconds < 1:
         return ""
     return f", about {seconds:.0f} s left" if seconds < 120 else f", about {seconds / 60:.0f} min left"
+
+
+def confirmed(question: str, *, otherwise: str) -> bool:
+    """Ask for a yes or a no on the terminal; where nobody is there, ``otherwise`` says what to do."""
+    try:
+        return typer.confirm(question, default=False, err=True)
+    except typer.Abort as aborted:
+        if isinstance(aborted.__context__, EOFError):
+            raise BadInputError("nobody is there to say yes or no", next_step=otherwise) from None
+        raise

@@ -110,40 +110,9 @@ def audit(
     assert where is not None
     if evidence_to is not None and evidence_to.exists():
         raise BadInputError(f"{evidence_to} is there already: evidence replaces nothing")
-    report = _replay(
-        where,
-        experiment,
-        live=beacons is Beacons.LIVE,
-        policy=policy,
-        at=at,
-        models=not skip_models,
-        capsules=not skip_capsules,
-        doors=ask_relays,
-        most=largest_tally * 2**20,
-    )
-    from secvm.cli.audit.text import report_text
-
-    written = _write_evidence(report, evidence_to)
-    content = {**report.to_content(), "evidence_written": written}
-    emit(content, output_format, text=report_text(report))
-    if not report.ok:
-        raise typer.Exit(EXIT_FAULT)
-
-
-def _replay(
-    where: str,
-    experiment: str | None,
-    *,
-    live: bool,
-    policy: Path | None,
-    at: str | None,
-    models: bool,
-    capsules: bool,
-    doors: bool,
-    most: int,
-) -> Report:
     from secvm.auditor.audit import audit_files
     from secvm.auditor.files import WebFiles, open_files
+    from secvm.cli.audit.text import report_text
     from secvm.files import read_beginning_with
     from secvm.protocol.log.policy import MOST_POLICY_BYTES, read_policy
     from secvm.runtime.beacons import WebBeacons
@@ -152,21 +121,26 @@ def _replay(
     clock = SystemClock()
     known = None if policy is None else read_policy(read_beginning_with(b"", policy, most=MOST_POLICY_BYTES))
     files, snapshot = open_files(where)
-    instant = None if at is None else _instant(at)
+    now = clock.now if at is None else _instant(at)
     with progress("rounds replayed") as advance:
-        return audit_files(
+        report = audit_files(
             files,
-            now=clock.now if instant is None else instant,
+            now=now,
             experiment=experiment,
-            beacons=WebBeacons() if live else None,
+            beacons=WebBeacons() if beacons is Beacons.LIVE else None,
             policy=known,
             snapshot=snapshot,
-            models=models,
-            capsules=capsules,
-            doors=(lambda url: WebFiles(url, clock)) if doors else None,
-            most_tally_bytes=most,
+            models=not skip_models,
+            capsules=not skip_capsules,
+            doors=(lambda url: WebFiles(url, clock)) if ask_relays else None,
+            most_tally_bytes=largest_tally * 2**20,
             on_round=lambda _experiment, _done, _planned: advance(1),
         )
+    written = _write_evidence(report, evidence_to)
+    content = {**report.to_content(), "evidence_written": written}
+    emit(content, output_format, text=report_text(report))
+    if not report.ok:
+        raise typer.Exit(EXIT_FAULT)
 
 
 def _instant(text: str) -> int:

@@ -15,7 +15,7 @@ from typing import Annotated
 import typer
 
 from secvm.cli.commands import group
-from secvm.cli.output import Format, FormatOption, emit, note
+from secvm.cli.output import Format, FormatOption, confirmed, emit, note
 from secvm.cli.participant import evidence, page, vault
 from secvm.cli.participant.state import FolderOption, MaybeConfigOption, consent_of, known_digest, open_state, policy_of
 from secvm.cli.participant.vault import open_vault
@@ -324,12 +324,7 @@ def _agrees(document: ExperimentDocument, sentences: list[str]) -> bool:
         note(f"- {sentence}")
     if document.test:
         note("- It is marked as a test: it is not for people's own data.")
-    try:
-        return typer.confirm("\nTake part?", default=False, err=True)
-    except typer.Abort as aborted:
-        if isinstance(aborted.__context__, EOFError):
-            raise BadInputError("nobody is there to say yes or no", next_step="--yes agrees without asking.") from None
-        raise
+    return confirmed("\nTake part?", otherwise="--yes agrees without asking.")
 
 
 def _vocabulary(path: Path | None) -> VocabularyBinning | None:

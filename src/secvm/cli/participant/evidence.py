@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from secvm.cli.output import Format, FormatOption, emit, note
+from secvm.cli.output import Format, FormatOption, confirmed, emit, note
 from secvm.cli.participant.state import FolderOption, MaybeConfigOption, known_digest, open_state
 from secvm.errors import BadInputError
 
@@ -54,21 +54,13 @@ def evidence(
     text = "\n".join(lines) or "This device holds nothing against any server."
     if export is not None:
         chosen = choose_one(held, number)
-        if not yes and not _agrees(WATERMARK):
-            raise BadInputError("nothing was written")
+        if not yes:
+            note(WATERMARK)
+            if not confirmed("Write the file?", otherwise="--yes writes without asking."):
+                raise BadInputError("nothing was written")
         try:
             write_atomically(export, chosen.data)
         except OSError as error:
             raise BadInputError(f"{export}: cannot be written: {error.strerror or 'input/output error'}") from None
         text = f"{chosen.sentence}\nWritten to {export}. Anybody can check it: ./secvm audit --evidence {export}"
     emit({"evidence": pieces, "exported": None if export is None else str(export)}, output_format, text=text)
-
-
-def _agrees(warning: str) -> bool:
-    note(warning)
-    try:
-        return typer.confirm("Write the file?", default=False, err=True)
-    except typer.Abort as aborted:
-        if isinstance(aborted.__context__, EOFError):
-            raise BadInputError("nobody is there to say yes or no", next_step="--yes writes without asking.") from None
-        raise
