@@ -40,7 +40,7 @@ def test_repro_without_asserts_an_experiment_that_cannot_be_read_is_not_asked() 
         privacy=specification.PLAIN,  # type: ignore[arg-type]  # as it is written
     )
     with pytest.raises(BadExperimentError, match="title of the experiment"):
-        module.ask(told, key=COORDINATOR.public, grid=Grid(period_s=3600, lead_s=300), dice=bytes, now=START)
+        module.make_document(told, key=COORDINATOR.public, grid=Grid(period_s=3600, lead_s=300), dice=bytes, now=START)
 
 
 def test_repro_without_asserts_a_manifest_that_cannot_be_read_is_not_made() -> None:

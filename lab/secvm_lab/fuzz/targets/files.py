@@ -316,7 +316,7 @@ TARGETS = (
         decode=_model,
         allowed=(BadModelFileError,),
         seeds=_models,
-        covers=("estimator.model:Model.from_bytes",),
+        covers=("estimator.model:ModelFile.from_bytes",),
         most_bytes=8192,
     ),
     _settings("coordinator", CoordinatorProgramSettings, _COORDINATOR),
@@ -329,7 +329,7 @@ TARGETS = (
         allowed=_BAD_INPUT,
         seeds=world.texts(_SPECIFICATION),
         covers=(
-            "learning.aggregate.descent.asked:AskedDescent.read",
+            "learning.aggregate.descent.rules:AskedDescent.read",
             "learning.declared:Declared.read",
             "learning.declared:Setting.read",
             "runtime.settings:parse_settings",

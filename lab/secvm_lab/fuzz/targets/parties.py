@@ -206,7 +206,7 @@ TARGETS = (
         decode=_http,
         allowed=(),
         seeds=lambda: list(_HTTP_SEEDS),
-        covers=("runtime.http.connection:Connection.data_received",),
+        covers=("runtime.http._connection:Connection.data_received",),
         most_bytes=1024,
     ),
     Target(
@@ -256,7 +256,7 @@ TARGETS = (
         decode=_identity,
         allowed=(),
         seeds=world.texts("192.0.2.1", "2001:db8::1%eth0", "1.1.1.1, ::ffff:192.0.2.1"),
-        covers=("relay.identity:by_address", "relay.identity:by_credential"),
+        covers=("relay.admission:by_address", "relay.admission:by_credential"),
         most_bytes=128,
     ),
     Target(
@@ -274,7 +274,7 @@ TARGETS = (
             "# logs\nlogs/v0\n"
             "vkey PeterNeumann+c74f20a3+ARpc2QcUPDhMQegwxbzhKqiBfsVkmqq/LDE4izWy10TW\norigin a\nqpd 24\ncontact b\n"
         ),
-        covers=("witness.log_list:read_log_list",),
+        covers=("witness.settings:read_log_list",),
         most_bytes=512,
     ),
     Target(

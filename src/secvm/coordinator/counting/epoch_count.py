@@ -117,7 +117,9 @@ class EpochCount:
                 tallies.append(read_tally_bytes(rest[at : at + length], counted.experiment))
                 at += length
             kinds = [KindCounts(*row) for row in head["kinds"]]
-            count = cls(tallies, kinds, head["received"], head["distinct"], dict(head["refused"]))
+            # ``dict`` would take a list of pairs as well.
+            refused = {**head["refused"]}
+            count = cls(tallies, kinds, head["received"], head["distinct"], refused)
         except (ValueError, KeyError, TypeError, RecursionError):
             raise MalformedMessageError("these bytes are not the count of a shard") from None
         rows = [astuple(row) for row in kinds]

@@ -15,7 +15,7 @@ from secvm_lab.demo.plan import EPSILON, Plan
 
 def test_without_numbers_there_are_those_that_go_with_cover_or_without() -> None:
     plain, covered = Plan(), Plan(epsilon=EPSILON)
-    assert (plain.participants, plain.rounds, plain.bins, plain.vocabulary_size) == (340, 20, 400, 0)
+    assert (plain.participants, plain.rounds, plain.bins, plain.vocabulary_size) == (340, 8, 400, 0)
     assert (covered.participants, covered.rounds, covered.bins, covered.vocabulary_size) == (2_000, 1, 40, 40)
     assert (plain.train_share, covered.train_share) == (Fraction(7, 10), Fraction(9, 10))
     assert Plan(epsilon=1.0, participants=50, rounds=3, bins=8).vocabulary_size == 8
