@@ -65,8 +65,7 @@ class LogKeeper:
     async def run(self, stop: asyncio.Event) -> None:
         """Ask witnesses and beacons until told to stop."""
         # The first to end is ``stop``, or a failure. Nobody waits for a witness or a beacon then.
-        tasks = [stop.wait(), self._cosigner.run(stop), self._salting.run(stop)]
-        await first_of([asyncio.ensure_future(task) for task in tasks])
+        await first_of(stop.wait(), self._cosigner.run(stop), self._salting.run(stop))
 
     def _grown(self) -> None:
         self._cosigner.poke()

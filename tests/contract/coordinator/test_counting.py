@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from secvm.coordinator.counting import epoch_count as counting
 from secvm.coordinator.counting._kernels import fast, reference
 from secvm.coordinator.counting.epoch_count import EpochCount, KindCounts, Name, RoundToCount, count_epoch
-from secvm.coordinator.store.records import make_block, make_record, view_words
+from secvm.coordinator.store.records import view_words
 from secvm.errors import LocalProtocolError, RemoteProtocolError
 from secvm.learning import aggregate
 from secvm.learning.aggregate.descent import Pegasos
@@ -22,6 +22,7 @@ from secvm.learning.losses import Loss
 from secvm.learning.package import Cohort, NullPackage, Package, ParticipationPackage, TestPackage, TrainPackage
 from secvm.protocol.codec import AddressedPackage, ExperimentId, check_package, decode, encode
 from secvm.protocol.problems import PROBLEMS
+from tests.rigs.opened_blocks import make_block, make_record
 
 TWO = Experiment(n_bins=5, labels=("a", "b"), rule=Pegasos(), budget=5)
 THREE = Experiment(n_bins=3, labels=("a", "b", "c"), rule=Pegasos(), multiclass="ovo", budget=5)

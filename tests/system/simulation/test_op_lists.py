@@ -151,7 +151,7 @@ def test_a_round_is_in_the_ledger_before_its_first_package_leaves() -> None:
 
 def test_repro_a_driver_that_lost_its_lead_did_not_end() -> None:
     # A cancellation that came while others were being ended was swallowed: the node drove its old term for ever, and
-    # never showed the ending that the next driver signed (coordinator.cosigning.first_of, Driver.run).
+    # never showed the ending that the next driver signed (coordinator.log.cosigning.first_of, Driver.run).
     Simulation(way="round", rounds=1, seed=2).play([("upload", 6), ("fail over", 8), ("wait", 120)])
     Simulation(way="direct", rounds=2, seed=5).play(
         [("upload", 1), ("fail over", 8), ("until", "closed"), ("until", "before closing")]

@@ -14,7 +14,7 @@ from secvm.cli.experiment.remote import Remote
 from secvm.cli.main import run
 from secvm.errors import BadInputError
 from secvm.people.reader import read_vocabulary
-from tests.unit.coordinator.test_questions import put
+from tests.unit.coordinator.test_new_experiment import put
 
 
 class _Somebody(BaseHTTPRequestHandler):

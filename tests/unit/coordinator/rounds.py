@@ -17,7 +17,6 @@ from secvm.coordinator.publisher import Publisher
 from secvm.coordinator.rounds.clock_check import ClockCheck
 from secvm.coordinator.rounds.driver import Driver
 from secvm.coordinator.store.port import CoordinatorStore, Deposit, Standing, StoredExperiment
-from secvm.coordinator.store.records import make_block
 from secvm.learning import aggregate
 from secvm.learning.aggregate.descent import Pegasos
 from secvm.learning.aggregate.tally import Tally
@@ -27,7 +26,7 @@ from secvm.protocol.codec import AddressedPackage, encode
 from secvm.protocol.documents.experiment import ExperimentDocument, Windows, publish
 from secvm.protocol.documents.manifest import RelayCount
 from secvm.testing.clock import ManualClock
-from tests.rigs.opened_blocks import put_opened
+from tests.rigs.opened_blocks import make_block, put_opened
 from tests.unit.protocol.helpers import COORDINATOR, RELAY, START, document
 
 GRID = Grid(period_s=600, lead_s=60)

@@ -16,7 +16,7 @@ from secvm.protocol.log.checkpoints import read_checkpoint
 from secvm.testing.clock import ManualClock
 from tests.effort import scaled
 from tests.unit.coordinator.rounds import Coordinator, add, crowd, experiment, few
-from tests.unit.coordinator.test_following import Follower
+from tests.unit.coordinator.test_node_view import Follower
 from tests.unit.coordinator.witnesses import TERMS, Logged, TinyWitness, logged
 from tests.unit.protocol.helpers import START
 

@@ -26,7 +26,7 @@ from secvm.protocol.documents.experiment import HashedBins, Windows
 from secvm.protocol.documents.manifest import MAX_MANIFEST_BYTES
 from secvm.testing.clock import ManualClock
 from tests.unit.coordinator.rounds import GRACE_S, GRID, LENGTH_S, Coordinator, add, experiment
-from tests.unit.coordinator.test_questions import asked
+from tests.unit.coordinator.test_new_experiment import asked
 from tests.unit.protocol.helpers import START
 
 

@@ -22,7 +22,7 @@ def test_repro_a_cancellation_that_comes_while_others_are_ended_is_not_swallowed
 
         async def in_a_loop() -> None:
             while True:
-                await first_of([asyncio.ensure_future(slow_to_end()), asyncio.ensure_future(asyncio.sleep(0))])
+                await first_of(slow_to_end(), asyncio.sleep(0))
 
         task = asyncio.create_task(in_a_loop())
         await ending.wait()
@@ -44,7 +44,7 @@ def test_the_failure_of_one_is_ours() -> None:
 
         never = asyncio.ensure_future(asyncio.Event().wait())
         with pytest.raises(ValueError, match="this one"):
-            await first_of([never, asyncio.ensure_future(fail())])
+            await first_of(never, fail())
         assert never.cancelled()
 
     asyncio.run(scenario())

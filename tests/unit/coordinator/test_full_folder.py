@@ -18,7 +18,7 @@ from secvm.protocol.canonical import digest_of
 from secvm.runtime.logs import Log
 from secvm.testing.clock import ManualClock
 from tests.unit.coordinator.rounds import Coordinator, add, experiment, files, held_epochs, until
-from tests.unit.coordinator.test_following import Follower
+from tests.unit.coordinator.test_node_view import Follower
 from tests.unit.protocol.helpers import START
 
 

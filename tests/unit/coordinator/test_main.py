@@ -28,7 +28,7 @@ from secvm.runtime.clock import ClockSteering, SteeredClock
 from secvm.runtime.disk.secret_files import make_secret
 from secvm.testing.processes import free_port
 from tests.unit.coordinator.rounds import experiment
-from tests.unit.coordinator.test_questions import put
+from tests.unit.coordinator.test_new_experiment import put
 from tests.unit.coordinator.witnesses import KEYS, TinyWitness, logged, serving
 from tests.unit.protocol.helpers import COORDINATOR, LOG, START
 

@@ -21,7 +21,7 @@ from secvm.runtime.clock import ClockSteering
 from secvm.runtime.settings import make_secret, read_settings
 from secvm.testing.processes import free_port
 from tests.postgres_server import cluster
-from tests.unit.coordinator.test_questions import put
+from tests.unit.coordinator.test_new_experiment import put
 from tests.unit.coordinator.witnesses import KEYS, TinyWitness, serving
 from tests.unit.protocol.helpers import COORDINATOR, LOG, START, STRANGER
 

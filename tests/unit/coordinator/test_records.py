@@ -1,18 +1,11 @@
 """Blocks of records."""
 
-import hashlib
-
 import numpy as np
 import pytest
 
-from secvm.coordinator.store.records import RECORD_BYTES, make_block, make_record, view_records, view_words
+from secvm.coordinator.store.records import view_records, view_words
 from secvm.errors import LocalProtocolError
-
-
-def test_record_is_the_capsules_digest_and_its_package() -> None:
-    record = make_record(b"capsule", b"p" * 32)
-    assert record == hashlib.sha256(b"capsule").digest() + b"p" * 32
-    assert len(record) == RECORD_BYTES
+from tests.rigs.opened_blocks import make_block, make_record
 
 
 def test_block_is_records_side_by_side() -> None:

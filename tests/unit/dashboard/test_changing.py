@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from secvm.runtime.http.server import HttpRequest, HttpResponse
-from tests.unit.coordinator.test_questions import put
+from tests.unit.coordinator.test_new_experiment import put
 from tests.unit.dashboard.office import KEY, Office, office
 
 _KEYED = {"authorization": f"Bearer {KEY}", "content-type": "application/json"}

@@ -9,7 +9,7 @@ from secvm.coordinator.store.memory import MemoryStore
 from secvm.dashboard import facts, view
 from secvm.dashboard.public_status import ExperimentListing, ExperimentStatus
 from secvm_lab.rigs.histories.relayed_rounds import relayed_document
-from tests.unit.coordinator.test_relayed_question import document as private_document
+from tests.unit.coordinator.test_private_experiment import document as private_document
 from tests.unit.coordinator.test_relayed_rounds import start
 
 

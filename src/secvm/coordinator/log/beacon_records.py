@@ -12,10 +12,9 @@ machine's time. Where an instant stands in the record alone (NIST's), the beacon
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import Any
 
 from secvm.coordinator.log.cosigning import FIRST_PAUSE_S, LONGEST_PAUSE_S, first_of
 from secvm.coordinator.log.logbook import Logbook
@@ -71,16 +70,13 @@ class BeaconKeeper:
         while not stop.is_set():
             self._poked.clear()
             failed, next_at = await self.step()
-            waits: list[asyncio.Future[Any]] = [
-                asyncio.ensure_future(stop.wait()),
-                asyncio.ensure_future(self._poked.wait()),
-            ]
+            waits: list[Awaitable[object]] = [stop.wait(), self._poked.wait()]
             if failed:
-                waits.append(asyncio.ensure_future(asyncio.sleep(pause_s)))
+                waits.append(asyncio.sleep(pause_s))
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S) if failed else self.first_pause_s
             if next_at is not None:
-                waits.append(asyncio.ensure_future(self.clock.sleep_until(next_at)))
-            await first_of(waits)
+                waits.append(self.clock.sleep_until(next_at))
+            await first_of(*waits)
 
     async def step(self) -> tuple[bool, int | None]:
         """Do all that is due; whether something failed, and the instant at which more will be due."""

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import enum
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import KW_ONLY, InitVar, dataclass
 from typing import Any
 
@@ -101,9 +101,7 @@ class Cosigner:
     async def run(self, stop: asyncio.Event) -> None:
         """Ask whenever something is due, until told to stop."""
         async with self._client() as client:
-            tasks: list[asyncio.Future[Any]] = [asyncio.ensure_future(stop.wait())]
-            tasks += [asyncio.ensure_future(self._attend(at, client)) for at in range(len(self._witnesses))]
-            await first_of(tasks)
+            await first_of(stop.wait(), *(self._attend(at, client) for at in range(len(self._witnesses))))
 
     async def ask_all(self) -> None:
         """Ask every witness about everything that is due, once."""
@@ -119,18 +117,18 @@ class Cosigner:
         pause_s = self.first_pause_s
         while True:
             self._poked[at].clear()
-            waits: list[asyncio.Future[Any]] = []
-            if await self._pass(at, client):
+            well = await self._pass(at, client)
+            waits: list[Awaitable[object]] = [self._poked[at].wait()]
+            if well:
                 pause_s = self.first_pause_s
             else:
-                waits.append(asyncio.ensure_future(asyncio.sleep(pause_s)))
+                waits.append(asyncio.sleep(pause_s))
                 pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
-            waits.append(asyncio.ensure_future(self._poked[at].wait()))
             next_at = self._due_at(at)
             # What is overdue has just failed: it waits for the machine's time, not for the clock's.
             if next_at is not None and next_at > self.clock.now():
-                waits.append(asyncio.ensure_future(self.clock.sleep_until(next_at)))
-            await first_of(waits)
+                waits.append(self.clock.sleep_until(next_at))
+            await first_of(*waits)
 
     async def _pass(self, at: int, client: HttpClient) -> bool:
         """Ask one witness what is due now; whether that went well."""
@@ -221,12 +219,13 @@ def _size_told(data: bytes, asked: int) -> int:
         return asked
 
 
-async def first_of(waits: Sequence[asyncio.Future[Any]]) -> None:
-    """Return when the first is done, and end the others; a failure of one is ours."""
+async def first_of(*waits: Awaitable[Any]) -> None:
+    """Return when the first is done, and end the others. Raises what the first raised."""
+    tasks = [asyncio.ensure_future(wait) for wait in waits]
     try:
-        done, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        # Whoever is cancelled just now stays so: nothing of that is caught here.
-        await end_all(*waits)
+        # A cancellation that comes just now is not swallowed: nothing is caught here.
+        await end_all(*tasks)
     for wait in done:
         wait.result()

@@ -11,9 +11,6 @@ count (``counting.epoch_count``).
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterable
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -27,16 +24,6 @@ DIGEST_BYTES = 32
 RECORD_BYTES = DIGEST_BYTES + PACKAGE_BYTES
 #: Words of eight bytes, little-endian: four of the digest, four of the package.
 RECORD_WORDS = RECORD_BYTES // 8
-
-
-def make_record(capsule: bytes, package: bytes) -> bytes:
-    """The record of a capsule and of the package that was in it."""
-    return hashlib.sha256(capsule).digest() + package
-
-
-def make_block(opened: Iterable[tuple[bytes, bytes]]) -> bytes:
-    """A block of many: pairs of a capsule and its package."""
-    return b"".join(make_record(capsule, package) for capsule, package in opened)
 
 
 def check_block(block: bytes) -> None:

@@ -8,7 +8,7 @@ from secvm.coordinator.experiments.openapi import answer, description
 from secvm.coordinator.experiments.operator_routes import _MOVES
 from secvm.coordinator.experiments.specification import Specification
 from tests.conftest import ROOT
-from tests.unit.coordinator.test_admin import Office, told
+from tests.unit.coordinator.test_operator_routes import Office, told
 
 
 def test_the_documents_show_what_is_served() -> None:

@@ -31,8 +31,8 @@ from secvm.relay.settings import RoundsPart
 from secvm.runtime.http.server import HttpRequest, HttpResponse
 from secvm.runtime.settings import parse_settings
 from secvm_lab.rigs.histories.relayed_rounds import ENTRY, MIX
-from tests.unit.coordinator.test_admin import KEY, Office, told
-from tests.unit.coordinator.test_questions import asked_in
+from tests.unit.coordinator.test_new_experiment import asked_in
+from tests.unit.coordinator.test_operator_routes import KEY, Office, told
 
 #: Planned in a fifth of a second.
 PRIVATE = f"""

@@ -20,7 +20,7 @@ from secvm.relay import settings as relay_settings
 from secvm.runtime.http.server import HttpRequest, HttpResponse
 from secvm.runtime.metrics import Metrics
 from secvm.testing.clock import ManualClock
-from tests.unit.coordinator.test_questions import put
+from tests.unit.coordinator.test_new_experiment import put
 from tests.unit.protocol.helpers import COORDINATOR, START, log_terms
 
 KEY = "the admin key"
