@@ -17,7 +17,7 @@ from secvm.protocol.documents.ending import Ending
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.documents.manifest import RoundManifest
 from secvm.protocol.evidence.examination import examine_relayed
-from secvm.protocol.evidence.logged_documents import Told, entry_of
+from secvm.protocol.evidence.logged_documents import LoggedDocument, entry_of
 from secvm.protocol.evidence.plain import Evidence, Kind
 from secvm.protocol.evidence.relayed import RelayedEvidence, RelayedKind, Who
 from secvm.protocol.log.entries import Entry, experiment_entry
@@ -149,7 +149,7 @@ class History(ABC):
     def _note(self, entry: Entry) -> None:
         self._entries[entry.key] = entry
 
-    def _keep(self, document: Told, envelope: bytes) -> None:
+    def _keep(self, document: LoggedDocument, envelope: bytes) -> None:
         """Keep a document that is shown; of very many large ones, the newest."""
         entry = entry_of(document)
         self._note(entry)

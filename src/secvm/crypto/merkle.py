@@ -102,10 +102,10 @@ def _subtree(read: NodeReader, start: int, end: int) -> bytes:
         level = (end - start).bit_length() - 1
         hashes.append(read(level, start >> level))
         start += 1 << level
-    found = hashes.pop()
+    node = hashes.pop()
     while hashes:
-        found = node_hash(hashes.pop(), found)
-    return found
+        node = node_hash(hashes.pop(), node)
+    return node
 
 
 def _check_size(size: int) -> None:
@@ -129,20 +129,20 @@ def check_inclusion(leaf: bytes, *, index: int, size: int, proof: Sequence[bytes
     if not 0 <= index < size <= MAX_SIZE:
         raise BadProofError("the log has no leaf of this index")
     # steps 2 and 3
-    fn, sn, found = index, size - 1, leaf
+    fn, sn, node = index, size - 1, leaf
     # step 4
     for neighbour in proof:
         if sn == 0:
             raise BadProofError("the proof is longer than the tree is high")
         if fn & 1 or fn == sn:
-            found = node_hash(neighbour, found)
+            node = node_hash(neighbour, node)
             while not fn & 1 and fn:
                 fn, sn = fn >> 1, sn >> 1
         else:
-            found = node_hash(found, neighbour)
+            node = node_hash(node, neighbour)
         fn, sn = fn >> 1, sn >> 1
     # step 5
-    if sn or found != root:
+    if sn or node != root:
         raise BadProofError("the proof does not lead to the root")
 
 
@@ -193,7 +193,7 @@ def check_consistency(
 
 def _check_hashes(*hashes: bytes) -> None:
     # Two roots or a leaf and a root stand before the proof.
-    if len(hashes) > 2 + MAX_PROOF_HASHES or any(len(found) != HASH_BYTES for found in hashes):
+    if len(hashes) > 2 + MAX_PROOF_HASHES or any(len(node) != HASH_BYTES for node in hashes):
         raise BadProofError("the proof holds what is no hash, or too many")
 
 
@@ -214,7 +214,7 @@ class Frontier:
 
     def __post_init__(self) -> None:
         fits = 0 <= self.size <= MAX_SIZE and len(self.hashes) == self.size.bit_count()
-        if not fits or any(len(found) != HASH_BYTES for found in self.hashes):
+        if not fits or any(len(node) != HASH_BYTES for node in self.hashes):
             raise LocalProtocolError("a frontier has one hash for each bit of its size")
 
     def append(self, leaf: bytes) -> Frontier:
@@ -232,8 +232,8 @@ class Frontier:
         So whoever keeps the edge can prove to others what was added since.
         """
         edge, start = {}, 0
-        for found, level in zip(self.hashes, _bits(self.size), strict=True):
-            edge[level, start >> level] = found
+        for node, level in zip(self.hashes, _bits(self.size), strict=True):
+            edge[level, start >> level] = node
             start += 1 << level
 
         def read(level: int, index: int) -> bytes:
@@ -252,10 +252,10 @@ class Frontier:
         """The root of the tree."""
         if not self.hashes:
             return EMPTY_ROOT
-        *others, found = self.hashes
+        *others, node = self.hashes
         for left in reversed(others):
-            found = node_hash(left, found)
-        return found
+            node = node_hash(left, node)
+        return node
 
 
 def _bits(size: int) -> list[int]:
@@ -296,12 +296,12 @@ class Tree:
 
     def node(self, level: int, index: int) -> bytes:
         """The hash of a complete subtree (a ``NodeReader``)."""
-        found = b""
+        node = b""
         if 0 <= level < len(self._levels) and index >= 0:
-            found = bytes(self._levels[level][index * HASH_BYTES : (index + 1) * HASH_BYTES])
-        if not found:
+            node = bytes(self._levels[level][index * HASH_BYTES : (index + 1) * HASH_BYTES])
+        if not node:
             raise LocalProtocolError("the tree has no such subtree yet")
-        return found
+        return node
 
     def root(self, size: int | None = None) -> bytes:
         """The root, now or when the tree had this size."""

@@ -133,18 +133,18 @@ def encode_scalar(scalar: int) -> bytes:
 # ── arithmetic ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def add(one: Element, other: Element) -> Element:
+def add(first: Element, second: Element) -> Element:
     """Their sum."""
-    x1, y1, z1, t1 = one
-    x2, y2, z2, t2 = other
+    x1, y1, z1, t1 = first
+    x2, y2, z2, t2 = second
     a, b = (y1 - x1) * (y2 - x2), (y1 + x1) * (y2 + x2)
     c, d = 2 * _D * t1 % _P * t2, 2 * z1 * z2
     e, f, g, h = (b - a) % _P, (d - c) % _P, (d + c) % _P, (b + a) % _P
     return Element((e * f % _P, g * h % _P, f * g % _P, e * h % _P))
 
 
-def _double(one: Element) -> Element:
-    x, y, z, _ = one
+def _double(element: Element) -> Element:
+    x, y, z, _ = element
     a, b = x * x, y * y
     h = (a + b) % _P
     e, g = (h - (x + y) ** 2) % _P, (a - b) % _P

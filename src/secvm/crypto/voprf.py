@@ -155,7 +155,7 @@ def _verify(
     answer = group.decode_scalar(proof[group.SCALAR_BYTES :])
     key = _element(public)
     weights = _weights(public, blinded, evaluated)
-    together = group.weighted_sum((weight, one) for weight, (one, _) in zip(weights, pairs, strict=True))
+    together = group.weighted_sum((weight, element) for weight, (element, _) in zip(weights, pairs, strict=True))
     product = group.weighted_sum((weight, other) for weight, (_, other) in zip(weights, pairs, strict=True))
     first = group.weighted_sum([(answer, group.BASE), (challenge, key)])
     second = group.weighted_sum([(answer, together), (challenge, product)])

@@ -173,8 +173,8 @@ class Fields:
     def integer(self, name: str, low: int, high: int = MAX_INTEGER) -> int:
         value = self._take(name)
         if not is_integer(value) or not low <= value <= high:
-            told = f", not {value}" if is_integer(value) else ""
-            raise self.refuse(name, f"an integer from {low} to {high}{told}")
+            actual = f", not {value}" if is_integer(value) else ""
+            raise self.refuse(name, f"an integer from {low} to {high}{actual}")
         return value
 
     def flag(self, name: str) -> bool:
@@ -220,7 +220,7 @@ class Fields:
 
     def counts(self, name: str, *, longest: int) -> tuple[int, ...]:
         """A list of integers from zero."""
-        return tuple(one.integer("item", 0) for one in self.each(name, longest=longest))
+        return tuple(item.integer("item", 0) for item in self.each(name, longest=longest))
 
     def inner(self, name: str) -> Fields:
         return Fields(self._take(name), f"{self._where}.{name}")

@@ -28,18 +28,18 @@ _UNPRINTABLE = re.compile(
 
 def first_unprintable(text: str) -> int | None:
     """The index of the first character that a document's text may not hold; None: there is none."""
-    found = _UNPRINTABLE.search(text)
-    return None if found is None else found.start()
+    match = _UNPRINTABLE.search(text)
+    return None if match is None else match.start()
 
 
 def plain(text: str) -> str:
     """The text with a question mark for each character that could change a terminal. Line feeds stay."""
-    return _UNPRINTABLE.sub(lambda found: found[0] if found[0] == "\n" else "?", text)
+    return _UNPRINTABLE.sub(lambda match: match[0] if match[0] == "\n" else "?", text)
 
 
 def escaped(json_text: str) -> str:
     """JSON with these characters escaped: the same values for a program, and nothing for a terminal."""
-    return _UNPRINTABLE.sub(lambda found: "".join(f"\\u{unit:04x}" for unit in _utf16(found[0])), json_text)
+    return _UNPRINTABLE.sub(lambda match: "".join(f"\\u{unit:04x}" for unit in _utf16(match[0])), json_text)
 
 
 def _utf16(letter: str) -> memoryview:

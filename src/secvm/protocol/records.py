@@ -95,7 +95,7 @@ def listed(kind: Any, *, longest: int, shortest: int = 0) -> FieldKind:
     item = _kind_of(kind)
     return FieldKind(
         lambda taken, field: tuple(
-            item.read(one, "item") for one in taken.each(field, longest=longest, shortest=shortest)
+            item.read(wrapped, "item") for wrapped in taken.each(field, longest=longest, shortest=shortest)
         ),
         lambda values: [item.write(value) for value in values],
     )
@@ -141,7 +141,7 @@ def _declared(record: Any) -> tuple[_Declared, ...]:
 
 @cache
 def _read_declaration(record: Any) -> tuple[_Declared, ...]:
-    hints, found = get_type_hints(record, include_extras=True), []
+    hints, declared = get_type_hints(record, include_extras=True), []
     for field in fields(record):
         hint = hints[field.name]
         marks = getattr(hint, "__metadata__", ())
@@ -153,8 +153,8 @@ def _read_declaration(record: Any) -> tuple[_Declared, ...]:
         if (isinstance(hint, type) and issubclass(hint, Record)) or hasattr(hint, "__metadata__"):
             kind = _kind_of(hint)
             beside = hint if BESIDE in marks else None
-            found.append(_Declared(field.name, kind.name or field.name, kind, optional, OMITTED in marks, beside))
-    return tuple(found)
+            declared.append(_Declared(field.name, kind.name or field.name, kind, optional, OMITTED in marks, beside))
+    return tuple(declared)
 
 
 def _kind_of(hint: Any) -> FieldKind:

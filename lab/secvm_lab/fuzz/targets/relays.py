@@ -20,7 +20,7 @@ from secvm.learning.package import NullPackage, TrainPackage
 from secvm.protocol.canonical import Fields, decode_document, encode_document
 from secvm.protocol.codec import AddressedPackage, encode
 from secvm.protocol.documents.experiment import publish
-from secvm.protocol.evidence.examination import examine_relayed, read_told
+from secvm.protocol.evidence.examination import examine_relayed, read_relayed_document
 from secvm.protocol.evidence.missing_canary import MissingCanary, examine_canary
 from secvm.protocol.evidence.relayed import PartProof, RelayedEvidence, RelayedKind
 from secvm.protocol.log.entries import Entry, ending_entry, experiment_entry, manifest_entry, opening_entry
@@ -411,10 +411,10 @@ TARGETS = (
     ),
     Target(
         name="relayed-told",
-        decode=lambda data: read_told(data, _rounds()[0].document),
+        decode=lambda data: read_relayed_document(data, _rounds()[0].document),
         allowed=_SIGNED,
         seeds=_told,
-        covers=("protocol.evidence.examination:read_told",),
+        covers=("protocol.evidence.examination:read_relayed_document",),
         most_bytes=8192,
     ),
     Target(

@@ -21,7 +21,7 @@ from secvm.auditor.report import RoundFacts, chances_of
 from secvm.auditor.subject import History, PublishedRound, Subject
 from secvm.errors import MalformedMessageError, RemoteProtocolError
 from secvm.protocol.documents.faults import Inconsistency
-from secvm.protocol.evidence.examination import read_told
+from secvm.protocol.evidence.examination import read_relayed_document
 from secvm.protocol.evidence.logged_documents import entry_of
 from secvm.protocol.evidence.relayed import RelayedKind
 from secvm.protocol.log.entries import Entry
@@ -129,7 +129,7 @@ class RelayedReplay(History):
             data = self._subject.files.get(path, most=2**16)
             if data is None:
                 return None
-            document = read_told(data, self._document)
+            document = read_relayed_document(data, self._document)
             if not isinstance(document, kind) or (number is not None and document.round_number != number):
                 raise MalformedMessageError("it is another document")
         except RemoteProtocolError as fault:

@@ -179,20 +179,23 @@ def verify_pulse(chain_index: int, pulse_index: int, record: bytes, *, pins: Abs
 def _signing_key(pem: bytes, certificate_id: str, at: int, pins: AbstractSet[str]) -> rsa.RSAPublicKey:
     """The key of the certificate of this id, if it may sign pulses at this instant."""
     try:
-        found = x509.load_pem_x509_certificates(pem)
-        named = [certificate.fingerprint(hashes.SHA512()).hex() for certificate in found]
-        if named[0] != certificate_id or len(found) > _MAX_CERTIFICATES:
+        certificates = x509.load_pem_x509_certificates(pem)
+        named = [certificate.fingerprint(hashes.SHA512()).hex() for certificate in certificates]
+        if named[0] != certificate_id or len(certificates) > _MAX_CERTIFICATES:
             raise BadBeaconError("a NIST pulse comes with another certificate than it names")
         first, last = (
-            moment.timestamp() * 1000 for moment in (found[0].not_valid_before_utc, found[0].not_valid_after_utc)
+            moment.timestamp() * 1000
+            for moment in (certificates[0].not_valid_before_utc, certificates[0].not_valid_after_utc)
         )
         if not first <= at <= last:
             raise BadBeaconError("a NIST pulse's certificate was not valid at its time")
         if named[0] not in pins:
             _check_path(
-                found, [certificate for certificate, name in zip(found, named, strict=True) if name in pins], at
+                certificates,
+                [certificate for certificate, name in zip(certificates, named, strict=True) if name in pins],
+                at,
             )
-        key = found[0].public_key()
+        key = certificates[0].public_key()
     except _UNBELIEVABLE:
         raise BadBeaconError("a NIST pulse's certificate cannot be believed") from None
     if not isinstance(key, rsa.RSAPublicKey) or key.key_size != KEY_BITS:
@@ -200,7 +203,7 @@ def _signing_key(pem: bytes, certificate_id: str, at: int, pins: AbstractSet[str
     return key
 
 
-def _check_path(found: list[x509.Certificate], anchors: list[x509.Certificate], at: int) -> None:
+def _check_path(certificates: list[x509.Certificate], anchors: list[x509.Certificate], at: int) -> None:
     if not anchors:
         raise BadBeaconError("a NIST pulse's certificate leads to none that is trusted")
     verifier = (
@@ -209,7 +212,7 @@ def _check_path(found: list[x509.Certificate], anchors: list[x509.Certificate], 
         .time(dt.datetime.fromtimestamp(at // 1000, tz=dt.UTC))
         .build_server_verifier(x509.DNSName(HOST))
     )
-    verifier.verify(found[0], found[1:])
+    verifier.verify(certificates[0], certificates[1:])
 
 
 def _read_listed(items: list[BeaconFields], chain: int, index: int) -> tuple[bytes, ...]:

@@ -89,10 +89,10 @@ class BeaconFields:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    content = dict(pairs)
+    if len(content) != len(pairs):
         raise ValueError
-    return found
+    return content
 
 
 def _no_number(_: str) -> NoReturn:

@@ -128,8 +128,8 @@ def salt_from(outputs: Sequence[bytes], bins: int) -> bytes:
         raise LocalProtocolError(f"a salt follows from one to {MAX_BEACONS} outputs and a number of bins")
     if any(len(output) not in {_LOCAL_BYTES, nist_pulse.OUTPUT_BYTES} for output in outputs):
         raise LocalProtocolError("these are no outputs of beacons")
-    told = b"".join(bytes([len(output)]) + output for output in outputs)
-    data = bins.to_bytes(8, "little") + bytes([len(outputs)]) + told
+    prefixed = b"".join(bytes([len(output)]) + output for output in outputs)
+    data = bins.to_bytes(8, "little") + bytes([len(outputs)]) + prefixed
     return hashlib.blake2b(data, digest_size=SALT_BYTES, person=b"secvm-v1-beacons").digest()
 
 

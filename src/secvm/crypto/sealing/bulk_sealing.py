@@ -53,7 +53,9 @@ class BulkSealer:
             )
             return b"".join(runs)
         secrets, inside = _cut(ephemerals, EPHEMERAL_BYTES), _cut(contents, layer.content_bytes)
-        return b"".join(layer.seal(public_key, one, content) for one, content in zip(secrets, inside, strict=True))
+        return b"".join(
+            layer.seal(public_key, secret, content) for secret, content in zip(secrets, inside, strict=True)
+        )
 
     def open_all(self, layer: Layer, private_key: X25519PrivateKey, capsules: bytes) -> tuple[bytes, bytes]:
         """What is inside of each capsule, side by side, and one byte each: 1 where it opened, 0 where it did not.
@@ -69,8 +71,8 @@ class BulkSealer:
         if key is None:
             found = [_open_one(layer, private_key, capsule) for capsule in _cut(capsules, size)]
         else:
-            told = self._shared(count, lambda low, high: key.open_all(capsules[size * low : size * high], size))
-            found = [(inside, fates.translate(_OPENED)) for inside, fates in told]
+            runs = self._shared(count, lambda low, high: key.open_all(capsules[size * low : size * high], size))
+            found = [(inside, fates.translate(_OPENED)) for inside, fates in runs]
         return b"".join(inside for inside, _ in found), b"".join(opened for _, opened in found)
 
     def _key(

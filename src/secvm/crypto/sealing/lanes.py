@@ -205,8 +205,8 @@ class Lanes:
     def open_fixed(self, key: _Key, count: int, capsules: bytes, size: int) -> tuple[bytes, bytes]:
         """See ``LayerKey.open_all``."""
         inside, fates = bytearray(count * (size - _SEAL_BYTES)), bytearray(count)
-        room, told = ((ctypes.c_uint8 * len(one)).from_buffer(one) for one in (inside, fates))
-        self._open_fixed(ctypes.byref(key), count, capsules, size, room, told)
+        room, states = ((ctypes.c_uint8 * len(buffer)).from_buffer(buffer) for buffer in (inside, fates))
+        self._open_fixed(ctypes.byref(key), count, capsules, size, room, states)
         return bytes(inside), bytes(fates)
 
     def __repr__(self) -> str:

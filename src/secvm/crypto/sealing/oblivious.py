@@ -124,17 +124,17 @@ def decode_key_configurations(data: bytes) -> tuple[KeyConfiguration, ...]:
     refused, as RFC 9458 §3.2 asks: devices that rescued different parts of it could be told apart.
     Raises ``MalformedMessageError`` and nothing else.
     """
-    found = []
+    configurations = []
     at = 0
     while at < len(data) or not data:
         length = int.from_bytes(data[at : at + 2], "big")
-        one = data[at + 2 : at + 2 + length]
-        if len(data) < at + 2 or len(one) != length or length < 3:
+        encoded = data[at + 2 : at + 2 + length]
+        if len(data) < at + 2 or len(encoded) != length or length < 3:
             raise MalformedMessageError("a list of key configurations whose lengths do not add up")
         at += 2 + length
-        if public_key_bytes(int.from_bytes(one[1:3], "big")) is not None:
-            found.append(KeyConfiguration.from_bytes(one))
-    return tuple(found)
+        if public_key_bytes(int.from_bytes(encoded[1:3], "big")) is not None:
+            configurations.append(KeyConfiguration.from_bytes(encoded))
+    return tuple(configurations)
 
 
 def leaves_no_choice(data: bytes, kem_id: int) -> bool:

@@ -131,7 +131,7 @@ def ending_faults(
 ) -> tuple[Inconsistency, ...]:
     """Steps 3 to 5, and of 6 what must be there: all that is wrong, in their order."""
     follows = before is not None and ending.round_number == before.round_number
-    told = ending.last if ending.last is not None and ending.last.tally is not None else None
+    counted = ending.last if ending.last is not None and ending.last.tally is not None else None
     checks = {
         # (3)
         Inconsistency.OTHER_EXPERIMENT: ending.experiment == document.digest,
@@ -140,13 +140,13 @@ def ending_faults(
         Inconsistency.ROUND_AFTER: before is None or ending.round_number >= before.round_number,
         Inconsistency.OTHER_ROUND: not follows or (before is not None and ending.manifest == before.digest),
         Inconsistency.ABANDONED_STEP: not follows
-        or told is not None
+        or counted is not None
         or (before is not None and ending.model == before.model),
         # (5)
-        Inconsistency.OTHER_LABELS: told is None or len(told.participants) == len(document.experiment.labels),
-        Inconsistency.BELOW_FLOOR: told is None or document.reaches_floor(told.participants),
+        Inconsistency.OTHER_LABELS: counted is None or len(counted.participants) == len(document.experiment.labels),
+        Inconsistency.BELOW_FLOOR: counted is None or document.reaches_floor(counted.participants),
         # (6)
-        Inconsistency.NO_COUNT: tells_count(told, document),
+        Inconsistency.NO_COUNT: tells_count(counted, document),
     }
     return tuple(fault for fault, holds in checks.items() if not holds)
 

@@ -74,7 +74,7 @@ T = TypeVar("T")
 
 def _read_hours(fields: Fields, name: str) -> tuple[tuple[int, int], ...]:
     """Pairs of hours of the day, ascending."""
-    pairs = [(one.counts("item", longest=2)) for one in fields.each(name, shortest=1, longest=24)]
+    pairs = [(item.counts("item", longest=2)) for item in fields.each(name, shortest=1, longest=24)]
     hours = [hour for pair in pairs for hour in pair]
     if any(len(pair) != 2 for pair in pairs) or hours != sorted(set(hours)) or hours[-1] > 24:
         raise fields.refuse(name, "pairs of hours from 0 to 24, ascending")
@@ -251,10 +251,10 @@ class ExperimentDocument:
         """The relay that opens the outer layer. Raises ``LocalProtocolError`` where there are not two."""
         return self._relayed(next((relay for relay in self.relays if relay.role == "mix"), None))
 
-    def _relayed(self, told: T | None) -> T:
-        if told is None:
+    def _relayed(self, part: T | None) -> T:
+        if part is None:
             raise LocalProtocolError("this experiment has not the cover of two relays: its privacy is null")
-        return told
+        return part
 
     @property
     def experiment_id(self) -> ExperimentId:

@@ -86,14 +86,14 @@ def next_model(document: ExperimentDocument, state: State, tally: Tally | None) 
         raise InconsistentManifestError("from the published tally no step can be taken") from None
 
 
-def what_differs(told: RoundManifest | Ending, model: Model) -> str | None:
+def what_differs(naming: RoundManifest | Ending, model: Model) -> str | None:
     """What a document names instead of this model, in words; None where they are the same."""
     words = (
         "another state",
         "training weights that are not the state's",
         "evaluation weights that are not the state's",
     )
-    pairs = zip(words, told.model, model.names, strict=True)
+    pairs = zip(words, naming.model, model.names, strict=True)
     return next((word for word, named, computed in pairs if named != computed), None)
 
 

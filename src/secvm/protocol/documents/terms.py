@@ -91,15 +91,15 @@ def _write(part: Declared) -> dict[str, Any]:
 
 def _read(fields: Fields, kind: type[D]) -> D:
     """A part of the experiment, all its settings told."""
-    told: dict[str, object] = {}
+    values: dict[str, object] = {}
     for setting in kind.settings():
         name = setting.name
         if setting.optional and fields.is_null(name):
-            told[name] = None
+            values[name] = None
         else:
-            told[name] = fields.integer(name, 0) if setting.is_whole else fields.ratio(name)
+            values[name] = fields.integer(name, 0) if setting.is_whole else fields.ratio(name)
     fields.done()
-    return kind.read(told)
+    return kind.read(values)
 
 
 #: What a relay does in a round (docs/protocol.md §25).

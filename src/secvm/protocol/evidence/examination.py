@@ -85,7 +85,7 @@ def _count(document: ExperimentDocument, manifest: RelayedManifest, opening: Ope
     return MixCount.enclosed(opening.mix_count)
 
 
-Told = RelayedManifest | Opening | RelayedEnding
+RelayedDocument = RelayedManifest | Opening | RelayedEnding
 #: A state has a few vectors as long as a tally.
 _MAX_STATE_BYTES = 2**29
 _NOTHING = "the evidence does not show what it says"
@@ -132,25 +132,25 @@ def examine_relayed(data: bytes) -> RelayedFinding:
 def _examined(evidence: RelayedEvidence, document: ExperimentDocument) -> Verdict:
     if evidence.kind is RelayedKind.TWO_STATEMENTS:
         return two_statements(evidence, document)
-    told = [read_told(data, document) for data in evidence.documents]
+    documents = [read_relayed_document(data, document) for data in evidence.documents]
     if evidence.kind in _OF_A_ROUND:
-        manifest = told[0]
+        manifest = documents[0]
         if not isinstance(manifest, RelayedManifest):
             raise MalformedMessageError(_NOTHING)
         return _OF_A_ROUND[evidence.kind](evidence, document, manifest)
     if evidence.kind in _OF_A_COUNT:
-        before, opening = told
+        before, opening = documents
         if not isinstance(before, RelayedManifest) or not isinstance(opening, Opening):
             raise MalformedMessageError(_NOTHING)
         return Who.COORDINATOR, _OF_A_COUNT[evidence.kind](evidence, document, before, opening)
     if evidence.kind is RelayedKind.TWO_DOCUMENTS:
-        return Who.COORDINATOR, _two_documents(told[0], told[1])
+        return Who.COORDINATOR, _two_documents(documents[0], documents[1])
     if evidence.kind is RelayedKind.BAD_DOCUMENT:
-        return Who.COORDINATOR, _bad_document(told, document)
-    return Who.COORDINATOR, _wrong_step(told, evidence.blobs, document)
+        return Who.COORDINATOR, _bad_document(documents, document)
+    return Who.COORDINATOR, _wrong_step(documents, evidence.blobs, document)
 
 
-def read_told(data: bytes, document: ExperimentDocument) -> Told:
+def read_relayed_document(data: bytes, document: ExperimentDocument) -> RelayedDocument:
     """A manifest, opening or ending of this experiment that enough of the coordinator's keys signed.
 
     Raises
@@ -159,23 +159,23 @@ def read_told(data: bytes, document: ExperimentDocument) -> Told:
         It is none.
     """
     payload = Envelope.from_bytes(data).payload
-    told: Told
+    read: RelayedDocument
     if f'"type":"{RELAYED_MANIFEST_TYPE}"'.encode() in payload:
         keys, threshold = document.coordinator_keys, document.threshold
         payload = verify(data, purpose=RELAYED_MANIFEST_TYPE, keys=keys, threshold=threshold)
-        told = RelayedManifest.from_bytes(payload)
+        read = RelayedManifest.from_bytes(payload)
     elif f'"type":"{OPENING_TYPE}"'.encode() in payload:
-        told = read_opening(data, document)
+        read = read_opening(data, document)
     elif f'"type":"{RELAYED_ENDING_TYPE}"'.encode() in payload:
-        told = read_ending(data, document)
+        read = read_ending(data, document)
     else:
         raise MalformedMessageError("this is neither a manifest nor an opening nor an ending")
-    if told.experiment != document.digest:
+    if read.experiment != document.digest:
         raise MalformedMessageError("the document is of another experiment")
-    return told
+    return read
 
 
-def _two_documents(first: Told, second: Told) -> str:
+def _two_documents(first: RelayedDocument, second: RelayedDocument) -> str:
     if first.data == second.data:
         raise MalformedMessageError(_NOTHING)
     match first, second:
@@ -190,8 +190,8 @@ def _two_documents(first: Told, second: Told) -> str:
     raise MalformedMessageError(_NOTHING)
 
 
-def _bad_document(told: list[Told], document: ExperimentDocument) -> str:
-    match told:
+def _bad_document(documents: list[RelayedDocument], document: ExperimentDocument) -> str:
+    match documents:
         case [RelayedManifest() as manifest]:
             faults = manifest_faults(manifest, document)
         case [RelayedManifest() as before, RelayedManifest() as manifest] if (
@@ -229,10 +229,10 @@ def _bad_ending(before: RelayedManifest, opening: Opening, ending: RelayedEnding
     raise MalformedMessageError(_NOTHING)
 
 
-def _wrong_step(told: list[Told], blobs: tuple[bytes, ...], document: ExperimentDocument) -> str:
+def _wrong_step(documents: list[RelayedDocument], blobs: tuple[bytes, ...], document: ExperimentDocument) -> str:
     if document.state_bytes > _MAX_STATE_BYTES or document.tally_bytes > MAX_EXAMINED_TALLY_BYTES:
         raise MalformedMessageError("the evidence is of an experiment whose models are too large to be examined")
-    match told:
+    match documents:
         case [(RelayedManifest() | RelayedEnding()) as first] if first.round_number == isinstance(
             first, RelayedManifest
         ):

@@ -7,24 +7,24 @@ from secvm.errors import MalformedMessageError
 from secvm.protocol.documents.ending import Ending
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.documents.manifest import RoundManifest
-from secvm.protocol.evidence.examination import read_told
+from secvm.protocol.evidence.examination import read_relayed_document
 from secvm.protocol.log.entries import Entry, ending_entry, manifest_entry, opening_entry
 from secvm.protocol.relays.manifest import RelayedManifest
 from secvm.protocol.relays.opening import Opening, RelayedEnding
 from secvm.protocol.version import ENDING_TYPE, MANIFEST_TYPE
 
-Told = RoundManifest | Ending | RelayedManifest | Opening | RelayedEnding
+LoggedDocument = RoundManifest | Ending | RelayedManifest | Opening | RelayedEnding
 
 
-def entry_of(told: Told) -> Entry:
+def entry_of(document: LoggedDocument) -> Entry:
     """The line of a document."""
-    if isinstance(told, Ending | RelayedEnding):
-        return ending_entry(told.experiment, told.digest)
-    make = opening_entry if isinstance(told, Opening) else manifest_entry
-    return make(told.experiment, told.round_number, told.digest)
+    if isinstance(document, Ending | RelayedEnding):
+        return ending_entry(document.experiment, document.digest)
+    make = opening_entry if isinstance(document, Opening) else manifest_entry
+    return make(document.experiment, document.round_number, document.digest)
 
 
-def read_logged(data: bytes, document: ExperimentDocument) -> Told:
+def read_logged(data: bytes, document: ExperimentDocument) -> LoggedDocument:
     """A document of the experiment that its coordinator signed, of whatever kind.
 
     Raises
@@ -33,7 +33,7 @@ def read_logged(data: bytes, document: ExperimentDocument) -> Told:
         It is none.
     """
     if document.experiment.cover is not None:
-        return read_told(data, document)
+        return read_relayed_document(data, document)
     return read_signed(data, document)
 
 
@@ -41,12 +41,12 @@ def read_signed(data: bytes, document: ExperimentDocument) -> RoundManifest | En
     """The same of an experiment without relays' cover."""
     keys, threshold = document.coordinator_keys, document.threshold
     payload = Envelope.from_bytes(data).payload
-    told: RoundManifest | Ending
+    read: RoundManifest | Ending
     try:
-        told = RoundManifest.from_bytes(payload)
+        read = RoundManifest.from_bytes(payload)
     except MalformedMessageError:
-        told = Ending.from_bytes(payload)
-    verify(data, purpose=ENDING_TYPE if isinstance(told, Ending) else MANIFEST_TYPE, keys=keys, threshold=threshold)
-    if told.experiment != document.digest:
+        read = Ending.from_bytes(payload)
+    verify(data, purpose=ENDING_TYPE if isinstance(read, Ending) else MANIFEST_TYPE, keys=keys, threshold=threshold)
+    if read.experiment != document.digest:
         raise MalformedMessageError("the evidence has a document of another experiment")
-    return told
+    return read

@@ -16,7 +16,6 @@ they accuse nobody.
 
 from __future__ import annotations
 
-import enum
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar
 
@@ -25,6 +24,7 @@ from secvm.crypto.signing import Envelope
 from secvm.errors import BadProofError, LocalProtocolError, MalformedMessageError
 from secvm.protocol.canonical import digest_of
 from secvm.protocol.documents.experiment import MAX_DOCUMENT_BYTES, ExperimentDocument, read_published
+from secvm.protocol.evidence.relayed import Who, who_lost
 from secvm.protocol.records import TypedRecord, long_bytes, short_bytes
 from secvm.protocol.relays.batches.capsule_tree import Absence, CapsuleTree, Place
 from secvm.protocol.relays.batches.counts import EntryCount, MixCount
@@ -38,14 +38,6 @@ MAX_BYTES = 2**20
 #: Every such file begins so, because its keys are sorted.
 BEGINS = b'{"absence":{'
 _COUNT = long_bytes(MixCount.longest + ENVELOPE_BYTES)
-
-
-class Blame(enum.Enum):
-    """Who did it, as far as the file shows."""
-
-    EITHER = "the entry relay or the mixing relay"
-    ENTRY = "the entry relay"
-    MIX = "the mixing relay"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -78,12 +70,12 @@ class MissingCanary(TypedRecord):
 
     def narrowed(self, entry_count: bytes, leaves: CapsuleTree) -> MissingCanary:
         """With the entry relay's count and the digests of its batch, which show whose fault it is."""
-        found = leaves.find(self.place.digest)
+        index = leaves.find(self.place.digest)
         return replace(
             self,
             entry_count=entry_count,
-            batch_place=None if found is None else leaves.place(found),
-            batch_absence=leaves.absence(self.place.digest) if found is None else None,
+            batch_place=None if index is None else leaves.place(index),
+            batch_absence=leaves.absence(self.place.digest) if index is None else None,
         )
 
     def _check_whole(self) -> None:
@@ -98,20 +90,14 @@ class CanaryFinding:
 
     document: ExperimentDocument
     round_number: int
-    blame: Blame
+    blame: Who
 
     @property
     def sentence(self) -> str:
         """In one sentence, with the names under which the experiment knows the relays."""
-        entry, mix = self.document.entry_relay, self.document.mix_relay
-        named = {
-            Blame.EITHER: f"{entry.operator} (the entry relay) or {mix.operator} (the mixing relay)",
-            Blame.ENTRY: f"{entry.operator} (the entry relay)",
-            Blame.MIX: f"{mix.operator} (the mixing relay)",
-        }[self.blame]
         return (
             f"In round {self.round_number} the entry relay gave a receipt for a capsule that the mixing relay did not"
-            f" hand on: {named} left it out."
+            f" hand on: {self.blame.named(self.document)} left it out."
         )
 
 
@@ -140,37 +126,33 @@ def examine_canary(data: bytes) -> CanaryFinding:
     RemoteProtocolError
         It shows nothing: a part is not signed, is of another round, or the canary is where it should be.
     """
-    told = MissingCanary.from_bytes(data)
-    document = read_published(told.experiment, digest=digest_of(Envelope.from_bytes(told.experiment).payload))
+    evidence = MissingCanary.from_bytes(data)
+    document = read_published(evidence.experiment, digest=digest_of(Envelope.from_bytes(evidence.experiment).payload))
     if document.experiment.cover is None:
         raise MalformedMessageError("the evidence is of an experiment without two relays")
-    manifest = RelayedManifest.from_bytes(told.manifest)
-    receipt = Receipt.read(told.receipt, document.entry_relay.key)
-    mix_count = MixCount.read(told.mix_count, document.mix_relay.key)
+    manifest = RelayedManifest.from_bytes(evidence.manifest)
+    receipt = Receipt.read(evidence.receipt, document.entry_relay.key)
+    mix_count = MixCount.read(evidence.mix_count, document.mix_relay.key)
     # That both relays signed for this label says that they hold this manifest, with these keys.
     if manifest.experiment != document.digest or {receipt.label, mix_count.label} != {manifest.label}:
         raise MalformedMessageError("the parts of the evidence are of different rounds")
     inner, outer = (
-        capsule_digest(capsule) for capsule in canary_capsules(manifest, document.experiment_id, told.ephemerals)
+        capsule_digest(capsule) for capsule in canary_capsules(manifest, document.experiment_id, evidence.ephemerals)
     )
-    if told.place.digest != outer:
+    if evidence.place.digest != outer:
         raise BadProofError("the canary's secrets do not seal the capsule that the receipt is for")
-    told.place.check(size=receipt.capsules, root=receipt.root)
-    told.absence.check(inner, size=mix_count.capsules, root=mix_count.root)
-    return CanaryFinding(document, manifest.round_number, _blame(told, document, mix_count, outer))
+    evidence.place.check(size=receipt.capsules, root=receipt.root)
+    evidence.absence.check(inner, size=mix_count.capsules, root=mix_count.root)
+    return CanaryFinding(document, manifest.round_number, _blame(evidence, document, mix_count, outer))
 
 
-def _blame(told: MissingCanary, document: ExperimentDocument, mix_count: MixCount, outer: bytes) -> Blame:
+def _blame(evidence: MissingCanary, document: ExperimentDocument, mix_count: MixCount, outer: bytes) -> Who:
     """By the entry relay's own count, if it is there; a false one is refused rather than passed over."""
-    if told.entry_count is None:
-        return Blame.EITHER
-    count = EntryCount.read(told.entry_count, document.entry_relay.key)
+    if evidence.entry_count is None:
+        return Who.EITHER
+    count = EntryCount.read(evidence.entry_count, document.entry_relay.key)
     if count.label != mix_count.label or count.digest != mix_count.entry_count:
         raise MalformedMessageError("the mixing relay counted after another count than the evidence has")
-    if told.batch_absence is not None:
-        told.batch_absence.check(outer, size=count.capsules, root=count.root)
-        return Blame.ENTRY
-    if told.batch_place is None or told.batch_place.digest != outer:
-        raise BadProofError("the entry relay's batch is shown for another capsule than the canary")
-    told.batch_place.check(size=count.capsules, root=count.root)
-    return Blame.MIX
+    if evidence.batch_place is None and evidence.batch_absence is None:
+        raise BadProofError("the entry relay's count comes without a proof of where the canary is in its batch")
+    return who_lost(outer, count, evidence.batch_place, evidence.batch_absence)

@@ -159,14 +159,14 @@ def _two_documents(evidence: Evidence, document: ExperimentDocument) -> str:
 def _bad_document(evidence: Evidence, document: ExperimentDocument) -> str:
     *before, data = evidence.documents
     last = accept(before[0], document=document) if before else None
-    told = read_signed(data, document)
+    accused = read_signed(data, document)
     try:
-        if isinstance(told, Ending):
+        if isinstance(accused, Ending):
             accept_ending(data, document=document, last=last)
         else:
             accept(data, document=document, last=last)
     except InconsistentManifestError as fault:
-        what = "the ending" if isinstance(told, Ending) else f"the manifest of round {told.round_number}"
+        what = "the ending" if isinstance(accused, Ending) else f"the manifest of round {accused.round_number}"
         return f"The coordinator signed what its own experiment does not allow: of {what}, {fault}."
     raise MalformedMessageError(_NOTHING)
 
@@ -180,22 +180,22 @@ def _check_size(document: ExperimentDocument) -> None:
 def _wrong_step(evidence: Evidence, document: ExperimentDocument) -> str:
     _check_size(document)
     *earlier, data = evidence.documents
-    told = read_signed(data, document)
+    accused = read_signed(data, document)
     if not earlier:
-        first = told.round_number == (0 if isinstance(told, Ending) else 1)
-        differs = what_differs(told, first_model(document)) if first else None
+        first = accused.round_number == (0 if isinstance(accused, Ending) else 1)
+        differs = what_differs(accused, first_model(document)) if first else None
         if differs is None:
             raise MalformedMessageError(_NOTHING)
         return f"The first model is not zero: the coordinator signed {differs}."
     before = accept(earlier[0], document=document).manifest
-    if not _follows(told, before) or told.last is None or told.last.tally is None:
+    if not _follows(accused, before) or accused.last is None or accused.last.tally is None:
         raise MalformedMessageError(_NOTHING)
     state, tally = evidence.blobs
     experiment = document.experiment
     started = decode_state(state, digest=before.state, experiment=experiment)
-    counted = decode_tally(tally, digest=told.last.tally, experiment=experiment)
+    counted = decode_tally(tally, digest=accused.last.tally, experiment=experiment)
     try:
-        differs = what_differs(told, next_model(document, started, counted))
+        differs = what_differs(accused, next_model(document, started, counted))
     except InconsistentManifestError as fault:
         return f"After round {before.round_number} the coordinator signed a model although {fault}."
     if differs is None:
@@ -206,18 +206,18 @@ def _wrong_step(evidence: Evidence, document: ExperimentDocument) -> str:
 def _wrong_counts(evidence: Evidence, document: ExperimentDocument) -> str:
     _check_size(document)
     (*earlier, data), (blob,) = evidence.documents, evidence.blobs
-    told = read_signed(data, document)
-    if told.last is None or told.last.tally is None:
+    accused = read_signed(data, document)
+    if accused.last is None or accused.last.tally is None:
         raise MalformedMessageError(_NOTHING)
-    tally = decode_tally(blob, digest=told.last.tally, experiment=document.experiment)
+    tally = decode_tally(blob, digest=accused.last.tally, experiment=document.experiment)
     if earlier:
         before = accept(earlier[0], document=document).manifest
-        fault = count_fault(document, before, told.last, tally) if _follows(told, before) else None
+        fault = count_fault(document, before, accused.last, tally) if _follows(accused, before) else None
         if fault is None:
             raise MalformedMessageError(_NOTHING)
         return f"Of round {before.round_number} the coordinator signed what cannot be: {fault}."
     counted = last_round(tally)
-    if (counted.cells, counted.participants) == (told.last.cells, told.last.participants):
+    if (counted.cells, counted.participants) == (accused.last.cells, accused.last.participants):
         raise MalformedMessageError(_NOTHING)
     return "The coordinator signed counts beside a tally that has others."
 
@@ -267,12 +267,12 @@ def count_fault(document: ExperimentDocument, before: RoundManifest, last: LastR
     Only what no participant can have brought about (``plausibility``).
     """
     count = None if last.relay_count is None else read_relay_count(last.relay_count, document)
-    found = violations(document, tally, count, opened_at=before.opens_at)
-    return next((one.sentence.rstrip(".") for one in found if one.whatever_people_send), None)
+    broken = violations(document, tally, count, opened_at=before.opens_at)
+    return next((violation.sentence.rstrip(".") for violation in broken if violation.whatever_people_send), None)
 
 
-def _follows(told: RoundManifest | Ending, before: RoundManifest) -> bool:
-    return (told.manifest if isinstance(told, Ending) else told.previous) == before.digest
+def _follows(accused: RoundManifest | Ending, before: RoundManifest) -> bool:
+    return (accused.manifest if isinstance(accused, Ending) else accused.previous) == before.digest
 
 
 # ── parts ────────────────────────────────────────────────────────────────────────────────────────────────────────────

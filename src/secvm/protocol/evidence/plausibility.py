@@ -67,42 +67,42 @@ def violations(
     ``count`` is the one that the manifest or ending tells together with this tally; ``opened_at``: when the window of
     the tally's own round opened, None where its manifest is not known.
     """
-    found: list[Violation] = []
+    broken: list[Violation] = []
     participants, cells = _total(tally.participants), _total(tally.cells)
 
     # (1)
     if not document.reaches_floor(tally.participants.tolist()):
-        found.append(_surely("below-floor", f"{participants} took part and the floor is {document.floor}."))
+        broken.append(_surely("below-floor", f"{participants} took part and the floor is {document.floor}."))
     if document.experiment.loss.regression and cells:
-        found.append(_surely("cells-of-numbers", f"There are {cells} test cells, and the label is a number."))
+        broken.append(_surely("cells-of-numbers", f"There are {cells} test cells, and the label is a number."))
     if count is None:
-        return found
+        return broken
     # (2)
     if opened_at is not None and count.opens_at != opened_at:
         sentence = (
             f"The relay's count is of the slot that began at {count.opens_at}, and the round opened at {opened_at}."
         )
-        found.append(_surely("another-slot", sentence))
+        broken.append(_surely("another-slot", sentence))
     if len(document.relays) > 1:
-        return found
+        return broken
     # (3)
     units = _total(tally.plus) + _total(tally.minus)
     counted = participants + cells + units
     if counted > count.capsules:
         sentence = f"{counted} packages were counted, and the relay had {count.capsules} capsules."
-        found.append(_surely("more-packages-than-capsules", sentence))
+        broken.append(_surely("more-packages-than-capsules", sentence))
     # (4)
     if participants + cells > count.clients:
         sentence = f"{participants} trained and {cells} tested, and the relay had {count.clients} clients."
-        found.append(Violation("more-people-than-clients", sentence, whatever_people_send=False))
+        broken.append(Violation("more-people-than-clients", sentence, whatever_people_send=False))
     # (5)
     trainers = max(0, count.clients - cells)
     most = _own_units(document) * trainers
     if units > most:
         sentence = f"{units} train packages were counted, and {trainers} clients can have sent {most}."
-        found.append(Violation("more-units-than-budget", sentence, whatever_people_send=False))
+        broken.append(Violation("more-units-than-budget", sentence, whatever_people_send=False))
     # (6), (7)
-    return found + _in_models(document, tally, trainers)
+    return broken + _in_models(document, tally, trainers)
 
 
 def _in_models(document: ExperimentDocument, tally: Tally, trainers: int) -> list[Violation]:
@@ -111,14 +111,14 @@ def _in_models(document: ExperimentDocument, tally: Tally, trainers: int) -> lis
     participants = [int(value) for value in tally.participants]
     by_side = not document.experiment.loss.regression
     most = _units_in_a_model(document)
-    found: dict[str, Violation] = {}
+    broken: dict[str, Violation] = {}
 
     def check(name: str, model: int, units: int, of_each: int, out: int, what: str) -> None:
         people = max(0, trainers - out)
         can = of_each * people
         if units > can:
             sentence = f"Model {model} has {units} {what}, and {people} clients can have sent {can}."
-            found.setdefault(name, Violation(name, sentence, whatever_people_send=False))
+            broken.setdefault(name, Violation(name, sentence, whatever_people_send=False))
 
     for model in range(signs.shape[1]):
         sides = {1: tally.plus[model], -1: tally.minus[model]}
@@ -132,7 +132,7 @@ def _in_models(document: ExperimentDocument, tally: Tally, trainers: int) -> lis
             check("more-biases-of-a-sign", model, bias[side], 1, others, f"units of its bias with sign {side:+d}")
             if document.features.presence:
                 check("more-units-of-a-sign", model, units[side], most, others, f"train packages of sign {side:+d}")
-    return list(found.values())
+    return list(broken.values())
 
 
 def _units_in_a_model(document: ExperimentDocument) -> int:

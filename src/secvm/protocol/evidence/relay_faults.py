@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from secvm.crypto.signing import VerifyKey
-from secvm.errors import BadProofError, BadSignatureError, MalformedMessageError
+from secvm.errors import BadSignatureError, MalformedMessageError
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.documents.faults import OpeningFault
-from secvm.protocol.evidence.relayed import PartProof, RelayedEvidence, Who
+from secvm.protocol.evidence.relayed import PartProof, RelayedEvidence, Who, who_lost
 from secvm.protocol.relays.batches.counts import EntryCount, MixCount
 from secvm.protocol.relays.batches.label import capsule_digest
 from secvm.protocol.relays.counting.opened_parts import OpenedPart, Role
@@ -94,8 +94,8 @@ def false_reveal(evidence: RelayedEvidence, document: ExperimentDocument, manife
         return who, "Its reveal answers a count that the mixing relay did not sign for this round."
     if not faults:
         raise MalformedMessageError(_NOTHING)
-    told = next(fault for fault in OpeningFault if fault in faults)
-    return who, f"Its reveal is not what it was bound to: {told.value}."
+    first = next(fault for fault in OpeningFault if fault in faults)
+    return who, f"Its reveal is not what it was bound to: {first.value}."
 
 
 def part_not_in_batch(evidence: RelayedEvidence, document: ExperimentDocument, manifest: RelayedManifest) -> Verdict:
@@ -113,7 +113,9 @@ def part_not_in_batch(evidence: RelayedEvidence, document: ExperimentDocument, m
     inner, outer = part.capsules(proof.package)
     count = opened.mix_count
     proof.absence.check(capsule_digest(inner), size=count.capsules, root=count.root)
-    who = Who.MIX if outer is None else _blamed(proof, opened.entry_count, capsule_digest(outer))
+    who = Who.MIX
+    if outer is not None:
+        who = who_lost(capsule_digest(outer), opened.entry_count, proof.batch_place, proof.batch_absence)
     if outer is None and (proof.batch_place is not None or proof.batch_absence is not None):
         raise MalformedMessageError("the mixing relay's cover was never in the entry relay's batch")
     return who, (
@@ -147,19 +149,6 @@ class _Opened:
         if answer.entry_reveal != reveal.digest or _mix_faults(answer, reveal, document, manifest):
             raise MalformedMessageError("counts and reveals of the evidence do not belong together")
         return cls("mix", entry_count, mix_count, answer.seed)
-
-
-def _blamed(proof: PartProof, count: EntryCount, outer: bytes) -> Who:
-    """By where the outer capsule stands in the entry relay's own batch, if that is shown."""
-    if proof.batch_absence is not None:
-        proof.batch_absence.check(outer, size=count.capsules, root=count.root)
-        return Who.ENTRY
-    if proof.batch_place is None:
-        return Who.EITHER
-    if proof.batch_place.digest != outer:
-        raise BadProofError("the entry relay's batch is shown for another capsule than the part's")
-    proof.batch_place.check(size=count.capsules, root=count.root)
-    return Who.MIX
 
 
 def _entry_faults(
@@ -197,8 +186,8 @@ def _key(who: Who, document: ExperimentDocument) -> VerifyKey:
     return document.entry_relay.key if who is Who.ENTRY else document.mix_relay.key
 
 
-def _of(manifest: RelayedManifest, told: S) -> S:
+def _of(manifest: RelayedManifest, statement: S) -> S:
     """A statement for the manifest's label: a relay signs for a label only when it holds that manifest."""
-    if told.label != manifest.label:
+    if statement.label != manifest.label:
         raise MalformedMessageError("the parts of the evidence are of different rounds")
-    return told
+    return statement

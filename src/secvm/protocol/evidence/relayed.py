@@ -21,13 +21,14 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
-from secvm.errors import MalformedMessageError
+from secvm.errors import BadProofError, MalformedMessageError
 from secvm.protocol.canonical import Fields
 from secvm.protocol.documents.experiment import MAX_DOCUMENT_BYTES, ExperimentDocument
 from secvm.protocol.records import FieldKind, Record, TypedRecord, choice, listed, long_bytes, whole
 from secvm.protocol.relays.batches.capsule_tree import Absence, Place
+from secvm.protocol.relays.batches.counts import EntryCount
 from secvm.protocol.relays.counting.shards import ShardProof
 from secvm.protocol.relays.cover.reveals import MAX_REVEAL_BYTES
 from secvm.protocol.relays.opening import MAX_OPENING_BYTES
@@ -65,12 +66,25 @@ class Who(enum.Enum):
 
     def named(self, document: ExperimentDocument) -> str:
         """With the names under which the experiment knows the relays' operators."""
-        entry, mix = (f"{relay.operator} (the {role})" for relay, role in _roles(document))
+        entry = f"{document.entry_relay.operator} ({Who.ENTRY.value})"
+        mix = f"{document.mix_relay.operator} ({Who.MIX.value})"
         return {Who.ENTRY: entry, Who.MIX: mix, Who.EITHER: f"{entry} or {mix}"}.get(self, self.value)
 
 
-def _roles(document: ExperimentDocument) -> list[tuple[Any, str]]:
-    return [(document.entry_relay, "entry relay"), (document.mix_relay, "mixing relay")]
+def who_lost(outer: bytes, count: EntryCount, place: Place | None, absence: Absence | None) -> Who:
+    """Which relay left a capsule out: by where its outer digest stands in the entry relay's batch, if that is shown.
+
+    Raises ``BadProofError`` where what is shown is not true.
+    """
+    if absence is not None:
+        absence.check(outer, size=count.capsules, root=count.root)
+        return Who.ENTRY
+    if place is None:
+        return Who.EITHER
+    if place.digest != outer:
+        raise BadProofError("the entry relay's batch is shown for another capsule than the one that is missing")
+    place.check(size=count.capsules, root=count.root)
+    return Who.MIX
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -86,7 +86,9 @@ class Quorum:
     @property
     def keys(self) -> frozenset[VerifyKey]:
         """All whose cosignatures count."""
-        return frozenset(key for one in self.of for key in (one.keys if isinstance(one, Quorum) else (one,)))
+        return frozenset(
+            key for member in self.of for key in (member.keys if isinstance(member, Quorum) else (member,))
+        )
 
     def met_by(self, keys: Iterable[VerifyKey]) -> bool:
         """Whether these are enough."""
@@ -94,7 +96,7 @@ class Quorum:
 
     def met_at(self, times: Mapping[VerifyKey, int]) -> int | None:
         """The earliest time by which enough of them had, of those who did; None: they are too few."""
-        each = (one.met_at(times) if isinstance(one, Quorum) else times.get(one) for one in self.of)
+        each = (member.met_at(times) if isinstance(member, Quorum) else times.get(member) for member in self.of)
         met = sorted(time for time in each if time is not None)
         return met[self.least - 1] if len(met) >= self.least else None
 
@@ -120,15 +122,15 @@ class SignedCheckpoint:
 
         Raises ``BadSignatureError`` for a wrong cosignature in the name of one of them.
         """
-        found = {}
+        times = {}
         for witness in dict.fromkeys(witnesses):
             if witness.kind is not SignatureKind.COSIGNATURE:
                 raise LocalProtocolError("a witness has a key for cosignatures")
             if any((made.name, made.key_id) == (witness.name, witness.key_id) for made in self.note.signatures):
                 time_s = witness.check(self.note)
                 assert time_s is not None
-                found[witness] = time_s
-        return found
+                times[witness] = time_s
+        return times
 
 
 def read_checkpoint(data: bytes, *, log: NoteKey) -> SignedCheckpoint:
@@ -205,20 +207,20 @@ def check_growth(old: Checkpoint, new: Checkpoint, proof: Sequence[bytes]) -> No
 # ── lines that checkpoints and proofs are made of ────────────────────────────────────────────────────────────────────
 
 
-def hash_line(found: bytes) -> str:
+def hash_line(digest: bytes) -> str:
     """A hash in base64, with its line feed."""
-    return base64.b64encode(found).decode() + "\n"
+    return base64.b64encode(digest).decode() + "\n"
 
 
 def read_hash(line: str) -> bytes:
     """A hash of a line, in its one spelling."""
     try:
-        found = base64.b64decode(line, validate=True)
+        digest = base64.b64decode(line, validate=True)
     except ValueError:
-        found = b""
-    if len(found) != HASH_BYTES or hash_line(found) != line + "\n":
+        digest = b""
+    if len(digest) != HASH_BYTES or hash_line(digest) != line + "\n":
         raise MalformedMessageError("a line is no hash in base64")
-    return found
+    return digest
 
 
 def read_number(text: str) -> int:

@@ -139,7 +139,7 @@ def contradict(first: Placed, second: Placed) -> bool:
     """Whether no honest log has both: entries of one experiment ascend, and no place has two."""
     if first == second or first.entry.experiment != second.entry.experiment:
         return first != second and first.index == second.index
-    low, high = sorted((first, second), key=lambda one: one.index)
+    low, high = sorted((first, second), key=lambda placed: placed.index)
     return low.index == high.index or not low.entry.rank < high.entry.rank
 
 

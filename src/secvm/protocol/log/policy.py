@@ -106,9 +106,9 @@ def quorum_of(terms: LogTerms, policy: LogPolicy | None) -> Quorum:
     """
     if policy is None:
         return terms.rule
-    if policy.logs and terms.log_key not in {one.key for one in policy.logs}:
+    if policy.logs and terms.log_key not in {party.key for party in policy.logs}:
         raise BadInputError("this experiment's log is none of those that the policy names")
-    listed = {one.key.key for one in policy.witnesses} or {key.key for key in terms.witness_keys}
+    listed = {party.key.key for party in policy.witnesses} or {key.key for key in terms.witness_keys}
     known = tuple(key.key for key in terms.witness_keys if key.key in listed)
     if len(known) < terms.quorum:
         raise BadInputError("too few of this experiment's witnesses are ones that this device knows")

@@ -75,8 +75,8 @@ class LogProof:
             The entry is not there.
         """
         signed = read_checkpoint(self.checkpoint, log=log)
-        found = signed.checkpoint
-        check_inclusion(leaf_hash(entry), index=self.index, size=found.size, proof=self.path, root=found.root)
+        checkpoint = signed.checkpoint
+        check_inclusion(leaf_hash(entry), index=self.index, size=checkpoint.size, proof=self.path, root=checkpoint.root)
         return signed
 
 

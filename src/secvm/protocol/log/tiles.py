@@ -59,9 +59,9 @@ class Tile:
     @classmethod
     def from_path(cls, path: str) -> Tile:
         """The tile that is served there; a path that is not written in the one way is refused."""
-        found = _PATH.fullmatch(path)
-        if found:
-            level, number, width = found.groups()
+        match = _PATH.fullmatch(path)
+        if match:
+            level, number, width = match.groups()
             try:
                 tile = cls(
                     None if level == "entries" else int(level),
@@ -79,13 +79,13 @@ def tiles_of(size: int, *, since: int = 0) -> list[Tile]:
     """All tiles of a log of this size that it did not have at the size ``since``."""
     if not 0 <= since <= size <= MAX_SIZE:
         raise LocalProtocolError("a log does not shrink")
-    found: list[Tile] = []
+    tiles: list[Tile] = []
     for level in (None, *range(MAX_LEVEL + 1)):
         now, before = (count >> TILE_HEIGHT * (level or 0) for count in (size, since))
-        found += [Tile(level, index) for index in range(before // TILE_WIDTH, now // TILE_WIDTH)]
+        tiles += [Tile(level, index) for index in range(before // TILE_WIDTH, now // TILE_WIDTH)]
         if now % TILE_WIDTH and now != before:
-            found.append(Tile(level, now // TILE_WIDTH, now % TILE_WIDTH))
-    return found
+            tiles.append(Tile(level, now // TILE_WIDTH, now % TILE_WIDTH))
+    return tiles
 
 
 def write_tile(tile: Tile, read: NodeReader) -> bytes:
@@ -105,10 +105,10 @@ def read_tile(data: bytes, *, width: int = TILE_WIDTH) -> list[bytes]:
 
 def write_bundle(entries: Iterable[bytes]) -> bytes:
     """A tile of entries."""
-    found = list(entries)
-    if not 1 <= len(found) <= TILE_WIDTH or any(len(entry) > MAX_ENTRY_BYTES for entry in found):
+    bundle = list(entries)
+    if not 1 <= len(bundle) <= TILE_WIDTH or any(len(entry) > MAX_ENTRY_BYTES for entry in bundle):
         raise LocalProtocolError("these entries do not fit into a tile")
-    return write_entries(found)
+    return write_entries(bundle)
 
 
 def read_bundle(data: bytes, *, width: int = TILE_WIDTH) -> list[bytes]:

@@ -208,8 +208,8 @@ class ParticipantSession(SessionMemory):
 
     def _restarted(self, now: int) -> list[Action]:
         # Not ``_put``: a row says nothing of what is under way.
-        self._waiting = {i: replace(one, under_way=False) for i, one in self._waiting.items()}
-        self._order = sorted((one.at, i) for i, one in self._waiting.items())
+        self._waiting = {i: replace(capsule, under_way=False) for i, capsule in self._waiting.items()}
+        self._order = sorted((capsule.at, i) for i, capsule in self._waiting.items())
         manifest = None if self._accepted is None else self._accepted.manifest
         if self._phase is Phase.COMPUTING and manifest is not None and now < manifest.closes_at:
             return [Compute(manifest)]
@@ -218,8 +218,8 @@ class ParticipantSession(SessionMemory):
     # ── sending ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _send_failed(self, event: SendFailed, now: int, words: Iterator[int]) -> None:
-        one = self._waiting.get(event.package_id)
-        if one is None or self._accepted is None:
+        waiting = self._waiting.get(event.package_id)
+        if waiting is None or self._accepted is None:
             return
         closes_at = self._accepted.manifest.closes_at
         earliest = now + max(0, event.retry_after_ms)
@@ -227,9 +227,9 @@ class ParticipantSession(SessionMemory):
             self._drop(event.package_id)
             self._lost += 1
             return
-        patience = min(LONGEST_BACKOFF_MS, FIRST_BACKOFF_MS << min(max(one.attempts - 1, 0), 20))
+        patience = min(LONGEST_BACKOFF_MS, FIRST_BACKOFF_MS << min(max(waiting.attempts - 1, 0), 20))
         at = earliest + below(min(patience, closes_at - earliest), words)
-        self._put(event.package_id, replace(one, at=at, under_way=False))
+        self._put(event.package_id, replace(waiting, at=at, under_way=False))
 
     def _go_on(self, now: int, words: Iterator[int], *, grace: int) -> list[Action]:
         """What time alone brings about: the end of the window, new times, packages that are due."""
@@ -251,9 +251,9 @@ class ParticipantSession(SessionMemory):
             return [Wait(manifest.closes_at)]
         actions: list[Action] = []
         for at, package_id in self._due(manifest.window, now, words, grace):
-            one = self._waiting[package_id]
-            self._put(package_id, replace(one, attempts=one.attempts + 1, under_way=True))
-            actions.append(SendPackage(package_id, at, one.capsule))
+            waiting = self._waiting[package_id]
+            self._put(package_id, replace(waiting, attempts=waiting.attempts + 1, under_way=True))
+            actions.append(SendPackage(package_id, at, waiting.capsule))
         return [*actions, Wait(min(manifest.closes_at, self._next_time()))]
 
     def _due(self, window: Window, now: int, words: Iterator[int], grace: int) -> list[tuple[int, int]]:
@@ -266,16 +266,16 @@ class ParticipantSession(SessionMemory):
             return due
         ready: list[tuple[int, int]] = []
         for package_id in sorted(package_id for _, package_id in due):
-            one = self._waiting[package_id]
-            (at,) = redraw([one.at], window, words, now=now)
-            self._put(package_id, replace(one, at=at))
+            waiting = self._waiting[package_id]
+            (at,) = redraw([waiting.at], window, words, now=now)
+            self._put(package_id, replace(waiting, at=at))
             if at <= now:
                 ready.append((at, package_id))
         return sorted(ready)
 
     def _give_up_resting(self) -> None:
         """After the window nothing leaves any more; what is under way may still be acknowledged."""
-        resting = [package_id for package_id, one in self._waiting.items() if not one.under_way]
+        resting = [package_id for package_id, waiting in self._waiting.items() if not waiting.under_way]
         for package_id in resting:
             self._drop(package_id)
         self._lost += len(resting)

@@ -148,17 +148,17 @@ class SessionMemory:
         """When the next package is due, of those that are not under way."""
         while self._order:
             at, package_id = self._order[0]
-            one = self._waiting.get(package_id)
-            if one is not None and not one.under_way and one.at == at:
+            waiting = self._waiting.get(package_id)
+            if waiting is not None and not waiting.under_way and waiting.at == at:
                 return at
             heapq.heappop(self._order)
         return NEVER
 
-    def _put(self, package_id: int, one: Waiting) -> None:
-        self._waiting[package_id] = one
+    def _put(self, package_id: int, waiting: Waiting) -> None:
+        self._waiting[package_id] = waiting
         self._touched.add(package_id)
-        if not one.under_way:
-            heapq.heappush(self._order, (one.at, package_id))
+        if not waiting.under_way:
+            heapq.heappush(self._order, (waiting.at, package_id))
 
     def _drop(self, package_id: int) -> bool:
         """Forget a capsule; whether there was one."""
@@ -248,5 +248,5 @@ class SessionMemory:
             or (self._evidence and self._phase is not Phase.STOPPED)
         ):
             raise MalformedMessageError("the session's parts do not fit together")
-        self._order = sorted((one.at, i) for i, one in self._waiting.items() if not one.under_way)
+        self._order = sorted((waiting.at, i) for i, waiting in self._waiting.items() if not waiting.under_way)
         return self

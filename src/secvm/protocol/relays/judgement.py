@@ -30,9 +30,9 @@ def opening_faults(
     """All that is not true of what the opening holds; what is missing is not looked at. The manifest was accepted."""
     label, cover = manifest.label, document.relay_cover
     entry_key, mix_key = document.entry_relay.key, document.mix_relay.key
-    found: set[OpeningFault] = set()
+    faults: set[OpeningFault] = set()
     if (opening.experiment, opening.round_number, opening.label) != (document.digest, manifest.round_number, label):
-        found.add(OpeningFault.OTHER_ROUND)
+        faults.add(OpeningFault.OTHER_ROUND)
     entry_count = _read(EntryCount, opening.entry_count, entry_key)
     mix_count = _read(MixCount, opening.mix_count, mix_key)
     entry_reveal = _read(EntryReveal, opening.entry_reveal, entry_key)
@@ -45,20 +45,20 @@ def opening_faults(
         (OpeningFault.MIX_REVEAL, opening.mix_reveal, mix_reveal),
     ):
         if data is not None and (read is None or read.label != label):
-            found.add(fault)
+            faults.add(fault)
     if entry_count is not None and not entry_count.adds_up(budget=document.budget, packages=cover.packages):
-        found.add(OpeningFault.ENTRY_EQUATION)
+        faults.add(OpeningFault.ENTRY_EQUATION)
     if entry_count is not None and mix_count is not None:
         if mix_count.entry_count != entry_count.digest:
-            found.add(OpeningFault.OTHER_ENTRY_COUNT)
+            faults.add(OpeningFault.OTHER_ENTRY_COUNT)
         if not mix_count.adds_up(entry_count, packages=cover.packages):
-            found.add(OpeningFault.MIX_EQUATION)
+            faults.add(OpeningFault.MIX_EQUATION)
     if mix_count is not None and entry_reveal is not None:
-        found |= entry_reveal.faults(
+        faults |= entry_reveal.faults(
             label=label, commitment=manifest.entry_commitment, mix_count=mix_count.digest, parts=cover.parts
         )
     if mix_count is not None and entry_reveal is not None and mix_reveal is not None:
-        found |= mix_reveal.faults(
+        faults |= mix_reveal.faults(
             label=label,
             commitment=manifest.mix_commitment,
             entry_reveal=entry_reveal,
@@ -66,8 +66,8 @@ def opening_faults(
             parts=cover.parts,
         )
     if opening.count_seed is not None:
-        found |= _seed_faults(opening.count_seed, manifest)
-    return tuple(fault for fault in OpeningFault if fault in found)
+        faults |= _seed_faults(opening.count_seed, manifest)
+    return tuple(fault for fault in OpeningFault if fault in faults)
 
 
 def is_opened(opening: Opening, manifest: RelayedManifest, document: ExperimentDocument) -> bool:

@@ -54,10 +54,10 @@ class Instants(Record):
         """As the experiment says for a round that opens then."""
         windows = document.relay_times
         lengths = (windows.batch_s, windows.mix_s, windows.reveal_s, windows.open_s)
-        found = [opens_at]
+        instants = [opens_at]
         for seconds in (document.windows.length_s, document.windows.grace_s, *lengths):
-            found.append(found[-1] + 1000 * seconds)
-        return cls(**dict(zip(_INSTANTS, found, strict=True)))
+            instants.append(instants[-1] + 1000 * seconds)
+        return cls(**dict(zip(_INSTANTS, instants, strict=True)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,17 +138,17 @@ def manifest_faults(
     manifest: RelayedManifest, document: ExperimentDocument, before: RelayedManifest | None = None
 ) -> tuple[Inconsistency, ...]:
     """All that contradicts the experiment, or the last manifest that was accepted."""
-    told, planned = manifest.instants, Instants.planned(document, manifest.instants.opens_at)
+    stated, planned = manifest.instants, Instants.planned(document, manifest.instants.opens_at)
     follows = before is not None and manifest.round_number == before.round_number + 1
     checks = {
         Inconsistency.OTHER_EXPERIMENT: manifest.experiment == document.digest,
         Inconsistency.TOO_MANY_ROUNDS: manifest.round_number <= document.rounds,
-        Inconsistency.WINDOW_LENGTH: told.closes_at == planned.closes_at,
-        Inconsistency.GRACE: told.accept_until - told.closes_at == planned.accept_until - planned.closes_at,
-        Inconsistency.RELAY_TIMES: _lengths(told) == _lengths(planned),
-        Inconsistency.BEFORE_START: told.opens_at >= document.windows.first_opening,
+        Inconsistency.WINDOW_LENGTH: stated.closes_at == planned.closes_at,
+        Inconsistency.GRACE: stated.accept_until - stated.closes_at == planned.accept_until - planned.closes_at,
+        Inconsistency.RELAY_TIMES: _lengths(stated) == _lengths(planned),
+        Inconsistency.BEFORE_START: stated.opens_at >= document.windows.first_opening,
         # Nothing can be told of the round before until its mixing relay has handed on.
-        Inconsistency.OVERLAP: before is None or told.opens_at >= before.instants.mix_by,
+        Inconsistency.OVERLAP: before is None or stated.opens_at >= before.instants.mix_by,
         Inconsistency.BROKEN_CHAIN: not follows or (before is not None and manifest.previous == before.digest),
         Inconsistency.MIX_COMMITMENT: _is_of(manifest, MixCommitment, manifest.mix, document),
         Inconsistency.ENTRY_COMMITMENT: _is_of(manifest, EntryCommitment, manifest.entry, document),
@@ -186,7 +186,10 @@ def _is_fetch_key(manifest: RelayedManifest, before: RelayedManifest | None) -> 
         return False
     others = manifest.bound | (before.bound if before is not None else frozenset())
     try:
-        return all(one.public_key.to_bytes() not in others for one in decode_key_configurations(manifest.fetch_keys))
+        return all(
+            configuration.public_key.to_bytes() not in others
+            for configuration in decode_key_configurations(manifest.fetch_keys)
+        )
     except MalformedMessageError:
         return False
 
@@ -200,9 +203,9 @@ def _is_of(
     """Whether the relay of this role signed the commitment, for this round, with a key of tokens where it has some."""
     relay = document.mix_relay if kind is MixCommitment else document.entry_relay
     try:
-        found = kind.read(envelope, relay.key)
+        commitment = kind.read(envelope, relay.key)
     except (MalformedMessageError, BadSignatureError):
         return False
-    if isinstance(found, EntryCommitment) and (found.tokens is not None) != document.tokens:
+    if isinstance(commitment, EntryCommitment) and (commitment.tokens is not None) != document.tokens:
         return False
-    return (found.experiment, found.round_number) == (manifest.experiment, manifest.round_number)
+    return (commitment.experiment, commitment.round_number) == (manifest.experiment, manifest.round_number)

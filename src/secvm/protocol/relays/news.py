@@ -80,8 +80,8 @@ def news_path(experiment: str, number: int) -> str:
 
 def read_news_path(path: str) -> tuple[str, int] | None:
     """Which experiment and round are asked for at a path; None: it is not one of news."""
-    found = _PATH.fullmatch(path)
-    return None if found is None else (found[1], int(found[2]))
+    match = _PATH.fullmatch(path)
+    return None if match is None else (match[1], int(match[2]))
 
 
 def make_news(find: Find, experiment: str, number: int) -> News | None:
@@ -113,12 +113,12 @@ def _lines(find: Find, checkpoint: bytes, experiment: str, before: int) -> tuple
     if not before:
         return 0, ()
     mark = manifest_entry(experiment, before, experiment).to_bytes().rpartition(b" ")[0] + b" "
-    found = list[bytes]()
+    lines = list[bytes]()
     # Of the last two tiles: in a log that grows by more in a round, a device fetches tiles.
     for index in range((size - 1) // TILE_WIDTH, -1, -1)[:2]:
         tile = Tile(None, index, min(TILE_WIDTH, size - index * TILE_WIDTH))
         for line in reversed(read_bundle(find(f"/{LOG_ORIGIN}/{tile.path}") or b"", width=tile.width)):
             if line.startswith(mark):
-                return size - len(found), tuple(reversed(found))
-            found.append(line)
+                return size - len(lines), tuple(reversed(lines))
+            lines.append(line)
     return 0, ()

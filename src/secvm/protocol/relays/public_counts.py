@@ -24,8 +24,8 @@ MAX_SHOWN_BYTES = 2**14
 
 def write_shown(papers: Mapping[str, bytes]) -> bytes:
     """As a relay writes it."""
-    told = {name: base64.b64encode(papers[name]).decode() if name in papers else None for name in NAMES}
-    return json.dumps(told, separators=(",", ":")).encode()
+    content = {name: base64.b64encode(papers[name]).decode() if name in papers else None for name in NAMES}
+    return json.dumps(content, separators=(",", ":")).encode()
 
 
 def read_shown(data: bytes) -> dict[str, bytes]:
@@ -39,19 +39,19 @@ def read_shown(data: bytes) -> dict[str, bytes]:
     if len(data) > MAX_SHOWN_BYTES:
         raise MalformedMessageError(f"a relay shows {len(data)} bytes of a round; at most are {MAX_SHOWN_BYTES}")
     try:
-        told = json.loads(data)
+        content = json.loads(data)
     except (ValueError, RecursionError):
         raise MalformedMessageError("what a relay shows of a round is no JSON") from None
-    if not isinstance(told, dict):
+    if not isinstance(content, dict):
         raise MalformedMessageError("what a relay shows of a round is no object")
-    return {name: _envelope(told[name], name) for name in NAMES if told.get(name) is not None}
+    return {name: _envelope(content[name], name) for name in NAMES if content.get(name) is not None}
 
 
-def _envelope(told: object, name: str) -> bytes:
+def _envelope(value: object, name: str) -> bytes:
     try:
-        found = base64.b64decode(told.encode("ascii"), validate=True) if isinstance(told, str) else None
+        envelope = base64.b64decode(value.encode("ascii"), validate=True) if isinstance(value, str) else None
     except (binascii.Error, ValueError):
-        found = None
-    if found is None or len(found) > MAX_PAPER_BYTES:
+        envelope = None
+    if envelope is None or len(envelope) > MAX_PAPER_BYTES:
         raise MalformedMessageError(f"{name} is not base64 of at most {MAX_PAPER_BYTES} bytes")
-    return found
+    return envelope

@@ -117,14 +117,14 @@ class RelayedChain:
 
     def newest(self) -> list[Document]:
         """The newest manifest believed, and its opening where that is."""
-        digest, found = self._document.digest, list[Document]()
+        digest, documents = self._document.digest, list[Document]()
         if self.last is not None and self.trust.manifest is not None:
             entry = manifest_entry(digest, self.last.round_number, self.last.digest)
-            found.append(Document(entry, self.trust.manifest))
+            documents.append(Document(entry, self.trust.manifest))
         if self.opening is not None and self.trust.opening is not None:
             entry = opening_entry(digest, self.opening.round_number, self.opening.digest)
-            found.append(Document(entry, self.trust.opening))
-        return found
+            documents.append(Document(entry, self.trust.opening))
+        return documents
 
     def model(self) -> Model:
         """The model of the newest manifest believed, from the state that is kept."""
@@ -146,13 +146,13 @@ class RelayedChain:
         """
         document = self._document
         asked = (document.digest, digest_of(envelope))
-        told = self._checking.once("manifest", asked, lambda: read_manifest(envelope, document))
-        if told.round_number >= self.next_round:
-            return told
-        if self.last is None or told.round_number < self.last.round_number:
-            raise StaleRoundError(f"round {told.round_number} was served, and {self.next_round - 1} is believed")
-        if told.digest != self.last.digest:
-            sentence = f"there are two manifests for round {told.round_number}"
+        manifest = self._checking.once("manifest", asked, lambda: read_manifest(envelope, document))
+        if manifest.round_number >= self.next_round:
+            return manifest
+        if self.last is None or manifest.round_number < self.last.round_number:
+            raise StaleRoundError(f"round {manifest.round_number} was served, and {self.next_round - 1} is believed")
+        if manifest.digest != self.last.digest:
+            sentence = f"there are two manifests for round {manifest.round_number}"
             raise InconsistentManifestError(sentence, evidence=(self.trust.manifest or b"", envelope))
         return None
 
@@ -184,13 +184,13 @@ class RelayedChain:
             raise StaleRoundError("nothing newer was served than what is believed")
         return walk.result()
 
-    def believe(self, found: Believing) -> None:
+    def believe(self, believing: Believing) -> None:
         """From now on this is what is believed. Whoever calls this has stored it before."""
-        number = 0 if found.manifest is None else found.manifest.round_number
+        number = 0 if believing.manifest is None else believing.manifest.round_number
         if number < self.next_round - 1:
             raise LocalProtocolError(f"round {number} would replace round {self.next_round - 1}, which is believed")
-        self.trust, self.last, self.opening = found.trust, found.manifest, found.opening
-        for manifest in found.manifests:
+        self.trust, self.last, self.opening = believing.trust, believing.manifest, believing.opening
+        for manifest in believing.manifests:
             self._seen |= dict.fromkeys(manifest.bound, manifest.round_number)
 
 
@@ -217,7 +217,7 @@ class _Walk:
         manifest = read_manifest(envelope, document, before)
         if manifest.round_number != (1 if before is None else before.round_number + 1):
             raise MalformedMessageError(f"the manifest before that of round {manifest.round_number} is missing")
-        known = {**seen, **{value: one.round_number for one in self._manifests for value in one.bound}}
+        known = {**seen, **{value: earlier.round_number for earlier in self._manifests for value in earlier.bound}}
         if any(value in known for value in manifest.bound):
             raise InconsistentManifestError(Inconsistency.USED_BEFORE.value, evidence=(envelope,))
         if before is not None and self._opening is not None:
@@ -243,8 +243,8 @@ class _Walk:
                 raise MalformedMessageError(f"the opening of round {manifest.round_number} was not served")
             return
         opening = read_opening(envelope, document)
-        told = (opening.experiment, opening.round_number, opening.label)
-        if told != (document.digest, manifest.round_number, manifest.label):
+        names = (opening.experiment, opening.round_number, opening.label)
+        if names != (document.digest, manifest.round_number, manifest.label):
             raise MalformedMessageError(f"another opening was served than that of round {manifest.round_number}")
         self._opening, self._opening_envelope = opening, envelope
         self._ended.append(Ended(manifest, opening, is_opened(opening, manifest, document)))

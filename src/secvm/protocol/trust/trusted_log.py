@@ -104,7 +104,7 @@ class Appended:
 
     def of(self, experiment: str) -> list[Placed]:
         """The entries of one experiment."""
-        return [one for one in self.entries if one.entry.experiment == experiment]
+        return [placed for placed in self.entries if placed.entry.experiment == experiment]
 
     def proof(self, placed: Placed) -> LoggedEntry:
         """That one of these entries stands in the log, for others."""
@@ -200,15 +200,15 @@ class TrustedLog:
         """
         signed, appended = self._append(seen, checkpoint, lines)
         own = self._own(seen, appended, [*served, *believed])
-        expected = [one.entry for one in served]
+        expected = [placed.entry for placed in served]
         if seen.entry is None:
             expected.insert(0, experiment_entry(self._experiment))
-        found = [one.entry for one in own]
-        if found[: len(expected)] == expected and len(found) > len(expected):
+        entries = [placed.entry for placed in own]
+        if entries[: len(expected)] == expected and len(entries) > len(expected):
             raise StaleRoundError("the log has grown meanwhile")
-        if found != expected:
+        if entries != expected:
             raise BadProofError("the log does not hold what was served, or not yet")
-        return SeenLog(signed.data, appended.frontier, found[-1] if found else seen.entry)
+        return SeenLog(signed.data, appended.frontier, entries[-1] if entries else seen.entry)
 
     def compare(
         self, seen: SeenLog, checkpoint: bytes, lines: Sequence[bytes], *, believed: Sequence[Document] = ()
@@ -235,13 +235,13 @@ class TrustedLog:
     def _read(self, seen: SeenLog, checkpoint: bytes) -> SignedCheckpoint:
         """A checkpoint of this log; of one size there is one tree, whoever cosigned it."""
         signed = self._checking.checkpoint(checkpoint, log=self._terms.log_key)
-        found = signed.checkpoint
-        if seen.checkpoint is not None and found.size == seen.frontier.size and found.root != seen.frontier.root:
+        read = signed.checkpoint
+        if seen.checkpoint is not None and read.size == seen.frontier.size and read.root != seen.frontier.root:
             sentence = "the log was forked: it signed two trees of one size"
             self._convict(sentence, Kind.FORKED_LOG, checkpoints=(seen.checkpoint, signed.data))
-        if found.size > MAX_LOG_ENTRIES:
+        if read.size > MAX_LOG_ENTRIES:
             raise MalformedMessageError(
-                f"the log is said to have {found.size} entries, and no log has more than {MAX_LOG_ENTRIES}"
+                f"the log is said to have {read.size} entries, and no log has more than {MAX_LOG_ENTRIES}"
             )
         return signed
 
@@ -255,26 +255,26 @@ class TrustedLog:
         """The new entries of this experiment: none against a document that was signed, all in their order."""
         own = appended.of(self._experiment)
         for document in signed:
-            for one in own:
-                if one.entry.key == document.entry.key and one.entry != document.entry:
+            for placed in own:
+                if placed.entry.key == document.entry.key and placed.entry != document.entry:
                     self._convict(
                         "the log holds another document than the one that was served",
                         Kind.NOT_IN_LOG,
                         documents=(document.envelope,),
-                        entries=(appended.proof(one),),
+                        entries=(appended.proof(placed),),
                     )
-        for one, other in pairwise(own):
-            if contradict(one, other):
+        for placed, following in pairwise(own):
+            if contradict(placed, following):
                 self._convict(
                     "the log holds two entries of this experiment that cannot both stand there",
                     Kind.TWO_ENTRIES,
-                    entries=(appended.proof(one), appended.proof(other)),
+                    entries=(appended.proof(placed), appended.proof(following)),
                 )
         before = seen.entry
-        for one in own:
-            if not follows(before, one.entry, openings=self._openings):
+        for placed in own:
+            if not follows(before, placed.entry, openings=self._openings):
                 raise BadProofError("the log holds an entry of this experiment that cannot come next")
-            before = one.entry
+            before = placed.entry
         return own
 
     def _convict(

@@ -118,7 +118,9 @@ class Checked:
 
 def tallies_named(documents: Sequence[RoundManifest | Ending]) -> list[str]:
     """Digests of the tallies that a device needs to follow these documents."""
-    return [told.last.tally for told in documents if told.last is not None and told.last.tally is not None]
+    return [
+        document.last.tally for document in documents if document.last is not None and document.last.tally is not None
+    ]
 
 
 class TrustedRounds:
@@ -292,9 +294,9 @@ class TrustedRounds:
 
     def _compared(self, accepted: AcceptedManifest) -> AcceptedManifest:
         """What could not be believed, for want of a quorum, say, was signed: another one for its round convicts."""
-        looked, told = self._looked, accepted.manifest
-        same_round = looked is not None and looked.manifest.round_number == told.round_number
-        if looked is not None and same_round and looked.manifest.digest != told.digest:
+        looked, manifest = self._looked, accepted.manifest
+        same_round = looked is not None and looked.manifest.round_number == manifest.round_number
+        if looked is not None and same_round and looked.manifest.digest != manifest.digest:
             raise EquivocationError(looked.envelope, accepted.envelope)
         return accepted
 
@@ -309,10 +311,10 @@ class TrustedRounds:
         """(7): every model since. The newest manifest's state, the newest model, and how many steps there were."""
         before, kept, steps = self._last, self._trusted.state, 0
         model = self.model()
-        for one in chain:
-            model = self._next(served, model, before, one.manifest, one.envelope)
-            steps += one.manifest.last is not None and one.manifest.last.tally is not None
-            before, kept = one, model.state_bytes
+        for link in chain:
+            model = self._next(served, model, before, link.manifest, link.envelope)
+            steps += link.manifest.last is not None and link.manifest.last.tally is not None
+            before, kept = link, model.state_bytes
         if ending is not None:
             assert served.ending is not None
             model = self._next(served, model, before, ending, served.ending)
@@ -324,11 +326,11 @@ class TrustedRounds:
         served: Served,
         model: Model,
         before: AcceptedManifest | None,
-        told: RoundManifest | Ending,
+        document: RoundManifest | Ending,
         envelope: bytes,
     ) -> Model:
-        """The model that ``told`` must name, computed from that of the round before."""
-        tally, started = self._tally(served, told, envelope, before), model.state_bytes
+        """The model that ``document`` must name, computed from that of the round before."""
+        tally, started = self._tally(served, document, envelope, before), model.state_bytes
         documents = (envelope,) if before is None else (before.envelope, envelope)
 
         def convict(sentence: str) -> NoReturn:
@@ -340,30 +342,30 @@ class TrustedRounds:
                 model = self._checking.following(self._document, model, tally)
         except InconsistentManifestError as fault:
             convict(str(fault))
-        differs = what_differs(told, model)
+        differs = what_differs(document, model)
         if differs is not None:
             convict(f"the model does not follow: the server signed {differs}")
         return model
 
     def _tally(
-        self, served: Served, told: RoundManifest | Ending, envelope: bytes, before: AcceptedManifest | None
+        self, served: Served, document: RoundManifest | Ending, envelope: bytes, before: AcceptedManifest | None
     ) -> Tally | None:
         """The tally of the round before; none where that was abandoned, or nothing was before."""
-        if before is None or told.last is None or told.last.tally is None:
+        if before is None or document.last is None or document.last.tally is None:
             return None
-        blob = served.tallies.get(told.last.tally)
+        blob = served.tallies.get(document.last.tally)
         if blob is None:
             raise MalformedMessageError("a tally that is named was not served")
-        tally = self._checking.tally(blob, digest=told.last.tally, document=self._document)
+        tally = self._checking.tally(blob, digest=document.last.tally, document=self._document)
         counted = last_round(tally)
-        if (counted.cells, counted.participants) != (told.last.cells, told.last.participants):
+        if (counted.cells, counted.participants) != (document.last.cells, document.last.participants):
             self._convict(
                 "the server signed counts beside a tally that has others",
                 kind=Kind.WRONG_COUNTS,
                 documents=(envelope,),
                 blobs=(self._coded(tally),),
             )
-        fault = count_fault(self._document, before.manifest, told.last, tally)
+        fault = count_fault(self._document, before.manifest, document.last, tally)
         if fault is not None:
             documents = (before.envelope, envelope)
             self._convict(fault, kind=Kind.WRONG_COUNTS, documents=documents, blobs=(self._coded(tally),))

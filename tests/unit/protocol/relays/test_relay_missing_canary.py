@@ -8,7 +8,8 @@ import pytest
 from secvm.crypto.sealing.layers import OUTER_BYTES, open_outer
 from secvm.errors import MalformedMessageError, OpeningError, RemoteProtocolError
 from secvm.learning.package import NullPackage, Package, TrainPackage
-from secvm.protocol.evidence.missing_canary import BEGINS, Blame, MissingCanary, examine_canary
+from secvm.protocol.evidence.missing_canary import BEGINS, MissingCanary, examine_canary
+from secvm.protocol.evidence.relayed import Who
 from secvm.protocol.relays.batches.capsule_tree import CapsuleTree
 from secvm.protocol.relays.batches.counts import EntryCount, MixCount
 from secvm.protocol.relays.batches.label import capsule_digest
@@ -34,20 +35,20 @@ def file(told: SealedRound, *, narrowed: bool = False, **changes: object) -> byt
 @pytest.mark.parametrize(
     ("told", "narrowed", "blame"),
     [
-        (X_LIES, False, Blame.EITHER),
-        (E_LIES, False, Blame.EITHER),
-        (X_LIES, True, Blame.MIX),
-        (E_LIES, True, Blame.ENTRY),
+        (X_LIES, False, Who.EITHER),
+        (E_LIES, False, Who.EITHER),
+        (X_LIES, True, Who.MIX),
+        (E_LIES, True, Who.ENTRY),
     ],
 )
-def test_a_canary_that_was_left_out_convicts(told: SealedRound, narrowed: bool, blame: Blame) -> None:
+def test_a_canary_that_was_left_out_convicts(told: SealedRound, narrowed: bool, blame: Who) -> None:
     data = file(told, narrowed=narrowed)
     assert data.startswith(BEGINS)
     found = examine_canary(data)
     assert (found.blame, found.round_number, found.document.digest) == (blame, 1, told.document.digest)
     assert ("Entry e.V." in found.sentence, "Mix Ltd." in found.sentence) == (
-        blame is not Blame.MIX,
-        blame is not Blame.ENTRY,
+        blame is not Who.MIX,
+        blame is not Who.ENTRY,
     )
     assert MissingCanary.from_bytes(data).to_bytes() == data
 

@@ -88,10 +88,10 @@ class Cells:
         """The tally of so many packages per cell. Participation of the test cohort stands in none."""
         if counts.shape != (self.count,):
             raise LocalProtocolError(f"counts of {self.count} cells are needed, and these are {len(counts)}")
-        found = Tally.empty(n_models=self.models, n_bins=self.bins, n_labels=self.labels)
+        tally = Tally.empty(n_models=self.models, n_bins=self.bins, n_labels=self.labels)
         signs = counts[: self.train].reshape(self.models, self.bins + 1, 2)
-        found.plus[:], found.minus[:] = signs[..., 0], signs[..., 1]
-        found.participants[:] = counts[self.train : self.train + self.labels]
+        tally.plus[:], tally.minus[:] = signs[..., 0], signs[..., 1]
+        tally.participants[:] = counts[self.train : self.train + self.labels]
         if self.tested:
-            found.cells[:] = counts[self.train + self.participation :].reshape(self.labels, self.labels)
-        return found
+            tally.cells[:] = counts[self.train + self.participation :].reshape(self.labels, self.labels)
+        return tally

@@ -114,21 +114,21 @@ class BulkReader:
         """The cell of each of these capsules of 80 bytes, or ``NULL``, or ``JUNK``."""
         layer = inner_layer(self._reader.label)
         contents, opened = self._sealer.open_all(layer, self._reader.key, capsules)
-        found = self.cells_of(contents)
-        found[np.frombuffer(opened, np.uint8) == 0] = JUNK
-        return found
+        cells = self.cells_of(contents)
+        cells[np.frombuffer(opened, np.uint8) == 0] = JUNK
+        return cells
 
     def cells_of(self, contents: bytes) -> NDArray[np.int64]:
         """The same of what was under the seals, 32 bytes each."""
-        told = np.frombuffer(contents, _RECORD)
+        records = np.frombuffer(contents, _RECORD)
         sizes, labels = self._cells, self._cells.labels
-        a, b, c = (told[name].astype(np.int64) for name in ("a", "b", "c"))
+        a, b, c = (records[name].astype(np.int64) for name in ("a", "b", "c"))
         ours = (
-            (told["version"] == PROTOCOL_VERSION)
-            & (told["experiment"] == np.frombuffer(self._reader.document.experiment_id, "<u8")).all(axis=1)
-            & (told["round"] == self._reader.round_number)
+            (records["version"] == PROTOCOL_VERSION)
+            & (records["experiment"] == np.frombuffer(self._reader.document.experiment_id, "<u8")).all(axis=1)
+            & (records["round"] == self._reader.round_number)
             & (1 <= self._reader.round_number <= MAX_ROUND)
-            & (told["rest"] == 0).all(axis=1)
+            & (records["rest"] == 0).all(axis=1)
         )
         known_model = a < min(sizes.models, MAX_MODELS)
         known_label = a < min(labels, MAX_MODELS)
@@ -143,13 +143,13 @@ class BulkReader:
             _TRAIN: (a * (sizes.bins + 1) + b) * 2 + (c - 1),
             _PARTICIPATION: sizes.train + (c - 1) * labels + a,
             _TEST: sizes.train + sizes.participation + a * labels + b,
-            _NULL: np.full(len(told), NULL, np.int64),
+            _NULL: np.full(len(records), NULL, np.int64),
         }
-        found = np.full(len(told), JUNK, np.int64)
+        cells = np.full(len(records), JUNK, np.int64)
         for kind, holds in of_kind.items():
-            here = ours & (told["kind"] == kind) & holds
-            found[here] = numbers[kind][here]
-        return found
+            here = ours & (records["kind"] == kind) & holds
+            cells[here] = numbers[kind][here]
+        return cells
 
     def __repr__(self) -> str:
         return f"BulkReader(round {self._reader.round_number})"

@@ -140,10 +140,10 @@ class Recount:
         self.check_run(run)  # (1)
         self.check_capsules(run, capsules)  # (2)
         self.check_tally(run, tally)  # (3)
-        found = self.count(capsules)
-        if found.sub_tally != tally.sub_tally:  # (4)
+        counted = self.count(capsules)
+        if counted.sub_tally != tally.sub_tally:  # (4)
             raise WrongCountError(f"the sub-tally of shard {run.shard} is not what its capsules give")
-        return found
+        return counted
 
     def check_run(self, run: ShardRun) -> None:
         """Step 1. Raises ``BadProofError``."""
@@ -205,17 +205,17 @@ class RawCount:
     @classmethod
     def of(cls, entries: bytes, cells: Cells, *, capsules: int) -> RawCount:
         """From ``entry_bytes`` of all shards side by side. Raises ``MalformedMessageError``: they are none."""
-        found, at, shards = cls(cells, capsules=capsules), 0, shard_count(capsules)
-        while at < len(entries) and found.added < shards:
+        raw, at, shards = cls(cells, capsules=capsules), 0, shard_count(capsules)
+        while at < len(entries) and raw.added < shards:
             first = at + DIGEST_BYTES + _LENGTH.size
             if first > len(entries):
                 break
             (length,) = _LENGTH.unpack_from(entries, first - _LENGTH.size)
-            found.add(entries[at : at + DIGEST_BYTES], entries[first : first + length])
+            raw.add(entries[at : at + DIGEST_BYTES], entries[first : first + length])
             at = first + length
-        if at != len(entries) or found.added != shards:
+        if at != len(entries) or raw.added != shards:
             raise MalformedMessageError(f"these are not the sub-tallies of {shards} shards")
-        return found
+        return raw
 
 
 def entry_bytes(run: ShardRun, sub_tally: bytes) -> bytes:

@@ -118,9 +118,9 @@ class ShardProof(FixedRecord):
         BadProofError
             It is not.
         """
-        found = shard_size(self.shard, capsules)
-        if len(digests) != found or any(len(digest) != DIGEST_BYTES for digest in digests):
-            raise BadProofError(f"shard {self.shard} has {found} capsules, and these are {len(digests)} digests")
+        size = shard_size(self.shard, capsules)
+        if len(digests) != size or any(len(digest) != DIGEST_BYTES for digest in digests):
+            raise BadProofError(f"shard {self.shard} has {size} capsules, and these are {len(digests)} digests")
         if any(first >= second for first, second in pairwise(digests)):
             raise BadProofError("a shard's digests ascend, none twice")
         place = {"index": self.shard, "size": shard_count(capsules)}
@@ -250,7 +250,7 @@ def read_run(data: bytes, *, shard: int, capsules: int) -> ShardRun:
         raise MalformedMessageError(f"{len(data)} bytes are no run of the {size} digests of shard {shard}")
     path = tuple(data[at : at + merkle.HASH_BYTES] for at in range(1, first, merkle.HASH_BYTES))
     digests = tuple(data[at : at + DIGEST_BYTES] for at in range(first, len(data), DIGEST_BYTES))
-    if any(one >= other for one, other in pairwise(digests)):
+    if any(before >= after for before, after in pairwise(digests)):
         raise MalformedMessageError("a run's digests ascend, none twice")
     return ShardRun(shard, capsules, path, digests)
 
