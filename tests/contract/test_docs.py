@@ -130,7 +130,7 @@ def test_python_examples_run_and_print_what_they_say(document: Path, clone: Path
     told = subprocess.run(
         [sys.executable, "-c", program],
         cwd=clone,
-        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+        env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT / 'lab'}"},
         capture_output=True,
         text=True,
         check=False,
