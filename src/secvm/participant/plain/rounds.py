@@ -23,18 +23,17 @@ burst of them asks: that somebody was away so long, or is new. It does not see w
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from secvm.crypto.notes import MAX_NOTE_BYTES
 from secvm.crypto.signing import Envelope
-from secvm.errors import OverLimitError, RemoteProtocolError, SecVMError, StaleRoundError
+from secvm.errors import RemoteProtocolError, SecVMError, StaleRoundError
 from secvm.learning.weights import Weights
 from secvm.participant.sending.transport import MOST_DOCUMENT_BYTES, OVERHEAD_BYTES
 from secvm.participant.storage.state import BelievedModel
 from secvm.participant.storage.trust_book import STEPS
-from secvm.participant.trust.log_lines import LogLines
+from secvm.participant.trust.log_lines import LogGrewError, LogLines, ask_while_log_grows
 from secvm.participant.trust.surroundings import Now, Surroundings
 from secvm.protocol.documents.ending import Ending, accept_ending
 from secvm.protocol.documents.experiment import ExperimentDocument
@@ -120,16 +119,10 @@ class UnloggedRounds:
         return training, evaluation
 
 
-#: So often an asking begins again when the log has grown meanwhile.
-_ATTEMPTS = 3
 #: So many fetches at once for whoever has to catch up.
 _AT_ONCE = 4
 #: More steps than this are played again in a thread of their own: capsules of other experiments are due meanwhile.
 _FEW_STEPS = 8
-
-
-class _LogGrewError(Exception):
-    """What was fetched is of two moments."""
 
 
 class LoggedRounds:
@@ -154,15 +147,7 @@ class LoggedRounds:
 
     async def ask(self, now: Now) -> RoundNews | None:
         """See ``Rounds``."""
-        for _ in range(_ATTEMPTS - 1):
-            with contextlib.suppress(_LogGrewError):
-                return await self._ask(now)
-        try:
-            return await self._ask(now)
-        except _LogGrewError as grew:
-            # A log does not grow that often: something that was fetched is not what it should be.
-            self._forget_fetched()
-            raise StaleRoundError(str(grew)) from None
+        return await ask_while_log_grows(self._ask, now, give_up=self._forget_fetched)
 
     async def _ask(self, now: Now) -> RoundNews | None:
         fetched = await self._around.fetch(f"{self._path}/manifest/latest", now)
@@ -201,7 +186,7 @@ class LoggedRounds:
                 return None
             checked = await self._check(served, now)
         except StaleRoundError as fault:
-            raise _LogGrewError(str(fault)) from None
+            raise LogGrewError(str(fault)) from None
         except RemoteProtocolError:
             self._forget_fetched()
             raise
@@ -264,7 +249,7 @@ class LoggedRounds:
     async def _fetch_manifests(self, numbers: list[int], now: Now) -> bool:
         for start in range(0, len(numbers), _AT_ONCE):
             some = numbers[start : start + _AT_ONCE]
-            self._check_traffic(len(some) * MOST_DOCUMENT_BYTES, now)
+            self._around.traffic.check(len(some) * MOST_DOCUMENT_BYTES, now())
             answers = await asyncio.gather(
                 *(self._around.fetch(f"{self._path}/manifest/{number}", now) for number in some)
             )
@@ -279,24 +264,13 @@ class LoggedRounds:
         for start in range(0, len(digests), _AT_ONCE):
             some = digests[start : start + _AT_ONCE]
             if len(digests) > 1:
-                self._check_traffic(len(some) * self._document.most_tally_bytes, now)
-            keys = around.gateway_keys(now())
-            answers = await asyncio.gather(
-                *(
-                    around.checks.fetch_tally(digest, around.transport, document=self._document, gateway_keys=keys)
-                    for digest in some
-                )
-            )
+                around.traffic.check(len(some) * self._document.most_tally_bytes, now())
+            answers = await asyncio.gather(*(around.fetch_tally(digest, self._document, now) for digest in some))
             for digest, data in zip(some, answers, strict=True):
-                around.traffic.add(OVERHEAD_BYTES + (0 if data is None else len(data)), now())
                 if data is None:
                     return False
                 self._tallies[digest] = data
         return True
-
-    def _check_traffic(self, count: int, now: Now) -> None:
-        if not self._around.traffic.allows(count, now()):
-            raise OverLimitError
 
     def _forget_fetched(self) -> None:
         self._manifests, self._tallies = {}, {}

@@ -18,17 +18,16 @@ of either version, are read and passed over.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from secvm.crypto.notes import MAX_NOTE_BYTES
 from secvm.crypto.signing import Envelope
-from secvm.errors import OverLimitError, RemoteProtocolError, StaleRoundError
-from secvm.participant.sending.transport import MOST_DOCUMENT_BYTES, OVERHEAD_BYTES
+from secvm.errors import RemoteProtocolError, StaleRoundError
+from secvm.participant.sending.transport import MOST_DOCUMENT_BYTES
 from secvm.participant.storage.state import BelievedModel
 from secvm.participant.storage.trust_book import STEPS
-from secvm.participant.trust.log_lines import LogLines
+from secvm.participant.trust.log_lines import LogGrewError, LogLines, ask_while_log_grows
 from secvm.participant.trust.surroundings import Now, Surroundings
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.documents.recomputation import Model
@@ -129,14 +128,8 @@ class HeldLog:
         self._log.compare(self.seen, checkpoint, lines, believed=self._chain.newest())
 
 
-#: So often an asking begins again when the log has grown meanwhile.
-_ATTEMPTS = 3
 #: So often an opening may be missing where other files are served.
 MAX_LOOKS = 3
-
-
-class _LogGrewError(Exception):
-    """What was fetched is of two moments."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,21 +179,14 @@ class RelayedRounds:
         OverLimitError
             There is more to fetch than may be fetched today.
         """
-        for _ in range(_ATTEMPTS - 1):
-            with contextlib.suppress(_LogGrewError):
-                return await self._ask(now)
-        try:
-            return await self._ask(now)
-        except _LogGrewError as grew:
-            # A log does not grow that often: something that was fetched is not what it should be.
-            raise StaleRoundError(str(grew)) from None
+        return await ask_while_log_grows(self._ask, now)
 
     async def _ask(self, now: Now) -> RelayedNews | None:
         chain = self.chain
         most = MOST_DOCUMENT_BYTES
         if chain.last is not None:
             most += self._document.most_tally_bytes
-            self._check_traffic(most, now)
+            self.around.traffic.check(most, now())
         fetched = await self.around.fetch(news_path(self._document.digest, chain.next_round), now, most=most)
         if fetched is None:
             return None
@@ -245,7 +231,7 @@ class RelayedRounds:
         if announced is not None:
             manifests = {announced.round_number: news.manifest}
             for number in range(chain.next_round, announced.round_number):
-                self._check_traffic(MOST_DOCUMENT_BYTES, now)
+                self.around.traffic.check(MOST_DOCUMENT_BYTES, now())
                 fetched = await self.around.fetch(f"{self._path}/manifest/{number}", now)
                 if fetched is None:
                     return None, None
@@ -308,12 +294,8 @@ class RelayedRounds:
             around.checks.keep_tally(digest, news.tally, self._document)
             data = around.checks.tally_at_hand(digest)
             if data is None:
-                self._check_traffic(self._document.most_tally_bytes, now)
-                keys = around.gateway_keys(now())
-                data = await around.checks.fetch_tally(
-                    digest, around.transport, document=self._document, gateway_keys=keys
-                )
-                around.traffic.add(OVERHEAD_BYTES + (0 if data is None else len(data)), now())
+                around.traffic.check(self._document.most_tally_bytes, now())
+                data = await around.fetch_tally(digest, self._document, now)
             if data is None:
                 return None
             tallies[digest] = data
@@ -328,10 +310,6 @@ class RelayedRounds:
         self._missing = (number, looks)
         return number if looks >= MAX_LOOKS else None
 
-    def _check_traffic(self, count: int, now: Now) -> None:
-        if not self.around.traffic.allows(count, now()):
-            raise OverLimitError
-
     # ── believing ────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _hold_to_log(self, fetched: FetchedLog | None, documents: Sequence[Document]) -> SeenLog | None:
@@ -343,7 +321,7 @@ class RelayedRounds:
         try:
             return self.log.grow(fetched, documents)
         except StaleRoundError as fault:
-            raise _LogGrewError(str(fault)) from None
+            raise LogGrewError(str(fault)) from None
         except RemoteProtocolError:
             self.log.forget()
             raise

@@ -8,8 +8,11 @@ a signed root by ``protocol.trust.trusted_log``.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
-from secvm.errors import OverLimitError
+from secvm.errors import StaleRoundError
 from secvm.participant.trust.surroundings import Now, Surroundings
 from secvm.protocol.log.entries import MAX_LINE_BYTES
 from secvm.protocol.log.tiles import TILE_WIDTH, Tile, read_bundle
@@ -18,6 +21,31 @@ from secvm.protocol.version import LOG_ORIGIN
 MOST_TILE_BYTES = TILE_WIDTH * (2 + MAX_LINE_BYTES)
 #: So many fetches at once for whoever has to catch up.
 _AT_ONCE = 4
+#: So often an asking begins again when the log has grown meanwhile.
+_ATTEMPTS = 3
+News = TypeVar("News")
+
+
+class LogGrewError(Exception):
+    """What was fetched is of two moments: the log has grown in between."""
+
+
+async def ask_while_log_grows(
+    ask: Callable[[Now], Awaitable[News]], now: Now, *, give_up: Callable[[], None] = lambda: None
+) -> News:
+    """What ``ask`` brings; begun again, a few times, where the log has grown meanwhile.
+
+    Then it calls ``give_up`` and raises ``StaleRoundError``: a log does not grow that often, so something that was
+    fetched is not what it should be.
+    """
+    for _ in range(_ATTEMPTS - 1):
+        with contextlib.suppress(LogGrewError):
+            return await ask(now)
+    try:
+        return await ask(now)
+    except LogGrewError as grew:
+        give_up()
+        raise StaleRoundError(str(grew)) from None
 
 
 class LogLines:
@@ -42,8 +70,8 @@ class LogLines:
         missing = [number for number in numbers if number not in tiles]
         for start in range(0, len(missing), _AT_ONCE):
             some = missing[start : start + _AT_ONCE]
-            if len(missing) > 1 and not self._around.traffic.allows(len(some) * MOST_TILE_BYTES, now()):
-                raise OverLimitError
+            if len(missing) > 1:
+                self._around.traffic.check(len(some) * MOST_TILE_BYTES, now())
             for number, lines in zip(
                 some, await asyncio.gather(*(self._tile(number, size, now) for number in some)), strict=True
             ):

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from secvm.crypto.sealing.bulk_sealing import BulkSealer
+from secvm.errors import OverLimitError
 from secvm.participant.consent.policies import Consent
 from secvm.participant.dice import RandomBytes
 from secvm.participant.sending.transport import MOST_DOCUMENT_BYTES, OVERHEAD_BYTES, Fetched, Transport
@@ -17,6 +18,7 @@ from secvm.participant.storage.state import DeviceState
 from secvm.participant.trust.model_files import ModelShelf
 from secvm.participant.trust.shared_checks import SharedChecks
 from secvm.participant.trust.trust_policy import TrustPolicy
+from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.documents.manifest import RoundManifest
 from secvm.protocol.plain.session_memory import Seal
 
@@ -41,6 +43,11 @@ class Traffic:
         """Whether so many more stay within today's limit."""
         day = now // _DAY_MS
         return self._state.traffic(day) + self._fresh.get(day, 0) + count <= self._limit
+
+    def check(self, count: int, now: int) -> None:
+        """Raise ``OverLimitError`` where so many more would go beyond today's limit."""
+        if not self.allows(count, now):
+            raise OverLimitError
 
     @property
     def unwritten(self) -> bool:
@@ -99,3 +106,10 @@ class Surroundings:
         fetched = await self.transport.fetch(path, most=most, gateway_keys=keys)
         self.traffic.add(OVERHEAD_BYTES if fetched is None else len(fetched.content) + OVERHEAD_BYTES, now())
         return None if fetched is None else fetched.held_to(sent, now())
+
+    async def fetch_tally(self, digest: str, document: ExperimentDocument, now: Now) -> bytes | None:
+        """A tally of this digest, counted in the traffic of the day; None where it cannot be had now."""
+        keys = self.gateway_keys(now())
+        data = await self.checks.fetch_tally(digest, self.transport, document=document, gateway_keys=keys)
+        self.traffic.add(OVERHEAD_BYTES + (0 if data is None else len(data)), now())
+        return data
