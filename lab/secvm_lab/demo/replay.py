@@ -24,8 +24,8 @@ from secvm.learning.aggregate.tally import Tally
 from secvm.learning.experiment import Experiment
 from secvm.learning.thinning import ALWAYS
 from secvm.learning.weights import Weights
+from secvm.privacy.leakage.label_leakage import law
 from secvm_lab.demo.result import Leakage
-from secvm_lab.privacy.label_leak import law
 
 
 @dataclass(frozen=True, eq=False)

@@ -32,7 +32,7 @@ What it does not know: a coordinator that chooses weights, or knows the other pe
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,7 +40,7 @@ from numpy.typing import NDArray
 
 from secvm.errors import BadInputError
 from secvm.learning.thinning import ALWAYS, Thinning
-from secvm.privacy.leakage.label_leakage import auc_of, cell_information, silence, variance_of_ratio
+from secvm.privacy.leakage.label_leakage import auc_of, cell_information, law, silence, variance_of_ratio
 from secvm_lab.privacy.popularity import PerBin, mean_over_people, popularity
 
 #: Exact cells are computed for so many popularities; between them their logarithm is a straight enough line.
@@ -112,14 +112,6 @@ class Leak:
     @property
     def law_auc(self) -> float:
         return auc_of(self.law_d_squared)
-
-
-def law(*, q: float, bins: int, senders: Iterable[int]) -> float:
-    """d'² of one round, uncorrected: q · bins · Σ 1/V over the signs that are looked at.
-
-    Where nobody stands on a side there is nothing to hide behind; one is the least that makes a number.
-    """
-    return q * bins * sum(1 / max(1, side) for side in senders)
 
 
 def label_leak(game: LabelGame) -> Leak:

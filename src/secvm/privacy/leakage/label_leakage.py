@@ -33,7 +33,7 @@ so that E exp(-s D) is all that is needed of a person's D = d'². What is plain 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from statistics import NormalDist
 
 import numpy as np
@@ -67,6 +67,14 @@ def d_squared_of(auc: float) -> float:
     if not 0.5 <= auc < 1:
         raise BadInputError("an AUC to plan for must lie from 0.5 to below 1")
     return 2 * _NORMAL.inv_cdf(auc) ** 2
+
+
+def law(*, q: float, bins: int, senders: Iterable[int]) -> float:
+    """d'² of one round, uncorrected: q · bins · Σ 1/V over the signs that are looked at.
+
+    Where nobody stands on a side there is nothing to hide behind; one is the least that makes a number.
+    """
+    return q * bins * sum(1 / max(1, side) for side in senders)
 
 
 def exact_auc(*, positive: int, negative: int, bins: int, features: int, rounds: int, q: float) -> float:

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from secvm.errors import BadInputError
 from secvm.learning.thinning import Thinning
-from secvm.privacy.leakage.label_leakage import auc_of, d_squared_of, exact_auc
-from secvm_lab.privacy.label_leak import LabelGame, label_leak, law, total_variation_of
+from secvm.privacy.leakage.label_leakage import auc_of, d_squared_of, exact_auc, law
+from secvm_lab.privacy.label_leak import LabelGame, label_leak, total_variation_of
 from secvm_lab.privacy.label_lemma import paper_leak
 from secvm_lab.privacy.popularity import popularity
 
