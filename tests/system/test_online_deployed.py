@@ -11,11 +11,11 @@ import numpy as np
 from secvm.learning.aggregate.descent import Swift
 from secvm.learning.thinning import Thinning
 from secvm.privacy.target import PrivacyTarget
-from secvm_lab.online.deployed import Deployment, attendance, simulated, small_crowd
 from secvm_lab.online.population.day import Rhythm
 from secvm_lab.online.population.plan import Learning, Plan
 from secvm_lab.online.population.words import TitleWords
 from secvm_lab.published import origins_of
+from tests.rigs.deployed_population import Deployment, attendance, simulated, small_crowd
 
 
 def held_to_the_deployment(

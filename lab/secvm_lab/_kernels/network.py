@@ -1,4 +1,4 @@
-"""Many people's forward passes and coins of a network, quickly. ``secvm_lab.beyond.on_device`` is the specification."""
+"""Many people's forward passes and coins of a network, quickly. ``tests.rigs.network_device`` is the specification."""
 
 from __future__ import annotations
 

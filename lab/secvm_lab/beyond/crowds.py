@@ -1,4 +1,4 @@
-"""A round of many people at once: the counts of ``on_device``, to the bit, without a package ever being made."""
+"""A round of many people at once: the counts of devices one by one, to the bit, and no package is ever made."""
 
 from __future__ import annotations
 

@@ -22,10 +22,10 @@ from secvm.learning.thinning import Thinning
 from secvm.privacy.planning.relay_plan import RelayQuestion, plan_relays
 from secvm.privacy.target import PrivacyTarget
 from secvm_lab.beyond import hashes, problems, trial
+from secvm_lab.beyond.methods import KINDS
 from secvm_lab.beyond.network import Shape
 from secvm_lab.beyond.problems import Problem
 from secvm_lab.beyond.texts import FileText, MadeUpText, Text
-from secvm_lab.beyond.ways import KINDS
 
 #: What is asked for: 100,000 people of 30 words, 20 rounds.
 PEOPLE, WORDS, ROUNDS = 100_000, 30, 20

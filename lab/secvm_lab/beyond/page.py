@@ -9,9 +9,9 @@ from secvm.pages.reports import ReportPage
 from secvm_lab.beyond import hashes
 from secvm_lab.beyond.findings import Findings
 from secvm_lab.beyond.hashes import Cell
+from secvm_lab.beyond.methods import LINEAR, NETWORK, REAL
 from secvm_lab.beyond.problems import Problem
 from secvm_lab.beyond.trial import Mean, Outcome
-from secvm_lab.beyond.ways import LINEAR, NETWORK, REAL
 
 NOT_COVERED = (
     "A package of a network names a hidden unit besides a word, and which units a person sends for depends on the"

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from secvm.errors import BadInputError
+from secvm_lab.beyond.methods import KINDS, LINEAR, ByPackages, Kind
 from secvm_lab.beyond.problems import Parts, Problem
-from secvm_lab.beyond.ways import KINDS, LINEAR, ByPackages, Kind
 
 
 @dataclass(frozen=True, slots=True)

@@ -113,7 +113,7 @@ def simulate(
     """
     from secvm.pages.reports import check_folder, write_report
     from secvm.privacy.target import PrivacyTarget
-    from secvm_lab.online.covered import Promise
+    from secvm_lab.online.cover import Promise
     from secvm_lab.online.population.day import Rhythm
     from secvm_lab.online.population.plan import ZONES, Learning, Plan
     from secvm_lab.online.population.words import TitleWords

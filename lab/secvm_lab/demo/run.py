@@ -34,8 +34,8 @@ from secvm.protocol.documents.blobs import decode_weights
 from secvm.protocol.relays.batches.label import OUTER_BYTES
 from secvm.runtime.clock import SystemClock
 from secvm.testing.federation import COORDINATOR, Federation, HostOf, Pace
-from secvm_lab.demo.afterwards import Afterwards, Computing
 from secvm_lab.demo.crowd import Crowd, from_file, made_up
+from secvm_lab.demo.evaluation import Afterwards, Computing
 from secvm_lab.demo.plan import MISSES, WITNESSES, Plan
 from secvm_lab.demo.replay import counted_twice
 from secvm_lab.demo.result import Checks, DemoResult, RoundLine

@@ -7,32 +7,34 @@ in one of the two lists, or the test fails. So whoever writes a decoder adds a t
 from __future__ import annotations
 
 from secvm_lab.fuzz.target import Target
-from secvm_lab.fuzz.targets import dashboard as dashboard_targets
-from secvm_lab.fuzz.targets import databases as database_targets
-from secvm_lab.fuzz.targets import documents as document_targets
-from secvm_lab.fuzz.targets import files as file_targets
-from secvm_lab.fuzz.targets import kept as kept_targets
-from secvm_lab.fuzz.targets import log as log_targets
-from secvm_lab.fuzz.targets import nodes as node_targets
-from secvm_lab.fuzz.targets import parties as party_targets
-from secvm_lab.fuzz.targets import relay_doors as relay_door_targets
-from secvm_lab.fuzz.targets import relays as relay_targets
-from secvm_lab.fuzz.targets import sealing as sealing_targets
+from secvm_lab.fuzz.targets import (
+    dashboard,
+    databases,
+    documents,
+    files,
+    log,
+    nodes,
+    parties,
+    relay_doors,
+    relays,
+    sealing,
+    stored_values,
+)
 
 TARGETS: dict[str, Target] = {
     target.name: target
     for module in (
-        sealing_targets,
-        document_targets,
-        kept_targets,
-        log_targets,
-        relay_targets,
-        relay_door_targets,
-        party_targets,
-        file_targets,
-        database_targets,
-        node_targets,
-        dashboard_targets,
+        sealing,
+        documents,
+        stored_values,
+        log,
+        relays,
+        relay_doors,
+        parties,
+        files,
+        databases,
+        nodes,
+        dashboard,
     )
     for target in module.TARGETS
 }

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from secvm_lab.online.choosing import LAMBDAS, WEIGHTS, Tried, choose
+from secvm_lab.online.parameter_choice import LAMBDAS, WEIGHTS, Tried, choose
 from secvm_lab.online.population.crowd import crowd
 from secvm_lab.online.population.plan import Plan, daytime
 from secvm_lab.online.result import MINORITY, Run

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from secvm.pages.reports import ReportPage
 from secvm_lab.online import figures
-from secvm_lab.online.choosing import Tried
+from secvm_lab.online.parameter_choice import Tried
 from secvm_lab.online.reproduction import Pair, Reproduction, ShortRows
 from secvm_lab.online.result import MINORITY, Drop, Run
 

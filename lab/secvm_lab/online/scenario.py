@@ -7,7 +7,7 @@ from typing import Any
 
 from secvm.pages.reports import ReportPage
 from secvm_lab.online import figures
-from secvm_lab.online.covered import Covered, Promise, covered
+from secvm_lab.online.cover import Covered, Promise, covered
 from secvm_lab.online.population.crowd import crowd
 from secvm_lab.online.population.plan import Plan
 from secvm_lab.online.result import Run

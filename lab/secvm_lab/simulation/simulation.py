@@ -20,10 +20,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 from secvm.errors import LocalProtocolError
 from secvm_lab.simulation.checks import check_end, check_now, is_over, what_is_left
-from secvm_lab.simulation.happenings import Happenings
+from secvm_lab.simulation.execution import Happenings
 from secvm_lab.simulation.machines.loop import VirtualLoop
+from secvm_lab.simulation.memoised import remembering
 from secvm_lab.simulation.operations import Op
-from secvm_lab.simulation.remembered import remembering
 from secvm_lab.simulation.world import Parts, World
 
 

@@ -11,8 +11,8 @@ from secvm.learning.individual.binning import BinnedVector
 from secvm.learning.rows import BinnedRows
 from secvm_lab.beyond.crowds import Crowd
 from secvm_lab.beyond.network import Bounds, Question, Shape, quantised
-from secvm_lab.beyond.on_device import entries
 from tests.deep.statistical.bounds import counts
+from tests.rigs.network_device import entries
 from tests.seeds import FALSE_ALARM, seed_bytes
 
 N = 20_000

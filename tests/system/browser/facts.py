@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from secvm_lab.rigs.browser import Window
-from secvm_lab.shots import PLANNED, READY
+from secvm_lab.screenshots import PLANNED, READY
 from secvm_lab.showcase import Showcase
 
 #: Shown as text, or the page's title is no longer its own.

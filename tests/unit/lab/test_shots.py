@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from secvm.dashboard.app import PAGES
 from secvm_lab.cli.dev.screenshots import GROUPS, PICTURES
-from secvm_lab.shots import OPERATOR, PERSON, REPORTS
+from secvm_lab.screenshots import OPERATOR, PERSON, REPORTS
 
 
 def test_every_page_of_the_operator_is_taken() -> None:

@@ -23,7 +23,7 @@ from secvm.errors import BadInputError
 
 if TYPE_CHECKING:
     from secvm_lab.rigs.browser import Browser
-    from secvm_lab.shots import Shot, Taken
+    from secvm_lab.screenshots import Shot, Taken
 
 #: What is kept in the repository: the file, the shot, and how it is taken.
 PICTURES = {
@@ -107,7 +107,7 @@ def _noted(pictures: Iterator[Taken]) -> Iterator[Taken]:
 
 def _operator(browser: Browser, out: Path, made: Path, rounds: int, pictures: Path | None) -> list[Taken]:
     """In the middle of a round, so that there is something going on."""
-    from secvm_lab.shots import OPERATOR, take
+    from secvm_lab.screenshots import OPERATOR, take
     from secvm_lab.showcase import Showcase
 
     taken: list[Taken] = []
@@ -129,7 +129,7 @@ def _operator(browser: Browser, out: Path, made: Path, rounds: int, pictures: Pa
 
 def _person(browser: Browser, out: Path, made: Path, pictures: Path | None) -> list[Taken]:
     from secvm_lab.rigs.person_page import shown_page
-    from secvm_lab.shots import PERSON, take
+    from secvm_lab.screenshots import PERSON, take
 
     with shown_page(made / "device") as shown:
         if pictures is not None:
@@ -139,7 +139,7 @@ def _person(browser: Browser, out: Path, made: Path, pictures: Path | None) -> l
 
 def _report(name: str, made: Path) -> Path:
     """Let the program write a small report."""
-    from secvm_lab.shots import REPORTS
+    from secvm_lab.screenshots import REPORTS
 
     command, file = REPORTS[name]
     note(f"secvm dev screenshots: secvm {command.format(folder='FOLDER')}")
@@ -157,7 +157,7 @@ def _report(name: str, made: Path) -> Path:
 
 
 def _of_report(browser: Browser, out: Path, name: str, file: Path, pictures: Path | None) -> list[Taken]:
-    from secvm_lab.shots import Shot, take
+    from secvm_lab.screenshots import Shot, take
 
     shot = Shot(f"report-{name}", f"Report of {name}", ready="main")
     if pictures is not None:
@@ -169,7 +169,7 @@ def _keep(browser: Browser, shots: Sequence[Shot], base: str, folder: Path, *, d
     """The pictures of the documentation: what a desk's screen shows, and not too large a file."""
     from dataclasses import replace
 
-    from secvm_lab.shots import take
+    from secvm_lab.screenshots import take
 
     by_name = {shot.name: shot for shot in shots}
     for file, (name, scheme) in PICTURES.items():

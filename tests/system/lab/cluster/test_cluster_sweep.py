@@ -27,7 +27,7 @@ from secvm.learning._kernels.layout import prepare
 from secvm.learning.aggregate.descent import Pegasos, Swift
 from secvm.learning.experiment import Experiment
 from secvm.learning.thinning import Thinning
-from secvm_lab.cluster.connecting import is_exposed
+from secvm_lab.cluster.connection import is_exposed
 from secvm_lab.cluster.group import Bits, Group, cut, train_group
 from secvm_lab.cluster.program import difference, this_program
 from secvm_lab.cluster.recipe import KeptRows, SentRows

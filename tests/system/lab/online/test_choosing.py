@@ -8,8 +8,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from secvm_lab.online import choosing, reproduction
-from secvm_lab.online.choosing import Tried, choose, pilot
+from secvm_lab.online import parameter_choice as choosing
+from secvm_lab.online import reproduction
+from secvm_lab.online.parameter_choice import Tried, choose, pilot
 from secvm_lab.online.population.crowd import crowd
 from secvm_lab.online.population.day import Rhythm
 from secvm_lab.online.population.plan import Plan

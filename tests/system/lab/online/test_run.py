@@ -13,7 +13,7 @@ import pytest
 from secvm.errors import BadInputError, SecVMError
 from secvm.learning.experiment import Robust
 from secvm.privacy.target import PrivacyTarget
-from secvm_lab.online.covered import Promise, covered, fewest
+from secvm_lab.online.cover import Promise, covered, fewest
 from secvm_lab.online.population.crowd import crowd
 from secvm_lab.online.population.day import Rhythm
 from secvm_lab.online.population.plan import daytime

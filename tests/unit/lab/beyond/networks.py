@@ -8,7 +8,7 @@ from secvm.learning.individual.binning import BinnedVector
 from secvm.learning.individual.dice import UnsafeSeededDice
 from secvm.learning.rows import BinnedRows
 from secvm_lab.beyond.network import Bounds, Question, Shape, quantised
-from secvm_lab.beyond.on_device import packages
+from tests.rigs.network_device import packages
 
 BINS = 12
 

@@ -12,8 +12,8 @@ from secvm.errors import BadInputError
 from secvm.learning.aggregate.tally import Tally
 from secvm_lab.beyond import descent, problems, trial
 from secvm_lab.beyond.crowds import Crowd
+from secvm_lab.beyond.methods import KINDS, LINEAR, NETWORK, ByPackages
 from secvm_lab.beyond.problems import InteractingPeople, Parts
-from secvm_lab.beyond.ways import KINDS, LINEAR, NETWORK, ByPackages
 from tests.unit.lab.beyond.networks import some_question, some_rows, some_weights
 
 ROUNDS = 4

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from distributed import Client, Future, KilledWorker
 
 from secvm.errors import ClusterError
-from secvm_lab.cluster import connecting
+from secvm_lab.cluster import connection as connecting
 from secvm_lab.cluster.group import Group, train_group
 from secvm_lab.cluster.recipe import Recipe, SentRows, settled
 
