@@ -52,7 +52,7 @@ def inclusion_proof(read: NodeReader, index: int, size: int) -> tuple[bytes, ...
     """That a leaf is under the root of this size: its neighbours' hashes from the leaf upwards."""
     _check_size(size)
     if not 0 <= index < size:
-        raise LocalProtocolError("a tree of this size has no such leaf")
+        raise LocalProtocolError(f"a tree of {size} leaves has no leaf {index}")
     start, end, path = 0, size, []
     while end - start > 1:
         middle = start + _split(end - start)
@@ -72,7 +72,7 @@ def consistency_proof(read: NodeReader, first: int, second: int) -> tuple[bytes,
     """
     _check_size(second)
     if not 0 <= first <= second:
-        raise LocalProtocolError("a log does not shrink")
+        raise LocalProtocolError(f"a log does not shrink: from {first} to {second} leaves")
     if first in (0, second):
         return ()
     start, end, path = 0, second, []
@@ -110,7 +110,7 @@ def _subtree(read: NodeReader, start: int, end: int) -> bytes:
 
 def _check_size(size: int) -> None:
     if not 0 <= size <= MAX_SIZE:
-        raise LocalProtocolError("no tree has this size")
+        raise LocalProtocolError(f"a tree has 0 to {MAX_SIZE} leaves, not {size}")
 
 
 # ── verification ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -127,7 +127,7 @@ def check_inclusion(leaf: bytes, *, index: int, size: int, proof: Sequence[bytes
     _check_hashes(leaf, root, *proof)
     # RFC 9162, 2.1.3.2: step 1
     if not 0 <= index < size <= MAX_SIZE:
-        raise BadProofError("the log has no leaf of this index")
+        raise BadProofError(f"a log of {size} entries has no leaf {index}")
     # steps 2 and 3
     fn, sn, node = index, size - 1, leaf
     # step 4
@@ -158,7 +158,7 @@ def check_consistency(
     """
     _check_hashes(first_root, second_root, *proof)
     if not 0 <= first <= second <= MAX_SIZE:
-        raise BadProofError("a log does not shrink")
+        raise BadProofError(f"a log does not shrink: from {first} to {second} entries")
     if first in (0, second):
         expected = EMPTY_ROOT if first == 0 else second_root
         if proof or first_root != expected or (second == 0 and second_root != EMPTY_ROOT):

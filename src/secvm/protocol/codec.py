@@ -51,7 +51,7 @@ def encode(addressed: AddressedPackage) -> bytes:
     """The 32 bytes of a package."""
     kind, a, b, c = _fields(addressed.package)
     if not 1 <= addressed.round_number <= MAX_ROUND:
-        raise LocalProtocolError("no experiment has such a round")
+        raise LocalProtocolError(f"a round is from 1 to {MAX_ROUND}, not {addressed.round_number}")
     if len(addressed.experiment_id) != EXPERIMENT_ID_BYTES:
         raise LocalProtocolError(f"an experiment's id has {EXPERIMENT_ID_BYTES} bytes")
     return _LAYOUT.pack(PROTOCOL_VERSION, kind, addressed.experiment_id, addressed.round_number, a, b, c, b"\0\0\0")
@@ -77,7 +77,7 @@ def _fields(package: Package) -> tuple[int, int, int, int]:
 def decode(data: bytes) -> AddressedPackage:
     """The package of an encoding; anything that ``encode`` would not write is refused."""
     if len(data) != PACKAGE_BYTES:
-        raise MalformedMessageError("a package has another size", problem="wrong-size")
+        raise MalformedMessageError(f"a package of {len(data)} bytes; one has {PACKAGE_BYTES}", problem="wrong-size")
     version, kind, experiment_id, round_number, a, b, c, rest = _LAYOUT.unpack(data)
     if version != PROTOCOL_VERSION:
         raise MalformedMessageError("a package of another version of the protocol")

@@ -117,17 +117,17 @@ def _knowing_now(patch: pytest.MonkeyPatch) -> list[int]:
 
 def from_fetch_to_deadline(patch: pytest.MonkeyPatch) -> None:
     """Who comes late takes part, and sends all the more densely."""
-    cell, against = _knowing_now(patch), ParticipantSession._reason_against
+    cell, against = _knowing_now(patch), session_module.reason_against
 
-    def lenient(self: ParticipantSession, *told: Any) -> Reason | None:
-        reason = against(self, *told)
+    def lenient(*round_: Any, **clock: Any) -> Reason | None:
+        reason = against(*round_, **clock)
         return None if reason is Reason.LATE else reason
 
     def dense(count: int, window: Window, words: Iterator[int]) -> list[int]:
         left = Window(max(window.opens_at, cell[0]), window.closes_at)
         return spread(count, left if count > 1 else window, words)
 
-    patch.setattr(ParticipantSession, "_reason_against", lenient)
+    patch.setattr(session_module, "reason_against", lenient)
     patch.setattr(session_module, "spread", dense)
 
 

@@ -159,7 +159,7 @@ def verify_pulse(chain_index: int, pulse_index: int, record: bytes, *, pins: Abs
         Whatever else the bytes are.
     """
     if len(record) > MAX_RECORD_BYTES:
-        raise BadBeaconError("a NIST record is too long")
+        raise BadBeaconError(f"a NIST record of {len(record)} bytes; at most {MAX_RECORD_BYTES} are read")
     served, mark, certificates = record.partition(_PEM)
     pulse = NistPulse.from_bytes(served)
     if (pulse.chain_index, pulse.pulse_index) != (chain_index, pulse_index):

@@ -32,7 +32,7 @@ class BeaconOutput:
 def read_object(data: bytes, what: str) -> BeaconFields:
     """The one JSON object that these bytes are."""
     if len(data) > MAX_RECORD_BYTES:
-        raise BadBeaconError(f"{what} is too long")
+        raise BadBeaconError(f"{what} has {len(data)} bytes; at most {MAX_RECORD_BYTES} are read")
     try:
         content = json.loads(data.decode(), object_pairs_hook=_once, parse_float=_no_number, parse_constant=_no_number)
     except (ValueError, RecursionError):

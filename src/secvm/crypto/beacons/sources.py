@@ -158,4 +158,4 @@ def _verify_local(chain: str, round_number: int, record: bytes) -> BeaconOutput:
 
 def _check_round(round_number: int) -> None:
     if not 1 <= round_number <= MAX_ROUND:
-        raise BadBeaconError("a beacon has no round of this number")
+        raise BadBeaconError(f"a beacon's rounds are numbered from 1 to {MAX_ROUND}; there is no round {round_number}")

@@ -180,7 +180,7 @@ def check_times(
     """
     keys = tuple(dict.fromkeys(witness.key for witness in witnesses))
     if not 1 <= quorum <= len(keys):
-        raise LocalProtocolError("a quorum lies between one and the number of witnesses")
+        raise LocalProtocolError(f"a quorum of {quorum}; it must be from 1 to {len(keys)}, the number of witnesses")
     return check_enough(times, Quorum(quorum, keys), now=now, freshness_s=freshness_s)
 
 
@@ -233,7 +233,7 @@ def read_number(text: str) -> int:
 def text_of(data: bytes) -> str:
     """Bytes of lines as text."""
     if len(data) > 2 * MAX_NOTE_BYTES:
-        raise MalformedMessageError("these are too many bytes")
+        raise MalformedMessageError(f"{len(data)} bytes of text; at most {2 * MAX_NOTE_BYTES} are read")
     try:
         return data.decode()
     except UnicodeDecodeError:

@@ -99,7 +99,7 @@ def write_tile(tile: Tile, read: NodeReader) -> bytes:
 def read_tile(data: bytes, *, width: int = TILE_WIDTH) -> list[bytes]:
     """The hashes of a tile."""
     if len(data) != width * HASH_BYTES:
-        raise MalformedMessageError("a tile has not as many hashes as it should")
+        raise MalformedMessageError(f"a tile of {len(data)} bytes; one of {width} hashes has {width * HASH_BYTES}")
     return [data[at : at + HASH_BYTES] for at in range(0, len(data), HASH_BYTES)]
 
 

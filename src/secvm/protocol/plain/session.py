@@ -33,7 +33,7 @@ from secvm.errors import (
     RemoteProtocolError,
 )
 from secvm.protocol.codec import AddressedPackage, encode
-from secvm.protocol.documents.manifest import AcceptedManifest, RoundManifest, accept
+from secvm.protocol.documents.manifest import RoundManifest, accept
 from secvm.protocol.plain.session_events import (
     Abstain,
     Action,
@@ -78,6 +78,20 @@ LONGEST_BACKOFF_MS = 15 * 60_000
 def unsafe_no_seal(plaintext: bytes, _gateway_keys: bytes) -> bytes:
     """The package in clear, for tests: everybody on the way can read it."""
     return plaintext
+
+
+def reason_against(window: Window, closed: int | None, *, ahead: int | None, now: int, latest: int) -> Reason | None:
+    """Why a device should not join a round with this window, by the clock; None: it may.
+
+    ``closed``: when the window before closed, if there was one; ``ahead``: how far the server's clock is ahead, where
+    that is known; ``latest``: the latest instant that this device has seen.
+    """
+    # Without the server's word, a clock that falls back is noticed; and the next manifest is signed after the round
+    # before has ended, so who has it earlier has a slow clock.
+    wrong = now < latest - CLOCK_TOLERANCE_MS if ahead is None else abs(ahead) > CLOCK_TOLERANCE_MS
+    if wrong or (closed is not None and now < closed - CLOCK_TOLERANCE_MS):
+        return Reason.CLOCK
+    return Reason.LATE if now >= window.opens_at else None
 
 
 # ── the session ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -146,25 +160,16 @@ class ParticipantSession(SessionMemory):
         before, self._accepted = self._accepted, accepted
         # The round before is over: its tally is in this manifest.
         actions = [] if before is None else self._close(before.manifest)
-        reason = self._reason_against(accepted.manifest, before, ahead, now)
+        closed = None if before is None else before.manifest.closes_at
+        reason = (
+            Reason.PAUSED
+            if self._paused
+            else reason_against(accepted.manifest.window, closed, ahead=ahead, now=now, latest=self._latest)
+        )
         if reason is not None:
             return [*actions, Abstain(reason, reason.value)]
         self._phase, self._acknowledged, self._lost = Phase.COMPUTING, 0, 0
         return [*actions, Compute(accepted.manifest)]
-
-    def _reason_against(
-        self, manifest: RoundManifest, before: AcceptedManifest | None, ahead: int | None, now: int
-    ) -> Reason | None:
-        if self._paused:
-            return Reason.PAUSED
-        if ahead is not None and abs(ahead) > CLOCK_TOLERANCE_MS:
-            return Reason.CLOCK
-        if ahead is None and now < self._latest - CLOCK_TOLERANCE_MS:
-            return Reason.CLOCK
-        # The next manifest is signed after the round before has ended. Who has it earlier has a slow clock.
-        if before is not None and now < before.manifest.closes_at - CLOCK_TOLERANCE_MS:
-            return Reason.CLOCK
-        return Reason.LATE if now >= manifest.opens_at else None
 
     def _packages_ready(self, ready: PackagesReady, now: int, words: Iterator[int]) -> list[Action]:
         if self._phase is not Phase.COMPUTING or self._accepted is None:

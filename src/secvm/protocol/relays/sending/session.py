@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from secvm.errors import BadProofError, BadSignatureError, LocalProtocolError, MalformedMessageError
-from secvm.protocol.plain.session import CLOCK_TOLERANCE_MS, FIRST_BACKOFF_MS, GRACE_MS, LONGEST_BACKOFF_MS
+from secvm.protocol.plain.session import FIRST_BACKOFF_MS, GRACE_MS, LONGEST_BACKOFF_MS, reason_against
 from secvm.protocol.plain.session_events import Abstain, Declined, Paused, Reason, Restarted, Resumed, Tick, Wait
 from secvm.protocol.relays.manifest import RelayedManifest
 from secvm.protocol.relays.sending.canary import Receipt
@@ -160,25 +160,16 @@ class RelayedSession(RelayedMemory):
             )
         actions = self._close(receipt=False)
         self._accepted, self.manifest = envelope, manifest
-        reason = self._reason_against(manifest, before, ahead, now)
+        closed = None if before is None else before.instants.closes_at
+        reason = (
+            Reason.PAUSED
+            if self._paused
+            else reason_against(manifest.window, closed, ahead=ahead, now=now, latest=self._latest)
+        )
         if reason is not None:
             return [*actions, Abstain(reason, reason.value)]
         self._phase = RelayedPhase.COMPUTING
         return [*actions, Prepare(manifest)]
-
-    def _reason_against(
-        self, manifest: RelayedManifest, before: RelayedManifest | None, ahead: int | None, now: int
-    ) -> Reason | None:
-        if self._paused:
-            return Reason.PAUSED
-        if ahead is not None and abs(ahead) > CLOCK_TOLERANCE_MS:
-            return Reason.CLOCK
-        if ahead is None and now < self._latest - CLOCK_TOLERANCE_MS:
-            return Reason.CLOCK
-        # The next manifest is signed after the round before was mixed. Who has it earlier has a slow clock.
-        if before is not None and now < before.instants.closes_at - CLOCK_TOLERANCE_MS:
-            return Reason.CLOCK
-        return Reason.LATE if now >= manifest.instants.opens_at else None
 
     def _ready(self, body: bytes, canary: bytes, now: int, words: Iterator[int]) -> list[RelayedAction]:
         manifest = self.manifest
