@@ -1,1 +1,1 @@
-"""What every party's shell stands on: clock, HTTP server, configuration, logs, metrics. It knows no learning."""
+"""What every party's shell stands on: clock, HTTP, files, settings, logs, metrics. It knows no learning."""

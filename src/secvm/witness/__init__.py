@@ -2,6 +2,6 @@
 
 - ``decision``: what is asked, what was seen, and what follows: cosign or refuse. Pure.
 - ``store.WitnessStore``: what was cosigned, durably, before anybody is answered; and forks, as evidence.
-- ``settings.read_log_list``: which logs a network of witnesses names.
-- ``server.WitnessDoors``, ``main.WitnessService``: the process around the two (c2sp.org/tlog-witness).
+- ``settings.WitnessSettings``: which logs, also where a network of witnesses says so.
+- ``server.WitnessDoors``, ``main.WitnessService``: the process around them (c2sp.org/tlog-witness).
 """
