@@ -178,17 +178,6 @@ def person_from_svmlight(line: bytes, number: int, labels_required: bool) -> Per
     return Person(label, {name: value for name, value in features.items() if value})
 
 
-def canonical_json(person: Person) -> bytes:
-    """A line of JSON with the person's features, in the plainest form; the label is left out."""
-    return b'{"label":0,"features":' + orjson.dumps(person.features) + b"}\n"
-
-
-def canonical_svmlight(person: Person) -> bytes:
-    """A line of svmlight with the person's features, indices ascending; the label is left out."""
-    features = sorted((int(index), value) for index, value in person.features.items())
-    return b" ".join([b"0", *(b"%d:%d" % feature for feature in features)]) + b"\n"
-
-
 def _svmlight_label(token: bytes) -> str | None:
     """The text of a label of svmlight, or ``None`` where it is not a finite number."""
     if _INTEGER.fullmatch(token):

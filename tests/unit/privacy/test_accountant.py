@@ -9,13 +9,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from secvm.learning.thinning import Thinning
-from secvm.privacy.accounting.accountant import Adjacency, Contribution, Sight, delta_of, noise_delta
+from secvm.privacy.accounting.accountant import Adjacency, Contribution, Sight, delta_of
 from secvm.privacy.accounting.cover_loss import log_masses
 from secvm.privacy.planning.relay_plan import smallest_odds
 
 EVERYTHING = Thinning()
 #: 100 features and the bias, 30 rounds.
 CONTRIBUTION = Contribution(rounds=30, models=1, cells=101, thinning=EVERYTHING)
+
+
+def noise_delta(
+    contribution: Contribution, shape: float, p: float, epsilon: float, adjacency: Adjacency = Adjacency.ZERO_OUT
+) -> float:
+    """δ(ε) of the noise in train cells alone: the largest over all persons there may be."""
+    return max(delta_of([Sight(shape, p, q, looks)], epsilon, adjacency) for q, looks in contribution.looks())
 
 
 @given(st.integers(1, 3000), st.fractions(Fraction(1, 10), 30, max_denominator=20))

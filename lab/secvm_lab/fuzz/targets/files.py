@@ -9,6 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import orjson
+
 from secvm.auditor.collisions import read_public_vocabulary
 from secvm.coordinator.experiments.specification import Specification
 from secvm.coordinator.settings import CoordinatorProgramSettings
@@ -24,7 +26,7 @@ from secvm.participant.settings import ParticipantSettings
 from secvm.participant.sources.own_files import Lines, PeopleFile, Table
 from secvm.participant.sources.port import Options
 from secvm.participant.storage.state import _read_vector, _write_vector
-from secvm.people.person import People, canonical_json, canonical_svmlight, person_from_json, person_from_svmlight
+from secvm.people.person import People, Person, person_from_json, person_from_svmlight
 from secvm.people.reader import read_people, read_split, read_vocabulary
 from secvm.people.reference import read_slowly
 from secvm.people.source import open_people
@@ -355,3 +357,14 @@ TARGETS = (
     Target(name="vector", decode=_read_vector, allowed=(StoreError,), seeds=_vectors, most_bytes=256),
 )
 SPECIFICATION = _SPECIFICATION
+
+
+def canonical_json(person: Person) -> bytes:
+    """A line of JSON with the person's features, in the plainest form; the label is left out."""
+    return b'{"label":0,"features":' + orjson.dumps(person.features) + b"}\n"
+
+
+def canonical_svmlight(person: Person) -> bytes:
+    """A line of svmlight with the person's features, indices ascending; the label is left out."""
+    features = sorted((int(index), value) for index, value in person.features.items())
+    return b" ".join([b"0", *(b"%d:%d" % feature for feature in features)]) + b"\n"

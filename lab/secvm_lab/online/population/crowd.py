@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from importlib.util import find_spec
 
 import numpy as np
 from numpy.typing import NDArray
 
 from secvm.errors import BadInputError
+from secvm.learning._kernels import vectorised
 from secvm.learning._kernels.dispatch import kernels
 from secvm.learning.individual.binning import HashBinning
-from secvm.learning.individual.draws import draw_cohorts
+from secvm.learning.individual.dice import DRAW_BITS, Purpose, dice_keys
 from secvm.learning.rows import BinnedRows
 from secvm.people.reader import read_people
 from secvm_lab.online.population.plan import Plan
@@ -138,3 +140,11 @@ def _joined(parts: list[BinnedRows], n_bins: int) -> BinnedRows:
         values=np.concatenate([part.values for part in parts]),
         n_bins=n_bins,
     )
+
+
+def draw_cohorts(train_share: Fraction, seed: bytes, participants: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """True for those who train: ``draw_cohort`` of many participants' seeded dice, side by side."""
+    words = vectorised.dice_words(dice_keys(seed, participants, Purpose.COHORT), 0, 0, 0) >> np.uint64(64 - DRAW_BITS)
+    # word · denominator < numerator · 2^53, for a whole word, is word < ceil(numerator · 2^53 / denominator).
+    edge = -(-(train_share.numerator << DRAW_BITS) // train_share.denominator)
+    return np.asarray(words < np.uint64(edge), dtype=np.bool_)

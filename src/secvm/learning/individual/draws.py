@@ -25,14 +25,6 @@ def draw_cohort(train_share: Fraction, dice: Dice) -> Cohort:
     return Cohort.TRAIN if word * train_share.denominator < train_share.numerator << DRAW_BITS else Cohort.TEST
 
 
-def draw_cohorts(train_share: Fraction, seed: bytes, participants: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """True for those who train: ``draw_cohort`` of many participants' seeded dice, side by side."""
-    words = vectorised.dice_words(dice_keys(seed, participants, Purpose.COHORT), 0, 0, 0) >> np.uint64(64 - DRAW_BITS)
-    # word · denominator < numerator · 2^53, for a whole word, is word < ceil(numerator · 2^53 / denominator).
-    edge = -(-(train_share.numerator << DRAW_BITS) // train_share.denominator)
-    return np.asarray(words < np.uint64(edge), dtype=np.bool_)
-
-
 def hold_out(n: int, test_share: Fraction, seed: bytes, *, name: str = "the share held out") -> NDArray[np.bool_]:
     """True for train, offline: exactly the share of people, those whose seeded dice throw the smallest words, test.
 

@@ -228,13 +228,6 @@ def delta_of(person: Iterable[Sight], epsilon: float, adjacency: Adjacency) -> f
     return max(Looks(taken).delta(epsilon), Looks(given).delta(epsilon))
 
 
-def noise_delta(
-    contribution: Contribution, shape: float, p: float, epsilon: float, adjacency: Adjacency = Adjacency.ZERO_OUT
-) -> float:
-    """δ(ε) of the noise in train cells alone: the largest over all persons there may be."""
-    return max(delta_of([Sight(shape, p, q, looks)], epsilon, adjacency) for q, looks in contribution.looks())
-
-
 @lru_cache(maxsize=512)
 def _spread(shape: float, p: float, q: float) -> float:
     return spread_of_loss(shape, p, q)

@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 
 from secvm.errors import BadInputError
-from secvm.privacy.accounting.pld import smallest_epsilon
 
 #: Halvings of the interval in which μ lies: down to the last bits of a float.
 _HALVINGS = 100
@@ -32,11 +31,6 @@ def delta_of(epsilon: float, mu: float) -> float:
     # e^ε can be more than a float holds where Φ is less than one holds: then their product is nothing.
     raised = math.exp(epsilon + math.log(second)) if second > 0 else 0.0
     return max(0.0, normal_below(-epsilon / mu + mu / 2) - raised)
-
-
-def epsilon_of(delta: float, mu: float) -> float:
-    """The smallest ε with δ(ε) ≤ delta, at most 1e-4 of it too large."""
-    return smallest_epsilon(lambda epsilon: delta_of(epsilon, mu), delta)
 
 
 def mu_for(epsilon: float, delta: float) -> float:

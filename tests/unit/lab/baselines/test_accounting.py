@@ -70,7 +70,7 @@ def test_a_gaussian_of_published_figures() -> None:
 
 
 def test_epsilon_and_mu_undo_each_other() -> None:
-    assert gaussian.epsilon_of(1e-6, gaussian.mu_for(1.0, 1e-6)) == pytest.approx(1.0, rel=2e-4)
+    assert gaussian.delta_of(1.0, gaussian.mu_for(1.0, 1e-6)) == pytest.approx(1e-6)
 
 
 def test_no_limit_on_epsilon_needs_no_noise() -> None:

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from secvm.errors import BadInputError
 from secvm.learning.individual.dice import UnsafeSeededDice
-from secvm.learning.individual.draws import draw_cohort, draw_cohorts
+from secvm.learning.individual.draws import draw_cohort
 from secvm.learning.package import Cohort
 from secvm_lab.online.population.attendance import Attendance
 from secvm_lab.online.population.calendar import Opening, openings
-from secvm_lab.online.population.crowd import crowd
+from secvm_lab.online.population.crowd import crowd, draw_cohorts
 from secvm_lab.online.population.day import NIGHT, Rhythm
 from secvm_lab.online.population.dice import ONE, LabDice
 from secvm_lab.online.population.plan import Plan, daytime
