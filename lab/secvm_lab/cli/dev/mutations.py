@@ -190,8 +190,8 @@ RELAY_MUTATIONS: Mapping[str, Mutation] = {
         (
             Edit(
                 "src/secvm/protocol/relays/manifest.py",
-                "        found = kind.read(envelope, relay.key)\n",
-                "        found = kind.enclosed(envelope) if relay.key else None\n",
+                "        commitment = kind.read(envelope, relay.key)\n",
+                "        commitment = kind.enclosed(envelope) if relay.key else None\n",
             ),
         ),
         (f"{_EXPERIMENTS}::test_manifests_that_bind_a_relay_to_what_it_never_said_are_refused",),
