@@ -289,7 +289,7 @@ class Frontend:
             refusals={413: too_large()},
             before_body=routes.before_body,
         )
-        self._held = parts
+        self._parts = parts
 
     def _woken(self) -> None:
         self.wake()
@@ -304,12 +304,12 @@ class Frontend:
 
     async def open(self) -> None:
         """Take requests from now on."""
-        settings = self._held.settings
+        settings = self._parts.settings
         port = await self._server.start(settings.listen.host, settings.listen.port)
-        self._held.log.tell("listening", port=port, test=settings.testing is not None)
+        self._parts.log.tell("listening", port=port, test=settings.testing is not None)
 
     async def close(self) -> None:
         """Take no more requests; answer those under way, and commit what they brought."""
-        self._held.log.tell("stopping")
+        self._parts.log.tell("stopping")
         await self._server.drain()
         await self.ingest.close()

@@ -81,13 +81,13 @@ class _Node(Node):
     def __init__(self, held: ProcessParts, network: Network, steady: SimulatedClock) -> None:
         super().__init__(held, log_key=parties().log, source=LocalUnsafeBeacon(), steady=steady)
         self._network = network
-        self.publisher = self._doors.publisher
-        self.ingest = self._doors.ingest
+        self.publisher = self._frontend.publisher
+        self.ingest = self._frontend.ingest
 
     @property
     def handler(self) -> Handler:
         """What a server would be given."""
-        return self._doors._server.handler  # noqa: SLF001  (the server itself never starts)
+        return self._frontend._server.handler  # noqa: SLF001  (the server itself never starts)
 
     @property
     def drives(self) -> bool:
@@ -95,13 +95,13 @@ class _Node(Node):
 
     def hear(self) -> None:
         """The database says that something has changed."""
-        self._following.poke()
+        self._view.poke()
         if self._look is not None:
             self._look()
 
     async def run(self, stop: asyncio.Event) -> None:
-        self._doors.ingest.start()
-        await self._following.refresh()
+        self._frontend.ingest.start()
+        await self._view.refresh()
         tasks = self._tasks(stop)
         try:
             await asyncio.gather(*tasks)
@@ -112,12 +112,12 @@ class _Node(Node):
         await stop.wait()
 
     async def _drive(self, term: int, ending: asyncio.Event) -> None:
-        await self._following.pause()
+        await self._view.pause()
         try:
             await self._term(term, ending, asyncio.get_running_loop())
         finally:
             self._nudge = self._look = self._health = None
-            self._following.resume()
+            self._view.resume()
 
     def _log_keeping(self, store: CoordinatorStore) -> LogKeeper | None:
         keeping = super()._log_keeping(store)

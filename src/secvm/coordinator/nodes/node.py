@@ -59,18 +59,18 @@ class Node:
         part = parts.settings.node
         if part is None or (part.drives and (parts.key is None or log_key is None)):
             raise LocalProtocolError("a node that drives has keys")
-        self._held, self._part, self._log_key = parts, part, log_key
+        self._parts, self._part, self._log_key = parts, part, log_key
         self._source = source
         self._steady = steady
-        self._doors = Frontend(parts, refresh=self._refresh, look_s=part.poll_s, health=self.health)
-        self._doors.wake = self._changed
-        self._view: RelayedView | None = None
-        self._following = NodeView(
+        self._frontend = Frontend(parts, refresh=self._refresh, look_s=part.poll_s, health=self.health)
+        self._frontend.wake = self._changed
+        self._relayed_view: RelayedView | None = None
+        self._view = NodeView(
             parts.store,
-            self._doors.publisher,
+            self._frontend.publisher,
             parts.clock,
             grid=parts.settings.epochs.grid,
-            update=self._doors.update,
+            update=self._frontend.update,
             terms=parts.terms,
             steady=steady,
             log=parts.log,
@@ -79,8 +79,8 @@ class Node:
             poll_s=part.poll_s * (_PATIENT if isinstance(parts.store, ChangeFeed) else 1),
             also=lambda: self._view_of_now().show(),
         )
-        self._helping = ShardHelper(
-            self._following,
+        self._helper = ShardHelper(
+            self._view,
             ShardCounting(parts.store, parts.dice).count_one,
             steady=steady,
             every_s=part.poll_s,
@@ -107,46 +107,46 @@ class Node:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Answer requests and, where elected, drive, until ``stop`` is set."""
-        self._doors.ingest.start()
+        self._frontend.ingest.start()
         # Before the first request: what runs and what is public is known.
-        await self._following.refresh()
-        await self._doors.open()
+        await self._view.refresh()
+        await self._frontend.open()
         tasks = [asyncio.ensure_future(task) for task in self._tasks(stop)]
         try:
             # If one of them fails, so does the process: whoever runs it starts it again.
             await asyncio.gather(*tasks)
         finally:
             await end_all(*tasks)
-            await self._doors.close()
+            await self._frontend.close()
             self._leading.shutdown(wait=False)
 
     def _tasks(self, stop: asyncio.Event) -> list[asyncio.Future[None]]:
         helping = self._view_of_now().help(stop, self._steady, self._part.poll_s)
         running = [
-            self._following.run(stop), self._helping.run(stop), helping, self._measure(stop), self._listen(stop),
+            self._view.run(stop), self._helper.run(stop), helping, self._measure(stop), self._listen(stop),
         ]  # fmt: skip
         if self._part.drives:
             running.append(self._election.run(stop))
         else:
-            self._held.log.tell("following")
+            self._parts.log.tell("following")
         return [asyncio.ensure_future(routine) for routine in running]
 
     def _view_of_now(self) -> RelayedView:
         """The view of experiments with two relays."""
-        if self._view is None:
-            self._view = RelayedView(self._held, self._doors, self._following.files)
-        return self._view
+        if self._relayed_view is None:
+            self._relayed_view = RelayedView(self._parts, self._frontend, self._view.files)
+        return self._relayed_view
 
     def health(self) -> dict[str, object]:
         """The state of this node, for /health."""
         term = self._election.term
-        logbook = self._following.logbook
+        logbook = self._view.logbook
         content: dict[str, object] = {
             "node": {
                 "name": self._part.name,
                 "role": "follower" if term is None else "driver",
                 "term": term,
-                "lag_ms": self._following.lag_ms,
+                "lag_ms": self._view.lag_ms,
             }
         }
         if self._health is not None:
@@ -155,13 +155,13 @@ class Node:
 
     async def _measure(self, stop: asyncio.Event) -> None:
         while not stop.is_set():
-            lag = self._following.lag_ms
+            lag = self._view.lag_ms
             self._lag.set(-1 if lag is None else lag / 1000)
             await any_of(stop.wait(), self._steady.sleep_until(self._steady.now() + int(1000 * self._part.poll_s)))
 
     async def _listen(self, stop: asyncio.Event) -> None:
         """Wait for changes where the store announces them. Those that it misses are found by polling."""
-        store = self._held.store
+        store = self._parts.store
         while isinstance(store, ChangeFeed) and not stop.is_set():
             try:
                 changed = await asyncio.to_thread(store.wait_for_change, self._part.poll_s)
@@ -169,44 +169,44 @@ class Node:
                 await any_of(stop.wait(), self._steady.sleep_until(self._steady.now() + int(1000 * self._part.poll_s)))
                 continue
             if changed:
-                self._following.poke()
+                self._view.poke()
                 if self._look is not None:
                     self._look()
             else:
-                self._following.heard_nothing()
+                self._view.heard_nothing()
 
     def _at_once(self, act: Callable[..., Any], *given: Any) -> asyncio.Future[Any]:
         """Call in a thread of its own, so that no lease is lost because many requests use the others."""
         return asyncio.get_running_loop().run_in_executor(self._leading, act, *given)
 
     async def _refresh(self) -> None:
-        await self._following.refresh()
+        await self._view.refresh()
 
     def _told(self, present: CurrentRounds) -> None:
         """Take over what runs from the driver of this node."""
-        self._doors.update(present)
-        self._following.note_announced(present)
+        self._frontend.update(present)
+        self._view.note_announced(present)
 
     def _changed(self) -> None:
         """The operator has changed something here."""
         if self._nudge is not None:
             self._nudge()
-        self._following.poke()
+        self._view.poke()
 
     # ── driving ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def _drive(self, term: int, ending: asyncio.Event) -> None:
-        await self._following.pause()
+        await self._view.pause()
         outside = asyncio.get_running_loop()
         try:
             await in_own_loop(lambda stop: self._term(term, stop, outside), ending)
         finally:
             self._nudge = self._look = self._health = None
-            self._following.resume()
+            self._view.resume()
 
     async def _term(self, term: int, stop: asyncio.Event, outside: asyncio.AbstractEventLoop) -> None:
         """Drive for one term, in an event loop of its own."""
-        parts, frontend = self._held, self._doors
+        parts, frontend = self._parts, self._frontend
         store = parts.store.driving(term)
         driving = Drivers(
             parts,
@@ -228,7 +228,7 @@ class Node:
             driving.close()
 
     def _log_keeping(self, store: CoordinatorStore) -> LogKeeper | None:
-        return make_log_keeper(self._held, store, self._doors.publisher, key=self._log_key, source=self._source)
+        return make_log_keeper(self._parts, store, self._frontend.publisher, key=self._log_key, source=self._source)
 
     async def _watch(
         self, store: CoordinatorStore, nudge: Callable[[], None], look: asyncio.Event, stop: asyncio.Event
