@@ -21,7 +21,7 @@ from secvm.learning.individual.binning import Binning, HashBinning, VocabularyBi
 from secvm.learning.rows import BinnedRows
 from secvm.people.person import MAX_VALUE, LabelCodes, People, Person
 from secvm.people.reference import LINE_READERS, Progress, check_features, no_features, no_people, too_many_units
-from secvm.people.source import BLOCK_BYTES, PeopleFile
+from secvm.people.source import BLOCK_BYTES, OpenFile
 
 #: Features that are hashed together, or a little more: whole people.
 _BATCH = 2**16
@@ -50,7 +50,7 @@ class BinnedReader:
 
     def __init__(
         self,
-        source: PeopleFile,
+        source: OpenFile,
         binning: Binning | None,
         *,
         presence: bool,

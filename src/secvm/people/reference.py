@@ -17,7 +17,7 @@ from secvm.errors import ArithmeticRangeError, BadPeopleFileError
 from secvm.learning.individual.binning import Binning, VocabularyBinning, bin_features
 from secvm.learning.rows import MAX_UNITS, BinnedRows
 from secvm.people.person import LabelCodes, LineReader, People, Person, person_from_json, person_from_svmlight
-from secvm.people.source import Format, PeopleFile, open_people
+from secvm.people.source import Format, OpenFile, open_people
 
 Progress = Callable[[int, int], None]
 
@@ -31,7 +31,7 @@ def iter_people(path: str | os.PathLike[str], *, labels_required: bool = True) -
             yield person
 
 
-def numbered_people(source: PeopleFile, *, labels_required: bool) -> Iterator[tuple[int, Person]]:
+def numbered_people(source: OpenFile, *, labels_required: bool) -> Iterator[tuple[int, Person]]:
     """The people of an open file with their line numbers; a file without people is an error."""
     read_line = LINE_READERS[source.format()]
     anyone = False
@@ -44,12 +44,12 @@ def numbered_people(source: PeopleFile, *, labels_required: bool) -> Iterator[tu
         raise no_people(source)
 
 
-def no_people(source: PeopleFile) -> BadPeopleFileError:
+def no_people(source: OpenFile) -> BadPeopleFileError:
     """What to say of a file without people."""
     return BadPeopleFileError(f"{source.path}: the file holds no people")
 
 
-def no_features(source: PeopleFile) -> BadPeopleFileError:
+def no_features(source: OpenFile) -> BadPeopleFileError:
     """What to say of a file whose people have no features, so that there is no vocabulary."""
     return BadPeopleFileError(f"{source.path}: nobody in the file has a feature, so there is nothing to learn from")
 
@@ -87,7 +87,7 @@ class _GrowingVocabulary:
 
 
 def read_slowly(
-    source: PeopleFile,
+    source: OpenFile,
     binning: Binning | None,
     *,
     presence: bool,

@@ -40,7 +40,7 @@ _GZIP_MAGIC = b"\x1f\x8b"
 _BOM = b"\xef\xbb\xbf"
 
 
-class PeopleFile:
+class OpenFile:
     """An open file: its format, its text from the start, and how far reading has come."""
 
     def __init__(self, path: Path, raw: BufferedReader, text: BufferedReader | gzip.GzipFile) -> None:
@@ -98,7 +98,7 @@ class PeopleFile:
 
 
 @contextmanager
-def open_people(path: str | os.PathLike[str]) -> Iterator[PeopleFile]:
+def open_people(path: str | os.PathLike[str]) -> Iterator[OpenFile]:
     """Open a file of people; trouble with the file, now or while it is read, is one sentence with its path."""
     path = Path(path)
     trouble: str | None
@@ -107,9 +107,9 @@ def open_people(path: str | os.PathLike[str]) -> Iterator[PeopleFile]:
             # A look ahead instead of a read and a seek, so that a pipe will do.
             if raw.peek(2)[:2] == _GZIP_MAGIC:
                 with gzip.GzipFile(fileobj=raw) as text:
-                    yield PeopleFile(path, raw, text)
+                    yield OpenFile(path, raw, text)
             else:
-                yield PeopleFile(path, raw, raw)
+                yield OpenFile(path, raw, raw)
             return
     except FileNotFoundError:
         trouble = "no such file"

@@ -18,8 +18,7 @@ from secvm.participant.sources.port import Options
 from secvm.participant.sources.words import words_of
 from secvm.people.person import BLANK, MAX_VALUE
 from secvm.people.reference import numbered_people
-from secvm.people.source import PeopleFile as OpenFile
-from secvm.people.source import open_people
+from secvm.people.source import OpenFile, open_people
 
 #: A value of more digits is refused before it is read; the sign is the other character.
 _MAX_DIGITS = len(str(MAX_VALUE))
