@@ -85,7 +85,7 @@ def test_repro_a_deep_specification_ended_in_a_traceback(tmp_path: Path, suffix:
 
 
 def test_repro_a_deep_answer_of_a_coordinator_ended_in_a_traceback() -> None:
-    with pytest.raises(BadInputError, match="no JSON"):
+    with pytest.raises(BadInputError, match="not JSON"):
         _json(DEEP)
 
 
