@@ -71,8 +71,8 @@ class _Forgetful:
         self.tally = real.tally
         self._real = real
 
-    def seen(self, key: bytes) -> Any:
-        table = self._real.seen(key)
+    def Seen(self, key: bytes) -> Any:  # noqa: N802  (as the modules of kernels name it)
+        table = self._real.Seen(key)
 
         class Table:
             def first(self, words: NDArray[np.uint64]) -> NDArray[np.bool_]:
