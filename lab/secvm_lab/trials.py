@@ -172,6 +172,9 @@ def try_lie(lie: Lie, dice: random.Random, folder: Path) -> Outcome:
 def audited(lie: Lie, told: Told) -> str:
     """What an auditor makes of what outsiders see of a lie."""
     report = audit_files(GivenFiles(told.public), now=told.now, experiment=told.joined)
+    for data in report.evidence:
+        # What convicts must convince others too: raises, and the trial with it, if it does not.
+        examine(data)
     visible = (lie.visible_from_outside or told.visible) and lie.detected
     if visible:
         return MISSED if report.ok else FOUND

@@ -3,10 +3,14 @@
 ``secvm dev trials`` runs a thousand of each; here is a sample.
 """
 
+import random
 from collections import Counter
 
 import pytest
 
+from secvm.auditor.audit import audit_files
+from secvm.auditor.files import GivenFiles
+from secvm.protocol.evidence.plain import examine
 from secvm_lab.rigs.lies.about_shards import COUNT_LIES
 from secvm_lab.rigs.lies.catalogue import LIES, Lie
 from secvm_lab.trials import FOUND, HONEST, HONEST_COUNT, UNSEEN, run
@@ -23,6 +27,8 @@ CONVICTING = {
     "first-state-not-zero",
     "weights-not-of-the-state",
 }
+#: Lies of which who told them has signed all that it takes: an auditor has evidence of them, always.
+PROVABLE = CONVICTING | {"several-gateway-keys", "relay-count-withheld", "logged-twice"}
 
 
 @pytest.mark.parametrize("lie", [lie for lie in LIES.values() if lie.detected], ids=lambda lie: lie.name)
@@ -33,6 +39,15 @@ def test_a_lie_is_caught_every_time(lie: Lie) -> None:
         assert count.audit == Counter({FOUND: TRIALS})
     if lie.name in CONVICTING:
         assert count.by == Counter({"evidence: wrong-step": TRIALS})
+
+
+@pytest.mark.parametrize("name", sorted(PROVABLE))
+def test_an_auditor_has_evidence_of_a_lie_that_was_signed(name: str) -> None:
+    for number in range(TRIALS):
+        _, told = LIES[name].told(random.Random(f"{SEED} {name} {number}"))
+        report = audit_files(GivenFiles(told.public), now=told.now, experiment=told.joined)
+        assert report.evidence, told.variant
+        assert all(examine(data).sentence for data in report.evidence)
 
 
 def test_a_forged_tally_within_the_budget_is_not_detected() -> None:
