@@ -1,7 +1,7 @@
-/* Capsules opened and sealed eight at a time: what secvm.crypto.hpke does with pyca, for X25519 / HKDF-SHA256 /
+/* Capsules opened and sealed eight at a time: what secvm.crypto.sealing.hpke does with pyca, for X25519 / HKDF-SHA256 /
  * AES-128-GCM.
  *
- * secvm.crypto.lanes calls this through ctypes; secvm.runtime.lanes compiles it where there is a compiler, and tries it
+ * secvm.crypto.sealing.lanes calls this through ctypes; secvm.runtime.lanes compiles it where there is a compiler, and tries it
  * against the readable code before anything rests on it. X25519 is done for eight capsules at once, a lane each, with
  * the CPU's multiplication of 52-bit numbers (AVX-512 IFMA); SHA-256 and AES-GCM are the CPU's own instructions. No
  * header but the compiler's and libc's is needed.
@@ -484,12 +484,12 @@ static int gcm_open(const uint8_t key[16], const uint8_t nonce[12], const uint8_
 
 /* ── capsules ────────────────────────────────────────────────────────────────────────────────────────────────────── */
 
-/* What all capsules of one gateway key have in common; secvm.crypto.lanes fills it in, with the same layout. */
+/* What all capsules of one gateway key have in common; secvm.crypto.sealing.lanes fills it in, with the same layout. */
 typedef struct {
     uint8_t private_key[32];
     uint8_t public_key[32];
     /* What HKDF is given before the shared point (eae_prk), before enc (shared_secret), for the secret, the key and the
-     * nonce: bytes and how many. The texts of RFC 9180 are written by secvm.crypto.kdf alone. */
+     * nonce: bytes and how many. The texts of RFC 9180 are written by secvm.crypto.sealing.kdf alone. */
     uint8_t extract[64], expand[64], secret[64], key[128], nonce[128];
     uint32_t extract_size, expand_size, secret_size, key_size, nonce_size;
 } lanes_key;
