@@ -21,6 +21,8 @@ from collections.abc import Iterator
 from secvm.auditor.audit import audit_files
 from secvm.auditor.files import checked_length
 from secvm.coordinator.experiments.public_documents import ending_path
+from secvm.coordinator.log.log_files import first_path, proof_path
+from secvm.coordinator.publisher import experiment_path, manifest_path
 from secvm.coordinator.store.port import StoredRound
 from secvm.errors import RefusedPackageError
 from secvm.learning import aggregate
@@ -37,7 +39,7 @@ from secvm_lab.simulation.world import World
 
 def check_now(world: World) -> list[str]:
     """What can be seen at any time."""
-    return [*world.wrong, *world.database.wrong, *_witnesses(world)]
+    return [*world.wrong, *world.database.wrong, *_witnesses(world), *_shown_unseen(world)]
 
 
 def check_end(world: World) -> list[str]:
@@ -105,6 +107,18 @@ def _witnesses(world: World) -> Iterator[str]:
             witness.told.clear()
             if forks:
                 yield f"{witness.name} has seen a fork"
+
+
+def _shown_unseen(world: World) -> Iterator[str]:
+    """A document is shown with a proof, which is made of a checkpoint that a quorum cosigned."""
+    digest = world.document.digest
+    shown = {experiment_path(digest): first_path(digest)}
+    shown |= {manifest_path(digest, n): proof_path(digest, n) for n in range(1, world.document.rounds + 1)}
+    for node in world.nodes:
+        if not node.life.dead:
+            for path, proof in shown.items():
+                if node.public(path) is not None and node.public(proof) is None:
+                    yield f"{node.name} shows {path} without its quorum"
 
 
 # ── (4) devices ──────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from secvm.coordinator.counting import epoch_count as counting
 from secvm.coordinator.intake.opener import Opener
+from secvm.coordinator.log.logbook import Logbook
 from secvm.coordinator.rounds.driver import Driver
 from secvm.coordinator.store import rules
 from secvm.coordinator.store.memory import MemoryStore
@@ -209,6 +210,11 @@ def test_an_epoch_that_is_never_closed_is_found_out(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(MemoryStore, "close_epoch", lambda _self, _epoch: None)
     monkeypatch.setattr(rules, "may_keep_shard", lambda *_given, **_named: None)
     assert found("")
+
+
+def test_what_is_shown_without_its_quorum_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Logbook, "visible", lambda _self, history: history)
+    assert found("without its quorum")
 
 
 # ── devices ──────────────────────────────────────────────────────────────────────────────────────────────────────────
