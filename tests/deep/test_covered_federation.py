@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -11,6 +11,7 @@ import pytest
 from secvm.learning.individual.binning import VocabularyBinning
 from secvm.testing.federation import COORDINATOR, Federation
 from secvm.testing.federation_settings import ENTRY, MIX
+from secvm_lab.chaos.passage import Passage
 from secvm_lab.rigs.postgres import PostgresCluster
 from tests.seeds import seed_for
 from tests.system.covered_federation import SWIFT, Case, a_case, check, play
@@ -60,11 +61,16 @@ def test_under_two_relays_cover_deployed_and_offline_have_the_same_bytes(
     check(case, *play(tmp_path, case))
 
 
+def balanced(name: str, places: Sequence[tuple[str, int]], port: int) -> Passage | None:
+    """The door before a coordinator's nodes; others need none."""
+    return Passage(places, port=port) if name == COORDINATOR else None
+
+
 @pytest.mark.takes(minutes=2)
 def test_nodes_on_one_database_open_rounds_to_the_same_bytes(tmp_path: Path) -> None:
     case = hashed_with_class_weights(random.Random(seed_for("covered nodes")))
     with PostgresCluster() as cluster:
-        check(case, *play(tmp_path, case, nodes=2, database=cluster.create_database()))
+        check(case, *play(tmp_path, case, nodes=2, database=cluster.create_database(), doors=balanced))
 
 
 class KilledBetween:
