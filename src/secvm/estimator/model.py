@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from secvm.errors import BadInputError, BadModelFileError, SecVMError
+from secvm.errors import BadExperimentError, BadInputError, BadModelFileError, SecVMError
 from secvm.files import read_beginning_with
 from secvm.learning import aggregate
 from secvm.learning.aggregate.descent import State, rule_by_name
@@ -239,6 +239,11 @@ class ModelFile:
             end = body.index(b"\n", len(_MAGIC))
             header = json.loads(body[len(_MAGIC) : end])
             return cls._from_parts(header, _sections(header, body[end + 1 :]))
+        except BadExperimentError as fault:
+            raise BadModelFileError(
+                f"the model file does not hold what a model needs: {fault}",
+                next_step="If its rule or loss comes from another package, install that package here too.",
+            ) from None
         except (SecVMError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError):
             raise BadModelFileError("the model file does not hold what a model needs") from None
 

@@ -54,7 +54,7 @@ def test_label_is_asked_for_without_being_shown(folder: Path) -> None:
     ("arguments", "sentence"),
     [
         (["import"], "name a source to read from"),
-        (["import", "netscape"], "there is no source of this name"),
+        (["import", "netscape"], "there is no source 'netscape'"),
         (["import", "csv", "x", "--days", "3"], "this source has no option 'days'"),
         (["import", "csv", "x", "--option", "split"], "--option takes NAME=VALUE, each name once"),
         (["import", "firefox", "x", "--days", "3", "--option", "days=4"], "--option takes NAME=VALUE, each name once"),

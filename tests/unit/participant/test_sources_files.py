@@ -180,8 +180,10 @@ def test_source_that_fails_leaves_the_vault_as_it_was(mood: str, sentence: str, 
 
 
 def test_source_that_is_not_there_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    plug_in(monkeypatch, lost="no_such_module:x")
-    with pytest.raises(BadInputError, match="there is no source of this name"):
+    plug_in(monkeypatch, lost="no_such_module:x", strange="os:sep")
+    with pytest.raises(BadInputError, match="there is no source 'netscape'"):
         find_source("netscape")
+    with pytest.raises(BadInputError, match=r"leads to no source: that has name, about and read\(options\)"):
+        find_source("strange")
     with pytest.raises(BadInputError, match=r"the plug-in of the source 'lost' cannot be loaded \(ModuleNotFoundError"):
         find_source("lost")

@@ -46,7 +46,7 @@ def train(
     descent: Annotated[
         str | None,
         typer.Option(
-            help="pegasos (the paper's, the default) or swift (few rounds, few packages; the only one with --epsilon)."
+            help="pegasos (the paper's, the default), swift (few rounds; the only one with --epsilon), or a package's."
         ),
     ] = None,
     thinning: Annotated[

@@ -70,7 +70,9 @@ class Options:
     def file(self) -> Path:
         """The path, where a source cannot do without one."""
         if self.path is None:
-            raise BadInputError("this source needs the path of a file")
+            raise BadInputError(
+                "this source needs the path of a file", next_step="Write the path after the source's name."
+            )
         return self.path
 
     def done(self, *known: str) -> None:

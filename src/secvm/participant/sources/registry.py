@@ -44,15 +44,19 @@ def find_source(name: str) -> Source:
             return source
     entries = metadata.entry_points(group=GROUP, name=name)
     if not entries:
-        raise BadInputError("there is no source of this name", next_step="See: secvm participant import --list")
-    return _guarded(lambda: _made(entries[name].load()), f"the plug-in of the source '{name}' cannot be loaded")
+        raise BadInputError(f"there is no source '{name[:64]}'", next_step="See: secvm participant import --list")
+    return _guarded(
+        lambda: _made(entries[name].load()),
+        f"the plug-in of the source '{name}' cannot be loaded",
+        next_step=f"Import it by itself to see why: python -c 'import {entries[name].module}'",
+    )
 
 
 def _made(loaded: object) -> Source:
     if isinstance(loaded, type) or (callable(loaded) and not isinstance(loaded, Source)):
         loaded = loaded()
     if not isinstance(loaded, Source):
-        raise TypeError
+        raise BadInputError("the plug-in's entry point leads to no source: that has name, about and read(options)")
     return loaded
 
 
@@ -69,7 +73,7 @@ def import_from(source: Source, options: Options, vault: Vault, *, keep_as: str 
     return there
 
 
-def _guarded(action: Callable[[], T], sentence: str) -> T:
+def _guarded(action: Callable[[], T], sentence: str, *, next_step: str | None = None) -> T:
     """Call what may be a stranger's: its complaint becomes one sentence, because its own may quote what it read."""
     try:
         return action()
@@ -77,4 +81,4 @@ def _guarded(action: Callable[[], T], sentence: str) -> T:
         raise
     except Exception as error:  # noqa: BLE001  (whatever a plug-in raises)
         kind = type(error).__name__
-    raise BadInputError(f"{sentence} ({kind})")
+    raise BadInputError(f"{sentence} ({kind})", next_step=next_step)

@@ -1,7 +1,8 @@
 """Descent rules as values: state t = rule(state t-1, tally), weights a pure function of the state.
 
 A rule is computed by whoever holds the public tallies, and anyone recomputes it bit for bit. A new rule is one class
-that inherits from ``DescentRule``, found by an entry point in the group ``secvm.rules``; nothing else quotes its name.
+that inherits from ``DescentRule``. A built-in one stands in ``rules.RULES``; one of another package is found by an
+entry point in the group ``secvm.rules``. Nothing else quotes its name.
 """
 
 from secvm.learning.aggregate.descent.pegasos import Pegasos
