@@ -40,7 +40,15 @@ RECIPES = [
         "examples/README.md",
     )
 ]
-WITH_PYTHON = [ROOT / name for name in ("README.md", "docs/guarantees.md", "docs/how-to/train-offline.md")]
+WITH_PYTHON = [
+    ROOT / name
+    for name in (
+        "README.md",
+        "docs/guarantees.md",
+        "docs/how-to/train-offline.md",
+        "docs/how-to/use-your-browser-history.md",
+    )
+]
 
 #: What a person's own shell does between our commands; anything else in a recipe needs a reason to be here.
 SHELL_TOOLS = {"awk", "head", "tail", "printf", "python3"}
