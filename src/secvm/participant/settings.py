@@ -7,6 +7,7 @@ from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Literal, Self
+from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator, model_validator
 
@@ -57,6 +58,9 @@ class RelaySettings(Settings):
     def _are_urls(cls, urls: tuple[str, ...]) -> tuple[str, ...]:
         if not all(re.fullmatch(r"https?://[^\s/]\S*", url) for url in urls):
             raise ValueError("must be URLs such as https://relay.example/relay")
+        # A name before the host would travel in a header of its own, with every fetch.
+        if any("@" in urlsplit(url).netloc for url in urls):
+            raise ValueError("must not have a name or password in them: credential_file is for what a relay is told")
         return urls
 
 

@@ -10,7 +10,7 @@ import pytest
 from secvm.errors import BadInputError
 from secvm.participant.person.disclosure import what_leaves
 from secvm.participant.person.inspection import as_text, inspect
-from secvm.participant.settings import ParticipantSettings
+from secvm.participant.settings import ParticipantSettings, RelaySettings
 from secvm.participant.trust.trust_policy import TrustedRelay, TrustPolicy
 from secvm.protocol.documents.experiment import Relay
 from tests.unit.participant.world import RELAY_URLS, RELAYS, World, real_document
@@ -89,3 +89,11 @@ def test_a_relay_that_was_struck_from_the_settings_gets_nothing_more(tmp_path: P
     ((_, _, sentence),) = device.state.abstentions(world.of.digest)
     assert "relay1.example" in sentence
     device.close()
+
+
+def test_repro_no_name_or_password_of_a_relays_url_becomes_a_header() -> None:
+    for url in ("https://me:secret@relay.example/r", "https://me@relay.example"):
+        with pytest.raises(ValueError, match="must not have a name or password") as no:
+            RelaySettings(urls=(url,))
+        assert "credential_file" in str(no.value)
+    RelaySettings(urls=("https://relay.example/@r",))
