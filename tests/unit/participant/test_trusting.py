@@ -74,6 +74,20 @@ def test_repro_while_a_round_is_believed_fetches_are_sealed_to_its_logged_key_al
         assert set(by_round[one.round_number]) == {one.gateway_keys}
 
 
+def test_repro_weights_without_a_log_are_sealed_to_the_key_that_another_experiments_log_names(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    device = world.joined()
+    manifest = world.publish(1)
+    device._around.believed["an experiment with a log"] = manifest
+    asyncio.run(world.drive(device, until=manifest.opens_at))
+    device.close()
+    sealed_to = [
+        keys for (path, _), keys in zip(world.net.fetches, world.net.sealed_to, strict=True) if "/blob/" in path
+    ]
+    assert sealed_to
+    assert set(sealed_to) == {manifest.gateway_keys}
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_absences_restarts_and_abandoned_rounds_refuse_nothing(tmp_path: Path, seed: int) -> None:
     world = LoggedWorld(tmp_path, seed)

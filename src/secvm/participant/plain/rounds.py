@@ -98,7 +98,7 @@ class UnloggedRounds:
             return None
         try:
             ending = accept_ending(fetched.content, document=self._document, last=last)
-            weights = await around.shelf.weights(ending.evaluation_weights, self._document, around.transport)
+            weights = await self._fetch_weights(ending.evaluation_weights, now)
         except SecVMError:
             # Not one to believe, or its weights are none: rounds may still come.
             return None
@@ -110,13 +110,18 @@ class UnloggedRounds:
         return ending
 
     async def weights(self, manifest: RoundManifest, now: Now) -> tuple[Weights, Weights] | None:
-        around, document = self._around, self._document
-        training = await around.shelf.weights(manifest.training_weights, document, around.transport)
-        evaluation = await around.shelf.weights(manifest.evaluation_weights, document, around.transport)
+        training = await self._fetch_weights(manifest.training_weights, now)
+        evaluation = await self._fetch_weights(manifest.evaluation_weights, now)
         if training is None or evaluation is None:
             return None
-        around.traffic.add(4 * training.mantissas.size * 2 + 2 * OVERHEAD_BYTES, now())
+        self._around.traffic.add(4 * training.mantissas.size * 2 + 2 * OVERHEAD_BYTES, now())
         return training, evaluation
+
+    async def _fetch_weights(self, digest: str, now: Now) -> Weights | None:
+        # Another experiment of this device may have a log, whose keys hold for every fetch.
+        around = self._around
+        keys = around.gateway_keys(now())
+        return await around.shelf.weights(digest, self._document, around.transport, gateway_keys=keys)
 
 
 #: So many fetches at once for whoever has to catch up.

@@ -52,8 +52,10 @@ class ModelShelf:
         #: Who believes which model; a file without anybody goes.
         self._held: dict[object, str] = {}
 
-    async def weights(self, digest: str, document: ExperimentDocument, transport: Transport) -> Weights | None:
-        """The weights of this digest; None where they cannot be had now.
+    async def weights(
+        self, digest: str, document: ExperimentDocument, transport: Transport, *, gateway_keys: bytes | None = None
+    ) -> Weights | None:
+        """The weights of this digest; None where they cannot be had now. ``gateway_keys``: see ``Transport.fetch``.
 
         Raises
         ------
@@ -61,7 +63,7 @@ class ModelShelf:
             They are no weights of this experiment, or not those that were asked for.
         """
         if digest not in self._known:
-            data = await self._fetch(digest, document, transport)
+            data = await self._fetch(digest, document, transport, gateway_keys)
             if data is None:
                 return None
             self._remember(digest, data, document)
@@ -95,11 +97,13 @@ class ModelShelf:
             ) from None
         return decode_weights(data, digest=digest, experiment=document.experiment)
 
-    async def _fetch(self, digest: str, document: ExperimentDocument, transport: Transport) -> bytes | None:
+    async def _fetch(
+        self, digest: str, document: ExperimentDocument, transport: Transport, gateway_keys: bytes | None
+    ) -> bytes | None:
         async def fetch() -> bytes | None:
             experiment = document.experiment
             most = 4 * experiment.models.n_models * (experiment.n_bins + 1) + _HEADER_BYTES
-            fetched = await transport.fetch(f"/v1/blob/{digest}", most=most)
+            fetched = await transport.fetch(f"/v1/blob/{digest}", most=most, gateway_keys=gateway_keys)
             return None if fetched is None else fetched.content
 
         return await fetch_once(self._on_the_way, digest, fetch)
