@@ -24,7 +24,7 @@ from secvm.pages.assets import Asset
 from secvm.pages.guarding import HEADERS, RefusedRequestError, is_loopback_address
 
 PROBLEM_MEDIA_TYPE, JSON_MEDIA_TYPE = "application/problem+json", "application/json"
-#: For a request; as the other servers' (``runtime.http_messages.Limits``).
+#: For a request; as the other servers' (``runtime.http.messages.Limits``).
 REQUEST_S = 15.0
 #: How long answers may take to come to their end once all is over; aiohttp waits so long twice.
 _GRACE_S = 1.0

@@ -31,7 +31,7 @@ class RelayedLie:
     """One way to lie."""
 
     tell: Callable[[], AuditedHistory]
-    #: Names of ``auditor.relayed_findings.Found``.
+    #: Names of ``auditor.findings.FaultKind``.
     found: frozenset[str]
     #: Whether signed bytes prove it.
     proved: bool = True

@@ -164,7 +164,7 @@ class CountLie:
     """One way to lie about a count."""
 
     tell: Callable[[Scene], None]
-    #: Names of ``auditor.relayed_findings.Found``: an auditor finds one of them.
+    #: Names of ``auditor.findings.FaultKind``: an auditor finds one of them.
     found: frozenset[str]
     #: What a device sees.
     device: str

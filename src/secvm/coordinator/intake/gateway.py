@@ -96,7 +96,7 @@ def _judge(capsules: Sequence[bytes], opened: Sequence[bytes | RemoteProtocolErr
 class Gateway:
     """Opens single capsules with fetches, and answers them.
 
-    ``date``: the time of now, as HTTP writes dates (``runtime.http_server.http_date``).
+    ``date``: the time of now, as HTTP writes dates (``runtime.http.messages.http_date``).
     """
 
     dice: RandomBytes
