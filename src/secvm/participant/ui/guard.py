@@ -63,7 +63,7 @@ class PageGuard:
 
         Raises
         ------
-        RefusedError
+        RefusedRequestError
             With 421, 404, 403, 405 or 415.
         """
         fields = fields_of(headers)
