@@ -86,6 +86,10 @@ def _two_relays(document: ExperimentDocument, policy: TrustPolicy) -> list[str]:
             " the coordinator opens the other seal and counts, and publishes what it opened for everybody to count"
             f" again. In one round of {RECOUNTED_ONE_IN} your device counts a part of it."
         ),
+        (
+            "Before every round your device asks both relays for their terms, so the second sees its address as well:"
+            " it learns that you may take part in something, and not in what."
+        ),
         *_token(document),
         guarantee(document),
     ]

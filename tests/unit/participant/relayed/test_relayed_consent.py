@@ -207,6 +207,11 @@ def test_who_breaks_it_and_what_it_costs_is_said() -> None:
     assert bytes_of_a_round(PLANNED) == 128 * PLANNED.budget + 400
 
 
+def test_repro_a_person_is_told_that_the_mixing_relay_sees_an_address() -> None:
+    told = " ".join(what_leaves(PLANNED, Consent(coordinator="Uni").statement(PLANNED), trusting(PLANNED)))
+    assert "asks both relays for their terms, so the second sees its address" in told
+
+
 def test_inspect_tells_of_rounds_and_canaries(tmp_path: Path) -> None:
     world = RelayedWorld(tmp_path)
 
