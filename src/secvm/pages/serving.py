@@ -49,7 +49,7 @@ class RunningPage:
     _runner: web.ServerRunner
 
     def __repr__(self) -> str:
-        return "Served(...)"
+        return "RunningPage(...)"
 
     async def close(self) -> None:
         """Nobody new; what is under way is answered."""
