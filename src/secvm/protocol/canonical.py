@@ -223,7 +223,8 @@ class Fields:
         return tuple(item.integer("item", 0) for item in self.each(name, longest=longest))
 
     def inner(self, name: str) -> Fields:
-        return Fields(self._take(name), f"{self._where}.{name}")
+        # An item of a list is named by its place already.
+        return Fields(self._take(name), self._where if name == "item" else f"{self._where}.{name}")
 
     def each(self, name: str, *, longest: int, shortest: int = 0) -> list[Fields]:
         """The items of a list, each as the one field ``item``."""

@@ -28,6 +28,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from types import TracebackType
@@ -36,7 +37,7 @@ from typing import Any, Protocol, Self
 from secvm.errors import UnreachableError
 from secvm.protocol.documents.experiment import ExperimentDocument, read_published
 from secvm.runtime.clock import ClockSteering
-from secvm.runtime.http.client import ask_once
+from secvm.runtime.http.client import HttpAnswer, ask_once
 from secvm.testing.federation_settings import (
     ANYTHING,
     BEGIN_MS,
@@ -349,9 +350,15 @@ class Federation:
         url = f"http://{self.address(name)}:{self._ports[name]}{path}"
         # An experiment's cover is planned while the operator waits.
         answer_s = _START_PATIENCE_S if admin else patience_s
-        asked = ask_once(url, answer_s=answer_s, most=_MOST_BYTES, method=method, headers=headers, body=body)
+
+        def question() -> HttpAnswer:
+            asked = ask_once(url, answer_s=answer_s, most=_MOST_BYTES, method=method, headers=headers, body=body)
+            return asyncio.run(asked)
+
         try:
-            answer = asyncio.run(asked)
+            # In a thread of its own: a notebook, or a browser's driver, has an event loop running in this one.
+            with ThreadPoolExecutor(1) as thread:
+                answer = thread.submit(question).result()
         except UnreachableError as fault:
             raise OSError(f"{name} does not answer: {fault}") from fault
         if answer.status >= 300:
