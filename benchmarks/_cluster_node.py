@@ -1,6 +1,6 @@
 """One node of ``benchmarks/cluster.py``, a process of its own: opens and counts what is stored, as a coordinator does.
 
-    python _cluster_node.py URL
+    python -m benchmarks._cluster_node URL
 
 It obeys lines on its standard input, each a JSON object, and answers each with one:
 
@@ -20,8 +20,8 @@ from typing import Any
 import orjson
 
 from benchmarks import _ingest_server as setting
-from secvm.coordinator.counting.epoch_count import RoundToCount, count_epoch
-from secvm.coordinator.counting.shards import ShardCounting
+from benchmarks._measuring import memory_mb
+from secvm.coordinator.counting.epoch_count import RoundToCount, ShardCounting, count_epoch
 from secvm.coordinator.intake.opener import Opener
 from secvm.coordinator.intake.running import CurrentRounds
 from secvm.coordinator.store.port import StoredKey
@@ -64,13 +64,8 @@ async def work(store: PostgresStore, epoch: int, lanes: Lanes | None, *, adds: b
         "opened": opened,
         "ended": ended,
         "cpu_s": time.process_time() - cpu,
-        "peak_mb": _peak_mb(),
+        "peak_mb": memory_mb(),
     }
-
-
-def _peak_mb() -> float:
-    with open("/proc/self/status", encoding="ascii") as status:  # noqa: PTH123  (one line of it)
-        return next(int(line.split()[1]) / 1024 for line in status if line.startswith("VmHWM:"))
 
 
 def main(url: str) -> None:

@@ -7,7 +7,6 @@ function on the stack that the table below knows. What other threads have used i
 from __future__ import annotations
 
 import json
-import resource
 import signal
 import time
 from collections.abc import Sequence
@@ -15,28 +14,26 @@ from functools import partial
 from pathlib import Path
 from types import FrameType
 
+from benchmarks._measuring import memory_mb
 from secvm.participant import main
 from secvm.runtime.lanes import find_lanes
 
 _EVERY_S = 0.002
 #: By file below ``secvm``.
 _WORK = {
-    "protocol/relays/sending/submission.py": "sealing",
+    "protocol/relays/submission.py": "sealing",
     "participant/sending/transport.py": "fetching",
     "participant/storage/state.py": "storing",
     "participant/storage/relayed_book.py": "storing",
-    "participant/storage/trust_book.py": "storing",
-    "participant/storage/ledger_book.py": "storing",
+    "participant/storage/books.py": "storing",
     "participant/trust/model_files.py": "storing",
     "participant/trust/surroundings.py": "storing",
     "participant/consent/ledger.py": "checking",
     "participant/consent/policies.py": "checking",
     "participant/trust/fresh_looks.py": "checking",
-    "participant/trust/log_lines.py": "checking",
-    "participant/relayed/agreement.py": "checking",
     "participant/relayed/canaries.py": "checking",
     "participant/relayed/rounds.py": "checking",
-    "protocol/relays/sending/session.py": "checking",
+    "protocol/relays/session.py": "checking",
     "learning/individual/contribution.py": "learning",
 }
 #: Whoever asks a host for its counts pays for all that this calls.
@@ -87,5 +84,5 @@ def carry(settings: Path, told: Path, lanes: bool) -> None:
         main.run(settings)
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        peak = memory_mb()
         told.write_text(json.dumps({"samples": meter.samples, "peak_mb": peak}))

@@ -1,21 +1,12 @@
-"""The load of ``benchmarks/ingest.py``, in a process of its own: raw HTTP over keep-alive connections.
-
-    python _ingest_client.py batches PORT FILE SIZE CONNECTIONS TOKEN     capsules in batches of SIZE
-    python _ingest_client.py singles PORT FILE COUNT CONNECTIONS          one capsule a request, COUNT of them
-
-PORT may be several, with commas. FILE holds capsules side by side. Prints how many were acknowledged, in how long, and
-for single ones the latencies.
-"""
+"""The load of ``benchmarks/ingest.py``, in a process of its own: raw HTTP over keep-alive connections."""
 
 from __future__ import annotations
 
 import asyncio
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import orjson
 import uvloop
 
 from secvm.crypto.sealing import capsules as packing
@@ -83,10 +74,14 @@ async def send(ports: list[int], requests: list[bytes], connections: int) -> tup
     return time.perf_counter() - started, sorted(times)
 
 
-async def main(
-    kind: str, ports: list[int], capsules: list[bytes], number: int, connections: int, token: str = ""
-) -> None:
-    """Send, and tell."""
+def send_all(
+    kind: str, ports: list[int], file: str, number: int, connections: int, token: str = ""
+) -> dict[str, float]:
+    """Send the capsules of a file, and tell how many were acknowledged, in how long, and the latencies.
+
+    ``batches``: all capsules, in batches of so many; ``singles``: one capsule a request, so many of them.
+    """
+    capsules = packing.unpack(Path(file).read_bytes())
     if kind == "batches":
         groups = [capsules[i : i + number] for i in range(0, len(capsules), number)]
         requests = [request("/v1/batch", packing.MEDIA_TYPE, packing.pack(group), token) for group in groups]
@@ -94,18 +89,11 @@ async def main(
         some = [request("/v1/capsule", REQUEST_MEDIA_TYPE, capsule) for capsule in capsules]
         requests = [some[i % len(some)] for i in range(number)]
     cpu = time.process_time()
-    seconds, times = await send(ports, requests, connections)
-    told = {
+    seconds, times = uvloop.run(send(ports, requests, connections))
+    return {
         "requests": len(times),
         "seconds": seconds,
         "client_cpu_s": time.process_time() - cpu,
         "p50_ms": 1000 * times[len(times) // 2],
         "p99_ms": 1000 * times[len(times) * 99 // 100],
     }
-    sys.stdout.write(orjson.dumps(told).decode() + "\n")
-
-
-if __name__ == "__main__":
-    _kind, _port, _file, _number, _connections, *_token = sys.argv[1:]
-    _capsules = packing.unpack(Path(_file).read_bytes())
-    uvloop.run(main(_kind, [int(one) for one in _port.split(",")], _capsules, int(_number), int(_connections), *_token))

@@ -1,9 +1,9 @@
 """The two servers of ``benchmarks/ingest.py``, each a process of its own: ``ours``, and ``peer``, starlette on uvicorn.
 
 Started with the name of one and a folder for its database, or the address of one, it prints the port it listens on.
-Then it obeys lines on its standard input: ``begin`` takes the time, ``end`` prints what was used since (for ``ours``
-after everything was opened and counted), ``quit`` ends it. Both store what they get with the same ``SQLiteStore``,
-packed, a group in one commit.
+Then it obeys lines of JSON on its standard input: ``begin`` takes the time, ``end`` prints what was used since (for
+``ours`` after everything was opened and counted), ``quit`` ends it. Both store what they get with the same
+``SQLiteStore``, packed, a group in one commit.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
-import resource
 import sys
 import time
 from collections.abc import Awaitable
@@ -21,6 +20,7 @@ from pathlib import Path
 import orjson
 import uvloop
 
+from benchmarks._measuring import memory_mb
 from secvm.coordinator.counting.epoch_count import RoundToCount, count_epoch
 from secvm.coordinator.intake.gateway import Gateway
 from secvm.coordinator.intake.ingest import Ingest
@@ -74,13 +74,13 @@ async def _obey(end: object = None) -> None:
     """Measure between ``begin`` and ``end``."""
     lines = await _lines()
     wall = cpu = 0.0
-    while (line := (await lines.readline()).strip()) != b"quit":
-        if line == b"begin":
+    while "quit" not in (asked := orjson.loads(await lines.readline())):
+        if "begin" in asked:
             wall, cpu = time.perf_counter(), time.process_time()
         else:
             more = await end() if callable(end) else {}
             used = {"wall_s": time.perf_counter() - wall, "cpu_s": time.process_time() - cpu}
-            _tell(**used, peak_mb=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, **more)
+            _tell(**used, peak_mb=memory_mb(), **more)
 
 
 def _store(place: str) -> CoordinatorStore:

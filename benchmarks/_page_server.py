@@ -108,12 +108,6 @@ class Listener:
         raise TimeoutError("an update never came")
 
 
-def kilobytes(process: int, field: str) -> int:
-    """A line of /proc/PID/status, in kB."""
-    lines = Path(f"/proc/{process}/status").read_text(encoding="ascii").splitlines()
-    return int(next(line for line in lines if line.startswith(field)).split()[1])
-
-
 def cpu_ms(process: int) -> float:
     """What a process has computed so far."""
     fields = Path(f"/proc/{process}/stat").read_text(encoding="ascii").rpartition(")")[2].split()

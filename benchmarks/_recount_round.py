@@ -1,8 +1,4 @@
-"""Helper of ``recount``: a round of so many packages as a folder of public files, or such a folder counted again.
-
-python benchmarks/_recount_round.py make FOLDER PACKAGES
-python benchmarks/_recount_round.py count FOLDER PROCESSES auto|off
-"""
+"""Helper of ``recount``: a round of so many packages as a folder of public files, or such a folder counted again."""
 
 from __future__ import annotations
 
@@ -10,7 +6,6 @@ import hashlib
 import os
 import pickle
 import resource
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -18,22 +13,19 @@ from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
-import orjson
 
 from secvm.auditor.relayed.recounter import OpenedRound, Recounter, ServedShard, ShardVerdict
-from secvm.crypto.sealing.bulk_sealing import BulkSealer
-from secvm.crypto.sealing.layers import EPHEMERAL_BYTES, INNER_BYTES, inner_layer
+from secvm.crypto.sealing.layers import EPHEMERAL_BYTES, INNER_BYTES, BulkSealer, inner_layer
 from secvm.crypto.signing import Envelope
 from secvm.errors import SecVMError
 from secvm.learning.cover_law import Noise, RelayCover
 from secvm.protocol.canonical import digest_of
 from secvm.protocol.codec import AddressedPackage, encode
 from secvm.protocol.documents.experiment import HashedBins, publish, read_published
-from secvm.protocol.relays.counting.cells import Cells
-from secvm.protocol.relays.counting.junk import sub_tally_of
-from secvm.protocol.relays.counting.recount import RawCount, ShardTally
-from secvm.protocol.relays.counting.shards import SHARD, ShardRun, ShardTree, shard_count
-from secvm.runtime.lanes import Mode, find_lanes
+from secvm.protocol.relays.counting import Cells, sub_tally_of
+from secvm.protocol.relays.recount import RawCount, ShardTally
+from secvm.protocol.relays.shards import SHARD, ShardRun, ShardTree, shard_count
+from secvm.runtime.lanes import find_lanes
 from secvm_lab.rigs.histories.audited_rounds import LightRound
 from secvm_lab.rigs.histories.relayed_rounds import COORDINATOR, MIX, relayed_document, relayed_experiment
 
@@ -53,8 +45,9 @@ def bench_round() -> LightRound:
     return LightRound(document=document, clients=1, refused=0)
 
 
-def make(folder: Path, packages: int, sealer: BulkSealer) -> None:
+def make(place: str, packages: int) -> None:
     """Seal packages of random cells, sort them and write their shards, with what a counter must know of the round."""
+    folder, sealer = Path(place), BulkSealer(find_lanes().lanes, threads=os.cpu_count() or 1)
     told = bench_round()
     cells, label = Cells.of(told.document.experiment), told.label
     listed = [encode(AddressedPackage(told.document.experiment_id, 1, cells.package_of(i))) for i in range(cells.count)]
@@ -103,13 +96,14 @@ def files_of(folder: Path, packages: int) -> Iterator[ServedShard]:
         yield ServedShard(k, run, capsules, tally)
 
 
-def count(folder: Path, processes: int, lanes: Mode) -> dict[str, object]:
+def count(place: str, processes: int) -> dict[str, object]:
     """Count the round again, as an audit does."""
+    folder = Path(place)
     opened, packages = read_round(folder)
     document = read_published(opened.experiment, digest=digest_of(Envelope.from_bytes(opened.experiment).payload))
     raw = RawCount(Cells.of(document.experiment), capsules=packages)
     wall, cpu, counted = time.perf_counter(), _cpu(), 0
-    with Recounter(processes=processes, lanes=lanes) as recounting:
+    with Recounter(processes=processes, lanes="auto") as recounting:
         for _, judged in recounting.judge(opened, shard_count(packages), files_of(folder, packages)):
             if judged.verdict is not ShardVerdict.TRUE or judged.sub_tally is None or judged.junk:
                 raise SecVMError(f"a shard of the benchmark is not true: {judged.verdict.value}")
@@ -130,16 +124,3 @@ def count(folder: Path, processes: int, lanes: Mode) -> dict[str, object]:
 def _cpu() -> float:
     used = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return sum(one.ru_utime + one.ru_stime for one in used)
-
-
-def main(kind: str, name: str, number: str, lanes: str = "auto") -> None:
-    """One job, told on stdout."""
-    if kind == "make":
-        make(Path(name), int(number), BulkSealer(find_lanes().lanes, threads=os.cpu_count() or 1))
-        return
-    told = count(Path(name), int(number), "off" if lanes == "off" else "auto")
-    sys.stdout.write(orjson.dumps(told).decode() + "\n")
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

@@ -1,25 +1,22 @@
 """Other ways to learn from the same people: a trusted server, DP-SGD, local privacy, federated averaging, exact sums.
 
-People are generated (Zipf and Mandelbrot, see ``secvm_lab.population.zipf``) or read from ``--data``, hashed and split;
+People are generated (Zipf and Mandelbrot, see ``secvm_lab.population``) or read from ``--data``, hashed and split;
 each seed has its own people, hash and noise. All baselines train on the same clipped rows. Those that share our rule
 (plain, central Gaussian, secure summation) run it with the constants given here; the others have their own.
 ``points_below_plain`` is 100 times what is lost against the same rule without noise. ``peak_rss_mb`` is the largest
 memory of the process until then, so that it can only grow from row to row.
 
-    python benchmarks/baselines.py [--data PEOPLE] [--epsilon 1] [--rounds 10] [--seeds 5]
+    ./secvm bench baselines [--data PEOPLE] [--epsilon 1] [--rounds 10] [--seeds 5]
 """
 
 from __future__ import annotations
 
 import argparse
-import resource
-import sys
 import time
 from fractions import Fraction
 from pathlib import Path
 
-import orjson
-
+from benchmarks._measuring import memory_mb, say
 from secvm.cli.offline import options
 from secvm.errors import BadInputError
 from secvm.learning.aggregate.descent import DescentRule, Pegasos, Swift
@@ -28,11 +25,10 @@ from secvm_lab.baselines.baseline import Baseline
 from secvm_lab.baselines.central_gaussian import CentralGaussian
 from secvm_lab.baselines.compare import Split, compare, file_split, zipf_split
 from secvm_lab.baselines.dp_sgd import DPSGD
-from secvm_lab.baselines.federated_averaging import FederatedAveraging
 from secvm_lab.baselines.local_dp import FedSel, OneShot
-from secvm_lab.baselines.plain import Plain
-from secvm_lab.baselines.secure_summation import SecureSummation
-from secvm_lab.population.zipf import ZipfPeople
+from secvm_lab.baselines.plain import Plain, SecureSummation
+from secvm_lab.baselines.unprotected import FederatedAveraging
+from secvm_lab.population import ZipfPeople
 
 #: Of federated averaging: it spends no ε, so that its rounds need not be few.
 FREE_ROUNDS = 30
@@ -89,7 +85,7 @@ def run(arguments: argparse.Namespace) -> dict[str, object]:
         "delta": arguments.delta,
         "seeds": list(seeds),
         "seconds": round(time.perf_counter() - began, 1),
-        "peak_rss_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
+        "peak_rss_mb": round(memory_mb(), 1),
     }
 
 
@@ -135,10 +131,4 @@ def _people(arguments: argparse.Namespace, seed: int) -> Split:
 
 
 def _say(seed: int, name: str, accuracy: float) -> None:
-    print(f"seed {seed}: {name} {accuracy:.4f}", file=sys.stderr, flush=True)
-
-
-if __name__ == "__main__":
-    _parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    add_arguments(_parser)
-    sys.stdout.write(orjson.dumps(run(_parser.parse_args()), option=orjson.OPT_INDENT_2).decode() + "\n")
+    say(f"seed {seed}: {name} {accuracy:.4f}")

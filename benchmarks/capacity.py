@@ -7,7 +7,7 @@ messages, padded and under the seal. Cover and tally are those of the planner fo
 The assumptions and the arithmetic are in ``benchmarks/_capacity_plan.py``; prices are assumptions. ``--page`` writes
 inputs and tables into docs/results/capacity.md.
 
-    python benchmarks/capacity.py [--packages 8192] [--page docs/results/capacity.md]
+    ./secvm bench capacity [--packages 8192] [--page docs/results/capacity.md]
 """
 
 from __future__ import annotations
@@ -15,22 +15,19 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-
-import orjson
 
 from benchmarks import _capacity_plan as arithmetic
 from benchmarks import relay_cover
+from benchmarks._measuring import fewest_s, memory_mb
 from benchmarks.tally import drawn_tally, padded_bytes, planned_cover, round_bytes
 from secvm.coordinator.relayed.run_counting import count_run
-from secvm.crypto.sealing.bulk_sealing import BulkSealer
 from secvm.crypto.sealing.kem import X25519PrivateKey
-from secvm.crypto.sealing.layers import EPHEMERAL_BYTES, inner_layer, outer_layer
+from secvm.crypto.sealing.layers import EPHEMERAL_BYTES, BulkSealer, inner_layer, outer_layer
 from secvm.crypto.sealing.oblivious import GatewayKey, GatewayKeys, seal_request
 from secvm.errors import SecVMError
 from secvm.learning import aggregate
@@ -40,9 +37,9 @@ from secvm.participant.trust.trust_policy import REFETCHES
 from secvm.protocol.codec import AddressedPackage, encode
 from secvm.protocol.documents.blobs import encode_tally, read_tally_bytes
 from secvm.protocol.plain.sealed_requests import SEALED_ANSWER_BYTES, fetch_answer, fetch_request
-from secvm.protocol.relays.counting.junk import BulkReader, CapsuleReader
-from secvm.protocol.relays.counting.shards import SHARD
-from secvm.protocol.relays.sending.submission import SECRETS_BYTES, draw_order, seal_submission
+from secvm.protocol.relays.counting import BulkReader, CapsuleReader
+from secvm.protocol.relays.shards import SHARD
+from secvm.protocol.relays.submission import SECRETS_BYTES, draw_order, seal_submission
 from secvm.protocol.trust.relayed_chain import RelayedChain, RelayedServed
 from secvm.relay.admission import Identity
 from secvm.relay.entry.intake import Intake, IntakeLimits, read_submission
@@ -81,7 +78,7 @@ def run(arguments: argparse.Namespace) -> dict[str, object]:
             str(devices): {name: round(value, 3) for name, value in arithmetic.plan(costs, devices).items()}
             for devices in arithmetic.SCALES
         },
-        "peak_rss_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
+        "peak_rss_mb": round(memory_mb(), 1),
         "seconds": round(time.monotonic() - started, 1),
     }
 
@@ -92,16 +89,6 @@ def _write(page: Path, costs: dict[str, float]) -> None:
     text = arithmetic.with_block(text, "inputs", f"```json\n{inputs}\n```")
     text = arithmetic.with_block(text, "device", arithmetic.device_table(costs))
     page.write_text(arithmetic.with_block(text, "plan", arithmetic.table(costs)), encoding="utf-8")
-
-
-def _best(work: Callable[[], object], turns: int = 3) -> float:
-    """CPU seconds, the fewest of several turns."""
-    best = float("inf")
-    for _ in range(turns):
-        started = time.process_time()
-        work()
-        best = min(best, time.process_time() - started)
-    return best
 
 
 # ── sizes, and what a device computes ────────────────────────────────────────────────────────────────────────────────
@@ -124,8 +111,8 @@ def _round() -> dict[str, float]:
         tallies={name.removeprefix("/v1/blob/"): data for name, data in history.files.items() if "/blob/" in name},
         ending=None,
     )
-    believe = _best(lambda: RelayedChain(history.document).check(served))
-    step = _best(lambda: aggregate.step(experiment, state, read_tally_bytes(data, experiment)), 10)
+    believe = fewest_s(lambda: RelayedChain(history.document).check(served))
+    step = fewest_s(lambda: aggregate.step(experiment, state, read_tally_bytes(data, experiment)), 10)
     after = aggregate.step(experiment, state, tally)
     model = (
         after.to_bytes(),
@@ -149,8 +136,8 @@ def _round() -> dict[str, float]:
         "shard_bytes": sizes["recounted_shard"],
         "log_bytes_per_round": sizes["content_bytes"] + sum(map(len, model)),
         "verify_ms": round(1e3 * (believe + step), 2),
-        "fetches_cpu_us": round(1e6 * _best(lambda: serve(news), 50), 1),
-        "run_cpu_us": round(1e6 * _best(lambda: serve(run), 50), 1),
+        "fetches_cpu_us": round(1e6 * fewest_s(lambda: serve(news), 50), 1),
+        "run_cpu_us": round(1e6 * fewest_s(lambda: serve(run), 50), 1),
     }
 
 
@@ -179,7 +166,7 @@ def _submission(turns: int = 3) -> tuple[bytes, float]:
         order, secrets = draw_order(budget, words()), os.urandom(budget * SECRETS_BYTES)
         return seal_submission(document, manifest, [NullPackage()] * budget, order=order, ephemerals=secrets).body
 
-    return seal(), _best(seal, turns)
+    return seal(), fewest_s(seal, turns)
 
 
 # ── relays and coordinator ───────────────────────────────────────────────────────────────────────────────────────────
@@ -201,7 +188,7 @@ def _entry() -> dict[str, float]:
             intake.take(group, limits)
 
         # Once: what was taken is not taken again.
-        seconds = _best(take, 1)
+        seconds = fewest_s(take, 1)
         taken = intake.submissions()
         intake.close()
     if taken != _SUBMISSIONS:
@@ -233,18 +220,12 @@ def _opening(packages: int) -> dict[str, float]:
     reader = CapsuleReader.of(made.document, made.manifest, made.count_seed)
 
     def count(sealer: BulkSealer) -> float:
-        return 1e6 * _best(lambda: count_run(inner, BulkReader(reader, sealer))) / packages
+        return 1e6 * fewest_s(lambda: count_run(inner, BulkReader(reader, sealer))) / packages
 
     one_by_one = count(readable)
     return {
-        "mix_open_us": round(1e6 * _best(lambda: quick.open_all(outer_layer(label), mix, outer)) / packages, 2),
+        "mix_open_us": round(1e6 * fewest_s(lambda: quick.open_all(outer_layer(label), mix, outer)) / packages, 2),
         "count_us": round(one_by_one, 2),
         "count_lanes_us": 0 if found is None else round(count(quick), 2),
         "recount_ms": round(one_by_one * SHARD / 1000, 1),
     }
-
-
-if __name__ == "__main__":
-    _parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    add_arguments(_parser)
-    sys.stdout.write(orjson.dumps(run(_parser.parse_args()), option=orjson.OPT_INDENT_2).decode() + "\n")

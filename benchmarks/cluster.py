@@ -16,7 +16,7 @@ told, of CPU times the best of them, as in ``bench ingest``.
   ``disk_packages_per_s``, the same bytes written to a file with fdatasync after each 8 batches, and the CPU time that
   nodes, database and client take for a package, all on the same cores.
 
-    python benchmarks/cluster.py [--packages 36000] [--intake 300000] [--turns 5]
+    ./secvm bench cluster [--packages 36000] [--intake 300000] [--turns 5]
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ import contextlib
 import os
 import resource
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -34,10 +33,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import orjson
-
 from benchmarks import _ingest_server as setting
 from benchmarks._cluster_node import key_of
+from benchmarks._measuring import Helper
 from benchmarks.ingest import Server, capsules, load, openssl_x25519
 from secvm.coordinator.store.postgres import PostgresStore
 from secvm.crypto.sealing.capsules import pack
@@ -45,7 +43,6 @@ from secvm.errors import SecVMError
 from secvm.runtime.lanes import build_lanes
 from secvm_lab.rigs.postgres import PostgresCluster
 
-_HERE = Path(__file__).resolve().parent
 _BATCH = 1000
 _CONNECTIONS = 16
 #: A package as sealed: clear header, ephemeral key, request, tag.
@@ -85,33 +82,6 @@ def run(arguments: argparse.Namespace) -> dict[str, object]:
 # ── opening and counting ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class _Node:
-    """A node's process."""
-
-    def __init__(self, url: str) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", str(_HERE / "_cluster_node.py"), url],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
-        )
-        self.lanes: bool = self.answer()["lanes"]
-
-    def ask(self, **asked: object) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.write(orjson.dumps(asked) + b"\n")
-        self._process.stdin.flush()
-
-    def answer(self) -> dict[str, Any]:
-        assert self._process.stdout is not None
-        told: dict[str, Any] = orjson.loads(self._process.stdout.readline())
-        return told
-
-    def quit(self) -> None:
-        self.ask(quit=True)
-        self._process.communicate(timeout=30)
-
-
 class Bench:
     """One database, its nodes, and epochs that are stored beforehand."""
 
@@ -120,7 +90,7 @@ class Bench:
         self._sealed = [pack(sealed[at : at + _BATCH]) for at in range(0, len(sealed), _BATCH)]
         url = cluster.create_database()
         self._store = PostgresStore(url)
-        self.nodes = [_Node(url) for _ in range(2)]
+        self.nodes = [Helper("_cluster_node", url) for _ in range(2)]
         self._epoch = 0
 
     def work(self, processes: int, packages: int, *, lanes: bool) -> dict[str, float]:
@@ -162,11 +132,6 @@ class Bench:
         )
         return int(size)
 
-    def wal_bytes(self) -> int:
-        """What was ever written to the write-ahead log."""
-        ((size,),) = self._store.pool.once("SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::bigint")
-        return int(size)
-
     def close(self) -> None:
         for node in self.nodes:
             node.quit()
@@ -176,7 +141,7 @@ class Bench:
 def _opening(cluster: PostgresCluster, packages: int, turns: int) -> dict[str, object]:
     packages = max(1, packages // _BATCH) * _BATCH
     bench = Bench(cluster, capsules(packages))
-    with_lanes = bench.nodes[0].lanes
+    with_lanes = bench.nodes[0].greeting["lanes"]
     try:
         bench.work(2, 2 * _BATCH, lanes=False)
         openssl, found = [], []
@@ -308,7 +273,7 @@ def batches_into(
         nodes = [stack.enter_context(Server("intake", place)) for place in places]
         before = 0.0 if cluster is None else _cpu_s(cluster)
         for node in nodes:
-            node.begin()
+            node.ask(begin=True)
         told = load("batches", nodes, file, _BATCH, _CONNECTIONS, setting.TOKEN)
         database = 0.0 if cluster is None else _cpu_s(cluster) - before
         used = [node.end()["cpu_s"] for node in nodes]
@@ -328,9 +293,3 @@ def _disk(folder: Path, packages: int, size: int) -> float:
             os.fdatasync(file.fileno())
             left -= len(group)
     return time.perf_counter() - started
-
-
-if __name__ == "__main__":
-    _parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    add_arguments(_parser)
-    sys.stdout.write(orjson.dumps(run(_parser.parse_args()), option=orjson.OPT_INDENT_2).decode() + "\n")

@@ -5,13 +5,12 @@ their way back. Made-up people at the shape of the paper's Twitter data. ``ratio
 one process; the recipe's, with making the people on both sides. ``identical`` compares states and curves, byte for
 byte. Kernels are loaded and workers are there before anything is timed.
 
-    python benchmarks/cluster_sweep.py [--people 20000] [--models 32] [--rounds 30] [--bins 95880]
+    ./secvm bench cluster_sweep [--people 20000] [--models 32] [--rounds 30] [--bins 95880]
 """
 
 from __future__ import annotations
 
 import argparse
-import sys
 import tempfile
 import time
 from collections.abc import Iterable
@@ -19,7 +18,6 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-import orjson
 from distributed import LocalCluster
 
 from secvm.learning.aggregate.descent import Pegasos
@@ -97,9 +95,3 @@ def run(arguments: argparse.Namespace) -> dict[str, object]:
         "ratio_recipe": round(made / (make_seconds + near), 3),
         "identical": first == second == third == expected,
     }
-
-
-if __name__ == "__main__":
-    _parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    add_arguments(_parser)
-    sys.stdout.write(orjson.dumps(run(_parser.parse_args()), option=orjson.OPT_INDENT_2).decode() + "\n")

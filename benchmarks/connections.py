@@ -5,7 +5,7 @@ before and after: silent ones, ones that were answered once and are idle, ones w
 large answer. ``idle_100k_mb`` is the arithmetic for 100,000 of the dearest of the first two. What the kernel keeps for
 a socket is not in it.
 
-    python benchmarks/connections.py [--connections 4000]
+    ./secvm bench connections [--connections 4000]
 """
 
 from __future__ import annotations
@@ -17,9 +17,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
-import orjson
+from benchmarks._measuring import memory_mb
 
 _REQUEST = b"GET / HTTP/1.1\r\nhost: a\r\n\r\n"
 _HALF = b"GET / HTTP/1.1\r\nhost: a\r\nx-field: " + b"x" * 2000
@@ -29,11 +28,11 @@ _SETTLE_S = 1.0
 
 _SERVER = f"""
 import asyncio, sys
-from secvm.runtime.http.server import HttpServer, Limits, Response
+from secvm.runtime.http.server import HttpResponse, HttpServer, Limits
 from secvm.runtime.service import run_service
 LARGE = bytes({_LARGE_BYTES})
 def answer(request):
-    return Response(200, LARGE if request.path == "/large" else b"yes")
+    return HttpResponse(200, LARGE if request.path == "/large" else b"yes")
 async def main(stop):
     server = HttpServer(answer, limits=Limits(connections=10**6, head_s=600, idle_s=600))
     print(await server.start("127.0.0.1", 0), flush=True)
@@ -73,10 +72,10 @@ def _cost(count: int, said: bytes, *, answered: bool) -> int:
         # The first ones pay for what all share.
         with _connected(port, 50, said, answered=answered):
             time.sleep(_SETTLE_S)
-        before = _resident(process)
+        before = memory_mb("VmRSS", process)
         with _connected(port, count, said, answered=answered):
             time.sleep(_SETTLE_S)
-            return round((_resident(process) - before) / count)
+            return round(2**20 * (memory_mb("VmRSS", process) - before) / count)
 
 
 @contextlib.contextmanager
@@ -102,14 +101,3 @@ def _connected(port: int, count: int, said: bytes, *, answered: bool) -> Iterato
             if answered:
                 assert one.recv(4096)
         yield
-
-
-def _resident(process: int) -> int:
-    line = next(line for line in Path(f"/proc/{process}/status").read_text().splitlines() if line.startswith("VmRSS"))
-    return int(line.split()[1]) * 1024
-
-
-if __name__ == "__main__":
-    options = argparse.ArgumentParser(description=__doc__)
-    add_arguments(options)
-    sys.stdout.write(orjson.dumps(run(options.parse_args()), option=orjson.OPT_INDENT_2).decode() + "\n")

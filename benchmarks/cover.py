@@ -1,6 +1,6 @@
 """What a formal guarantee costs: accuracy x epsilon x packages x rounds, beside a trusted server and local privacy.
 
-People are generated (Zipf and Mandelbrot, see ``secvm_lab.population.zipf``), their words hashed; each seed has its own
+People are generated (Zipf and Mandelbrot, see ``secvm_lab.population``), their words hashed; each seed has its own
 people, hash and noise, and every way to learn sees the same people.
 
 - ``plain``: swift without noise, with its own constants, ten rounds, rows whole;
@@ -21,13 +21,12 @@ from __future__ import annotations
 
 import argparse
 import math
-import resource
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks import relay_cover
+from benchmarks._measuring import memory_mb, say
 from secvm.errors import BadInputError
 from secvm.estimator.privacy import PrivacyPlan, planned
 from secvm.files import write_atomically
@@ -40,9 +39,8 @@ from secvm_lab.baselines.central_gaussian import CentralGaussian
 from secvm_lab.baselines.compare import Compared, Split, compare, zipf_split
 from secvm_lab.baselines.device_cover import DeviceCover
 from secvm_lab.baselines.local_dp import OneShot
-from secvm_lab.baselines.plain import Plain
-from secvm_lab.baselines.relayed_cover import RelayedCover
-from secvm_lab.population.zipf import ZipfPeople
+from secvm_lab.baselines.plain import Plain, RelayedCover
+from secvm_lab.population import ZipfPeople
 
 PLAIN_ROUNDS = 10
 FRONTIER_EPSILONS = (0.5, 1.0, 2.0, 4.0)
@@ -144,7 +142,7 @@ def run(arguments: argparse.Namespace) -> dict[str, object]:
             write_atomically(arguments.picture, draw(frontier, plain=plain).encode())
     if arguments.seal:
         result["one_relay"] = _sealed(arguments, _plan_of(main))
-    result["peak_rss_mb"] = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+    result["peak_rss_mb"] = round(memory_mb())
     result["seconds"] = round(time.perf_counter() - began, 1)
     return result
 
@@ -267,4 +265,4 @@ def draw(frontier: list[dict[str, object]], *, plain: float) -> str:
 
 
 def _say(seed: int, name: str, accuracy: float) -> None:
-    sys.stderr.write(f"seed {seed}: {name} {accuracy:.4f}\n")
+    say(f"seed {seed}: {name} {accuracy:.4f}")

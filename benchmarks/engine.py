@@ -15,15 +15,13 @@ three runs counts, for both.
 Other readings stand beside it: wall time with two threads; the time to the better peer's accuracy less .003 over the
 tuned peer that has it, and over any setting that has it.
 
-    python benchmarks/engine.py [--small] [--people 50000] [--iterations 100]
+    ./secvm bench engine [--small] [--people 50000] [--iterations 100]
 """
 
 from __future__ import annotations
 
 import argparse
-import resource
 import statistics
-import sys
 import time
 from collections.abc import Callable, Iterable
 from fractions import Fraction
@@ -32,6 +30,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks._measuring import memory_mb, say
 from secvm.estimator.training import OfflineTraining, Population
 from secvm.learning._kernels.layout import prepare
 from secvm.learning.aggregate.descent import Pegasos, Swift
@@ -82,7 +81,7 @@ def run(arguments: argparse.Namespace) -> dict[str, object]:
 
 def _people(arguments: argparse.Namespace, n: int) -> tuple[BinnedRows, NDArray[np.int64]]:
     """Rows and labels at Twitter's shape; scipy and scikit-learn need them all at once."""
-    _say(f"drawing {n} people")
+    say(f"drawing {n} people")
     people = TwitterPeople(n_people=n, words_per_person=arguments.words)
     if arguments.weak_signal:
         people = TwitterPeople.weak_signal(n)
@@ -91,10 +90,6 @@ def _people(arguments: argparse.Namespace, n: int) -> tuple[BinnedRows, NDArray[
     indptr = np.concatenate([[0], np.cumsum(np.concatenate([np.diff(part.indptr) for part in rows]))])
     bins, values = (np.concatenate([getattr(part, name) for part in rows]) for name in ("bins", "values"))
     return BinnedRows(indptr, bins, values, arguments.bins), np.concatenate(labels).astype(np.int64)
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
 
 
 # -- many ------------------------------------------------------------------------------------------------------------
@@ -118,10 +113,10 @@ def _measure_many(arguments: argparse.Namespace, rows: BinnedRows, labels: NDArr
     two = _train(two_engine, arguments.iterations, time.perf_counter, scipy, "two threads")
     two_cpu = time.process_time() - cpu - (sum(scipy.cpu) - scipy_cpu)
     same = all(engine.state(k).to_bytes() == two_engine.state(k).to_bytes() for k in range(LANES))
-    peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    peak_mb = int(memory_mb())
 
     for k in range(min(arguments.checked, LANES)):
-        _say(f"reference, model {k}")
+        say(f"reference, model {k}")
         same &= engine.state(k).to_bytes() == _reference(experiment, rows, labels, train[:, k], arguments.iterations)
     peer, peer_wall = statistics.median(scipy.cpu), statistics.median(scipy.wall)
     per_model = LANES * arguments.iterations
@@ -199,7 +194,7 @@ def _train(engine: Engine, iterations: int, clock: Callable[[], float], scipy: _
         engine.advance()
         engine.cells()
         total += clock() - before
-    _say(f"{name}: {total:.2f} s, {engine.score_passes:.1f} passes")
+    say(f"{name}: {total:.2f} s, {engine.score_passes:.1f} passes")
     return total
 
 
@@ -253,7 +248,7 @@ def _measure_one(arguments: argparse.Namespace, rows: BinnedRows, labels: NDArra
         again = [fits[tuned], *(_fit(models[tuned], *data) for _ in range(_RUNS - 1))]
         peers[name] = (min(fit[0] for fit in again), min(fit[1] for fit in again), best)
         every += fits
-        _say(f"{name}: {peers[name][2]:.4f} in {peers[name][0]:.2f} s")
+        say(f"{name}: {peers[name][2]:.4f} in {peers[name][0]:.2f} s")
     del inside, outside
     near = max(accuracy for *_, accuracy in peers.values()) - _NEAR
     near_best = min(seconds for seconds, _, accuracy in peers.values() if accuracy >= near)
@@ -307,7 +302,7 @@ class _Ours:
         for lambda_ in ("1e-4", "1e-3", "1e-2", "1e-1"):
             self.curves[f"pegasos, lambda {lambda_}"] = _best(self._pegasos(lambda_) for _ in range(_RUNS))
         for name, curve in self.curves.items():
-            _say(f"{name}, {threads} thread(s): {curve[-1][1]:.4f} in {curve[-1][0]:.2f} s")
+            say(f"{name}, {threads} thread(s): {curve[-1][1]:.4f} in {curve[-1][0]:.2f} s")
 
     def until(self, accuracy: float) -> tuple[float, str, int]:
         """Seconds, rule and rounds to an accuracy, by whichever is quickest."""
@@ -355,15 +350,3 @@ class _Ours:
             return training.cells(test)
 
         return self._curve(advance, before, 100)
-
-
-def _main() -> None:
-    import json
-
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    add_arguments(parser)
-    print(json.dumps(run(parser.parse_args()), indent=2))
-
-
-if __name__ == "__main__":
-    _main()

@@ -12,7 +12,7 @@ Everything is measured in one run, on loopback, servers and clients each in a pr
 
 The best of several turns each.
 
-    python benchmarks/ingest.py [--packages 40000] [--singles 20000] [--close 10000000]
+    ./secvm bench ingest [--packages 40000] [--singles 20000] [--close 10000000]
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
-import orjson
 from cryptography.hazmat.primitives.asymmetric import x25519
 
 from benchmarks import _ingest_server as setting
+from benchmarks._ingest_client import send_all
+from benchmarks._measuring import Helper, in_a_process
 from benchmarks.ingest_close import measure_close
 from secvm.coordinator.intake.running import gateway_key
 from secvm.crypto.sealing.capsules import pack
@@ -42,7 +42,6 @@ from secvm.learning.package import TrainPackage
 from secvm.protocol.codec import AddressedPackage, encode
 from secvm.protocol.plain.sealed_requests import package_request
 
-_HERE = Path(__file__).resolve().parent
 _BATCH = 1000
 
 
@@ -133,75 +132,30 @@ def openssl_x25519() -> tuple[float, str]:
     return count / used, "pyca exchange"
 
 
-class Server:
-    """A server's process, which obeys lines; ``place``: a folder for its store, or a database."""
+class Server(Helper):
+    """A server's process; ``place``: a folder for its store, or a database."""
 
     def __init__(self, kind: str, place: str) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", str(_HERE / "_ingest_server.py"), kind, place],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            bufsize=0,
-            env=_environment(),
-        )
-        self.port = 0
-
-    def __enter__(self) -> Self:
-        self.port = self._read()["port"]
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._process.kill()
-        self._process.communicate()
-
-    def begin(self) -> None:
-        """From here on time counts."""
-        self._tell(b"begin\n")
+        super().__init__("_ingest_server", kind, place)
+        self.port: int = self.greeting["port"]
 
     def end(self) -> dict[str, Any]:
-        """What it has used."""
-        self._tell(b"end\n")
-        told = self._read()
-        self._tell(b"quit\n")
-        self._process.wait(timeout=30)
-        return told
-
-    def _tell(self, line: bytes) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.write(line)
-
-    def _read(self) -> dict[str, Any]:
-        assert self._process.stdout is not None
-        told: dict[str, Any] = orjson.loads(self._process.stdout.readline())
-        return told
-
-
-def _environment() -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+        """What it has used since it was asked to ``begin``."""
+        self.ask(end=True)
+        used = self.answer()
+        self.quit()
+        return used
 
 
 def load(kind: str, servers: Sequence[Server], file: Path, *work: object) -> dict[str, Any]:
     """What the client tells that sends to these servers."""
-    ports = ",".join(str(server.port) for server in servers)
-    client = subprocess.run(
-        [sys.executable, "-P", str(_HERE / "_ingest_client.py"), kind, ports, str(file), *map(str, work)],
-        stdout=subprocess.PIPE,
-        check=True,
-        env=_environment(),
-    )
-    told: dict[str, Any] = orjson.loads(client.stdout)
-    return told
+    measured: dict[str, Any] = in_a_process(send_all, kind, [server.port for server in servers], str(file), *work)
+    return measured
 
 
 def _turn(folder: Path, kind: str, *work: object) -> dict[str, Any]:
     """One server and one client; what both tell."""
     with tempfile.TemporaryDirectory(dir=folder) as data, Server(kind, data) as server:
-        server.begin()
+        server.ask(begin=True)
         told = load("batches" if kind == "batches" else "singles", [server], folder / "capsules", *work)
         return {**told, **server.end()}
-
-
-if __name__ == "__main__":
-    _parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    add_arguments(_parser)
-    sys.stdout.write(orjson.dumps(run(_parser.parse_args()), option=orjson.OPT_INDENT_2).decode() + "\n")

@@ -4,23 +4,20 @@ Measured in a process of its own: ``close_N_cpu_s`` is the CPU time of reading, 
 system. ``close_N_peak_mb`` is the most memory that the process had, Python and compiled kernels included. One record
 in a hundred is a capsule that came before.
 
-    python benchmarks/ingest_close.py [--packages 10000000]
+    ./secvm bench ingest_close [--packages 10000000]
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import resource
-import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
 
 import numpy as np
-import orjson
 
+from benchmarks._measuring import in_a_process, memory_mb
 from secvm.coordinator.counting.epoch_count import RoundToCount, count_epoch
 from secvm.coordinator.store.sqlite import SQLiteStore
 from secvm.learning.aggregate.descent import Pegasos
@@ -52,14 +49,9 @@ def measure_close(n: int) -> dict[str, float]:
     """Write an epoch of ``n`` records, and close it in a process of its own."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "coordinator.db"
-        _in_its_own_process("write", path, n)
-        measured: dict[str, float] = orjson.loads(_in_its_own_process("close", path, n))
+        in_a_process(write, str(path), n)
+        measured: dict[str, float] = in_a_process(close, str(path), n)
     return measured
-
-
-def _in_its_own_process(task: str, path: Path, n: int) -> bytes:
-    command = [sys.executable, __file__, "--task", task, "--file", str(path), "--packages", str(n)]
-    return subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout
 
 
 def _name(n: int) -> str:
@@ -86,9 +78,10 @@ def _records(rng: np.random.Generator, count: int) -> np.ndarray[tuple[int, int]
     return records
 
 
-def _write(path: Path, n: int) -> None:
+def write(path: str, n: int) -> None:
+    """Store an epoch of ``n`` opened records."""
     rng = np.random.default_rng(1)
-    store = SQLiteStore(path)
+    store = SQLiteStore(Path(path))
     for start in range(0, n, _BLOCK):
         store.append_sealed(_EPOCH, [b""])
         numbers = [number for number, _ in store.sealed(_EPOCH, 1)]
@@ -97,15 +90,16 @@ def _write(path: Path, n: int) -> None:
     store.close()
 
 
-def _close(path: Path, n: int) -> dict[str, float]:
+def close(path: str, n: int) -> dict[str, float]:
+    """Read the epoch and count it."""
     # Kernels are compiled once for an installation: not a part of closing.
     warm = _records(np.random.default_rng(2), 20_000).tobytes()
     count_epoch([warm], _ROUNDS, dice=os.urandom)
-    store = SQLiteStore(path)
+    store = SQLiteStore(Path(path))
     start = time.process_time()
     counted = count_epoch(store.opened(_EPOCH), _ROUNDS, dice=os.urandom)
     after_count = time.process_time()
-    peak = _peak_mb()
+    peak = memory_mb()
     store.close()
     repeated = sum(min(_BLOCK, n - at) // 100 for at in range(0, n, _BLOCK))
     assert (counted.received, counted.distinct, counted.refused) == (n, n - repeated, {})
@@ -114,33 +108,3 @@ def _close(path: Path, n: int) -> dict[str, float]:
         f"close_{name}_cpu_s": round(after_count - start, 3),
         f"close_{name}_peak_mb": round(peak, 1),
     }
-
-
-def _peak_mb() -> float:
-    """In MiB. The kernel's own mark of this program where it has one: getrusage remembers the parent's too."""
-    status = Path("/proc/self/status")
-    if status.exists():
-        for line in status.read_text(encoding="ascii").splitlines():
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) / 1024
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak / 2**20 if sys.platform == "darwin" else peak / 1024
-
-
-def main() -> None:
-    """Print what was measured, or do one of the two tasks."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    add_arguments(parser)
-    parser.add_argument("--task", choices=["write", "close"], help=argparse.SUPPRESS)
-    parser.add_argument("--file", type=Path, help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    if arguments.task == "write":
-        _write(arguments.file, arguments.packages)
-    elif arguments.task == "close":
-        sys.stdout.write(orjson.dumps(_close(arguments.file, arguments.packages)).decode() + "\n")
-    else:
-        sys.stdout.write(orjson.dumps(run(arguments), option=orjson.OPT_INDENT_2).decode() + "\n")
-
-
-if __name__ == "__main__":
-    main()

@@ -7,13 +7,12 @@ A pass is one round of full-batch training: a score for everybody, then the tall
 user would write on the same matrix: ``X @ w`` and ``X.T @ m`` in float32, where m is zero for those who do not violate.
 Half of the people violate, as in training; ``_all_violators`` leaves the tally nothing to skip.
 
-    python benchmarks/kernels.py [--small] [--people 20000] [--words 1826] [--bins 95880]
+    ./secvm bench kernels [--small] [--people 20000] [--words 1826] [--bins 95880]
 """
 
 from __future__ import annotations
 
 import argparse
-import resource
 import statistics
 import time
 from collections.abc import Callable
@@ -22,6 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks._measuring import in_turns, memory_mb
 from secvm.learning._kernels import reference
 from secvm.learning._kernels.dispatch import kernels
 from secvm.learning.individual.binning import HashBinning
@@ -66,7 +66,7 @@ def run(arguments: argparse.Namespace) -> dict[str, object]:
         **_measure_passes(rng, rows, arguments.rounds),
         **_measure_hashing(texts, rows.n_bins, arguments.rounds),
         "generated_s": round(generated_s, 2),
-        "peak_memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
+        "peak_memory_mb": int(memory_mb()),
         "total_s": round(time.perf_counter() - started, 2),
     }
 
@@ -108,23 +108,16 @@ def _bin(word_ids: NDArray[np.int32], vocabulary: list[str], n_bins: int) -> Bin
 
 
 class _Turns:
-    """Contestants take turns, so that a noisy moment of the machine meets all of them."""
+    """Seconds of contestants, after a turn that compiles, and brings memory in."""
 
-    def __init__(self) -> None:
-        self._contestants: dict[str, tuple[Callable[[], object], Callable[[], float]]] = {}
-        self._seconds: dict[str, list[float]] = {}
-
-    def add(self, name: str, work: Callable[[], object], clock: Callable[[], float] = time.thread_time) -> None:
-        self._contestants[name] = work, clock
-
-    def run(self, rounds: int) -> None:
-        for work, _ in self._contestants.values():
-            work()  # compiles, and brings memory in
-        for _ in range(rounds):
-            for name, (work, clock) in self._contestants.items():
-                start = clock()
-                work()
-                self._seconds.setdefault(name, []).append(clock() - start)
+    def __init__(
+        self,
+        contestants: dict[str, Callable[[], object]],
+        rounds: int,
+        clock: Callable[[], float] = time.thread_time,
+    ) -> None:
+        in_turns(contestants, 1)
+        self._seconds = in_turns(contestants, rounds, clock)
 
     def best(self, *names: str) -> float:
         return sum(min(self._seconds[name]) for name in names)
@@ -159,19 +152,28 @@ def _measure_passes(rng: np.random.Generator, rows: BinnedRows, rounds: int) -> 
     weights = one_model[0, :d].astype(np.float32)
     float_half, float_all = half_violate[:, 0].astype(np.float32), all_violate[:, 0].astype(np.float32)
 
-    turns = _Turns()
-    turns.add("scipy scores", lambda: matrix @ weights)
-    turns.add("scores", lambda: quick.scores(prepared, one_model))
-    turns.add("scipy tally", lambda: transposed @ float_half)
-    turns.add("tally", lambda: quick.tally(prepared, half_violate))
-    turns.add("scipy tally of all", lambda: transposed @ float_all)
-    turns.add("tally of all", lambda: quick.tally(prepared, all_violate))
-    turns.add("scores, many", lambda: quick.scores(prepared, mantissas))
-    turns.add("tally, many", lambda: quick.tally(prepared, half))
-    turns.add("thinned", lambda: quick.thinned_tally(rows, half_violate, keys, keep53, 3))
-    turns.add("one thread", lambda: _whole_pass(quick, prepared, one_model, half_violate, 1), time.perf_counter)
-    turns.add("two threads", lambda: _whole_pass(quick, prepared, one_model, half_violate, 2), time.perf_counter)
-    turns.run(rounds)
+    turns = _Turns(
+        {
+            "scipy scores": lambda: matrix @ weights,
+            "scores": lambda: quick.scores(prepared, one_model),
+            "scipy tally": lambda: transposed @ float_half,
+            "tally": lambda: quick.tally(prepared, half_violate),
+            "scipy tally of all": lambda: transposed @ float_all,
+            "tally of all": lambda: quick.tally(prepared, all_violate),
+            "scores, many": lambda: quick.scores(prepared, mantissas),
+            "tally, many": lambda: quick.tally(prepared, half),
+            "thinned": lambda: quick.thinned_tally(rows, half_violate, keys, keep53, 3),
+        },
+        rounds,
+    )
+    walls = _Turns(
+        {
+            "one thread": lambda: _whole_pass(quick, prepared, one_model, half_violate, 1),
+            "two threads": lambda: _whole_pass(quick, prepared, one_model, half_violate, 2),
+        },
+        rounds,
+        time.perf_counter,
+    )
 
     ours, peer = ("scores", "tally"), ("scipy scores", "scipy tally")
     ours_all, peer_all = ("scores", "tally of all"), ("scipy scores", "scipy tally of all")
@@ -192,7 +194,7 @@ def _measure_passes(rng: np.random.Generator, rows: BinnedRows, rounds: int) -> 
         "scores_per_model_s": round(turns.best("scores, many") / _MODELS, 5),
         "tally_per_model_s": round(turns.best("tally, many") / _MODELS, 5),
         "per_model_gain_of_many": round(turns.best(*ours) / per_model, 2),
-        "two_threads_speedup": round(turns.best("one thread") / turns.best("two threads"), 2),
+        "two_threads_speedup": round(walls.best("one thread") / walls.best("two threads"), 2),
         "prepare_s": round(prepare_s, 3),
         "prepared_mb": round(prepared.nbytes / 2**20, 1),
         "prepared_and_rows_mb": round(
@@ -235,13 +237,16 @@ def _measure_hashing(texts: list[list[str]], n_bins: int, rounds: int) -> dict[s
     peer = FeatureHasher(n_features=n_bins, input_type="string", dtype=np.float32)
     row_offsets, bins = quick.hash_string_rows(texts, keys, n_bins)
 
-    turns = _Turns()
-    turns.add("peer", lambda: peer.transform(texts))
-    turns.add("flat", lambda: quick.hash_flat(data, offsets, keys, n_bins))
-    turns.add("from str", lambda: quick.hash_string_rows(texts, keys, n_bins))
-    turns.add("rows", lambda: quick.bin_rows(row_offsets, bins, None, n_bins))
-    turns.add("without numba", lambda: kernels("reference").hash_string_rows(texts, keys, n_bins))
-    turns.run(rounds)
+    turns = _Turns(
+        {
+            "peer": lambda: peer.transform(texts),
+            "flat": lambda: quick.hash_flat(data, offsets, keys, n_bins),
+            "from str": lambda: quick.hash_string_rows(texts, keys, n_bins),
+            "rows": lambda: quick.bin_rows(row_offsets, bins, None, n_bins),
+            "without numba": lambda: kernels("reference").hash_string_rows(texts, keys, n_bins),
+        },
+        rounds,
+    )
     millions = (len(offsets) - 1) / 1e6
     return {
         "hash_speedup_vs_featurehasher": round(turns.best("peer") / turns.best("flat"), 1),
@@ -254,15 +259,3 @@ def _measure_hashing(texts: list[list[str]], n_bins: int, rounds: int) -> dict[s
         "hash_from_str_millions_per_s": round(millions / turns.best("from str"), 1),
         "hash_without_numba_millions_per_s": round(millions / turns.best("without numba"), 1),
     }
-
-
-def _main() -> None:
-    import json
-
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    add_arguments(parser)
-    print(json.dumps(run(parser.parse_args()), indent=2))
-
-
-if __name__ == "__main__":
-    _main()

@@ -4,24 +4,21 @@ Each setting is played with ``secvm_lab.label_game``: the target's vector known,
 new, the best attacker. ``difference`` is planned minus played AUC, ``law`` what the law says without corrections. With
 ``--picture`` the AUC over rounds is drawn: the law alone, the plan, and what was played.
 
-    python benchmarks/labels.py [--targets 100] [--plays 40] [--seed 1] [--picture labels.svg]
+    ./secvm bench labels [--targets 100] [--plays 40] [--seed 1] [--picture labels.svg]
 """
 
 from __future__ import annotations
 
 import argparse
-import sys
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
-
-import orjson
 
 from secvm.files import write_atomically
 from secvm.learning.thinning import Thinning
 from secvm.pages.figure import Curve, Figure
 from secvm.pages.pictures import picture
-from secvm.privacy.leakage.label_leakage import auc_of
+from secvm.privacy.leakage import auc_of
 from secvm_lab.label_game import play
 from secvm_lab.privacy.label_leak import LabelGame, label_leak
 
@@ -127,9 +124,3 @@ def draw(*, targets: int, plays: int, seed: int) -> str:
         highest=1.0,
     )
     return picture(figure, "svg").decode()
-
-
-if __name__ == "__main__":
-    _parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    add_arguments(_parser)
-    sys.stdout.write(orjson.dumps(run(_parser.parse_args()), option=orjson.OPT_INDENT_2).decode() + "\n")

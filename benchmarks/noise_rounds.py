@@ -12,14 +12,13 @@ have together, each of them enough for (ε, δ): what everybody sees. For every 
 ``plain`` is swift without noise. With ``--top-words`` the bins are the most frequent words of the file, which stand for
 a public list; with ``--sides`` a label that begins with one of these words is one side, and all others are the other.
 
-    python benchmarks/noise_rounds.py [--data PEOPLE] [--bins 500 | --top-words K] [--contribution 100] [--seeds 2]
+    ./secvm bench noise_rounds [--data PEOPLE] [--bins 500 | --top-words K] [--contribution 100] [--seeds 2]
 """
 
 from __future__ import annotations
 
 import argparse
 import math
-import sys
 import time
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -27,9 +26,9 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
-import orjson
 from numpy.typing import NDArray
 
+from benchmarks._measuring import say
 from benchmarks.planner import NoisyCounts
 from secvm.cli.offline import options
 from secvm.errors import BadInputError
@@ -93,8 +92,9 @@ class Split:
 
     def noise(self, settings: NoiseSettings, epsilon: float, delta: float) -> float:
         """Standard deviation of all covers in each count."""
+        target = PrivacyTarget(exact(epsilon), exact(delta), most_packages=MAX_PACKAGES)
         question = RelayQuestion(
-            target=PrivacyTarget(exact(epsilon), exact(delta)), people=len(self.train), bins=self.bins,
+            target=target, people=len(self.train), bins=self.bins,
             features=self.contribution, rounds=settings.rounds, thinning=settings.thinning, train_share=Fraction(1),
         )  # fmt: skip
         return _planned(question).noise_per_cell
@@ -114,7 +114,7 @@ class Split:
 @cache
 def _planned(question: RelayQuestion) -> RelayPlan:
     """Takes seconds, and every seed asks for the same."""
-    return plan_relays(question, most_packages=MAX_PACKAGES)
+    return plan_relays(question)
 
 
 def run(arguments: argparse.Namespace) -> dict[str, object]:
@@ -157,7 +157,7 @@ def _curves(arguments: argparse.Namespace, splits: list[Split], epsilon: float) 
         settings = splits[0].settings(epsilon, arguments.delta, rounds)
         own[str(rounds)] = reached(settings, replace(settings.rule, step_size=Swift().step_size))
         law[str(rounds)] = reached(settings, settings.rule)
-        sys.stderr.write(f"ε = {epsilon:g}, {rounds} rounds: {own[str(rounds)]:.4f}, {law[str(rounds)]:.4f}\n")
+        say(f"ε = {epsilon:g}, {rounds} rounds: {own[str(rounds)]:.4f}, {law[str(rounds)]:.4f}")
     picked = splits[0].settings(epsilon, arguments.delta)
     accuracy = reached(picked, picked.rule)
     return {
@@ -213,9 +213,3 @@ def _people(arguments: argparse.Namespace, seed: int) -> tuple[People, NDArray[n
 
 def _mean(values: list[float]) -> float:
     return round(math.fsum(values) / len(values), 4)
-
-
-if __name__ == "__main__":
-    _parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    add_arguments(_parser)
-    sys.stdout.write(orjson.dumps(run(_parser.parse_args()), option=orjson.OPT_INDENT_2).decode() + "\n")

@@ -15,23 +15,21 @@ A dashboard process of its own reads a made-up coordinator (``rigs.long_history`
   else uses the machine; the first two hold everything that the page did until the round was seen.
 - ``peak_rss_mb`` is the dashboard's; the page's own is ``page_heap_mb``.
 
-    python benchmarks/page.py [--rounds 10000] [--updates 24] [--figure recall]
+    ./secvm bench page [--rounds 10000] [--updates 24] [--figure recall]
 """
 
 from __future__ import annotations
 
 import argparse
 import statistics
-import sys
 import time
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
-import orjson
-
+from benchmarks._measuring import memory_mb
 from benchmarks._page_meter import FRAMES, PARSING, STOP_FRAMES, UPDATES
-from benchmarks._page_server import PATIENCE_S, Listener, cpu_ms, dashboard, kilobytes
+from benchmarks._page_server import PATIENCE_S, Listener, cpu_ms, dashboard
 from secvm.errors import BadInputError
 from secvm_lab.rigs.browser import Browser, Window
 from secvm_lab.rigs.histories.long_history import LongHistory
@@ -83,7 +81,7 @@ def run(arguments: argparse.Namespace) -> dict[str, object]:
             faults = window.faults()
         with browser.window() as window:
             empty = _idle_frames(window, arguments.drag_s)
-        peak = kilobytes(process, "VmHWM") / 1024
+        peak = memory_mb(pid=process)
         chromium = browser.version
     first_paint = max(one["load"] for one in seen.values())
     painted = [one["last"] for one in updates]
@@ -231,9 +229,3 @@ def _idle_frames(window: Window, seconds: float) -> list[float]:
 
 def _lengths(moments: Sequence[float]) -> list[float]:
     return [after - before for before, after in pairwise(moments)]
-
-
-if __name__ == "__main__":
-    options = argparse.ArgumentParser(description=__doc__)
-    add_arguments(options)
-    sys.stdout.write(orjson.dumps(run(options.parse_args()), option=orjson.OPT_INDENT_2).decode() + "\n")

@@ -1,6 +1,6 @@
 """What hashing, few features, thinning and cover cost in accuracy: the table that the planner beside the form reads.
 
-People are generated (Zipf and Mandelbrot, two labels; see ``secvm_lab.population.zipf``). *Central* is swift over all
+People are generated (Zipf and Mandelbrot, two labels; see ``secvm_lab.population``). *Central* is swift over all
 words of everybody, each word a bin of its own, nothing thinned, no noise: what somebody with all the data would reach.
 Against it stand
 
@@ -14,14 +14,13 @@ the table to the real thing: other people, F and ρ than the table's, and two re
 words of a person, as devices do; an experiment's own test results see F of them. With ``--write`` the table goes where
 the planner finds it.
 
-    python benchmarks/planner.py [--seeds 3] [--write]
+    ./secvm bench planner [--seeds 3] [--write]
 """
 
 from __future__ import annotations
 
 import argparse
 import math
-import sys
 import time
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
@@ -32,6 +31,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from benchmarks._measuring import say
 from secvm.estimator.training import OfflineTraining, Population
 from secvm.files import write_atomically
 from secvm.learning import aggregate
@@ -46,7 +46,7 @@ from secvm.learning.thinning import Thinning
 from secvm.privacy.planning.noise_settings import floor_for
 from secvm.privacy.planning.relay_plan import RelayQuestion, plan_relays
 from secvm.privacy.target import PrivacyTarget
-from secvm_lab.population.zipf import ZipfPeople
+from secvm_lab.population import ZipfPeople
 
 TABLE = Path(__file__).parents[1] / "src" / "secvm" / "dashboard" / "accuracy_cost.json"
 RHO = Fraction(3)
@@ -254,10 +254,4 @@ def _mean(each: list[NDArray[np.float64]]) -> list[object]:
 
 
 def _say(seed: int, part: str, began: float) -> None:
-    sys.stderr.write(f"seed {seed}: {part} ({time.perf_counter() - began:.0f} s)\n")
-
-
-if __name__ == "__main__":
-    _parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    add_arguments(_parser)
-    sys.stdout.write(orjson.dumps(run(_parser.parse_args()), option=orjson.OPT_INDENT_2).decode() + "\n")
+    say(f"seed {seed}: {part} ({time.perf_counter() - began:.0f} s)")

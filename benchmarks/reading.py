@@ -5,17 +5,14 @@ turns each. The peer is what a user would write: ``for line in open(path, "rb"):
 ours parses, hashes, sorts and adds: ``read_people`` to ``BinnedRows``. Ratios are ours over orjson, the smaller the
 better; ``reading_over_orjson`` is the worse of the object form (``{"word": 3}``) and the list form (``["word"]``).
 
-    python benchmarks/reading.py [--people 4000] [--words 1260] [--data FILE]
+    ./secvm bench reading [--people 4000] [--words 1260] [--data FILE]
 """
 
 from __future__ import annotations
 
 import argparse
 import gzip
-import subprocess
-import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from itertools import islice
@@ -25,10 +22,10 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from benchmarks._measuring import fastest, in_a_process, memory_mb
 from secvm.learning.individual.binning import HashBinning, bin_features
-from secvm.people.person import People
 from secvm.people.reader import read_people
-from secvm.people.reference import iter_people
+from secvm.people.source import iter_people
 
 _VOCABULARY = 700_000
 _BINNING = HashBinning(n_bins=10_000, salt=b"benchmarks/reading")
@@ -54,10 +51,8 @@ def run(arguments: argparse.Namespace) -> dict[str, object]:
         results = {form: _measure(path, arguments.rounds) for form, path in files.items()}
         worst = max(results, key=lambda form: results[form]["ratio"])
         zipped = _zipped(files[worst], Path(folder))
-        gz_ours, gz_peer, _ = _turns(
-            lambda: read_people(zipped, _BINNING), lambda: _parse(zipped, gzip.open), min(2, arguments.rounds)
-        )
-        peak_rss_mb = _peak_rss_mb(files[worst])
+        gz_ours, gz_peer = _turns(zipped, gzip.open, min(2, arguments.rounds))
+        peak_rss_mb = in_a_process(peak_rss_mb_of_reading, str(files[worst]))
         equal = all(_equals_reference(path) for path in files.values())
     return {
         "reading_over_orjson": round(results[worst]["ratio"], 3),
@@ -75,7 +70,8 @@ def run(arguments: argparse.Namespace) -> dict[str, object]:
 
 
 def _measure(path: Path, rounds: int) -> dict[str, float]:
-    ours, peer, people = _turns(lambda: read_people(path, _BINNING), lambda: _parse(path, open), rounds)
+    people = read_people(path, _BINNING)
+    ours, peer = _turns(path, open, rounds)
     file_mb = path.stat().st_size / 1e6
     features = sum(len(person.features) for person in islice(iter_people(path), 200))
     return {
@@ -88,37 +84,25 @@ def _measure(path: Path, rounds: int) -> dict[str, float]:
     }
 
 
-def _turns(ours: Callable[[], People], peer: Callable[[], None], rounds: int) -> tuple[float, float, People]:
-    """Fastest CPU seconds of each, in alternation, and what ours read."""
-    best = [float("inf"), float("inf")]
-    people = ours()
-    for _ in range(rounds):
-        start = time.process_time()
-        people = ours()
-        best[0] = min(best[0], time.process_time() - start)
-        start = time.process_time()
-        peer()
-        best[1] = min(best[1], time.process_time() - start)
-    return best[0], best[1], people
+_Open = Callable[..., AbstractContextManager[Iterable[bytes]]]
 
 
-def _parse(path: Path, open_file: Callable[..., AbstractContextManager[Iterable[bytes]]]) -> None:
+def _turns(path: Path, open_file: _Open, rounds: int) -> tuple[float, float]:
+    """Fastest CPU seconds of reading, and of parsing alone, in alternation."""
+    best = fastest({"ours": lambda: read_people(path, _BINNING), "peer": lambda: _parse(path, open_file)}, rounds)
+    return best["ours"], best["peer"]
+
+
+def _parse(path: Path, open_file: _Open) -> None:
     with open_file(path, "rb") as lines:
         for line in lines:
             orjson.loads(line)
 
 
-def _peak_rss_mb(path: Path) -> int:
+def peak_rss_mb_of_reading(path: str) -> int:
     """Peak memory of a process that does nothing but read the file, numba included."""
-    program = (
-        "import re, sys; from pathlib import Path; from secvm.people.reader import read_people;"
-        "from secvm.learning.individual.binning import HashBinning;"
-        "read_people(sys.argv[1], HashBinning(n_bins=10_000, salt=b''));"
-        # Not ru_maxrss, which a child inherits from its parent.
-        "print(re.search(r'VmHWM:\\s+(\\d+)', Path('/proc/self/status').read_text())[1])"
-    )
-    done = subprocess.run([sys.executable, "-c", program, path], check=True, capture_output=True, text=True)
-    return int(done.stdout) // 1024
+    read_people(path, _BINNING)
+    return int(memory_mb())
 
 
 def _equals_reference(path: Path, sample: int = 20) -> bool:
@@ -183,9 +167,3 @@ def _zipped(path: Path, folder: Path) -> Path:
         while piece := source.read(1 << 20):
             target.write(piece)
     return zipped
-
-
-if __name__ == "__main__":
-    _parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    add_arguments(_parser)
-    sys.stdout.write(orjson.dumps(run(_parser.parse_args()), option=orjson.OPT_INDENT_2).decode() + "\n")

@@ -11,7 +11,7 @@ its files are read, its digests and paths checked under both roots, its capsules
 
 The best of several turns each.
 
-    python benchmarks/recount.py [--full] [--turns 3]
+    ./secvm bench recount [--full] [--turns 3]
 """
 
 from __future__ import annotations
@@ -19,25 +19,23 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
-import subprocess
-import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import orjson
-
-from benchmarks._recount_round import files_of, read_round
+from benchmarks._measuring import fewest_s, in_a_process
+from benchmarks._recount_round import count, files_of, make, read_round
 from benchmarks.ingest import openssl_x25519
 from secvm.auditor.relayed.recounter import ShardVerdict, judge_shard
 from secvm.crypto import merkle
+from secvm.crypto.sealing.layers import INNER_BYTES
 from secvm.errors import SecVMError
-from secvm.protocol.relays.batches.label import DIGEST_BYTES, INNER_BYTES
-from secvm.protocol.relays.counting.shards import SHARD, index_bytes, shard_count
+from secvm.protocol.canonical import DIGEST_BYTES
+from secvm.protocol.relays.shards import SHARD, index_bytes, shard_count
 from secvm.runtime.lanes import Mode, build_lanes, find_lanes
 
-_HERE = Path(__file__).resolve().parent
 _PER_CORE, _DEVICES = 100_000, (100_000, 10_000_000)
 
 
@@ -58,7 +56,7 @@ def run(arguments: argparse.Namespace) -> dict[str, object]:
     modes: dict[str, Mode] = {"": "off", **({} if lanes.lanes is None else {"_lanes": "auto"})}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        _make(folder, min(_PER_CORE, largest))
+        in_a_process(make, str(folder), min(_PER_CORE, largest))
         operations: list[float] = []
         rates: dict[str, list[float]] = {suffix: [] for suffix in modes}
         for _ in range(arguments.turns):
@@ -99,16 +97,11 @@ def _device(folder: Path, modes: dict[str, Mode]) -> dict[str, object]:
     shard = next(files_of(folder, packages))
     told: dict[str, object] = {}
     tally_bytes = len(shard.tally or b"") - merkle.HASH_BYTES * _path(packages)
-    for count in _DEVICES:
-        files = 2 * merkle.HASH_BYTES * _path(count) + 1 + tally_bytes + SHARD * (DIGEST_BYTES + INNER_BYTES)
-        told[f"device_bytes_{count:.0e}".replace("e+0", "e")] = index_bytes(count) + files
+    for devices in _DEVICES:
+        files = 2 * merkle.HASH_BYTES * _path(devices) + 1 + tally_bytes + SHARD * (DIGEST_BYTES + INNER_BYTES)
+        told[f"device_bytes_{devices:.0e}".replace("e+0", "e")] = index_bytes(devices) + files
     for suffix, mode in modes.items():
-        times = []
-        for _ in range(5):
-            started = time.process_time()
-            judge_shard(opened, shard, mode)
-            times.append(time.process_time() - started)
-        told[f"device_cpu_ms{suffix}"] = round(1000 * min(times), 1)
+        told[f"device_cpu_ms{suffix}"] = round(1000 * fewest_s(partial(judge_shard, opened, shard, mode), 5), 1)
     return told
 
 
@@ -117,14 +110,10 @@ def _path(packages: int) -> int:
     return (shard_count(packages) - 1).bit_length()
 
 
-def _make(folder: Path, packages: int) -> None:
-    _run("make", str(folder), str(packages))
-
-
 def _size(packages: int, *, processes: int) -> dict[str, object]:
     with tempfile.TemporaryDirectory() as name:
-        _make(Path(name), packages)
-        told: dict[str, Any] = orjson.loads(_run("count", name, str(processes)))
+        in_a_process(make, name, packages)
+        told: dict[str, Any] = in_a_process(count, name, processes)
     return {
         "packages": packages,
         "seconds": round(told["seconds"], 2),
@@ -133,15 +122,3 @@ def _size(packages: int, *, processes: int) -> dict[str, object]:
         "peak_mb": round(told["peak_mb"]),
         "process_peak_mb": round(told["process_peak_mb"]),
     }
-
-
-def _run(*arguments: str) -> bytes:
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    command = [sys.executable, "-P", str(_HERE / "_recount_round.py"), *arguments]
-    return subprocess.run(command, stdout=subprocess.PIPE, check=True, env=environment).stdout
-
-
-if __name__ == "__main__":
-    _parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    add_arguments(_parser)
-    sys.stdout.write(orjson.dumps(run(_parser.parse_args()), option=orjson.OPT_INDENT_2).decode() + "\n")

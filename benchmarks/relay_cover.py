@@ -5,7 +5,7 @@ the mixing relay does (``mix``: the inner one). Seconds by the clock on all core
 programs do not change. ``limit_s`` is what ``cryptography`` alone would take for the X25519 operations on as many
 cores: two for each seal. ``bytes_handed_on`` is what travels, ``peak_mb`` the most memory that the process had.
 
-    python benchmarks/relay_cover.py [--bins 1000] [--packages 395001] [--threads 2] [--readable]
+    ./secvm bench relay_cover [--bins 1000] [--packages 395001] [--threads 2] [--readable]
 """
 
 from __future__ import annotations
@@ -13,23 +13,20 @@ from __future__ import annotations
 import argparse
 import hashlib
 import os
-import resource
-import sys
 import time
 from fractions import Fraction
 
 import numpy as np
-import orjson
 from cryptography.hazmat.primitives.asymmetric import x25519
 
-from secvm.crypto.sealing.bulk_sealing import BulkSealer
+from benchmarks._measuring import fewest_s, memory_mb
 from secvm.crypto.sealing.kem import X25519PrivateKey
-from secvm.crypto.sealing.layers import INNER_BYTES, OUTER_BYTES
+from secvm.crypto.sealing.layers import INNER_BYTES, OUTER_BYTES, BulkSealer
 from secvm.learning.aggregate.descent import Pegasos
 from secvm.learning.cover_law import Noise, RelayCover
 from secvm.learning.experiment import Experiment
 from secvm.protocol.codec import ExperimentId
-from secvm.protocol.relays.cover.parts import CoverPart, derive_part, seal_part
+from secvm.protocol.relays.cover_parts import CoverPart, derive_part, seal_part
 from secvm.runtime.lanes import find_lanes
 
 _LABEL, _ROOT = bytes(32), b"\1" * 32
@@ -88,7 +85,7 @@ def run(arguments: argparse.Namespace) -> dict[str, object]:
         }
     return results | {
         "x25519_us": round(1e6 * each, 2),
-        "peak_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
+        "peak_mb": round(memory_mb()),
     }
 
 
@@ -133,16 +130,4 @@ def _x25519_seconds() -> float:
     """CPU time of one exchange of ``cryptography``, the fastest of several turns."""
     private = x25519.X25519PrivateKey.generate()
     public = x25519.X25519PrivateKey.generate().public_key()
-    best = float("inf")
-    for _ in range(5):
-        begun = time.process_time()
-        for _ in range(_OPERATIONS):
-            private.exchange(public)
-        best = min(best, time.process_time() - begun)
-    return best / _OPERATIONS
-
-
-if __name__ == "__main__":
-    _parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    add_arguments(_parser)
-    sys.stdout.write(orjson.dumps(run(_parser.parse_args()), option=orjson.OPT_INDENT_2).decode() + "\n")
+    return fewest_s(lambda: [private.exchange(public) for _ in range(_OPERATIONS)], 5) / _OPERATIONS

@@ -1,60 +1,47 @@
 """Rounds and packages that thinned swift needs for the accuracy of 200 rounds of Pegasos.
 
-People are generated (Zipf and Mandelbrot, see ``secvm_lab.population.zipf``) or read from ``--data``, hashed and split.
+People are generated (Zipf and Mandelbrot, see ``secvm_lab.population``) or read from ``--data``, hashed and split.
 Pegasos runs 200 rounds with each λ of 1e-4 … 1e-1; the λ that is best at round 200, over all seeds, is the one that
 counts, and the accuracy it has there is the target. All curves are means over the seeds. A rule has *reached* the
 target in the first round in which its mean curve is at least as high, and ``packages`` are all train packages of a
 person up to then. So the ratios do not count the rounds that Pegasos spends after it has first come that far;
 ``rounds_ratio_to_200`` and ``packages_ratio_to_200`` do.
 
-    python benchmarks/rounds.py [--data PEOPLE] [--rho 3] [--plot FILE.png]
+    ./secvm bench rounds [--data PEOPLE] [--rho 3] [--plot FILE.png]
 """
 
 from __future__ import annotations
 
 import argparse
-import resource
-import sys
+import io
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from benchmarks._measuring import memory_mb, say
 from secvm.cli.offline import options
-from secvm.cli.offline.plots import png, pyplot
-from secvm.errors import BadInputError
 from secvm.estimator.fitting import Evaluator, fit_rounds
 from secvm.estimator.training import OfflineTraining, Population
 from secvm.files import write_atomically
-from secvm.learning._kernels.dispatch import kernels
 from secvm.learning.aggregate.descent import DescentRule, Pegasos, Swift
 from secvm.learning.experiment import Experiment
 from secvm.learning.individual.binning import HashBinning
-from secvm.learning.individual.draws import hold_out
-from secvm.learning.rows import BinnedRows
 from secvm.learning.thinning import Thinning
 from secvm.learning.weights import Weights
-from secvm.people.reader import read_people
-from secvm_lab.population.zipf import ZipfPeople
+from secvm_lab.baselines.compare import Split, file_split, zipf_split
+from secvm_lab.population import ZipfPeople
 
 LAMBDAS = ("1e-4", "1e-3", "1e-2", "1e-1")
 PEGASOS_ROUNDS = 200
 #: Beside the ρ that is asked for, to show what it costs and buys.
 OTHER_RHOS = ("1", "10")
-
-
-@dataclass(frozen=True, eq=False)
-class Split:
-    """One seed's people."""
-
-    train: Population
-    test_rows: BinnedRows
-    test_labels: NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,9 +75,10 @@ def run(arguments: argparse.Namespace) -> dict[str, object]:
     n_people = 0
     rhos = sorted({arguments.rho, *OTHER_RHOS}, key=Fraction)
     swift: dict[str, list[Curve]] = {rho: [] for rho in rhos}
-    for number, split in enumerate(_splits(arguments), start=1):
-        n_people = len(split.train)
-        _say(f"seed {number} of {arguments.seeds}: {n_people} people")
+    for seed in range(1, arguments.seeds + 1):
+        split = _people(arguments, seed)
+        n_people = len(split.rows)
+        say(f"seed {seed} of {arguments.seeds}: {n_people} people")
         for text in LAMBDAS:
             rule = Pegasos(lambda_=Fraction(text))
             pegasos[text].append(_curve(rule, Thinning(), split, PEGASOS_ROUNDS, arguments))
@@ -122,50 +110,33 @@ def run(arguments: argparse.Namespace) -> dict[str, object]:
     write_atomically(arguments.plot, drawn)
     result["plot"] = str(arguments.plot)
     result["seconds"] = round(time.perf_counter() - started, 1)
-    result["peak_rss_mb"] = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1)
+    result["peak_rss_mb"] = round(memory_mb(), 1)
     return result
 
 
-def _splits(arguments: argparse.Namespace) -> Iterator[Split]:
-    """The people of each seed, one at a time."""
-    for seed in range(1, arguments.seeds + 1):
-        binning = HashBinning(n_bins=arguments.bins, salt=options.salt_bytes(None, seed))
-        if arguments.data is not None:
-            people = read_people(arguments.data, binning, presence=True)
-            if len(people.label_names) != 2:
-                raise BadInputError("this benchmark needs people of exactly two labels")
-            rows, labels = people.rows, people.label_codes.astype(np.int64)
-            train = hold_out(len(people), Fraction(1, 10), options.seed_bytes(seed))
-        else:
-            rows, labels = _generate(arguments, binning, seed)
-            train = np.arange(len(rows)) < arguments.people
-        inside, outside = np.flatnonzero(train), np.flatnonzero(~train)
-        population = Population(rows=rows.take(inside), labels=labels[inside])
-        yield Split(train=population, test_rows=rows.take(outside), test_labels=labels[outside])
-
-
-def _generate(arguments: argparse.Namespace, binning: HashBinning, seed: int) -> tuple[BinnedRows, NDArray[np.int64]]:
+def _people(arguments: argparse.Namespace, seed: int) -> Split:
+    salt = options.salt_bytes(None, seed)
+    if arguments.data is not None:
+        binning = HashBinning(n_bins=arguments.bins, salt=salt)
+        return file_split(arguments.data, binning, test_share=Fraction(1, 10), seed=options.seed_bytes(seed))
     recipe = ZipfPeople(
         n_people=arguments.people + arguments.test_people, words_per_person=arguments.words, signal=arguments.signal
     )
-    words, labels = recipe.generate(seed)
-    quick = kernels()
-    bins = quick.hash_strings([f"word{i}" for i in range(recipe.vocabulary)], binning.keys, binning.n_bins)[:, 0]
-    offsets = np.arange(len(words) + 1, dtype=np.int64) * arguments.words
-    return quick.bin_rows(offsets, bins[words.ravel()], None, binning.n_bins), labels.astype(np.int64)
+    return zipf_split(recipe, bins=arguments.bins, test_people=arguments.test_people, salt=salt, seed=seed)
 
 
 def _curve(rule: DescentRule, thinning: Thinning, split: Split, rounds: int, arguments: argparse.Namespace) -> Curve:
     experiment = Experiment(n_bins=arguments.bins, labels=("a", "b"), rule=rule, thinning=thinning)
     training = OfflineTraining(experiment, seed=b"bench", threads=arguments.threads)
     evaluator = Evaluator(experiment, split.test_rows, threads=arguments.threads)
+    people = Population(rows=split.rows, labels=split.labels)
     accuracy, packages = [], []
 
     def note(_round: int, weights: Weights) -> None:
         accuracy.append(float((evaluator.labels(weights) == split.test_labels).mean()))
-        packages.append(training.packages_sent / len(split.train))
+        packages.append(training.packages_sent / len(people))
 
-    fit_rounds(training, split.train, rounds=rounds, on_round=note)
+    fit_rounds(training, people, rounds=rounds, on_round=note)
     return Curve(np.array(accuracy), np.array(packages))
 
 
@@ -193,22 +164,10 @@ def _at(curve: Curve) -> dict[str, float]:
     return {str(t): round(float(curve.accuracy[t - 1]), 4) for t in marks}
 
 
-def _say(sentence: str) -> None:
-    print(sentence, file=sys.stderr, flush=True)
-
-
-if __name__ == "__main__":
-    import json
-
-    parser = argparse.ArgumentParser(description=__doc__)
-    add_arguments(parser)
-    print(json.dumps(run(parser.parse_args()), indent=2))
-
-
 def _draw_curves(curves: Mapping[str, tuple[Any, Any]], *, target: float) -> bytes:
     """Accuracy of several rules, by rounds and by packages per person: pairs of both, one entry per round."""
-    plt = pyplot()
-    figure, (by_rounds, by_packages) = plt.subplots(1, 2, figsize=(11, 4), sharey=True, layout="constrained")
+    figure = Figure(figsize=(11, 4), layout="constrained")
+    by_rounds, by_packages = figure.subplots(1, 2, sharey=True)
     for name, (accuracy, packages) in curves.items():
         by_rounds.plot(range(1, len(accuracy) + 1), accuracy, linewidth=1.6, label=name)
         by_packages.plot(packages, accuracy, linewidth=1.6, label=name)
@@ -219,4 +178,14 @@ def _draw_curves(curves: Mapping[str, tuple[Any, Any]], *, target: float) -> byt
         axes.grid(alpha=0.25)
     by_rounds.set_ylabel("test accuracy")
     by_rounds.legend(frameon=False, loc="center left")
-    return png(figure, plt)
+    drawn = io.BytesIO()
+    figure.savefig(drawn, format="png", dpi=130, metadata={"Software": None})
+    return drawn.getvalue()
+
+
+if __name__ == "__main__":
+    import json
+
+    parser = argparse.ArgumentParser(description=__doc__)
+    add_arguments(parser)
+    print(json.dumps(run(parser.parse_args()), indent=2))

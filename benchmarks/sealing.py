@@ -4,23 +4,21 @@ One thread, CPU time, all contestants in turns in the same process, the fastest 
 package of 32 bytes. ``opening_over_x25519`` is the time of opening a capsule over that of one X25519 exchange: the
 nearer to 1 the better. pyca's ``Suite`` opens the same bytes but could not answer them: it has no exporter.
 
-    python benchmarks/sealing.py [--capsules 2000]
+    ./secvm bench sealing [--capsules 2000]
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import sys
-import time
 from collections.abc import Callable
 
-import orjson
 from cryptography.hazmat.primitives import hpke
 from cryptography.hazmat.primitives.asymmetric import x25519
 
+from benchmarks._measuring import fastest
 from secvm.crypto.sealing import kem
-from secvm.crypto.sealing.oblivious import GatewayKey, GatewayKeys, OpenedRequest, RequestSealer
+from secvm.crypto.sealing.oblivious import GatewayKey, GatewayKeys, RequestSealer
 
 _PACKAGE = bytes(32)
 
@@ -47,26 +45,20 @@ def run(arguments: argparse.Namespace) -> dict[str, object]:
     info = b"message/bhttp request\0" + capsules[0][:7]
 
     def answer() -> None:
-        for opened in gateway.open_batch(capsules):
-            assert isinstance(opened, OpenedRequest)
-            opened.seal_response(_PACKAGE, os.urandom)
+        for capsule in capsules:
+            gateway.open(capsule).seal_response(_PACKAGE, os.urandom)
 
     contestants: dict[str, Callable[[], object]] = {
-        "open": lambda: gateway.open_batch(capsules),
+        "open": lambda: gateway.open_unanswered(capsules),
         "open_and_answer": answer,
         "seal": lambda: [sealers[classical].seal(_PACKAGE, os.urandom) for _ in capsules],
-        "hybrid_open": lambda: hybrid_gateway.open_batch(hybrid_capsules),
+        "hybrid_open": lambda: hybrid_gateway.open_unanswered(hybrid_capsules),
         "pyca_open": lambda: [suite.decrypt(capsule[7:], private, info) for capsule in capsules],
         "x25519": lambda: [
             private.exchange(x25519.X25519PublicKey.from_public_bytes(capsule[7:39])) for capsule in capsules
         ],
     }
-    best = dict.fromkeys(contestants, float("inf"))
-    for _ in range(arguments.rounds):
-        for name, contestant in contestants.items():
-            started = time.process_time()
-            contestant()
-            best[name] = min(best[name], time.process_time() - started)
+    best = fastest(contestants, arguments.rounds)
     return {
         "opening_over_x25519": round(best["open"] / best["x25519"], 3),
         "opening_over_pyca": round(best["open"] / best["pyca_open"], 3),
@@ -75,9 +67,3 @@ def run(arguments: argparse.Namespace) -> dict[str, object]:
         "capsule_bytes": len(capsules[0]),
         "hybrid_capsule_bytes": len(hybrid_capsules[0]),
     }
-
-
-if __name__ == "__main__":
-    _parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    add_arguments(_parser)
-    sys.stdout.write(orjson.dumps(run(_parser.parse_args()), option=orjson.OPT_INDENT_2).decode() + "\n")

@@ -13,7 +13,7 @@ experiment whose rounds are played here: they do not grow with bins. ``v1`` is t
 travelled uncoded. Beside it ``look`` is one fresh look at the log, of which there are two in a window, and
 ``canary_run`` and ``recounted_shard`` what a device fetches to find its canary, and to count a shard again.
 
-    python benchmarks/tally.py [--people 10000] [--turns 20]
+    ./secvm bench tally [--people 10000] [--turns 20]
 """
 
 from __future__ import annotations
@@ -25,9 +25,7 @@ import math
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
-import time
 import tracemalloc
 import zlib
 from collections.abc import Callable
@@ -37,9 +35,9 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-import orjson
 from numpy.typing import NDArray
 
+from benchmarks._measuring import fewest_s
 from secvm.learning import aggregate
 from secvm.learning.aggregate.descent import Swift
 from secvm.learning.aggregate.tally import Tally
@@ -51,9 +49,9 @@ from secvm.privacy.target import PrivacyTarget
 from secvm.protocol.documents.blobs import encode_tally, read_tally_bytes
 from secvm.protocol.plain.sealed_requests import SEALED_ANSWER_BYTES, fetch_answer
 from secvm.protocol.relays.news import make_news
-from secvm.protocol.relays.sending.canary import RECOUNTED_ONE_IN
-from secvm_lab.rigs.histories.known_log import known_log_terms
+from secvm.protocol.relays.submission import RECOUNTED_ONE_IN
 from secvm_lab.rigs.histories.relayed_rounds import relayed_document
+from secvm_lab.rigs.histories.witnessed_log import known_log_terms
 from tests.rigs.relayed_history import RelayedHistory
 
 #: What a device fetched for a round in version 1 at 10,000 bins: docs/results/capacity.md before tallies were coded.
@@ -155,8 +153,8 @@ def _measured(tally: Tally, experiment: Experiment, entropy: float, turns: int) 
         "entropy_bytes": round(entropy),
         "bytes_over_entropy": round(len(data) / entropy, 4),
         "canonical_over_bytes": round(size / len(data), 2),
-        "code_mb_s": round(size / 1e6 / _best(lambda: encode_tally(tally, experiment), turns), 1),
-        "read_mb_s": round(size / 1e6 / _best(lambda: read_tally_bytes(data, experiment), turns), 1),
+        "code_mb_s": round(size / 1e6 / fewest_s(lambda: encode_tally(tally, experiment), turns), 1),
+        "read_mb_s": round(size / 1e6 / fewest_s(lambda: read_tally_bytes(data, experiment), turns), 1),
         "code_peak_kb": _peak_kb(lambda: encode_tally(tally, experiment)),
         "read_peak_kb": _peak_kb(lambda: read_tally_bytes(data, experiment)),
         "lzma_bytes": len(lzma.compress(planes, preset=9)),
@@ -164,15 +162,6 @@ def _measured(tally: Tally, experiment: Experiment, entropy: float, turns: int) 
         "zlib_6_bytes": len(zlib.compress(planes)),
         **{f"zstd_{level}": _zstd(planes, level, size) for level in (3, 19)},
     }
-
-
-def _best(work: Callable[[], object], turns: int) -> float:
-    best = float("inf")
-    for _ in range(turns):
-        started = time.process_time()
-        work()
-        best = min(best, time.process_time() - started)
-    return best
 
 
 def _peak_kb(work: Callable[[], object]) -> int:
@@ -233,9 +222,3 @@ def round_bytes(tally: int) -> dict[str, Any]:
 def padded_bytes(size: int) -> int:
     """What travels for an answer of so many bytes."""
     return len(fetch_answer(200, bytes(size), _DATE)) + SEALED_ANSWER_BYTES
-
-
-if __name__ == "__main__":
-    _parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    add_arguments(_parser)
-    sys.stdout.write(orjson.dumps(run(_parser.parse_args()), option=orjson.OPT_INDENT_2).decode() + "\n")

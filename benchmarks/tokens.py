@@ -4,20 +4,18 @@ One thread, CPU time, the fastest of several turns each, microseconds per token.
 unblinds, in Python's integers. ``issuer`` evaluates and proves, ``redeemer`` verifies: each in Python's integers, and
 compiled where the package ``voprf`` is installed (else null). ``x25519`` is one bare exchange, for comparison.
 
-    python benchmarks/tokens.py [--tokens 100]
+    ./secvm bench tokens [--tokens 100]
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import sys
-import time
 from collections.abc import Callable
 
-import orjson
 from cryptography.hazmat.primitives.asymmetric import x25519
 
+from benchmarks._measuring import fewest_s
 from secvm.crypto import tokens as t
 
 
@@ -53,12 +51,7 @@ def run(arguments: argparse.Namespace) -> dict[str, object]:
         return lambda: [t.redeem(key, token) for token in issued]
 
     def spent(work: Callable[[], object]) -> float:
-        times = []
-        for _ in range(arguments.rounds):
-            begun = time.process_time()
-            work()
-            times.append(time.process_time() - begun)
-        return round(1e6 * min(times) / float(count), 1)
+        return round(1e6 * fewest_s(work, arguments.rounds) / float(count), 1)
 
     return {
         "device_us": spent(device),
@@ -71,9 +64,3 @@ def run(arguments: argparse.Namespace) -> dict[str, object]:
         "request_bytes": len(request),
         "answer_bytes": len(answer),
     }
-
-
-if __name__ == "__main__":
-    _parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    add_arguments(_parser)
-    sys.stdout.write(orjson.dumps(run(_parser.parse_args()), option=orjson.OPT_INDENT_2).decode() + "\n")

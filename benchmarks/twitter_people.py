@@ -5,20 +5,18 @@ law foretells; ``expected_words`` is what it foretells for 350,000. ``curve`` is
 people who trained and of a tenth who did not, for full-batch Pegasos as the paper has it (two weight vectors averaged)
 on hashed words. Times are wall time, on whatever else the machine does.
 
-    python benchmarks/twitter_people.py [--people 20000] [--bins 95880] [--rounds 100] [--weak-signal]
+    ./secvm bench twitter_people [--people 20000] [--bins 95880] [--rounds 100] [--weak-signal]
 """
 
 from __future__ import annotations
 
 import argparse
-import resource
-import sys
 import time
 from dataclasses import asdict
 
 import numpy as np
-import orjson
 
+from benchmarks._measuring import memory_mb
 from secvm.learning._kernels import fast
 from secvm.learning.individual.binning import HashBinning
 from secvm_lab.paper.twitter import census as twitter_census
@@ -75,7 +73,7 @@ def run(arguments: argparse.Namespace) -> dict[str, object]:
     curve = pegasos(crowd, arguments)
     learnt = time.perf_counter()
     words = crowd.units - 1
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    peak = memory_mb()
     sizes = tuple(n for n in (1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 350_000) if n <= arguments.people)
     counted = twitter_census.count(people, arguments.seed, sizes, threads=arguments.threads) if arguments.census else []
     return {
@@ -96,9 +94,3 @@ def run(arguments: argparse.Namespace) -> dict[str, object]:
         "bytes_per_word": round(crowd.prepared.entry_bytes / float(words.sum()), 2),
         "peak_rss_mb": round(peak),
     }
-
-
-if __name__ == "__main__":
-    _parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    add_arguments(_parser)
-    sys.stdout.write(orjson.dumps(run(_parser.parse_args()), option=orjson.OPT_INDENT_2).decode() + "\n")

@@ -6,22 +6,19 @@ state and tally, computing, hashing what comes out) is measured beside it and ta
 what is left over the bare Ed25519 verifications that nobody can do without: the nearer to 1 the better. CPU time of one
 thread, all contestants in turns, the fastest of several turns each.
 
-    python benchmarks/verify.py [--bins 10000] [--rounds 30]
+    ./secvm bench verify [--bins 10000] [--rounds 30]
 """
 
 from __future__ import annotations
 
 import argparse
 import random
-import resource
-import sys
-import time
 from collections.abc import Callable
 from fractions import Fraction
 
-import orjson
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from benchmarks._measuring import fastest, memory_mb
 from secvm.learning.aggregate.descent import Swift
 from secvm.learning.experiment import Experiment
 from secvm.learning.thinning import Thinning
@@ -79,12 +76,7 @@ def run(arguments: argparse.Namespace) -> dict[str, object]:
         "replay": replay,
         "signatures": signatures,
     }
-    best = dict.fromkeys(contestants, float("inf"))
-    for _ in range(arguments.turns):
-        for name, contestant in contestants.items():
-            started = time.process_time()
-            contestant()
-            best[name] = min(best[name], time.process_time() - started)
+    best = fastest(contestants, arguments.turns)
     besides = best["check"] - best["replay"]
     return {
         "besides_replay_ms": round(1000 * besides, 3),
@@ -99,7 +91,7 @@ def run(arguments: argparse.Namespace) -> dict[str, object]:
         "state_bytes": len(trusted.trusted.state),
         "tally_bytes": sum(map(len, served.tallies.values())),
         "log_entries": history.log.tree.size,
-        "peak_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
+        "peak_mb": round(memory_mb(), 1),
     }
 
 
@@ -114,9 +106,3 @@ def _signatures(count: int) -> Callable[[], None]:
             public.verify(signature, message)
 
     return verify
-
-
-if __name__ == "__main__":
-    _parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    add_arguments(_parser)
-    sys.stdout.write(orjson.dumps(run(_parser.parse_args()), option=orjson.OPT_INDENT_2).decode() + "\n")

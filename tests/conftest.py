@@ -3,14 +3,18 @@
 ``./secvm test`` says in environment variables which tier it runs and with which seed; see ``secvm_lab.cli.dev.tiers``.
 """
 
+import asyncio
+import inspect
 import os
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import coverage
 import numpy as np
 import pytest
+import uvloop
 from hypothesis import settings
 
 from secvm.crypto.sealing.lanes import Lanes
@@ -32,6 +36,8 @@ settings.load_profile("drawn" if DEEP else "fixed")
 
 #: The default tier has more cases than this; parts of it have fewer.
 _WHOLE_TIER = 5_000
+#: How long a test that is a coroutine may take, on a machine that is shared.
+_PATIENCE_S = 120.0
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -39,6 +45,24 @@ def pytest_configure(config: pytest.Config) -> None:
     minutes = os.environ.get("SECVM_TEST_MINUTES")
     if minutes:
         config.pluginmanager.register(Slice(float(minutes), RUN_SEED), "slice")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a test that is a coroutine, in the event loop of services. One that waits for what never comes has failed."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    arguments = {name: pyfuncitem.funcargs[name] for name in inspect.signature(pyfuncitem.obj).parameters}
+    factory: Any = pyfuncitem.funcargs.get("both_loops", uvloop.new_event_loop)
+    with asyncio.Runner(loop_factory=factory) as runner:
+        runner.run(asyncio.wait_for(pyfuncitem.obj(**arguments), _PATIENCE_S))
+    return True
+
+
+@pytest.fixture(params=[asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
+def both_loops(request: pytest.FixtureRequest) -> object:
+    """For tests that are coroutines: they run once in each kind of event loop."""
+    return request.param
 
 
 def pytest_sessionfinish() -> None:

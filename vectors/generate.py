@@ -39,8 +39,7 @@ from secvm.learning.arithmetic import mantissas, to_fixed
 from secvm.learning.experiment import Experiment, Robust
 from secvm.learning.individual.binning import BinnedVector, Binning, HashBinning, VocabularyBinning, bin_features
 from secvm.learning.individual.contribution import Individual, contribute, fit_budget, split, thin
-from secvm.learning.individual.dice import Purpose, UnsafeSeededDice, dice_key
-from secvm.learning.individual.draws import draw_cohort, sample_features
+from secvm.learning.individual.dice import Purpose, UnsafeSeededDice, dice_key, draw_cohort, sample_features
 from secvm.learning.individual.update import Update, band, fixed_norm, fixed_target, local_update, score, squared_norm
 from secvm.learning.label_models import LabelModels
 from secvm.learning.losses import ONE, Loss, logistic_table

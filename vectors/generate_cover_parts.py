@@ -19,7 +19,7 @@ from secvm.learning.experiment import Experiment
 from secvm.learning.losses import Loss
 from secvm.protocol.canonical import ratio_text
 from secvm.protocol.codec import ExperimentId
-from secvm.protocol.relays.cover.parts import CoverPart, derive_part, seal_part
+from secvm.protocol.relays.cover_parts import CoverPart, derive_part, seal_part
 
 JSON = dict[str, Any]
 STREAMS: tuple[StreamName, ...] = ("train", "participation", "test", "seals")

@@ -11,8 +11,8 @@ from secvm.crypto.notes import Note, NoteKey, NoteSignature, SignatureKind, cosi
 from secvm.crypto.signing import SigningKey
 from secvm.protocol.log.checkpoints import Checkpoint
 from secvm.protocol.log.entries import Entry, ending_entry, experiment_entry, manifest_entry, opening_entry
+from secvm.protocol.log.policy import LogTerms, Witness
 from secvm.protocol.log.proofs import CosigningRequest, LogProof, write_cosignatures
-from secvm.protocol.log.terms import LogTerms, Witness
 from secvm.protocol.log.tiles import Tile, write_bundle, write_tile
 
 JSON = dict[str, Any]

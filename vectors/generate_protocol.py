@@ -41,7 +41,7 @@ from secvm.protocol.documents.experiment import (
     Windows,
 )
 from secvm.protocol.documents.manifest import RelayCount, RoundManifest, last_round, make_manifest
-from secvm.protocol.log.terms import LogTerms, Witness
+from secvm.protocol.log.policy import LogTerms, Witness
 from secvm.protocol.plain.sealed_requests import fetch_answer, fetch_request, package_request
 from secvm.protocol.problems import PROBLEMS
 from secvm.protocol.schedule import Window, redraw, shuffle, spread

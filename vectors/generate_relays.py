@@ -19,18 +19,15 @@ from secvm.learning.package import Cohort, NullPackage, Package, ParticipationPa
 from secvm.protocol.canonical import digest_of
 from secvm.protocol.codec import AddressedPackage, encode
 from secvm.protocol.documents.experiment import HashedBins, VocabularyBins, publish
-from secvm.protocol.relays.batches.capsule_tree import CapsuleTree, capsule_root
-from secvm.protocol.relays.batches.label import capsule_digest, label_of
-from secvm.protocol.relays.counting.cells import Cells
-from secvm.protocol.relays.counting.junk import CapsuleReader
-from secvm.protocol.relays.counting.recount import ShardTally
-from secvm.protocol.relays.counting.shards import SHARD, ShardRun, ShardTree, shard_entry, write_sub_tally
-from secvm.protocol.relays.cover.commitments import RoundSecret, entry_commitment, mix_commitment, part_entry, part_path
-from secvm.protocol.relays.cover.reveals import part_index
-from secvm.protocol.relays.judgement import opening_faults
+from secvm.protocol.relays.batches import CapsuleTree, capsule_digest, capsule_root, label_of
+from secvm.protocol.relays.commitments import RoundSecret, entry_commitment, mix_commitment, part_entry, part_path
+from secvm.protocol.relays.counting import CapsuleReader, Cells
+from secvm.protocol.relays.counts import part_index
 from secvm.protocol.relays.news import News
-from secvm.protocol.relays.opening import RelayedEnding
-from secvm.protocol.relays.sending.canary import recounts
+from secvm.protocol.relays.opening import RelayedEnding, opening_faults
+from secvm.protocol.relays.recount import ShardTally
+from secvm.protocol.relays.shards import SHARD, ShardRun, ShardTree, shard_entry, write_sub_tally
+from secvm.protocol.relays.submission import recounts
 from secvm_lab.rigs.histories.relayed_rounds import (
     COORDINATOR,
     ENTRY,

@@ -16,13 +16,12 @@ from secvm.crypto.signing import SigningKey, sign
 from secvm.learning.package import Cohort, Package, ParticipationPackage, TestPackage, TrainPackage
 from secvm.protocol.canonical import encode_document
 from secvm.protocol.codec import AddressedPackage, ExperimentId, encode
-from secvm.protocol.log.terms import LogTerms, Witness
-from secvm.protocol.relays.batches.capsule_tree import Absence, CapsuleTree
-from secvm.protocol.relays.counting.shards import SHARD, ShardTree, write_sub_tally
-from secvm.protocol.relays.cover.commitments import RoundSecret, entry_commitment, mix_commitment, part_path
-from secvm.protocol.relays.judgement import opening_faults
+from secvm.protocol.log.policy import LogTerms, Witness
+from secvm.protocol.relays.batches import Absence, CapsuleTree
+from secvm.protocol.relays.commitments import RoundSecret, entry_commitment, mix_commitment, part_path
 from secvm.protocol.relays.manifest import Instants, RelayedManifest, manifest_faults
-from secvm.protocol.relays.opening import Opening
+from secvm.protocol.relays.opening import Opening, opening_faults
+from secvm.protocol.relays.shards import SHARD, ShardTree, write_sub_tally
 from secvm.protocol.relays.statements import Statement
 from secvm_lab.rigs.histories.relayed_rounds import (
     COORDINATOR,

@@ -23,12 +23,11 @@ from secvm.learning.thinning import Thinning
 from secvm.protocol.documents.ending import Ending, Why, make_ending
 from secvm.protocol.documents.experiment import ExperimentDocument, FeaturesWanted, HashedBins, Relay, Windows, publish
 from secvm.protocol.documents.manifest import LastRound, RelayCount, RoundManifest, last_round, make_manifest
-from secvm.protocol.evidence.logged_documents import entry_of
 from secvm.protocol.evidence.plain import Evidence, Kind, LoggedEntry
 from secvm.protocol.log.checkpoints import Checkpoint, SignedCheckpoint, read_checkpoint
 from secvm.protocol.log.entries import Entry, experiment_entry, manifest_entry
+from secvm.protocol.log.policy import LogTerms, Witness
 from secvm.protocol.log.proofs import LogProof
-from secvm.protocol.log.terms import LogTerms, Witness
 from secvm.protocol.trust.trusted_rounds import Served, TrustedRounds, tallies_named
 
 JSON = dict[str, Any]
@@ -73,7 +72,7 @@ class History:
 
     def size_at(self, told: RoundManifest | Ending) -> int:
         """Of the log when this was its newest entry."""
-        return self.lines.index(entry_of(told).to_bytes()) + 1
+        return self.lines.index(told.log_entry.to_bytes()) + 1
 
     @property
     def now(self) -> int:
@@ -97,7 +96,7 @@ class History:
         made = replace(made, **changes)
         self.manifests.append(made)
         self.states.append(self.state)
-        self.append(entry_of(made))
+        self.append(made.log_entry)
 
     def conclude(self, tally: Tally | None) -> None:
         if tally is None:
@@ -121,7 +120,7 @@ class History:
             before=self.manifests[-1],
             last=self.last,
         )
-        self.append(entry_of(self.ending))
+        self.append(self.ending.log_entry)
 
     def checkpoint(self, size: int, now: int, witnesses: tuple[int, ...] = (0, 2)) -> SignedCheckpoint:
         terms = self.document.log
@@ -385,7 +384,7 @@ def pieces() -> dict[str, Evidence]:
     state = of.states[1].to_bytes()
     wrong = replace(three, training_weights="ab" * 32)
     liar = history("swift", 3)
-    liar.append(entry_of(replace(three, quota=9)))
+    liar.append(replace(three, quota=9).log_entry)
     size = of.size_at(one)
     honest = of.checkpoint(size, of.now, ())
     forked = Checkpoint(honest.checkpoint.origin, size, bytes(32)).sign(LOG)

@@ -19,10 +19,9 @@ from secvm.protocol.documents.blobs import decode_tally
 from secvm.protocol.documents.ending import Ending
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.documents.manifest import RoundManifest, read_relay_count
-from secvm.protocol.relays.batches.counts import EntryCount
-from secvm.protocol.relays.cover.reveals import EntryReveal
+from secvm.protocol.relays.counts import EntryCount, EntryReveal
 from secvm.protocol.relays.manifest import RelayedManifest
-from secvm.protocol.relays.opening import Opening, RelayedEnding, read_opening
+from secvm.protocol.relays.opening import Opening, RelayedEnding
 from secvm.runtime.clock import SystemClock
 from secvm.testing.federation import Federation
 
@@ -92,7 +91,7 @@ def _after_relays(
     told = RelayedEnding.from_bytes(payload) if last else RelayedManifest.from_bytes(payload)
     path = f"/v1/experiment/{document.digest}/opening/{number}"
     served = federation.patiently(lambda: federation.public(path), f"the opening of round {number}")
-    opening = read_opening(served, document)
+    opening = document.read(Opening, served)
     count = None if opening.entry_count is None else EntryCount.enclosed(opening.entry_count)
     return Published(
         state=_blob(federation, told.state),

@@ -40,9 +40,9 @@ from secvm.protocol.documents.experiment import ExperimentDocument, read_publish
 from secvm.protocol.documents.manifest import RoundManifest
 from secvm.protocol.plain.sealed_requests import package_request
 from secvm.runtime.clock import ClockSteering
-from secvm.runtime.settings import make_secret
+from secvm.runtime.disk.secret_files import make_secret
+from secvm.testing.clock import PatientClock
 from secvm.testing.federation_settings import BEGIN_MS, ORIGIN_MS
-from secvm.testing.patient_clock import PatientClock
 from secvm.testing.processes import Children, free_port
 from secvm_lab.rigs.postgres import PostgresCluster
 

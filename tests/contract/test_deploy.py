@@ -23,20 +23,19 @@ from secvm.crypto.sealing.layers import INNER_BYTES, OUTER_BYTES
 from secvm.crypto.signing import SigningKey
 from secvm.crypto.tokens import TOKEN_BYTES
 from secvm.dashboard.app import MOST_BODY_BYTES
-from secvm.dashboard.settings import DashboardSettings
+from secvm.dashboard.main import DashboardSettings
 from secvm.participant.settings import ParticipantSettings
 from secvm.privacy.planning.private_plan import Outlook
-from secvm.protocol.relays.batches.pieces import PIECE_CAPSULES
-from secvm.protocol.relays.terms import RelayedTerms
+from secvm.protocol.relays.batches import PIECE_CAPSULES
+from secvm.protocol.relays.statements import RelayedTerms
 from secvm.relay.batches.doors import MOST_ASKED_BYTES, MOST_PAPER_BYTES
 from secvm.relay.batches.experiments import OwnRelay, check_document
 from secvm.relay.batches.ledger import PAPERS
 from secvm.relay.gateway import FetchKeys
 from secvm.relay.server import FetchDoors
 from secvm.relay.settings import RelayServiceSettings, RoundsPart
-from secvm.runtime.disk.passphrases import CREDENTIAL
-from secvm.runtime.disk.secret_files import make_secret
-from secvm.runtime.http.limits import HttpLimits
+from secvm.runtime.disk.secret_files import CREDENTIAL, make_secret
+from secvm.runtime.http.guard import HttpLimits
 from secvm.runtime.metrics import Metrics
 from secvm.runtime.settings import Settings, read_settings
 from secvm.witness.server import SEEN_PATH, SUBMIT_PATH

@@ -17,7 +17,7 @@ from secvm.learning.experiment import Robust
 from secvm.learning.losses import LOSSES
 from secvm.learning.thinning import Thinning
 from secvm.privacy.target import PrivacyTarget
-from secvm_lab.cli.dev.settings_reference import reference
+from secvm_lab.cli.dev.maintenance import reference
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = sorted(
@@ -183,7 +183,8 @@ def test_every_fault_and_every_rule_has_its_tests(letter: str, count: int) -> No
         assert named, f"{row} names no test"
         assert len(named) == tests.count("`") / 2, f"{row} names something that is no test"
         for file, function in named:
-            assert f"\ndef {function}(" in (ROOT / "tests" / file).read_text(encoding="utf-8"), f"{row}: {function}"
+            text_of_tests = (ROOT / "tests" / file).read_text(encoding="utf-8")
+            assert re.search(rf"^(async )?def {function}\(", text_of_tests, re.MULTILINE), f"{row}: {function}"
 
 
 def test_guarantees_say_what_is_not_promised() -> None:

@@ -45,7 +45,7 @@ TRESPASSES = {
     "estimator": "estimator.t -> secvm.protocol",
     "runtime": "runtime.t -> secvm.learning.package",
     "relay": "relay.t -> secvm.learning.bridge -> secvm.learning.individual",
-    "relay_roles": "relay.mix.t -> secvm.relay.bridge -> secvm.relay.entry",
+    "relay_roles": "relay.mix -> secvm.relay.bridge -> secvm.relay.entry",
     "coordinator": "coordinator.t -> secvm.learning.individual.update",
     "witness": "witness.t -> numpy",
     "participant": "participant.t -> httptools",

@@ -46,13 +46,6 @@ def points(text: str) -> dict[str, dict[str, str]]:
     return {group: dict(parser[group]) for group in parser.sections()}
 
 
-def test_wheel_of_the_product_has_no_laboratory(tmp_path: Path) -> None:
-    with built(ROOT, tmp_path) as wheel:
-        names = wheel.namelist()
-    assert "secvm/testing/federation.py" in names
-    assert [name for name in names if re.search(r"lab[_/.-]|fuzz|chaos|simulat|attacks|soak|screenshot", name)] == []
-
-
 def test_wheel_of_the_laboratory_says_what_a_checkout_says(tmp_path: Path) -> None:
     """A checkout is found by the dist-info that is committed; an install by the one in the wheel."""
     folder = f"secvm_lab-{LAB['version']}.dist-info"

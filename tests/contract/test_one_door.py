@@ -42,11 +42,11 @@ LISTENERS = {"secvm.pages.serving", "secvm.participant.status_page", "secvm.part
 OTHERS = {
     "secvm.runtime.lanes": "starts a C compiler when an operator asks, which no device does: find_lanes only looks",
     "secvm.crypto.sealing.lanes": "calls the library that this compiler made",
-    "secvm.participant.ui.opening": "starts the person's browser with a file of this machine, never with an address",
+    "secvm.participant.ui.guard": "starts the person's browser with a file of this machine, never with an address",
     "secvm.crypto.tokens": "loads the group's arithmetic by its name",
     "secvm.runtime.service": "loads uvloop by its name",
     "secvm.participant.sources.registry": "loads sources of features that the person has installed",
-    "secvm.learning.registry": "loads descent rules and losses that the person has installed",
+    "secvm.learning.declared": "loads descent rules and losses that the person has installed",
     "secvm.cli.commands": "loads commands that the person has installed",
 }
 

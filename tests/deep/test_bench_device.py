@@ -1,17 +1,23 @@
-"""The benchmark of a device's cost at the size that it is for: a device costs at most three times its bare seals."""
+"""The benchmark of a device, small: its hosts are the metered ones."""
 
-import json
+from __future__ import annotations
 
-import pytest
+import argparse
+from pathlib import Path
 
-from secvm.cli.main import run
+from benchmarks import _device_host, device
 
 
-@pytest.mark.takes(minutes=3)
-def test_a_device_costs_at_most_three_times_its_seals(capfd: pytest.CaptureFixture[str]) -> None:
-    assert run(["bench", "device", "--devices", "60", "--readable", "--format", "json"]) == 0
-    told = json.loads(capfd.readouterr().out)
-    assert told["budget"] == 104
-    assert 1 < told["over_seals"] <= 3
-    for key in ("sealing_ms", "fetching_ms", "checking_ms", "storing_ms", "once_ms", "device_kb"):
-        assert told[key] > 0, key
+def test_repro_the_hosts_of_the_benchmark_tell_what_they_spend() -> None:
+    parser = argparse.ArgumentParser()
+    device.add_arguments(parser)
+    sizes = ["--devices", "5", "--rounds", "2", "--bins", "20", "--features", "5", "--readable"]
+    result = device.run(parser.parse_args(sizes))
+    assert result["devices"] == [5, 1]
+    assert float(str(result["seals_ms"])) > 0
+    assert {"over_seals", "device_ms", "sealing_ms", "once_ms", "peak_mb"} <= result.keys()
+
+
+def test_what_a_host_works_on_is_named_by_files_that_are_there(repository: Path) -> None:
+    named = [*_device_host._WORK, _device_host._WATCHED]
+    assert [file for file in named if not (repository / "src/secvm" / file).is_file()] == []

@@ -3,12 +3,12 @@
 import json
 import re
 import signal
-import urllib.request
 from pathlib import Path
 
 import pytest
 
-from tests.system.test_demo import left_behind, start
+from tests.system.parties import get
+from tests.system.test_demo import finish, left_behind, start
 
 #: Lines that do not depend on the relays' dice, which are thrown anew in every run.
 _ALWAYS = ("participants", "packages", "0 lost", "central", "offline", "audit", "privacy", "cover")
@@ -23,9 +23,7 @@ def _shown_in_readme() -> list[str]:
 @pytest.mark.takes(minutes=5)
 def test_the_readme_shows_what_the_whole_demonstration_prints(tmp_path: Path) -> None:
     shown = _shown_in_readme()
-    process = start(tmp_path, size=())
-    out, said = process.communicate(timeout=900)
-    assert process.returncode == 0, said
+    out, _ = finish(tmp_path, start(tmp_path, size=""))
     lines = out.splitlines()
     assert [line[:14] for line in lines] == [line[:14] for line in shown]
     same = [line for line in shown if line.strip().startswith(_ALWAYS)]
@@ -36,33 +34,25 @@ def test_the_readme_shows_what_the_whole_demonstration_prints(tmp_path: Path) ->
     # One run's noise; that it is 1.5 and 2.5 points on average says tests/deep/lab/test_demo_accuracy.py.
     assert abs(accuracy - plain) <= 0.03
     assert abs(accuracy - central) <= 0.04
-    assert left_behind(tmp_path) == []
 
 
 @pytest.mark.takes(minutes=5)
 def test_a_whole_plain_one_is_as_good_as_all_data_in_one_place(tmp_path: Path) -> None:
-    process = start(tmp_path, "--format", "json", size=("--plain",))
-    out, said = process.communicate(timeout=900)
-    assert process.returncode == 0, said
-    told = json.loads(out)
+    told = json.loads(finish(tmp_path, start(tmp_path, "--format", "json", size="--plain"))[0])
     assert (told["participants"], told["rounds"], told["guarantee"]) == (340, 8, "none")
     assert told["packages_counted"] == told["packages_sent"] >= 100_000
     assert told["bit_exact_with_offline"] is True
     assert abs(told["accuracy"] - told["central_accuracy"]) <= 0.02
-    assert left_behind(tmp_path) == []
 
 
 def test_a_plain_one_without_a_page_says_that_nothing_is_guaranteed(tmp_path: Path) -> None:
-    process = start(tmp_path, "--no-page", "--format", "json")
-    out, said = process.communicate(timeout=300)
-    assert process.returncode == 0, said
+    out, said = finish(tmp_path, start(tmp_path, "--no-page", "--format", "json"))
     told = json.loads(out)
     assert told["page"] is None
     assert "the page is at" not in said
     assert told["lost"] == told["counted_twice"] == 0
     assert told["bit_exact_with_offline"] is True
     assert "No formal guarantee" in (tmp_path / "report.html").read_text(encoding="utf-8")
-    assert left_behind(tmp_path) == []
 
 
 def test_the_page_opens_in_a_browser_shows_what_was_learnt_and_stays_until_ctrl_c(tmp_path: Path) -> None:
@@ -83,17 +73,10 @@ def test_the_page_opens_in_a_browser_shows_what_was_learnt_and_stays_until_ctrl_
     assert lines[-1] == f"the page stays at {told['page']} until Ctrl-C\n"
     assert (tmp_path / "opened").read_text() == told["page"]
     assert (tmp_path / "report.html").exists()
-    with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(
-        f"{told['page']}api/now", timeout=60
-    ) as page:
-        (one,) = json.loads(page.read())["experiments"]
+    (one,) = json.loads(get(f"{told['page']}api/now") or b"")["experiments"]
     assert (one["standing"], one["rounds_told"], one["problem"]) == ("finished", 2, None)
     process.send_signal(signal.SIGINT)
-    out, said = process.communicate(timeout=60)
-    assert (process.returncode, out, said) == (0, "", "")
-    (tmp_path / "browser").unlink()
-    (tmp_path / "opened").unlink()
-    assert left_behind(tmp_path) == []
+    assert finish(tmp_path, process) == ("", "")
 
 
 @pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

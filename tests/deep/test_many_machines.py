@@ -22,6 +22,7 @@ from secvm.errors import ClusterError
 from secvm.learning.aggregate.descent import Pegasos
 from secvm.learning.experiment import Experiment
 from secvm_lab.cluster.sweep import ClusterSweep
+from tests.system.parties import secvm
 from tests.unit.lab.cluster.on_workers import some_rows
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -106,17 +107,8 @@ def result(told: str) -> dict[str, Any]:
 def test_figures_from_many_machines_are_those_of_one(
     machines: Machines, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    there = subprocess.run(
-        [
-            *(sys.executable, "-P", "-m", "secvm.cli.main", *COMMAND, "--folder", str(tmp_path / "there")),
-            *("--format", "json", "--engine", "dask", "--scheduler", machines.address),
-        ],
-        env=machines.environment,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=BOUND_S,
-    )
+    elsewhere = ("--folder", tmp_path / "there", "--engine", "dask", "--scheduler", machines.address)
+    there = secvm(*COMMAND, *elsewhere, "--format", "json", env=machines.environment, timeout=BOUND_S)
     assert there.returncode == 0, there.stderr
     assert run([*COMMAND, "--folder", str(tmp_path / "here"), "--format", "json"]) == 0
     found = result(there.stdout)

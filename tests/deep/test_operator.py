@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 from secvm.protocol.relays.manifest import RelayedManifest, read_manifest
-from secvm.protocol.relays.opening import read_ending
+from secvm.protocol.relays.opening import RelayedEnding
 from secvm.testing.federation import COORDINATOR, Federation
 from tests.system.covered_federation import PACE, a_case
 
@@ -50,5 +50,5 @@ def test_a_paused_experiment_announces_nothing_and_a_stopped_one_ends_with_its_r
         assert order("stop") == "stopped"
         assert shown("ending") is None
         federation.clock.leap_to(second.instants.open_by)
-        ending = read_ending(awaited("ending"), of)
+        ending = of.read(RelayedEnding, awaited("ending"))
         assert (ending.why, ending.round_number) == ("stopped", 2)

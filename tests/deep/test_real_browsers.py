@@ -12,14 +12,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
 from secvm.participant.sources.port import Options
 from secvm.participant.sources.registry import find_source
-from secvm_lab.cli.dev import system_packages
+from secvm_lab.cli.dev import tiers
+from tests.serving import Answer, serving
 from tests.unit.participant.histories import NOW, Visited, look, make
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -65,39 +65,26 @@ TITLES = {"/one": "Quokka Straße one", "/two": "Quokka page two"}
 class Site:
     """Pages with known titles, and which of them a browser has wholly loaded."""
 
-    def __init__(self) -> None:
+    def __init__(self, url: str) -> None:
+        self.url = url
         self.loaded = {path: threading.Event() for path in TITLES}
-        site = self
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                path = self.path.removeprefix("/loaded")
-                found = path in TITLES
-                if found and path != self.path:
-                    site.loaded[path].set()
-                body = PAGE.format(title=TITLES[path], path=path).encode() if found else b""
-                self.send_response(200 if found else 404)
-                self.send_header("Content-Type", "text/html; charset=utf-8")
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}"
+    def answer(self, asked: str) -> Answer:
+        path = asked.removeprefix("/loaded")
+        if path not in TITLES:
+            return 404, {}, b""
+        if path != asked:
+            self.loaded[path].set()
+        content = PAGE.format(title=TITLES[path], path=path).encode()
+        return 200, {"Content-Type": "text/html; charset=utf-8"}, content
 
 
 @pytest.fixture
 def site() -> Iterator[Site]:
-    site = Site()
-    thread = threading.Thread(target=site.server.serve_forever)
-    thread.start()
-    yield site
-    site.server.shutdown()
-    thread.join()
-    site.server.server_close()
+    with serving() as server:
+        site = Site(server.url)
+        server.answer = site.answer
+        yield site
 
 
 class Browser:
@@ -159,7 +146,7 @@ def installed(name: str) -> str | None:
     """A program that is this browser and runs; a stub that asks for another package does not."""
     package = {"firefox": "firefox-esr", "chromium": "chromium"}[name]
     lists = [ROOT / "tests/system_packages.txt", ROOT / "tests/deep/system_packages.txt"]
-    packages = {name: programs for file in lists for name, programs in system_packages.wanted(file).items()}
+    packages = {name: programs for file in lists for name, programs in tiers.wanted(file).items()}
     for program in packages[package]:
         found = shutil.which(program)
         if found and subprocess.run([found, "--version"], capture_output=True, check=False).returncode == 0:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
+from tests.system.parties import secvm
 
 EXAMPLE = ROOT / "examples" / "people.jsonl"
 
@@ -120,28 +121,8 @@ def test_compiled_and_plain_kernels_write_the_same_bytes(
 def test_another_seed_writes_other_bytes(tmp_path: Path, plain: tuple[dict[str, bytes], set[str]]) -> None:
     """The comparison has teeth: what is thrown with dice does change the file."""
     for seed in ("5", "6"):
-        told = subprocess.run(
-            [
-                sys.executable,
-                "-m",
-                "secvm.cli.main",
-                "train",
-                str(EXAMPLE),
-                "--test-fraction",
-                "0.25",
-                "--stop",
-                "plateau",
-                "--seed",
-                seed,
-                "--out",
-                str(tmp_path / seed),
-                *RUNS["swift"],
-            ],
-            env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        asked = ("--test-fraction", "0.25", "--stop", "plateau", "--seed", seed, "--out", tmp_path / seed)
+        told = secvm("train", EXAMPLE, *asked, *RUNS["swift"])
         assert told.returncode == 0, told.stderr
     assert (tmp_path / "5").read_bytes() == plain[0]["swift"]
     assert (tmp_path / "6").read_bytes() != plain[0]["swift"]

@@ -20,7 +20,7 @@ from secvm.crypto.signing import SigningKey
 from secvm.errors import BadProofError
 from secvm.protocol.log.checkpoints import Checkpoint, read_checkpoint
 from secvm.protocol.log.tiles import TILE_WIDTH, tiles_of, write_tile
-from secvm_lab.rigs.histories.known_log import KnownLog, known_log_terms
+from secvm_lab.rigs.histories.witnessed_log import KnownLog, known_log_terms
 from tests.deep.strangers.node import STRANGERS, Stranger
 from tests.effort import scaled
 from tests.seeds import seed_for

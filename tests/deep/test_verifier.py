@@ -16,8 +16,9 @@ from secvm_lab.rigs.browser import PHONE, Browser
 from secvm_lab.rigs.histories.audited_history import AuditedHistory, draw_told
 from secvm_lab.rigs.histories.relayed_rounds import relayed_document, relayed_experiment
 from tests.seeds import seed_for
+from tests.serving import Answer, serving
 from tests.system.verifying import PROGRAM, verify
-from tests.unit.auditor.histories import history, lay_out, serving
+from tests.unit.auditor.histories import history, lay_out
 
 #: Far more than it takes on a machine that does nothing else.
 MOST_S = 300
@@ -68,11 +69,11 @@ def test_page_shows_the_digest_of_a_folder_and_the_fault_of_a_spoilt_one(tmp_pat
 def test_page_beside_a_coordinators_files_verifies_by_address() -> None:
     made = sealed("by address", 1)
     beside = {f"/verifier/{path.name}": path.read_bytes() for path in PROGRAM.parent.glob("*.*")}
-    with serving({}) as server, Browser() as browser, browser.window() as window:
+    with serving() as server, Browser() as browser, browser.window() as window:
         files = {**made.files, **beside}
         kinds = {".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8"}
 
-        def answer(path: str) -> tuple[int, dict[str, str], bytes]:
+        def answer(path: str) -> Answer:
             if path not in files:
                 return 404, {}, b""
             return 200, {"content-type": kinds.get(Path(path).suffix, "application/octet-stream")}, files[path]

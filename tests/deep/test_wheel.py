@@ -4,6 +4,7 @@ import email
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -65,6 +66,9 @@ def test_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
     assert {"secvm/pages/static/look.css", "secvm/dashboard/static/shell.html"} <= beside <= set(names)
     assert {name.partition("/")[0] for name in names} == {"secvm", wheel.name.rsplit("-", 3)[0] + ".dist-info"}
     assert not [name for name in names if "test_" in name or name.endswith((".nbi", ".nbc", ".pyc"))]
+    # Nothing of the laboratory, but what others test against.
+    assert "secvm/testing/federation.py" in names
+    assert not [name for name in names if re.search(r"lab[_/.-]|fuzz|chaos|simulat|attacks|soak|screenshot", name)]
     assert [name for name in names if name.endswith("licenses/LICENSE")]
 
 

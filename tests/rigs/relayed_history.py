@@ -12,31 +12,28 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from secvm.crypto.sealing.layers import open_inner, open_outer
+from secvm.crypto.sealing.layers import INNER_BYTES, open_inner, open_outer
 from secvm.crypto.tokens import TokenKey, issue
 from secvm.learning import aggregate
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.package import Package
-from secvm.participant.sending.transport import Issued
+from secvm.participant.sending.transport import SendReply
 from secvm.protocol.codec import decode
 from secvm.protocol.documents.blobs import encode_tally, tally_digest
 from secvm.protocol.documents.experiment import ExperimentDocument, publish
 from secvm.protocol.documents.recomputation import Model, ModelNames, first_model, next_model
-from secvm.protocol.evidence.logged_documents import entry_of
 from secvm.protocol.log.entries import Entry, experiment_entry
-from secvm.protocol.relays.batches.capsule_tree import RUN
-from secvm.protocol.relays.batches.label import INNER_BYTES, capsule_digest
-from secvm.protocol.relays.counting.junk import BulkReader, CapsuleReader, sub_tally_of
-from secvm.protocol.relays.counting.recount import ShardTally
-from secvm.protocol.relays.counting.shards import ShardTree
+from secvm.protocol.relays.batches import RUN, capsule_digest
+from secvm.protocol.relays.counting import BulkReader, CapsuleReader, sub_tally_of
 from secvm.protocol.relays.manifest import Instants, RelayedManifest
 from secvm.protocol.relays.opening import Opening, RelayedEnding
-from secvm.protocol.relays.sending.canary import receipt_for
-from secvm.protocol.relays.sending.submission import read_request, token_bytes
-from secvm.protocol.relays.terms import RelayedTerms
-from secvm_lab.rigs.histories.known_log import KnownLog
+from secvm.protocol.relays.recount import ShardTally
+from secvm.protocol.relays.shards import ShardTree
+from secvm.protocol.relays.statements import RelayedTerms
+from secvm.protocol.relays.submission import read_request, receipt_for, token_bytes
 from secvm_lab.rigs.histories.relayed_rounds import COORDINATOR, ENTRY
 from secvm_lab.rigs.histories.sealed_round import SealedRound
+from secvm_lab.rigs.histories.witnessed_log import KnownLog
 
 #: From the end of a round to the next opening: several times what a device waits between two askings.
 LEAD_MS = 1_200_000
@@ -141,7 +138,7 @@ class RelayedHistory:
         envelope = manifest.signed([COORDINATOR])
         for name in ("latest", f"{manifest.round_number}"):
             self.files[f"{self._path}/manifest/{name}"] = envelope
-        self.enter(entry_of(manifest))
+        self.enter(manifest.log_entry)
         return manifest
 
     def enter(self, entry: Entry) -> None:
@@ -149,11 +146,11 @@ class RelayedHistory:
         if self.document.log is not None:
             self.log.enter(self.files, entry)
 
-    def give(self, label: bytes, request: bytes) -> Issued:
+    def give(self, label: bytes, request: bytes) -> SendReply:
         """The entry relay's answer to a request for a token."""
         if label != self.running.label:
-            return Issued()
-        return Issued(issue(self.token_key, request, random.Random(0).randbytes))
+            return SendReply()
+        return SendReply(issue(self.token_key, request, random.Random(0).randbytes))
 
     @property
     def token_key(self) -> TokenKey:
@@ -200,7 +197,7 @@ class RelayedHistory:
             self.model = next_model(self.document, self.model.state, tally)
         self.rounds[-1] = played
         self.files[f"{self._path}/opening/{number}"] = played.opening.signed([COORDINATOR])
-        self.enter(entry_of(played.opening))
+        self.enter(played.opening.log_entry)
         self.files[f"/v1/blob/{tally_digest(tally)}"] = encode_tally(tally, self.document.experiment)
         if publish_shards and not unopened:
             self.files |= self.shard_files(played)
@@ -233,7 +230,7 @@ class RelayedHistory:
             why="finished",
         )
         self.files[f"{self._path}/ending"] = ending.signed([COORDINATOR])
-        self.enter(entry_of(ending))
+        self.enter(ending.log_entry)
         return ending
 
 

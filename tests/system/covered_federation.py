@@ -32,10 +32,10 @@ from secvm.learning.individual.update import fixed_target
 from secvm.learning.package import Cohort, Package
 from secvm.participant.storage.state import DeviceState
 from secvm.protocol.documents.experiment import ExperimentDocument
-from secvm.protocol.relays.counting.recount import Recount, ShardTally
-from secvm.protocol.relays.counting.shards import read_run
 from secvm.protocol.relays.manifest import RelayedManifest
-from secvm.protocol.relays.opening import read_opening
+from secvm.protocol.relays.opening import Opening
+from secvm.protocol.relays.recount import Recount, ShardTally
+from secvm.protocol.relays.shards import read_run
 from secvm.testing.federation import Federation, HostOf, Pace
 from secvm_lab.demo.crowd import binned, sampled, who_trains
 from secvm_lab.published import Published, from_outside, origins_of, published
@@ -153,7 +153,7 @@ def check_shards(federation: Federation, document: ExperimentDocument, number: i
         assert found is not None, path
         return found
 
-    opening = read_opening(served(f"opening/{number}"), document)
+    opening = document.read(Opening, served(f"opening/{number}"))
     manifest = RelayedManifest.from_bytes(Envelope.from_bytes(served(f"manifest/{number}")).payload)
     recount = Recount.of(document, manifest, opening)
     for shard in range(recount.shards):

@@ -1,9 +1,10 @@
-"""Real processes of all parties, on loopback, with a clock that the test steers: nothing here sleeps."""
+"""Commands and services of ``secvm`` as real processes, on loopback, with a clock that a test steers."""
 
 import hashlib
 import itertools
 import json
-import os
+import re
+import signal
 import subprocess
 import sys
 import threading
@@ -19,11 +20,35 @@ from typing import Any
 from secvm.cli.experiment.remote import Remote
 from secvm.coordinator.main import initialise
 from secvm.runtime.clock import ClockSteering
-from tests.conftest import ROOT
 
 START = 1_767_225_600_000
 #: A party that does nothing for so long does nothing more.
-PATIENCE_S = 60
+PATIENCE_S = 180
+#: The program, as a process is started; ``./secvm test`` says where its modules are.
+PROGRAM = (sys.executable, "-P", "-m", "secvm.cli.main")
+#: A question to which nobody needs a relay.
+SPECIFICATION = """
+title = "North or south?"
+labels = ["north", "south"]
+privacy = "none"
+floor = 2
+rounds = 2
+budget = 40
+test = true
+[features]
+source = "words"
+[binning]
+bins = 200
+[windows]
+length_s = 40
+grace_s = 5
+"""
+
+
+def secvm(*arguments: object, **how: Any) -> subprocess.CompletedProcess[str]:
+    """A command that was run to its end. ``how``: as ``subprocess.run`` takes it."""
+    how = {"capture_output": True, "text": True, "timeout": PATIENCE_S, **how}
+    return subprocess.run([*PROGRAM, *map(str, arguments)], check=False, **how)
 
 
 class Party:
@@ -31,8 +56,7 @@ class Party:
 
     def __init__(self, *arguments: str) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "secvm.cli.main", *arguments],
-            env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+            [*PROGRAM, *arguments],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -70,11 +94,29 @@ class Party:
         assert found, self.said
         return found
 
+    def shows(self, pattern: str) -> re.Match[str]:
+        """Where its output is so, once it is."""
+        with self._more:
+            match = self._more.wait_for(lambda: re.search(pattern, "".join(self._lines)), timeout=PATIENCE_S)
+        assert match, self.said
+        return match
+
+    @property
+    def port(self) -> int:
+        """Where it listens, once it does."""
+        port: int = self.told("listening")["port"]
+        return port
+
     def end(self) -> int:
         """The exit code, once there is one; all output has been read then."""
         code = self.process.wait(PATIENCE_S)
         self._reader.join(PATIENCE_S)
         return code
+
+    def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
+        """End it in good order."""
+        self.process.send_signal(how)
+        assert self.end() == 0, self.said
 
     def kill(self) -> None:
         self.process.kill()
@@ -94,23 +136,30 @@ def party(*arguments: str) -> Iterator[Party]:
 class Place:
     """Settings of a coordinator and what belongs to it, in a folder, and how to ask it when it runs."""
 
-    def __init__(
-        self, folder: Path, *, token: str = "a-token-of-the-relay", period_s: int = 60, lead_s: int = 10
-    ) -> None:
+    token = "a-token-of-the-relay"
+    #: From the opening of one window to the next.
+    period_s = 60
+
+    def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.token = token
-        self.period_s = period_s
         self.clock = folder / "clock"
         self.steering = ClockSteering(self.clock, now=START - 30_000, rate=0.0)
         self.admin_key = initialise(folder / "coordinator")
         self.admin_key_file = self.secret("admin.key", self.admin_key)
         self.url = ""
+        self.public = folder / "coordinator/public"
         self.settings = folder / "coordinator/coordinator.toml"
+        text = self.settings.read_text(encoding="utf-8")
+        ours = {
+            "port = 8750": "port = 0",
+            "period_s = 3600": f"period_s = {self.period_s}",
+            "lead_s = 300": "lead_s = 10",
+        }
+        for shipped, changed in ours.items():
+            assert shipped in text
+            text = text.replace(shipped, changed)
         self.settings.write_text(
-            "[listen]\nport = 0\n"
-            '[state]\nfolder = "state"\n[public]\nfolder = "public"\n'
-            f"[epochs]\nperiod_s = {period_s}\nlead_s = {lead_s}\n"
-            f'[[relays]]\nname = "relay"\ntoken_sha256 = "{hashlib.sha256(token.encode()).hexdigest()}"\n'
+            f'{text}\n[[relays]]\nname = "relay"\ntoken_sha256 = "{hashlib.sha256(self.token.encode()).hexdigest()}"\n'
             f'[testing]\nclock = "{self.clock}"\n',
             encoding="utf-8",
         )
@@ -126,7 +175,7 @@ class Place:
     def coordinator(self) -> Iterator[Party]:
         """The coordinator, running."""
         with party("coordinator", "serve", "--config", str(self.settings)) as running:
-            self.url = f"http://127.0.0.1:{running.told('listening')['port']}"
+            self.url = f"http://127.0.0.1:{running.port}"
             yield running
 
     def relay_settings(self, more: str = "", *, clients: str = "", epochs: str = "") -> Path:
@@ -175,4 +224,4 @@ def get(url: str) -> bytes | None:
 
 def relay_url(running: Party) -> str:
     """R of a relay that runs."""
-    return f"http://127.0.0.1:{running.told('listening')['port']}/relay"
+    return f"http://127.0.0.1:{running.port}/relay"

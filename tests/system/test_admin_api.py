@@ -19,7 +19,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from secvm.coordinator.experiments.openapi import description
-from tests.system.parties import Place
+from tests.system.parties import SPECIFICATION, Place
 
 CHECKS = [
     not_a_server_error,
@@ -37,22 +37,6 @@ BOUNDED = settings(
     phases=(Phase.explicit, Phase.generate),
     suppress_health_check=list(HealthCheck),
 )
-SPECIFICATION = """
-title = "North or south?"
-labels = ["north", "south"]
-privacy = "none"
-floor = 2
-rounds = 2
-budget = 40
-test = true
-[features]
-source = "words"
-[binning]
-bins = 200
-[windows]
-length_s = 40
-grace_s = 5
-"""
 
 
 class Office:

@@ -8,12 +8,11 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from secvm.cli.main import run
-from secvm.pages.embedded import SCRIPT
 from secvm_lab.attacks import registry
-from secvm_lab.attacks.attack import Measurement
-from secvm_lab.attacks.report import Row
+from secvm_lab.attacks.attack import Measurement, Row
 from secvm_lab.attacks.report_page import page
 from secvm_lab.cli.attack import as_text
+from secvm_lab.reports import SCRIPT
 
 FEW = ("timing-clusters", "replay", "collusion")
 

@@ -5,20 +5,18 @@ from __future__ import annotations
 import html
 import json
 import re
-import shlex
 from pathlib import Path
 
 import pytest
 
-from secvm.cli.main import run
 from secvm_lab.cli.time_left import EVERY_S, TimeLeft
+from tests.system.conftest import Program
 
-SMALL = ("--people", "300", "--words", "20", "--bins", "100", "--days", "1", "--hours", "8-12", "--floor", "5")
+SMALL = "--people 300 --words 20 --bins 100 --days 1 --hours 8-12 --floor 5"
 
 
-def test_a_simulation_tells_rounds_means_and_what_it_took(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["simulate", *SMALL, "--format", "json"]) == 0
-    told = json.loads(capsys.readouterr().out)
+def test_a_simulation_tells_rounds_means_and_what_it_took(secvm: Program) -> None:
+    told = secvm.json("simulate", SMALL, quiet=False)
     assert len(told["rounds"]) == 22
     assert told["seconds"] > 0
     assert told["peak_rss_mb"] > 0
@@ -26,15 +24,11 @@ def test_a_simulation_tells_rounds_means_and_what_it_took(capsys: pytest.Capture
     assert "cost" not in told
 
 
-def test_with_an_attack_and_clipping_the_cost_is_told_and_files_are_written(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_with_an_attack_and_clipping_the_cost_is_told_and_files_are_written(tmp_path: Path, secvm: Program) -> None:
     folder = tmp_path / "out"
-    asked = ("--attack", "label flip", "--attackers", "0.1", "--robust", "auto", "--folder", str(folder))
-    assert run(["simulate", *SMALL, *asked]) == 0
-    said = capsys.readouterr()
-    assert "cost: recall lost" in said.out
-    assert "rounds" in said.err
+    assert secvm("simulate", SMALL, "--attack 'label flip' --attackers 0.1 --robust auto --folder", folder) == 0
+    assert "cost: recall lost" in secvm.out
+    assert "rounds" in secvm.err
     assert {"report.html", "recall.csv", "precision.csv", "participants.csv", "beside.csv"} <= {
         path.name for path in folder.iterdir()
     }
@@ -43,67 +37,62 @@ def test_with_an_attack_and_clipping_the_cost_is_told_and_files_are_written(
 @pytest.mark.parametrize(
     ("asked", "word"),
     [
-        (("--hours", "morning"), "--hours"),
-        (("--hours", "25-3"), "--hours"),
-        (("--hours", "8-25"), "--hours"),
-        (("--attack", "nothing"), "--attack"),
-        (("--attackers", "0.5"), "--attack"),
-        (("--descent", "swift", "--lambda", "1"), "--lambda"),
-        (("--descent", "newton"), "--descent"),
-        (("--zones", "Berlin"), "--zones"),
-        (("--zones", "Nowhere/Land=1"), "time zone"),
-        (("--epsilon", "1", "--descent", "swift"), "--epsilon"),
-        (("--class-weight", "0"), "--class-weight"),
-        (("--minority", "0.7"), "minority"),
-        (("--data", "nobody.jsonl"), "--words"),
-        (("--hours", "\N{SUPERSCRIPT TWO}-5"), "--hours"),
-        (("--averaging", "0"), "averaging must be a whole number"),
-        (("--signal", "inf"), "signal"),
-        (("--epsilon", "inf"), "--epsilon"),
-        (("--epsilon", "2", "--delta", "0"), "delta must be a number"),
-        (("--epsilon", "33"), "at most 32"),
-        (("--epsilon", "2", "--averaging", "3"), "--epsilon"),
-        (("--delta", "0.1"), "--epsilon"),
-        (("--contribution", "300"), "--epsilon"),
-        (("--attackers", "0.01"), "--attack"),
-        (("--words", "70000"), "packages"),
+        ("--hours morning", "--hours"),
+        ("--hours 25-3", "--hours"),
+        ("--hours 8-25", "--hours"),
+        ("--attack nothing", "--attack"),
+        ("--attackers 0.5", "--attack"),
+        ("--descent swift --lambda 1", "--lambda"),
+        ("--descent newton", "--descent"),
+        ("--zones Berlin", "--zones"),
+        ("--zones Nowhere/Land=1", "time zone"),
+        ("--epsilon 1 --descent swift", "--epsilon"),
+        ("--class-weight 0", "--class-weight"),
+        ("--minority 0.7", "minority"),
+        ("--data nobody.jsonl", "--words"),
+        ("--hours \N{SUPERSCRIPT TWO}-5", "--hours"),
+        ("--averaging 0", "averaging must be a whole number"),
+        ("--signal inf", "signal"),
+        ("--epsilon inf", "--epsilon"),
+        ("--epsilon 2 --delta 0", "delta must be a number"),
+        ("--epsilon 33", "at most 32"),
+        ("--epsilon 2 --averaging 3", "--epsilon"),
+        ("--delta 0.1", "--epsilon"),
+        ("--contribution 300", "--epsilon"),
+        ("--attackers 0.01", "--attack"),
+        ("--words 70000", "packages"),
     ],
 )
-def test_bad_words_are_one_sentence(asked: tuple[str, ...], word: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["simulate", *SMALL, *asked]) == 2
-    said = capsys.readouterr()
-    assert word in said.err
-    assert "Traceback" not in said.err
-    assert said.out == ""
+def test_bad_words_are_one_sentence(asked: str, word: str, secvm: Program) -> None:
+    assert word in secvm.refused("simulate", SMALL, asked)
 
 
-def test_a_file_that_will_not_do_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_that_will_not_do_is_one_sentence(tmp_path: Path, secvm: Program) -> None:
     path = tmp_path / "people.jsonl"
     path.write_text("".join(json.dumps({"label": "abc"[i % 3], "features": ["w"]}) + "\n" for i in range(30)))
     for data, words in ((path, "two labels"), (tmp_path / "nobody.jsonl", "no such file")):
-        assert run(["simulate", "--people", "20", "--bins", "20", "--data", str(data)]) == 2
-        assert words in capsys.readouterr().err
+        assert secvm("simulate --people 20 --bins 20 --data", data) == 2
+        assert words in secvm.err
 
 
-@pytest.mark.parametrize("command", [("simulate",), ("reproduce", "online"), ("reproduce", "beyond")])
+@pytest.mark.parametrize("command", ["simulate", "reproduce online", "reproduce beyond"])
 def test_repro_a_folder_that_cannot_be_written_is_refused_before_the_work(
-    command: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    command: str, tmp_path: Path, secvm: Program
 ) -> None:
     (tmp_path / "file").write_text("")
     for folder in (tmp_path / "file", tmp_path / "file" / "below"):
-        assert run([*command, "--folder", str(folder)]) == 2
-        said = capsys.readouterr()
-        assert said.err.count("\n") == 1
-        assert "cannot write into the folder" in said.err
+        said = secvm.refused(command, "--folder", folder)
+        assert said.count("\n") == 1
+        assert "cannot write into the folder" in said
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
-def test_repro_a_report_names_the_command_that_makes_it_again(tmp_path: Path) -> None:
+def test_repro_a_report_names_the_command_that_makes_it_again(tmp_path: Path, secvm: Program) -> None:
     folder = tmp_path / "deep" / "out"
-    asked = ("--attack", "label flip", "--robust", "2", "--seed", "3")
-    assert run(["simulate", *SMALL, *asked, "--folder", str(folder), "--format", "json"]) == 0
+    asked = f"simulate {SMALL} --attack 'label flip' --robust 2 --seed 3"
+    secvm.json(asked, "--folder", folder, quiet=False)
     page = (folder / "report.html").read_text()
-    told = html.escape("./secvm simulate " + shlex.join([*SMALL, *asked]))
+    told = html.escape(f"./secvm {asked}")
     # Options come in the order of the help page.
     shown = re.search(r"<code>([^<]*)</code>", page[page.index("<footer>") :])
     assert shown is not None
@@ -111,9 +100,8 @@ def test_repro_a_report_names_the_command_that_makes_it_again(tmp_path: Path) ->
     assert str(folder) not in page
 
 
-def test_the_online_evaluation_has_the_keys_that_were_promised(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["reproduce", "online", "--people", "300", "--words", "20", "--no-choose", "--format", "json"]) == 0
-    told = json.loads(capsys.readouterr().out)
+def test_the_online_evaluation_has_the_keys_that_were_promised(secvm: Program) -> None:
+    told = secvm.json("reproduce online --people 300 --words 20 --no-choose", quiet=False)
     assert {"continuous", "daytime", "seconds", "peak_rss_mb"} <= told.keys()
     for run_told in (told["continuous"], told["daytime"]):
         assert {"rounds", "night_drop", "night_drop_error"} <= run_told.keys()

@@ -1,51 +1,36 @@
 """`secvm reproduce offline` as people run it: figures, splits that others can use, and going on after a kill."""
 
 import contextlib
-import io
 import json
-import os
 import re
 import signal
 import subprocess
-import sys
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import pytest
 
-from secvm.cli import main
+from tests.conftest import ROOT
+from tests.system.conftest import Program
+from tests.system.parties import party
 
-ROOT = Path(__file__).resolve().parents[2]
 PEOPLE = ROOT / "examples" / "people.jsonl"
-COMMAND = [sys.executable, "-P", "-m", "secvm.cli.main", "reproduce", "offline"]
-ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT / "lab")])}
 
 
-class Done(NamedTuple):
-    """What a command left behind."""
+class Offline(Program):
+    """``secvm reproduce offline`` with these options."""
 
-    returncode: int
-    stdout: str
-    stderr: str
-
-
-def run(*arguments: object) -> Done:
-    """In this process: what a kill leaves is the only thing that needs one of its own."""
-    out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        code = main.run(["reproduce", "offline", *map(str, arguments)])
-    return Done(code, out.getvalue(), err.getvalue())
+    def __call__(self, *arguments: object) -> int:
+        return super().__call__("reproduce offline", *arguments)
 
 
-def told(*arguments: object) -> dict[str, Any]:
-    done = run(*arguments, "--format", "json")
-    assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+@pytest.fixture
+def offline(capsys: pytest.CaptureFixture[str]) -> Offline:
+    return Offline(capsys)
 
 
-def test_every_figure_of_a_file_and_a_page_about_them(tmp_path: Path) -> None:
-    found = told("--data", PEOPLE, "--splits", 4, "--rounds", 12, "--folder", tmp_path / "out")
+def test_every_figure_of_a_file_and_a_page_about_them(tmp_path: Path, offline: Offline) -> None:
+    asked = ("--data", PEOPLE, "--splits 4 --rounds 12 --folder", tmp_path / "out")
+    found = offline.json(*asked, quiet=False)
     assert list(found) == [
         *("data", "settings", "figure_1a", "figure_1b", "lambda", "hashes", "rules", "baselines", "statements"),
         *("models", "folder", "seconds", "peak_rss_mb"),
@@ -79,40 +64,37 @@ def test_every_figure_of_a_file_and_a_page_about_them(tmp_path: Path) -> None:
     page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
     assert "costs much here" in page
     assert "59.2 % of them north" in page
-    again = told("--data", PEOPLE, "--splits", 4, "--rounds", 12, "--folder", tmp_path / "out", "--figure", "lambda")
-    assert again["models"]["computed"] == 0
+    assert offline.json(*asked, "--figure lambda", quiet=False)["models"]["computed"] == 0
 
 
-def test_made_up_people_with_bins_are_fig_1b_alone(tmp_path: Path) -> None:
-    arguments = ["--people", "300", "--splits", "3", "--bins", "500", "--rounds", "5", "--folder", str(tmp_path)]
-    found = told(*arguments)
+def test_made_up_people_with_bins_are_fig_1b_alone(tmp_path: Path, offline: Offline) -> None:
+    arguments = ("--people 300 --splits 3 --bins 500 --rounds 5 --folder", tmp_path)
+    found = offline.json(*arguments, quiet=False)
     assert [key for key in found if key.startswith(("figure", "lambda", "hashes", "rules"))] == ["figure_1b"]
     assert [one["bins"] for one in found["figure_1b"]] == [500]
     (tmp_path / "lambda.csv").write_bytes(b"of another run")
-    done = run(*arguments)
-    assert "300 made-up people" in done.stdout
-    assert "Fig. 1b" in done.stdout
-    assert "Of an earlier run, and not in this report: lambda (CSV, PNG)" in done.stderr
+    assert offline(*arguments) == 0
+    assert "300 made-up people" in offline.out
+    assert "Fig. 1b" in offline.out
+    assert "Of an earlier run, and not in this report: lambda (CSV, PNG)" in offline.err
 
 
-def test_killed_run_goes_on_where_it_was(tmp_path: Path) -> None:
-    arguments = ["--data", PEOPLE, "--splits", "10", "--bins", "none,40", "--rounds", "150", "--threads", "1"]
-    whole = told(*arguments, "--folder", tmp_path / "whole")
+def test_killed_run_goes_on_where_it_was(tmp_path: Path, offline: Offline) -> None:
+    arguments = ["--data", str(PEOPLE), *["--splits", "10", "--bins", "none,40", "--rounds", "150", "--threads", "1"]]
+    whole = offline.json(*arguments, "--folder", tmp_path / "whole", quiet=False)
     results = tmp_path / "killed" / "results"
-    command = [*COMMAND, *map(str, arguments), "--folder", str(tmp_path / "killed")]
-    with subprocess.Popen(command, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
-        while process.returncode is None and not any(results.glob("*.json")):
+    with party("reproduce", "offline", *arguments, "--folder", str(tmp_path / "killed")) as command:
+        while command.process.returncode is None and not any(results.glob("*.json")):
             with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(timeout=0.01)
-        process.send_signal(signal.SIGKILL)
-        assert process.wait() == -signal.SIGKILL
+                command.process.wait(timeout=0.01)
+        command.process.kill()
+        assert command.end() == -signal.SIGKILL
     kept = len(list(results.glob("*.json")))
     assert 0 < kept < 20
     some = next(results.glob("*.json"))
     some.write_bytes(some.read_bytes()[:-5])
-    resumed = run(*arguments, "--folder", tmp_path / "killed", "--format", "json")
-    assert "worked out anew" in resumed.stderr
-    found = json.loads(resumed.stdout)
+    found = offline.json(*arguments, "--folder", tmp_path / "killed", quiet=False)
+    assert "worked out anew" in offline.err
     assert found["models"] == {"asked": 20, "computed": 20 - kept + 1}
     for times in ("seconds", "peak_rss_mb", "models", "folder"):
         found.pop(times)
@@ -122,17 +104,17 @@ def test_killed_run_goes_on_where_it_was(tmp_path: Path) -> None:
     assert files[0] == files[1]
 
 
-def test_splits_are_written_once_and_then_read(tmp_path: Path) -> None:
+def test_splits_are_written_once_and_then_read(tmp_path: Path, offline: Offline) -> None:
     splits = tmp_path / "splits.json"
-    arguments = ["--data", PEOPLE, "--bins", "40", "--rounds", "3", "--split-file", splits, "--folder"]
-    first = told(*arguments, tmp_path / "one", "--splits", "3")
+    arguments = ("--data", PEOPLE, "--bins 40 --rounds 3 --split-file", splits, "--folder")
+    first = offline.json(*arguments, tmp_path / "one", "--splits 3", quiet=False)
     written = splits.read_bytes()
     content = json.loads(written)
     assert content["people"] == 600
     assert [len(test) for test in content["splits"]] == [60, 60, 60]
     assert {name: len(half["test"]) for name, half in content["halves"].items()} == {"A": 30, "B": 30}
     # Another seed is another hash, and the same splits.
-    second = told(*arguments, tmp_path / "two", "--seed", "2")
+    second = offline.json(*arguments, tmp_path / "two", "--seed 2", quiet=False)
     assert splits.read_bytes() == written
     assert second["settings"]["splits"] == 3
     assert second["figure_1b"][0]["accuracies"] != first["figure_1b"][0]["accuracies"]
@@ -141,59 +123,57 @@ def test_splits_are_written_once_and_then_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--data", "PEOPLE", "--people", "100"], "--data and --people exclude each other"),
-        (["--data", "PEOPLE", "--split-file", "SPLITS"], "splits 7 people, and there are 600"),
-        (["--data", "PEOPLE", "--bins", "many"], "--bins takes whole numbers above zero, not 'many'"),
-        (["--data", "NOBODY"], "No such file or directory"),
-        (["--people", "100", "--engine", "dask"], "dask together with --scheduler"),
-        (["--people", "100", "--lambda", "big"], "--lambda must be a number"),
-        (["--data", "PEOPLE", "--bins", ","], "--bins names no number"),
+        ("--data PEOPLE --people 100", "--data and --people exclude each other"),
+        ("--data PEOPLE --split-file SPLITS", "splits 7 people, and there are 600"),
+        ("--data PEOPLE --bins many", "--bins takes whole numbers above zero, not 'many'"),
+        ("--data NOBODY", "No such file or directory"),
+        ("--people 100 --engine dask", "dask together with --scheduler"),
+        ("--people 100 --lambda big", "--lambda must be a number"),
+        ("--data PEOPLE --bins ,", "--bins names no number"),
     ],
 )
-def test_bad_input_is_one_sentence(tmp_path: Path, arguments: list[str], sentence: str) -> None:
+def test_bad_input_is_one_sentence(tmp_path: Path, arguments: str, sentence: str, offline: Offline) -> None:
     splits = tmp_path / "splits.json"
     splits.write_text('{"people": 7, "splits": [[1]]}', encoding="utf-8")
     places = {"PEOPLE": str(PEOPLE), "SPLITS": str(splits), "NOBODY": str(tmp_path / "nobody")}
-    done = run(*(places.get(word, word) for word in arguments), "--folder", tmp_path / "out")
-    assert done.returncode == 2
-    assert sentence in done.stderr
-    assert done.stdout == ""
+    words = [places.get(word, word) for word in arguments.split()]
+    assert sentence in offline.refused(*words, "--folder", tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--bins", "99999999999"], "bins must be a whole number, at least 1 and at most 16777216"),
-        (["--bins", "9", "--hashes", "17"], "hashes must be a whole number, at least 1 and at most 16"),
-        (["--hashes", "17"], "hashes must be a whole number, at least 1 and at most 16"),
-        (["--lambda", "0"], "lambda must be a number"),
-        (["--folder", "FILE"], "cannot write into"),
-        (["--seed", str(2**64)], "invalid value for '--seed'"),
-        (["--people", str(10**11)], "invalid value for '--people'"),
+        ("--bins 99999999999", "bins must be a whole number, at least 1 and at most 16777216"),
+        ("--bins 9 --hashes 17", "hashes must be a whole number, at least 1 and at most 16"),
+        ("--hashes 17", "hashes must be a whole number, at least 1 and at most 16"),
+        ("--lambda 0", "lambda must be a number"),
+        ("--folder FILE", "cannot write into"),
+        (f"--seed {2**64}", "invalid value for '--seed'"),
+        (f"--people {10**11}", "invalid value for '--people'"),
     ],
 )
 def test_repro_bad_input_leaves_neither_folder_nor_splits(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], sentence: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: str, sentence: str, offline: Offline
 ) -> None:
     """Bins, hashes and λ were looked at after both had been written; a seed of more than 64 bits at the very end."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "FILE").write_bytes(b"")
-    done = run("--data", PEOPLE, "--splits", 2, "--rounds", 2, "--split-file", "splits.json", *arguments)
-    assert done.returncode == 2
-    assert sentence in done.stderr
+    asked = ("--data", PEOPLE, "--splits 2 --rounds 2 --split-file splits.json", arguments)
+    assert sentence in offline.refused(*asked)
     assert [path.name for path in tmp_path.iterdir()] == ["FILE"]
 
 
-def test_repro_a_split_that_a_baseline_cannot_learn_from_is_told_before_all_the_work(tmp_path: Path) -> None:
+def test_repro_a_split_that_a_baseline_cannot_learn_from_is_told_before_all_the_work(
+    tmp_path: Path, offline: Offline
+) -> None:
     """It was told by the last figure, after hours, and there was no report."""
     people, splits = tmp_path / "people.jsonl", tmp_path / "splits.json"
     rows = [{"label": "b" if i == 7 else "a", "features": ["w", f"w{i % 5}"]} for i in range(20)]
     people.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     splits.write_text('{"people": 20, "splits": [[1, 2], [7, 8]]}', encoding="utf-8")
-    asked = ["--data", people, "--split-file", splits, "--rounds", 2, "--folder", tmp_path / "out"]
-    done = run(*asked, "--figure", "1b", "--figure", "baselines")
-    assert done.returncode == 2
-    assert "in split 1 everybody who trains has the same label" in done.stderr
+    asked = ("--data", people, "--split-file", splits, "--rounds 2 --folder", tmp_path / "out")
+    said = offline.refused(*asked, "--figure 1b --figure baselines")
+    assert "in split 1 everybody who trains has the same label" in said
     assert not (tmp_path / "out").exists()
-    assert run(*asked, "--figure", "1b").returncode == 0
+    assert offline(*asked, "--figure 1b") == 0

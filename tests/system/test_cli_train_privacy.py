@@ -2,41 +2,27 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from secvm.cli import output
-from secvm.cli.main import run
 from secvm.estimator import SecVMClassifier
 from tests.conftest import ROOT
+from tests.system.conftest import Program
 
 EXAMPLE = ROOT / "examples" / "people.jsonl"
 #: Few people: a plan that is quickly made, and protects nobody.
-SMALL = ["--bins", "30", "--epsilon", "6", "--delta", "0.001", "--contribution", "8", "--test-fraction", "0.25"]
+SMALL = "--bins 30 --epsilon 6 --delta 0.001 --contribution 8 --test-fraction 0.25"
 
 
-@pytest.fixture(autouse=True)
-def _silent(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Compiling on a busy machine may take longer than progress stays silent for.
-    monkeypatch.setattr(output, "PLAIN_PROGRESS_EVERY_S", float("inf"))
+def trained(secvm: Program, *more: object) -> dict[str, Any]:
+    return secvm.json("train", EXAMPLE, SMALL, *more, quiet=False)
 
 
-def trained(capsys: pytest.CaptureFixture[str], *more: object) -> tuple[dict[str, Any], str]:
-    capsys.readouterr()
-    code = run(["train", str(EXAMPLE), *SMALL, *map(str, more), "--format", "json"])
-    told = capsys.readouterr()
-    assert code == 0, told.err
-    return json.loads(told.out), told.err
-
-
-def test_the_cost_is_told_before_it_starts_and_in_the_result(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_the_cost_is_told_before_it_starts_and_in_the_result(secvm: Program, tmp_path: Path) -> None:
     model = tmp_path / "model.secvm"
-    result, said = trained(capsys, "--out", model)
+    result = trained(secvm, "--out", model)
     privacy = result["privacy"]
     assert privacy["noise"] == "cover"
     assert privacy["epsilon"] == 6
@@ -47,69 +33,59 @@ def test_the_cost_is_told_before_it_starts_and_in_the_result(
     assert privacy["relay_packages"] % privacy["parts"] == 0
     assert "gamma" not in privacy
     assert result["descent"] == "swift"
-    assert f"each device sends {privacy['budget_per_device_round']} packages a round" in said
-    assert f"each relay adds {privacy['relay_packages']:,} of cover" in said
-    assert "noise in the mean direction" in said
+    assert f"each device sends {privacy['budget_per_device_round']} packages a round" in secvm.err
+    assert f"each relay adds {privacy['relay_packages']:,} of cover" in secvm.err
+    assert "noise in the mean direction" in secvm.err
     # Cover takes dice of its own, and they are the seed's: the same seed is the same model.
-    again, _ = trained(capsys)
-    assert again["accuracy"] == result["accuracy"]
+    assert trained(secvm)["accuracy"] == result["accuracy"]
     loaded = SecVMClassifier.load(model)
     assert loaded.values == "one-per-bin"
     assert loaded.experiment_.cover is not None
     assert loaded.experiment_.cover.packages == privacy["relay_packages"]
-    assert run(["evaluate", str(model), str(EXAMPLE)]) == 0
+    assert secvm("evaluate", model, EXAMPLE) == 0
 
 
-def test_a_trusted_server_runs_the_same_rule_and_rounds(capsys: pytest.CaptureFixture[str]) -> None:
-    ours, _ = trained(capsys, "--rounds", 3, "--thinning", 2)
-    central, said = trained(capsys, "--rounds", 3, "--noise", "central")
+def test_a_trusted_server_runs_the_same_rule_and_rounds(secvm: Program) -> None:
+    ours, central = trained(secvm, "--rounds 3 --thinning 2"), trained(secvm, "--rounds 3 --noise central")
     assert ours["rounds"] == central["rounds"] == 3
     assert ours["privacy"]["floor"] == central["privacy"]["floor"]
     assert ours["privacy"]["rho"] == 2
     assert central["privacy"]["noise"] == "central"
-    assert "trusted with everybody's rows" in said
+    assert "trusted with everybody's rows" in secvm.err
     assert central["thinning"] == "none"
 
 
 @pytest.mark.parametrize(
     ("more", "sentence"),
     [
-        (["--descent", "pegasos"], "swift"),
-        (["--stop", "plateau"], "plateau"),
-        (["--decay", "0.1"], "--decay"),
-        (["--class-weight", "balanced"], "balanced"),
-        (["--noise", "loud"], "--noise"),
-        (["--bins", "none"], "not public"),
-        (["--loss", "pinball"], "classes"),
-        (["--thinning", "q=0.5"], "--thinning"),
-        (["--delta", "0"], "delta must be a number, greater than 0"),
-        (["--epsilon", "33"], "at most 32"),
-        (["--epsilon", "lots"], "--epsilon"),
+        ("--descent pegasos", "swift"),
+        ("--stop plateau", "plateau"),
+        ("--decay 0.1", "--decay"),
+        ("--class-weight balanced", "balanced"),
+        ("--noise loud", "--noise"),
+        ("--bins none", "not public"),
+        ("--loss pinball", "classes"),
+        ("--thinning q=0.5", "--thinning"),
+        ("--delta 0", "delta must be a number, greater than 0"),
+        ("--epsilon 33", "at most 32"),
+        ("--epsilon lots", "--epsilon"),
     ],
 )
-def test_what_does_not_go_with_a_promise_is_one_sentence(
-    capsys: pytest.CaptureFixture[str], more: list[str], sentence: str
-) -> None:
-    assert run(["train", str(EXAMPLE), *SMALL, *more]) == 2
-    said = capsys.readouterr().err
-    assert sentence in said
-    assert "Traceback" not in said
+def test_what_does_not_go_with_a_promise_is_one_sentence(secvm: Program, more: str, sentence: str) -> None:
+    assert sentence in secvm.refused("train", EXAMPLE, SMALL, more)
 
 
-@pytest.mark.parametrize("alone", [["--delta", "1e-5"], ["--contribution", "5"], ["--noise", "central"]])
-def test_repro_what_goes_with_epsilon_is_not_ignored_without_it(
-    capsys: pytest.CaptureFixture[str], alone: list[str]
-) -> None:
-    assert run(["train", str(EXAMPLE), "--bins", "30", "--rounds", "1", *alone]) == 2
-    assert f"{alone[0]} goes with --epsilon" in capsys.readouterr().err
+@pytest.mark.parametrize("alone", ["--delta 1e-5", "--contribution 5", "--noise central"])
+def test_repro_what_goes_with_epsilon_is_not_ignored_without_it(secvm: Program, alone: str) -> None:
+    said = secvm.refused("train", EXAMPLE, "--bins 30 --rounds 1", alone)
+    assert f"{alone.split(maxsplit=1)[0]} goes with --epsilon" in said
 
 
-def test_bins_of_a_person_are_counted_with_all_their_hashes(capsys: pytest.CaptureFixture[str]) -> None:
-    result, said = trained(capsys, "--hashes", 2, "--rounds", 1)
-    assert result["privacy"]["contribution"] == 16
-    assert "at most 16 bins of a person" in said
+def test_bins_of_a_person_are_counted_with_all_their_hashes(secvm: Program) -> None:
+    assert trained(secvm, "--hashes 2 --rounds 1")["privacy"]["contribution"] == 16
+    assert "at most 16 bins of a person" in secvm.err
 
 
-def test_an_epsilon_that_is_no_protection_is_called_so(capsys: pytest.CaptureFixture[str]) -> None:
-    _, said = trained(capsys, "--epsilon", 12, "--rounds", 20)
-    assert "no protection" in said
+def test_an_epsilon_that_is_no_protection_is_called_so(secvm: Program) -> None:
+    trained(secvm, "--epsilon 12 --rounds 20")
+    assert "no protection" in secvm.err

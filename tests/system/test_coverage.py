@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from secvm.cli.main import run
-from secvm_lab.cli.dev import coverage as command
+from secvm_lab.cli.dev import tiers as command
 
 PROJECT = """
 [tool.pytest.ini_options]

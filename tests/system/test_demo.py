@@ -7,21 +7,25 @@ import math
 import os
 import re
 import subprocess
-import sys
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-PLAIN = ("--plain", "--participants", "16", "--rounds", "2", "--seed", "5")
-SMALL = ("--participants", "24", "--rounds", "2", "--bins", "8", "--epsilon", "8", "--delta", "1e-3", "--seed", "5")
+from tests.system.conftest import Program
+from tests.system.parties import PROGRAM
+
+PLAIN = "--plain --participants 16 --rounds 2 --seed 5"
+SMALL = "--participants 24 --rounds 2 --bins 8 --epsilon 8 --delta 1e-3 --seed 5"
 
 
-def start(folder: Path, *arguments: str, size: tuple[str, ...] = PLAIN, **environment: str) -> subprocess.Popen[str]:
+def start(folder: Path, *arguments: str, size: str = PLAIN, **environment: str) -> subprocess.Popen[str]:
     """The program, with a folder of its own for temporary files."""
     temporary = folder / "temporary"
     temporary.mkdir()
     return subprocess.Popen(
-        [sys.executable, "-P", "-m", "secvm.cli.main", "demo", *size, *arguments],
+        [*PROGRAM, "demo", *size.split(), *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -29,6 +33,14 @@ def start(folder: Path, *arguments: str, size: tuple[str, ...] = PLAIN, **enviro
         env={**os.environ, "TMPDIR": str(temporary), **environment},
         start_new_session=True,
     )
+
+
+def finish(folder: Path, process: subprocess.Popen[str]) -> tuple[str, str]:
+    """What a demonstration said that came to a good end and left nothing behind."""
+    out, said = process.communicate(timeout=900)
+    assert process.returncode == 0, said
+    assert left_behind(folder) == []
+    return out, said
 
 
 def left_behind(folder: Path) -> list[str]:
@@ -44,20 +56,26 @@ def left_behind(folder: Path) -> list[str]:
     return found
 
 
+@dataclass(frozen=True)
+class Ran:
+    """A demonstration that is over: its folder, its summary, and what it said meanwhile."""
+
+    folder: Path
+    told: dict[str, Any]
+    said: str
+
+
 @pytest.fixture(scope="module")
-def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int, str, str]:
+def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
     """One run with a guarantee and with its page. The README's demo and plain ones are run in the deep tier."""
     folder = tmp_path_factory.mktemp("demo")
-    process = start(folder, "--format", "json", size=SMALL)
-    out, said = process.communicate(timeout=300)
-    return folder, process.returncode, out, said
-
-
-def test_the_summary_is_one_json_object_with_every_key(ran: tuple[Path, int, str, str]) -> None:
-    folder, code, out, said = ran
-    assert code == 0, said
-    told = json.loads(out)
+    out, said = finish(folder, start(folder, "--format", "json", size=SMALL))
     assert out.count("\n") == 1
+    return Ran(folder, json.loads(out), said)
+
+
+def test_the_summary_is_one_json_object_with_every_key(ran: Ran) -> None:
+    told = ran.told
     assert told["participants"] == 24
     assert told["rounds"] == 2
     # A device misses a round now and then; all others send exactly B in each.
@@ -73,24 +91,22 @@ def test_the_summary_is_one_json_object_with_every_key(ran: tuple[Path, int, str
     assert math.isclose(sum(told["baseline"].values()), 1, abs_tol=2e-4)
     assert told["report"] == "report.html"
     assert re.fullmatch(r"http://127\.0\.0\.1:[0-9]+/", told["page"])
-    assert (folder / "report.html").read_text(encoding="utf-8").startswith("<!doctype html>")
+    assert (ran.folder / "report.html").read_text(encoding="utf-8").startswith("<!doctype html>")
 
 
-def test_progress_tells_rounds_packages_and_accuracy(ran: tuple[Path, int, str, str]) -> None:
-    said = ran[3]
+def test_progress_tells_rounds_packages_and_accuracy(ran: Ran) -> None:
+    said = ran.said
     assert said.index("the page is at http://127.0.0.1:") < said.index("round 1/2")
     assert "round 2/2" in said
     assert "accuracy 0." in said
 
 
-def test_nothing_is_left_behind(ran: tuple[Path, int, str, str]) -> None:
-    folder = ran[0]
-    assert left_behind(folder) == []
-    assert sorted(path.name for path in folder.iterdir()) == ["report.html", "temporary"]
+def test_nothing_is_left_behind(ran: Ran) -> None:
+    assert sorted(path.name for path in ran.folder.iterdir()) == ["report.html", "temporary"]
 
 
-def test_the_audit_finds_nothing_and_offline_has_the_same_bytes(ran: tuple[Path, int, str, str]) -> None:
-    told = json.loads(ran[2])
+def test_the_audit_finds_nothing_and_offline_has_the_same_bytes(ran: Ran) -> None:
+    told = ran.told
     assert told["bit_exact_with_offline"] is True
     # Of so few people noise may leave nobody in a round, which is then opened and not stepped.
     assert told["audit"] == "ok"
@@ -105,39 +121,27 @@ def test_the_audit_finds_nothing_and_offline_has_the_same_bytes(ran: tuple[Path,
     assert privacy["cover_packages"] % privacy["parts"] == 0
 
 
-def test_the_attack_is_played_and_stands_beside_what_is_allowed(ran: tuple[Path, int, str, str]) -> None:
-    folder, _code, out, _said = ran
-    told = json.loads(out)
+def test_the_attack_is_played_and_stands_beside_what_is_allowed(ran: Ran) -> None:
+    told = ran.told
     assert (told["guarantee"], told["epsilon"], told["delta"]) == ("formal", 8, 0.001)
     low, high = told["attack_auc_interval"]
     assert low <= told["attack_auc"] <= high
     assert (high - low) / 2 <= 0.02
     assert low <= told["attack_auc_allowed"] < told["attack_auc_plain"] == 1
     assert 0.5 < told["plain_accuracy"] < 1
-    page = (folder / "report.html").read_text(encoding="utf-8")
+    page = (ran.folder / "report.html").read_text(encoding="utf-8")
     for words in ("as long as one of two relays is honest", "the mixing relay", "The label attack"):
         assert words in page
     assert "No formal guarantee" not in page
 
 
-def test_bad_input_is_one_sentence(tmp_path: Path) -> None:
-    process = start(tmp_path, "--hosts", "0")
-    out, said = process.communicate(timeout=120)
-    assert (process.returncode, out) == (2, "")
-    assert said.splitlines()[0] == "secvm: --hosts must lie between 1 and 16"
-
-
-def test_a_page_that_is_left_out_cannot_be_opened(tmp_path: Path) -> None:
-    process = start(tmp_path, "--open", "--no-page")
-    out, said = process.communicate(timeout=120)
-    assert (process.returncode, out) == (2, "")
-    assert said.splitlines()[0] == "secvm: --open opens the page, and --no-page leaves it out"
-
-
-def test_plain_and_an_epsilon_do_not_go_together(tmp_path: Path) -> None:
-    process = start(tmp_path, "--epsilon", "1")
-    out, said = process.communicate(timeout=120)
-    assert (process.returncode, out) == (2, "")
-    assert said.splitlines()[0] == (
-        "secvm: --plain has no guarantee, and --epsilon asks for one: leave one of them out"
-    )
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ("--hosts 0", "--hosts must lie between 1 and 16"),
+        ("--open --no-page", "--open opens the page, and --no-page leaves it out"),
+        ("--plain --epsilon 1", "--plain has no guarantee, and --epsilon asks for one: leave one of them out"),
+    ],
+)
+def test_bad_input_is_one_sentence(arguments: str, sentence: str, secvm: Program) -> None:
+    assert secvm.refused("demo", arguments).splitlines()[0] == f"secvm: {sentence}"

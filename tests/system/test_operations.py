@@ -1,23 +1,25 @@
-"""Running it: settings that are refused, health, metrics, draining, a proxy in front, logs that tell of nobody.
-
-Over real processes. Whatever they write is read here: it must not hold what a person's device holds, nor a secret.
-"""
+"""Running it: settings that are refused, draining, a proxy in front."""
 
 import http.client
-import http.server
 import json
 import re
 import signal
+import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
 
+from secvm.cli.main import run
 from secvm.runtime.disk.secret_files import make_secret
-from tests.system.parties import PATIENCE_S, Place, get, party, relay_url
-from tests.system.small_run import BUDGET, CAPSULE, PEOPLE, SEALED, SEED, SmallRun, connected, port_of
+from tests.serving import Answer, serving
+from tests.system.parties import PATIENCE_S, Place, get, party
+
+SEALED = {"content-type": "message/ohttp-req"}
+#: As long as a capsule, and none.
+CAPSULE = bytes(133)
 
 COORDINATOR = '[state]\nfolder = "{folder}"\n[epochs]\nperiod_s = 60\nlead_s = 5\n'
 RELAY = '[gateway]\nurl = "http://127.0.0.1:9"\ntoken_file = "{folder}/token"\n[epochs]\nperiod_s = 60\n'
@@ -40,23 +42,27 @@ DEVICE = '[device]\nfolder = "{folder}"\n[relay]\nurls = ["http://127.0.0.1:9/re
     ],
 )
 def test_a_setting_that_nobody_knows_is_refused_in_one_sentence(
-    command: str, settings: str, key: str, tmp_path: Path
+    command: str, settings: str, key: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "settings.toml"
     path.write_text(settings.format(folder=tmp_path / "state"), encoding="utf-8")
-    with party(*command.split(), "--config", str(path)) as running:
-        assert running.end() == 2
-    assert re.fullmatch(r"secvm: [^\n]+\n", running.said), running.said
-    assert key in running.said
+    assert run([*command.split(), "--config", str(path)]) == 2
+    said = "".join(capsys.readouterr())
+    assert re.fullmatch(r"secvm: [^\n]+\n", said), said
+    assert key in said
     # What stands there may be a secret.
-    assert "4711" not in running.said
+    assert "4711" not in said
 
 
 @pytest.mark.parametrize("command", ["coordinator serve", "relay serve", "participant run"])
-def test_settings_that_are_not_there_are_told_in_one_sentence(command: str, tmp_path: Path) -> None:
-    with party(*command.split(), "--config", str(tmp_path / "none.toml")) as running:
-        assert running.end() == 2
-    assert running.said == f"secvm: cannot read the settings {tmp_path}/none.toml: No such file or directory\n"
+def test_settings_that_are_not_there_are_told_in_one_sentence(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([*command.split(), "--config", str(tmp_path / "none.toml")]) == 2
+    assert (
+        "".join(capsys.readouterr())
+        == f"secvm: cannot read the settings {tmp_path}/none.toml: No such file or directory\n"
+    )
 
 
 # ── draining ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -67,40 +73,28 @@ class Slow:
 
     def __init__(self) -> None:
         self.asked, self.go_on = threading.Event(), threading.Event()
-        slow = self
+        self.url = ""
 
-        class Handler(http.server.BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def answer(self) -> None:
-                self.rfile.read(int(self.headers.get("content-length", "0")))
-                slow.asked.set()
-                slow.go_on.wait(PATIENCE_S)
-                self.send_response(200)
-                self.send_header("content-type", "message/ohttp-res")
-                self.send_header("content-length", "4")
-                self.end_headers()
-                self.wfile.write(b"well")
-
-            do_GET = do_POST = answer  # noqa: N815  (so are they looked for)
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
+    def answer(self, _path: str) -> Answer:
+        self.asked.set()
+        self.go_on.wait(PATIENCE_S)
+        return 200, {"content-type": "message/ohttp-res"}, b"well"
 
     @contextmanager
     def running(self) -> Iterator["Slow"]:
-        thread = threading.Thread(target=self._server.serve_forever, daemon=True)
-        thread.start()
-        try:
-            yield self
-        finally:
-            self.go_on.set()
-            self._server.shutdown()
-            thread.join()
-            self._server.server_close()
+        with serving() as server:
+            server.answer, self.url = self.answer, server.url
+            try:
+                yield self
+            finally:
+                self.go_on.set()
+
+
+@contextmanager
+def connected(port: int) -> Iterator[http.client.HTTPConnection]:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
+    with closing(connection):
+        yield connection
 
 
 def relay_settings(folder: Path, gateway: str = "http://127.0.0.1:9") -> str:
@@ -119,7 +113,7 @@ def begin(connection: http.client.HTTPConnection, path: str, body: bytes) -> Non
 
 def test_a_coordinator_that_shall_stop_answers_what_is_under_way(tmp_path: Path) -> None:
     place = Place(tmp_path)
-    with place.coordinator() as coordinator, connected(port_of(place.url)) as connection:
+    with place.coordinator() as coordinator, connected(coordinator.port) as connection:
         begin(connection, "/v1/capsule", CAPSULE)
         # Another request is answered, so the first has arrived.
         assert get(place.url + "/health") is not None
@@ -134,7 +128,7 @@ def test_a_relay_that_shall_stop_brings_back_the_answer_that_is_under_way(tmp_pa
     path = tmp_path / "relay.toml"
     with Slow().running() as gateway:
         path.write_text("[listen]\nport = 0\n" + relay_settings(tmp_path, gateway.url), encoding="utf-8")
-        with party("relay", "serve", "--config", str(path)) as relay, connected(port_of(relay_url(relay))) as client:
+        with party("relay", "serve", "--config", str(path)) as relay, connected(relay.port) as client:
             client.request("POST", "/relay/fetch", CAPSULE, SEALED)
             assert gateway.asked.wait(PATIENCE_S)
             relay.process.send_signal(signal.SIGTERM)
@@ -152,8 +146,7 @@ def test_a_device_that_shall_stop_ends_in_order(tmp_path: Path) -> None:
     with party("participant", "run", "--config", str(path)) as device:
         status = f"http://127.0.0.1:{device.told('listening')['port']}"
         assert json.loads(get(status + "/health") or b"") == {"ok": True}
-        device.process.send_signal(signal.SIGTERM)
-        assert device.end() == 0
+        device.stop()
         assert json.loads(device.said.splitlines()[-1])["event"] == "stopped"
 
 
@@ -173,13 +166,16 @@ def test_a_device_that_shall_stop_waits_for_the_answer_that_is_under_way(tmp_pat
             assert device.end() == 0, device.said
 
 
-def test_two_cannot_listen_at_one_place_and_say_so_in_one_sentence(tmp_path: Path) -> None:
+def test_two_cannot_listen_at_one_place_and_say_so_in_one_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / "relay.toml"
-    with Slow().running() as taken:
-        path.write_text(f"[listen]\nport = {port_of(taken.url)}\n" + relay_settings(tmp_path), encoding="utf-8")
-        with party("relay", "serve", "--config", str(path)) as relay:
-            assert relay.end() == 2
-    assert re.fullmatch(r"secvm: cannot listen on 127\.0\.0\.1 port \d+: [^\n]+\n", relay.said), relay.said
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        path.write_text(f"[listen]\nport = {port}\n" + relay_settings(tmp_path), encoding="utf-8")
+        assert run(["relay", "serve", "--config", str(path)]) == 2
+    said = "".join(capsys.readouterr())
+    assert re.fullmatch(rf"secvm: cannot listen on 127\.0\.0\.1 port {port}: [^\n]+\n", said), said
 
 
 # ── a proxy in front ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -202,7 +198,7 @@ def test_behind_a_proxy_a_client_is_whom_the_proxy_names_and_nobody_it_names_its
             sent = iter(range(256))
 
             def send(forwarded: str) -> int:
-                with connected(port_of(relay_url(relay))) as client:
+                with connected(relay.port) as client:
                     body = CAPSULE[:-1] + bytes([next(sent)])
                     client.request("POST", "/relay/fetch", body, {**SEALED, "x-forwarded-for": forwarded})
                     return client.getresponse().status
@@ -214,44 +210,3 @@ def test_behind_a_proxy_a_client_is_whom_the_proxy_names_and_nobody_it_names_its
             if behind_proxy:
                 # A proxy that does not say who it is: nobody is let in unnamed.
                 assert send("192.0.2.3, unknown") == 401
-
-
-# ── what is written ──────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_a_small_run_writes_nothing_of_anybody_and_no_secret(tmp_path: Path) -> None:
-    run = SmallRun(tmp_path)
-    run.run()
-    assert run.acknowledged == 2 * BUDGET * len(PEOPLE)
-    assert all(0 < count <= len(PEOPLE) for count in run.participants)
-    assert len(run.participants) == 2
-    state = tmp_path / "coordinator/state"
-    secrets = {
-        **run.secrets,
-        "admin key": run.place.admin_key,
-        "token": run.place.token,
-        "seed": SEED,
-        "coordinator's signing key": (state / "signing.key").read_bytes().hex(),
-        "stranger's token": "token-of-a-stranger",
-        "stranger's credential": "credential-0816",
-        "stranger's admin key": "admin-key-of-a-stranger",
-        "address": "127.0.0.1",
-        "path": str(tmp_path),
-    }
-    for words, label in PEOPLE:
-        secrets.update({word: word for word in words}, **{label: label})
-    assert len(run.written) == 9
-    for text in [*run.written, *run.answers]:
-        assert text
-        for name, secret in secrets.items():
-            assert secret not in text, name
-    # Every line of a log is one object, and nothing in it was refused.
-    for text in run.written[6:]:
-        for line in text.splitlines():
-            assert "refused" not in json.loads(line).values(), line
-    pages = "".join(run.written[:6])
-    for family in ("coordinator_opened", "coordinator_stored", "relay_requests", "participant_acknowledged"):
-        assert f"secvm_{family}" in pages, family
-    # Labels name doors, outcomes and problems, all of them words of the code.
-    labels = set(re.findall(r'="([^"]*)"', pages))
-    assert all(re.fullmatch(r"[a-z0-9+.-]+|\+Inf", label) for label in labels), labels

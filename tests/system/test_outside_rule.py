@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-import subprocess
 import sys
 from datetime import UTC, datetime
 from fractions import Fraction
@@ -24,6 +23,7 @@ from secvm.runtime.settings import parse_settings
 from secvm.testing.federation import Federation
 from secvm.testing.federation_settings import HostOf
 from secvm_lab.published import published
+from tests.system.parties import secvm
 
 PEOPLE = 6
 BUDGET = 8
@@ -120,7 +120,6 @@ def test_outsiders_rule_and_loss_run_over_a_federation_and_are_audited(outside: 
             state = aggregate.step(experiment, state, after.tally)
             assert after.state == state.to_bytes()
         now = datetime.fromtimestamp(federation.clock.now() / 1000, UTC).isoformat()
-        audited = [sys.executable, "-P", "-m", "secvm.cli.main", "audit", federation.coordinator_url, "--at", now]
-        told = subprocess.run([*audited, "--format", "json"], capture_output=True, text=True, check=False)
+        told = secvm("audit", federation.coordinator_url, "--at", now, "--format", "json")
     report = json.loads(told.stdout)
     assert (told.returncode, report["audit"], report["steps_replayed"]) == (0, "ok", 2), told.stderr

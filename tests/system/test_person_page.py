@@ -2,31 +2,13 @@
 
 import http.client
 import json
-import signal
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from secvm.participant.storage.state import DeviceState, Status
+from tests.system.parties import party
 from tests.unit.participant.world import World
-
-
-@contextmanager
-def command(*arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """A process that is told to stop, and ends with 0."""
-    program = [sys.executable, "-P", "-m", "secvm.cli.main", "participant", *arguments]
-    with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        try:
-            yield process
-        except BaseException:
-            process.kill()
-            raise
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(60) == 0
 
 
 def ask(address: str, path: str, said: object = None) -> Any:
@@ -51,26 +33,24 @@ def test_page_runs_beside_its_device_and_decides_for_it(tmp_path: Path) -> None:
         f'[device]\nfolder = "{world.folder}"\n[relay]\nurls = ["http://127.0.0.1:9/nobody"]\n'
         '[trust]\nwithout_log = true\n[consent]\npolicy = "unsafe-accept-anything"\n'
     )
-    with command("ui", "--config", str(config), "--format", "json") as page:
-        assert page.stdout is not None
-        address = json.loads(page.stdout.readline())["page"]
+    with party("participant", "ui", "--config", str(config), "--format", "json") as page:
+        address = page.shows('"page": ?"([^"]+)"')[1]
         assert ask(address, "api/state")["runs"] is False
-        with command("run", "--config", str(config)) as device:
-            assert device.stderr is not None
-            while '"event":"started"' not in device.stderr.readline():
-                pass
+        with party("participant", "run", "--config", str(config)) as device:
+            device.told("started")
             told = ask(address, "api/state")
             assert told["runs"] is True
             assert told["experiments"][0]["status"] == "joined"
             ask(address, "api/pause", {"digest": digest})
             assert ask(address, "api/state")["experiments"][0]["status"] == "paused"
             ask(address, "api/forget", {"digest": digest})
+            device.stop()
         assert ask(address, "api/state")["runs"] is False
         secret = urlsplit(address).path.strip("/")
         # Arguments are there for every account to see.
-        assert secret not in Path(f"/proc/{page.pid}/cmdline").read_text()
-        assert secret not in Path(f"/proc/{page.pid}/environ").read_text()
-    assert page.stderr is not None
+        assert secret not in Path(f"/proc/{page.process.pid}/cmdline").read_text()
+        assert secret not in Path(f"/proc/{page.process.pid}/environ").read_text()
+        page.stop()
     state = DeviceState(world.folder)
     record = state.record(digest)
     state.close()

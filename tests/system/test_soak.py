@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from secvm_lab.cli.dev.soak import judged
+from secvm_lab.cli.dev.searches import judged
 from secvm_lab.soak import Soak
 
 

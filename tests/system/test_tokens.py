@@ -8,8 +8,8 @@ from pathlib import Path
 
 from secvm.crypto.tokens import TOKEN_BYTES, TokenBatch
 from secvm.participant.sending.transport import RelayTransport
-from secvm.protocol.relays.batches.counts import EntryCount
-from secvm.protocol.relays.sending.canary import Receipt
+from secvm.protocol.relays.counts import EntryCount
+from secvm.protocol.relays.submission import Receipt
 from secvm.runtime.http.client import HttpClient
 from tests.system.test_two_relays import CLIENTS, World, check_outcome, play_to_the_end, world
 
@@ -23,9 +23,9 @@ async def token_of(made: World, transport: RelayTransport, seed: int) -> bytes:
     first, again = [
         await transport.ask_token(batch.request(public), made.label, made.document.entry_relay) for _ in range(2)
     ]
-    assert first.answer is not None
-    assert first.answer == again.answer, "the same request again is free"
-    return batch.tokens(first.answer, public)[0]
+    assert first.content is not None
+    assert first.content == again.content, "the same request again is free"
+    return batch.tokens(first.content, public)[0]
 
 
 async def mallory(made: World, transport: RelayTransport, seed: int, honest: bytes) -> None:
@@ -36,13 +36,13 @@ async def mallory(made: World, transport: RelayTransport, seed: int, honest: byt
     more = await transport.ask_token(TokenBatch(b"n" * 32, 1).request(public), label, relay)
     assert more.final, "one token for each client"
     elsewhere = await transport.ask_token(TokenBatch(b"n" * 32, 1).request(public), bytes(32), relay)
-    assert (elsewhere.answer, elsewhere.final) == (None, False), "a label that the relay does not know yet"
+    assert (elsewhere.content, elsewhere.final) == (None, False), "a label that the relay does not know yet"
     for token in (bytes(TOKEN_BYTES), os.urandom(TOKEN_BYTES), honest):
         # None, made up, and used before by another request.
         told = await transport.submit(token + made.body(seed), label, relay, anonymous=True)
-        assert (told.receipt, told.final) == (None, True)
+        assert (told.content, told.final) == (None, True)
     told = await transport.submit(made.body(seed), label, relay)
-    assert (told.receipt, told.final) == (None, True), "a credential is no token"
+    assert (told.content, told.final) == (None, True), "a credential is no token"
 
 
 def test_a_round_with_tokens_counts_each_client_once_and_asks_nobody_s_name(tmp_path: Path) -> None:
@@ -50,7 +50,7 @@ def test_a_round_with_tokens_counts_each_client_once_and_asks_nobody_s_name(tmp_
         # Known by credential: a submission without one is taken all the same, because it has a token.
         async with world(tmp_path, tokens=True, clients={"known_by": "credential"}) as made:
             for role in ("entry", "mix"):
-                await made.start(role)
+                made.start(role)
             await made.announce()
             for role in ("entry", "mix"):
                 await made.hear(role, "step", stage="named")
@@ -61,11 +61,11 @@ def test_a_round_with_tokens_counts_each_client_once_and_asks_nobody_s_name(tmp_
             for client, token in enumerate(tokens):
                 body = token + made.body(client)
                 first = await plain.submit(body, made.label, relay, anonymous=True)
-                assert first.receipt is not None
-                assert Receipt.read(first.receipt, relay.key).capsules == made.document.budget
+                assert first.content is not None
+                assert Receipt.read(first.content, relay.key).capsules == made.document.budget
                 # The same capsules again need no token that is true.
                 again = bytes(TOKEN_BYTES) + made.body(client)
-                assert (await plain.submit(again, made.label, relay, anonymous=True)).receipt == first.receipt
+                assert (await plain.submit(again, made.label, relay, anonymous=True)).content == first.content
             await mallory(made, plain.for_client("client 0"), CLIENTS, tokens[0])
             papers = await play_to_the_end(made)
             check_outcome(made, papers)

@@ -11,10 +11,6 @@ import base64
 import contextlib
 import hashlib
 import json
-import os
-import signal
-import sys
-from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -32,22 +28,19 @@ from secvm.privacy.target import PrivacyTarget
 from secvm.protocol.canonical import encode_document
 from secvm.protocol.codec import decode
 from secvm.protocol.documents.experiment import ExperimentDocument, Relay, publish
-from secvm.protocol.relays.batches.capsule_tree import capsule_root
-from secvm.protocol.relays.batches.counts import EntryCount, MixCount
-from secvm.protocol.relays.batches.label import capsule_digest
-from secvm.protocol.relays.batches.pieces import FIELD, check_ticket, split_piece
-from secvm.protocol.relays.cover.parts import derive_part, seal_part
-from secvm.protocol.relays.cover.reveals import EntryReveal, MixReveal
+from secvm.protocol.relays.batches import FIELD, capsule_digest, capsule_root, check_ticket, split_piece
+from secvm.protocol.relays.counts import EntryCount, EntryReveal, MixCount, MixReveal
+from secvm.protocol.relays.cover_parts import derive_part, seal_part
 from secvm.protocol.relays.manifest import Instants, RelayedManifest
-from secvm.protocol.relays.sending.canary import Receipt
+from secvm.protocol.relays.submission import Receipt
 from secvm.relay.main import make_key
 from secvm.runtime.clock import ClockSteering
 from secvm.runtime.disk.secret_files import make_secret, read_signing_key
 from secvm.runtime.http.server import HttpRequest, HttpResponse, HttpServer, Limits
 from secvm.testing.processes import free_port
 from secvm_lab.rigs.histories.relayed_rounds import COORDINATOR, START, relayed_document, relayed_experiment
-from tests.conftest import ROOT
 from tests.effort import scaled
+from tests.system.parties import PATIENCE_S, Party
 from tests.unit.relay.helpers import Answered, ask, toml
 
 TOKEN = "a-token-of-this-coordinator"
@@ -55,7 +48,6 @@ ROUND = 1
 CLIENTS = 3
 COUNT_SEED = hashlib.sha256(b"count seed of the test").digest()
 FETCH_KEY = GatewayKey(1, X25519PrivateKey.derive(hashlib.sha256(b"fetch key of the test").digest()))
-PATIENCE_S = 180.0
 
 
 def experiment() -> Any:
@@ -78,8 +70,8 @@ class World:
     counts: set[bytes] = field(default_factory=set)
     manifest: RelayedManifest | None = None
     accepts: bool = True
-    lives: dict[str, Process] = field(default_factory=dict)
-    said: dict[str, bytearray] = field(default_factory=dict)
+    #: The newest life of each.
+    lives: dict[str, Party] = field(default_factory=dict)
     url: str = ""
     #: Whether submissions need a token.
     tokens: bool = False
@@ -169,37 +161,13 @@ class World:
 
     # ── the relays ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def start(self, role: str, **testing: Any) -> None:
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-P", "-m", "secvm.cli.main", "relay", "serve"),
-            *("--config", str(self.settings(role, **testing))),
-            env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
-            stdout=DEVNULL,
-            stderr=PIPE,
-        )
-        self.lives[role] = process
-        self.said[role] = bytearray()
-        await self.hear(role, "listening")
+    def start(self, role: str, **testing: Any) -> None:
+        self.lives[role] = Party("relay", "serve", "--config", str(self.settings(role, **testing)))
+        assert self.lives[role].port == self.ports[role]
 
-    async def hear(self, role: str, event: str, **fields: Any) -> dict[str, Any]:
-        """The next line of this relay's log with this event and these fields."""
-        stream = self.lives[role].stderr
-        assert stream is not None
-        while True:
-            line = await asyncio.wait_for(stream.readline(), PATIENCE_S)
-            assert line, f"{role} ended: {bytes(self.said[role])!r}"
-            self.said[role] += line
-            told = json.loads(line)
-            if told["event"] == event and told | fields == told:
-                return dict(told)
-
-    async def kill(self, role: str) -> None:
-        process = self.lives.pop(role)
-        with contextlib.suppress(ProcessLookupError):
-            process.send_signal(signal.SIGKILL)
-        assert process.stderr is not None
-        self.said[role] += await process.stderr.read()
-        await process.wait()
+    async def hear(self, role: str, event: str, **fields: Any) -> None:
+        """Wait until this relay's log has this event with these fields."""
+        await asyncio.to_thread(self.lives[role].told, event, **fields)
 
     async def to(self, role: str, method: str, path: str, body: bytes = b"", **headers: str) -> Answered:
         fields = {name.replace("_", "-"): value for name, value in headers.items()}
@@ -281,11 +249,11 @@ async def world(folder: Path, **changes: Any) -> AsyncIterator[World]:
     try:
         yield made
     finally:
-        for role in list(made.lives):
-            await made.kill(role)
+        for relay in made.lives.values():
+            relay.kill()
+            # Shown where the test fails.
+            print(relay.said)
         await server.drain(patience_s=1.0)
-        # Shown where the test fails.
-        print(*(said.decode() for said in made.said.values()), sep="\n")
 
 
 def check_outcome(made: World, papers: dict[str, bytes]) -> None:
@@ -342,7 +310,7 @@ def test_a_round_of_two_relays_is_covered_counted_and_opened(tmp_path: Path) -> 
     async def main() -> None:
         async with world(tmp_path) as made:
             for role in ("entry", "mix"):
-                await made.start(role)
+                made.start(role)
             assert (await made.to("entry", "POST", "commitment", b"{}")).status == 401
             await made.announce()
             await made.hear("entry", "step", stage="named")
@@ -365,7 +333,7 @@ def test_a_round_of_two_relays_is_covered_counted_and_opened(tmp_path: Path) -> 
             assert (await made.to("entry", "GET", f"leaves/{made.label.hex()}/1")).status == 404
             for role in ("entry", "mix"):
                 await made.hear(role, "step", stage="silent")
-                assert b"127.0.0" not in bytes(made.said[role])
+                assert "127.0.0" not in made.lives[role].said
             assert not left_over(made)
 
     asyncio.run(main())
@@ -449,14 +417,14 @@ def test_killed_after_every_named_step_the_round_comes_out_the_same(
     async def main() -> None:
         other, chosen = "mix" if role == "entry" else "entry", steps[:: scaled(2, 1)]
         async with world(tmp_path) as made:
-            await made.start(other)
-            await made.start(role, halt_after=chosen[0])
+            made.start(other)
+            made.start(role, halt_after=chosen[0])
             await made.announce()
             played = asyncio.ensure_future(rest_of_the_round(made))
             for step, following in zip(chosen, (*chosen[1:], None), strict=True):
                 await made.hear(role, "step", stage=step)
-                await made.kill(role)
-                await made.start(role, **({} if following is None else {"halt_after": following}))
+                made.lives[role].kill()
+                made.start(role, **({} if following is None else {"halt_after": following}))
             check_outcome(made, await played)
 
     asyncio.run(main())

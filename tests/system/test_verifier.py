@@ -19,8 +19,9 @@ from secvm_lab.rigs.histories.relayed_rounds import STRANGER
 from secvm_lab.rigs.lies.about_relays import RELAYED_LIES
 from secvm_lab.rigs.lies.about_shards import COUNT_LIES
 from tests.seeds import seed_for
+from tests.serving import serving
 from tests.system.verifying import HARNESSES, PROGRAM, judge_all, run_node, verify
-from tests.unit.auditor.histories import history, lay_out, serving
+from tests.unit.auditor.histories import history, lay_out
 
 #: Of the lies about relays, the one that only a relay's own door shows: the program asks no doors.
 AT_DOORS = {"second_count_at_the_door"}

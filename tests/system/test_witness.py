@@ -1,15 +1,10 @@
 """The real process, killed in mid-request: after each restart it refuses what would fork what it cosigned."""
 
 import asyncio
-import contextlib
 import json
-import os
 import re
 import shlex
-import signal
-import sys
-from asyncio.subprocess import DEVNULL, PIPE, Process
-from collections.abc import AsyncIterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -18,6 +13,7 @@ from secvm.cli.main import run
 from secvm.protocol.log.checkpoints import Checkpoint
 from secvm.witness.settings import PORT
 from tests.conftest import ROOT
+from tests.system.parties import Party, party, secvm
 from tests.unit.relay.helpers import ask
 from tests.unit.witness.worlds import COMMON, FACES, MOST, Place, another, are_a_chain, checkpoint, request
 
@@ -26,25 +22,9 @@ ORIGINS = 8
 KILLS = (1, 3, 17, 2, 9)
 
 
-@contextlib.asynccontextmanager
-async def life(settings: Path) -> AsyncIterator[tuple[Process, int]]:
-    """One life of the process, and its port."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-P", "-m", "secvm.cli.main", "witness", "serve", "--config", str(settings)),
-        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
-        stdout=DEVNULL,
-        stderr=PIPE,
-    )
-    try:
-        assert process.stderr is not None
-        line = json.loads(await process.stderr.readline())
-        assert line["event"] == "listening", line
-        yield process, line["port"]
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            if process.returncode is None:
-                os.kill(process.pid, signal.SIGKILL)
-        await process.wait()
+def life(settings: Path) -> AbstractContextManager[Party]:
+    """One life of the process."""
+    return party("witness", "serve", "--config", str(settings))
 
 
 async def seen(port: int) -> dict[str, int]:
@@ -52,9 +32,9 @@ async def seen(port: int) -> dict[str, int]:
     return {one["origin"]: one["size"] for one in page["seen"]}
 
 
-async def press(place: Place, process: Process, port: int, found: list[Checkpoint], *, until: int) -> None:
+async def press(place: Place, witness: Party, found: list[Checkpoint], *, until: int) -> None:
     """Both faces of the log ask for every origin, all at once, and go on from where they are; until it is killed."""
-    begun = len(found)
+    begun, port = len(found), witness.port
     enough = asyncio.Event()
 
     async def one_face(face: str, origin: str) -> None:
@@ -76,7 +56,7 @@ async def press(place: Place, process: Process, port: int, found: list[Checkpoin
     signals = asyncio.ensure_future(enough.wait())
     await asyncio.wait([signals, *tasks], return_when=asyncio.FIRST_COMPLETED)
     assert signals.done()
-    os.kill(process.pid, signal.SIGKILL)
+    witness.kill()
     for ending in await asyncio.gather(*tasks, return_exceptions=True):
         # Whoever was not answered saw the connection end, and nothing else.
         assert isinstance(ending, OSError | EOFError), ending
@@ -88,13 +68,13 @@ def test_killed_in_the_middle_it_never_tells_two_histories(tmp_path: Path) -> No
         settings = place.settings_file()
         found: list[Checkpoint] = []
         for kill_after in KILLS:
-            async with life(settings) as (process, port):
-                remembered = await seen(port)
+            with life(settings) as witness:
+                remembered = await seen(witness.port)
                 for one in found:
                     assert remembered[one.origin] >= one.size
-                await press(place, process, port, found, until=kill_after)
-        async with life(settings) as (process, port):
-            remembered = await seen(port)
+                await press(place, witness, found, until=kill_after)
+        with life(settings) as witness:
+            remembered = await seen(witness.port)
             for origin in {one.origin for one in found}:
                 mine = [one for one in found if one.origin == origin]
                 assert are_a_chain(mine)
@@ -102,11 +82,10 @@ def test_killed_in_the_middle_it_never_tells_two_histories(tmp_path: Path) -> No
                 if newest.size > COMMON and remembered[origin] == newest.size:
                     other = next(face for face in FACES if checkpoint(face, newest.size, origin) != newest)
                     body = request(other, newest.size, newest.size, origin=origin)
-                    refused = await ask(port, "POST", "/add-checkpoint", body)
+                    refused = await ask(witness.port, "POST", "/add-checkpoint", body)
                     assert refused.status == 422
             assert any(one.size > COMMON for one in found)
-            os.kill(process.pid, signal.SIGTERM)
-            assert await process.wait() == 0
+            witness.stop()
         assert len(found) >= sum(KILLS)
 
     asyncio.run(main())
@@ -131,24 +110,17 @@ def test_commands_of_the_how_to_run(
     assert look == ["curl", f"http://127.0.0.1:{PORT}/v1/seen"]
 
     async def main() -> None:
-        async with life(settings) as (_process, port):
-            answer = await ask(port, "GET", "/v1/seen")
+        with life(settings) as witness:
+            answer = await ask(witness.port, "GET", "/v1/seen")
             assert json.loads(answer.body) == {"witness": lines[0], "seen": [], "forks": []}
 
     asyncio.run(main())
 
 
 def test_a_second_process_is_refused(tmp_path: Path) -> None:
-    async def main() -> None:
-        settings = Place(tmp_path).settings_file()
-        async with life(settings):
-            second = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-P", "-m", "secvm.cli.main", "witness", "serve", "--config", str(settings)),
-                env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
-                stderr=PIPE,
-            )
-            _, said = await second.communicate()
-            assert second.returncode == 2
-            assert b"another process runs this witness already" in said
-
-    asyncio.run(main())
+    settings = Place(tmp_path).settings_file()
+    with life(settings) as witness:
+        assert witness.port
+        second = secvm("witness", "serve", "--config", settings)
+    assert second.returncode == 2
+    assert "another process runs this witness already" in second.stderr

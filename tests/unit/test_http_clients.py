@@ -25,7 +25,7 @@ from secvm.errors import (
     MalformedMessageError,
     UnreachableError,
 )
-from secvm.participant.sending.transport import Issued, RelayTransport, SendResult, Submitted, UnsafeDirectTransport
+from secvm.participant.sending.transport import RelayTransport, SendReply, UnsafeDirectTransport
 from secvm.protocol.documents.experiment import Relay
 from secvm.relay.gateway import GatewayClient
 from secvm.runtime.beacons import WebBeacons
@@ -102,10 +102,10 @@ def device(url: str, _folder: Path) -> None:
                 RelayTransport(client, [url], bytes, credential="secret"),
                 UnsafeDirectTransport(client, url),
             ):
-                assert await way.send(b"capsule", relay) == SendResult(acknowledged=False)
+                assert await way.send(b"capsule", relay) == SendReply()
                 assert await way.fetch("/v1/experiments") is None
-                assert await way.ask_token(b"blinded", b"l" * 32, relay) == Issued()
-                assert await way.submit(b"capsules", b"l" * 32, relay) == Submitted()
+                assert await way.ask_token(b"blinded", b"l" * 32, relay) == SendReply()
+                assert await way.submit(b"capsules", b"l" * 32, relay) == SendReply()
                 with contextlib.suppress(UnreachableError):
                     assert await way.relayed_terms(relay) is None
 

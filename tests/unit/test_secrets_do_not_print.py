@@ -13,13 +13,13 @@ from secvm.crypto.sealing.kem import HybridPrivateKey, X25519PrivateKey
 from secvm.crypto.sealing.oblivious import GatewayKey, GatewayKeys
 from secvm.crypto.signing import SigningKey
 from secvm.crypto.tokens import TokenBatch, TokenKey
-from secvm.learning.individual.draws import KeptOnDevice
+from secvm.learning.individual.dice import KeptOnDevice
 from secvm.participant.storage.device_lock import DeviceLock
 from secvm.participant.storage.state import DeviceState
 from secvm.participant.storage.vault import Vault
 from secvm.participant.ui.guard import PageGuard
 from secvm.relay.settings import RelayServiceSettings
-from secvm.runtime.disk.passphrases import Passphrase
+from secvm.runtime.disk.secret_files import Passphrase
 from secvm.runtime.settings import read_settings
 from tests.leaks import LeakFinder
 

@@ -1,6 +1,6 @@
 """Hashing of features that are numbers, as the indices of an svmlight file: of their decimal strings, unwritten.
 
-Equal to ``hashing.hash_strings`` of the same numbers as text. A number below 2^31 has at most ten digits, one block of
+Equal to ``Kernels.hash_strings`` of the same numbers as text. A number below 2^31 has at most ten digits, one block of
 SipHash or two, and its digits come out of a few multiplications without a branch: eight numbers at once on a CPU whose
 vectors are that long.
 """

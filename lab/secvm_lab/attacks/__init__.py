@@ -2,5 +2,5 @@
 
 One file per attack, ``a00_…`` to ``a19_…``, in ``counting``, ``linking`` and ``poisoning``; A20 and on, which attack
 the rules of two relays, are in ``relayed``. Start at ``attack.Attack`` (what an attack is), ``views.View`` (what its
-attacker may look at), ``registry.attacks`` (all of them) and ``report.measure_all``.
+attacker may look at), ``registry.attacks`` (all of them) and ``attack.measure_all``.
 """

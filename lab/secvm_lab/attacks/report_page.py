@@ -8,10 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from secvm.pages.figure import Curve, Figure, NamedPlace, ReferenceLine
-from secvm.pages.reports import cards, numbers_behind, plot, shell, table
 from secvm_lab.attacks.attack import Curve as Measured
-from secvm_lab.attacks.attack import Measurement
-from secvm_lab.attacks.report import Row
+from secvm_lab.attacks.attack import Measurement, Row
+from secvm_lab.reports import cards, numbers_behind, plot, shell, table
 
 
 @dataclass(frozen=True, slots=True)

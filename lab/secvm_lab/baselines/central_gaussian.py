@@ -33,7 +33,7 @@ from secvm.learning.aggregate.descent import DescentRule, Pegasos, Swift
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.experiment import Experiment
 from secvm.learning.rows import BinnedRows
-from secvm.privacy.accounting.gaussian import mu_for
+from secvm.privacy.planning.noise_settings import mu_for
 from secvm_lab.baselines.baseline import NOISE, PARTICIPATION, Fitted, Guarantee, clipped, dice
 from secvm_lab.baselines.plain import Plain, number_of_labels, run_rounds
 

@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 from secvm.errors import BadInputError
 from secvm.learning._kernels.dispatch import kernels
 from secvm.learning.individual.binning import Binning, HashBinning
-from secvm.learning.individual.draws import hold_out
+from secvm.learning.individual.dice import hold_out
 from secvm.learning.rows import BinnedRows
 from secvm.people.reader import read_people
 from secvm_lab.baselines.baseline import Baseline, Fitted, Guarantee
-from secvm_lab.population.zipf import ZipfPeople
+from secvm_lab.population import ZipfPeople
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -126,8 +126,10 @@ def zipf_split(recipe: ZipfPeople, *, bins: int, test_people: int, salt: bytes, 
 
 
 def file_split(path: str | PathLike[str], binning: Binning, *, test_share: Fraction, seed: bytes) -> Split:
-    """The people of a file; a share of them, drawn by the seed, does not train."""
+    """The people of a file with two labels; a share of them, drawn by the seed, does not train."""
     people = read_people(path, binning, presence=True)
+    if len(people.label_names) != 2:
+        raise BadInputError("this benchmark needs people of exactly two labels")
     train = hold_out(len(people), test_share, seed)
     return _split(people.rows, people.label_codes.astype(np.int64), train)
 

@@ -50,12 +50,12 @@ from secvm_lab.baselines.baseline import (
     Fitted,
     Floats,
     Guarantee,
+    UnitRows,
     as_weights,
     clipped,
     dice,
     two_labels,
 )
-from secvm_lab.baselines.unit_rows import UnitRows
 
 Integers = NDArray[np.int64]
 #: Rows written out at a time.

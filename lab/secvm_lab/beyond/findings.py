@@ -24,12 +24,11 @@ from secvm.privacy.target import PrivacyTarget
 from secvm_lab.beyond import hashes, problems, trial
 from secvm_lab.beyond.methods import KINDS
 from secvm_lab.beyond.network import Shape
-from secvm_lab.beyond.problems import Problem
-from secvm_lab.beyond.texts import FileText, MadeUpText, Text
+from secvm_lab.beyond.problems import FileText, MadeUpText, Problem, Text
 
 #: What is asked for: 100,000 people of 30 words, 20 rounds.
 PEOPLE, WORDS, ROUNDS = 100_000, 30, 20
-TARGET = PrivacyTarget(Fraction(1))
+TARGET = PrivacyTarget(Fraction(1), most_packages=MAX_PACKAGES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +56,7 @@ def _cost(bins: int, features: int) -> CoverCost:
     question = RelayQuestion(
         target=TARGET, people=PEOPLE, bins=bins, features=features, rounds=ROUNDS, thinning=Thinning()
     )
-    made = plan_relays(question, most_packages=MAX_PACKAGES)
+    made = plan_relays(question)
     return CoverCost(question.train_cells, question.contribution.cells, made.cover.packages)
 
 

@@ -25,10 +25,9 @@ from secvm.learning._kernels.dispatch import kernels
 from secvm.learning.aggregate.descent import Pegasos, Swift
 from secvm.learning.experiment import Experiment
 from secvm.learning.individual.binning import HashBinning
-from secvm.learning.individual.draws import hold_out
+from secvm.learning.individual.dice import hold_out
 from secvm.learning.rows import BinnedRows
-from secvm_lab.beyond.problems import salt_of
-from secvm_lab.beyond.texts import Text
+from secvm_lab.beyond.problems import Text, salt_of
 from secvm_lab.beyond.trial import Mean
 from secvm_lab.engine import sweep
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from secvm.pages.figure import Curve, Figure
-from secvm.pages.reports import ReportPage
 from secvm_lab.beyond import hashes
 from secvm_lab.beyond.findings import Findings
 from secvm_lab.beyond.hashes import Cell
 from secvm_lab.beyond.methods import LINEAR, NETWORK, REAL
 from secvm_lab.beyond.problems import Problem
 from secvm_lab.beyond.trial import Mean, Outcome
+from secvm_lab.reports import ReportPage
 
 NOT_COVERED = (
     "A package of a network names a hidden unit besides a word, and which units a person sends for depends on the"

@@ -1,4 +1,4 @@
-"""Deployment: a federation that is made to be disturbed.
+"""Deployment: a federation that is made to be disturbed, and its rounds in parts.
 
     with Deployment(folder, hosts=…, seed=…, nodes=3, database=database) as deployment:
         deployment.start_servers()
@@ -7,6 +7,10 @@
 Beside what a ``Federation`` has: doors (``passage``) in front of nodes and relays, and for plain experiments a relay of
 each kind. What relays acknowledge goes by ``acknowledged``. With a network each node is a machine of its own, with a
 cable. Whoever ends by itself is started again, as a service manager would, and counted.
+
+A round has four parts, each of which waits for what it is about, and for its faults. Devices join; the window is open;
+what was sent is closed and handed on; the count, the step and the next manifest. A plain round and one of two relays
+(``secvm.testing.played_rounds``) have the same parts.
 """
 
 from __future__ import annotations
@@ -18,19 +22,65 @@ import shutil
 import signal
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from secvm.testing.clock import JOINING_QUIET_S
 from secvm.testing.federation import Federation, HostOf
 from secvm.testing.federation_settings import COORDINATOR, RELAY, RELAY_PATH, Pace, memory_of
+from secvm.testing.played_rounds import RelayedPlay
 from secvm_lab.chaos.accounting import Acknowledged
 from secvm_lab.chaos.network import HUB_ADDRESS, Network
 from secvm_lab.chaos.network import enter as enter_place
-from secvm_lab.chaos.parts import Parts
 from secvm_lab.chaos.passage import FAIR, Answer, Instead, Passage, Request
 
 if TYPE_CHECKING:
     from secvm_lab.chaos.database import Database
+
+
+class Part(StrEnum):
+    """A part of a round."""
+
+    JOINING = "joining"
+    WINDOW = "window"
+    CLOSING = "closing"
+    COUNTING = "counting"
+
+
+class Parts:
+    """The parts of one round of a deployment."""
+
+    def __init__(
+        self, deployment: Deployment, number: int, *, attending: int, budget: int, spent: Callable[[], bool]
+    ) -> None:
+        """No part but the last ends before ``spent()``."""
+        self._deployment, self._number, self._budget = deployment, number, budget
+        # What fails in the last seconds shall find a moment for its next attempt, also on a busy machine.
+        self._play = deployment.round_parts(
+            number, attending=attending, budget=budget, spent=spent, quiet_s=JOINING_QUIET_S
+        )
+        self.opens_at, self.closes_at = self._play.opens_at, self._play.closes_at
+
+    def play(self, part: Part) -> None:
+        """Play one of them."""
+        forgotten = self._deployment.forgotten
+        match part:
+            case Part.JOINING:
+                self._play.join()
+            case Part.WINDOW:
+                self._play.send()
+            case Part.CLOSING:
+                self._play.close(unless=lambda: self._number in forgotten)
+            case Part.COUNTING:
+                self._play.open(unopened=self._number in forgotten)
+
+    def acknowledged(self) -> int:
+        """Packages whose acknowledgement or receipt went by."""
+        if isinstance(self._play, RelayedPlay):
+            return self._deployment.acknowledged.of(self._play.manifest.label) * self._budget
+        return self._deployment.acknowledged.of(bytes([(self._number - 1) % 256]))
+
 
 #: The second of two relays that hold packages.
 SECOND = "second"

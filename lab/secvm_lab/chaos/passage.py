@@ -26,7 +26,7 @@ from typing import Self
 
 import httptools
 
-from secvm.runtime.tasks import end_all, stop_listening
+from secvm.runtime.service import end_all, stop_listening
 from secvm_lab.rigs.conversations import Conversations
 
 Place = tuple[str, int]

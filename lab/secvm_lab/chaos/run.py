@@ -32,16 +32,15 @@ from secvm.learning.individual.binning import HashBinning
 from secvm.participant.storage.state import DeviceState
 from secvm.testing.federation_settings import COORDINATOR, ENTRY, MIX, RELAY, ROLES, HostOf
 from secvm_lab.chaos.accounting import RoundAccount, Verdict, settle
-from secvm_lab.chaos.deployment import Deployment
+from secvm_lab.chaos.deployment import Deployment, Part
 from secvm_lab.chaos.faults import DATABASE, DRIVER, NODE, Faults, Kind
 from secvm_lab.chaos.network import Network, why_no_network
-from secvm_lab.chaos.parts import Part
 from secvm_lab.chaos.passage import Instead
 from secvm_lab.chaos.small_disk import SmallDisk, why_no_disk
 from secvm_lab.chaos.storm import Storm, Wanted, draw
 from secvm_lab.demo.crowd import Crowd, binned, made_up, sampled, who_trains
+from secvm_lab.demo.evaluation import Replay
 from secvm_lab.demo.plan import Plan
-from secvm_lab.demo.replay import Replay
 from secvm_lab.published import Published, from_outside, origins_of, published
 
 if TYPE_CHECKING:

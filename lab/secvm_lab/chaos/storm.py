@@ -21,9 +21,8 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from secvm_lab.chaos.deployment import Deployment
+from secvm_lab.chaos.deployment import Deployment, Part
 from secvm_lab.chaos.faults import DATABASE, DRIVER, NODE, Fault, Faults, Kind
-from secvm_lab.chaos.parts import Part
 
 #: How faults spread over the parts.
 _SHARES = {Part.JOINING: 2, Part.WINDOW: 4, Part.CLOSING: 2, Part.COUNTING: 4}

@@ -20,15 +20,15 @@ COMMANDS = {
     "test": Command("secvm_lab.cli.dev.tiers:run_tests", "Run the tests; further arguments go to pytest."),
     "dev": Command("secvm_lab.cli.dev:app", "Commands for people who change the code."),
     "privacy bins": Command(
-        "secvm_lab.cli.privacy_bins:bins",
+        "secvm_lab.cli.privacy:bins",
         "Bound how likely features stand alone in a bin.",
     ),
     "privacy labels": Command(
-        "secvm_lab.cli.privacy_labels:labels",
+        "secvm_lab.cli.privacy:labels",
         "Estimate how well public tallies give a label away.",
     ),
     "privacy plan": Command(
-        "secvm_lab.cli.privacy_labels:plan",
+        "secvm_lab.cli.privacy:plan",
         "Plan an experiment by how well its labels hide.",
     ),
 }

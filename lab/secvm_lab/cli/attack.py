@@ -15,7 +15,7 @@ from secvm.cli.output import Format, FormatOption, as_lines, emit, note, progres
 from secvm.files import write_atomically
 
 if TYPE_CHECKING:
-    from secvm_lab.attacks.report import Row
+    from secvm_lab.attacks.attack import Row
 
 app = group("Run every known attack, without and with the defence.")
 
@@ -67,8 +67,8 @@ def run_attack(
     Example:
         ./secvm attack run timing-clusters --trials 20
     """
+    from secvm_lab.attacks.attack import measure
     from secvm_lab.attacks.registry import find
-    from secvm_lab.attacks.report import measure
 
     attack = find(name)
     size = attack.trials if trials is None else trials
@@ -92,8 +92,8 @@ def report(
     Example:
         ./secvm attack report --quick --out attacks.html
     """
+    from secvm_lab.attacks.attack import measure_all
     from secvm_lab.attacks.registry import attacks
-    from secvm_lab.attacks.report import measure_all
     from secvm_lab.attacks.report_page import page
 
     check_writable(out, "--out")

@@ -116,12 +116,11 @@ def offline(
     asked_hashes = tuple(_whole(word, "--hashes") for word in _words(hashes, "--hashes"))
     options.number(lambda_, "--lambda")
 
-    from secvm_lab.paper.offline.evaluations import baselines
-    from secvm_lab.paper.offline.report import write
+    from secvm_lab.paper.offline import baselines
+    from secvm_lab.paper.offline.models import Stored
+    from secvm_lab.paper.offline.report import lines, write
     from secvm_lab.paper.offline.run import Evaluation
     from secvm_lab.paper.offline.settings import Settings
-    from secvm_lab.paper.offline.stored import Stored
-    from secvm_lab.paper.offline.text import lines
     from secvm_lab.paper.offline.training import Trainer
 
     crowd = _crowd(data, people, seed)

@@ -111,14 +111,12 @@ def simulate(
         ./secvm simulate --people 5000 --days 1 --attack "label flip" --attackers 0.02 --robust auto
         ./secvm simulate --people 5000 --bins 200 --words 20 --hours 8-20 --epsilon 2 --floor 10 --format json
     """
-    from secvm.pages.reports import check_folder, write_report
     from secvm.privacy.target import PrivacyTarget
-    from secvm_lab.online.cover import Promise
-    from secvm_lab.online.population.day import Rhythm
-    from secvm_lab.online.population.plan import ZONES, Learning, Plan
+    from secvm_lab.online.population.plan import ZONES, Learning, Plan, Rhythm
     from secvm_lab.online.population.words import TitleWords
     from secvm_lab.online.run import Attack
-    from secvm_lab.online.scenario import Scenario, page, play
+    from secvm_lab.online.scenario import Promise, Scenario, page, play
+    from secvm_lab.reports import check_folder, write_report
 
     begun = time.monotonic()
     if folder is not None:

@@ -18,8 +18,7 @@ from distributed.comm import get_address_host, parse_address
 from distributed.versions import VersionMismatchWarning
 
 from secvm.errors import BadInputError, ClusterError
-from secvm_lab.cluster.group import other_program
-from secvm_lab.cluster.program import difference, this_program
+from secvm_lab.cluster.group import difference, other_program, this_program
 
 _EXAMPLE = "It looks like tcp://127.0.0.1:8786, or tls://HOST:PORT with dask's settings for certificates."
 

@@ -21,8 +21,7 @@ from distributed import Client, Future, KilledWorker
 
 from secvm.errors import ClusterError
 from secvm_lab.cluster import connection as connecting
-from secvm_lab.cluster.group import Group, train_group
-from secvm_lab.cluster.recipe import Recipe, SentRows, settled
+from secvm_lab.cluster.group import Group, Recipe, SentRows, settled, train_group
 
 if TYPE_CHECKING:
     from secvm_lab.engine import Swept

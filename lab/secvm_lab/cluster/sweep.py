@@ -21,9 +21,7 @@ from secvm.learning.experiment import Experiment
 from secvm.learning.rows import BinnedRows
 from secvm_lab.cluster import connection as connecting
 from secvm_lab.cluster.execution import Notice, Progress, Rows, Run
-from secvm_lab.cluster.group import Bits, Group, cut
-from secvm_lab.cluster.program import this_program
-from secvm_lab.cluster.recipe import Recipe, SentRows
+from secvm_lab.cluster.group import Bits, Group, Recipe, SentRows, cut, this_program
 from secvm_lab.engine import LANES, CollapsedRows, Swept
 
 #: How long to wait for a scheduler to answer, and for a worker to come or come back.

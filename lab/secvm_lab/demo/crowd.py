@@ -22,13 +22,12 @@ from numpy.typing import NDArray
 from secvm.errors import BadInputError
 from secvm.learning._kernels.dispatch import kernels
 from secvm.learning.individual.binning import Binning, VocabularyBinning
-from secvm.learning.individual.dice import UnsafeSeededDice
-from secvm.learning.individual.draws import draw_cohort, sample_features
+from secvm.learning.individual.dice import UnsafeSeededDice, draw_cohort, sample_features
 from secvm.learning.package import Cohort
 from secvm.learning.rows import BinnedRows
 from secvm.people.person import in_order
-from secvm.people.reference import iter_people
-from secvm_lab.population.titles import TitlePeople
+from secvm.people.source import iter_people
+from secvm_lab.population import TitlePeople
 
 #: So many further people measure the model; of a file, at most so many and at most this share are held out.
 FURTHER = 5_000

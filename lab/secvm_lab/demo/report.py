@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 import math
 
-from secvm.pages.reports import cards, number, percent, shell, table
 from secvm_lab.demo.report_parts import (
     accuracy_figure,
     accuracy_levels,
@@ -15,6 +14,7 @@ from secvm_lab.demo.report_parts import (
     participants_figure,
 )
 from secvm_lab.demo.result import DemoResult, Protected
+from secvm_lab.reports import cards, number, percent, shell, table
 
 
 def report_page(result: DemoResult) -> str:

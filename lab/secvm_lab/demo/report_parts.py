@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 from secvm.learning.aggregate.scoring import Share
 from secvm.pages.figure import Bars, Curve, Figure, ReferenceLine, Stack
-from secvm.pages.reports import number, numbers_behind, percent, plot
 from secvm_lab.demo.attack import LabelAttack
 from secvm_lab.demo.result import DemoResult
+from secvm_lab.reports import number, numbers_behind, percent, plot
 
 #: Classes beyond so many share colours; devices that test have one of their own.
 _COLOURS, _TESTING = 7, 7

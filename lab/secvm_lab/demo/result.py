@@ -8,7 +8,7 @@ from typing import Any
 
 from secvm.learning.aggregate.scoring import Score
 from secvm.learning.cover_law import RELAYS
-from secvm.privacy.leakage.label_leakage import auc_of
+from secvm.privacy.leakage import auc_of
 from secvm.privacy.statements.relayed import RelayedAssumption, state_relayed
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.documents.privacy_terms import relayed_terms_of

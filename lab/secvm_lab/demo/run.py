@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from secvm.auditor.audit import audit_files
 from secvm.auditor.files import WebFiles
 from secvm.auditor.report import Report
+from secvm.crypto.sealing.layers import OUTER_BYTES
 from secvm.errors import BadInputError
 from secvm.estimator.fitting import Evaluator
 from secvm.learning import aggregate
@@ -31,13 +32,11 @@ from secvm.learning.experiment import Experiment
 from secvm.participant.sending.sealing import CAPSULE_BYTES
 from secvm.participant.storage.state import DeviceState, Status
 from secvm.protocol.documents.blobs import decode_weights
-from secvm.protocol.relays.batches.label import OUTER_BYTES
 from secvm.runtime.clock import SystemClock
 from secvm.testing.federation import COORDINATOR, Federation, HostOf, Pace
 from secvm_lab.demo.crowd import Crowd, from_file, made_up
-from secvm_lab.demo.evaluation import Afterwards, Computing
+from secvm_lab.demo.evaluation import Afterwards, Computing, counted_twice
 from secvm_lab.demo.plan import MISSES, WITNESSES, Plan
-from secvm_lab.demo.replay import counted_twice
 from secvm_lab.demo.result import Checks, DemoResult, RoundLine
 from secvm_lab.published import Published, origins_of, published
 

@@ -27,8 +27,7 @@ from pathlib import Path
 from secvm.errors import BadInputError, LocalProtocolError
 from secvm.testing.processes import die_with_parent
 from secvm_lab.fuzz import world
-from secvm_lab.fuzz.corpus import read_corpus
-from secvm_lab.fuzz.target import Escape, Target, attempt
+from secvm_lab.fuzz.target import Escape, Target, attempt, read_corpus
 from secvm_lab.fuzz.worker import COUNT, Job
 
 #: What numbers and lengths are often wrong by.
@@ -117,9 +116,10 @@ def plan(costs: dict[str, float], inputs: int) -> dict[str, int]:
 
 def cost_of(target: Target, known: Sequence[bytes], dice: random.Random) -> float:
     """Seconds for one input, about."""
+    most_bytes = target.most_bytes
     started, tried = time.perf_counter(), 0
     while tried < 2 or time.perf_counter() - started < _CALIBRATION_S:
-        data = mutated(known, dice, most_bytes=target.most_bytes)
+        data = mutated(known, dice, most_bytes=most_bytes)
         if tried == 1:
             # The first one made what the target stands on.
             started = time.perf_counter()

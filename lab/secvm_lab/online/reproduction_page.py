@@ -1,12 +1,109 @@
-"""The report of the online evaluation: the paper's statements beside ours, its figures, and the chosen settings."""
+"""The page of the online evaluation, and the paper's figures 2 a to d and 3, from runs."""
 
 from __future__ import annotations
 
-from secvm.pages.reports import ReportPage
-from secvm_lab.online import figures
-from secvm_lab.online.parameter_choice import Tried
-from secvm_lab.online.reproduction import Pair, Reproduction, ShortRows
-from secvm_lab.online.result import MINORITY, Drop, Run
+from collections.abc import Callable, Sequence
+
+from secvm.learning.aggregate.scoring import Share
+from secvm.pages.figure import Curve, Figure, Shade
+from secvm_lab.online.reproduction import Pair, Reproduction, ShortRows, Tried
+from secvm_lab.online.result import MINORITY, Drop, Line, Run
+from secvm_lab.reports import ReportPage
+
+#: The minority is drawn in one colour everywhere, the majority in another, both together in a third.
+_COLOURS = (0, 1)
+_TOTAL = 2
+
+
+def nights(run: Run) -> tuple[Shade, ...]:
+    """Stretches of night rounds."""
+    found: list[list[int]] = []
+    for line in run.lines:
+        if not line.opening.night:
+            continue
+        number = line.opening.number
+        if found and found[-1][1] == number - 1:
+            found[-1][1] = number
+        else:
+            found.append([number, number])
+    return tuple(Shade(low - 0.5, high + 0.5, "night") for low, high in found)
+
+
+def recall(run: Run, name: str, title: str) -> Figure:
+    """Recall of both labels by round, each beside its share among the test people."""
+    return _shares(run, name, title, "recall", lambda line: line.score.recall)
+
+
+def precision(run: Run, name: str, title: str) -> Figure:
+    """Precision of both labels by round, each beside its share among the test people."""
+    return _shares(run, name, title, "precision", lambda line: line.score.precision)
+
+
+def participants(run: Run, name: str, title: str) -> Figure:
+    """Test participants by round: of both labels, and all."""
+    rounds = _rounds(run.lines)
+    curves = [
+        Curve(label, rounds, [line.tested[i] for line in run.lines], colour=_COLOURS[i])
+        for i, label in enumerate(run.labels)
+    ]
+    curves.append(Curve("all", rounds, [sum(line.tested) for line in run.lines], colour=_TOTAL))
+    return Figure(
+        name=name,
+        title=title,
+        description="Test participants by round, of both labels and all together; nights are shaded.",
+        across="round",
+        up="test participants",
+        curves=curves,
+        shades=nights(run),
+        lowest=0.0,
+    )
+
+
+def beside(runs: Sequence[tuple[str, Run]], name: str, title: str) -> Figure:
+    """The minority's recall in several runs."""
+    curves = [
+        Curve(words, _rounds(run.lines), [line.recall for line in run.lines], colour=i)
+        for i, (words, run) in enumerate(runs)
+    ]
+    return Figure(
+        name=name,
+        title=title,
+        description="The minority's recall by round under each setting; nights are shaded.",
+        across="round",
+        up="recall",
+        curves=curves,
+        shades=nights(runs[0][1]),
+        percent=True,
+        lowest=0.0,
+        highest=1.0,
+    )
+
+
+def _shares(run: Run, name: str, title: str, what: str, of: Callable[[Line], tuple[Share, ...]]) -> Figure:
+    rounds, curves = _rounds(run.lines), []
+    for i, label in enumerate(run.labels):
+        shares = [of(line)[i] for line in run.lines]
+        low, high = ([share.interval[end] for share in shares] for end in (0, 1))
+        curves.append(Curve(f"{what}, {label}", rounds, [s.value for s in shares], low, high, colour=_COLOURS[i]))
+        share = [line.score.baseline[i].value for line in run.lines]
+        curves.append(Curve(f"share, {label}", rounds, share, colour=_COLOURS[i], dashed=True))
+    return Figure(
+        name=name,
+        title=title,
+        description=f"The {what} of both labels by round with 95 % intervals, beside each label's share among the test "
+        f"people, which a guess by the marginals would reach; the minority is {run.labels[MINORITY]}.",
+        across="round",
+        up=what,
+        curves=curves,
+        shades=nights(run),
+        percent=True,
+        lowest=0.0,
+        highest=1.0,
+    )
+
+
+def _rounds(lines: Sequence[Line]) -> list[float]:
+    return [float(line.opening.number) for line in lines]
 
 
 def page(found: Reproduction, command: str, seconds: float) -> ReportPage:
@@ -22,7 +119,7 @@ def page(found: Reproduction, command: str, seconds: float) -> ReportPage:
     made.heading("Around the clock")
     _pictures(made, paper.continuous, "2a", "2c", "around the clock")
     made.figure(
-        figures.participants(paper.continuous, "figure3", "Fig. 3: test participants"),
+        participants(paper.continuous, "figure3", "Fig. 3: test participants"),
         "Those who test, by round. The night is quiet, and the minority is quieter still.",
     )
     made.heading("By day only")
@@ -102,11 +199,11 @@ def _steadier(clock: float, by_day: float) -> str:
 
 def _pictures(made: ReportPage, run: Run, of_recall: str, of_precision: str, words: str) -> None:
     made.figure(
-        figures.recall(run, f"figure{of_recall}", f"Fig. {of_recall}: recall, {words}"),
+        recall(run, f"figure{of_recall}", f"Fig. {of_recall}: recall, {words}"),
         "Solid: recall with its 95 % interval. Dashed: the label's share among the test people.",
     )
     made.figure(
-        figures.precision(run, f"figure{of_precision}", f"Fig. {of_precision}: precision, {words}"),
+        precision(run, f"figure{of_precision}", f"Fig. {of_precision}: precision, {words}"),
         "Solid: precision with its 95 % interval. Dashed: the label's share among the test people.",
     )
 
@@ -133,7 +230,7 @@ def _chosen(made: ReportPage, found: Reproduction, chosen: Pair, choice: Tried) 
         ["settings", *(f"recall {when}, {label}" for when in ("by day", "at night") for label in labels), "drop"], rows
     )
     made.figure(
-        figures.beside(
+        beside(
             [("the paper's settings", found.paper.continuous), ("chosen settings", chosen.continuous)],
             "chosen",
             f"Recall of {labels[MINORITY]}, both settings",

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from secvm.learning.aggregate.scoring import Score, Share
-from secvm_lab.online.population.calendar import Opening
+from secvm_lab.online.population.residents import Opening
 
 #: Index of the minority.
 MINORITY = 1

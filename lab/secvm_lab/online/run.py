@@ -13,13 +13,12 @@ from secvm.errors import BadInputError
 from secvm.learning import aggregate
 from secvm.learning.aggregate.scoring import score_cells
 from secvm.learning.experiment import Experiment
-from secvm_lab.online.malice import Malicious, check
 from secvm_lab.online.population.attendance import Attendance
-from secvm_lab.online.population.calendar import Opening, openings
 from secvm_lab.online.population.crowd import Crowd
 from secvm_lab.online.population.plan import Plan
+from secvm_lab.online.population.residents import Opening, openings
 from secvm_lab.online.result import Line, Run
-from secvm_lab.online.rounds import OnlineRounds, PlayedRound
+from secvm_lab.online.rounds import Malicious, OnlineRounds, PlayedRound, check
 
 #: Told (rounds done, rounds in all) after each of them.
 Watch = Callable[[int, int], None]

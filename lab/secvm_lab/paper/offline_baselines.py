@@ -35,11 +35,9 @@ from secvm.participant.sending.transport import OVERHEAD_BYTES
 from secvm.privacy.target import PrivacyTarget
 from secvm_lab.baselines.baseline import Baseline, Fitted
 from secvm_lab.baselines.central_gaussian import CentralGaussian
-from secvm_lab.baselines.federated_averaging import FederatedAveraging
 from secvm_lab.baselines.local_dp import OneShot
-from secvm_lab.baselines.packages import Packages
-from secvm_lab.baselines.relayed_cover import RelayedCover
-from secvm_lab.baselines.scikit import Scikit
+from secvm_lab.baselines.plain import Packages, RelayedCover
+from secvm_lab.baselines.unprotected import FederatedAveraging, Scikit
 
 #: The privacy that is asked for, over the whole training.
 EPSILONS = (1.0, 2.0, 4.0)

@@ -15,7 +15,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 from secvm.errors import BadInputError
-from secvm.privacy.leakage.label_leakage import auc_of
+from secvm.privacy.leakage import auc_of
 from secvm_lab.privacy.label_leak import LabelGame, Leak, label_leak, total_variation_of
 from secvm_lab.privacy.logarithms import MAX_SIZE, check_size, ln_factorial, many_digits
 from secvm_lab.privacy.probability import ProbabilityBound

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from secvm.errors import BadInputError
-from secvm.privacy.leakage.label_leakage import mean_right
+from secvm.privacy.leakage import mean_right
 
 #: Ranks that are groups of their own.
 _ALONE = 128

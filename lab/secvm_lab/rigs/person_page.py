@@ -31,7 +31,7 @@ from secvm.learning.thinning import Thinning
 from secvm.participant.consent.policies import TOTAL_AUC, Consent, default_policy
 from secvm.participant.device import DAILY_BYTES, Device
 from secvm.participant.person.decisions import Way, decline, pause
-from secvm.participant.storage.ledger_book import Accepted
+from secvm.participant.storage.books import Accepted
 from secvm.participant.storage.state import DeviceState
 from secvm.participant.storage.vault import Vault
 from secvm.participant.trust.trust_policy import TrustedRelay, TrustPolicy
@@ -46,9 +46,8 @@ from secvm.runtime.disk.process_lock import FILE as LOCK_FILE
 from secvm.runtime.disk.process_lock import only_one
 from secvm.testing.clock import ManualClock
 from secvm.testing.transport import MemoryTransport
-from secvm_lab.rigs.histories.parties import Parties
 from secvm_lab.rigs.histories.public_history import LEAD_S, PublicHistory
-from secvm_lab.rigs.histories.random_experiments import START, draw_document
+from secvm_lab.rigs.histories.random_experiments import START, Parties, draw_document
 
 _HOUR_MS = 3_600_000
 _SOURCE = "history-titles"

@@ -28,7 +28,7 @@ from secvm.errors import RefusedPackageError
 from secvm.learning import aggregate
 from secvm.learning.package import Package
 from secvm.participant.consent.ledger import spending
-from secvm.participant.storage.ledger_book import NOTHING
+from secvm.participant.storage.books import NOTHING
 from secvm.protocol.codec import check_package
 from secvm.protocol.documents.blobs import decode_tally
 from secvm.protocol.round_state import RoundState

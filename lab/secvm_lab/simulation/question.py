@@ -18,9 +18,9 @@ from secvm.coordinator.epochs import Grid
 from secvm.learning.aggregate.descent import Pegasos
 from secvm.learning.experiment import Experiment
 from secvm.protocol.documents.experiment import ExperimentDocument, FeaturesWanted, HashedBins, Relay, Windows, publish
-from secvm.protocol.log.terms import LogTerms
+from secvm.protocol.log.policy import LogTerms
 from secvm.runtime.metrics import Counter, Gauge, Histogram, Labels, Metrics
-from secvm_lab.rigs.histories.parties import Parties
+from secvm_lab.rigs.histories.random_experiments import Parties
 
 #: 2026-01-01: where the simulation's time begins.
 START = 1_767_225_600_000

@@ -3,8 +3,7 @@
 ``audit.audit_files`` gives the report. Anybody can be one: it needs no key, no account and nobody's leave.
 
 - ``files``: where the files come from; ``subject.Subject``: one experiment under audit.
-- ``experiment_audit.audit_experiment``: all checks of an experiment, in their order.
 - ``replay``, ``steps``: rounds of experiments with one relay; ``relayed``: those with two, counted again.
-- ``log``: the coordinator's log, the witnesses, the salt.
+- ``whole_log``, ``log_check``, ``salt_check``: the coordinator's log, the witnesses, the salt.
 - ``findings``, ``report``, ``explanation``: what was found, for people and programs.
 """

@@ -23,8 +23,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from secvm.auditor.experiment_list import is_digest, listed_experiments
-from secvm.auditor.files import MOST_DOCUMENT_BYTES, MOST_LOG_BYTES, PublicFiles, experiment_path
+from secvm.auditor.files import (
+    MOST_DOCUMENT_BYTES,
+    MOST_LOG_BYTES,
+    PublicFiles,
+    choose_experiments,
+    experiment_path,
+    listed_experiments,
+)
 from secvm.auditor.findings import Findings
 from secvm.errors import BadInputError, BadPeopleFileError, RemoteProtocolError
 from secvm.learning._kernels.dispatch import kernels
@@ -117,11 +123,11 @@ def _places(
     vocabulary: PublicVocabulary, binning: HashBinning
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Pairs of word and bin, each once, and how many of the word's hashes lead there."""
-    found = kernels().hash_flat(vocabulary.data, vocabulary.offsets, binning.keys, binning.n_bins)
+    bins = kernels().hash_flat(vocabulary.data, vocabulary.offsets, binning.keys, binning.n_bins)
     n_words = len(vocabulary)
     if binning.n_hashes == 1:
-        return np.arange(n_words), found[:, 0].astype(np.int64), np.ones(n_words, np.int64)
-    pairs = (np.arange(n_words, dtype=np.int64)[:, None] * binning.n_bins + found).ravel()
+        return np.arange(n_words), bins[:, 0].astype(np.int64), np.ones(n_words, np.int64)
+    pairs = (np.arange(n_words, dtype=np.int64)[:, None] * binning.n_bins + bins).ravel()
     distinct, times = np.unique(pairs, return_counts=True)
     word, where = np.divmod(distinct, binning.n_bins)
     return word, where, times
@@ -160,16 +166,16 @@ def read_public_vocabulary(path: str | os.PathLike[str], *, exponent: float = 1.
     counts: dict[bytes, int | None] = {}
     with open_people(path) as source:
         for number, line in enumerate(source.lines(), start=1):
-            word, tab, told = line.removesuffix(b"\r").rpartition(b"\t")
+            word, tab, count = line.removesuffix(b"\r").rpartition(b"\t")
             if not tab:
-                word, told = told, b""
+                word, count = count, b""
             if not word and not tab:
                 continue
             if word in counts:
                 raise BadPeopleFileError("the vocabulary has this word twice", line=number)
-            if tab and not (told.isdigit() and len(told) <= 18):
+            if tab and not (count.isdigit() and len(count) <= 18):
                 raise BadPeopleFileError("after the tab there is no count", line=number)
-            counts[word] = int(told) if tab else None
+            counts[word] = int(count) if tab else None
         if not counts:
             raise BadInputError(f"{source.path}: the vocabulary has no words")
     return _flat(counts, exponent)
@@ -204,12 +210,10 @@ def published_bins(files: PublicFiles, name: str) -> HashBinning:
     BadInputError
         There is no such experiment, it has a vocabulary, or its salt cannot be told.
     """
-    listed = listed_experiments(files, Findings()) or {}
-    found = [digest for digest in listed if name and digest.startswith(name.lower())]
-    digest = name.lower() if is_digest(name.lower()) else found[0] if len(found) == 1 else ""
-    envelope = files.get(experiment_path(digest), most=MOST_DOCUMENT_BYTES) if digest else None
+    (digest,) = choose_experiments(listed_experiments(files, Findings()) or {}, name)
+    envelope = files.get(experiment_path(digest), most=MOST_DOCUMENT_BYTES)
     if envelope is None:
-        raise BadInputError("there is no such experiment at this coordinator, or more than one")
+        raise BadInputError("there is no such experiment at this coordinator")
     try:
         document = read_published(envelope, digest=digest)
     except RemoteProtocolError as fault:

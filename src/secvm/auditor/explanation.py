@@ -6,11 +6,10 @@ without a network: nothing here depends on anybody's word but that of the signat
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from secvm.crypto.signing import Envelope, VerifyKey
-from secvm.protocol.canonical import digest_of
 from secvm.protocol.documents.experiment import ExperimentDocument, read_published
 from secvm.protocol.evidence.examination import examine_relayed
 from secvm.protocol.evidence.missing_canary import BEGINS, MissingCanary, examine_canary
@@ -73,13 +72,8 @@ class Explanation:
         """For programs; keys stay."""
         return {
             "evidence": "convicts",
-            "kind": self.kind,
-            "sentence": self.sentence,
-            "experiment": self.experiment,
-            "title": self.title,
-            "what": self.what,
+            **asdict(self),
             "signed_by": list(self.signed_by),
-            "parts": self.parts,
             "still_to_check": list(STILL_TO_CHECK),
         }
 
@@ -97,7 +91,7 @@ def explain(data: bytes) -> Explanation:
     relayed = is_relayed_evidence(data)
     finding = examine_relayed(data) if relayed else examine(data)
     evidence = RelayedEvidence.from_bytes(data) if relayed else Evidence.from_bytes(data)
-    document = read_published(evidence.experiment, digest=digest_of(Envelope.from_bytes(evidence.experiment).payload))
+    document = read_published(evidence.experiment)
     return Explanation(
         kind=finding.kind.value,
         sentence=finding.sentence,

@@ -7,13 +7,15 @@ another.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from secvm.errors import BadInputError, MalformedMessageError, UnreachableError
+from secvm.auditor.findings import Findings
+from secvm.errors import BadInputError, MalformedMessageError, RemoteProtocolError, UnreachableError
 from secvm.protocol.version import LOG_ORIGIN
 from secvm.runtime.clock import Clock, SystemClock
 from secvm.runtime.http.client import ask_blocking, checked_url
@@ -164,3 +166,68 @@ def open_files(where: str) -> tuple[PublicFiles, bool]:
     if "://" in where:
         return WebFiles(where, SystemClock()), False
     return FolderFiles(Path(where)), True
+
+
+# ── the list of experiments, for people: unsigned, and read like anything else from outside ──────────────────────────
+
+#: No coordinator has more; one that says so is not followed.
+MOST_EXPERIMENTS = 2**14
+_DIGEST_LETTERS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class ListEntry:
+    """What the coordinator's list says of an experiment. For people, and unsigned."""
+
+    title: str
+    standing: str
+
+
+def listed_experiments(files: PublicFiles, findings: Findings) -> dict[str, ListEntry] | None:
+    """Experiments by digest, as the coordinator lists them; None where it has no list."""
+    try:
+        data = files.get(EXPERIMENTS, most=MOST_JSON_BYTES)
+    except RemoteProtocolError as fault:
+        findings.fault("list", f"the list of experiments cannot be read: {fault}")
+        return {}
+    if data is None:
+        return None
+    try:
+        listed = {
+            item["digest"]: ListEntry(str(item["title"]), str(item["standing"]))
+            for item in json.loads(data)["experiments"]
+        }
+    except (ValueError, LookupError, TypeError, RecursionError):
+        findings.fault("list", "the list of experiments is none")
+        return {}
+    if not all(map(is_digest, listed)):
+        findings.fault("list", "the list of experiments names what is none")
+        return {}
+    if len(listed) > MOST_EXPERIMENTS:
+        raise BadInputError(f"the coordinator lists more than {MOST_EXPERIMENTS} experiments")
+    return listed
+
+
+def is_digest(text: object) -> bool:
+    """Whether this is the name of an experiment."""
+    return isinstance(text, str) and len(text) == _DIGEST_LETTERS and not text.strip("0123456789abcdef")
+
+
+def choose_experiments(listed: Mapping[str, ListEntry], name: str | None) -> list[str]:
+    """The digests that begin so, of which there must be one; of None all. A whole digest need not be listed.
+
+    Raises
+    ------
+    BadInputError
+        There is none, or more than one.
+    """
+    if name is None:
+        return list(listed)
+    wanted = name.lower()
+    if is_digest(wanted):
+        return [wanted]
+    chosen = [digest for digest in listed if digest.startswith(wanted)] if wanted else []
+    if len(chosen) != 1:
+        what = "no experiment" if not chosen else "more than one experiment"
+        raise BadInputError(f"{what} here has a digest that begins with '{wanted[:64]}'")
+    return chosen

@@ -17,19 +17,15 @@ from datetime import datetime
 from secvm.auditor.files import experiment_path
 from secvm.auditor.steps import Steps
 from secvm.auditor.subject import History, SignedDocument, Subject
-from secvm.crypto.signing import verify
 from secvm.errors import RemoteProtocolError
 from secvm.protocol.canonical import digest_of
 from secvm.protocol.documents.ending import Ending, ending_faults
 from secvm.protocol.documents.faults import Inconsistency
 from secvm.protocol.documents.manifest import RoundManifest, manifest_faults
 from secvm.protocol.evidence.plain import Kind
-from secvm.protocol.version import ENDING_TYPE, MANIFEST_TYPE
 
 RUNNING = "not over: how it ended is not published yet"
 UNSEEN = "not shown"
-
-_MOST_KEPT_BYTES = 2**25
 
 #: Which check an inconsistency of a manifest belongs to; any other is about the chain.
 _CHECKS = {
@@ -135,11 +131,8 @@ class Replay(History):
 
     def _read(self, data: bytes, number: int | None) -> RoundManifest | None:
         """The manifest in an envelope, signed; None, and a fault, for anything else."""
-        document = self._document
         try:
-            keys = document.coordinator_keys
-            payload = verify(data, purpose=MANIFEST_TYPE, keys=keys, threshold=document.threshold)
-            manifest = RoundManifest.from_bytes(payload)
+            manifest = self._document.read(RoundManifest, data)
         except RemoteProtocolError as fault:
             what = "manifest/latest" if number is None else "its manifest"
             self._findings.fault("signed", f"{what} cannot be believed: {fault}", round_number=number)
@@ -172,9 +165,7 @@ class Replay(History):
         if data is None:
             return
         try:
-            keys = document.coordinator_keys
-            payload = verify(data, purpose=ENDING_TYPE, keys=keys, threshold=document.threshold)
-            ending = Ending.from_bytes(payload)
+            ending = document.read(Ending, data)
         except RemoteProtocolError as fault:
             self._findings.fault("ending", f"the ending cannot be believed: {fault}")
             return

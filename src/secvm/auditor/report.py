@@ -6,7 +6,7 @@ Chances that a lie had been seen are those of ``privacy.caught``, for the number
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from typing import Any
 
@@ -270,18 +270,9 @@ class RoundFacts:
 
     def to_content(self) -> dict[str, Any]:
         """For programs; keys stay."""
-        return {
-            "ended": self.ended,
-            "missing": list(self.missing),
-            "clients": self.clients,
-            "entry_capsules": self.entry_capsules,
-            "mix_capsules": self.mix_capsules,
-            "refused": self.refused,
-            "part": self.part,
-            "stayed": self.stayed,
-            "recounted": self.recounted,
-            "seen": None if self.chances is None else self.chances.to_content(),
-        }
+        content = {number.name: getattr(self, number.name) for number in fields(self) if number.name != "chances"}
+        seen = None if self.chances is None else self.chances.to_content()
+        return {**content, "missing": list(self.missing), "seen": seen}
 
     def lines(self) -> list[str]:
         """For people."""

@@ -17,11 +17,10 @@ from secvm.protocol.documents.ending import Ending
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.documents.manifest import RoundManifest
 from secvm.protocol.evidence.examination import examine_relayed
-from secvm.protocol.evidence.logged_documents import LoggedDocument, entry_of
 from secvm.protocol.evidence.plain import Evidence, Kind
 from secvm.protocol.evidence.relayed import RelayedEvidence, RelayedKind, Who
-from secvm.protocol.log.entries import Entry, experiment_entry
-from secvm.protocol.relays.counting.opened_parts import Role
+from secvm.protocol.log.entries import CoordinatorRecord, Entry, experiment_entry
+from secvm.protocol.relays.cover_parts import Role
 from secvm.protocol.relays.manifest import RelayedManifest
 from secvm.protocol.relays.opening import Opening
 
@@ -149,9 +148,9 @@ class History(ABC):
     def _note(self, entry: Entry) -> None:
         self._entries[entry.key] = entry
 
-    def _keep(self, document: LoggedDocument, envelope: bytes) -> None:
+    def _keep(self, document: CoordinatorRecord, envelope: bytes) -> None:
         """Keep a document that is shown; of very many large ones, the newest."""
-        entry = entry_of(document)
+        entry = document.log_entry
         self._note(entry)
         self._envelopes[entry] = envelope
         self._kept_bytes += len(envelope)
@@ -160,6 +159,6 @@ class History(ABC):
 
     def _other_than(self, document: RoundManifest | RelayedManifest) -> bytes | None:
         """The envelope of another manifest of the same round that is shown, where it is kept."""
-        entry = entry_of(document)
+        entry = document.log_entry
         known = self._entries.get(entry.key)
         return None if known in (None, entry) else self._envelopes.get(known)

@@ -35,12 +35,12 @@ COMMANDS: dict[str, Command] = {
     "evaluate": Command("secvm.cli.offline.predict:evaluate", "Compare a model's answers with the labels of a file."),
     "predict": Command("secvm.cli.offline.predict:predict", "Say the label of every person of a file."),
     "experiment": Command("secvm.cli.experiment:app", "Make experiments, watch them, and export their models."),
-    "coordinator": Command("secvm.cli.services.coordinator:app", "Run rounds: opens capsules, counts, publishes."),
+    "coordinator": Command("secvm.cli.coordinator:app", "Run rounds: opens capsules, counts, publishes."),
     "participant": Command("secvm.cli.participant:app", "Take part with your own data, on your own device."),
-    "relay": Command("secvm.cli.services.relay:app", "Run a relay: it knows who, not what."),
-    "witness": Command("secvm.cli.services.witness:app", "Run a witness: it cosigns logs that only grow."),
+    "relay": Command("secvm.cli.relay:app", "Run a relay: it knows who, not what."),
+    "witness": Command("secvm.cli.witness:app", "Run a witness: it cosigns logs that only grow."),
     "dashboard": Command(
-        "secvm.cli.services.dashboard:app",
+        "secvm.cli.dashboard:app",
         "Watch a coordinator in a browser; change it with the admin key.",
     ),
     "audit": Command("secvm.cli.audit:app", "Replay a coordinator's experiments, or examine evidence."),
@@ -58,13 +58,13 @@ def commands() -> dict[str, Command]:
 
 def load(name: str) -> Any:
     """Import one command and make it runnable."""
-    found = (COMMANDS.get(name) or added()[name]).find()
-    if not isinstance(found, typer.Typer):
+    target = (COMMANDS.get(name) or added()[name]).find()
+    if not isinstance(target, typer.Typer):
         alone = group(no_args_is_help=False)
-        settings = {**CONTEXT_SETTINGS, **getattr(found, "context_settings", {})}
-        alone.command(name, context_settings=settings)(found)
-        found = alone
-    command = typer.main.get_command(found)
+        settings = {**CONTEXT_SETTINGS, **getattr(target, "context_settings", {})}
+        alone.command(name, context_settings=settings)(target)
+        target = alone
+    command = typer.main.get_command(target)
     command.name = name
     return command
 

@@ -4,7 +4,7 @@
   order the command gave them.
 - Progress goes to stderr: a moving bar on a terminal, a plain line now and then elsewhere.
 - Much of what is printed was written by others: titles, labels, answers of servers. So whatever is printed, on stdout
-  and on stderr, loses the characters that could change a terminal (``protocol.printable``).
+  and on stderr, loses the characters that could change a terminal (``protocol.canonical``).
 """
 
 import contextlib
@@ -18,7 +18,7 @@ from typing import Annotated
 import typer
 
 from secvm.errors import BadInputError
-from secvm.protocol.printable import escaped, plain
+from secvm.protocol.canonical import escaped, plain
 
 #: Without a terminal, a line of progress at most this often.
 PLAIN_PROGRESS_EVERY_S = 5.0

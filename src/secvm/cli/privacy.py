@@ -96,22 +96,21 @@ def emit_statement(terms: Terms | CoveredTerms, own_delta: float, output_format:
     from secvm.privacy.statements.relayed import CoveredTerms, RelayedAssumption, state_relayed
 
     if isinstance(terms, CoveredTerms):
-        found = state_relayed(terms, RelayedAssumption(delta=own_delta), bytes_per_package=OUTER_BYTES, curve=True)
-        content, words = found.content(), relayed_text.words(found)
+        relayed = state_relayed(terms, RelayedAssumption(delta=own_delta), bytes_per_package=OUTER_BYTES, curve=True)
+        content, words = relayed.content(), relayed_text.words(relayed)
     else:
-        told = state(terms, bytes_per_package=CAPSULE_BYTES + OVERHEAD_BYTES)
-        content, words = told.content(), statement_text.words(told)
+        plain = state(terms, bytes_per_package=CAPSULE_BYTES + OVERHEAD_BYTES)
+        content, words = plain.content(), statement_text.words(plain)
     emit({**content, "words": words}, output_format, text="\n\n".join(words))
 
 
 def _published(path: Path | None, coordinator: str | None, digest: str | None) -> Terms | CoveredTerms:
     from secvm.cli.experiment.remote import Remote
-    from secvm.crypto.signing import Envelope
     from secvm.protocol.documents.experiment import ExperimentDocument, read_published
     from secvm.protocol.documents.privacy_terms import relayed_terms_of, terms_of
 
-    def told(found: ExperimentDocument) -> Terms | CoveredTerms:
-        return terms_of(found) if found.experiment.cover is None else relayed_terms_of(found)
+    def terms(published: ExperimentDocument) -> Terms | CoveredTerms:
+        return terms_of(published) if published.experiment.cover is None else relayed_terms_of(published)
 
     if path is not None:
         try:
@@ -119,22 +118,20 @@ def _published(path: Path | None, coordinator: str | None, digest: str | None) -
         except OSError as error:
             raise BadInputError(f"{path}: cannot be read: {error.strerror}") from None
         try:
-            inside = ExperimentDocument.from_bytes(Envelope.from_bytes(data).payload)
-            return told(read_published(data, digest=inside.digest))
+            return terms(read_published(data))
         except RemoteProtocolError as fault:
             raise BadInputError(f"{path} is no published experiment: {fault}") from None
     assert coordinator is not None
     assert digest is not None
-    return told(Remote(coordinator).experiment(digest))
+    return terms(Remote(coordinator).experiment(digest))
 
 
 def _planned(
     numbers: dict[str, int], *, labels: int, hashes: int, thinning: str, target: tuple[float, float] | None
 ) -> Terms | CoveredTerms:
-    from secvm.coordinator.experiments.new_experiment import default_budget
     from secvm.learning.aggregate.descent import Pegasos, Swift
     from secvm.learning.arithmetic import exact
-    from secvm.learning.experiment import Experiment
+    from secvm.learning.experiment import Experiment, default_budget
     from secvm.learning.thinning import Thinning, parse_thinning
     from secvm.privacy.planning.private_plan import CHOSEN, AskedPrivately, plan_private
     from secvm.privacy.statements.operators import Operators

@@ -11,29 +11,28 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from secvm.coordinator.clock_check import clock_check
+from secvm.coordinator.driver import Count, Driver, Ingesting
 from secvm.coordinator.frontend import Frontend, ProcessParts
 from secvm.coordinator.log.beacon_records import BeaconKeeper
 from secvm.coordinator.log.cosigning import Cosigner, first_of
 from secvm.coordinator.log.log_files import LogFiles
 from secvm.coordinator.log.logbook import Logbook
 from secvm.coordinator.publisher import Publisher
-from secvm.coordinator.relayed.entry_log import EntryLog
 from secvm.coordinator.relayed.relay_statements import RelayClient
-from secvm.coordinator.relayed.relayed_documents import RelayedPublisher
+from secvm.coordinator.relayed.relayed_documents import EntryLog, RelayedPublisher
 from secvm.coordinator.relayed.relayed_driver import RelayedDriver
 from secvm.coordinator.relayed.relayed_history import RelayedHistories
 from secvm.coordinator.relayed.relayed_rounds import RoundAttendant
 from secvm.coordinator.relayed.run_counting import RunCounting
-from secvm.coordinator.rounds.clock_check import clock_check
-from secvm.coordinator.rounds.driver import Count, Driver, Ingesting
 from secvm.coordinator.store.port import CoordinatorStore
 from secvm.crypto.beacons.sources import BeaconSource
-from secvm.crypto.sealing.bulk_sealing import BulkSealer
+from secvm.crypto.sealing.layers import BulkSealer
 from secvm.crypto.signing import SigningKey
 from secvm.errors import LocalProtocolError, StoreError
-from secvm.protocol.log.terms import LogTerms
+from secvm.protocol.log.policy import LogTerms
 from secvm.runtime.clock import Clock
-from secvm.runtime.tasks import any_of, end_all
+from secvm.runtime.service import any_of, end_all
 
 
 class LogKeeper:

@@ -42,7 +42,7 @@ from secvm.crypto.sealing.kem import RandomBytes
 from secvm.crypto.sealing.lanes import Lanes
 from secvm.crypto.signing import SigningKey
 from secvm.errors import StoreError
-from secvm.protocol.log.terms import LogTerms
+from secvm.protocol.log.policy import LogTerms
 from secvm.protocol.problems import PROBLEMS
 from secvm.runtime.clock import Clock
 from secvm.runtime.http.messages import refuse_names

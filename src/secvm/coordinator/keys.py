@@ -15,7 +15,7 @@ from secvm.crypto.sealing.kem import RandomBytes, throw
 from secvm.errors import BadInputError
 from secvm.files import write_atomically
 from secvm.protocol.log.policy import LogPolicy
-from secvm.runtime.disk.passphrases import Passphrase
+from secvm.runtime.disk.secret_files import Passphrase
 from secvm.runtime.settings import read_settings
 
 _ADMIN_KEY_BYTES = 32

@@ -21,8 +21,7 @@ from secvm.coordinator.assembly import Drivers, make_log_keeper
 from secvm.coordinator.experiments.new_experiment import NIST_CHAIN, NewestPulse
 from secvm.coordinator.frontend import Frontend, ProcessParts, ingest_limits
 from secvm.coordinator.log.logbook import check_log
-from secvm.coordinator.nodes.agreement import agree_on_grid, agree_on_keys, log_key_of_others, must_have
-from secvm.coordinator.nodes.node import Node
+from secvm.coordinator.nodes.node import Node, agree_on_grid, agree_on_keys, log_key_of_others, must_have
 from secvm.coordinator.publisher import remove_unfinished
 from secvm.coordinator.settings import EXAMPLE, NODE_EXAMPLE, CoordinatorProgramSettings
 from secvm.coordinator.store.port import CoordinatorStore
@@ -33,10 +32,9 @@ from secvm.errors import BadBeaconError, BadInputError, BeaconUnavailableError
 from secvm.files import write_atomically
 from secvm.runtime.beacons import WebBeacons
 from secvm.runtime.clock import Clock, SteadyClock, SteeredClock, SystemClock
-from secvm.runtime.disk.passphrases import Passphrase
 from secvm.runtime.disk.process_lock import FILE as LOCK_FILE
 from secvm.runtime.disk.process_lock import only_one
-from secvm.runtime.disk.secret_files import make_secret, read_secret
+from secvm.runtime.disk.secret_files import Passphrase, make_secret, read_secret
 from secvm.runtime.lanes import find_lanes
 from secvm.runtime.logs import Log
 from secvm.runtime.metrics import Metrics

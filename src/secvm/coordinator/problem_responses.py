@@ -1,7 +1,10 @@
-"""Problems as HTTP answers in clear: ``application/problem+json`` (RFC 9457), and when to come again."""
+"""Who may ask, and problems as HTTP answers in clear: ``application/problem+json`` (RFC 9457)."""
 
 from __future__ import annotations
 
+import hashlib
+import hmac
+from collections.abc import Iterable, Mapping
 from http import HTTPStatus
 
 from secvm.protocol.canonical import encode_document
@@ -13,6 +16,15 @@ RETRY_AFTER_S = 2
 
 #: Without content: stored.
 ACCEPTED = HttpResponse(202)
+
+
+def has_token(headers: Mapping[str, str], digests: Iterable[bytes]) -> bool:
+    """Whether a request brings a token whose SHA-256 is among these."""
+    scheme, _, token = headers.get("authorization", "").partition(" ")
+    given = hashlib.sha256(token.encode("latin-1")).digest()
+    # All are compared, each in constant time.
+    matches = [hmac.compare_digest(given, digest) for digest in digests]
+    return scheme.lower() == "bearer" and any(matches)
 
 
 def problem_response(problem: Problem) -> HttpResponse:

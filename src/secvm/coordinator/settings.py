@@ -84,14 +84,20 @@ from secvm.crypto.signing import PUBLIC_KEY_BYTES, VerifyKey
 from secvm.errors import BadInputError, ProtocolError
 from secvm.files import read_beginning_with
 from secvm.protocol.canonical import Fields
-from secvm.protocol.log.policy import MOST_POLICY_BYTES, LogPolicy, read_policy
-from secvm.protocol.log.terms import MAX_FRESHNESS_S, MAX_WITNESSES, LogTerms, Witness
-from secvm.protocol.relays.counting.shards import LEAST_DAYS
+from secvm.protocol.log.policy import (
+    MAX_FRESHNESS_S,
+    MAX_WITNESSES,
+    MOST_POLICY_BYTES,
+    LogPolicy,
+    LogTerms,
+    Witness,
+    read_policy,
+)
+from secvm.protocol.relays.shards import LEAST_DAYS
 from secvm.protocol.version import LOG_ORIGIN
 from secvm.runtime.beacons import DRAND_URLS, NIST_URL
-from secvm.runtime.disk.passphrases import Passphrase
-from secvm.runtime.disk.secret_files import read_secret
-from secvm.runtime.http.limits import HttpLimits
+from secvm.runtime.disk.secret_files import Passphrase, read_secret
+from secvm.runtime.http.guard import HttpLimits
 from secvm.runtime.lanes import Mode
 from secvm.runtime.settings import Listen, Settings, usual_port
 

@@ -85,12 +85,12 @@ def encode(element: Element) -> bytes:
     x, y, z, t = element
     u1, u2 = (z + y) * (z - y) % _P, x * y % _P
     _, inverse = _sqrt_ratio(1, u1 * u2 * u2 % _P)
-    one, two = inverse * u1 % _P, inverse * u2 % _P
-    z_inverse = one * two * t % _P
-    denominator = two
+    denominator1, denominator2 = inverse * u1 % _P, inverse * u2 % _P
+    z_inverse = denominator1 * denominator2 * t % _P
+    denominator = denominator2
     if _is_negative(t * z_inverse):
         x, y = y * _ROOT_OF_MINUS_1 % _P, x * _ROOT_OF_MINUS_1 % _P
-        denominator = one * _INVERSE_ROOT_OF_A_MINUS_D % _P
+        denominator = denominator1 * _INVERSE_ROOT_OF_A_MINUS_D % _P
     if _is_negative(x * z_inverse):
         y = -y
     return _absolute(denominator * (z - y)).to_bytes(ELEMENT_BYTES, "little")

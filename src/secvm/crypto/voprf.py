@@ -132,8 +132,8 @@ def _weights(public: bytes, blinded: Sequence[bytes], evaluated: Sequence[bytes]
     """One scalar for each pair, which nobody can choose: one proof for their weighted sums is a proof for all."""
     seed = hashlib.sha512(_prefixed(public) + _prefixed(b"Seed-" + _CONTEXT)).digest()
     return [
-        _hash_to_scalar(_prefixed(seed) + i.to_bytes(2, "big") + _prefixed(one) + _prefixed(other) + b"Composite")
-        for i, (one, other) in enumerate(zip(blinded, evaluated, strict=True))
+        _hash_to_scalar(_prefixed(seed) + i.to_bytes(2, "big") + _prefixed(element) + _prefixed(product) + b"Composite")
+        for i, (element, product) in enumerate(zip(blinded, evaluated, strict=True))
     ]
 
 

@@ -27,7 +27,7 @@ from aiohttp import web
 from secvm.dashboard import view
 from secvm.dashboard.coordinator_client import Forwarding
 from secvm.dashboard.events import Hub, TooManyListenersError
-from secvm.dashboard.facts import facts, privacy
+from secvm.dashboard.view import facts, privacy
 from secvm.dashboard.watching import Known, Watcher, in_background
 from secvm.errors import BadInputError, SecVMError
 from secvm.pages.assets import Assets
@@ -192,7 +192,7 @@ class Page:
         digest, document = known.listed.digest, known.document
         assert document is not None
         if digest not in self._statements:
-            for gone in [one for one in self._statements if self._watcher.known(one) is None]:
+            for gone in [other for other in self._statements if self._watcher.known(other) is None]:
                 self._statements.pop(gone).cancel()
             self._statements[digest] = asyncio.ensure_future(self._reckoned(document))
         reckoned = self._statements[digest]

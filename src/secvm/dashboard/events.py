@@ -128,7 +128,7 @@ class Hub:
         oldest = self._kept[0][0] if self._kept else self._number + 1
         if number is None or not oldest - 1 <= number <= self._number:
             return [self.frame("reset", b"{}")]
-        return [frame for one, frame in self._kept if one > number]
+        return [frame for event, frame in self._kept if event > number]
 
     def frame(self, event: str, data: bytes) -> bytes:
         """An event as it is sent, under the newest number."""

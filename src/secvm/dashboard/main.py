@@ -2,6 +2,8 @@
 
 On SIGTERM: nobody new, listeners are let go, what is under way is answered, and nothing is left: there is no state.
 Nothing about visitors is written anywhere; what goes wrong is told by its kind and the lines of code it came through.
+
+``DashboardSettings`` is its TOML file and its command line; docs/how-to/look.md shows a whole file.
 """
 
 from __future__ import annotations
@@ -9,24 +11,77 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
-from secvm.dashboard import form
+from pydantic import Field
+
 from secvm.dashboard.app import OperatorGuard, Page, Plan, names_of
 from secvm.dashboard.coordinator_client import Forwarding, Reader
 from secvm.dashboard.events import Hub
-from secvm.dashboard.plan import Planner
-from secvm.dashboard.settings import DashboardSettings
+from secvm.dashboard.plan import DECLARED_MODULE, Planner, declared_module
 from secvm.dashboard.view import time_zone
 from secvm.dashboard.watching import Watcher
+from secvm.errors import BadInputError
 from secvm.pages.assets import Assets
 from secvm.pages.serving import REQUEST_S, RunningPage, listen_on
 from secvm.pages.serving import serve as serve_page
 from secvm.runtime.clock import Clock, SteadyClock, SteeredClock, SystemClock
 from secvm.runtime.http.client import checked_url
 from secvm.runtime.logs import Log
-from secvm.runtime.service import run_service
-from secvm.runtime.tasks import any_of, end_all
+from secvm.runtime.service import any_of, end_all, run_service
+from secvm.runtime.settings import Listen, Settings, SteeringPart, usual_port
+
+#: Where it listens unless its settings say otherwise.
+PORT = 8440
+#: A host of a URL: a name, or an address without brackets.
+PublicHost = Annotated[str, Field(pattern=r"^[A-Za-z0-9]([A-Za-z0-9.:-]{0,250}[A-Za-z0-9])?$")]
+
+
+class WatchedCoordinator(Settings):
+    """``[coordinator]``: who is watched."""
+
+    #: Where its public files are, and its /health, /metrics and /admin.
+    url: str
+    #: How often it is looked at, in seconds.
+    poll_s: float = Field(default=1.0, ge=0.1, le=3600)
+
+
+class PageSettings(Settings):
+    """``[page]``: what is shown, and to whom."""
+
+    #: Names besides the loopback's by which browsers may ask for this page, as they stand in its address.
+    public_hosts: tuple[PublicHost, ...] = Field(default=(), max_length=16)
+    #: IANA name of the zone in which nights are shaded for experiments that are always open.
+    time_zone: str = "UTC"
+
+
+class Audit(Settings):
+    """``[audit]``: everything that is public, played again and again."""
+
+    #: Seconds between the end of one and the next; 0: only one, at the start.
+    every_s: float = Field(default=600, ge=0, le=10**7)
+    #: Whether there is one at all.
+    on: bool = True
+
+
+class DashboardSettings(Settings):
+    """All of it."""
+
+    listen: Annotated[Listen, usual_port(PORT)] = Listen(port=PORT)
+    coordinator: WatchedCoordinator
+    page: PageSettings = PageSettings()
+    audit: Audit = Audit()
+    testing: SteeringPart = SteeringPart()
+
+
+def read_listen(text: str) -> Listen:
+    """HOST:PORT as it stands on a command line; an IPv6 address in brackets."""
+    host, _, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not host or not port.isdecimal() or len(port) > 5 or int(port) > 65535:
+        raise BadInputError("--listen must be a host and a port, such as 127.0.0.1:8440")
+    return Listen(host=host, port=int(port))
+
 
 _HEARTBEAT_MS = 15_000
 
@@ -62,7 +117,7 @@ class Dashboard:
         self._settings, self._clock, self._steady = settings, clock, steady
         self._audit, self._plan, self._request_s = audit, plan, request_s
         self._zone = time_zone(settings.page.time_zone)
-        self._assets = Assets("secvm.pages", "secvm.dashboard", made={form.NAME: form.declared_module()})
+        self._assets = Assets("secvm.pages", "secvm.dashboard", made={DECLARED_MODULE: declared_module()})
 
     async def run(self, stop: asyncio.Event, listening: Callable[[str], None]) -> None:
         """Until told to stop."""

@@ -1,23 +1,28 @@
-"""What a coordinator says, read strictly: lists, status documents, health, metrics. Bytes in, values out.
+"""What a coordinator says, read strictly: lists, status, health, metrics, checkpoints. Bytes in, values out.
 
 Nothing that is served is believed to be what it should be. It has the shape that is written down here, every number is
 finite and every text has a length, or a ``MalformedMessageError`` says in one sentence what is wrong. Keys that nobody
 knows are left out: a newer coordinator tells more. Whoever shows a text takes it for text; characters that would turn
-or hide what stands around it are gone (``protocol.printable``).
+or hide what stands around it are gone (``protocol.canonical``).
 """
 
 from __future__ import annotations
 
+import base64
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import orjson
 import pydantic
 import pydantic.dataclasses
 
-from secvm.errors import MalformedMessageError
-from secvm.protocol.printable import plain
+from secvm.errors import BadSignatureError, MalformedMessageError, RemoteProtocolError
+from secvm.protocol.canonical import plain
+from secvm.protocol.log.checkpoints import SignedCheckpoint, read_checkpoint
+from secvm.protocol.log.policy import LogTerms
+from secvm.protocol.version import LOG_ORIGIN
 
 #: Instants, in milliseconds: up to the end of the year 9999, beyond which no calendar here goes, in any zone.
 _LAST_INSTANT = 253_402_214_400_000
@@ -302,3 +307,73 @@ def _checked_text(kind: pydantic.TypeAdapter[Any], data: bytes, what: str) -> An
     except (pydantic.ValidationError, RecursionError):
         # Not which value, nor where: it may be anything.
         raise MalformedMessageError(f"{what} is not written as it should be") from None
+
+
+#: The checkpoint that the coordinator's own witnesses cosigned.
+CHECKPOINT = f"/{LOG_ORIGIN}/checkpoint"
+#: A checkpoint with the cosignatures of many witnesses, and some.
+MOST_CHECKPOINT_BYTES = 2**17
+
+
+def checkpoint_path(digest: str) -> str:
+    """Where the newest checkpoint is that an experiment's witnesses cosigned."""
+    return f"/v1/experiment/{digest}/checkpoint"
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedLog:
+    """The log as a checkpoint has it, and who of these terms' witnesses cosigned that."""
+
+    signed: SignedCheckpoint
+    terms: LogTerms
+    #: When each witness cosigned it, in milliseconds, by name.
+    times: dict[str, int]
+    #: Witnesses in whose name something stands under it that they did not sign.
+    wrong: tuple[str, ...]
+
+    @classmethod
+    def read(cls, data: bytes, *, terms: LogTerms) -> WatchedLog:
+        """The log, if it has signed this."""
+        signed = read_checkpoint(data, log=terms.log_key)
+        times: dict[str, int] = {}
+        wrong = []
+        for witness in terms.witnesses:
+            try:
+                cosigned = signed.times([witness.note_key])
+            except (BadSignatureError, RemoteProtocolError):
+                wrong.append(witness.name)
+                continue
+            for time_s in cosigned.values():
+                times[witness.name] = 1000 * time_s
+        return cls(signed, terms, times, tuple(wrong))
+
+    def content(self) -> dict[str, Any]:
+        """For the page."""
+        return {
+            "origin": self.signed.checkpoint.origin,
+            "size": self.signed.checkpoint.size,
+            "root": base64.b64encode(self.signed.checkpoint.root).decode(),
+            "at": max(self.times.values(), default=None),
+            "cosigned": sorted(self.times),
+            "quorum": self.terms.quorum,
+            "quorum_reached": len(self.times) >= self.terms.quorum,
+        }
+
+
+def witnesses(logs: Iterable[WatchedLog]) -> list[dict[str, Any]]:
+    """Every witness that these terms name. ``agrees``: true where it has cosigned all newest checkpoints, null where it
+    has not yet cosigned some, false where something stands in its name that it did not sign.
+    """
+    rows: dict[str, dict[str, Any]] = {}
+    for log in logs:
+        for witness in log.terms.witnesses:
+            row = rows.setdefault(witness.name, {"name": witness.name, "last_seen": None, "agrees": True, "behind": 0})
+            seen = log.times.get(witness.name)
+            if witness.name in log.wrong:
+                row["agrees"] = False
+            elif seen is None:
+                row["behind"] += 1
+                row["agrees"] = None if row["agrees"] else row["agrees"]
+            else:
+                row["last_seen"] = max(seen, row["last_seen"] or 0)
+    return [rows[name] for name in sorted(rows)]

@@ -16,25 +16,29 @@ from typing import Any, TypeVar
 
 import orjson
 
-from secvm.dashboard import logs, view
+from secvm.dashboard import view
 from secvm.dashboard.coordinator_client import Reader
 from secvm.dashboard.events import Hub
-from secvm.dashboard.facts import has_guarantee
 from secvm.dashboard.live import Live, totals
 from secvm.dashboard.public_status import (
+    CHECKPOINT,
+    MOST_CHECKPOINT_BYTES,
     OVER,
     ExperimentListing,
     ExperimentStatus,
     Health,
+    WatchedLog,
+    checkpoint_path,
     read_health,
     read_list,
     read_metrics,
+    witnesses,
 )
-from secvm.dashboard.view import nights
+from secvm.dashboard.view import has_guarantee, nights
 from secvm.errors import RemoteProtocolError, SecVMError, UnreachableError
 from secvm.protocol.documents.experiment import MAX_DOCUMENT_BYTES, ExperimentDocument, read_published
 from secvm.runtime.clock import Clock
-from secvm.runtime.tasks import any_of
+from secvm.runtime.service import any_of
 
 MOST_LIST_BYTES = 2**24
 #: Ten thousand rounds with two labels are a tenth of it.
@@ -57,7 +61,7 @@ class Known:
     listed: ExperimentListing
     document: ExperimentDocument | None = None
     status: ExperimentStatus | None = None
-    log: logs.WatchedLog | None = None
+    log: WatchedLog | None = None
     problem: str | None = None
     #: Not before this instant of the machine is it asked for again.
     again_at: int = 0
@@ -98,7 +102,7 @@ class Watcher:
         self._reachable = False
         self._health: Health | None = None
         self._live = Live()
-        self._whole: logs.WatchedLog | None = None
+        self._whole: WatchedLog | None = None
         self._audited: dict[str, Any] | None = None
         self._poked = asyncio.Event()
         #: What was told last, and when.
@@ -202,12 +206,12 @@ class Watcher:
         digest, before, document = known.listed.digest, known.status, known.document
 
         def read() -> ExperimentStatus:
-            found = ExperimentStatus.read(data, digest=digest, before=before)
-            if document is not None and found.labels != document.experiment.labels:
+            status = ExperimentStatus.read(data, digest=digest, before=before)
+            if document is not None and status.labels != document.experiment.labels:
                 raise RemoteProtocolError("its status has other labels than its document")
-            if document is not None and found.leakage.formal_guarantee != has_guarantee(document):
+            if document is not None and status.leakage.formal_guarantee != has_guarantee(document):
                 raise RemoteProtocolError("its status claims another guarantee than its document gives")
-            return found
+            return status
 
         status = await in_background(read) if len(data) > _LARGE_BYTES else read()
         known.status = status
@@ -222,16 +226,16 @@ class Watcher:
         document = known.document
         if document is None or document.log is None:
             return
-        path = logs.checkpoint_path(known.listed.digest)
+        path = checkpoint_path(known.listed.digest)
         known.log = await self._checkpoint(path, document, known.log)
 
     async def _checkpoint(
-        self, path: str, document: ExperimentDocument, before: logs.WatchedLog | None
-    ) -> logs.WatchedLog | None:
+        self, path: str, document: ExperimentDocument, before: WatchedLog | None
+    ) -> WatchedLog | None:
         assert document.log is not None
         try:
-            data = await self._reader.changed(path, most=logs.MOST_BYTES)
-            return before if data is None else logs.WatchedLog.read(data, terms=document.log)
+            data = await self._reader.changed(path, most=MOST_CHECKPOINT_BYTES)
+            return before if data is None else WatchedLog.read(data, terms=document.log)
         except FileNotFoundError:
             return None
         except RemoteProtocolError:
@@ -253,7 +257,7 @@ class Watcher:
         self._live.rounds(self._running())
         logged = next((known.document for known in self._known.values() if known.document and known.document.log), None)
         if logged is not None:
-            self._whole = await self._checkpoint(logs.CHECKPOINT, logged, self._whole)
+            self._whole = await self._checkpoint(CHECKPOINT, logged, self._whole)
 
     def _running(self) -> list[tuple[str, Any]]:
         running = [
@@ -311,7 +315,7 @@ class Watcher:
             "node": None if health is None or health.node is None else health.node.model_dump(),
             "logs": None if health is None or health.log is None else health.log.model_dump(),
             "log": None if self._whole is None else self._whole.content(),
-            "witnesses": logs.witnesses(seen),
+            "witnesses": witnesses(seen),
             "audit": self._audited,
         }
 
@@ -365,8 +369,8 @@ async def in_background(work: Callable[[], T]) -> T:
         result, fault = None, None
         try:
             result = work()
-        except Exception as found:  # noqa: BLE001  (handed to whoever waits)
-            fault = found
+        except Exception as error:  # noqa: BLE001  (handed to whoever waits)
+            fault = error
         # The loop may have ended meanwhile.
         with contextlib.suppress(RuntimeError):
             loop.call_soon_threadsafe(settle, result, fault)

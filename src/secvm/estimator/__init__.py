@@ -9,6 +9,7 @@ model.predict([["rain"]])
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -21,27 +22,19 @@ if TYPE_CHECKING:
 __all__ = ["FeatureBinner", "PrivacyTarget", "SecVMClassifier", "SecVMClassifierCV", "SecVMRegressor"]
 
 
+#: Where each name is defined.
+_MODULES = {
+    "FeatureBinner": "secvm.estimator.binner",
+    "PrivacyTarget": "secvm.privacy.target",
+    "SecVMClassifier": "secvm.estimator.classifier",
+    "SecVMClassifierCV": "secvm.estimator.classifier_cv",
+    "SecVMRegressor": "secvm.estimator.regressor",
+}
+
+
 def __getattr__(name: str) -> Any:
     """The estimators are imported when they are asked for: the command line trains without waiting for scikit-learn."""
-    if name == "FeatureBinner":
-        from secvm.estimator.binner import FeatureBinner
-
-        return FeatureBinner
-    if name == "PrivacyTarget":
-        from secvm.privacy.target import PrivacyTarget
-
-        return PrivacyTarget
-    if name == "SecVMClassifier":
-        from secvm.estimator.classifier import SecVMClassifier
-
-        return SecVMClassifier
-    if name == "SecVMClassifierCV":
-        from secvm.estimator.classifier_cv import SecVMClassifierCV
-
-        return SecVMClassifierCV
-    if name == "SecVMRegressor":
-        from secvm.estimator.regressor import SecVMRegressor
-
-        return SecVMRegressor
-    msg = f"module {__name__!r} has no attribute {name!r}"
-    raise AttributeError(msg)
+    if name not in _MODULES:
+        msg = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(msg)
+    return getattr(import_module(_MODULES[name]), name)

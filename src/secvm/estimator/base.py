@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
 from inspect import signature
 from numbers import Integral, Real
 from os import PathLike
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import _check_sample_weight, _num_samples, check_is_fitted
+from sklearn.utils.validation import _check_sample_weight, _num_samples, check_consistent_length, check_is_fitted
 
 from secvm.errors import BadInputError
 from secvm.estimator.binner import BINNING_CONSTRAINTS, FeatureBinner, salt_of
-from secvm.estimator.choice import training_for
-from secvm.estimator.fitting import Evaluator, Fitted, fit_rounds
+from secvm.estimator.fitting import Evaluator, Fitted, fit_rounds, held_out_people, training_for
 from secvm.estimator.model import ModelFile
 from secvm.estimator.privacy import CONTRIBUTION, PrivacyPlan, planned
 from secvm.estimator.question import ask, has_negative_values, is_uneven
@@ -32,8 +32,7 @@ from secvm.learning.aggregate.convergence import Plateau
 from secvm.learning.aggregate.descent import OFFLINE, RULES, DescentRule, State, owners
 from secvm.learning.arithmetic import exact
 from secvm.learning.experiment import Experiment
-from secvm.learning.individual.dice import UnsafeSeededDice
-from secvm.learning.individual.draws import draw_cohort
+from secvm.learning.individual.dice import UnsafeSeededDice, draw_cohort
 from secvm.learning.losses import Loss
 from secvm.learning.package import Cohort
 from secvm.learning.rows import BinnedRows
@@ -77,10 +76,11 @@ PARAMETERS_DOC = """
 """
 
 
+@dataclass(eq=False, repr=False)
 class SecVMBase(BaseEstimator):
-    """Fit, partial_fit, save and load for both estimators."""
+    """Fit, partial_fit, save and load for both estimators. Fields are scikit-learn's parameters."""
 
-    _parameter_constraints: dict[str, list[Any]] = {
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **BINNING_CONSTRAINTS,
         "loss_parameter": [Interval(Real, 0, None, closed="left"), None],
         "descent": [NamesOf(lambda: RULES), DescentRule],
@@ -97,32 +97,58 @@ class SecVMBase(BaseEstimator):
         "n_jobs": [Interval(Integral, 1, None, closed="left"), None],
     }
 
-    #: Set by the subclasses' constructors.
-    n_bins: int | None
-    n_hashes: int
-    salt: str | bytes | None
-    values: str
-    features_per_person: int | None
+    n_bins: int | None = None
+    _: KW_ONLY
+    n_hashes: int = 1
+    salt: str | bytes | None = None
+    values: str = "counts"
+    features_per_person: int | None = None
     loss: str
-    loss_parameter: float | None
-    descent: str | DescentRule
-    thinning: str | float | None
-    lambda_: float | None
-    rounds: int | None
-    averaging: int | None
-    step_cap: float | str | None
-    decay: float | None
-    stop: str
-    validation_fraction: float
-    budget: int | None
-    privacy: PrivacyTarget | None
-    dice_seed: bytes | None
-    random_state: Any
-    n_jobs: int | None
-    #: Seed of the people's dice, as given or drawn.
-    seed_: bytes
-    #: What ``privacy`` came to: plan, budget, relays' packages, achieved ε. Only there where it was asked for.
-    privacy_: PrivacyPlan
+    loss_parameter: float | None = None
+    descent: str | DescentRule = OFFLINE.name
+    thinning: str | float | None = "auto"
+    lambda_: float | None = None
+    rounds: int | None = None
+    averaging: int | None = None
+    step_cap: float | str | None = "auto"
+    decay: float | None = None
+    stop: str = "none"
+    validation_fraction: float = 0.1
+    budget: int | None = None
+    privacy: PrivacyTarget | None = None
+    dice_seed: bytes | None = None
+    random_state: Any = None
+    n_jobs: int | None = None
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, cohorts: Any = None, attendance: Any = None) -> Self:
+        """Train for ``rounds`` rounds.
+
+        Parameters
+        ----------
+        X : lists of words, dicts of counts, array, data frame or sparse matrix
+        y : labels
+        sample_weight : how much each person counts
+        cohorts : "train" or "test" for each person; test people are only used to stop
+        attendance : rounds x people booleans, who takes part in which round
+        """
+        self._validate_params()
+        self._check_privacy(sample_weight, attendance)
+        y = self._checked_labels(y)
+        train = self._learn_bins(X, sample_weight, cohorts=cohorts)
+        rows, weight = self._counted_rows(X, y, sample_weight)
+        experiment, people = self._asked(rows, y, weight, train)
+        self._run(experiment, people, attendance=attendance)
+        return self
+
+    def _checked_labels(self, y: Any) -> NDArray[Any]:
+        """Labels as scikit-learn wants them checked."""
+        raise NotImplementedError
+
+    def _asked(
+        self, rows: BinnedRows, y: NDArray[Any], weight: NDArray[np.int64] | None, train: NDArray[np.bool_] | None
+    ) -> tuple[Experiment, Population]:
+        """The experiment that people with these rows and labels are asked by, and the people."""
+        raise NotImplementedError
 
     # -- what the parameters mean --------------------------------------------------------------------------------
 
@@ -181,7 +207,8 @@ class SecVMBase(BaseEstimator):
         self, target: PrivacyTarget, labels: tuple[str, ...], rows: BinnedRows, *, loss: Loss, **more: Any
     ) -> Experiment:
         """The experiment that a plan from public numbers asks for: the people's number, and nothing of their data."""
-        self.privacy_ = planned(
+        #: What ``privacy`` came to: plan, budget, relays' packages, achieved ε. Only there where it was asked for.
+        self.privacy_: PrivacyPlan = planned(
             target,
             people=len(rows),
             bins=rows.n_bins,
@@ -235,9 +262,12 @@ class SecVMBase(BaseEstimator):
             return self.dice_seed
         return bytes(check_random_state(self.random_state).bytes(16))
 
-    def _learn_bins(self, X: Any, sample_weight: Any, train: NDArray[np.bool_] | None = None) -> None:
-        """Vocabulary and levels, from people of the train cohort with a weight above zero."""
+    def _learn_bins(self, X: Any, sample_weight: Any, *, cohorts: Any = None) -> NDArray[np.bool_] | None:
+        """Vocabulary and levels, from people of the train cohort with a weight above zero; returns who is in it."""
         self._resumable = True
+        #: Seed of the people's dice, as given or drawn.
+        self.seed_: bytes = self._seed()
+        train = self._train_mask(X, cohorts)
         if train is not None:
             stand_in = np.empty((len(train), 1))
             sample_weight = _check_sample_weight(sample_weight, stand_in, ensure_non_negative=True) * train
@@ -258,6 +288,13 @@ class SecVMBase(BaseEstimator):
                 setattr(self, name, getattr(self.binner_, name))
             elif hasattr(self, name):
                 delattr(self, name)
+        return train
+
+    def _counted_rows(self, X: Any, y: NDArray[Any], sample_weight: Any) -> tuple[BinnedRows, NDArray[np.int64] | None]:
+        """Everybody's bins, and how often each person counts; None: all once."""
+        rows = self.binner_.rows(X)
+        check_consistent_length(y, range(len(rows)))
+        return rows, multiplicities(sample_weight, X, len(rows))
 
     # -- rounds --------------------------------------------------------------------------------------------------
 
@@ -277,7 +314,8 @@ class SecVMBase(BaseEstimator):
         held_out = None
         if train is not None and not train.all():
             counted = True if people.multiplicity is None else people.multiplicity > 0
-            held_out = self._held_out(experiment, people, np.flatnonzero(~train & counted))
+            where = np.flatnonzero(~train & counted)
+            held_out = held_out_people(experiment, people, where, threads=self.n_jobs or 1)
         fitted = fit_rounds(
             training,
             people,
@@ -305,10 +343,6 @@ class SecVMBase(BaseEstimator):
         share = 1 - exact(float(self.validation_fraction))
         drawn = [draw_cohort(share, UnsafeSeededDice(self.seed_, i)) for i in range(n)]
         return np.array([cohort is Cohort.TRAIN for cohort in drawn], dtype=np.bool_)
-
-    def _held_out(self, experiment: Experiment, people: Population, where: NDArray[np.int64]) -> Any:
-        """Evaluation weights → (right, of) on the people at ``where``."""
-        raise NotImplementedError
 
     def _begin(self, experiment: Experiment) -> None:
         """Before the first round of ``partial_fit``."""

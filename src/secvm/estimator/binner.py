@@ -16,8 +16,9 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -33,8 +34,7 @@ from secvm.estimator.model import ModelFile
 from secvm.estimator.quantise import Quantiser, is_sparse
 from secvm.learning._kernels.dispatch import kernels
 from secvm.learning.individual.binning import Binning, HashBinning, VocabularyBinning, utf8
-from secvm.learning.individual.dice import UnsafeSeededDice
-from secvm.learning.individual.draws import sample_features
+from secvm.learning.individual.dice import UnsafeSeededDice, sample_features
 from secvm.learning.rows import MAX_UNITS, BinnedRows
 
 BINNING_CONSTRAINTS: dict[str, list[Any]] = {
@@ -46,6 +46,7 @@ BINNING_CONSTRAINTS: dict[str, list[Any]] = {
 }
 
 
+@dataclass(eq=False, repr=False)
 class FeatureBinner(TransformerMixin, BaseEstimator):
     """Hash features into bins and add colliding values.
 
@@ -75,33 +76,22 @@ class FeatureBinner(TransformerMixin, BaseEstimator):
     [[2], [1]]
     """
 
-    _parameter_constraints = {
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **BINNING_CONSTRAINTS,
         "dice_seed": [bytes, None],
         "sparse_output": ["boolean"],
         "random_state": ["random_state"],
     }
 
-    def __init__(
-        self,
-        n_bins: int | None = 1024,
-        *,
-        n_hashes: int = 1,
-        salt: str | bytes | None = None,
-        values: str = "counts",
-        features_per_person: int | None = None,
-        dice_seed: bytes | None = None,
-        sparse_output: bool = True,
-        random_state: Any = None,
-    ) -> None:
-        self.n_bins = n_bins
-        self.n_hashes = n_hashes
-        self.salt = salt
-        self.values = values
-        self.features_per_person = features_per_person
-        self.dice_seed = dice_seed
-        self.sparse_output = sparse_output
-        self.random_state = random_state
+    n_bins: int | None = 1024
+    _: KW_ONLY
+    n_hashes: int = 1
+    salt: str | bytes | None = None
+    values: str = "counts"
+    features_per_person: int | None = None
+    dice_seed: bytes | None = None
+    sparse_output: bool = True
+    random_state: Any = None
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Learn the vocabulary (unhashed words) or the columns' levels (numbers)."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,26 +12,23 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils import check_array, column_or_1d
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.multiclass import check_classification_targets, unique_labels
-from sklearn.utils.validation import check_consistent_length
 
 from secvm.errors import BadInputError, BadModelFileError
-from secvm.estimator.base import PARAMETERS_DOC, SecVMBase, counted_people, multiplicities
-from secvm.estimator.fitting import Evaluator, real_scores
+from secvm.estimator.base import PARAMETERS_DOC, SecVMBase, counted_people
+from secvm.estimator.fitting import real_scores
 from secvm.estimator.model import ModelFile
 from secvm.estimator.settings import NamesOf, losses
 from secvm.estimator.training import Population
-from secvm.learning.aggregate.descent import OFFLINE, DescentRule
 from secvm.learning.arithmetic import exact
 from secvm.learning.experiment import Experiment
 from secvm.learning.losses import LOSSES, Hinge
 from secvm.learning.rows import BinnedRows
-from secvm.learning.weights import Weights
-from secvm.privacy.target import PrivacyTarget
 
 #: From the text of a label in a model file back to what it was.
 _LABELS_FROM_TEXT: dict[str, Any] = {"text": str, "int": int, "float": float, "bool": "True".__eq__}
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class SecVMClassifier(ClassifierMixin, SecVMBase):
     __doc__ = f"""A linear classifier trained as a deployment of SecVM would train it, to the bit.
 
@@ -52,94 +50,16 @@ class SecVMClassifier(ClassifierMixin, SecVMBase):
     ['n', 's']
     """
 
-    _parameter_constraints = {
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **SecVMBase._parameter_constraints,
         "loss": [NamesOf(lambda: losses(regression=False))],
         "class_weight": [dict, StrOptions({"balanced"}), None],
         "multiclass": [StrOptions({"ovr", "ovo"})],
     }
 
-    def __init__(
-        self,
-        n_bins: int | None = None,
-        *,
-        n_hashes: int = 1,
-        salt: str | bytes | None = None,
-        values: str = "counts",
-        features_per_person: int | None = None,
-        loss: str = Hinge.name,
-        loss_parameter: float | None = None,
-        descent: str | DescentRule = OFFLINE.name,
-        thinning: str | float | None = "auto",
-        lambda_: float | None = None,
-        rounds: int | None = None,
-        averaging: int | None = None,
-        step_cap: float | str | None = "auto",
-        decay: float | None = None,
-        class_weight: Any = None,
-        multiclass: str = "ovr",
-        stop: str = "none",
-        validation_fraction: float = 0.1,
-        budget: int | None = None,
-        privacy: PrivacyTarget | None = None,
-        dice_seed: bytes | None = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.n_bins = n_bins
-        self.n_hashes = n_hashes
-        self.salt = salt
-        self.values = values
-        self.features_per_person = features_per_person
-        self.loss = loss
-        self.loss_parameter = loss_parameter
-        self.descent = descent
-        self.thinning = thinning
-        self.lambda_ = lambda_
-        self.rounds = rounds
-        self.averaging = averaging
-        self.step_cap = step_cap
-        self.decay = decay
-        self.class_weight = class_weight
-        self.multiclass = multiclass
-        self.stop = stop
-        self.validation_fraction = validation_fraction
-        self.budget = budget
-        self.privacy = privacy
-        self.dice_seed = dice_seed
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, cohorts: Any = None, attendance: Any = None) -> Self:
-        """Train for ``rounds`` rounds.
-
-        Parameters
-        ----------
-        X : lists of words, dicts of counts, array, data frame or sparse matrix
-        y : labels
-        sample_weight : how much each person counts
-        cohorts : "train" or "test" for each person; test people are only used to stop
-        attendance : rounds x people booleans, who takes part in which round
-        """
-        self._validate_params()
-        self._check_privacy(sample_weight, attendance)
-        y = labels_of(y)
-        self.seed_ = self._seed()
-        train = self._train_mask(X, cohorts)
-        self._learn_bins(X, sample_weight, train)
-        rows = self.binner_.rows(X)
-        check_consistent_length(y, range(len(rows)))
-        weight = multiplicities(sample_weight, X, len(rows))
-        # The classes are part of the question, so those of held-out people are among them; all else is learned without.
-        self.classes_ = unique_labels(y if weight is None else y[weight > 0])
-        if len(self.classes_) < 2:
-            msg = "Classifier can't train when only one class is present."
-            raise BadInputError(msg)
-        codes = self._codes(y, strict=weight is None)
-        experiment = self._question(codes, counted_people(weight, train), rows, weighted=weight is not None)
-        people = Population(rows=rows, labels=codes, multiplicity=weight, train=train)
-        self._run(experiment, people, attendance=attendance)
-        return self
+    loss: str = Hinge.name
+    class_weight: Any = None
+    multiclass: str = "ovr"
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """One more round, over these people. The first call needs ``classes`` if they do not all occur in ``y``."""
@@ -152,16 +72,13 @@ class SecVMClassifier(ClassifierMixin, SecVMBase):
                 raise BadInputError("partial_fit needs the classes on its first call, at least two")
             if self.class_weight == "balanced":
                 raise BadInputError("class_weight='balanced' needs all people at once; give the weights as a dict")
-            self.seed_ = self._seed()
             self._learn_bins(X, sample_weight)
             weighted = sample_weight is not None
             self._begin(self._question(self._codes(y), None, self.binner_.rows(X), weighted=weighted))
         elif classes is not None and not np.array_equal(self.classes_, unique_labels(np.asarray(classes))):
             raise BadInputError("classes differ from those of the first call")
         self._check_resumable()
-        rows = self.binner_.rows(X)
-        check_consistent_length(y, range(len(rows)))
-        weight = multiplicities(sample_weight, X, len(rows))
+        rows, weight = self._counted_rows(X, y, sample_weight)
         return self._one_more_round(Population(rows=rows, labels=self._codes(y), multiplicity=weight))
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
@@ -185,6 +102,21 @@ class SecVMClassifier(ClassifierMixin, SecVMBase):
         return np.asarray(self.classes_[evaluator.labels(self.weights_)])
 
     # -- inside --------------------------------------------------------------------------------------------------
+
+    def _checked_labels(self, y: Any) -> NDArray[Any]:
+        return labels_of(y)
+
+    def _asked(
+        self, rows: BinnedRows, y: NDArray[Any], weight: NDArray[np.int64] | None, train: NDArray[np.bool_] | None
+    ) -> tuple[Experiment, Population]:
+        # The classes are part of the question, so those of held-out people are among them; all else is learned without.
+        self.classes_ = unique_labels(y if weight is None else y[weight > 0])
+        if len(self.classes_) < 2:
+            msg = "Classifier can't train when only one class is present."
+            raise BadInputError(msg)
+        codes = self._codes(y, strict=weight is None)
+        experiment = self._question(codes, counted_people(weight, train), rows, weighted=weight is not None)
+        return experiment, Population(rows=rows, labels=codes, multiplicity=weight, train=train)
 
     def _codes(self, y: NDArray[Any], *, strict: bool = True) -> NDArray[np.int64]:
         """Place of each label in ``classes_``; labels of people who do not count may be unknown."""
@@ -213,15 +145,6 @@ class SecVMClassifier(ClassifierMixin, SecVMBase):
         counts = np.bincount(codes, weights=weight, minlength=len(self.classes_))
         total = Fraction(int(counts.sum()))
         return tuple(total / (len(counts) * int(n)) if n else Fraction(1) for n in counts)
-
-    def _held_out(self, experiment: Experiment, people: Population, where: NDArray[np.int64]) -> Any:
-        evaluator = Evaluator(experiment, people.rows.take(where), threads=self.n_jobs or 1)
-        labels = people.labels[where]
-
-        def count(weights: Weights) -> tuple[int, int]:
-            return int((evaluator.labels(weights) == labels).sum()), len(labels)
-
-        return count
 
     def _label_kind(self) -> str:
         kinds = {type(c) for c in self.classes_.tolist()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from itertools import product
 from typing import Any, Self
 
@@ -13,12 +14,13 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from secvm.errors import BadInputError
 from secvm.estimator.binner import FeatureBinner, salt_of
-from secvm.estimator.choice import curves_of
 from secvm.estimator.classifier import SecVMClassifier, labels_of
+from secvm.estimator.fitting import curves_of
 from secvm.learning.aggregate.descent import Pegasos
 from secvm.learning.rows import BinnedRows
 
 
+@dataclass(eq=False, repr=False)
 class SecVMClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     """SecVMClassifier by pegasos, with its settings chosen by cross-validation.
 
@@ -53,24 +55,14 @@ class SecVMClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     1.0
     """
 
-    def __init__(
-        self,
-        lambdas: Any = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1),
-        *,
-        class_weights: Any = (None,),
-        n_bins: Any = None,
-        rounds: int | None = None,
-        cv: Any = 5,
-        estimator: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.lambdas = lambdas
-        self.class_weights = class_weights
-        self.n_bins = n_bins
-        self.rounds = rounds
-        self.cv = cv
-        self.estimator = estimator
-        self.n_jobs = n_jobs
+    lambdas: Any = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
+    _: KW_ONLY
+    class_weights: Any = (None,)
+    n_bins: Any = None
+    rounds: int | None = None
+    cv: Any = 5
+    estimator: Any = None
+    n_jobs: int | None = None
 
     def fit(self, X: Any, y: Any) -> Self:
         """Choose by cross-validation, then train on everybody.

@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from secvm.errors import BadInputError
-from secvm.estimator.fitting import Evaluator, Fitted, fit_rounds
+from secvm.estimator.fitting import Evaluator, Fitted, fit_rounds, held_out_people
 from secvm.estimator.privacy import CONTRIBUTION, PrivacyPlan, contributed, planned
-from secvm.estimator.question import ask, fixed_targets, right_within, target_scale
+from secvm.estimator.question import ask, fixed_targets, target_scale
 from secvm.estimator.training import AddNoise, OfflineTraining, Population
 from secvm.learning.aggregate.convergence import Plateau
 from secvm.learning.aggregate.descent import DescentRule
@@ -128,10 +128,6 @@ class OfflineRun(ABC):
         """Those who train."""
 
     @abstractmethod
-    def right(self, evaluator: Evaluator, weights: Weights, where: NDArray[np.int64]) -> int:
-        """How many of the training people at ``where``, laid out in ``evaluator``, the weights are right about."""
-
-    @abstractmethod
     def measure_test(self, evaluator: Evaluator, weights: Weights) -> float:
         """The curve's value; keeps what ``report`` needs."""
 
@@ -153,12 +149,8 @@ class OfflineRun(ABC):
         test = Evaluator(self.experiment, self._test_rows, threads=threads) if self.n_test else None
         people, count = self.people, None
         if held_out is not None:
-            where = np.flatnonzero(held_out)
-            watched = Evaluator(self.experiment, people.rows.take(where), threads=threads)
             people = replace(people, train=~held_out)
-
-            def count(weights: Weights) -> tuple[int, int]:
-                return self.right(watched, weights, where), len(where)
+            count = held_out_people(self.experiment, people, np.flatnonzero(held_out), threads=threads)
 
         def after(number: int, weights: Weights) -> None:
             if test is not None:
@@ -231,9 +223,6 @@ class Classes(OfflineRun):
     def people(self) -> Population:
         return Population(rows=self.rows, labels=self._labels)
 
-    def right(self, evaluator: Evaluator, weights: Weights, where: NDArray[np.int64]) -> int:
-        return int((evaluator.labels(weights) == self._labels[where]).sum())
-
     def measure_test(self, evaluator: Evaluator, weights: Weights) -> float:
         self._score = score_cells(evaluator.cells(weights, self._truth))
         return self._score.accuracy.value
@@ -281,9 +270,6 @@ class Numbers(OfflineRun):
     @property
     def people(self) -> Population:
         return Population(rows=self.rows, labels=np.zeros(self.n_train, dtype=np.int64), targets=self._targets)
-
-    def right(self, evaluator: Evaluator, weights: Weights, where: NDArray[np.int64]) -> int:
-        return right_within(evaluator.values(weights)[:, 0], self._targets[where])
 
     def measure_test(self, evaluator: Evaluator, weights: Weights) -> float:
         self._last = regression_report(evaluator.numbers(weights), self._truth)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from secvm.errors import BadExperimentError, LocalProtocolError
 from secvm.learning._kernels.dispatch import Kernels, kernels
-from secvm.learning._kernels.part_words import Clusters, TakeBytes
+from secvm.learning._kernels.reference import Clusters, TakeBytes
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.cover_law import COHORTS, RelayCover
 from secvm.learning.cover_sampler import CellLaw

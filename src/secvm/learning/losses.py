@@ -39,8 +39,7 @@ from numpy.typing import NDArray
 
 from secvm.errors import BadExperimentError
 from secvm.learning.arithmetic import exact
-from secvm.learning.declared import Declared, number
-from secvm.learning.registry import Registry
+from secvm.learning.declared import Declared, Registry, number
 
 #: Thresholds and targets are integers in units of 2^-THRESHOLD_BITS.
 THRESHOLD_BITS = 32

@@ -96,11 +96,11 @@ def check_origin(method: str, fields: Fields, host: Host, *, schemes: Collection
 
 def _is_own(origin: str, host: Host, schemes: Collection[str]) -> bool:
     scheme, _, rest = origin.partition("://")
-    found = split_host(rest)
-    if scheme not in schemes or found is None or found[0] != host[0]:
+    sender = split_host(rest)
+    if scheme not in schemes or sender is None or sender[0] != host[0]:
         return False
     # A proxy may pass the host on without its port; then the name has to do.
-    return host[1] is None or (found[1] or (443 if scheme == "https" else 80)) == host[1]
+    return host[1] is None or (sender[1] or (443 if scheme == "https" else 80)) == host[1]
 
 
 def check_json(fields: Fields, *, sentence: str) -> None:

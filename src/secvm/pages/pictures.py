@@ -9,24 +9,30 @@ from __future__ import annotations
 import importlib.util
 import io
 import math
+import re
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Literal
 
 from secvm.errors import BadInputError
-from secvm.pages.embedded import EDGE, INK, LIGHT, SOFT
 
 if TYPE_CHECKING:
     from secvm.pages.figure import Bars, Curve, Figure
 
+_SHEET = (files("secvm.pages") / "static" / "look.css").read_text(encoding="utf-8")
+#: Every colour of the pages' sheet by its name, in daylight: its first block.
+_DAY = dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", _SHEET.partition("}")[0]))
+_CURVES = tuple(_DAY[f"c{i}"] for i in range(8))
+_INK, _SOFT, _EDGE = (_DAY[name] for name in ("ink", "soft", "edge"))
 #: Inches, and dots of an inch: 1,440 × 810.
 _SIZE, _DOTS = (9.6, 5.4), 150
 #: Of levels to compare with.
 _DASHES = ((1.5, 2.5), (6, 3.5), (6, 2.5, 1.5, 2.5))
-_NEXT = "pip install 'secvm[plots]'"
 
 
-def missing() -> str:
-    """One sentence if no picture can be drawn here, else nothing."""
-    return "" if importlib.util.find_spec("matplotlib") else f"pictures need matplotlib: {_NEXT}"
+def check_drawable() -> None:
+    """Refuse in a sentence where no picture can be drawn."""
+    if importlib.util.find_spec("matplotlib") is None:
+        raise BadInputError("drawing needs matplotlib", next_step="pip install 'secvm[plots]'")
 
 
 def picture(figure: Figure, kind: Literal["png", "svg"] = "png") -> bytes:
@@ -37,12 +43,11 @@ def picture(figure: Figure, kind: Literal["png", "svg"] = "png") -> bytes:
     BadInputError
         Without the extra ``plots``.
     """
-    try:
-        import matplotlib as mpl  # noqa: PLC0415
-        from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415
-        from matplotlib.figure import Figure as Sheet  # noqa: PLC0415
-    except ImportError:
-        raise BadInputError("pictures need matplotlib", next_step=_NEXT) from None
+    check_drawable()
+    import matplotlib as mpl  # noqa: PLC0415
+    from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415
+    from matplotlib.figure import Figure as Sheet  # noqa: PLC0415
+
     with mpl.rc_context():
         mpl.rcdefaults()
         # Names are written as text, and ids follow from what is drawn.
@@ -64,7 +69,7 @@ def picture(figure: Figure, kind: Literal["png", "svg"] = "png") -> bytes:
         handles, names = handles[behind:] + handles[:behind], names[behind:] + names[:behind]
         if names:
             # Outside, so that it covers nothing.
-            look = {"frameon": False, "labelcolor": INK, "fontsize": 10, "ncols": _columns(names)}
+            look = {"frameon": False, "labelcolor": _INK, "fontsize": 10, "ncols": _columns(names)}
             sheet.legend(handles, names, loc="outside lower left", **look)
         buffer = io.BytesIO()
         unsaid = {"Software": None} if kind == "png" else {"Date": None, "Creator": None}
@@ -79,9 +84,9 @@ def _columns(names: list[str]) -> int:
 def _draw_axes(axes: Any, figure: Figure) -> None:
     from matplotlib.ticker import PercentFormatter  # noqa: PLC0415
 
-    axes.set_title(figure.title, loc="left", color=INK, fontsize=13, fontweight="bold", pad=26)
-    axes.text(0, 1.025, figure.up, transform=axes.transAxes, color=SOFT, fontsize=10.5)
-    axes.set_xlabel(figure.across, color=SOFT, fontsize=10.5)
+    axes.set_title(figure.title, loc="left", color=_INK, fontsize=13, fontweight="bold", pad=26)
+    axes.text(0, 1.025, figure.up, transform=axes.transAxes, color=_SOFT, fontsize=10.5)
+    axes.set_xlabel(figure.across, color=_SOFT, fontsize=10.5)
     if figure.log_across:
         axes.set_xscale("log")
     if figure.places:
@@ -89,35 +94,35 @@ def _draw_axes(axes: Any, figure: Figure) -> None:
         axes.minorticks_off()
     if figure.percent:
         axes.yaxis.set_major_formatter(PercentFormatter(1.0))
-    axes.grid(visible=True, axis="y", color=EDGE, linewidth=0.8)
+    axes.grid(visible=True, axis="y", color=_EDGE, linewidth=0.8)
     axes.set_axisbelow(True)
-    axes.tick_params(colors=SOFT, labelsize=10, length=3)
+    axes.tick_params(colors=_SOFT, labelsize=10, length=3)
     axes.tick_params(axis="y", length=0)
-    axes.tick_params(which="minor", length=2, color=SOFT)
+    axes.tick_params(which="minor", length=2, color=_SOFT)
     for side in ("top", "right", "left"):
         axes.spines[side].set_visible(False)
-    axes.spines["bottom"].set_color(SOFT)
+    axes.spines["bottom"].set_color(_SOFT)
     for place, rule in enumerate(figure.rules):
         dashes = (0, _DASHES[place % len(_DASHES)])
-        axes.axhline(rule.value, color=SOFT, linewidth=1.2, linestyle=dashes, label=rule.name)
+        axes.axhline(rule.value, color=_SOFT, linewidth=1.2, linestyle=dashes, label=rule.name)
     named = set[str]()
     for shade in figure.shades:
         label = None if shade.name in named else shade.name
         named.add(shade.name)
-        axes.axvspan(shade.low, shade.high, facecolor=SOFT, alpha=0.13, linewidth=0, label=label)
+        axes.axvspan(shade.low, shade.high, facecolor=_SOFT, alpha=0.13, linewidth=0, label=label)
 
 
 def _draw_bars(axes: Any, bars: Bars) -> None:
     below = [0.0] * len(bars.x)
     for stack in bars.stacks:
         heights = [value if math.isfinite(value) else 0.0 for value in stack.values]
-        colour = LIGHT[stack.colour % len(LIGHT)]
+        colour = _CURVES[stack.colour % len(_CURVES)]
         axes.bar(bars.x, heights, 0.72 * bars.apart, below, color=colour, linewidth=0, label=stack.name)
         below = [sum(pair) for pair in zip(below, heights, strict=True)]
 
 
 def _draw_curve(axes: Any, curve: Curve) -> None:
-    colour = LIGHT[curve.colour % len(LIGHT)]
+    colour = _CURVES[curve.colour % len(_CURVES)]
     few = len(curve.x) < 25
     if curve.band is not None:
         axes.fill_between(curve.x, *curve.band, color=colour, alpha=0.15, linewidth=0)

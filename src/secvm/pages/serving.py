@@ -181,7 +181,7 @@ def as_file(request: web.BaseRequest, asset: Asset) -> web.Response:
     tag = f'"{asset.digest}"'
     lasting = request.query.get("v") == asset.digest
     headers = {"etag": tag, "cache-control": _FOR_EVER if lasting else "no-cache", "vary": "accept-encoding"}
-    if tag in [one.strip().removeprefix("W/") for one in request.headers.get("if-none-match", "").split(",")]:
+    if tag in [known.strip().removeprefix("W/") for known in request.headers.get("if-none-match", "").split(",")]:
         return web.Response(status=304, headers=headers)
     content = asset.content
     if _takes_gzip(request) and len(asset.gzipped) < len(content):
@@ -190,5 +190,5 @@ def as_file(request: web.BaseRequest, asset: Asset) -> web.Response:
 
 
 def _takes_gzip(request: web.BaseRequest) -> bool:
-    told = request.headers.get("accept-encoding", "")
-    return any(one.partition(";")[0].strip().lower() == "gzip" for one in told.split(","))
+    codings = request.headers.get("accept-encoding", "").split(",")
+    return any(coding.partition(";")[0].strip().lower() == "gzip" for coding in codings)

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from secvm.crypto.sealing.bulk_sealing import BulkSealer
+from secvm.crypto.sealing.layers import BulkSealer
 from secvm.learning.individual.binning import VocabularyBinning
 from secvm.participant.consent.policies import Consent
 from secvm.participant.dice import DiceFor, RandomBytes, safe_dice, system_words
@@ -25,7 +25,7 @@ from secvm.participant.plain.membership import PlainMembership
 from secvm.participant.relayed.membership import RelayedMembership
 from secvm.participant.sending.sealing import gateway_seal
 from secvm.participant.sending.transport import Transport
-from secvm.participant.storage.ledger_book import NOTHING, Accepted
+from secvm.participant.storage.books import NOTHING, Accepted
 from secvm.participant.storage.state import DeviceState, ExperimentRecord, Status
 from secvm.participant.storage.vault import Vault
 from secvm.participant.trust.model_files import ModelShelf
@@ -35,7 +35,7 @@ from secvm.participant.trust.trust_policy import TrustPolicy
 from secvm.protocol.documents.experiment import read_published
 from secvm.protocol.plain.session_events import SendPackage
 from secvm.protocol.plain.session_memory import NEVER
-from secvm.protocol.relays.sending.session import SendRequest
+from secvm.protocol.relays.session import SendRequest
 
 #: About a hundred rounds of a hundred packages.
 DAILY_BYTES = 50_000_000

@@ -18,7 +18,7 @@ from typing import Any
 from secvm.participant.device import Device, Job
 from secvm.runtime.clock import Clock
 from secvm.runtime.logs import Log
-from secvm.runtime.tasks import any_of
+from secvm.runtime.service import any_of
 
 FLUSH_MS = 1000
 #: How often devices that sleep look whether a person has paused, joined or forgotten.

@@ -11,35 +11,33 @@ import asyncio
 import itertools
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
-from secvm.crypto.sealing.bulk_sealing import BulkSealer
+from secvm.crypto.sealing.layers import BulkSealer
 from secvm.errors import BadInputError, BeaconUnavailableError, RemoteProtocolError
-from secvm.learning.individual.binning import VocabularyBinning
 from secvm.participant.device import Device, DeviceLimits
 from secvm.participant.dice import DiceFor, safe_dice, unsafe_seeded_dice
 from secvm.participant.host import Host
-from secvm.participant.person import decisions
 from secvm.participant.person.decisions import Way
 from secvm.participant.person.pinning import fetch_salt
 from secvm.participant.sending.transport import RelayTransport, Transport, open_transport
 from secvm.participant.settings import ParticipantSettings, TestingSettings
 from secvm.participant.status_page import serve_status
-from secvm.participant.storage.device_lock import DeviceLock, open_lock
-from secvm.participant.storage.ledger_book import NOTHING, Accepted
+from secvm.participant.storage.device_lock import open_lock
 from secvm.participant.storage.state import DeviceState
 from secvm.participant.storage.vault import Vault
 from secvm.participant.trust.model_files import ModelShelf
 from secvm.participant.trust.shared_checks import SharedChecks
 from secvm.participant.trust.trust_policy import TrustPolicy
 from secvm.people.reader import read_vocabulary
-from secvm.people.reference import iter_people
+from secvm.people.source import iter_people
 from secvm.protocol.documents.experiment import ExperimentDocument, read_published
 from secvm.runtime.clock import Clock, SteeredClock, SystemClock
-from secvm.runtime.disk.passphrases import Passphrase
 from secvm.runtime.disk.process_lock import FILE as LOCK_FILE
 from secvm.runtime.disk.process_lock import only_one
-from secvm.runtime.disk.secret_files import read_secret
+from secvm.runtime.disk.secret_files import Passphrase, read_secret
 from secvm.runtime.lanes import find_lanes
 from secvm.runtime.logs import Log
 from secvm.runtime.service import run_service
@@ -158,48 +156,19 @@ def open_device(
     )
 
 
-def state_of(settings: ParticipantSettings, lock: DeviceLock | None) -> DeviceState:
-    """The state of the device in the settings' folder, to look at or to decide; see ``person.decisions``."""
-    unsynced = settings.testing is not None and settings.testing.unsafe_unsynced
-    return DeviceState(settings.device.folder, unsafe_unsynced=unsynced, lock=lock)
+@contextmanager
+def opened(settings: ParticipantSettings, passphrase: Passphrase | None = None) -> Iterator[tuple[DeviceState, Vault]]:
+    """State and vault of the device of these settings, to decide for it, whether it runs meanwhile or not."""
+    folder, testing = settings.device.folder, settings.testing
+    lock = open_lock(folder, passphrase, os.urandom)
+    unsynced = testing is not None and testing.unsafe_unsynced
+    with closing(DeviceState(folder, unsafe_unsynced=unsynced, lock=lock)) as state, Vault(folder, lock=lock) as vault:
+        yield state, vault
 
 
 def way_of(settings: ParticipantSettings, transport: Transport) -> Way:
     """How the device of these settings reaches others, and what it demands of them."""
     return Way(transport, settings.policy(), _dice(settings.testing, 0), only_tests=settings.testing is not None)
-
-
-def join(
-    settings: ParticipantSettings,
-    transport: Transport,
-    digest: str,
-    envelope: bytes,
-    *,
-    passphrase: Passphrase | None = None,
-    source: str | None = None,
-    vocabulary: VocabularyBinning | None = None,
-    salt: bytes | None = None,
-    accepted: Accepted = NOTHING,
-) -> None:
-    """Let the device of these settings join, whether it runs meanwhile or not."""
-    lock = open_lock(settings.device.folder, passphrase, os.urandom)
-    state = state_of(settings, lock)
-    try:
-        with Vault(settings.device.folder, lock=lock) as vault:
-            decisions.join(
-                state,
-                digest,
-                envelope,
-                vault,
-                way_of(settings, transport),
-                settings.agreed(),
-                source=source,
-                vocabulary=vocabulary,
-                salt=salt,
-                accepted=accepted,
-            )
-    finally:
-        state.close()
 
 
 async def open_devices(

@@ -1,50 +1,83 @@
 """A device's part in one experiment: what plain experiments and those with two relays have in common.
 
-``Turns`` holds the session, which decides. A turn has one order: tell the session, store what changed, then do what it
-says. So whatever has left the device, or is about to, is on the disk before (``storage.state`` says what is synced).
+``Membership`` puts the session's turns (``turns``), the packages of its rounds (``Preparation``) and its askings
+together for the host. It starts nothing by itself: the host asks when it is to be woken, carries out what is due, and
+comes back with what became of it.
 
-``Membership`` puts turns, preparation and askings together for the host. It starts nothing by itself: the host asks
-when it is to be woken, carries out what is due, and comes back with what became of it.
+**When it asks for the next manifest** (``Polling``): at a phase that says nothing about the device. A device that asks
+every ten minutes has a pseudonym: its time modulo ten minutes. So every asking has a fresh random time: after the last
+known round is over for good, within the experiment's grace; and when there is nothing newer, after a random while
+around a bound that doubles up to a quarter of the window. When nobody answers it asks again sooner, after a random
+while that grows to the grace. A manifest must be there before the window opens, so whoever runs a coordinator leaves
+several graces between a round's end and the next opening.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar, cast
+from datetime import UTC, datetime
+from typing import Any, Generic
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from secvm.errors import CheatingError, LocalProtocolError, OverLimitError, RemoteProtocolError
 from secvm.learning.individual.contribution import Individual, contribute
 from secvm.learning.individual.dice import Dice
 from secvm.learning.package import Package
 from secvm.learning.weights import Weights
 from secvm.participant.consent.ledger import enter
-from secvm.participant.storage.state import BelievedModel, DeviceState, ExperimentRecord, RoundHistory, Status
+from secvm.participant.sending.sealing import bytes_of_a_round
+from secvm.participant.storage.state import ExperimentRecord, RoundHistory, Status
 from secvm.participant.trust.fresh_looks import FreshLooks
-from secvm.participant.trust.polling import Polling, last_moment
 from secvm.participant.trust.surroundings import Now, Surroundings
-from secvm.protocol.documents.experiment import ExperimentDocument
+from secvm.participant.turns import Distrust, Due, Turns
+from secvm.protocol.documents.ending import Ending
+from secvm.protocol.documents.experiment import ExperimentDocument, Windows
 from secvm.protocol.documents.manifest import RoundManifest
-from secvm.protocol.plain.session import ParticipantSession
-from secvm.protocol.plain.session_events import (
-    Abstain,
-    Action,
-    Compute,
-    Finished,
-    Paused,
-    Resumed,
-    SendPackage,
-    Tick,
-    Wait,
-)
+from secvm.protocol.plain.session_events import Abstain, Distrusted, Paused, Reason, Resumed
 from secvm.protocol.plain.session_memory import NEVER
 from secvm.protocol.relays.manifest import RelayedManifest
-from secvm.protocol.relays.sending.session import Prepare, RelayedAction, RelayedSession, RoundDone, SendRequest
+from secvm.protocol.relays.opening import RelayedEnding
+from secvm.protocol.schedule import below
 
-#: What a session sends: one capsule of a plain experiment, or all of a round with two relays.
-Due = TypeVar("Due", bound=SendPackage | SendRequest)
-Session = TypeVar("Session", bound=ParticipantSession | RelayedSession)
+#: Where an experiment takes nothing late, moments spread over this.
+_SHORTEST_MS = 1000
+
+
+def spread_ms(windows: Windows) -> int:
+    """Over so many milliseconds moments are spread that nobody shall know a device by."""
+    return 1000 * windows.grace_s or _SHORTEST_MS
+
+
+class Polling:
+    """The times of one device's askings in one experiment."""
+
+    def __init__(self, windows: Windows, words: Iterator[int]) -> None:
+        self._spread = spread_ms(windows)
+        self._longest = max(self._spread, 1000 * windows.length_s // 4)
+        self._words = words
+        self._missed = 0
+        #: So many askings in a row that nobody answered.
+        self.unanswered = 0
+
+    def first(self, now: int) -> int:
+        """After joining, after coming back, or when a round is over."""
+        self._missed = self.unanswered = 0
+        return now + below(self._spread, self._words)
+
+    def again(self, now: int) -> int:
+        """There was nothing newer: between half and one and a half of the bound, which doubles."""
+        self.unanswered = 0
+        bound = min(self._spread << min(self._missed, 30), self._longest)
+        self._missed += 1
+        return now + bound // 2 + below(bound, self._words)
+
+    def failed(self, now: int) -> int:
+        """Nobody answered: soon, for the next window opens whether the network is there or not; up to the spread."""
+        bound = min(max(1, self._spread >> 4) << min(self.unanswered, 4), self._spread)
+        self.unanswered += 1
+        return now + below(bound, self._words)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,199 +91,19 @@ class RoundCounts:
     done: bool
 
 
-class Distrust:
-    """Why a device joins no further round of one experiment, until its person resumes."""
-
-    def __init__(self, state: DeviceState, digest: str) -> None:
-        self._state, self._digest = state, digest
-        #: In one sentence; None: it takes part.
-        self.why: str | None = None
-        self.reread()
-
-    def reread(self) -> None:
-        """See whether the person has resumed."""
-        self.why = self._state.trust.distrust(self._digest)
-
-    def put(self, sentence: str) -> None:
-        """Take no part from now on."""
-        self.why = sentence
-        with self._state.writing(durable=True):
-            self._state.trust.put_distrust(self._digest, sentence)
-
-
-class Turns(ABC, Generic[Session, Due]):
-    """The session of one experiment, and what it wants done."""
-
-    def __init__(
-        self,
-        around: Surroundings,
-        document: ExperimentDocument,
-        session: Session,
-        looking: FreshLooks | None,
-        *,
-        known: bool,
-    ) -> None:
-        """``looking`` is None where there is no log; ``known``: there was a session before this process."""
-        self._around, self._document, self._looking = around, document, looking
-        self.session: Session = session
-        self.known = known
-        #: What became of every round that was joined.
-        self.rounds = {row.round_number: row for row in around.state.history(document.digest)}
-        #: The person has forgotten the experiment while something of it was under way.
-        self.left = False
-        #: What is due.
-        self.outbox: deque[Due] = deque()
-        #: Told when the session wants a round's packages.
-        self.prepare: Callable[[int], None] = lambda _now: None
-        self._pending: list[Finished | tuple[int, Abstain]] = []
-        #: What was last noted about a server that could not be believed: once is enough.
-        self._noted: tuple[int, Abstain] | None = None
-        self._dirty = False
-        self._tick_at = NEVER
-        #: The round whose last moment has come.
-        self._hurried = 0
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}(...)"
-
-    @property
-    @abstractmethod
-    def manifest(self) -> RoundManifest | RelayedManifest | None:
-        """Of the newest round that the session knows."""
-
-    @property
-    @abstractmethod
-    def sending(self) -> bool:
-        """Whether the session's round is joined and not over."""
-
-    @abstractmethod
-    def tell(self, event: Any, now: int) -> None:
-        """One turn. What must not be lost is stored before anything is done about it."""
-
-    @abstractmethod
-    def _put_session(self) -> None:
-        """Write what has changed of the session, inside a transaction of the state."""
-
-    def _as_kept(self, abstain: Abstain) -> Abstain:
-        """What is kept of an abstention of the session."""
-        return abstain
-
-    def hold(self, weights: str) -> None:
-        """Keep the file of this model for the experiment, in place of the one before."""
-        self._around.shelf.hold(self, weights)
-
-    @property
-    def round_number(self) -> int:
-        """The newest round that the session knows; 0: none."""
-        return 0 if self.manifest is None else self.manifest.round_number
-
-    # ── the time ─────────────────────────────────────────────────────────────────────────────────────────────────────
-
-    @property
-    def at(self) -> int:
-        """When the session wants to see the time."""
-        return min(self._tick_at, self._last_moment or NEVER)
-
-    @property
-    def _last_moment(self) -> int | None:
-        """When the last moment of the window begins, if packages wait for it and it has not begun yet."""
-        manifest = self.manifest
-        if manifest is None or not self.sending or self._hurried == manifest.round_number:
-            return None
-        return None if self.session.paused else last_moment(manifest.window)
-
-    def tick(self, now: int) -> None:
-        """Let the session see the time."""
-        moment, manifest = self._last_moment, self.manifest
-        if moment is not None and moment <= now and manifest is not None:
-            self._hurried = manifest.round_number
-            self.tell(Tick(), max(now, manifest.window.closes_at - 1))
-        elif self._tick_at <= now:
-            self.tell(Tick(), now)
-
-    # ── storing, acting ──────────────────────────────────────────────────────────────────────────────────────────────
-
-    def _carry_out(self, actions: Sequence[Action | RelayedAction], now: int, *, durable: bool | None) -> None:
-        """Store what came of an event, then do what the session says; ``durable`` None: it is stored later."""
-        self._dirty = True
-        for action in actions:
-            match action:
-                case Finished(number, acknowledged, lost):
-                    self._pending.append(action)
-                    self._count(number, acknowledged, lost)
-                case RoundDone(number, receipt):
-                    budget = self._document.budget
-                    done = Finished(number, budget if receipt else 0, 0 if receipt else budget)
-                    self._pending.append(done)
-                    self._count(number, done.acknowledged, done.lost)
-                case Abstain():
-                    self._pending.append((self.round_number, self._as_kept(action)))
-                case _:
-                    pass
-        if durable is not None:
-            with self._around.state.writing(durable=durable):
-                self.write()
-        self._tick_at = NEVER
-        for action in actions:
-            match action:
-                case SendPackage() | SendRequest():
-                    self.outbox.append(cast("Due", action))
-                case Compute() | Prepare():
-                    self.prepare(now)
-                case Wait(until):
-                    self._tick_at = until
-                case _:
-                    pass
-
-    def note(self, abstain: Abstain) -> None:
-        """Keep why a round is not joined, once."""
-        noted = (self.round_number, abstain)
-        if self._noted != noted and not self.left:
-            self._noted = noted
-            self._pending.append(noted)
-
-    @property
-    def unwritten(self) -> bool:
-        """Whether ``write`` has something to do."""
-        return self._dirty or bool(self._pending) or (self._looking is not None and self._looking.unwritten)
-
-    def write(self) -> None:
-        """Write what has changed, inside a transaction of the state."""
-        digest, state = self._document.digest, self._around.state
-        self._put_session()
-        if self.sending and self.round_number not in self.rounds:
-            state.put_joined(digest, self.round_number, self._document.budget)
-            self._count(self.round_number, 0, 0)
-        if self._looking is not None:
-            self._looking.write()
-        for pending in self._pending:
-            if isinstance(pending, Finished):
-                state.put_finished(digest, pending)
-            else:
-                state.put_abstention(digest, *pending)
-        self._pending.clear()
-        self._dirty = False
-
-    def _count(self, round_number: int, acknowledged: int, lost: int) -> None:
-        self.rounds[round_number] = RoundHistory(round_number, self._document.budget, acknowledged, lost)
-
-    def leave(self) -> None:
-        """The person has left: nothing more is sent or written here."""
-        self.left = True
-        self.outbox.clear()
-        self._tick_at = NEVER
-
-
+@dataclass(eq=False, repr=False)
 class Preparation(ABC):
     """Prepares what one person sends in the rounds of one experiment. It does not print itself."""
 
-    def __init__(
-        self, around: Surroundings, document: ExperimentDocument, distrust: Distrust, *, person: Individual, dice: Dice
-    ) -> None:
-        self._around, self._document, self._distrust = around, document, distrust
-        self._person, self._dice = person, dice
-        #: When a round's packages are to be computed.
-        self.at = NEVER
+    _around: Surroundings
+    _document: ExperimentDocument
+    _distrust: Distrust
+    _turns: Any
+    _rounds: Any
+    _person: Individual
+    _dice: Dice
+    #: When a round's packages are to be computed.
+    at: int = NEVER
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(...)"
@@ -262,6 +115,14 @@ class Preparation(ABC):
     @abstractmethod
     async def prepare(self, now: Now) -> bool:
         """Compute and seal the packages of the round that the session is in; whether they are there now."""
+
+    def _untimely(self, opens_at: int, now: int) -> str | None:
+        """Why a round whose window opens then is not for this device, in one sentence; None: it is."""
+        if not opens_in_hours(self._document.windows, opens_at):
+            return "the window opens outside the experiment's hours of the day"
+        if not self._around.traffic.allows(bytes_of_a_round(self._document), now):
+            return "this round would go beyond the device's limit of traffic for a day"
+        return None
 
     def _contribute(self, round_number: int, training: Weights, evaluation: Weights) -> list[Package]:
         """The person's packages. The round is in the ledger, on the disk, before anything of it exists."""
@@ -277,43 +138,22 @@ class Preparation(ABC):
             round_number=round_number,
         )
 
-    def _keep_model(self, turns: Turns[Any, Any], manifest: RoundManifest | RelayedManifest) -> None:
+    def _keep_model(self, manifest: RoundManifest | RelayedManifest) -> None:
         """The model of this round is the last one that the device believes, with its file."""
-        turns.hold(manifest.evaluation_weights)
+        self._turns.hold(manifest.evaluation_weights)
         with self._around.state.writing(durable=False):
-            self._around.state.put_model(
-                self._document.digest, BelievedModel(manifest.round_number, manifest.evaluation_weights)
-            )
+            self._around.state.put_model(self._document.digest, manifest)
 
 
-class RoundListener(ABC):
-    """The askings of one experiment, each at a time that says nothing about the device."""
-
-    def __init__(self, turns: Turns[Any, Any], polling: Polling, *, ended: bool) -> None:
-        """``ended``: the experiment was over before this process."""
-        self._turns, self._polling, self.ended = turns, polling, ended
-        self._poll_at = NEVER
-
-    @property
-    @abstractmethod
-    def at(self) -> int:
-        """When something is to be asked next."""
-
-    @abstractmethod
-    def _next_manifest_at(self) -> int:
-        """The earliest time at which a manifest after the newest known one can be there; 0: at any."""
-
-    @abstractmethod
-    async def ask(self, now: Now) -> None:
-        """Ask whatever is due."""
-
-    def begin(self, now: int) -> None:
-        """Ask at a time after now; of a round that is known, after its end."""
-        self._poll_at = self._polling.first(max(now, self._next_manifest_at()))
-
-    def begin_at_once(self, now: int) -> None:
-        """The same where no round runs: there may be something new."""
-        self._poll_at = self._polling.first(now)
+def opens_in_hours(windows: Windows, opens_at: int) -> bool:
+    """Whether a window may open at this instant, by the time zone database of this device."""
+    if windows.hours == ((0, 24),):
+        return True
+    try:
+        offset = datetime.fromtimestamp(opens_at / 1000, UTC).astimezone(ZoneInfo(windows.time_zone)).utcoffset()
+    except (ZoneInfoNotFoundError, ValueError, OverflowError, OSError):
+        return False
+    return offset is not None and windows.open_at_hour(opens_at, offset_s=int(offset.total_seconds()))
 
 
 class Membership(ABC, Generic[Due]):
@@ -321,11 +161,20 @@ class Membership(ABC, Generic[Due]):
 
     _turns: Turns[Any, Due]
     _preparation: Preparation
-    _listener: RoundListener
+    #: Which rounds it believes; ``ask`` brings what is new of them.
+    _rounds: Any
 
-    def __init__(self, around: Surroundings, document: ExperimentDocument, distrust: Distrust) -> None:
+    def __init__(
+        self, around: Surroundings, record: ExperimentRecord, document: ExperimentDocument, distrust: Distrust
+    ) -> None:
+        if record.person is None:
+            raise LocalProtocolError("nobody has joined this experiment on this device")
         self._around, self.document, self._distrust = around, document, distrust
-        self._polling = Polling(document.windows, around.words)
+        self._person = record.person
+        #: Whether the experiment is over.
+        self.ended = record.ending is not None
+        self._polling, self._poll_at = Polling(document.windows, around.words), NEVER
+        #: None: there is no log.
         self._looking: FreshLooks | None = None
         self._busy = False
 
@@ -338,7 +187,7 @@ class Membership(ABC, Generic[Due]):
         model = self._around.state.model(record.digest)
         if model is not None:
             self._turns.hold(model.weights)
-        self._listener.begin(now)
+        self._ask_after_round(now)
 
     # ── what is known ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -346,11 +195,6 @@ class Membership(ABC, Generic[Due]):
     def rounds(self) -> dict[int, RoundHistory]:
         """What became of every round that was joined."""
         return self._turns.rounds
-
-    @property
-    def ended(self) -> bool:
-        """Whether the experiment is over."""
-        return self._listener.ended
 
     @property
     def abstains(self) -> bool:
@@ -412,7 +256,7 @@ class Membership(ABC, Generic[Due]):
         """When something is to be fetched or computed next."""
         if self._stands_still:
             return NEVER
-        return min(NEVER if self.ended else self._preparation.at, self._listener.at)
+        return min(NEVER if self.ended else self._preparation.at, self._ask_at)
 
     def tick(self, now: int) -> None:
         """Let the session see the time."""
@@ -446,7 +290,7 @@ class Membership(ABC, Generic[Due]):
             if self._work_at > moment:
                 return
             if self.ended or self._preparation.at > moment:
-                await self._listener.ask(now)
+                await self._ask(now)
             elif await self._preparation.prepare(now):
                 self._look_again(now())
         finally:
@@ -470,9 +314,9 @@ class Membership(ABC, Generic[Due]):
             self._turns.tell(Resumed(), now)
             # A round that runs is left to its end; else there may be something new.
             if self._idle:
-                self._listener.begin_at_once(now)
+                self._poll_at = self._polling.first(now)
             else:
-                self._listener.begin(now)
+                self._ask_after_round(now)
 
     @property
     def unwritten(self) -> bool:
@@ -486,3 +330,85 @@ class Membership(ABC, Generic[Due]):
     def leave(self) -> None:
         """The person has left: nothing more is asked, sent or written here."""
         self._turns.leave()
+
+    # ── asking ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def _ask_at(self) -> int:
+        """When something is to be asked next."""
+        return min(NEVER if self.ended else self._poll_at, self._look_at)
+
+    @property
+    def _look_at(self) -> int:
+        """When the log is looked at again."""
+        return NEVER if self._looking is None else self._looking.at
+
+    @property
+    @abstractmethod
+    def _next_manifest_at(self) -> int:
+        """The earliest time at which a manifest after the newest known one can be there; 0: at any."""
+
+    def _ask_after_round(self, now: int) -> None:
+        """Ask at a time after now; of a round that is known, after its end."""
+        self._poll_at = self._polling.first(max(now, self._next_manifest_at))
+
+    async def _ask(self, now: Now) -> None:
+        """Ask whatever is due."""
+        if self._looking is None or self._look_at > now():
+            await self.poll(now)
+            return
+        finding = await self._looking.look(now)
+        if self._turns.left:
+            return
+        if isinstance(finding, Distrusted):
+            self._convict(finding.sentence, finding.evidence, now())
+        elif finding is not None:
+            self._turns.note(finding)
+        self._check_looks(now())
+
+    async def poll(self, now: Now) -> None:
+        """Ask for a newer manifest, and for what came of the rounds since."""
+        try:
+            news = await self._rounds.ask(now)
+        except (RemoteProtocolError, OverLimitError) as fault:
+            self._disbelieve(fault, now())
+            self._poll_at = self._polling.again(now())
+            return
+        if self._turns.left:
+            return
+        if news is None:
+            self._poll_at = self._polling.failed(now())
+        else:
+            await self._hear(news, now)
+
+    def _disbelieve(self, fault: RemoteProtocolError | OverLimitError, now: int) -> None:
+        """What an asking brought cannot be believed. Nothing has changed: it is asked again, and no round is joined
+        meanwhile.
+        """
+        if isinstance(fault, CheatingError):
+            self._convict(str(fault), fault.evidence, now)
+        else:
+            ours = isinstance(fault, OverLimitError)
+            self._turns.note(Abstain(Reason.DECLINED if ours else Reason.BAD_MANIFEST, str(fault)))
+
+    @abstractmethod
+    async def _hear(self, news: Any, now: Now) -> None:
+        """Tell the session what an asking has brought, and say when the next is."""
+
+    @abstractmethod
+    def _convict(self, sentence: str, evidence: bytes | None, now: int) -> None:
+        """The log is not what it was, or the server contradicts itself; with what shows it, where something does."""
+
+    def _check_looks(self, now: int) -> None:
+        """Take no part from now on, where too many rounds in a row were without an answered look."""
+        why = None if self._looking is None else self._looking.too_many_unseen()
+        if why is not None:
+            self._stop_unseen(why, now)
+
+    @abstractmethod
+    def _stop_unseen(self, why: str, now: int) -> None:
+        """Nobody answers looks at the log: no further round is joined until the person resumes."""
+
+    def _end(self, ending: Ending | RelayedEnding) -> None:
+        self.ended = True
+        self._turns.hold(ending.evaluation_weights)

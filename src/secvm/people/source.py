@@ -1,4 +1,4 @@
-"""Open a file of people and hand out its bytes: plain or gzipped, whole lines at a time, never the whole file.
+"""Open a file of people and hand out its lines or its people: plain or gzipped, some at a time, never the whole file.
 
 Whether it is gzipped is decided by its first two bytes. Whether it is JSON lines or svmlight is decided by its suffix
 (before ``.gz``), and where that says nothing by the first byte that is not blank. A byte order mark at the start of the
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Literal
 
 from secvm.errors import BadPeopleFileError
-from secvm.people.person import BLANK
+from secvm.people.person import BLANK, LineReader, Person, person_from_json, person_from_svmlight
 
 Format = Literal["json", "svmlight"]
 #: A block stays in the second-level cache from the read to the parsing.
@@ -36,6 +36,8 @@ _FORMATS: dict[str, Format] = {
     ".svmlight": "svmlight",
     ".libsvm": "svmlight",
 }
+#: What reads a line of each format.
+LINE_READERS: dict[Format, LineReader] = {"json": person_from_json, "svmlight": person_from_svmlight}
 _GZIP_MAGIC = b"\x1f\x8b"
 _BOM = b"\xef\xbb\xbf"
 
@@ -129,3 +131,28 @@ def open_people(path: str | os.PathLike[str]) -> Iterator[OpenFile]:
         trouble = f"cannot be read ({os.strerror(error.errno) if error.errno else 'input/output error'})"
     # Raised outside the handlers, so that no other exception travels along.
     raise BadPeopleFileError(f"{path}: {trouble}")
+
+
+def iter_people(path: str | os.PathLike[str], *, labels_required: bool = True) -> Iterator[Person]:
+    """The people of a file one by one, in its order."""
+    with open_people(path) as source:
+        for _, person in numbered_people(source, labels_required=labels_required):
+            yield person
+
+
+def numbered_people(source: OpenFile, *, labels_required: bool) -> Iterator[tuple[int, Person]]:
+    """The people of an open file with their line numbers; a file without people is an error."""
+    read_line = LINE_READERS[source.format()]
+    anyone = False
+    for number, line in enumerate(source.lines(), start=1):
+        person = read_line(line, number, labels_required)
+        if person is not None:
+            anyone = True
+            yield number, person
+    if not anyone:
+        raise no_people(source)
+
+
+def no_people(source: OpenFile) -> BadPeopleFileError:
+    """What to say of a file without people."""
+    return BadPeopleFileError(f"{source.path}: the file holds no people")

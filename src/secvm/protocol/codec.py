@@ -18,7 +18,9 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from typing import NewType
+from typing import Final, NewType
+
+import numpy as np
 
 from secvm.errors import LocalProtocolError, MalformedMessageError, RefusedPackageError
 from secvm.learning.declared import MAX_BINS
@@ -33,7 +35,20 @@ EXPERIMENT_ID_BYTES = 16
 ExperimentId = NewType("ExperimentId", bytes)
 
 _LAYOUT = struct.Struct("<BB16sIHIB3s")
-_TRAIN, _TEST, _PARTICIPATION, _NULL = 1, 2, 3, 4
+TRAIN, TEST, PARTICIPATION, NULL = 1, 2, 3, 4
+#: The same bytes as columns, for whoever writes or reads many; tests hold the two equal.
+RECORD: Final = np.dtype(
+    [
+        ("version", "u1"),
+        ("kind", "u1"),
+        ("experiment", "<u8", (2,)),
+        ("round", "<u4"),
+        ("a", "<u2"),
+        ("b", "<u4"),
+        ("c", "u1"),
+        ("rest", "u1", (3,)),
+    ]
+)
 _COHORTS = {Cohort.TRAIN: 1, Cohort.TEST: 2}
 _COHORT_OF = {code: cohort for cohort, code in _COHORTS.items()}
 
@@ -62,15 +77,15 @@ def _fields(package: Package) -> tuple[int, int, int, int]:
     match package:
         case TrainPackage(model=m, bin_index=j, sign=sign):
             if 0 <= m < MAX_MODELS and 0 <= j <= MAX_BINS and sign in (-1, 1):
-                return _TRAIN, m, j, 1 if sign == 1 else 2
+                return TRAIN, m, j, 1 if sign == 1 else 2
         case TestPackage(true_class=true, predicted_class=predicted):
             if 0 <= true < MAX_MODELS and 0 <= predicted < MAX_MODELS:
-                return _TEST, true, predicted, 0
+                return TEST, true, predicted, 0
         case ParticipationPackage(cohort=cohort, class_index=label):
             if 0 <= label < MAX_MODELS:
-                return _PARTICIPATION, label, 0, _COHORTS[cohort]
+                return PARTICIPATION, label, 0, _COHORTS[cohort]
         case NullPackage():
-            return _NULL, 0, 0, 0
+            return NULL, 0, 0, 0
     raise LocalProtocolError("no experiment has a place for this package")
 
 

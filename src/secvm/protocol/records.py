@@ -20,14 +20,14 @@ field can tell is checked by ``_check_whole``.
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from enum import Enum
 from functools import cache, cached_property
 from typing import Annotated, Any, ClassVar, NamedTuple, Self, Union, get_args, get_origin, get_type_hints
 
 from secvm.crypto.merkle import MAX_PROOF_HASHES
-from secvm.crypto.signing import PUBLIC_KEY_BYTES, SigningKey, VerifyKey, sign
+from secvm.crypto.signing import PUBLIC_KEY_BYTES, VerifyKey
 from secvm.errors import LocalProtocolError, MalformedMessageError
 from secvm.protocol.canonical import (
     DIGEST_BYTES,
@@ -192,6 +192,13 @@ class Record:
     @classmethod
     def take(cls, fields: Fields, **others: object) -> Self:
         """The same where further fields stand beside these; ``others`` are what does not stand in the document."""
+        record = cls(**cls.take_values(fields), **others)
+        record._check_whole()
+        return record
+
+    @classmethod
+    def take_values(cls, fields: Fields) -> dict[str, Any]:
+        """What the document says, by attribute: for a record whose other parts follow from these."""
         values: dict[str, Any] = {}
         for declared in _declared(cls):
             if declared.is_missing(fields):
@@ -200,9 +207,7 @@ class Record:
                 values[declared.attribute] = declared.beside.take(fields)
             else:
                 values[declared.attribute] = declared.kind.read(fields, declared.name)
-        record = cls(**values, **others)
-        record._check_whole()
-        return record
+        return values
 
     def _check_whole(self) -> None:
         """What must hold of all fields together. Raises ``MalformedMessageError``."""
@@ -253,29 +258,6 @@ class FixedRecord(TypedRecord):
     def digest(self) -> str:
         """SHA-256 of the canonical bytes: what other documents and the log call it."""
         return digest_of(self.data)
-
-
-class CoordinatorRecord(FixedRecord):
-    """A document that a coordinator signs."""
-
-    def signed(self, keys: Iterable[SigningKey]) -> bytes:
-        """In its envelope, as it is served."""
-        return sign(self.data, purpose=self.purpose, keys=keys)
-
-
-@dataclass(frozen=True, kw_only=True)
-class ModelRecord(CoordinatorRecord):
-    """A document of a coordinator that names a model by digests."""
-
-    #: The descent state, and the weights that follow from it.
-    state: Digest
-    training_weights: Digest
-    evaluation_weights: Digest
-
-    @property
-    def model(self) -> tuple[str, str, str]:
-        """The three together: they stay where a round is not stepped."""
-        return self.state, self.training_weights, self.evaluation_weights
 
 
 #: The hashes of a proof, from the leaf upwards.

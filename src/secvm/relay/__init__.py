@@ -2,6 +2,6 @@
 
 - ``main.RelayService``: the process, put together from ``settings.RelayServiceSettings``.
 - ``server.FetchDoors``, ``gateway.GatewayClient``: fetches, on their way to the coordinator.
-- ``admission``, ``package_hold``, ``store``, ``deposits``: packages of plain experiments, until their epoch is over.
+- ``admission``, ``store``, ``deposits``: packages of plain experiments, until their epoch is over.
 - ``role.Role`` with ``batches``, ``entry`` and ``mix``: rounds of two relays, and the cover that each adds.
 """

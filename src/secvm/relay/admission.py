@@ -1,4 +1,8 @@
-"""What a client may still do in this epoch.
+"""Epochs, and what a client may still do in the one of now.
+
+A relay's epoch e ends at its deposit (docs/protocol.md §19.1): slot e begins at origin + e · period, and is deposited
+``deposit_after`` later. What arrives after a deposit belongs to the next epoch: there is no gap, and nothing is ever
+added to an epoch that was handed on.
 
 1. An address or a credential (``identity``) is turned into a name at once: a keyed hash, with a key that is drawn for
    the epoch and destroyed with it. Names of two epochs have nothing in common, and no address is kept anywhere. After
@@ -21,15 +25,51 @@ import hashlib
 import ipaddress
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from secvm.crypto.sealing.kem import RandomBytes
-from secvm.relay.epochs import Epochs
+from secvm.relay.settings import GridPart
 from secvm.runtime.http.server import HttpRequest
 
 KEY_BYTES = 32
 #: Enough that no two of an epoch's clients share a name, or two capsules a digest.
 NAME_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Epochs:
+    """The grid of time that numbers epochs: its origin, its period, and when an epoch is deposited; milliseconds."""
+
+    origin: int
+    period: int
+    deposit_after: int
+
+    @classmethod
+    def of(cls, grid: GridPart) -> Epochs:
+        """As the settings say."""
+        period = max(1, round(grid.period_s * 1000))
+        after = period if grid.deposit_after_s is None else min(period, max(1, round(grid.deposit_after_s * 1000)))
+        return cls(grid.origin_ms, period, after)
+
+    def at(self, now: int) -> int:
+        """The epoch of what arrives now: the one that is deposited next. Before the grid begins it is epoch 0."""
+        return max(0, (now - self.origin - self.deposit_after) // self.period + 1)
+
+    def opens_at(self, epoch: int) -> int:
+        """When its slot begins, and the windows of its rounds open: what the relay's count calls it by."""
+        return self.origin + epoch * self.period
+
+    def slot(self, now: int) -> int:
+        """The slot that this moment lies in; before the grid begins it is slot -1."""
+        return max(-1, (now - self.origin) // self.period)
+
+    def deposit_at(self, epoch: int) -> int:
+        """When it is deposited: the first moment that does not belong to it."""
+        return self.opens_at(epoch) + self.deposit_after
+
+    def hopeless_at(self, epoch: int) -> int:
+        """When no coordinator takes it any more, by a wide margin: a slot's rounds end within the slot."""
+        return self.origin + (epoch + 3) * self.period
 
 
 class Verdict(enum.Enum):
@@ -62,32 +102,34 @@ def digest_of(capsule: bytes) -> bytes:
     return hashlib.sha256(capsule).digest()[:NAME_BYTES]
 
 
+@dataclass(frozen=True, slots=True, repr=False)
+class Begun:
+    """What is known of an epoch: its key, what each client sent, and which capsules there are."""
+
+    #: Turns clients into names.
+    key: bytes
+    sent: Mapping[bytes, int] = field(default_factory=dict)
+    digests: Collection[bytes] = ()
+    packed_bytes: int = 0
+
+
 class EpochTable:
     """The clients of one epoch."""
 
-    def __init__(
-        self,
-        epoch: int,
-        key: bytes,
-        allowance: Allowance,
-        *,
-        sent: Mapping[bytes, int] | None = None,
-        digests: Collection[bytes] = (),
-        packed_bytes: int = 0,
-    ) -> None:
-        """``sent``, ``digests``, ``packed_bytes``: what is known already, after a restart."""
+    def __init__(self, epoch: int, allowance: Allowance, begun: Begun) -> None:
+        """``begun``: what is known already, after a restart."""
         self.epoch = epoch
-        self.key = key
+        self.key = begun.key
         self._allowance = allowance
-        self._sent: dict[bytes, int] = dict(sent or {})
+        self._sent = dict(begun.sent)
         self._fetched: dict[bytes, int] = {}
         #: The same by network.
         self._networks_sent: Counter[bytes] = Counter()
         self._networks_fetched: Counter[bytes] = Counter()
         for client, capsules in self._sent.items():
             self._networks_sent[_network_of(client)] += capsules
-        self._digests: set[bytes] = set(digests)
-        self._packed_bytes = packed_bytes
+        self._digests = set(begun.digests)
+        self._packed_bytes = begun.packed_bytes
 
     def __repr__(self) -> str:
         return f"Table(epoch={self.epoch}, ...)"
@@ -166,16 +208,6 @@ def _network_of(client: bytes) -> bytes:
     return client[NAME_BYTES:]
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Begun:
-    """What is known of an epoch that had begun before: its key, what each client sent, and which capsules there are."""
-
-    key: bytes
-    sent: Mapping[bytes, int]
-    digests: Collection[bytes]
-    packed_bytes: int = 0
-
-
 class Admission:
     """The table of now. When an epoch ends, its table is forgotten with its key."""
 
@@ -199,15 +231,8 @@ class Admission:
         """Of the epoch to which this moment belongs."""
         epoch = max(self._epochs.at(now), self.lowest)
         if self._table is None or self._table.epoch != epoch:
-            known = self._begun(epoch) or Begun(self._dice(KEY_BYTES), {}, ())
-            self._table = EpochTable(
-                epoch,
-                known.key,
-                self._allowance,
-                sent=known.sent,
-                digests=known.digests,
-                packed_bytes=known.packed_bytes,
-            )
+            known = self._begun(epoch) or Begun(self._dice(KEY_BYTES))
+            self._table = EpochTable(epoch, self._allowance, known)
         return self._table
 
 

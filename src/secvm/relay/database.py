@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from secvm.errors import LocalProtocolError
 from secvm.files import sync_folder
@@ -52,16 +53,21 @@ class RelayDatabase:
         with self._lock, transaction(self._db):
             yield self._db
 
-    def rows(self, question: str, values: tuple[object, ...] = ()) -> list[tuple[object, ...]]:
-        """All rows of an answer that is small."""
+    def rows(self, question: str, values: tuple[object, ...] = ()) -> list[Any]:
+        """All rows of an answer that is small, as the tables have them."""
         with self._lock:
             return self._db.execute(question, values).fetchall()
 
-    def value(self, question: str, values: tuple[object, ...] = ()) -> object:
+    def value(self, question: str, values: tuple[object, ...] = ()) -> Any:
         """The first value of the first row; None where there is none."""
         with self._lock:
-            found = self._db.execute(question, values).fetchone()
-        return None if found is None else found[0]
+            row = self._db.execute(question, values).fetchone()
+        return None if row is None else row[0]
+
+    def write(self, statement: str, values: tuple[object, ...]) -> None:
+        """One statement, durable when it returns."""
+        with self.transaction() as db:
+            db.execute(statement, values)
 
     def cut_log(self) -> None:
         """Everything into the database's file, and the log to length zero: it has copies of what was destroyed."""

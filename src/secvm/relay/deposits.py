@@ -17,33 +17,24 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
-import json
 import sqlite3
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, field
 
-from secvm.crypto.sealing.capsules import pack
-from secvm.crypto.signing import SigningKey, sign
-from secvm.relay.epochs import Epochs
-from secvm.relay.store import RoundStore
+from secvm.crypto.sealing.capsules import MEDIA_TYPE, pack
+from secvm.crypto.signing import SigningKey
+from secvm.protocol.documents.manifest import RelayCount
+from secvm.relay.admission import Epochs
+from secvm.relay.gateway import DEPOSIT_PATH, GatewayClient
+from secvm.relay.store import Holding
 from secvm.runtime.clock import Clock
 from secvm.runtime.logs import Log
 from secvm.runtime.metrics import Metrics
 
-COUNT_TYPE = "secvm-v1-relay-count"
 #: Bytes of a deposit beside its capsules, at most: the signed count is a few hundred.
 MOST_BESIDE = 2**12
 _LONGEST_PAUSE_S = 30.0
 _LOOK_AGAIN_S = 60.0
-
-#: Sends a deposit; the status of the answer.
-Send = Callable[[bytes], Awaitable[int]]
-
-
-def signed_count(opens_at: int, *, clients: int, capsules: int, key: SigningKey) -> bytes:
-    """What the relay says it saw, in its envelope."""
-    content = {"capsules": capsules, "clients": clients, "opens_at": opens_at, "type": COUNT_TYPE}
-    payload = json.dumps(content, separators=(",", ":"), sort_keys=True).encode()
-    return sign(payload, purpose=COUNT_TYPE, keys=[key])
 
 
 def in_order(capsules: Sequence[bytes]) -> list[bytes]:
@@ -55,45 +46,35 @@ def make_deposit(opens_at: int, clients: int, capsules: Sequence[bytes], *, key:
     """The body of ``POST /v1/deposit`` for the slot that begins at ``opens_at``; None where nothing came."""
     if not capsules:
         return None
-    count = signed_count(opens_at, clients=clients, capsules=len(capsules), key=key)
+    count = RelayCount(opens_at=opens_at, clients=clients, capsules=len(capsules)).signed(key)
     return len(count).to_bytes(4, "little") + count + pack(in_order(capsules))
 
 
+@dataclass(eq=False, repr=False)
 class Depositor:
     """Seals epochs when they are due, and sends what is sealed."""
 
-    def __init__(
-        self,
-        store: RoundStore,
-        epochs: Epochs,
-        *,
-        clock: Clock,
-        steady: Clock,
-        key: SigningKey,
-        close: Callable[[int], Awaitable[None]],
-        send: Send,
-        log: Log,
-        metrics: Metrics,
-        first_pause_s: float,
-    ) -> None:
-        """``steady``: a clock that nobody sets.
+    holding: Holding
+    epochs: Epochs
+    gateway: GatewayClient
+    _: KW_ONLY
+    clock: Clock
+    #: A clock that nobody sets.
+    steady: Clock
+    key: SigningKey
+    log: Log
+    metrics: Metrics
+    first_pause_s: float
+    #: For one deposit.
+    timeout_s: float
+    #: Since when, by the steady clock, there is no hope left for an epoch.
+    _hopeless_since: dict[int, int] = field(default_factory=dict, init=False)
+    _sealed: asyncio.Event = field(default_factory=asyncio.Event, init=False)
 
-        ``close``: put nothing more into epochs before this one, and return when what was put there is durable.
-        """
-        self._store = store
-        self._epochs = epochs
-        self._clock = clock
-        self._steady = steady
-        #: Since when, by the steady clock, there is no hope left for an epoch.
-        self._hopeless_since: dict[int, int] = {}
-        self._key = key
-        self._close = close
-        self._send = send
-        self._log = log
-        self._first_pause_s = first_pause_s
+    def __post_init__(self) -> None:
+        self._store, metrics = self.holding.store, self.metrics
         outcomes = {"outcome": ("sealed", "empty", "accepted", "stale", "given-up", "failed")}
         self._counted = metrics.counter("deposits", "Epochs, by what became of them.", outcomes)
-        self._sealed = asyncio.Event()
         self._waiting = metrics.gauge("deposits_waiting", "Deposits that the coordinator has not acknowledged yet.")
         self._last = metrics.gauge("last_sealed_epoch", "The newest epoch that takes no more capsules.")
         self._show()
@@ -106,26 +87,26 @@ class Depositor:
 
     async def _seal_on_time(self) -> None:
         while True:
-            current = self._epochs.at(self._clock.now())
-            await self._close(0)
+            current = self.epochs.at(self.clock.now())
+            await self.holding.end_before(0)
             try:
                 for epoch in self._store.begun():
                     if epoch < current:
-                        await self._close(epoch + 1)
+                        await self.holding.end_before(epoch + 1)
                         await self._seal(epoch)
             except sqlite3.Error:
                 # A full disk, most likely. What is there stays there, and somebody may make room.
                 self._tell("failed", current - 1)
-                await asyncio.sleep(self._first_pause_s)
+                await asyncio.sleep(self.first_pause_s)
                 continue
             # Not for ever: a clock that was wrong for a moment must not put the next deposit off for years.
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._clock.sleep_until(self._epochs.deposit_at(current)), _LOOK_AGAIN_S)
+                await asyncio.wait_for(self.clock.sleep_until(self.epochs.deposit_at(current)), _LOOK_AGAIN_S)
 
     async def _seal(self, epoch: int) -> None:
         def make(clients: int, capsules: Sequence[bytes]) -> bytes | None:
-            opens_at = self._epochs.opens_at(epoch)
-            return make_deposit(opens_at, clients, capsules, key=self._key)
+            opens_at = self.epochs.opens_at(epoch)
+            return make_deposit(opens_at, clients, capsules, key=self.key)
 
         try:
             deposited = await asyncio.to_thread(self._store.seal, epoch, make)
@@ -134,7 +115,7 @@ class Depositor:
         self._tell("sealed" if deposited else "empty", epoch)
 
     async def _send_on(self) -> None:
-        pause_s = self._first_pause_s
+        pause_s = self.first_pause_s
         while True:
             self._sealed.clear()
             try:
@@ -142,9 +123,9 @@ class Depositor:
             except sqlite3.Error:
                 left = [-1]
                 self._counted.add(outcome="failed")
-                self._log.tell("store", state="failed")
+                self.log.tell("store", state="failed")
             if not left:
-                pause_s = self._first_pause_s
+                pause_s = self.first_pause_s
                 await self._sealed.wait()
                 continue
             # The machine's time: it is the network that is waited for, also while a steered clock stands still.
@@ -153,7 +134,8 @@ class Depositor:
 
     async def _sent(self, epoch: int) -> bool:
         """Whether this epoch is off our hands."""
-        status = await self._send(await asyncio.to_thread(self._store.deposit, epoch))
+        body = await asyncio.to_thread(self._store.deposit, epoch)
+        status = (await self.gateway.post(DEPOSIT_PATH, body, MEDIA_TYPE, timeout_s=self.timeout_s)).status
         outcome = {202: "accepted", 410: "stale"}.get(status, "given-up")
         if outcome == "given-up" and not self._is_hopeless(epoch):
             self._tell("failed", epoch, status)
@@ -166,11 +148,11 @@ class Depositor:
 
     def _is_hopeless(self, epoch: int) -> bool:
         """Whether no coordinator can want this epoch any more, by both clocks."""
-        if self._clock.now() < self._epochs.hopeless_at(epoch):
+        if self.clock.now() < self.epochs.hopeless_at(epoch):
             self._hopeless_since.pop(epoch, None)
             return False
-        now = self._steady.now()
-        return now - self._hopeless_since.setdefault(epoch, now) >= self._epochs.period
+        now = self.steady.now()
+        return now - self._hopeless_since.setdefault(epoch, now) >= self.epochs.period
 
     def _show(self) -> None:
         """What is in the store, as numbers to watch. In this order: who sees the epoch sealed sees its deposit too."""
@@ -180,6 +162,6 @@ class Depositor:
     def _tell(self, outcome: str, epoch: int, status: int = 0) -> None:
         self._counted.add(outcome=outcome)
         if status:
-            self._log.tell("deposit", state=outcome, epoch=epoch, status=status)
+            self.log.tell("deposit", state=outcome, epoch=epoch, status=status)
         else:
-            self._log.tell("deposit", state=outcome, epoch=epoch)
+            self.log.tell("deposit", state=outcome, epoch=epoch)

@@ -30,8 +30,8 @@ from secvm.crypto.sealing.oblivious import (
     encode_key_configurations,
 )
 from secvm.errors import MalformedMessageError, UnreachableError
+from secvm.relay.admission import Epochs
 from secvm.relay.database import KeyedDatabase
-from secvm.relay.epochs import Epochs
 from secvm.relay.refusals import plain
 from secvm.runtime.clock import Clock
 from secvm.runtime.http.client import HttpClient, SlowAnswerError
@@ -150,17 +150,17 @@ class FetchKeys:
     async def _ask(self) -> HttpResponse:
         try:
             slot = self._epochs.slot(self._clock.now())
-            told = await self._gateway.get(KEYS_PATH)
-            if told.status != 200:
-                return told
-            if _is_key_of(slot, told.body):
+            answer = await self._gateway.get(KEYS_PATH)
+            if answer.status != 200:
+                return answer
+            if _is_key_of(slot, answer.body):
                 if self._store is not None:
-                    await asyncio.to_thread(self._store.keep_fetch_keys, slot, told.body)
-                self._kept = (slot, told.body)
-            elif self._kept is None or told.body != self._kept[1]:
+                    await asyncio.to_thread(self._store.keep_fetch_keys, slot, answer.body)
+                self._kept = (slot, answer.body)
+            elif self._kept is None or answer.body != self._kept[1]:
                 self._refused.add()
                 return plain(502)
-            return _handed_out(told.body)
+            return _handed_out(answer.body)
         finally:
             self._asking = None
 
@@ -170,10 +170,12 @@ def _is_key_of(slot: int, data: bytes) -> bool:
     ones, and be told apart by that.
     """
     try:
-        found = decode_key_configurations(data)
+        configurations = decode_key_configurations(data)
     except MalformedMessageError:
         return False
-    return len(found) == 1 and found[0].key_id == (slot + 1) % 256 and encode_key_configurations(found) == data
+    if len(configurations) != 1 or encode_key_configurations(configurations) != data:
+        return False
+    return configurations[0].key_id == (slot + 1) % 256
 
 
 def _handed_out(data: bytes) -> HttpResponse:

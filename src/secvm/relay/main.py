@@ -15,29 +15,22 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any, TextIO
 
-from secvm.crypto.sealing.bulk_sealing import BulkSealer
-from secvm.crypto.sealing.capsules import MEDIA_TYPE
 from secvm.crypto.sealing.kem import RandomBytes
 from secvm.crypto.signing import SEED_BYTES, SigningKey, VerifyKey
 from secvm.errors import BadInputError
-from secvm.relay.admission import Admission, Allowance, Identify, by_address, by_credential
+from secvm.relay.admission import Admission, Allowance, Epochs, Identify, by_address, by_credential
 from secvm.relay.batches.doors import RoleDoors
-from secvm.relay.batches.experiments import check_worth
 from secvm.relay.deposits import MOST_BESIDE, Depositor
-from secvm.relay.epochs import Epochs
-from secvm.relay.gateway import DEPOSIT_PATH, FetchKeys, GatewayClient, Turnstile
-from secvm.relay.package_hold import Holding
-from secvm.relay.refusals import too_large, try_later
+from secvm.relay.gateway import FetchKeys, GatewayClient, Turnstile
+from secvm.relay.refusals import problem, try_later
 from secvm.relay.role import Role, make_own_folder
 from secvm.relay.server import FetchDoors
 from secvm.relay.settings import RelayServiceSettings
-from secvm.relay.store import RoundStore
+from secvm.relay.store import Holding, RoundStore
 from secvm.runtime.clock import Clock, SteadyClock, SteeredClock, SystemClock
-from secvm.runtime.disk.passphrases import Passphrase
 from secvm.runtime.disk.process_lock import FILE, only_one
-from secvm.runtime.disk.secret_files import make_secret, read_secret, read_signing_key
+from secvm.runtime.disk.secret_files import Passphrase, make_secret, read_secret, read_signing_key
 from secvm.runtime.http.server import Handler, HttpRequest, HttpResponse, HttpServer
-from secvm.runtime.lanes import find_lanes
 from secvm.runtime.logs import Log
 from secvm.runtime.metrics import Metrics
 from secvm.runtime.service import run_service
@@ -56,7 +49,7 @@ def make_key(path: Path, dice: RandomBytes = os.urandom) -> VerifyKey:
 def secret_files(settings: RelayServiceSettings) -> list[Path]:
     """What a passphrase can be put on."""
     keys = [] if settings.signing is None else [settings.signing.key_file]
-    return [*keys, settings.gateway.token_file, *(one.token_file for one in settings.coordinators)]
+    return [*keys, settings.gateway.token_file, *(coordinator.token_file for coordinator in settings.coordinators)]
 
 
 def serve(path: Path, passphrase: Passphrase | None = None) -> None:
@@ -131,13 +124,11 @@ class RelayService:
             self._role = Role(
                 settings,
                 read_signing_key(settings.signing.key_file, passphrase),
-                tokens={one.url: _read_token(one.token_file, passphrase) for one in settings.coordinators},
+                tokens={part.url: _read_token(part.token_file, passphrase) for part in settings.coordinators},
                 identify=self._identify,
                 clock=clock,
                 steady=steady,
                 dice=dice,
-                worth=check_worth,
-                sealer=BulkSealer(find_lanes().lanes, threads=settings.rounds.threads),
                 log=self.log,
                 metrics=self._metrics,
             )
@@ -167,7 +158,9 @@ class RelayService:
     async def _serve(self, gateway: GatewayClient, stop: asyncio.Event, listening: Callable[[int], None]) -> None:
         settings, limits = self._settings, self._settings.limits
         later_s = limits.retry_after_s
-        holding = None if self._store is None else Holding(self._store, waiting=limits.waiting, retry_after_s=later_s)
+        holding = None
+        if self._store is not None:
+            holding = Holding(self._store, self._admission, waiting=limits.waiting, retry_after_s=later_s)
         doors = FetchDoors(
             settings.relay.path,
             holding,
@@ -203,7 +196,7 @@ class RelayService:
                 body_limits=body_limits,
                 # A proxy of ours is one address for everybody behind it.
                 limits=limits.server_limits(body_bytes=body_bytes, also_exempt=settings.clients.proxies),
-                refusals={413: too_large()},
+                refusals={413: problem("too-large")},
             )
             if holding is not None:
                 await held.enter_async_context(self._depositing(gateway, holding, stop))
@@ -222,28 +215,18 @@ class RelayService:
     @contextlib.asynccontextmanager
     async def _depositing(self, gateway: GatewayClient, holding: Holding, stop: asyncio.Event) -> AsyncIterator[None]:
         """Deposit on time, while the block runs. Should that fail, nothing more is taken either."""
-        assert self._store is not None
         assert self._key is not None
-
-        async def close(epoch: int) -> None:
-            self._admission.lowest = max(self._admission.lowest, epoch)
-            await holding.flush()
-
-        async def send(body: bytes) -> int:
-            timeout_s = self._settings.gateway.deposit_timeout_s
-            return (await gateway.post(DEPOSIT_PATH, body, MEDIA_TYPE, timeout_s=timeout_s)).status
-
         depositor = Depositor(
-            self._store,
+            holding,
             self._epochs,
+            gateway,
             clock=self._clock,
             steady=self._steady,
             key=self._key,
-            close=close,
-            send=send,
             log=self.log,
             metrics=self._metrics,
             first_pause_s=self._settings.gateway.retry_ms / 1000,
+            timeout_s=self._settings.gateway.deposit_timeout_s,
         )
         task = asyncio.get_running_loop().create_task(depositor.run())
         task.add_done_callback(lambda _task: stop.set())

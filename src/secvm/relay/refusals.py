@@ -1,32 +1,17 @@
-"""What the relay answers to what it does not take: problems (RFC 9457) as constant bytes (docs/protocol.md §17).
+"""What the relay answers to what it does not take: problems (RFC 9457), which say nothing of what was sent.
 
-Those of these bytes that are the protocol's are held equal to it by a test. Faults that are HTTP's own have the type
-``about:blank``, as the RFC wants it. ``answer_to`` says with which status the doors of rounds answer an error.
+``problem`` is one of the protocol's own (docs/protocol.md §17). Faults that are HTTP's own have the type
+``about:blank``, as the RFC wants it: ``plain``, and ``refusal`` at the doors of rounds. ``answer_to`` says with which
+status the doors of rounds answer an error.
 """
 
 from __future__ import annotations
 
 from secvm.errors import BadSignatureError, MalformedMessageError, RemoteProtocolError
+from secvm.protocol.problems import MEDIA_TYPE, PROBLEMS
 from secvm.runtime.http.server import HttpResponse
 
-MEDIA_TYPE = "application/problem+json"
-
-TOO_LARGE = (
-    b'{"status":413,"title":"The content is larger than anything that is taken here.",'
-    b'"type":"urn:secvm:problem:v1:too-large"}'
-)
-GARBAGE = b'{"status":400,"title":"The content is no package.","type":"urn:secvm:problem:v1:garbage"}'
-OVER_QUOTA = (
-    b'{"status":429,"title":"More packages than one participant may send in a round.",'
-    b'"type":"urn:secvm:problem:v1:over-quota"}'
-)
-STALE = b'{"status":410,"title":"The round takes no more packages.","type":"urn:secvm:problem:v1:stale"}'
-TRY_LATER = (
-    b'{"status":503,"title":"Nothing is wrong with the package, but it could not be stored.",'
-    b'"type":"urn:secvm:problem:v1:try-later"}'
-)
-
-NO_PACKAGES = b'{"status":404,"title":"This relay takes no single packages.","type":"urn:secvm:problem:v1:no-packages"}'
+_PROBLEM_BYTES = {name: problem.to_bytes() for name, problem in PROBLEMS.items()}
 
 _PLAIN = {
     401: "Unauthorized",
@@ -38,40 +23,28 @@ _PLAIN = {
 }
 
 
-def plain(status: int) -> HttpResponse:
-    """A fault that is HTTP's own."""
-    body = f'{{"status":{status},"title":"{_PLAIN[status]}","type":"about:blank"}}'
-    return HttpResponse(status, body.encode(), MEDIA_TYPE)
-
-
-def garbage() -> HttpResponse:
-    """These bytes are no capsule."""
-    return HttpResponse(400, GARBAGE, MEDIA_TYPE)
-
-
-def too_large() -> HttpResponse:
-    """More bytes than a capsule has."""
-    return HttpResponse(413, TOO_LARGE, MEDIA_TYPE)
-
-
-def no_packages() -> HttpResponse:
-    """Packages go to another relay: here are fetches alone, or a role to which devices send whole submissions."""
-    return HttpResponse(404, NO_PACKAGES, MEDIA_TYPE)
-
-
-def over_quota() -> HttpResponse:
-    """The client has sent as many distinct capsules in this epoch as it may, or fetched as often."""
-    return HttpResponse(429, OVER_QUOTA, MEDIA_TYPE)
-
-
-def stale() -> HttpResponse:
-    """A capsule of an epoch that was handed on."""
-    return HttpResponse(410, STALE, MEDIA_TYPE)
+def problem(name: str, *, retry_after_s: int | None = None) -> HttpResponse:
+    """The protocol's problem of this name."""
+    return HttpResponse(PROBLEMS[name].status, _PROBLEM_BYTES[name], MEDIA_TYPE, _retry_after(retry_after_s))
 
 
 def try_later(seconds: int) -> HttpResponse:
     """The same bytes may come again: nothing was stored."""
-    return HttpResponse(503, TRY_LATER, MEDIA_TYPE, (("retry-after", str(seconds)),))
+    return problem("try-later", retry_after_s=seconds)
+
+
+def plain(status: int) -> HttpResponse:
+    """A fault that is HTTP's own."""
+    return _blank(status, _PLAIN[status])
+
+
+def _blank(status: int, title: str, retry_after_s: int | None = None) -> HttpResponse:
+    body = f'{{"status":{status},"title":"{title}","type":"about:blank"}}'
+    return HttpResponse(status, body.encode(), MEDIA_TYPE, _retry_after(retry_after_s))
+
+
+def _retry_after(seconds: int | None) -> tuple[tuple[str, str], ...]:
+    return () if seconds is None else (("retry-after", str(seconds)),)
 
 
 #: What a door answers, by the problem that an error names.
@@ -115,10 +88,8 @@ class RelayRefusalError(RemoteProtocolError):
 
 
 def refusal(status: int, *, retry_after_s: int | None = None) -> HttpResponse:
-    """The answer: a problem (RFC 9457) that says nothing of what was sent."""
-    body = f'{{"status":{status},"title":"{_TITLES[status]}","type":"about:blank"}}'
-    fields = () if retry_after_s is None else (("retry-after", str(retry_after_s)),)
-    return HttpResponse(status, body.encode(), "application/problem+json", fields)
+    """What a door of rounds answers."""
+    return _blank(status, _TITLES[status], retry_after_s)
 
 
 def answer_to(error: RemoteProtocolError, *, retry_after_s: int | None = None) -> HttpResponse:

@@ -11,37 +11,32 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from secvm.crypto.sealing.bulk_sealing import BulkSealer
 from secvm.crypto.sealing.kem import RandomBytes, X25519PublicKey
+from secvm.crypto.sealing.layers import INNER_BYTES, OUTER_BYTES, BulkSealer
 from secvm.crypto.signing import SigningKey
 from secvm.errors import BadInputError
 from secvm.learning._kernels.dispatch import kernels
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.documents.terms import RelayRole
-from secvm.protocol.relays.batches.label import INNER_BYTES, OUTER_BYTES
-from secvm.protocol.relays.batches.pieces import PIECE_CAPSULES
-from secvm.protocol.relays.cover.parts import derive_part, seal_part
-from secvm.protocol.relays.terms import RelayedTerms
+from secvm.protocol.relays.batches import PIECE_CAPSULES
+from secvm.protocol.relays.cover_parts import derive_part, seal_part
+from secvm.protocol.relays.statements import RelayedTerms
 from secvm.relay.admission import Identify
-from secvm.relay.batches.coordinator_follower import CoordinatorFollower
 from secvm.relay.batches.doors import RoleDoors
-from secvm.relay.batches.experiments import Experiments, OwnRelay, Worth
-from secvm.relay.batches.ledger import ENTRY_REVEAL, MIX_COUNT, MIX_REVEAL, RoundLedger
-from secvm.relay.batches.round_custody import DrawPart, RoundCustody, RoundPlan
-from secvm.relay.batches.round_metrics import RoundMeter
-from secvm.relay.batches.round_secrets import RoundSecrets
+from secvm.relay.batches.experiments import CoordinatorFollower, Experiments, OwnRelay, check_worth
+from secvm.relay.batches.ledger import RoundLedger
+from secvm.relay.batches.round_custody import DrawPart, RoundCustody, RoundPlan, RoundSecrets
 from secvm.relay.batches.rounds import BatchRound
-from secvm.relay.batches.running_rounds import RunningRounds
+from secvm.relay.batches.running_rounds import RoundMeter, RunningRounds
 from secvm.relay.database import KeyedDatabase
-from secvm.relay.entry.doors import EntryDoors
 from secvm.relay.entry.intake import IntakeLimits
-from secvm.relay.entry.rounds import EntryRound
+from secvm.relay.entry.rounds import EntryDoors, EntryRound
 from secvm.relay.gateway import GatewayClient
-from secvm.relay.mix.doors import MixDoors
-from secvm.relay.mix.rounds import MixRound, opener
+from secvm.relay.mix import MixDoors, MixRound, opener
 from secvm.relay.settings import RelayServiceSettings
 from secvm.runtime.clock import Clock
 from secvm.runtime.http.messages import HttpResponse
+from secvm.runtime.lanes import find_lanes
 from secvm.runtime.logs import Log
 from secvm.runtime.metrics import Metrics
 
@@ -79,31 +74,28 @@ class Role:
         clock: Clock,
         steady: Clock,
         dice: RandomBytes,
-        worth: Worth,
-        sealer: BulkSealer,
         log: Log,
         metrics: Metrics,
     ) -> None:
-        """``tokens``: of each coordinator, by URL. ``worth``: refuses a document that claims more than it gives."""
+        """``tokens``: of each coordinator, by URL."""
         assert settings.rounds is not None
-        self._settings = settings
-        self._rounds_settings = settings.rounds
-        self._key = key
-        self._tokens = tokens
-        self._identify = identify
-        self._clock = clock
-        self._steady = steady
-        self._dice = dice
-        self._sealer = sealer
-        self._log = log
-        self._meter = RoundMeter(metrics)
-        self._keeping = _keeping(settings.rounds.folder, settings.rounds.secrets)
+        self._settings, self._rounds_settings = settings, settings.rounds
+        self._key, self._tokens, self._identify = key, tokens, identify
+        self._clock, self._steady, self._dice = clock, steady, dice
+        self._log, self._meter = log, RoundMeter(metrics)
+        self._sealer = BulkSealer(find_lanes().lanes, threads=settings.rounds.threads)
+        make_own_folder(settings.rounds.folder)
+        self._keeping = RoundCustody(
+            RoundLedger(settings.rounds.folder / "ledger.db"),
+            RoundSecrets(settings.rounds.secrets),
+            settings.rounds.folder,
+        )
         if not self._keeping.secrets.is_memory:
             # Not refused: a container may have another name for memory. Whoever runs the relay is told.
             log.tell("secrets", state="on-disk")
         self._terms = own_terms(settings)
         own = OwnRelay(self._terms, key, settings.testing.seed)
-        self._experiments = Experiments(self._keeping, own, worth, dice)
+        self._experiments = Experiments(self._keeping, own, check_worth, dice)
 
     @property
     def keys(self) -> KeyedDatabase:
@@ -130,8 +122,8 @@ class Role:
                 return await client.ask("GET", url, None, {})
 
             following = CoordinatorFollower(
-                self._experiments,
-                self._keeping.ledger,
+                experiments=self._experiments,
+                ledger=self._keeping.ledger,
                 get=get,
                 named=rounds.add,
                 log=self._log,
@@ -193,12 +185,11 @@ class Role:
             return (document.mix_relay if entry else document.entry_relay).url
 
         return RunningRounds(
-            self._keeping,
-            self._key,
+            keeping=self._keeping,
+            key=self._key,
             make=self._make,
             next_url=next_url,
             other_url=other_url,
-            tells=_entry_tells if entry else _mix_tells,
             put=put,
             clock=self._clock,
             steady=self._steady,
@@ -216,36 +207,18 @@ class Role:
     def _doors(
         self, path: str, rounds: RunningRounds[BatchRound[Any]], following: CoordinatorFollower
     ) -> RoleDoors[Any]:
-        settings = self._rounds_settings
         common: dict[str, Any] = {
+            "path": path,
+            "running": rounds,
             "terms": self._terms.signed(self._key),
             "tokens": self._tokens,
             "commit": following.commit,
-            "clock": self._clock,
-            "wake": rounds.wake,
             "retry_after_s": self._settings.limits.retry_after_s,
-            "meter": self._meter,
         }
         if self._terms.role == "mix":
-            return MixDoors(path, rounds.rounds, self._keeping, **common)  # type: ignore[arg-type]  # rounds of its role
-        return EntryDoors(
-            path,
-            rounds.rounds,
-            self._keeping,
-            **common,
-            identify=self._identify,
-            limits=self._limits,
-            waiting=settings.waiting,
-        )
-
-
-def _entry_tells(_one: BatchRound[Any], _now: int) -> Iterable[str]:
-    return (ENTRY_REVEAL,)
-
-
-def _mix_tells(batch_round: BatchRound[Any], now: int) -> Iterable[str]:
-    """Our count is told when the batch is handed on, and not before."""
-    return (MIX_COUNT, MIX_REVEAL) if now >= batch_round.plan.instants.mix_by else ()
+            return MixDoors(**common)
+        waiting = self._rounds_settings.waiting
+        return EntryDoors(**common, identify=self._identify, limits=self._limits, waiting=waiting)
 
 
 def make_own_folder(folder: Path) -> None:
@@ -254,11 +227,6 @@ def make_own_folder(folder: Path) -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise BadInputError(f"cannot make the relay's folder {folder}: {error.strerror}") from None
-
-
-def _keeping(folder: Path, secrets: Path) -> RoundCustody:
-    make_own_folder(folder)
-    return RoundCustody(RoundLedger(folder / "ledger.db"), RoundSecrets(secrets), folder)
 
 
 #: Packages of a part.

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass, field
 
 from secvm.crypto.sealing.oblivious import REQUEST_MEDIA_TYPE
 from secvm.relay.admission import Admission, Identify, Identity, Verdict
 from secvm.relay.gateway import Answer, FetchKeys, Turnstile
-from secvm.relay.package_hold import Holding
-from secvm.relay.refusals import garbage, no_packages, over_quota, plain, too_large, try_later
+from secvm.relay.refusals import plain, problem, try_later
+from secvm.relay.store import Holding
 from secvm.runtime.clock import Clock
 from secvm.runtime.http.messages import refuse_names
 from secvm.runtime.http.server import HttpRequest, HttpResponse
@@ -26,53 +27,41 @@ SHORTEST_CAPSULE_BYTES = 7 + 32 + 16
 _OPERATORS = ("/health", "/metrics")
 
 
+@dataclass(eq=False, repr=False)
 class FetchDoors:
     """Answers requests. Its ``handle`` is what ``HttpServer`` is given."""
 
-    def __init__(
-        self,
-        path: str,
-        holding: Holding | None,
-        turnstile: Turnstile,
-        keys: FetchKeys,
-        *,
-        admission: Admission,
-        identify: Identify,
-        clock: Clock,
-        metrics: Metrics,
-        package_bytes: int,
-        capsule_bytes: int,
-        retry_after_s: int,
-        role: str,
-    ) -> None:
-        """``package_bytes``, ``capsule_bytes``: of a capsule with a package, and of one with a fetch, at most.
+    path: str
+    #: None where the relay takes no packages.
+    holding: Holding | None
+    turnstile: Turnstile
+    keys: FetchKeys
+    _: KW_ONLY
+    admission: Admission
+    identify: Identify
+    clock: Clock
+    metrics: Metrics
+    #: Of a capsule with a package, and of one with a fetch, at most.
+    package_bytes: int
+    capsule_bytes: int
+    retry_after_s: int
+    #: What the relay does besides carrying fetches.
+    role: str
+    draining: bool = field(default=False, init=False)
 
-        ``role``: what the relay does besides carrying fetches. ``holding``: None where it takes no packages.
-        """
-        self._holding = holding
-        self._role = role
-        self._turnstile = turnstile
-        self._admission = admission
-        self._identify = identify
-        self._clock = clock
-        self._metrics = metrics
-        self._retry_after_s = retry_after_s
-        self._posts: dict[str, Callable[[Identity, bytes], Answer]] = {
-            path: self._capsule,
-            f"{path}/fetch": self._fetch,
-        }
-        self._most_bytes = {path: package_bytes, f"{path}/fetch": capsule_bytes}
+    def __post_init__(self) -> None:
+        fetch = f"{self.path}/fetch"
+        self._posts: dict[str, Callable[[Identity, bytes], Answer]] = {self.path: self._capsule, fetch: self._fetch}
+        self._most_bytes = {self.path: self.package_bytes, fetch: self.capsule_bytes}
         self._gets: dict[str, Callable[[], Answer]] = {
-            f"{path}/keys": keys.answer,
+            f"{self.path}/keys": self.keys.answer,
             "/health": self._health,
             "/metrics": self._page,
         }
-        self._arrived = metrics.counter(
-            "requests", "Capsules by the door they came to.", {"door": ("capsule", "fetch")}
-        )
+        doors = {"door": ("capsule", "fetch")}
+        self._arrived = self.metrics.counter("requests", "Capsules by the door they came to.", doors)
         statuses = {"status": ("400", "401", "404", "410", "413", "415", "429", "503")}
-        self._refused = metrics.counter("refused", "Capsules that were refused at once, by status.", statuses)
-        self.draining = False
+        self._refused = self.metrics.counter("refused", "Capsules that were refused at once, by status.", statuses)
 
     @property
     def paths(self) -> frozenset[str]:
@@ -96,38 +85,35 @@ class FetchDoors:
         if media_type != REQUEST_MEDIA_TYPE:
             return plain(415)
         if len(request.body) > self._most_bytes[request.path]:
-            return too_large()
+            return problem("too-large")
         if len(request.body) < SHORTEST_CAPSULE_BYTES:
-            return garbage()
-        identity = self._identify(request)
+            return problem("garbage")
+        identity = self.identify(request)
         if identity is None:
             return plain(401)
         return self._posts[request.path](identity, request.body)
 
     def _capsule(self, identity: Identity, capsule: bytes) -> Answer:
         self._arrived.add(door="capsule")
-        if self._holding is None:
-            return no_packages()
-        table = self._admission.table(self._clock.now())
-        return self._holding.take(table, table.name(identity), capsule)
+        if self.holding is None:
+            return problem("no-packages")
+        table = self.admission.table(self.clock.now())
+        return self.holding.take(table, table.name(identity), capsule)
 
     def _fetch(self, identity: Identity, capsule: bytes) -> Answer:
         self._arrived.add(door="fetch")
-        table = self._admission.table(self._clock.now())
+        table = self.admission.table(self.clock.now())
         client = table.name(identity)
         match table.fetch(client):
             case Verdict.OVER_QUOTA:
-                return over_quota()
+                return problem("over-quota")
             case Verdict.FULL:
-                return try_later(self._retry_after_s)
-        return self._turnstile.fetch(client, capsule)
+                return try_later(self.retry_after_s)
+        return self.turnstile.fetch(client, capsule)
 
     def _health(self) -> HttpResponse:
-        told = {"ok": not self.draining, "role": self._role}
-        return HttpResponse(503 if self.draining else 200, json.dumps(told, separators=(",", ":")).encode(), _JSON)
+        content = json.dumps({"ok": not self.draining, "role": self.role}, separators=(",", ":")).encode()
+        return HttpResponse(503 if self.draining else 200, content, "application/json")
 
     def _page(self) -> HttpResponse:
-        return HttpResponse(200, *self._metrics.page())
-
-
-_JSON = "application/json"
+        return HttpResponse(200, *self.metrics.page())

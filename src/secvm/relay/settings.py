@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from secvm.crypto.sealing.capsules import MAX_CAPSULE_BYTES
-from secvm.runtime.http.limits import HttpLimits
+from secvm.runtime.http.guard import HttpLimits
 from secvm.runtime.settings import Count, Listen, Seconds, Settings, SteeringPart, StorePart, usual_port
 
 #: Where it listens unless its settings say otherwise.
@@ -197,7 +197,7 @@ class RelayServiceSettings(Settings):
             raise ValueError("a role in rounds needs signing.key_file and relay.url")
         if self.rounds is not None and not self.coordinators:
             raise ValueError("a role in rounds needs coordinators, whose experiments are served")
-        if len({one.url for one in self.coordinators}) != len(self.coordinators):
+        if len({part.url for part in self.coordinators}) != len(self.coordinators):
             raise ValueError("coordinators name one URL twice")
         by_credential = self.clients.known_by == "credential"
         if by_credential and self.clients.credentials_file is None and not self.testing.any_credential:

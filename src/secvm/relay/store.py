@@ -13,10 +13,15 @@ What is destroyed is overwritten in the database's file (secure_delete), and the
 of pages, is cut to nothing. What a disk or a file system keeps of overwritten blocks is beyond a program.
 
 Methods may be called from any thread; each is one transaction.
+
+``Holding`` is what becomes of a package's capsule that was let in (§19.6): it is answered after our commit. A capsule
+that comes again while the first is under way waits for the same commit. The number of capsules that wait is limited,
+and who is one too many is asked to come later.
 """
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import sqlite3
 from collections import Counter
@@ -27,8 +32,12 @@ from pathlib import Path
 from secvm.crypto.sealing.capsules import pack, packed_size, unpack
 from secvm.crypto.sealing.kem import RandomBytes
 from secvm.errors import LocalProtocolError
-from secvm.relay.admission import Begun, digest_of
+from secvm.relay.admission import Admission, Begun, EpochTable, Verdict, digest_of
 from secvm.relay.database import FETCH_KEYS, KeyedDatabase
+from secvm.relay.gateway import Answer
+from secvm.relay.refusals import problem, try_later
+from secvm.runtime.disk.group_commit import GroupCommit
+from secvm.runtime.http.server import HttpResponse
 
 #: Of the tables below; another number is another program's file.
 _VERSION = 4
@@ -117,10 +126,10 @@ class RoundStore(KeyedDatabase):
                 if epoch <= self._sealed:
                     raise LocalProtocolError("nothing is added to an epoch that is sealed")
                 number = int.from_bytes(self._dice(8), "little") >> 1
-                packed = pack(sorted(one.capsule for one in members))
+                packed = pack(sorted(arrival.capsule for arrival in members))
                 self._db.execute("INSERT OR IGNORE INTO epochs VALUES (?, ?)", (epoch, members[0].key))
                 self._db.execute("INSERT INTO groups VALUES (?, ?, ?)", (number, epoch, packed))
-                counts = Counter(one.client for one in members)
+                counts = Counter(arrival.client for arrival in members)
                 self._db.executemany(_COUNT_CLIENT, [(epoch, name, count) for name, count in sorted(counts.items())])
         self._begun |= by_epoch.keys()
 
@@ -189,3 +198,91 @@ class RoundStore(KeyedDatabase):
         with self._lock:
             rows = self._db.execute("SELECT packed FROM groups WHERE epoch = ?", (epoch,)).fetchall()
         return [capsule for (packed,) in rows for capsule in unpack(packed)]
+
+
+#: A durable commit takes about as long.
+_COMMIT_TICK_MS = 2.0
+#: Capsules of one commit.
+_LARGEST_GROUP = 2000
+
+
+def accepted() -> HttpResponse:
+    """It will not be lost."""
+    return HttpResponse(202)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class _Held:
+    """A capsule that waits for its commit."""
+
+    table: EpochTable
+    client: bytes
+    digest: bytes
+    capsule: bytes
+
+
+class Holding:
+    """Keeps capsules until their epoch's deposit."""
+
+    def __init__(self, store: RoundStore, admission: Admission, *, waiting: int, retry_after_s: int) -> None:
+        self.store = store
+        self._admission = admission
+        self._retry_after_s = retry_after_s
+        self._under_way: dict[tuple[int, bytes], asyncio.Future[HttpResponse]] = {}
+        self._group: GroupCommit[_Held, HttpResponse] = GroupCommit(
+            self._keep,
+            _COMMIT_TICK_MS,
+            largest=_LARGEST_GROUP,
+            waiting=waiting,
+            failed=lambda _error: try_later(retry_after_s),
+            settled=self._settled,
+        )
+
+    def take(self, table: EpochTable, client: bytes, capsule: bytes) -> Answer:
+        """Let it in, and answer."""
+        # The first byte is the id of the gateway's key, which is the epoch's number modulo 256 (docs/protocol.md
+        # §19.1). In another epoch's deposit nobody could open it: accepted, it would be lost.
+        ahead = (capsule[0] - table.epoch) % 256
+        if ahead:
+            # Of the next epoch: its clock is ahead of ours, or ours was set back.
+            return try_later(self._retry_after_s) if ahead == 1 else problem("stale")
+        digest = digest_of(capsule)
+        known = self._under_way.get((table.epoch, digest))
+        if known is not None:
+            # One who hangs up must not take the other's answer away.
+            return asyncio.shield(known)
+        if self._group.full:
+            return try_later(self._retry_after_s)
+        match table.admit(client, digest, packed_size(capsule)):
+            case Verdict.OVER_QUOTA:
+                return problem("over-quota")
+            case Verdict.FULL:
+                return try_later(self._retry_after_s)
+            case Verdict.AGAIN:
+                return accepted()
+        future = self._group.add(_Held(table, client, digest, capsule))
+        self._under_way[table.epoch, digest] = future
+        return asyncio.shield(future)
+
+    def _keep(self, held: list[_Held]) -> list[HttpResponse]:
+        self.store.append([Arrival(item.table.epoch, item.table.key, item.client, item.capsule) for item in held])
+        return [accepted() for _ in held]
+
+    def _settled(self, group: list[_Held], durable: bool) -> None:
+        for item in group:
+            self._under_way.pop((item.table.epoch, item.digest), None)
+            if not durable:
+                item.table.release(item.client, item.digest, packed_size(item.capsule))
+
+    async def end_before(self, epoch: int) -> None:
+        """Put nothing more into epochs before this one, and return when what was put there is durable."""
+        self._admission.lowest = max(self._admission.lowest, epoch)
+        await self.flush()
+
+    async def flush(self) -> None:
+        """Return when everything taken before this call has its answer, without waiting for company."""
+        await self._group.flush()
+
+    async def close(self) -> None:
+        """Nothing more will come."""
+        await self._group.close()

@@ -62,11 +62,11 @@ class WebBeacons:
         """
         try:
             pulse = json.loads(self._get(f"{self._nist_url}/pulse/last"))["pulse"]
-            found, index, at = pulse["chainIndex"], pulse["pulseIndex"], datetime.fromisoformat(pulse["timeStamp"])
+            chain, index, at = pulse["chainIndex"], pulse["pulseIndex"], datetime.fromisoformat(pulse["timeStamp"])
             at_ms = int(at.timestamp() * 1000)
         except (ValueError, KeyError, TypeError, RecursionError, OverflowError):
             raise BadBeaconError("NIST's answer is no pulse") from None
-        if found != chain_index or not isinstance(index, int) or not 1 <= index <= MAX_ROUND or at.tzinfo is None:
+        if chain != chain_index or not isinstance(index, int) or not 1 <= index <= MAX_ROUND or at.tzinfo is None:
             raise BadBeaconError("NIST's newest pulse is of another chain, or has no number")
         return index, at_ms
 

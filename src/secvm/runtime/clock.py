@@ -124,8 +124,8 @@ class ClockSteering:
     @property
     def limit(self) -> int:
         """Where it stops."""
-        found: int = _BODY.unpack_from(self._map, _NUMBER.size)[2]
-        return found
+        limit: int = _BODY.unpack_from(self._map, _NUMBER.size)[2]
+        return limit
 
     def steer(self, *, limit: int | None = None, rate: float | None = None) -> None:
         """Let the clock go on from now, at another rate or up to another limit; one that is past means now."""

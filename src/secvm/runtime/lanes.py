@@ -21,16 +21,15 @@ import shutil
 import stat
 import subprocess
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from secvm.crypto.sealing import lanes as face
-from secvm.crypto.sealing.bulk_sealing import BulkSealer
 from secvm.crypto.sealing.kem import X25519PrivateKey
 from secvm.crypto.sealing.lanes import Lanes
-from secvm.crypto.sealing.layers import inner_layer, outer_layer
+from secvm.crypto.sealing.layers import BulkSealer, inner_layer, outer_layer
 from secvm.crypto.sealing.oblivious import GatewayKey, GatewayKeys, RequestSealer
 from secvm.errors import SecVMError
 
@@ -92,7 +91,7 @@ def cpu_can(described: str | None = None) -> bool:
             described = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
     flags = [line.partition(":")[2].split() for line in (described or "").splitlines() if line.startswith("flags")]
     # A machine may have cores of two kinds; the program runs on any of them.
-    return bool(flags) and all(set(one) >= _FEATURES for one in flags)
+    return bool(flags) and all(set(features) >= _FEATURES for features in flags)
 
 
 # ── built ────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -106,7 +105,7 @@ def build_lanes(folder: Path | None = None) -> Path:
     SecVMError
         No compiler, no folder that is ours alone, or a compiler that failed.
     """
-    compiler = next((found for name in _COMPILERS if (found := shutil.which(name))), None)
+    compiler = next(filter(None, map(shutil.which, _COMPILERS)), None)
     if compiler is None:
         raise SecVMError("there is no C compiler (cc, gcc or clang)", next_step="Install one; or go without lanes.")
     parent = _place(folder)
@@ -170,15 +169,15 @@ def _is_ours(path: Path) -> bool:
     try:
         path = path.resolve(strict=True)
         inside = list(path.iterdir()) if path.name.startswith("lanes-") else []
-        return all(_safe(one.lstat(), sticky=one in path.parents) for one in (*inside, path, *path.parents))
+        return all(_safe(place.lstat(), sticky=place in path.parents) for place in (*inside, path, *path.parents))
     except OSError:
         return False
 
 
-def _safe(found: os.stat_result, *, sticky: bool) -> bool:
+def _safe(status: os.stat_result, *, sticky: bool) -> bool:
     # In a folder such as /tmp others may write, but not touch what is ours.
-    others = found.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not (sticky and found.st_mode & stat.S_ISVTX)
-    return found.st_uid in {0, os.geteuid()} and not others
+    others = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not (sticky and status.st_mode & stat.S_ISVTX)
+    return status.st_uid in {0, os.geteuid()} and not others
 
 
 # ── tried ────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -209,8 +208,7 @@ def opens_alike(lanes: Lanes) -> bool:
     ]
     slow, quick = GatewayKeys([key]), GatewayKeys([key], lanes)
     alike = [
-        [_told(one) for one in slow.open_unanswered(capsules[:count])]
-        == [_told(one) for one in quick.open_unanswered(capsules[:count])]
+        _comparable(slow.open_unanswered(capsules[:count])) == _comparable(quick.open_unanswered(capsules[:count]))
         for count in (*range(10), len(capsules))
     ]
     return all(alike)
@@ -246,5 +244,5 @@ def _thrown(seed: bytes) -> Callable[[int], bytes]:
     return throw
 
 
-def _told(one: bytes | Exception) -> object:
-    return one if isinstance(one, bytes) else (type(one), str(one))
+def _comparable(opened: Sequence[bytes | Exception]) -> list[object]:
+    return [result if isinstance(result, bytes) else (type(result), str(result)) for result in opened]

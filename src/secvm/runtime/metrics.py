@@ -26,14 +26,11 @@ class _Family(Generic[M]):
     def __init__(self, metric: M, labels: Labels) -> None:
         self._metric: M = metric
         self._names = tuple(labels)
-        self._children: dict[tuple[str, ...], M] = {}
-        if labels:
-            for values in product(*labels.values()):
-                self._children[values] = metric.labels(*values)
-        else:
-            self._children[()] = metric
+        self._children: dict[tuple[str, ...], M] = {
+            values: metric.labels(*values) if labels else metric for values in product(*labels.values())
+        }
 
-    def child(self, labels: Mapping[str, str]) -> M:
+    def _child(self, labels: Mapping[str, str]) -> M:
         values = tuple(labels.get(name, REFUSED) for name in self._names)
         if values not in self._children or len(labels) != len(values):
             values = (REFUSED,) * len(values)
@@ -42,37 +39,28 @@ class _Family(Generic[M]):
         return self._children[values]
 
 
-class Counter:
+class Counter(_Family[prometheus.Counter]):
     """A number that only grows, such as requests."""
-
-    def __init__(self, metric: prometheus.Counter, labels: Labels) -> None:
-        self._family = _Family(metric, labels)
 
     def add(self, amount: int = 1, /, **labels: str) -> None:
         """Count so many more."""
-        self._family.child(labels).inc(amount)
+        self._child(labels).inc(amount)
 
 
-class Gauge:
+class Gauge(_Family[prometheus.Gauge]):
     """A number that goes up and down, such as open connections."""
-
-    def __init__(self, metric: prometheus.Gauge, labels: Labels) -> None:
-        self._family = _Family(metric, labels)
 
     def set(self, value: float, /, **labels: str) -> None:
         """Say how much it is now."""
-        self._family.child(labels).set(value)
+        self._child(labels).set(value)
 
 
-class Histogram:
+class Histogram(_Family[prometheus.Histogram]):
     """How values are spread."""
-
-    def __init__(self, metric: prometheus.Histogram, labels: Labels) -> None:
-        self._family = _Family(metric, labels)
 
     def observe(self, value: float, /, **labels: str) -> None:
         """Count one value."""
-        self._family.child(labels).observe(value)
+        self._child(labels).observe(value)
 
 
 class Metrics:

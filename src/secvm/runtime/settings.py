@@ -4,7 +4,7 @@ A key that nobody knows is refused at every depth, because a misspelt limit woul
 marks is no number. What is wrong is told in one sentence that names the key and what is expected there, never what
 stands there: it may be a secret.
 
-Secrets are files of their own (``runtime.secret_files``), so that settings can be shown around.
+Secrets are files of their own (``runtime.disk.secret_files``), so that settings can be shown around.
 """
 
 from __future__ import annotations
@@ -14,27 +14,11 @@ import re
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import pydantic
 
 from secvm.errors import BadInputError
-from secvm.runtime.disk.secret_files import make_secret, read_secret
-
-#: Secrets are found here as well: whoever reads settings mostly reads the files that they name.
-__all__ = [
-    "Count",
-    "Listen",
-    "Seconds",
-    "Settings",
-    "SteeringPart",
-    "StorePart",
-    "make_secret",
-    "parse_settings",
-    "read_secret",
-    "read_settings",
-    "usual_port",
-]
 
 #: What is named in a message; anything else was not meant as a key, and may be what should have stood behind it.
 _KEY = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -94,18 +78,20 @@ def read_settings(path: Path, kind: type[T]) -> T:
     BadInputError
         When there are none, or not such.
     """
+    # As JSON, because pydantic's strictness knows that a file cannot hold a path or a tuple, only their spelling.
+    return parse_settings(json.dumps(read_toml(path), default=str), kind, f"the settings {path}")
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """The tables of a file of settings, not looked into yet; raises as ``read_settings`` does."""
     try:
-        data = path.read_bytes()
+        return tomllib.loads(path.read_bytes().decode())
     except OSError as error:
         raise BadInputError(f"cannot read the settings {path}: {error.strerror or 'input/output error'}") from None
-    try:
-        # As JSON, because pydantic's strictness knows that a file cannot hold a path or a tuple, only their spelling.
-        text = json.dumps(tomllib.loads(data.decode()), default=str)
     except (ValueError, RecursionError) as error:
         # Only the place: the rest of the message may quote what stands there.
         place = _PLACE.search(str(error))
         raise BadInputError(f"the settings {path} are no TOML" + (f" ({place[0]})" if place else "")) from None
-    return parse_settings(text, kind, f"the settings {path}")
 
 
 def parse_settings(text: str | bytes, kind: type[T], where: str) -> T:

@@ -38,6 +38,7 @@ from secvm.errors import UnreachableError
 from secvm.protocol.documents.experiment import ExperimentDocument, read_published
 from secvm.runtime.clock import ClockSteering
 from secvm.runtime.http.client import HttpAnswer, ask_once
+from secvm.testing.clock import PatientClock
 from secvm.testing.federation_settings import (
     ANYTHING,
     BEGIN_MS,
@@ -53,7 +54,6 @@ from secvm.testing.federation_settings import (
     Pace,
     cover_seeds,
 )
-from secvm.testing.patient_clock import PatientClock
 from secvm.testing.played_rounds import Between, PlainPlay, RelayedPlay, settle
 from secvm.testing.processes import Children, free_port
 
@@ -193,14 +193,14 @@ class Federation:
         if make is None:
             assert not self.node_names, "several nodes need a door before them"
             return {}
-        found: dict[str, PartyDoor] = {}
+        doors: dict[str, PartyDoor] = {}
         for name in (COORDINATOR, *self.relay_names, *self.witness_names):
             behind = self.node_names if self.node_names and name == COORDINATOR else [name]
             port = self._ports[COORDINATOR] if behind is self.node_names else free_port()
             door = make(name, [(self.address(party), self._ports[party]) for party in behind], port)
             if door is not None:
-                found[name] = door
-        return found
+                doors[name] = door
+        return doors
 
     def __enter__(self) -> Self:
         return self
@@ -248,6 +248,10 @@ class Federation:
         arguments = [*command, "--config", str(self.folder / f"{name}.toml")]
         self.children.start(name, arguments, enter=self._enter.get(name))
 
+    def start_host(self, name: str) -> None:
+        """Start one host; a federation that measures its hosts starts them in its own way."""
+        self._start(name, "participant", "run")
+
     def begin(self, specification: dict[str, Any]) -> str:
         """Make the experiment and start the hosts; the experiment's digest."""
         whole = {
@@ -268,7 +272,7 @@ class Federation:
         self._await(lambda: self.public(f"/v1/experiment/{digest}/manifest/1") is not None, "the first manifest")
         for name, host in zip(self.host_names, self._hosts, strict=True):
             self._settings.write_host(name, host, digest)
-            self._start(name, "participant", "run")
+            self.start_host(name)
         patience_s = _START_PATIENCE_S + _JOIN_PATIENCE_S * sum(host.count for host in self._hosts)
         for name in self.host_names:
             self._await(lambda name=name: self.healthy(name), f"{name} to answer", patience_s)  # type: ignore[misc]

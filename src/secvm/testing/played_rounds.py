@@ -30,10 +30,10 @@ from typing import TYPE_CHECKING
 
 from secvm.crypto.signing import Envelope
 from secvm.errors import MalformedMessageError
+from secvm.protocol.relays.counts import read_shown
 from secvm.protocol.relays.manifest import RelayedManifest
-from secvm.protocol.relays.public_counts import read_shown
+from secvm.testing.clock import JOINING_QUIET_S, PatienceLostError
 from secvm.testing.federation_settings import MIX, RELAY_PATH, ROLES
-from secvm.testing.patient_clock import JOINING_QUIET_S, PatienceLostError
 
 if TYPE_CHECKING:
     from secvm.testing.federation import Federation, HostCounts

@@ -144,8 +144,8 @@ def free_port() -> int:
     for port in [*itertools.islice(_PORTS, 100), 0]:
         with socket.socket() as probe, contextlib.suppress(OSError):
             probe.bind(("127.0.0.1", port))
-            found: int = probe.getsockname()[1]
-            return found
+            free: int = probe.getsockname()[1]
+            return free
     raise OSError("no port is free")
 
 

@@ -11,10 +11,10 @@ import enum
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from secvm.participant.sending.transport import Fetched, Issued, SendResult, Submitted
+from secvm.participant.sending.transport import Fetched, SendReply
 from secvm.protocol.documents.experiment import ExperimentDocument, Relay
 from secvm.protocol.relays.news import make_news, read_news_path
-from secvm.protocol.relays.terms import RelayedTerms
+from secvm.protocol.relays.statements import RelayedTerms
 
 
 class Fate(enum.Enum):
@@ -64,6 +64,15 @@ def found_in(files: Mapping[str, bytes], path: str) -> bytes | None:
     return None if made is None else made.to_bytes()
 
 
+def _reply(fate: Fate, content: bytes | None) -> SendReply:
+    said = {
+        Fate.ARRIVES: SendReply(content),
+        Fate.BUSY: SendReply(retry_after_ms=2000),
+        Fate.REFUSED: SendReply(final=True),
+    }
+    return said.get(fate, SendReply())
+
+
 class MemoryTransport:
     """The network as a dictionary and a list."""
 
@@ -85,7 +94,7 @@ class MemoryTransport:
         self.entry: Callable[[bytes, bytes], bytes | None] = lambda _label, _body: None
         self.both_terms: dict[str, RelayedTerms] = {}
         #: Who gives a round's token; nobody answers without.
-        self.giver: Callable[[bytes, bytes], Issued] = lambda _label, _request: Issued()
+        self.giver: Callable[[bytes, bytes], SendReply] = lambda _label, _request: SendReply()
 
     @property
     def arrived(self) -> set[bytes]:
@@ -96,16 +105,12 @@ class MemoryTransport:
     def check(self, document: ExperimentDocument) -> None:
         """Good enough for everything: nothing leaves the process."""
 
-    async def send(self, capsule: bytes, relay: Relay | None) -> SendResult:
+    async def send(self, capsule: bytes, relay: Relay | None) -> SendReply:
         fate = next(self.script, Fate.ARRIVES)
         self.seen.append(SentCapsule(capsule, relay, self.now(), fate))
         if fate is Fate.HANGS:
             await asyncio.get_running_loop().create_future()
-        return {
-            Fate.ARRIVES: SendResult(acknowledged=True),
-            Fate.BUSY: SendResult(acknowledged=False, retry_after_ms=2000),
-            Fate.REFUSED: SendResult(acknowledged=False, final=True),
-        }.get(fate, SendResult(acknowledged=False))
+        return _reply(fate, b"")
 
     async def fetch(self, path: str, *, most: int = 2**30, gateway_keys: bytes | None = None) -> Fetched | None:
         self.fetches.append((path, self.now()))
@@ -116,20 +121,16 @@ class MemoryTransport:
         ahead = self.server_ahead_ms
         return Fetched(content, None if ahead is None else self.now() + ahead)
 
-    async def ask_token(self, request: bytes, label: bytes, relay: Relay) -> Issued:  # noqa: ARG002  (there is one)
+    async def ask_token(self, request: bytes, label: bytes, relay: Relay) -> SendReply:  # noqa: ARG002  (there is one)
         return self.giver(label, request)
 
-    async def submit(self, body: bytes, label: bytes, relay: Relay, *, anonymous: bool = False) -> Submitted:  # noqa: ARG002  (nobody has a name here)
+    async def submit(self, body: bytes, label: bytes, relay: Relay, *, anonymous: bool = False) -> SendReply:  # noqa: ARG002  (nobody has a name here)
         fate = next(self.script, Fate.ARRIVES)
         self.requests.append(SentRequest(body, label, relay, self.now(), fate))
         if fate is Fate.HANGS:
             await asyncio.get_running_loop().create_future()
         receipt = self.entry(label, body) if fate in (Fate.ARRIVES, Fate.ANSWER_LOST) else None
-        return {
-            Fate.ARRIVES: Submitted(receipt),
-            Fate.BUSY: Submitted(retry_after_ms=2000),
-            Fate.REFUSED: Submitted(final=True),
-        }.get(fate, Submitted())
+        return _reply(fate, receipt)
 
     async def relayed_terms(self, relay: Relay) -> RelayedTerms | None:
         return self.both_terms.get(relay.url)

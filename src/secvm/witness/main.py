@@ -22,9 +22,8 @@ from secvm.crypto.signing import SEED_BYTES, SigningKey
 from secvm.errors import BadInputError
 from secvm.files import write_atomically
 from secvm.runtime.clock import Clock, SteeredClock, SystemClock
-from secvm.runtime.disk.passphrases import Passphrase
 from secvm.runtime.disk.process_lock import only_one
-from secvm.runtime.disk.secret_files import make_secret, read_signing_key
+from secvm.runtime.disk.secret_files import Passphrase, make_secret, read_signing_key
 from secvm.runtime.http.server import HttpServer
 from secvm.runtime.logs import Log
 from secvm.runtime.metrics import Metrics
@@ -45,13 +44,13 @@ def initialise(folder: Path, *, name: str, logs: Sequence[str]) -> NoteKey:
     folder = folder.absolute()
     if (folder / SETTINGS_FILE).exists():
         raise BadInputError(f"there is a witness in {folder} already")
-    told = [log.split(" ") for log in logs]
-    if any(len(words) > 2 for words in told):
+    named = [log.split(" ") for log in logs]
+    if any(len(words) > 2 for words in named):
         raise BadInputError("a log is told as its name, a space and its key in hexadecimal, or as origin+id+key")
     content: dict[str, Any] = {
         "witness": {"name": name, "key_file": str(folder / KEY_FILE)},
         "store": {"path": str(folder / STORE_FILE)},
-        "logs": [dict(zip(("name", "key")[-len(words) :], words, strict=True)) for words in told],
+        "logs": [dict(zip(("name", "key")[-len(words) :], words, strict=True)) for words in named],
     }
     # Checked before anything is made.
     parse_settings(json.dumps(content), WitnessSettings, "this witness")
@@ -66,9 +65,9 @@ def initialise(folder: Path, *, name: str, logs: Sequence[str]) -> NoteKey:
 def _toml(content: dict[str, Any]) -> str:
     """Tables of texts; a text of JSON is one of TOML."""
     parts = ["# docs/how-to/run-a-witness.md shows every setting."]
-    for name, found in content.items():
-        for table in found if isinstance(found, list) else [found]:
-            parts.append(f"\n[[{name}]]" if isinstance(found, list) else f"\n[{name}]")
+    for name, part in content.items():
+        for table in part if isinstance(part, list) else [part]:
+            parts.append(f"\n[[{name}]]" if isinstance(part, list) else f"\n[{name}]")
             parts += [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in table.items()]
     return "\n".join(parts) + "\n"
 

@@ -16,6 +16,7 @@ import hashlib
 import json
 import re
 from collections.abc import Awaitable
+from dataclasses import KW_ONLY, dataclass, field
 
 from secvm.crypto.notes import NoteKey, SignatureKind, cosign_note
 from secvm.crypto.signing import SigningKey
@@ -54,46 +55,38 @@ _SENTENCES = {
 _Decided = tuple[Decision, int]
 
 
+@dataclass(eq=False, repr=False)
 class WitnessDoors:
     """Answers requests. Its ``handle`` is what ``HttpServer`` is given."""
 
-    def __init__(
-        self,
-        store: WitnessStore,
-        logs: Logs,
-        *,
-        name: str,
-        key: SigningKey,
-        clock: Clock,
-        log: Log,
-        metrics: Metrics,
-        waiting: int,
-        retry_after_s: int,
-    ) -> None:
-        self._store = store
-        self._logs = logs
-        self._name = name
-        self._key = key
-        self._clock = clock
-        self._log = log
-        self._metrics = metrics
-        self._retry_after_s = retry_after_s
+    store: WitnessStore
+    logs: Logs
+    _: KW_ONLY
+    name: str
+    key: SigningKey
+    clock: Clock
+    log: Log
+    metrics: Metrics
+    waiting: int
+    retry_after_s: int
+    draining: bool = field(default=False, init=False)
+    #: When a refusal of an origin was logged, in the last minute.
+    _logged: dict[tuple[RefusalReason, str], int] = field(default_factory=dict, init=False)
+    #: What ``/v1/seen`` answers, until something is decided.
+    _kept: HttpResponse | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
         # No tick: few ask, and whoever waits for a commit is in the next group anyway.
         self._group: GroupCommit[CosigningQuestion, _Decided | None] = GroupCommit(
-            self._commit, tick_ms=0.0, waiting=waiting, failed=lambda _error: None
+            self._commit, tick_ms=0.0, waiting=self.waiting, failed=lambda _error: None
         )
-        #: When a refusal of an origin was logged, in the last minute.
-        self._logged: dict[tuple[RefusalReason, str], int] = {}
-        #: What ``/v1/seen`` answers, until something is decided.
-        self._kept: HttpResponse | None = None
         #: By the hash in its path: a log that is known, or was when it was cosigned.
-        self._origins = {_hash(origin): origin for origin in (*logs.origins, *(at.origin for at, _ in store.seen()))}
-        self._cosigned = metrics.counter(
-            "cosigned", "Checkpoints that were cosigned.", {"growth": tuple(growth.value for growth in Growth)}
-        )
+        origins = (*self.logs.origins, *(at.origin for at, _ in self.store.seen()))
+        self._origins = {_hash(origin): origin for origin in origins}
+        growths = {"growth": tuple(growth.value for growth in Growth)}
+        self._cosigned = self.metrics.counter("cosigned", "Checkpoints that were cosigned.", growths)
         reasons = {"reason": (*(reason.value for reason in RefusalReason), "busy", "store")}
-        self._refused = metrics.counter("refused", "Requests that were not answered with a cosignature.", reasons)
-        self.draining = False
+        self._refused = self.metrics.counter("refused", "Requests that were not answered with a cosignature.", reasons)
 
     def handle(self, request: HttpRequest) -> HttpResponse | Awaitable[HttpResponse]:
         """Answer one request."""
@@ -118,7 +111,7 @@ class WitnessDoors:
     # ── add-checkpoint ───────────────────────────────────────────────────────────────────────────────────────────────
 
     def _submit(self, body: bytes) -> HttpResponse | Awaitable[HttpResponse]:
-        asked = read_question(body, self._logs)
+        asked = read_question(body, self.logs)
         if isinstance(asked, Refuse):
             return self._refuse(asked)
         if self._group.full:
@@ -129,14 +122,14 @@ class WitnessDoors:
 
     def _commit(self, questions: list[CosigningQuestion]) -> list[_Decided | None]:
         """In the store's thread."""
-        time_s = self._clock.now() // 1000
-        return [(decision, time_s) for decision in self._store.answer(questions, time_s=time_s)]
+        time_s = self.clock.now() // 1000
+        return [(decision, time_s) for decision in self.store.answer(questions, time_s=time_s)]
 
     async def _decided(self, asked: CosigningQuestion, waiting: Awaitable[_Decided | None]) -> HttpResponse:
         durable = await waiting
         if durable is None:
             self._refused.add(reason="store")
-            self._log.tell("not-stored", size=asked.checkpoint.size, **_which(asked.checkpoint))
+            self.log.tell("not-stored", size=asked.checkpoint.size, **_which(asked.checkpoint))
             return self._try_later()
         self._kept = None
         decision, time_s = durable
@@ -146,18 +139,18 @@ class WitnessDoors:
             return self._refuse(decision)
         self._cosigned.add(growth=decision.growth.value)
         if decision.growth is not Growth.RENEWED:
-            self._log.tell("cosigned", size=decision.checkpoint.size, **_which(decision.checkpoint))
-        line = cosign_note(asked.text, name=self._name, key=self._key, time_s=time_s)
+            self.log.tell("cosigned", size=decision.checkpoint.size, **_which(decision.checkpoint))
+        line = cosign_note(asked.text, name=self.name, key=self.key, time_s=time_s)
         return HttpResponse(200, write_cosignatures([line]), TEXT_TYPE)
 
     def _tell_of(self, reason: RefusalReason, checkpoint: Checkpoint) -> None:
         """Let whoever runs the witness look: the log signed it. Once a minute, because anybody may send it again."""
-        now = self._clock.now()
+        now = self.clock.now()
         # Whatever lies ahead was written before the clock was set back.
-        self._logged = {which: at for which, at in self._logged.items() if 0 <= now - at < _QUIET_MS}
+        self._logged = {refusal: at for refusal, at in self._logged.items() if 0 <= now - at < _QUIET_MS}
         if (reason, checkpoint.origin) not in self._logged:
             self._logged[reason, checkpoint.origin] = now
-            self._log.tell(reason.value, size=checkpoint.size, **_which(checkpoint))
+            self.log.tell(reason.value, size=checkpoint.size, **_which(checkpoint))
 
     def _refuse(self, refused: Refuse) -> HttpResponse:
         self._refused.add(reason=_event(refused).value)
@@ -166,32 +159,32 @@ class WitnessDoors:
         return HttpResponse(refused.reason.status, f"{_SENTENCES[refused.reason]}\n".encode(), TEXT_TYPE)
 
     def _try_later(self) -> HttpResponse:
-        return HttpResponse(503, b"Come again later.\n", TEXT_TYPE, (("retry-after", str(self._retry_after_s)),))
+        return HttpResponse(503, b"Come again later.\n", TEXT_TYPE, (("retry-after", str(self.retry_after_s)),))
 
     # ── what anybody may look at ─────────────────────────────────────────────────────────────────────────────────────
 
     def _newest(self, origin_hash: str) -> HttpResponse:
         origin = self._origins.get(origin_hash)
         try:
-            newest = None if origin is None else self._store.cosigned(origin)
+            newest = None if origin is None else self.store.cosigned(origin)
         except StoreError:
             return self._try_later()
         if newest is None:
             return HttpResponse(404, b"Nothing of such a log was cosigned here.\n", TEXT_TYPE)
         note, time_s = newest
         # Ed25519 gives the line that was answered then, to the byte.
-        line = cosign_note(note.text, name=self._name, key=self._key, time_s=time_s)
+        line = cosign_note(note.text, name=self.name, key=self.key, time_s=time_s)
         return HttpResponse(200, note.signed_by(line).to_bytes(), TEXT_TYPE, _SHORT)
 
     def _seen(self) -> HttpResponse:
         if self._kept is not None:
             return self._kept
         try:
-            seen, forks = self._store.seen(), self._store.forks()
+            seen, forks = self.store.seen(), self.store.forks()
         except StoreError:
             return self._try_later()
         content = {
-            "witness": NoteKey(self._name, self._key.public, SignatureKind.COSIGNATURE).to_text(),
+            "witness": NoteKey(self.name, self.key.public, SignatureKind.COSIGNATURE).to_text(),
             "seen": [
                 {"origin": at.origin, "root": base64.b64encode(at.root).decode(), "size": at.size, "time": time_s}
                 for at, time_s in seen
@@ -215,7 +208,7 @@ class WitnessDoors:
         return HttpResponse(200 if well else 503, b'{"ok":%s}' % (b"true" if well else b"false"), _JSON_TYPE)
 
     def _page(self) -> HttpResponse:
-        return HttpResponse(200, *self._metrics.page())
+        return HttpResponse(200, *self.metrics.page())
 
 
 def _event(refused: Refuse) -> RefusalReason:

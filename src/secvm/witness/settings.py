@@ -26,7 +26,7 @@ from secvm.crypto.notes import NoteKey, SignatureKind
 from secvm.crypto.signing import VerifyKey
 from secvm.errors import BadInputError, MalformedMessageError, ProtocolError
 from secvm.files import read_beginning_with
-from secvm.runtime.http.limits import HttpLimits
+from secvm.runtime.http.guard import HttpLimits
 from secvm.runtime.settings import Count, Listen, Settings, SteeringPart, StorePart, usual_port
 from secvm.witness.decision import KnownLog
 
@@ -173,6 +173,6 @@ def _lines(data: bytes) -> Iterator[tuple[int, str]]:
     except UnicodeDecodeError:
         raise BadInputError("a list of logs is UTF-8") from None
     for number, line in enumerate(text.split("\n"), start=1):
-        told = line.strip(" \t")
-        if told and not told.startswith("#"):
-            yield number, told
+        words = line.strip(" \t")
+        if words and not words.startswith("#"):
+            yield number, words

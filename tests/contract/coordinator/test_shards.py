@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from secvm.coordinator.counting.epoch_count import EpochCount, RoundToCount, count_epoch
-from secvm.coordinator.counting.shards import ShardCounting, add_shards
+from secvm.coordinator.counting.epoch_count import EpochCount, RoundToCount, ShardCounting, add_shards, count_epoch
 from secvm.coordinator.store.memory import CLAIM_S, MemoryStore
 from secvm.coordinator.store.port import SHARDS, CoordinatorStore
 from secvm.coordinator.store.sqlite import SQLiteStore

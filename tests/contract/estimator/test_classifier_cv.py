@@ -7,7 +7,7 @@ import pytest
 from sklearn.model_selection import KFold
 
 from secvm.errors import BadInputError
-from secvm.estimator import SecVMClassifier, SecVMClassifierCV, choice
+from secvm.estimator import SecVMClassifier, SecVMClassifierCV, fitting
 
 
 def some_columns(n: int = 80) -> tuple[np.ndarray, np.ndarray]:
@@ -33,7 +33,7 @@ def test_each_curve_is_that_of_the_classifier_alone() -> None:
 def test_without_the_laboratorys_engine_the_same_curves_come_out(monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = some_columns()
     with_engine = SecVMClassifierCV((1e-3, 1e-1), class_weights=(None, "balanced"), rounds=8, cv=3).fit(X, y)
-    monkeypatch.setattr(choice, "_engine", lambda _name: None)
+    monkeypatch.setattr(fitting, "_engine", lambda _name: None)
     without = SecVMClassifierCV((1e-3, 1e-1), class_weights=(None, "balanced"), rounds=8, cv=3).fit(X, y)
     assert without.cv_results_["curves"].tolist() == with_engine.cv_results_["curves"].tolist()
     assert without.cv_results_["two_cycle"].tolist() == with_engine.cv_results_["two_cycle"].tolist()

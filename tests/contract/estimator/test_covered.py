@@ -19,8 +19,7 @@ from secvm.estimator.privacy import contributed
 from secvm.estimator.round_cover import simulated_origins
 from secvm.learning.individual.binning import HashBinning, bin_features
 from secvm.learning.individual.contribution import Individual
-from secvm.learning.individual.dice import UnsafeSeededDice
-from secvm.learning.individual.draws import sample_features
+from secvm.learning.individual.dice import UnsafeSeededDice, sample_features
 from secvm.learning.rows import BinnedRows
 from tests.unit.estimator.people import texts
 from tests.unit.estimator.relayed_packages import RelayedPath

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from secvm.errors import BadInputError
-from secvm.estimator import SecVMClassifier, choice
+from secvm.estimator import SecVMClassifier, fitting
 from secvm.estimator.fitting import Evaluator
 from secvm.estimator.training import OfflineTraining, Population
 from secvm.learning import aggregate
@@ -21,8 +21,7 @@ from secvm.learning.experiment import Experiment
 from secvm.learning.individual.update import fixed_norm
 from secvm.learning.losses import Loss
 from secvm.learning.rows import BinnedRows
-from secvm_lab.engine.single import SingleRows, SingleTraining, fixed_norms
-from secvm_lab.engine.training import EngineTraining
+from secvm_lab.engine.single import EngineTraining, SingleRows, SingleTraining, fixed_norms
 
 
 def crowd(seed: int, n: int, bins: int, values: tuple[int, ...]) -> tuple[BinnedRows, NDArray[np.int64]]:
@@ -136,7 +135,7 @@ def test_a_classifier_by_swift_has_the_same_model_by_a_single_training(monkeypat
     y = np.where(X[:, :5].sum(axis=1) + rng.integers(0, 4, 90) > 6, "up", "down")
     asked: dict[str, Any] = {"descent": "swift", "thinning": None, "rounds": 12, "random_state": 1}
     plain = SecVMClassifier(**asked).fit(X, y)
-    monkeypatch.setattr(choice, "ENOUGH", 0)
+    monkeypatch.setattr(fitting, "ENOUGH", 0)
     quick = SecVMClassifier(**asked).fit(X, y)
     assert quick.state_.to_bytes() == plain.state_.to_bytes()
     assert quick.packages_per_person_ == plain.packages_per_person_

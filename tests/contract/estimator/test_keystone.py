@@ -12,8 +12,7 @@ from secvm.estimator import SecVMClassifier, SecVMRegressor
 from secvm.learning.experiment import Experiment
 from secvm.learning.individual.binning import HashBinning, VocabularyBinning, bin_features
 from secvm.learning.individual.contribution import Individual
-from secvm.learning.individual.dice import UnsafeSeededDice
-from secvm.learning.individual.draws import sample_features
+from secvm.learning.individual.dice import UnsafeSeededDice, sample_features
 from secvm.learning.individual.update import fixed_target
 from secvm.learning.package import Cohort
 from tests.unit.estimator.packages import PackagePath

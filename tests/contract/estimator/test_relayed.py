@@ -30,9 +30,9 @@ from secvm.learning.package import Cohort
 from secvm.learning.rows import BinnedRows
 from secvm.learning.thinning import Thinning
 from secvm.protocol.codec import ExperimentId
-from secvm.protocol.relays.cover.commitments import RoundSecret
-from secvm.protocol.relays.cover.parts import derive_part
-from secvm_lab.demo.replay import Replay
+from secvm.protocol.relays.commitments import RoundSecret
+from secvm.protocol.relays.cover_parts import derive_part
+from secvm_lab.demo.evaluation import Replay
 from tests.unit.estimator.relayed_packages import RelayedPath
 
 PARTS, RELAY_SEEDS = 4, ("north", "south")

@@ -8,9 +8,8 @@ import pytest
 
 from secvm.errors import MalformedMessageError
 from secvm_lab.fuzz.campaign import mutated, plan
-from secvm_lab.fuzz.corpus import MOST_BYTES, keep, name_of, read_corpus, smallest
 from secvm_lab.fuzz.registry import TARGETS
-from secvm_lab.fuzz.target import Escape, Target, attempt
+from secvm_lab.fuzz.target import MOST_BYTES, Escape, Target, attempt, keep, name_of, read_corpus, smallest
 from tests.conftest import ROOT
 from tests.effort import scaled
 from tests.seeds import seed_for
@@ -34,9 +33,9 @@ def test_what_was_kept_and_what_chance_makes_of_it_escapes_nowhere(name: str) ->
     known = [*target.seeds(), *read_corpus(CORPUS, target)]
     taken = [attempt(target, data) for data in known]
     assert any(taken) or name in ONLY_REFUSED
-    dice = random.Random(seed_for(f"fuzz {name}"))
+    dice, most_bytes = random.Random(seed_for(f"fuzz {name}")), target.most_bytes
     for _ in range(DEAR_MUTATIONS if name in DEAR else MUTATIONS):
-        attempt(target, mutated(known, dice, most_bytes=target.most_bytes))
+        attempt(target, mutated(known, dice, most_bytes=most_bytes))
 
 
 #: Nobody here can sign for NIST, for drand, or against a coordinator: what is taken by these cannot be made.
@@ -66,7 +65,6 @@ def target(**changes: object) -> Target:
         decode=decode,
         allowed=(MalformedMessageError,),
         seeds=lambda: [b"", b"ab"],
-        covers=(),
         canonical=bytes,
     )
     return replace(made, **changes)  # type: ignore[arg-type]  # a test's own fields

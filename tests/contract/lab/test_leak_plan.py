@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from secvm_lab.privacy.leak_plan import fewest_participants, most_q, plan
+from secvm_lab.privacy.label_leak import fewest_participants, most_q, plan
 from tests.unit.lab.privacy.test_leak_plan import GAME
 
 

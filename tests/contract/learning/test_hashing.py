@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from secvm.errors import ArithmeticRangeError, BadInputError
-from secvm.learning._kernels import dispatch, hashing, hashing_plain, reference
 from secvm.learning._kernels import hashing_plain as flat
+from secvm.learning._kernels import reference
+from secvm.learning._kernels.dispatch import Kernels, kernels
 from secvm.learning.individual.binning import HashBinning, bin_features
 from secvm.learning.rows import MAX_UNITS
 
-BOTH = pytest.mark.parametrize("hasher", [hashing, hashing_plain], ids=["numba", "numpy"])
+FAST, PLAIN = kernels("fast"), kernels("reference")
+BOTH = pytest.mark.parametrize("hasher", [FAST, PLAIN], ids=["numba", "numpy"])
 KEYS = (bytes(range(16)), bytes(range(100, 116)))
 
 
@@ -24,7 +24,7 @@ def expected_bins(features: list[bytes], keys: tuple[bytes, ...], n_bins: int) -
 
 
 @BOTH
-def test_hash_flat_equals_reference_at_every_length(hasher: Any) -> None:
+def test_hash_flat_equals_reference_at_every_length(hasher: Kernels) -> None:
     features = [bytes((7 * i + length) % 256 for i in range(length)) for length in [*range(41), 255, 256, 257, 1000]]
     data = np.frombuffer(b"".join(features), np.uint8)
     offsets = np.cumsum([0] + [len(f) for f in features])
@@ -34,7 +34,7 @@ def test_hash_flat_equals_reference_at_every_length(hasher: Any) -> None:
 
 @BOTH
 @pytest.mark.parametrize("length", range(18))
-def test_the_last_feature_reads_nothing_past_the_end(hasher: Any, length: int) -> None:
+def test_the_last_feature_reads_nothing_past_the_end(hasher: Kernels, length: int) -> None:
     """The bytes after the message are not zero, and the buffer may end at once: both must not matter."""
     buffer = np.full(length + 9, 0xEE, np.uint8)
     whole = hasher.hash_flat(buffer[:length], np.asarray([0, length]), KEYS, 2**24)
@@ -57,7 +57,7 @@ def test_the_last_feature_reads_nothing_past_the_end(hasher: Any, length: int) -
         ["a\nb", "a b"],
     ],
 )
-def test_hash_strings_equals_reference(hasher: Any, features: list[str]) -> None:
+def test_hash_strings_equals_reference(hasher: Kernels, features: list[str]) -> None:
     found = hasher.hash_strings(features, KEYS, 12_345)
     assert found.shape == (len(features), 2)
     assert found.tolist() == expected_bins([f.encode() for f in features], KEYS, 12_345)
@@ -67,7 +67,7 @@ def test_hash_strings_equals_reference(hasher: Any, features: list[str]) -> None
 @pytest.mark.parametrize(
     "rows", [[], [[]], [[], ["a"], [], ["b\0", "", "c"], []], [["x", "y"], [], ["z"]], [[""], [""]]]
 )
-def test_hash_string_rows_keeps_people_apart(hasher: Any, rows: list[list[str]]) -> None:
+def test_hash_string_rows_keeps_people_apart(hasher: Kernels, rows: list[list[str]]) -> None:
     offsets, bins = hasher.hash_string_rows(rows, KEYS, 999)
     assert offsets.tolist() == np.cumsum([0] + [len(row) for row in rows]).tolist()
     assert bins.tolist() == expected_bins([f.encode() for row in rows for f in row], KEYS, 999)
@@ -77,19 +77,19 @@ def test_hash_string_rows_keeps_people_apart(hasher: Any, rows: list[list[str]])
 @given(features=st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=20), max_size=12))
 def test_any_text_hashes_like_the_reference(features: list[str]) -> None:
     expected = expected_bins([f.encode() for f in features], KEYS, 50_000)
-    for hasher in (hashing, hashing_plain):
+    for hasher in (FAST, PLAIN):
         assert hasher.hash_strings(features, KEYS, 50_000).tolist() == expected
 
 
 def test_two_threads_hash_alike() -> None:
     data, offsets = np.arange(20_000).astype(np.uint8), np.arange(0, 20_000, 7)
-    one, two = (hashing.hash_flat(data, offsets, KEYS, 777, threads=threads) for threads in (1, 2))
+    one, two = (FAST.hash_flat(data, offsets, KEYS, 777, threads=threads) for threads in (1, 2))
     assert one.tobytes() == two.tobytes()
 
 
 @BOTH
 @pytest.mark.parametrize("features", [["fine", "secret\ud800word"], ["sec\0ret", "secret\udfffword"]])
-def test_half_a_surrogate_pair_is_refused_without_showing_it(hasher: Any, features: list[str]) -> None:
+def test_half_a_surrogate_pair_is_refused_without_showing_it(hasher: Kernels, features: list[str]) -> None:
     with pytest.raises(BadInputError) as caught:
         hasher.hash_strings(features, KEYS, 10)
     shown = str(caught.value) + str(caught.value.__cause__)
@@ -103,7 +103,7 @@ def test_flat_features_do_not_print_what_they_hold() -> None:
 
 
 @BOTH
-def test_pieces_are_put_together_in_order(hasher: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pieces_are_put_together_in_order(hasher: Kernels, monkeypatch: pytest.MonkeyPatch) -> None:
     features = [f"{i}" + "\0" * (i % 50 == 7) for i in range(200)]
     rows = [features[:3], [], features[3:90], features[90:91], [], features[91:], []]
     whole = hasher.hash_strings(features, KEYS, 5000).tolist()
@@ -130,7 +130,7 @@ feature_values = st.dictionaries(
 def test_bin_rows_equals_bin_features(people: list[dict[str, int]], n_bins: int, n_hashes: int) -> None:
     binning = HashBinning(n_bins=n_bins, salt=b"salt", n_hashes=n_hashes)
     expected = [bin_features(person, binning).values for person in people]
-    for chosen in (dispatch.kernels("fast"), dispatch.kernels("reference")):
+    for chosen in (FAST, PLAIN):
         offsets, bins = chosen.hash_string_rows([list(person) for person in people], binning.keys, n_bins)
         values = np.asarray([v for person in people for v in person.values()], np.int64)
         rows = chosen.bin_rows(offsets, bins, values, n_bins)
@@ -144,7 +144,7 @@ def test_bin_rows_equals_bin_features(people: list[dict[str, int]], n_bins: int,
 
 
 @BOTH
-def test_bin_rows_without_values_counts_each_feature_once(hasher: Any) -> None:
+def test_bin_rows_without_values_counts_each_feature_once(hasher: Kernels) -> None:
     rows = hasher.bin_rows(np.asarray([0, 3, 3, 4]), np.asarray([5, 2, 5, 9], np.int32), None, 10)
     assert rows.indptr.tolist() == [0, 2, 2, 3]
     assert rows.bins.tolist() == [2, 5, 9]
@@ -152,7 +152,7 @@ def test_bin_rows_without_values_counts_each_feature_once(hasher: Any) -> None:
 
 
 @BOTH
-def test_bin_rows_refuses_units_beyond_exact_sums(hasher: Any) -> None:
+def test_bin_rows_refuses_units_beyond_exact_sums(hasher: Kernels) -> None:
     one, bins = np.asarray([0, 2]), np.asarray([0, 1], np.int32)
     assert len(hasher.bin_rows(one, bins, np.asarray([MAX_UNITS - 2, -1]), 5).bins) == 2
     for values in ([MAX_UNITS - 1, -1], [2**41, 1], [1, -(2**63)]):

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from secvm.crypto.sealing.part_streams import PartStream
 from secvm.learning import cover_sampler
-from secvm.learning._kernels import part_covering, part_words
+from secvm.learning._kernels import part_covering, reference
 from secvm.learning._kernels.dispatch import kernels
-from secvm.learning._kernels.part_words import Clusters, TakeBytes
+from secvm.learning._kernels.reference import Clusters, TakeBytes
 from secvm.learning.cover_sampler import CellLaw, draw_clusters, power_digits
 
 ANY = 2**62
@@ -60,7 +60,7 @@ def laws(most: int = 400) -> st.SearchStrategy[CellLaw]:
 @settings(max_examples=80, deadline=None)
 @given(laws(), st.integers(0, 2**32))
 def test_the_twin_draws_what_the_sampler_draws(law: CellLaw, number: int) -> None:
-    sampled = list(draw_clusters(law, part_words.PartWords(stream(number))))
+    sampled = list(draw_clusters(law, reference.PartWords(stream(number))))
     assert pairs(kernels("reference").cover_clusters(law, stream(number), ANY)) == sampled
     assert pairs(kernels("fast").cover_clusters(law, stream(number), ANY)) == sampled
 
@@ -69,7 +69,7 @@ def test_the_twin_draws_what_the_sampler_draws(law: CellLaw, number: int) -> Non
 def test_blocks_of_any_length_give_the_same(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     law = CellLaw(cells=37, shape=Fraction(3, 7), odds=Fraction(9, 2))
     whole = pairs(kernels("fast").cover_clusters(law, stream(5), ANY))
-    monkeypatch.setattr(part_words, "_BLOCK", block)
+    monkeypatch.setattr(reference, "_BLOCK", block)
     for name in ("fast", "reference"):
         assert pairs(kernels(name).cover_clusters(law, stream(5), ANY)) == whole
 
@@ -77,7 +77,7 @@ def test_blocks_of_any_length_give_the_same(block: int, monkeypatch: pytest.Monk
 @settings(max_examples=30, deadline=None)
 @given(laws(), st.integers(0, 2**32))
 def test_one_package_too_many_is_an_overflow_to_both(law: CellLaw, number: int) -> None:
-    total = sum(size for _, size in draw_clusters(law, part_words.PartWords(stream(number))))
+    total = sum(size for _, size in draw_clusters(law, reference.PartWords(stream(number))))
     for name in ("fast", "reference"):
         draw = kernels(name).cover_clusters
         assert draw(law, stream(number), total) is not None
@@ -124,7 +124,7 @@ def test_a_word_that_equals_a_digit_is_left_to_the_sampler(
     open_step = part_covering._open_step
     monkeypatch.setattr(part_covering, "_open_step", lambda *given: (next(asked), open_step(*given))[1])
     for block in (len(words), 4096):
-        monkeypatch.setattr(part_words, "_BLOCK", block)
+        monkeypatch.setattr(reference, "_BLOCK", block)
         plain = pairs(kernels("reference").cover_clusters(LAW, from_words(words), ANY))
         assert pairs(kernels("fast").cover_clusters(LAW, from_words(words), ANY)) == plain
     assert next(asked) == (0 if name in ("cells", "sizes") else 2)
@@ -136,9 +136,9 @@ def test_a_twin_that_took_ties_for_less_would_be_seen(monkeypatch: pytest.Monkey
     def careless(numerator: int, denominator: int, words: Iterator[int]) -> bool:
         return True if numerator >= denominator else next(words) <= digit(numerator, denominator)
 
-    right = [pairs(part_words.plain_clusters(LAW, from_words(words), ANY)) for _, words in tied()]
+    right = [pairs(reference.cover_clusters(LAW, from_words(words), ANY)) for _, words in tied()]
     monkeypatch.setattr(cover_sampler, "below", careless)
-    assert right != [pairs(part_words.plain_clusters(LAW, from_words(words), ANY)) for _, words in tied()]
+    assert right != [pairs(reference.cover_clusters(LAW, from_words(words), ANY)) for _, words in tied()]
 
 
 def test_a_large_part_is_the_same_in_both() -> None:

@@ -17,8 +17,8 @@ from secvm.errors import BadPeopleFileError
 from secvm.learning.individual.binning import Binning, HashBinning, VocabularyBinning
 from secvm.people.person import People
 from secvm.people.reader import read_people
-from secvm.people.reference import iter_people, read_slowly
-from secvm.people.source import open_people
+from secvm.people.source import iter_people
+from secvm_lab.rigs.slow_reading import read_slowly
 
 ONE_HASH = HashBinning(n_bins=7, salt=b"salt")
 MANY_BINS = HashBinning(n_bins=1 << 20, salt=b"salt")
@@ -123,15 +123,13 @@ def both(
         )
 
     def slowly() -> People:
-        with open_people(path) as source:
-            return read_slowly(
-                source,
-                binning,
-                presence=presence,
-                count_features=count_features,
-                labels_required=labels_required,
-                on_progress=lambda _done, _total: None,
-            )
+        return read_slowly(
+            path,
+            binning,
+            presence=presence,
+            count_features=count_features,
+            labels_required=labels_required,
+        )
 
     return outcome(quickly), outcome(slowly)
 

@@ -13,25 +13,29 @@ from secvm.coordinator.store.postgres import PostgresStore
 from secvm.coordinator.store.sqlite import SQLiteStore
 from secvm.errors import LocalProtocolError, StoreError
 from secvm.testing.clock import ManualClock
-from tests.contract.stores.kinds import KINDS, Kind, driven, experiment
+from tests.contract.stores.kinds import Kind, driven, experiment
 
 SEED, OTHER = b"s" * 32, b"t" * 32
 WHERE = ("e", 1)
 PIECES = [bytes([65 + i]) * 800 for i in range(3)]
 
 
-@pytest.fixture(params=KINDS, ids=lambda kind: kind.name)
-def kind(request: pytest.FixtureRequest) -> Kind:
-    made: Kind = request.param
-    return made
+@pytest.fixture
+def store(store: CoordinatorStore) -> CoordinatorStore:
+    store.add_experiment(experiment(), {})
+    return store
 
 
 @pytest.fixture
-def store(kind: Kind, tmp_path: Path) -> Iterator[CoordinatorStore]:
-    made = driven(kind.make(tmp_path))
-    made.add_experiment(experiment(), {})
-    yield made
-    made.close()
+def database(url: str) -> Iterator[PostgresStore]:
+    """That of PostgreSQL alone, as its driver has it, with a whole batch."""
+    with closing(PostgresStore(url)) as made:
+        term = made.lead("the test", 3600)
+        assert term is not None
+        store = made.driving(term)
+        store.add_experiment(experiment(), {})
+        fill(store)
+        yield store
 
 
 def fill(store: CoordinatorStore, *, whole: bool = True) -> None:
@@ -178,40 +182,27 @@ def test_runs_in_memory_are_given_to_one_node_until_its_claim_runs_out() -> None
     assert store.claim_run(*WHERE, 2) == 1
 
 
-def test_runs_in_a_database_are_given_to_one_node_until_it_ends(tmp_path: Path) -> None:
-    kind = next(kind for kind in KINDS if kind.name == "postgres")
-    with closing(driven(kind.make(tmp_path))) as store, closing(kind.make(tmp_path)) as third:
-        store.add_experiment(experiment(), {})
-        fill(store)
-        other = kind.make(tmp_path)
-        assert (store.claim_run(*WHERE, 2), other.claim_run(*WHERE, 2)) == (0, 1)
+def test_runs_in_a_database_are_given_to_one_node_until_it_ends(database: PostgresStore, url: str) -> None:
+    other = PostgresStore(url)
+    with closing(PostgresStore(url)) as third:
+        assert (database.claim_run(*WHERE, 2), other.claim_run(*WHERE, 2)) == (0, 1)
         assert third.claim_run(*WHERE, 2) is None
         other.close()
         assert third.claim_run(*WHERE, 2) == 1
 
 
-def test_run_in_a_database_comes_back_when_its_claim_runs_out(tmp_path: Path) -> None:
-    kind = next(kind for kind in KINDS if kind.name == "postgres")
-    with closing(driven(kind.make(tmp_path))) as store:
-        store.add_experiment(experiment(), {})
-        fill(store)
-        url = (tmp_path / "postgres-url").read_text(encoding="ascii")
-        with closing(PostgresStore(url, claim_s=0)) as dead:
-            assert dead.claim_run(*WHERE, 1) == 0
-            assert store.claim_run(*WHERE, 1) == 0
+def test_run_in_a_database_comes_back_when_its_claim_runs_out(database: PostgresStore, url: str) -> None:
+    with closing(PostgresStore(url, claim_s=0)) as dead:
+        assert dead.claim_run(*WHERE, 1) == 0
+        assert database.claim_run(*WHERE, 1) == 0
 
 
-def test_forgetting_in_a_database_drops_the_batchs_tables_and_no_others(tmp_path: Path) -> None:
-    kind = next(kind for kind in KINDS if kind.name == "postgres")
-    with closing(driven(kind.make(tmp_path))) as store:
-        assert isinstance(store, PostgresStore)
-        store.add_experiment(experiment(), {})
-        fill(store)
-        store.begin_batch("e", 2, OTHER)
-        question = "SELECT count(*) FROM pg_tables WHERE schemaname = 'secvm' AND tablename ~ '^batch_[0-9]+_'"
-        assert store.pool.once(question) == [(6,)]
-        store.forget_batch(*WHERE)
-        assert store.pool.once(question) == [(3,)]
+def test_forgetting_in_a_database_drops_the_batchs_tables_and_no_others(database: PostgresStore) -> None:
+    database.begin_batch("e", 2, OTHER)
+    question = "SELECT count(*) FROM pg_tables WHERE schemaname = 'secvm' AND tablename ~ '^batch_[0-9]+_'"
+    assert database.pool.once(question) == [(6,)]
+    database.forget_batch(*WHERE)
+    assert database.pool.once(question) == [(3,)]
 
 
 def test_forgotten_bytes_are_in_no_file(tmp_path: Path) -> None:
@@ -235,7 +226,7 @@ def test_forgetting_that_was_killed_is_finished_at_the_next_start(
     def killed(batch: int) -> None:
         raise StoreError("killed")
 
-    monkeypatch.setattr(store, "_remove_pieces", killed)
+    monkeypatch.setattr(store, "_remove_piece", killed)
     with pytest.raises(StoreError):
         store.forget_batch(*WHERE)
     assert store.piece(*WHERE, 0) is None

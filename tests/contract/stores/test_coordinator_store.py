@@ -1,7 +1,6 @@
 """Every promise of ``coordinator.store.port``, on every kind of store."""
 
 import threading
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,24 +17,11 @@ from secvm.coordinator.store.port import (
 )
 from secvm.errors import LocalProtocolError
 from secvm.protocol.round_state import RoundState
-from tests.contract.stores.kinds import KINDS, Kind, announced, block, driven, experiment
+from tests.contract.stores.kinds import Kind, announced, block, driven, experiment
 from tests.rigs.opened_blocks import put_opened
 
 KEY = StoredKey(epoch=7, key_id=7, private=b"p" * 32)
 DEPOSIT = Deposit(epoch=7, relay="relay", count=b"signed count")
-
-
-@pytest.fixture(params=KINDS, ids=lambda kind: kind.name)
-def kind(request: pytest.FixtureRequest) -> Kind:
-    made: Kind = request.param
-    return made
-
-
-@pytest.fixture
-def store(kind: Kind, tmp_path: Path) -> Iterator[CoordinatorStore]:
-    made = driven(kind.make(tmp_path))
-    yield made
-    made.close()
 
 
 @pytest.fixture

@@ -14,14 +14,8 @@ from secvm.coordinator.store.port import SHARDS, CoordinatorStore, Standing, Sto
 from secvm.errors import LocalProtocolError, StaleDriverError, StoreError
 from secvm.protocol.round_state import RoundState
 from secvm.testing.clock import ManualClock
-from tests.contract.stores.kinds import KINDS, Kind, announced, block, experiment
+from tests.contract.stores.kinds import Kind, announced, block, experiment
 from tests.rigs.opened_blocks import put_opened
-
-
-@pytest.fixture(params=KINDS, ids=lambda kind: kind.name)
-def kind(request: pytest.FixtureRequest) -> Kind:
-    made: Kind = request.param
-    return made
 
 
 @pytest.fixture

@@ -18,7 +18,8 @@ import pytest
 from secvm.coordinator.store import postgres as postgres_module
 from secvm.coordinator.store.port import Deposit, Standing, StoredKey
 from secvm.coordinator.store.postgres import PostgresStore
-from secvm.coordinator.store.postgres_pool import FOLDER, Connection, Patience, Pool, queries
+from secvm.coordinator.store.postgres_pool import Connection, Patience, Pool
+from secvm.coordinator.store.sql_store import FOLDER, queries
 from secvm.errors import BadInputError, LocalProtocolError, SecVMError, StaleDriverError, StoreError
 from secvm_lab.rigs.postgres import PostgresCluster
 from tests.contract.stores.kinds import block, experiment
@@ -28,11 +29,6 @@ from tests.rigs.opened_blocks import put_opened
 
 #: Shorter than people would have it, longer than any step of a test takes.
 SHORT = Patience(idle_s=0.3, lock_s=20)
-
-
-@pytest.fixture
-def url() -> str:
-    return cluster().create_database()
 
 
 @pytest.fixture
@@ -509,7 +505,7 @@ def test_every_query_has_a_sentence_and_is_used(repository: Path) -> None:
     folder = repository / "src/secvm/coordinator/store"
     code = "".join(file.read_text(encoding="utf-8") for file in folder.glob("*.py"))
     files = [file.name.removesuffix(".sql") for file in FOLDER.iterdir() if file.name.endswith(".sql")]
-    assert set(files) == {"batches", "driver", "epochs", "migrations", "rounds"}
+    assert set(files) == {"batches", "driver", "epochs", "migrations", "shared", "sqlite"}
     for file in files:
         for name, body in queries(file).items():
             first = body.splitlines()[0]

@@ -18,11 +18,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from secvm.crypto.sealing.layers import open_inner
+from secvm.crypto.sealing.layers import INNER_BYTES, open_inner
 from secvm.errors import RemoteProtocolError
-from secvm.protocol.relays.batches.label import INNER_BYTES, capsule_digest
-from secvm.protocol.relays.batches.pieces import split_piece
-from secvm.protocol.relays.cover.reveals import entry_reveal
+from secvm.protocol.relays.batches import capsule_digest, split_piece
+from secvm.protocol.relays.counts import entry_reveal
 from tests.effort import scaled
 from tests.unit.relay.relayed import (
     BUDGET,

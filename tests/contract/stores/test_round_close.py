@@ -19,18 +19,13 @@ from secvm.coordinator.store.port import Deposit
 from secvm.coordinator.store.postgres import PostgresStore
 from secvm.coordinator.store.postgres_pool import Pool
 from secvm.errors import StoreError
-from tests.postgres_server import cluster, wait_until
+from tests.postgres_server import wait_until
 
 APPENDS: dict[str, Callable[[PostgresStore], bool]] = {
     "append_sealed": lambda store: store.append_sealed(7, [b"late"]),
     "deposit": lambda store: store.deposit(Deposit(7, "relay", b"count"), [b"late"]),
     "much": lambda store: store._append_much(7, [b"late"]),
 }
-
-
-@pytest.fixture
-def url() -> str:
-    return cluster().create_database()
 
 
 def driver_of(store: PostgresStore) -> PostgresStore:

@@ -13,10 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from secvm.coordinator.store import database as schema
-from secvm.coordinator.store.database import Database
+from secvm.coordinator.store import sqlite as schema
 from secvm.coordinator.store.port import Deposit, StoredKey
-from secvm.coordinator.store.sqlite import SQLiteStore
+from secvm.coordinator.store.sqlite import Database, SQLiteStore
 from secvm.errors import BadInputError, StoreError
 from secvm.protocol.round_state import RoundState
 from tests.conftest import ROOT
@@ -204,7 +203,7 @@ def test_full_database_leaves_nothing_half_done(store: SQLiteStore) -> None:
 FULL_DISK = """
 import resource, sys
 from pathlib import Path
-from secvm.coordinator.store.sqlite import SQLiteStore
+from secvm.coordinator.store.sqlite import Database, SQLiteStore
 from secvm.errors import StoreError
 
 path = Path(sys.argv[1])

@@ -19,7 +19,7 @@ from secvm.learning.cover_law import Noise, RelayCover
 from secvm.learning.experiment import Experiment
 from secvm.learning.losses import Loss
 from secvm.protocol.codec import ExperimentId
-from secvm.protocol.relays.cover.parts import derive_part, seal_part
+from secvm.protocol.relays.cover_parts import derive_part, seal_part
 from tests.contract.vectors.second_sampler import named_by
 
 JSON = dict[str, Any]

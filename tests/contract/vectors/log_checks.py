@@ -19,10 +19,10 @@ from secvm.errors import (
     StaleCheckpointError,
 )
 from secvm.protocol.canonical import Fields
-from secvm.protocol.log.checkpoints import Checkpoint, check_quorum, read_checkpoint
+from secvm.protocol.log.checkpoints import Checkpoint, Quorum, check_enough, read_checkpoint
 from secvm.protocol.log.entries import Entry, EntryKind
+from secvm.protocol.log.policy import LogTerms
 from secvm.protocol.log.proofs import CosigningRequest, LogProof, read_cosignatures, write_cosignatures
-from secvm.protocol.log.terms import LogTerms, check_logged
 from secvm.protocol.log.tiles import Tile, read_bundle, write_bundle, write_tile
 
 JSON = dict[str, Any]
@@ -152,13 +152,9 @@ def check_note(case: JSON) -> None:
 
 def quorum_of(terms: JSON, note: str) -> list[str]:
     signed = read_checkpoint(note.encode(), log=NoteKey.from_text(terms["log"]))
-    fresh = check_quorum(
-        signed,
-        witnesses=[NoteKey.from_text(text) for text in terms["witnesses"]],
-        quorum=terms["quorum"],
-        now=terms["now"],
-        freshness_s=terms["freshness_s"],
-    )
+    witnesses = [NoteKey.from_text(text) for text in terms["witnesses"]]
+    enough = Quorum(terms["quorum"], tuple(dict.fromkeys(witness.key for witness in witnesses)))
+    fresh = check_enough(signed.times(witnesses), enough, now=terms["now"], freshness_s=terms["freshness_s"])
     return [witness.name for witness in fresh]
 
 
@@ -171,12 +167,9 @@ def check_bad_checkpoints(content: JSON) -> None:
 
 
 def logged(content: JSON, file: str, entry: str) -> None:
-    check_logged(
-        file.encode(),
-        Entry.from_bytes(entry.encode()),
-        terms=LogTerms.from_fields(Fields(content["log"], "the log")),
-        now=content["now"],
-    )
+    terms = LogTerms.from_fields(Fields(content["log"], "the log"))
+    Entry.from_bytes(entry.encode())
+    terms.check_quorum(LogProof.from_bytes(file.encode()).check(entry.encode(), log=terms.log_key), now=content["now"])
 
 
 def check_log(content: JSON) -> None:

@@ -5,6 +5,7 @@ import hashlib
 import json
 import struct
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
@@ -20,9 +21,10 @@ from secvm.errors import (
 )
 from secvm.learning.package import Cohort, NullPackage, Package, ParticipationPackage, Sign, TestPackage, TrainPackage
 from secvm.protocol.codec import AddressedPackage, ExperimentId, decode, encode
+from secvm.protocol.documents.blobs import read_tally_bytes
 from secvm.protocol.documents.ending import accept_ending
 from secvm.protocol.documents.experiment import ExperimentDocument
-from secvm.protocol.documents.manifest import RoundManifest, accept, read_tally
+from secvm.protocol.documents.manifest import RoundManifest, accept, last_round
 from secvm.protocol.plain.sealed_requests import (
     Answer,
     FetchRequest,
@@ -165,7 +167,9 @@ def check_plain_manifest(content: JSON) -> None:
         assert base64.b64decode(told["gateway_keys"]) == last.manifest.gateway_keys
         before = case["digest"]
     second = RoundManifest.from_bytes(content["cases"][1]["text"].encode())
-    tally = read_tally(second, bytes.fromhex(content["tally"]), document)
+    assert second.last is not None
+    tally = read_tally_bytes(bytes.fromhex(content["tally"]), document.experiment)
+    assert last_round(tally) == replace(second.last, relay_count=None)
     assert int(tally.plus.sum() + tally.minus.sum()) == 30
 
 

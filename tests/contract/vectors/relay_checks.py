@@ -23,14 +23,8 @@ from secvm.errors import (
 from secvm.protocol.canonical import Fields, encode_document
 from secvm.protocol.codec import check_package, decode
 from secvm.protocol.documents.experiment import ExperimentDocument, read_published
-from secvm.protocol.relays.batches.capsule_tree import Absence, Place, capsule_root
-from secvm.protocol.relays.batches.counts import EntryCount, MixCount
-from secvm.protocol.relays.batches.label import label_from_text, label_of
-from secvm.protocol.relays.counting.cells import Cells
-from secvm.protocol.relays.counting.junk import CapsuleReader
-from secvm.protocol.relays.counting.recount import ShardTally
-from secvm.protocol.relays.counting.shards import ShardProof, read_run, read_sub_tally, shard_entry, write_sub_tally
-from secvm.protocol.relays.cover.commitments import (
+from secvm.protocol.relays.batches import Absence, Place, capsule_root, label_from_text, label_of
+from secvm.protocol.relays.commitments import (
     EntryCommitment,
     MixCommitment,
     RoundSecret,
@@ -38,13 +32,15 @@ from secvm.protocol.relays.cover.commitments import (
     entry_commitment,
     mix_commitment,
 )
-from secvm.protocol.relays.cover.reveals import EntryReveal, MixReveal, part_index
-from secvm.protocol.relays.judgement import is_opened, opening_faults
+from secvm.protocol.relays.counting import CapsuleReader, Cells
+from secvm.protocol.relays.counts import EntryCount, EntryReveal, MixCount, MixReveal, part_index
 from secvm.protocol.relays.manifest import RelayedManifest, manifest_faults, read_manifest
 from secvm.protocol.relays.news import News
-from secvm.protocol.relays.opening import Opening, RelayedEnding, read_opening
-from secvm.protocol.relays.sending.canary import Receipt, recounts
+from secvm.protocol.relays.opening import Opening, RelayedEnding, is_opened, opening_faults
+from secvm.protocol.relays.recount import ShardTally
+from secvm.protocol.relays.shards import ShardProof, read_run, read_sub_tally, shard_entry, write_sub_tally
 from secvm.protocol.relays.statements import Statement
+from secvm.protocol.relays.submission import Receipt, recounts
 
 JSON = dict[str, Any]
 KINDS: dict[str, type[Statement]] = {
@@ -207,7 +203,7 @@ def check_opening(content: JSON) -> None:
     document = ExperimentDocument.from_bytes(content["document"].encode())
     manifest = RelayedManifest.from_bytes(content["manifest"].encode())
     for case in content["cases"]:
-        opening = read_opening(bytes.fromhex(case["envelope"]), document)
+        opening = document.read(Opening, bytes.fromhex(case["envelope"]))
         assert opening.data.decode() == case["payload"]
         assert opening_faults(opening, manifest, document) == ()
         assert [what.name.lower() for what in opening.missing] == case["missing"]

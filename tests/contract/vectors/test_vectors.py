@@ -33,8 +33,7 @@ from secvm.learning.arithmetic import exact, mantissas, to_fixed
 from secvm.learning.experiment import Experiment, Robust
 from secvm.learning.individual.binning import BinnedVector, Binning, HashBinning, VocabularyBinning, bin_features
 from secvm.learning.individual.contribution import Individual, contribute, split, thin
-from secvm.learning.individual.dice import Purpose, UnsafeSeededDice
-from secvm.learning.individual.draws import draw_cohort, sample_features
+from secvm.learning.individual.dice import Purpose, UnsafeSeededDice, draw_cohort, sample_features
 from secvm.learning.individual.update import Update, fixed_target, local_update, score
 from secvm.learning.label_models import LabelModels
 from secvm.learning.losses import Loss, logistic_table
@@ -502,7 +501,9 @@ def check_bad_sealing(content: JSON) -> None:
     errors = {"malformed": MalformedMessageError, "unknown key": UnknownKeyError, "does not open": OpeningError}
     configuration = oblivious.KeyConfiguration.from_bytes(bytes.fromhex(good["configuration"]))
     key = oblivious.GatewayKey(configuration.key_id, read_private(kem.X25519, good["private_key"]))
-    opened = oblivious.GatewayKeys([key]).open_batch([bytes.fromhex(case["capsule"]) for case in content["capsules"]])
+    opened = oblivious.GatewayKeys([key]).open_unanswered(
+        [bytes.fromhex(case["capsule"]) for case in content["capsules"]]
+    )
     for case, error in zip(content["capsules"], opened, strict=True):
         assert type(error) is errors[case["error"]], case["why"]
     request = bytes.fromhex(good["request"])

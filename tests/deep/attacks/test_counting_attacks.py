@@ -3,8 +3,7 @@
 import numpy as np
 
 from secvm_lab.attacks.counting import a00_common_weights as common_weights
-from secvm_lab.attacks.counting.all_else_known import scores
-from secvm_lab.attacks.counting.covered import Setting
+from secvm_lab.attacks.counting.covered import Setting, scores
 from secvm_lab.attacks.relayed import isolation as lone_device
 from tests.deep.statistical.bounds import two_samples
 from tests.seeds import FALSE_ALARM, seed_for

@@ -8,7 +8,7 @@ from typing import Any
 from secvm.testing.federation import Federation
 from secvm.testing.federation_settings import COORDINATOR, ENTRY, MIX, RELAY
 from tests.deep.deploy.nginx import Nginx
-from tests.system.tls import Authority
+from tests.deep.tls import Authority
 
 WITNESS = "witness-0"
 #: The shipped file before each party, and the address that the party has in it.

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from secvm.testing.processes import free_port
 from tests.conftest import ROOT
-from tests.system.tls import Authority
+from tests.deep.tls import Authority
 
 DEPLOY = ROOT / "deploy"
 #: Each of deploy/, whatever it is called.

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from secvm.crypto.sealing.layers import OUTER_BYTES
 from secvm.crypto.signing import Envelope
 from secvm.protocol.documents.ending import Ending
 from secvm.protocol.documents.manifest import read_relay_count
-from secvm.protocol.relays.batches.label import OUTER_BYTES
-from secvm.protocol.relays.batches.pieces import PIECE_CAPSULES
+from secvm.protocol.relays.batches import PIECE_CAPSULES
 from secvm.relay.batches.doors import MOST_ASKED_BYTES, MOST_PAPER_BYTES
 from secvm.relay.main import make_key
 from secvm.relay.settings import RoundsPart
@@ -26,10 +26,10 @@ from secvm_lab.demo.crowd import made_up
 from secvm_lab.demo.plan import Plan
 from tests.deep.deploy.behind_nginx import WITNESS, FederationBehindNginx
 from tests.deep.deploy.nginx import SITES, Nginx
+from tests.deep.tls import Authority
 from tests.seeds import seed_for
 from tests.system.covered_federation import a_case, check, play
 from tests.system.parties import party
-from tests.system.tls import Authority
 
 DEVICES = 20
 HALVES = 1000

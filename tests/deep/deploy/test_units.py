@@ -3,7 +3,6 @@
 import re
 import shlex
 import shutil
-import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from tests.deep.deploy.nginx import DEPLOY, replaced
-from tests.system.parties import PATIENCE_S, party
+from tests.system.parties import party
 
 UNITS = sorted(path.name for path in DEPLOY.glob("*.service"))
 EACH = pytest.mark.parametrize("unit", UNITS)
 #: What a party says once it listens; the operator's page says it to a person.
-READY = re.compile('"event":"listening"|the page is at')
+READY = '"event":"listening"|the page is at'
 PROGRAM = r"^ExecStart=\S+/bin/secvm "
 
 
@@ -97,7 +96,5 @@ def test_what_the_unit_starts_runs_with_the_shipped_settings_and_ends_in_order(u
     settings.write_text(replaced(text, port), encoding="utf-8")
     KEYS.get(name, lambda _settings: None)(settings)
     with party(name, *words) as running:
-        with running._more:
-            assert running._more.wait_for(lambda: READY.search("".join(running._lines)), PATIENCE_S), running._lines
-        running.process.send_signal(signal.SIGTERM)
-        assert running.end() == 0, running.said
+        running.shows(READY)
+        running.stop()

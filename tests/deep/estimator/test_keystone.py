@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from secvm.estimator import SecVMClassifier
-from secvm_lab.population.zipf import ZipfPeople
+from secvm_lab.population import ZipfPeople
 from tests.contract.estimator.test_keystone import Person, assert_packages_agree
 
 

@@ -18,8 +18,8 @@ from secvm.learning.thinning import Thinning
 from secvm.privacy.planning.private_plan import AskedPrivately, plan_private
 from secvm.privacy.target import PrivacyTarget
 from secvm_lab.demo.crowd import Crowd, binned, central_accuracy, made_up, sampled, who_trains
+from secvm_lab.demo.evaluation import Replay
 from secvm_lab.demo.plan import EPSILON, Plan
-from secvm_lab.demo.replay import Replay
 from tests.seeds import seed_bytes
 
 SEEDS, DRAWS = 4, 8

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
 from secvm.errors import BadInputError
 from secvm_lab.rigs.browser import PROGRAMS, Browser, Window, find_chromium, stays_here
+from tests.serving import HTML, serving
 
 _PAGES = {
     "/": "<h1>All is well</h1><a href='/next' id='first'>Next</a>",
@@ -20,28 +19,11 @@ _PAGES = {
 }
 
 
-class _Handler(BaseHTTPRequestHandler):
-    def do_GET(self) -> None:
-        head = "<!doctype html><html lang='en'><title>A page</title><link rel='icon' href='data:,'><main>"
-        body = (head + _PAGES[self.path] + "</main>").encode()
-        self.send_response(200)
-        self.send_header("content-type", "text/html; charset=utf-8")
-        self.send_header("content-length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        """Nothing to say."""
-
-
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), _Handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join()
+    head = "<!doctype html><html lang='en'><title>A page</title><link rel='icon' href='data:,'><main>"
+    with serving({path: f"{head}{body}</main>".encode() for path, body in _PAGES.items()}, HTML) as server:
+        yield server.url
 
 
 def test_a_good_page_has_no_faults(window: Window, address: str) -> None:

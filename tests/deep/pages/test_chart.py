@@ -16,7 +16,7 @@ import pytest
 from playwright.sync_api import Page
 
 from secvm.pages.figure import Bars, Curve, Figure, NamedPlace, Shade, Stack
-from secvm.pages.reports import ReportPage
+from secvm_lab.reports import ReportPage
 from secvm_lab.rigs.browser import Browser, Window
 from tests.system.browser import charts
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
 from secvm_lab.rigs.browser import Window
 from secvm_lab.showcase import Showcase
+from tests.serving import HTML, serving
 from tests.system.browser.facts import ask, await_fact, open_page
 
 WRONG = "00" * 32
@@ -121,28 +120,12 @@ def test_a_reload_forgets_the_key(window: Window, showcase: Showcase) -> None:
 # ── strangers' pages ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class _Stranger(BaseHTTPRequestHandler):
-    def do_GET(self) -> None:
-        body = b"<!doctype html><html lang='en'><title>A stranger</title><h1>A stranger</h1>"
-        self.send_response(200)
-        self.send_header("content-type", "text/html")
-        self.send_header("content-length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        """Nothing to say."""
-
-
 @pytest.fixture(scope="module")
 def stranger() -> Iterator[int]:
     """The port of somebody else's page on this machine."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), _Stranger) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
+    page = b"<!doctype html><html lang='en'><title>A stranger</title><h1>A stranger</h1>"
+    with serving({"/": page}, HTML) as server:
         yield server.server_port
-        server.shutdown()
-        thread.join()
 
 
 STRANGERS = pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])

@@ -6,9 +6,7 @@ of the guard that they fail by, and not the browser alone, nor that nobody knows
 
 from __future__ import annotations
 
-import http.server
 import json
-import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -20,6 +18,7 @@ from secvm.participant.storage.state import DeviceState, Status
 from secvm.participant.ui.guard import PageGuard
 from secvm_lab.rigs.browser import Window
 from secvm_lab.rigs.person_page import MadeUpPerson, ShownPage, shown_page
+from tests.serving import HTML, serving
 
 
 class SecretOnly(PageGuard):
@@ -38,25 +37,8 @@ def person(tmp_path_factory: pytest.TempPathFactory) -> MadeUpPerson:
 def stranger() -> Iterator[str]:
     """An origin of somebody else's: another port is one, and so is another name."""
 
-    class Answer(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            body = b"<!doctype html><title>cats</title><body>Look at these cats.</body>"
-            self.send_response(200)
-            self.send_header("Content-Type", "text/html")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answer)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield f"http://localhost:{server.server_port}/"
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with serving({"/": b"<!doctype html><title>cats</title><body>Look at these cats.</body>"}, HTML) as server:
+        yield f"http://localhost:{server.server_port}/"
 
 
 #: Each gets the address of an action and what to say, and comes back when the browser is done with it.
@@ -154,7 +136,7 @@ def test_name_that_suddenly_leads_here_is_turned_away(window: Window, person: Ma
 
 
 def test_file_that_opens_the_browser_leads_to_the_page(window: Window, person: MadeUpPerson, tmp_path: Path) -> None:
-    from secvm.participant.ui.opening import OpeningFile
+    from secvm.participant.ui.guard import OpeningFile
 
     tmp_path.chmod(0o700)
     with shown_page(person.folder, person=person) as shown:

@@ -79,7 +79,7 @@ def test_deaths_over_rounds_of_a_log_refuse_nothing_and_accuse_nobody(
             else:
                 cut = False
             try:
-                await world.drive(device, until=until)
+                await world.driven(device, until=until)
             except Crash:
                 if cut:
                     world.cut_power(device)
@@ -98,7 +98,7 @@ def test_deaths_over_rounds_of_a_log_refuse_nothing_and_accuse_nobody(
             world.conclude()
             world.history.now = world.clock.now()
             world.history.end()
-            await world.drive(device, until=world.clock.now() + 1_000_000)
+            await world.driven(device, until=world.clock.now() + 1_000_000)
 
         asyncio.run(scenario())
         device.flush()

@@ -15,26 +15,26 @@ def test_death_at_each_moment_of_an_asking_changes_nothing(tmp_path: Path, power
     while at < moments:
         world = LoggedWorld(tmp_path / f"{at}")
         device = world.joined()
-        asyncio.run(world.play(device))
+        world.play(device)
         manifest = world.announce()
         world.points.passed, world.points.left = 0, at
 
         async def live(world: LoggedWorld = world, until: int = manifest.opens_at) -> None:
             nonlocal device
             try:
-                await world.drive(device, until=until)
+                await world.driven(device, until=until)
             except Crash:
                 if power_cut:
                     world.cut_power(device)
                 else:
                     device.state.close()
                 device = world.start()
-                await world.drive(device, until=until)
+                await world.driven(device, until=until)
 
         asyncio.run(live())
         moments = max(moments, world.points.passed)
         world.points.left = None
-        asyncio.run(world.drive(device, until=manifest.accept_until))
+        world.drive(device, until=manifest.accept_until)
         assert world.distinct(2) == BUDGET, at
         device.close()
         at += 1

@@ -35,8 +35,7 @@ from secvm.participant.consent.policies import Consent
 from secvm.participant.device import Device
 from secvm.participant.dice import RandomBytes
 from secvm.participant.sending.sealing import CAPSULE_BYTES
-from secvm.participant.sending.transport import Fetched, SendResult
-from secvm.participant.storage import state as state_module
+from secvm.participant.sending.transport import Fetched, SendReply
 from secvm.participant.storage.state import DeviceState, Status
 from secvm.participant.trust import model_files as models_module
 from secvm.protocol.canonical import digest_of
@@ -142,12 +141,7 @@ class KeptState(DeviceState):
     """A state in SQLite's memory: it outlives its device as a file would, and asks nothing of the disk."""
 
     def __init__(self, folder: Path) -> None:
-        self._path, self._lock = folder / "state", None
-        self._db = sqlite3.connect(":memory:", isolation_level=None)
-        state_module._FORMAT.prepare(self._db, self._path, synchronous="OFF")
-        self._unsynced = True
-        self._durable = True
-        self._open_books()
+        super().__init__(folder, unsafe_unsynced=True, database=sqlite3.connect(":memory:", isolation_level=None))
 
     def close(self) -> None:
         """The device is gone; the file is not."""
@@ -172,7 +166,7 @@ class Net(MemoryTransport):
         self.files = {f"/v1/blob/{digest}": blob for digest, blob in of.blobs.items()}
         self._latest = f"/v1/experiment/{of.of.digest}/manifest/latest"
 
-    async def send(self, capsule: bytes, relay: Relay | None) -> SendResult:
+    async def send(self, capsule: bytes, relay: Relay | None) -> SendReply:
         if self.trouble and self._rng.random() < self.trouble:
             self.script = iter([(Fate.LOST, Fate.ANSWER_LOST, Fate.BUSY)[int(self._rng.integers(3))]])
         return await super().send(capsule, relay)

@@ -15,9 +15,9 @@ from secvm.errors import LocalProtocolError
 from secvm.learning.package import NullPackage
 from secvm.participant import device as device_module
 from secvm.participant.dice import RandomBytes
+from secvm.participant.membership import Polling
 from secvm.participant.sending.sealing import CAPSULE_BYTES
-from secvm.participant.sending.transport import SendResult
-from secvm.participant.trust.polling import Polling
+from secvm.participant.sending.transport import SendReply
 from secvm.protocol.documents.experiment import Relay
 from secvm.protocol.plain import session as session_module
 from secvm.protocol.plain.session import ParticipantSession
@@ -179,8 +179,8 @@ def silence(patch: pytest.MonkeyPatch) -> None:
     """Nulls are not sent: who has nothing to say is silent, and that says it."""
     send = Net.send
 
-    async def speaking(self: Net, capsule: bytes, relay: Relay | None) -> SendResult:
-        return SendResult(acknowledged=True) if capsule[0] == 0 else await send(self, capsule, relay)
+    async def speaking(self: Net, capsule: bytes, relay: Relay | None) -> SendReply:
+        return SendReply(b"") if capsule[0] == 0 else await send(self, capsule, relay)
 
     def telling(random_bytes: RandomBytes) -> Seal:
         return _seal(random_bytes, lambda kind, capsule: bytes([kind != "null"]) + capsule[1:])

@@ -17,11 +17,10 @@ import pytest
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 
-from secvm.crypto.sealing.layers import open_outer
+from secvm.crypto.sealing.layers import INNER_BYTES, OUTER_BYTES, open_outer
 from secvm.learning.package import Cohort, NullPackage, Package, ParticipationPackage, TrainPackage
-from secvm.protocol.relays.batches.label import INNER_BYTES, OUTER_BYTES
-from secvm.protocol.relays.cover.parts import derive_part, seal_part
-from secvm.protocol.relays.sending.submission import SECRETS_BYTES, draw_order, read_request, seal_submission
+from secvm.protocol.relays.cover_parts import derive_part, seal_part
+from secvm.protocol.relays.submission import SECRETS_BYTES, draw_order, read_request, seal_submission
 from secvm_lab.rigs.histories.relayed_rounds import RelayedRound
 from tests.deep.statistical.bounds import two_samples
 from tests.seeds import FALSE_ALARM, seed_for

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from secvm.learning.individual.contribution import fit_budget, split, thin
-from secvm.learning.individual.dice import UnsafeSeededDice
-from secvm.learning.individual.draws import draw_cohort, sample_features
+from secvm.learning.individual.dice import UnsafeSeededDice, draw_cohort, sample_features
 from secvm.learning.individual.update import Update
 from secvm.learning.package import Cohort
 from secvm.learning.thinning import Thinning

@@ -11,12 +11,10 @@ import numpy as np
 import pytest
 
 from secvm_lab.online.population.attendance import Attendance
-from secvm_lab.online.population.calendar import Opening, openings
 from secvm_lab.online.population.crowd import crowd
-from secvm_lab.online.population.day import Rhythm
 from secvm_lab.online.population.dice import ONE
-from secvm_lab.online.population.plan import Plan
-from secvm_lab.online.population.residents import residents
+from secvm_lab.online.population.plan import Plan, Rhythm
+from secvm_lab.online.population.residents import Opening, openings, residents
 from secvm_lab.online.population.words import TitleWords
 from secvm_lab.online.rounds import OnlineRounds
 from tests.deep.statistical.bounds import kolmogorov

@@ -17,7 +17,7 @@ from secvm.learning.aggregate.descent import Pegasos
 from secvm.learning.cover_law import Noise, RelayCover
 from secvm.learning.experiment import Experiment
 from secvm.protocol.codec import ExperimentId, decode
-from secvm.protocol.relays.cover.parts import CoverPart, derive_part
+from secvm.protocol.relays.cover_parts import CoverPart, derive_part
 from tests.deep.statistical.bounds import against, equal_counts
 from tests.seeds import FALSE_ALARM, seed_bytes
 

@@ -24,9 +24,15 @@ from secvm_lab.attacks.counting import a00_common_weights as common_weights
 from secvm_lab.attacks.counting import a11_intersection as intersection
 from secvm_lab.attacks.counting import a17_membership as membership
 from secvm_lab.attacks.counting import a18_many_experiments as many_experiments
-from secvm_lab.attacks.counting.all_else_known import scores
-from secvm_lab.attacks.counting.covered import Setting, count_units, largest_auc, person_with, weights_of
-from secvm_lab.attacks.counting.crowd import draw_crowd
+from secvm_lab.attacks.counting.covered import (
+    Setting,
+    count_units,
+    draw_crowd,
+    largest_auc,
+    person_with,
+    scores,
+    weights_of,
+)
 from secvm_lab.attacks.counting.likelihood import CoverLaw, cell_law, place_tables, unit_table
 from secvm_lab.attacks.registry import find
 from secvm_lab.attacks.statistics import auc

@@ -148,7 +148,7 @@ def forwarded(folder: Path, *, relay: bool) -> list[tuple[int, GatewayRequest]]:
                 sent = [asyncio.ensure_future(senders[capsules[one]].send(one, way)) for one in wave]
                 await gateway.wait_for(path, begin + len(wave))
                 gateway.open.set()
-                assert all(result.acknowledged for result in await asyncio.gather(*sent))
+                assert all(reply.content is not None for reply in await asyncio.gather(*sent))
             return gateway.at(path)
 
     return [(capsules[one.body], one) for one in asyncio.run(main())]
@@ -292,7 +292,7 @@ def handed_on(folder: Path, *, mixes: bool) -> tuple[list[int], list[int]]:
                 relay.relay._store._dice = lambda _count: next(numbers)
             way = Relay(url=f"http://127.0.0.1:{relay.port}/relay", key=RELAY.public)
             for capsule in listed:
-                assert (await senders[capsules[capsule]].send(capsule, way)).acknowledged
+                assert (await senders[capsules[capsule]].send(capsule, way)).content is not None
             place.go_to(place.now + DEPOSIT_MS)
             (seen,) = await gateway.wait_for("/v1/deposit")
             found = taken_apart(seen.body)[1]

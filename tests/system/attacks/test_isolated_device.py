@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from secvm_lab.attacks.attack import measure
 from secvm_lab.attacks.registry import find
-from secvm_lab.attacks.report import measure
 from tests.seeds import seed_for
 
 

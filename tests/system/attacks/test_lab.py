@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 
 from secvm.learning.individual.binning import HashBinning
+from secvm_lab.attacks.attack import measure
 from secvm_lab.attacks.hashing import bins_of_words, draw_words
 from secvm_lab.attacks.linking import a01_weak_dice as weak_dice
 from secvm_lab.attacks.linking import a15_collusion as collusion
 from secvm_lab.attacks.registry import find
-from secvm_lab.attacks.report import measure
 from tests.deep.statistical.bounds import counts
 from tests.seeds import FALSE_ALARM, seed_for
 

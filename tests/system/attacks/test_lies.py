@@ -17,7 +17,7 @@ from secvm_lab.trials import FOUND, HONEST, HONEST_COUNT, UNSEEN, run
 from tests.effort import scaled
 from tests.seeds import seed_for
 
-TRIALS = scaled(2, 50)
+TRIALS, COUNT_TRIALS = scaled(2, 50), scaled(2, 200)
 SEED = str(seed_for("lies"))
 #: Lies that leave something which convinces others, always.
 CONVICTING = {
@@ -56,15 +56,17 @@ def test_a_forged_tally_within_the_budget_is_not_detected() -> None:
     assert count.audit == Counter({UNSEEN: TRIALS})
 
 
-@pytest.mark.parametrize("name", [HONEST, HONEST_COUNT])
-def test_nobody_refuses_an_honest_run(name: str) -> None:
-    count = run([name], trials=TRIALS, seed=SEED)[name]
-    assert (count.trials, count.caught) == (TRIALS, 0)
+@pytest.mark.takes(minutes=scaled(0, 2))
+@pytest.mark.parametrize(("name", "trials"), [(HONEST, TRIALS), (HONEST_COUNT, COUNT_TRIALS)])
+def test_nobody_refuses_an_honest_run(name: str, trials: int) -> None:
+    count = run([name], trials=trials, seed=SEED)[name]
+    assert (count.trials, count.caught, count.deviating) == (trials, 0, [])
 
 
+@pytest.mark.takes(minutes=scaled(0, 2))
 @pytest.mark.parametrize("name", COUNT_LIES)
 def test_a_lie_about_a_count_is_seen_by_whoever_counts_again(name: str) -> None:
-    count = run([name], trials=TRIALS, seed=SEED)[name]
-    assert (count.caught, count.deviating) == (TRIALS, [])
-    assert count.audit == Counter({FOUND: TRIALS})
-    assert count.device == Counter({COUNT_LIES[name].device: TRIALS})
+    count = run([name], trials=COUNT_TRIALS, seed=SEED)[name]
+    assert (count.caught, count.deviating) == (COUNT_TRIALS, [])
+    assert count.audit == Counter({FOUND: COUNT_TRIALS})
+    assert count.device == Counter({COUNT_LIES[name].device: COUNT_TRIALS})

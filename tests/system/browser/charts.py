@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import http.server
 import math
 import random
-import threading
 from collections.abc import Iterator
 
 from playwright.sync_api import Page
 
 from secvm.pages.assets import shared
 from secvm.pages.figure import Bars, Curve, Figure, NamedPlace, ReferenceLine, Shade, Stack
+from tests.serving import Answer, serving
 
 #: What live pages are given: no script and no style but their own files.
 POLICY = (
@@ -35,44 +34,22 @@ const pages = { Figure, HALF, LARGE, SAMPLE, SMALL, beside, draw, fitted, laidOu
   betweenDecades, make, wide };
 Object.assign(window, { pages });
 """
-
-
-class _Handler(http.server.BaseHTTPRequestHandler):
-    def do_GET(self) -> None:
-        made = {
-            "/": (_PAGE, "text/html"),
-            "/charts.js": (_SCRIPT, "text/javascript"),
-            "/favicon.ico": (b"", "image/png"),
-        }
-        name = self.path.removeprefix("/static/")
-        content, kind = made[self.path] if self.path in made else (shared()[name].content, shared()[name].media_type)
-        self.send_response(200)
-        for header, value in (
-            ("Content-Type", kind),
-            ("Content-Length", str(len(content))),
-            ("Content-Security-Policy", POLICY),
-            ("X-Content-Type-Options", "nosniff"),
-        ):
-            self.send_header(header, value)
-        self.end_headers()
-        self.wfile.write(content)
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  (the base class calls it so)
-        """A test's output is its own."""
+_OWN = {"/": (_PAGE, "text/html"), "/charts.js": (_SCRIPT, "text/javascript"), "/favicon.ico": (b"", "image/png")}
 
 
 @contextlib.contextmanager
 def served() -> Iterator[str]:
     """The address of such a page."""
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}/"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+
+    def answer(path: str) -> Answer:
+        name = path.removeprefix("/static/")
+        content, kind = _OWN[path] if path in _OWN else (shared()[name].content, shared()[name].media_type)
+        policy = {"Content-Security-Policy": POLICY, "X-Content-Type-Options": "nosniff"}
+        return 200, {"Content-Type": kind, **policy}, content
+
+    with serving() as server:
+        server.answer = answer
+        yield f"{server.url}/"
 
 
 def until(page: Page, condition: str) -> None:

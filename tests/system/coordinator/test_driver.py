@@ -2,8 +2,12 @@
 
 from pathlib import Path
 
+import pytest
+
+from tests.effort import scaled
 from tests.unit.coordinator.test_driver import check_crashes
 
 
-def test_a_crash_ends_in_the_same_bytes(tmp_path: Path) -> None:
-    check_crashes(tmp_path, 17, after=False)
+@pytest.mark.parametrize("after", [False, True], ids=["before it", "after it"])
+def test_a_crash_at_any_call_ends_in_the_same_bytes(tmp_path: Path, *, after: bool) -> None:
+    check_crashes(tmp_path, scaled(29, 1), after=after)

@@ -15,10 +15,10 @@ import pytest
 import scipy.sparse as sp
 
 from secvm_lab.paper.offline.crowd import FileCrowd
+from secvm_lab.paper.offline.models import Stored
 from secvm_lab.paper.offline.run import Evaluation
 from secvm_lab.paper.offline.settings import Settings
 from secvm_lab.paper.offline.splits import Splits
-from secvm_lab.paper.offline.stored import Stored
 from secvm_lab.paper.offline.training import LocalSweeper, Trainer
 
 ROUNDS = 40

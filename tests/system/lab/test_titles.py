@@ -14,9 +14,9 @@ from secvm.estimator.fitting import Evaluator
 from secvm.estimator.training import Population
 from secvm.learning.individual.binning import HashBinning
 from secvm_lab.demo.crowd import binned, central_accuracy, made_up, who_trains
+from secvm_lab.demo.evaluation import Replay
 from secvm_lab.demo.plan import FLOOR, Plan
-from secvm_lab.demo.replay import Replay
-from secvm_lab.population.titles import TitlePeople
+from secvm_lab.population import TitlePeople
 
 
 @given(st.integers(0, 2**32), st.integers(0, 10_000))

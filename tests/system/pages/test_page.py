@@ -1,11 +1,11 @@
-"""Longer cases of ``tests/unit/pages/test_page.py``."""
+"""Longer cases of ``tests.unit.lab.test_report_pages.py``."""
 
 import struct
 from pathlib import Path
 
 from secvm.pages.pictures import picture
-from secvm.pages.reports import ReportPage, write_report
-from tests.unit.pages.test_page import _figures
+from secvm_lab.reports import ReportPage, write_report
+from tests.unit.lab.test_report_pages import _figures
 
 
 def test_a_report_is_a_page_and_of_each_figure_its_numbers_and_its_picture(tmp_path: Path) -> None:

@@ -20,9 +20,8 @@ from secvm.participant.storage.device_lock import DeviceLock, is_locked, open_lo
 from secvm.participant.storage.passphrase import protect_device, unprotect_device
 from secvm.participant.storage.state import DeviceState, _write_vector
 from secvm.participant.storage.vault import Vault
-from secvm.runtime.disk.passphrases import Passphrase
 from secvm.runtime.disk.process_lock import only_one
-from secvm.runtime.disk.secret_files import make_secret, read_secret
+from secvm.runtime.disk.secret_files import Passphrase, make_secret, read_secret
 
 CHEAP = Cost(log2_n=10)
 OLD, NEW = b"the old passphrase", b"another passphrase"

@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from secvm.coordinator.driver import Driver
 from secvm.coordinator.intake.gateway import Gateway
 from secvm.coordinator.intake.ingest import Ingest
 from secvm.coordinator.intake.package_routes import PackageRoutes
 from secvm.coordinator.intake.running import CurrentRounds
 from secvm.coordinator.publisher import Publisher
-from secvm.coordinator.rounds.driver import Driver
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.coordinator.store.port import CoordinatorStore
 from secvm.coordinator.store.sqlite import SQLiteStore
@@ -32,8 +32,7 @@ from secvm.learning.aggregate.descent import Pegasos, Swift
 from secvm.learning.experiment import Experiment
 from secvm.learning.individual.binning import HashBinning, bin_features
 from secvm.learning.individual.contribution import Individual, contribute
-from secvm.learning.individual.dice import UnsafeSeededDice
-from secvm.learning.individual.draws import draw_cohort
+from secvm.learning.individual.dice import UnsafeSeededDice, draw_cohort
 from secvm.learning.package import Cohort
 from secvm.learning.thinning import Thinning
 from secvm.protocol.codec import AddressedPackage, encode

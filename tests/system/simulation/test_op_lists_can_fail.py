@@ -15,18 +15,17 @@ import pytest
 from numpy.typing import NDArray
 
 from secvm.coordinator.counting import epoch_count as counting
+from secvm.coordinator.driver import Driver
 from secvm.coordinator.intake.opener import Opener
 from secvm.coordinator.log.logbook import Logbook
-from secvm.coordinator.rounds.driver import Driver
 from secvm.coordinator.store import rules
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.coordinator.store.port import StoredRound
 from secvm.participant import membership
 from secvm.participant.consent.ledger import enter
-from secvm.participant.plain.turns import PlainTurns
+from secvm.participant.plain.membership import PlainTurns
 from secvm.participant.storage.state import DeviceState
-from secvm.relay.package_hold import accepted
-from secvm.relay.store import RoundStore
+from secvm.relay.store import RoundStore, accepted
 from secvm.runtime.disk.group_commit import GroupCommit
 from secvm.witness.store import WitnessStore
 from secvm_lab.simulation import WEIGHTS, Simulation, SimulationError, draw

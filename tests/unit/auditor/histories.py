@@ -2,11 +2,8 @@
 
 import json
 import random
-import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +11,8 @@ from secvm.auditor.audit import audit_files
 from secvm.auditor.files import GivenFiles
 from secvm.auditor.report import Report
 from secvm.protocol.documents.ending import Why
-from secvm_lab.rigs.histories.parties import HonestWitness
 from secvm_lab.rigs.histories.public_history import PublicHistory
-from secvm_lab.rigs.histories.random_experiments import START
+from secvm_lab.rigs.histories.random_experiments import START, HonestWitness
 
 
 def history(seed: int = 1, *, rounds: int = 3, end: bool = False, **changes: Any) -> PublicHistory:
@@ -70,53 +66,3 @@ def lay_out(files: Mapping[str, bytes], folder: Path) -> Path:
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_bytes(data)
     return folder
-
-
-Answer = tuple[int, dict[str, str], bytes]
-
-
-class Server(ThreadingHTTPServer):
-    """Answers with whatever a test says."""
-
-    daemon_threads = True
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self.answer: Callable[[str], Answer] = lambda _: (404, {}, b"")
-        self.asked: list[str] = []
-
-    def serve(self, files: Mapping[str, bytes]) -> None:
-        """From now on these, and nothing else."""
-        self.answer = lambda path: (200, {}, files[path]) if path in files else (404, {}, b"")
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}"
-
-
-class _Handler(BaseHTTPRequestHandler):
-    server: Server
-
-    def do_GET(self) -> None:
-        self.server.asked.append(self.path)
-        status, headers, content = self.server.answer(self.path)
-        self.send_response(status)
-        for name, value in headers.items():
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(content)
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
-@contextmanager
-def serving(files: Mapping[str, bytes]) -> Iterator[Server]:
-    """These files over HTTP."""
-    with Server() as running:
-        running.serve(files)
-        thread = threading.Thread(target=running.serve_forever)
-        thread.start()
-        yield running
-        running.shutdown()
-        thread.join()

@@ -10,7 +10,8 @@ from secvm.auditor.files import AuditLimits, FolderFiles, GivenFiles, WebFiles
 from secvm.errors import BadInputError, MalformedMessageError
 from secvm.runtime.clock import SystemClock
 from secvm.testing.clock import ManualClock
-from tests.unit.auditor.histories import Answer, Server, history, lay_out, serving
+from tests.serving import Answer, Server, serving
+from tests.unit.auditor.histories import history, lay_out
 
 
 @pytest.fixture

@@ -8,16 +8,15 @@ import pytest
 from secvm.auditor.audit import audit_files
 from secvm.auditor.files import GivenFiles
 from secvm.auditor.findings import ROUND_CHECKS
-from secvm.auditor.log.salt_check import DEVELOPMENT, OWN, UNUSED, VOCABULARY
 from secvm.auditor.replay import RUNNING
 from secvm.auditor.report import NOT_SEEN
+from secvm.auditor.salt_check import DEVELOPMENT, OWN, UNUSED, VOCABULARY
 from secvm.auditor.steps import ABANDONED, FOLLOWS
 from secvm.errors import BadInputError
 from secvm.protocol.documents.ending import Why
 from secvm.protocol.documents.experiment import VocabularyBins, publish
-from secvm_lab.rigs.histories.parties import Parties
 from secvm_lab.rigs.histories.public_history import PublicHistory
-from secvm_lab.rigs.histories.random_experiments import draw_document
+from secvm_lab.rigs.histories.random_experiments import Parties, draw_document
 from tests.unit.auditor.histories import audited, history, listing, told
 
 

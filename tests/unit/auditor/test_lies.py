@@ -20,12 +20,11 @@ from secvm.protocol.canonical import digest_of
 from secvm.protocol.documents.blobs import encode_tally
 from secvm.protocol.documents.ending import Why
 from secvm.protocol.documents.manifest import RelayCount, last_round, read_relay_count
-from secvm.protocol.evidence.logged_documents import entry_of
 from secvm.protocol.evidence.plain import Kind, examine
 from secvm.protocol.log.checkpoints import SignedCheckpoint
 from secvm.protocol.log.entries import experiment_entry, manifest_entry
-from secvm_lab.rigs.histories.parties import draw_key
 from secvm_lab.rigs.histories.public_history import PublicHistory
+from secvm_lab.rigs.histories.random_experiments import draw_key
 from secvm_lab.rigs.histories.witnessed_log import WitnessedLog
 from tests.unit.auditor.histories import audited, history, listing, rewritten, sentences, told
 
@@ -282,7 +281,7 @@ def cosigned_by_all(made: PublicHistory, log: WitnessedLog) -> SignedCheckpoint:
 
 def with_another_end(made: PublicHistory) -> WitnessedLog:
     """The log with another manifest in the place of the newest."""
-    log = made.log.branch(made.log.index_of(entry_of(made.manifests[-1])))
+    log = made.log.branch(made.log.index_of(made.manifests[-1].log_entry))
     log.append(manifest_entry(made.document.digest, made.manifests[-1].round_number, "cd" * 32))
     return log
 
@@ -310,7 +309,7 @@ def test_fork_between_a_proof_and_the_checkpoint_is_found_and_proved() -> None:
     made = history(rounds=1)
     other = made.log.branch(made.log.tree.size - 2)
     other.append(experiment_entry("cd" * 32))
-    other.append(entry_of(made.manifests[-1]))
+    other.append(made.manifests[-1].log_entry)
     proof = other.proof(other.tree.size - 1, cosigned_by_all(made, other))
     report = audited(made, {**made.files, f"{made.place}/proof/2": proof})
     assert told(report) == [("logged", 2)]
@@ -382,7 +381,7 @@ def test_witnesses_who_saw_the_end_of_a_round_before_it_closed_are_told() -> Non
     signed = made.log.checkpoint()
     early = made.manifests[0].opens_at // 1000
     lines = [signed.checkpoint.cosign(one.key, name=one.name, time_s=early) for one in made.parties.witnesses]
-    index = made.log.index_of(entry_of(made.manifests[1]))
+    index = made.log.index_of(made.manifests[1].log_entry)
     files = {**made.files, f"{made.place}/proof/2": made.log.proof(index, signed.cosigned(*lines))}
     report = audited(made, files, snapshot=True)
     assert report.ok

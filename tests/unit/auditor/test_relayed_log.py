@@ -9,12 +9,11 @@ import pytest
 from secvm.auditor.audit import audit_files
 from secvm.auditor.files import GivenFiles
 from secvm.auditor.report import Report
-from secvm.protocol.evidence.logged_documents import entry_of
 from secvm.protocol.evidence.plain import Kind, examine
 from secvm.protocol.log.entries import Entry, experiment_entry, manifest_entry, opening_entry
 from secvm_lab.rigs.histories.audited_history import AuditedHistory, draw_history
-from secvm_lab.rigs.histories.known_log import KnownLog, known_log_terms
 from secvm_lab.rigs.histories.relayed_rounds import START, relayed_document
+from secvm_lab.rigs.histories.witnessed_log import KnownLog, known_log_terms
 from tests.seeds import seed_for
 
 LOGGED = relayed_document(log=known_log_terms())
@@ -69,17 +68,17 @@ Lie = Callable[[AuditedHistory], list[bytes]]
 
 
 def _another_opening(made: AuditedHistory) -> list[bytes]:
-    entry = entry_of(made.openings[0])
+    entry = made.openings[0].log_entry
     return [_line(replace(entry, digest=DIGEST)) if line == _line(entry) else line for line in made.log.entries]
 
 
 def _another_manifest(made: AuditedHistory) -> list[bytes]:
-    entry = entry_of(made.rounds[1].manifest)
+    entry = made.rounds[1].manifest.log_entry
     return [_line(replace(entry, digest=DIGEST)) if line == _line(entry) else line for line in made.log.entries]
 
 
 def _manifest_twice(made: AuditedHistory) -> list[bytes]:
-    return [*made.log.entries, _line(entry_of(made.rounds[1].manifest))]
+    return [*made.log.entries, _line(made.rounds[1].manifest.log_entry)]
 
 
 def _opening_before_its_manifest(made: AuditedHistory) -> list[bytes]:
@@ -105,11 +104,11 @@ def test_a_log_that_holds_something_else_convicts(lie: Lie, kind: Kind, sentence
 
 
 def _no_opening(made: AuditedHistory) -> list[bytes]:
-    return [line for line in made.log.entries if line != _line(entry_of(made.openings[1]))]
+    return [line for line in made.log.entries if line != _line(made.openings[1].log_entry)]
 
 
 def _no_opening_before_the_next(made: AuditedHistory) -> list[bytes]:
-    return [line for line in made.log.entries if line != _line(entry_of(made.openings[0]))]
+    return [line for line in made.log.entries if line != _line(made.openings[0].log_entry)]
 
 
 def _an_opening_too_many(made: AuditedHistory) -> list[bytes]:

@@ -14,7 +14,8 @@ from secvm.protocol.canonical import digest_of
 from secvm_lab.rigs.histories.audited_history import draw_history
 from secvm_lab.rigs.histories.public_history import PublicHistory
 from secvm_lab.rigs.histories.relayed_rounds import relayed_document
-from tests.unit.auditor.histories import Server, history, serving
+from tests.serving import Server, serving
+from tests.unit.auditor.histories import history
 from tests.unit.auditor.test_lies import TooFar
 from tests.unit.auditor.test_relayed_log import LOGGED
 from tests.unit.protocol.helpers import document

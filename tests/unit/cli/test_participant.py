@@ -18,7 +18,7 @@ from secvm.participant.storage.vault import Vault
 from secvm.protocol.canonical import digest_of, encode_document
 from secvm.protocol.documents.experiment import FeaturesWanted
 from secvm.protocol.version import EXPERIMENT_TYPE
-from secvm.runtime.disk.passphrases import Passphrase
+from secvm.runtime.disk.secret_files import Passphrase
 from tests.unit.participant.world import BUDGET, FEATURES, RELAY_URLS, SECRET, World
 from tests.unit.protocol.helpers import COORDINATOR, document
 

@@ -1,6 +1,5 @@
 """``secvm participant evidence``: in plain words, as a file, and not without a warning."""
 
-import asyncio
 import io
 import json
 from dataclasses import replace
@@ -21,14 +20,10 @@ def world(tmp_path: Path) -> LoggedWorld:
     world = LoggedWorld(tmp_path)
     device = world.joined()
     first = world.announce()
-
-    async def scenario() -> None:
-        await world.drive(device, until=first.closes_at)
-        other = replace(first, quota=first.quota + 1).signed([world.history.parties.coordinator])
-        world.net.files[f"{world.history.place}/manifest/latest"] = other
-        await world.drive(device, until=first.accept_until + LEAD_MS)
-
-    asyncio.run(scenario())
+    world.drive(device, until=first.closes_at)
+    other = replace(first, quota=first.quota + 1).signed([world.history.parties.coordinator])
+    world.net.files[f"{world.history.place}/manifest/latest"] = other
+    world.drive(device, until=first.accept_until + LEAD_MS)
     device.close()
     return world
 

@@ -10,7 +10,7 @@ import pytest
 from secvm.cli.main import run
 from secvm.crypto.locking import Cost
 from secvm.participant.storage.passphrase import protect_device
-from secvm.runtime.disk.passphrases import Passphrase
+from secvm.runtime.disk.secret_files import Passphrase
 from tests.unit.participant.world import World
 
 
@@ -43,7 +43,7 @@ def test_address_is_printed_once_and_is_new_each_time(world: World, capsys: pyte
 
 def test_open_gives_the_browser_a_file_and_removes_it(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[str] = []
-    monkeypatch.setattr("secvm.participant.ui.opening.webbrowser.open", opened.append)
+    monkeypatch.setattr("secvm.participant.ui.guard.webbrowser.open", opened.append)
     assert ui(world, "--folder", str(world.folder), "--open") == 0
     assert opened == [(world.folder / "open-page.html").as_uri()]
     assert not (world.folder / "open-page.html").exists()

@@ -7,6 +7,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from secvm.coordinator.clock_check import ClockCheck
+from secvm.coordinator.driver import Driver
 from secvm.coordinator.epochs import Grid
 from secvm.coordinator.experiments.history import first_blobs
 from secvm.coordinator.experiments.new_experiment import OwnSettings
@@ -14,8 +16,6 @@ from secvm.coordinator.experiments.public_documents import LogVisibility
 from secvm.coordinator.experiments.specification import EarlyStopping
 from secvm.coordinator.intake.running import CurrentRounds, OpenRound
 from secvm.coordinator.publisher import Publisher
-from secvm.coordinator.rounds.clock_check import ClockCheck
-from secvm.coordinator.rounds.driver import Driver
 from secvm.coordinator.store.port import CoordinatorStore, Deposit, Standing, StoredExperiment
 from secvm.learning import aggregate
 from secvm.learning.aggregate.descent import Pegasos

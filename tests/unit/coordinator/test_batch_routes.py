@@ -14,7 +14,7 @@ from secvm.coordinator.relayed.relayed_events import RelayedEvents
 from secvm.coordinator.relayed.run_counting import read_run, write_run
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.errors import MalformedMessageError, UnreachableError
-from secvm.protocol.relays.public_counts import write_shown
+from secvm.protocol.relays.counts import write_shown
 from secvm.runtime.http.client import HttpAnswer
 from secvm.runtime.http.messages import HttpRequest, HttpResponse
 from secvm_lab.rigs.histories.relayed_rounds import ENTRY, MIX

@@ -8,9 +8,9 @@ from pathlib import Path
 import aiohttp
 import pytest
 
+from secvm.coordinator import driver as driving
 from secvm.coordinator import main
-from secvm.coordinator.rounds import driver as driving
-from secvm.coordinator.rounds.clock_check import ClockCheck
+from secvm.coordinator.clock_check import ClockCheck
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.coordinator.store.port import CoordinatorStore
 from secvm.protocol.round_state import RoundState

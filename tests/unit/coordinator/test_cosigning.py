@@ -19,7 +19,7 @@ from secvm.protocol.log.checkpoints import Checkpoint
 from secvm.protocol.log.proofs import CosigningRequest, write_cosignatures, write_size
 from secvm.runtime.logs import Log
 from secvm.runtime.metrics import Metrics
-from secvm.runtime.tasks import stop_listening
+from secvm.runtime.service import stop_listening
 from secvm.testing.clock import ManualClock
 from secvm_lab.rigs.conversations import Conversations
 from tests.unit.coordinator.rounds import add, until

@@ -20,9 +20,10 @@ from secvm.learning import aggregate
 from secvm.learning.aggregate.descent import Pegasos
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.experiment import Experiment
+from secvm.protocol.documents.blobs import decode_tally
 from secvm.protocol.documents.ending import Ending, Why, accept_ending
 from secvm.protocol.documents.experiment import ExperimentDocument, Windows, read_published
-from secvm.protocol.documents.manifest import AcceptedManifest, RelayCount, accept, accept_all, read_tally
+from secvm.protocol.documents.manifest import AcceptedManifest, RelayCount, accept
 from secvm.protocol.round_state import RoundState
 from secvm.testing.clock import ManualClock
 from tests.unit.coordinator.rounds import (
@@ -62,7 +63,11 @@ def public(coordinator: Coordinator, path: str) -> bytes:
 def manifests(coordinator: Coordinator, of: ExperimentDocument, count: int) -> AcceptedManifest:
     """What a device makes of all manifests; the last one comes back."""
     served = [public(coordinator, f"/v1/experiment/{of.digest}/manifest/{t}") for t in range(1, count + 1)]
-    return accept_all(served, document=of)
+    last: AcceptedManifest | None = None
+    for data in served:
+        last = accept(data, document=of, last=last)
+    assert last is not None
+    return last
 
 
 def ending(coordinator: Coordinator, of: ExperimentDocument, last: AcceptedManifest | None = None) -> Ending:
@@ -86,7 +91,9 @@ def test_all_rounds_are_driven_to_the_ending_and_devices_believe_them(store: Coo
     tallies = [tally_of(one) for one in rounds_of(of, [1, 2, 3])]
     assert public(coordinator, f"/v1/blob/{end.state}") == state_after(of, tallies)
     assert last.manifest.last is not None
-    assert read_tally(last.manifest, public(coordinator, f"/v1/blob/{last.manifest.last.tally}"), of) == tallies[1]
+    digest = last.manifest.last.tally
+    blob = public(coordinator, f"/v1/blob/{digest}")
+    assert decode_tally(blob, digest=digest or "", experiment=of.experiment) == tallies[1]
     assert [one.state for one in store.rounds(of.digest)] == [RoundState.PUBLISHED] * 3
     assert store.experiments()[0].standing is Standing.FINISHED
     told = {
@@ -265,23 +272,28 @@ def test_the_status_tells_shares_with_intervals_and_the_baseline(store: Coordina
     assert told["baseline"]["a"]["value"] == 0.5
 
 
-def test_a_relays_count_is_told_if_one_of_the_experiments_relays_signed_it(store: CoordinatorStore) -> None:
-    of, coordinator = experiment(rounds=1), start(store)
-    add(store, of)
+def with_deposits(store: CoordinatorStore, coordinator: Coordinator, of: ExperimentDocument, *clients: int) -> int:
+    """Drive a round of which relays deposit counts, for its own opening and for later ones; when it opens."""
 
-    async def with_deposits() -> None:
+    async def drive() -> int:
         await coordinator.go(until=lambda: len(coordinator.sent) == 1)
         epoch = store.rounds(of.digest)[0].epoch
         opens_at = manifests(coordinator, of, 1).manifest.opens_at
-        counts = RelayCount(opens_at, clients=6, capsules=30), RelayCount(opens_at + 1, clients=1, capsules=1)
-        assert store.deposit(Deposit(epoch, "a", counts[1].signed(RELAY)), [])
-        assert store.deposit(Deposit(epoch, "b", counts[0].signed(RELAY)), [])
+        for later, count in enumerate(clients):
+            signed = RelayCount(opens_at + later, clients=count, capsules=5 * count).signed(RELAY)
+            assert store.deposit(Deposit(epoch, "ba"[later], signed), [])
         await coordinator.go()
+        return opens_at
 
-    asyncio.run(with_deposits())
+    return asyncio.run(drive())
+
+
+def test_a_relays_count_is_told_if_one_of_the_experiments_relays_signed_it(store: CoordinatorStore) -> None:
+    of, coordinator = experiment(rounds=1), start(store)
+    add(store, of)
+    opens_at = with_deposits(store, coordinator, of, 6, 1)
     last = ending(coordinator, of).last
     assert last is not None
-    opens_at = manifests(coordinator, of, 1).manifest.opens_at
     assert last.relay_count == RelayCount(opens_at, clients=6, capsules=30).signed(RELAY)
 
 
@@ -290,16 +302,7 @@ def test_repro_a_relays_count_that_is_too_small_is_not_signed_beside_the_tally(s
     # coordinator signed both, and so evidence against itself: every device left for good.
     of, coordinator = experiment(rounds=1), start(store)
     add(store, of)
-
-    async def with_deposit() -> None:
-        await coordinator.go(until=lambda: len(coordinator.sent) == 1)
-        epoch = store.rounds(of.digest)[0].epoch
-        opens_at = manifests(coordinator, of, 1).manifest.opens_at
-        count = RelayCount(opens_at, clients=1, capsules=1).signed(RELAY)
-        assert store.deposit(Deposit(epoch, "a", count), [])
-        await coordinator.go()
-
-    asyncio.run(with_deposit())
+    with_deposits(store, coordinator, of, 1)
     last = ending(coordinator, of).last
     assert last is not None
     # Without a count that fits, a round of one relay is not counted at all.

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from secvm.coordinator import driver as driving
 from secvm.coordinator import publisher as publishing
 from secvm.coordinator.publisher import Publisher
-from secvm.coordinator.rounds import driver as driving
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.errors import BadInputError
 from secvm.files import write_atomically

@@ -9,7 +9,7 @@ from secvm.coordinator.experiments.status_document import LeakageMeter
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.learning import aggregate
 from secvm.learning.aggregate.tally import Tally
-from secvm.privacy.leakage.label_leakage import auc_of, law
+from secvm.privacy.leakage import auc_of, law
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.testing.clock import ManualClock
 from tests.unit.coordinator.rounds import Coordinator, add, experiment

@@ -15,15 +15,15 @@ from secvm.coordinator.log.logbook import Logbook, logged_books
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.coordinator.store.port import CoordinatorStore, Standing
 from secvm.coordinator.store.sqlite import SQLiteStore
-from secvm.crypto.merkle import Tree, inclusion_proof, leaf_hash, root
+from secvm.crypto.merkle import Tree, leaf_hash
 from secvm.errors import StaleCheckpointError
 from secvm.protocol.documents.ending import accept_ending
 from secvm.protocol.documents.experiment import ExperimentDocument
-from secvm.protocol.documents.manifest import accept_all
+from secvm.protocol.documents.manifest import AcceptedManifest, accept
 from secvm.protocol.log.checkpoints import Checkpoint, read_checkpoint
-from secvm.protocol.log.entries import Entry, EntryKind, ending_entry, experiment_entry, manifest_entry
+from secvm.protocol.log.entries import Entry, EntryKind, experiment_entry
 from secvm.protocol.log.proofs import LogProof
-from secvm.protocol.log.tiles import Tile, TileReader, read_bundle
+from secvm.protocol.log.tiles import Tile, read_bundle
 from secvm.protocol.round_state import RoundState
 from secvm.testing.clock import ManualClock
 from tests.unit.coordinator.rounds import add, experiment
@@ -46,9 +46,12 @@ def public(coordinator: Logged, path: str) -> bytes:
     return found[0]
 
 
-def manifest_digests(coordinator: Logged, of: ExperimentDocument, count: int) -> list[str]:
+def accepted_manifests(coordinator: Logged, of: ExperimentDocument, count: int) -> list[AcceptedManifest]:
     served = [public(coordinator, f"/v1/experiment/{of.digest}/manifest/{t}") for t in range(1, count + 1)]
-    return [accept_all(served[: t + 1], document=of).manifest.digest for t in range(count)]
+    accepted: list[AcceptedManifest] = []
+    for data in served:
+        accepted.append(accept(data, document=of, last=accepted[-1] if accepted else None))
+    return accepted
 
 
 # ── what is seen ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -60,14 +63,9 @@ def test_every_entry_is_logged_and_proofs_and_tiles_verify_by_the_pure_functions
     add(coordinator.store, of)
     asyncio.run(coordinator.go())
     now = coordinator.clock.now()
-    served = [public(coordinator, f"/v1/experiment/{of.digest}/manifest/{t}") for t in (1, 2, 3)]
-    last = accept_all(served, document=of)
-    end = accept_ending(public(coordinator, f"/v1/experiment/{of.digest}/ending"), document=of, last=last)
-    entries = [
-        experiment_entry(of.digest),
-        *(manifest_entry(of.digest, t, found) for t, found in enumerate(manifest_digests(coordinator, of, 3), 1)),
-        ending_entry(of.digest, end.digest),
-    ]
+    accepted = accepted_manifests(coordinator, of, 3)
+    end = accept_ending(public(coordinator, f"/v1/experiment/{of.digest}/ending"), document=of, last=accepted[-1])
+    entries = [experiment_entry(of.digest), *(one.manifest.log_entry for one in accepted), end.log_entry]
     for index, entry in enumerate(entries[:4]):
         path = proof_path(of.digest, index) if index else first_path(of.digest)
         proof = LogProof.from_bytes(public(coordinator, path))
@@ -78,9 +76,9 @@ def test_every_entry_is_logged_and_proofs_and_tiles_verify_by_the_pure_functions
     whole = read_checkpoint(public(coordinator, log_path("checkpoint")), log=TERMS.log_key)
     assert whole.checkpoint == newest.checkpoint
     assert newest.checkpoint.size == 5
-    reader = TileReader(5, lambda tile: public(coordinator, log_path(tile.path)))
-    assert root(reader.node, 5) == newest.checkpoint.root
-    assert inclusion_proof(reader.node, 2, 5) == Tree(leaf_hash(e.to_bytes()) for e in entries).inclusion_proof(2)
+    leaves = [leaf_hash(entry.to_bytes()) for entry in entries]
+    assert public(coordinator, log_path(Tile(0, 0, 5).path)) == b"".join(leaves)
+    assert Tree(leaves).root() == newest.checkpoint.root
     bundle = public(coordinator, log_path(Tile(None, 0, 5).path))
     assert read_bundle(bundle, width=5) == [entry.to_bytes() for entry in entries]
     assert coordinator.publisher.public(log_path(Tile(None, 0, 6).path)) is None
@@ -140,7 +138,7 @@ def test_a_round_whose_manifest_is_cosigned_too_late_is_abandoned_like_any_other
         RoundState.ABANDONED,
         RoundState.PUBLISHED,
     ]
-    assert len(manifest_digests(coordinator, of, 3)) == 3
+    assert len(accepted_manifests(coordinator, of, 3)) == 3
     # Witnesses were asked about entry 2 when entry 3 came, and cosigned it first.
     for index in (2, 3):
         proof = LogProof.from_bytes(public(coordinator, proof_path(of.digest, index)))
@@ -215,8 +213,9 @@ def test_all_experiments_stand_in_one_log() -> None:
             (EntryKind.ENDING, None),
         ]
     signed = read_checkpoint(public(coordinator, log_path("checkpoint")), log=TERMS.log_key)
-    reader = TileReader(size, lambda tile: public(coordinator, log_path(tile.path)))
-    assert (signed.checkpoint.size, signed.checkpoint.root) == (size, root(reader.node, size))
+    leaves = [leaf_hash(entry.to_bytes()) for entry in entries]
+    assert public(coordinator, log_path(Tile(0, 0, size).path)) == b"".join(leaves)
+    assert (signed.checkpoint.size, signed.checkpoint.root) == (size, Tree(leaves).root())
 
 
 # ── several sets of witnesses ────────────────────────────────────────────────────────────────────────────────────────
@@ -439,7 +438,7 @@ def test_after_a_restart_all_is_there_again_and_old_cosignatures_are_renewed(tmp
     asyncio.run(second.driver.step())
     TERMS.check_quorum(read_checkpoint(public(second, newest), log=TERMS.log_key), now=now)
     proof = LogProof.from_bytes(public(second, proof_path(of.digest, 2)))
-    proof.check(manifest_entry(of.digest, 2, manifest_digests(second, of, 2)[1]).to_bytes(), log=TERMS.log_key)
+    proof.check(accepted_manifests(second, of, 2)[1].manifest.log_entry.to_bytes(), log=TERMS.log_key)
     assert public(second, first_path(of.digest)) == shown[first_path(of.digest)]
     again.close()
 

@@ -11,23 +11,21 @@ from typing import Any
 import aiohttp
 import pytest
 
-from secvm.coordinator.experiments.history import first_blobs
-from secvm.coordinator.experiments.new_experiment import OwnSettings
 from secvm.coordinator.main import ADMIN_FILE, KEY_FILE, LOG_KEY_FILE, STORE_FILE, Coordinator, initialise, log_key
 from secvm.coordinator.settings import CoordinatorProgramSettings
-from secvm.coordinator.store.port import Standing, StoredExperiment
 from secvm.coordinator.store.sqlite import SQLiteStore
 from secvm.crypto.signing import SigningKey
 from secvm.errors import BadInputError
-from secvm.protocol.documents.experiment import publish, read_published
-from secvm.protocol.documents.manifest import accept_all
+from secvm.protocol.documents.experiment import read_published
+from secvm.protocol.documents.manifest import accept
 from secvm.protocol.log.checkpoints import Checkpoint
-from secvm.protocol.log.entries import experiment_entry, manifest_entry
-from secvm.protocol.log.terms import LogTerms, check_logged
+from secvm.protocol.log.entries import experiment_entry
+from secvm.protocol.log.policy import LogTerms
+from secvm.protocol.log.proofs import LogProof
 from secvm.runtime.clock import ClockSteering, SteeredClock
 from secvm.runtime.disk.secret_files import make_secret
 from secvm.testing.processes import free_port
-from tests.unit.coordinator.rounds import experiment
+from tests.unit.coordinator.rounds import add, experiment
 from tests.unit.coordinator.test_new_experiment import put
 from tests.unit.coordinator.witnesses import KEYS, TinyWitness, logged, serving
 from tests.unit.protocol.helpers import COORDINATOR, LOG, START
@@ -55,9 +53,7 @@ def test_repro_a_signing_key_that_is_not_the_experiments_own_is_refused(tmp_path
     initialise(tmp_path)
     of = experiment()
     store = SQLiteStore(tmp_path / "state" / STORE_FILE)
-    own = OwnSettings().model_dump_json().encode()
-    stored = StoredExperiment(of.digest, publish(of, keys=(COORDINATOR,)), own, Standing.RUNNING)
-    store.add_experiment(stored, first_blobs(of))
+    add(store, of)
     store.close()
     # Restored without its key: a new one was made, which no device knows.
     with pytest.raises(BadInputError, match="signing key"):
@@ -124,9 +120,7 @@ def test_experiments_with_a_log_keep_its_key_and_its_settings(tmp_path: Path) ->
     initialise(tmp_path)
     (tmp_path / "state" / KEY_FILE).write_bytes(COORDINATOR.seed)
     of, store = logged(), SQLiteStore(tmp_path / "state" / STORE_FILE)
-    own = OwnSettings().model_dump_json().encode()
-    stored = StoredExperiment(of.digest, publish(of, keys=(COORDINATOR,)), own, Standing.RUNNING)
-    store.add_experiment(stored, first_blobs(of))
+    add(store, of)
     store.close()
     with pytest.raises(BadInputError, match=r"log\.key must be restored"):
         Coordinator(with_log(), tmp_path)
@@ -178,8 +172,8 @@ def test_a_whole_coordinator_logs_waits_for_its_beacon_and_announces(tmp_path: P
             check(first, experiment_entry(digest), of.log)
             assert await get(session, f"{base}/manifest/1") is None
             steering.steer(limit=START + 60_000, rate=100_000.0)
-            manifest = accept_all([await wait_for(session, f"{base}/manifest/1")], document=of).manifest
-            check(await wait_for(session, f"{base}/proof/1"), manifest_entry(digest, 1, manifest.digest), of.log)
+            manifest = accept(await wait_for(session, f"{base}/manifest/1"), document=of).manifest
+            check(await wait_for(session, f"{base}/proof/1"), manifest.log_entry, of.log)
             assert await get(session, f"{base}/beacon/0") is not None
             assert await get(session, f"{base}/first") == first
             health = json.loads(await wait_for(session, "/health"))["log"]
@@ -189,7 +183,7 @@ def test_a_whole_coordinator_logs_waits_for_its_beacon_and_announces(tmp_path: P
             await running
 
     def check(proof: bytes, entry: Any, terms: LogTerms) -> None:
-        check_logged(proof, entry, terms=terms, now=clock.now())
+        terms.check_quorum(LogProof.from_bytes(proof).check(entry.to_bytes(), log=terms.log_key), now=clock.now())
 
     asyncio.run(asyncio.wait_for(scenario(), 60))
     steering.steer(rate=0.0)

@@ -16,7 +16,7 @@ from secvm.learning.aggregate.descent import Pegasos, Swift
 from secvm.learning.experiment import Robust
 from secvm.learning.thinning import Thinning
 from secvm.protocol.documents.experiment import Beacon, ExperimentDocument, HashedBins, Relay, VocabularyBins
-from secvm.protocol.log.terms import LogTerms
+from secvm.protocol.log.policy import LogTerms
 from secvm.runtime.settings import parse_settings
 from tests.unit.protocol.helpers import COORDINATOR, RELAY, START, log_terms
 

@@ -18,7 +18,8 @@ from secvm.coordinator.settings import CoordinatorProgramSettings
 from secvm.errors import BadInputError, StoreError
 from secvm.protocol.documents.experiment import read_published
 from secvm.runtime.clock import ClockSteering
-from secvm.runtime.settings import make_secret, read_settings
+from secvm.runtime.disk.secret_files import make_secret
+from secvm.runtime.settings import read_settings
 from secvm.testing.processes import free_port
 from tests.postgres_server import cluster
 from tests.unit.coordinator.test_new_experiment import put

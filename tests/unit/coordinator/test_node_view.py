@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from secvm.coordinator.counting.epoch_count import RoundToCount
-from secvm.coordinator.counting.shards import ShardCounting
+from secvm.coordinator.counting.epoch_count import RoundToCount, ShardCounting
 from secvm.coordinator.experiments.history import ending_name
 from secvm.coordinator.experiments.public_documents import ending_path
 from secvm.coordinator.intake.running import CurrentRounds
@@ -19,7 +18,7 @@ from secvm.coordinator.publisher import Publisher
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.coordinator.store.port import SHARDS, CoordinatorStore, Standing
 from secvm.errors import StoreError
-from secvm.protocol.log.terms import LogTerms
+from secvm.protocol.log.policy import LogTerms
 from secvm.runtime.logs import Log
 from secvm.testing.clock import ManualClock
 from tests.contract.coordinator.test_counting import zeros

@@ -12,8 +12,7 @@ from secvm.coordinator.experiments.history import PlainHistories
 from secvm.coordinator.log.log_files import LogFiles, checkpoint_path, first_path, log_path, proof_path
 from secvm.coordinator.log.logbook import FollowedLogbook
 from secvm.coordinator.publisher import Publisher
-from secvm.coordinator.relayed.entry_log import EntryLog
-from secvm.coordinator.relayed.relayed_documents import RelayedPublisher
+from secvm.coordinator.relayed.relayed_documents import EntryLog, RelayedPublisher
 from secvm.coordinator.relayed.relayed_history import RelayedHistories
 from secvm.coordinator.relayed.shard_files import ShardFiles, ShardFolder
 from secvm.coordinator.store.memory import MemoryStore
@@ -31,7 +30,7 @@ from secvm.protocol.log.entries import (
 )
 from secvm.protocol.log.proofs import LogProof
 from secvm.protocol.relays.manifest import read_manifest
-from secvm.protocol.relays.opening import read_opening
+from secvm.protocol.relays.opening import Opening
 from secvm.testing.clock import ManualClock
 from tests.effort import scaled
 from tests.unit.coordinator import rounds
@@ -130,7 +129,7 @@ def test_manifests_openings_and_endings_of_both_kinds_stand_in_one_log() -> None
     for number in (1, 2):
         base = f"/v1/experiment/{of.digest}"
         told = read_manifest(made.public(f"{base}/manifest/{number}") or b"", of, before)
-        found = read_opening(made.public(f"{base}/opening/{number}") or b"", of)
+        found = of.read(Opening, made.public(f"{base}/opening/{number}") or b"")
         assert entries[2 * number - 1] == manifest_entry(of.digest, number, told.digest)
         assert entries[2 * number] == opening_entry(of.digest, number, found.digest)
         proof = LogProof.from_bytes(made.public(proof_path(of.digest, number)) or b"")

@@ -20,7 +20,7 @@ from secvm.learning.aggregate.descent import Pegasos, Swift
 from secvm.learning.cover_law import relay_budget
 from secvm.privacy.accounting.guarantee import guarantee
 from secvm.privacy.planning.private_plan import PrivatePlan
-from secvm.privacy.planning.relay_times import SECONDS_PER_MILLION
+from secvm.privacy.planning.relay_plan import SECONDS_PER_MILLION
 from secvm.privacy.statements.relayed_text import PLAIN
 from secvm.privacy.target import PrivacyTarget
 from secvm.protocol.documents.experiment import ExperimentDocument

@@ -24,15 +24,13 @@ from secvm.learning.aggregate.tally import Tally
 from secvm.learning.cover_law import RelayCover
 from secvm.protocol.documents.blobs import decode_tally
 from secvm.protocol.documents.experiment import ExperimentDocument, Relay
-from secvm.protocol.relays.batches.capsule_tree import capsule_root
-from secvm.protocol.relays.batches.label import capsule_digest
-from secvm.protocol.relays.counting.junk import CapsuleReader
-from secvm.protocol.relays.counting.shards import shard_entry, shards_root
-from secvm.protocol.relays.cover.parts import derive_part
-from secvm.protocol.relays.cover.reveals import EntryReveal, MixReveal
-from secvm.protocol.relays.judgement import following_faults, is_opened
+from secvm.protocol.relays.batches import capsule_digest, capsule_root
+from secvm.protocol.relays.counting import CapsuleReader
+from secvm.protocol.relays.counts import EntryReveal, MixReveal
+from secvm.protocol.relays.cover_parts import derive_part
 from secvm.protocol.relays.manifest import RelayedManifest, read_manifest
-from secvm.protocol.relays.opening import Opening, read_ending, read_opening
+from secvm.protocol.relays.opening import Opening, RelayedEnding, following_faults, is_opened
+from secvm.protocol.relays.shards import shard_entry, shards_root
 from secvm_lab.rigs.histories.relayed_rounds import ENTRY, MIX, known_bytes
 from tests.effort import scaled
 from tests.unit.coordinator import two_relays
@@ -76,7 +74,7 @@ def manifest(federation: Federation, number: int) -> RelayedManifest:
 
 
 def opening(federation: Federation, number: int) -> Opening:
-    return read_opening(federation.public(f"opening/{number}"), federation.relays.document)
+    return federation.relays.document.read(Opening, federation.public(f"opening/{number}"))
 
 
 def net_tally(federation: Federation, number: int) -> Tally:
@@ -129,7 +127,7 @@ def test_all_rounds_are_opened_and_everybody_believes_them(any_store: Coordinato
         assert equal(net_tally(federation, number), expected_net(federation, number))
         state = aggregate.step(of.experiment, state, net_tally(federation, number))
     assert following_faults(manifest(federation, 2), manifest(federation, 1), opening(federation, 1), of) == ()
-    end = read_ending(federation.public("ending"), of)
+    end = of.read(RelayedEnding, federation.public("ending"))
     assert (end.round_number, end.why, end.opening) == (2, "finished", opening(federation, 2).digest)
     assert end.state == hashlib.sha256(state.to_bytes()).hexdigest()
     assert {"round-announced", "round-opened"} <= set(federation.told)
@@ -218,7 +216,7 @@ def test_a_step_out_of_range_ends_its_experiment(store: CoordinatorStore, monkey
     federation = start(store)
     monkeypatch.setattr(aggregate, "step", out_of_range)
     asyncio.run(federation.go())
-    end = read_ending(federation.public("ending"), federation.relays.document)
+    end = federation.relays.document.read(RelayedEnding, federation.public("ending"))
     assert (end.round_number, end.why, end.state) == (1, "stopped", manifest(federation, 1).state)
     assert "why-not-stepped step-out-of-range" in federation.told
 
@@ -298,7 +296,7 @@ def test_stopped_experiment_ends_with_the_round_that_runs(store: CoordinatorStor
         await federation.go()
 
     asyncio.run(main())
-    end = read_ending(federation.public("ending"), federation.relays.document)
+    end = federation.relays.document.read(RelayedEnding, federation.public("ending"))
     assert (end.round_number, end.why) == (1, "stopped")
 
 
@@ -599,7 +597,7 @@ def test_killed_at_any_change_a_round_has_one_seed_one_manifest_and_one_opening(
     for dies_at in range(1, moments + 1, scaled(5, 1)):
         shown, _, store = life(dies_at, of)
         told = read_manifest(shown[f"{place}/manifest/1"], of)
-        found = read_opening(shown[f"{place}/opening/1"], of)
+        found = of.read(Opening, shown[f"{place}/opening/1"])
         assert is_opened(found, told, of)
         assert found.count_seed is not None
         assert hashlib.sha256(found.count_seed).digest() == told.count_seed_hash

@@ -11,11 +11,9 @@ from secvm.coordinator.relayed import shard_files
 from secvm.coordinator.relayed.run_counting import RunCounting
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.crypto.merkle import Tree, leaf_hash
-from secvm.protocol.relays.batches import pieces as batch_pieces
-from secvm.protocol.relays.batches.capsule_tree import Place, run_root
-from secvm.protocol.relays.batches.label import capsule_digest
-from secvm.protocol.relays.judgement import is_opened
-from secvm.protocol.relays.opening import read_opening
+from secvm.protocol.relays import batches as batch_pieces
+from secvm.protocol.relays.batches import Place, capsule_digest, run_root
+from secvm.protocol.relays.opening import Opening, is_opened
 from tests.unit.coordinator.two_relays import Federation, TwoRelays, add, document
 
 SHARD, PIECE = 16, 64
@@ -56,7 +54,7 @@ def test_every_shard_of_many_pieces_leads_to_the_mixing_relays_root() -> None:
     asyncio.run(federation.go())
     one = federation.round()[1]
     said, of = federation.relays.said[one.manifest.label], federation.relays.document
-    assert is_opened(read_opening(federation.public("opening/1"), of), one.manifest, of)
+    assert is_opened(of.read(Opening, federation.public("opening/1")), one.manifest, of)
     digests = [capsule_digest(capsule) for capsule in said.batch]
     prefixes = federation.public("shards/1")
     firsts = [prefixes[at : at + 8] for at in range(0, len(prefixes), 8)]

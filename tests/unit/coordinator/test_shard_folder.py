@@ -24,12 +24,12 @@ from secvm.coordinator.store.sqlite import SQLiteStore
 from secvm.crypto import merkle
 from secvm.errors import BadInputError
 from secvm.files import write_atomically
-from secvm.protocol.relays.batches import pieces as batch_pieces
-from secvm.protocol.relays.batches.label import capsule_digest
-from secvm.protocol.relays.counting.junk import CapsuleReader
-from secvm.protocol.relays.counting.recount import ShardTally
-from secvm.protocol.relays.counting.shards import DAY_MS, shard_entry, shards_root
-from secvm.protocol.relays.opening import read_opening
+from secvm.protocol.relays import batches as batch_pieces
+from secvm.protocol.relays.batches import capsule_digest
+from secvm.protocol.relays.counting import CapsuleReader
+from secvm.protocol.relays.opening import Opening
+from secvm.protocol.relays.recount import ShardTally
+from secvm.protocol.relays.shards import DAY_MS, shard_entry, shards_root
 from secvm.runtime.logs import Log
 from secvm.testing.clock import ManualClock
 from tests.effort import scaled
@@ -74,7 +74,7 @@ def test_folder_has_every_shard_and_they_are_what_the_opening_is_bound_to(tmp_pa
     federation = begun(store, tmp_path / "public")
     asyncio.run(federation.go())
     of, one = federation.relays.document, federation.round()[1]
-    said, opening = federation.relays.said[one.manifest.label], read_opening(federation.public("opening/1"), of)
+    said, opening = federation.relays.said[one.manifest.label], of.read(Opening, federation.public("opening/1"))
     assert opening.count_seed is not None
     reader = CapsuleReader.of(of, one.manifest, opening.count_seed)
     found = shards_in(tmp_path / "public", federation)

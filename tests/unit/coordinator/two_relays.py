@@ -18,8 +18,7 @@ from secvm.coordinator.experiments.new_experiment import OwnSettings
 from secvm.coordinator.experiments.specification import EarlyStopping
 from secvm.coordinator.publisher import Publisher
 from secvm.coordinator.relayed.batch_routes import Arrivals
-from secvm.coordinator.relayed.entry_log import EntryLog
-from secvm.coordinator.relayed.relayed_documents import RelayedPublisher
+from secvm.coordinator.relayed.relayed_documents import EntryLog, RelayedPublisher
 from secvm.coordinator.relayed.relayed_driver import RelayedDriver
 from secvm.coordinator.relayed.relayed_events import RelayedEvents
 from secvm.coordinator.relayed.relayed_history import RelayedHistories, RelayedHistory, RelayedRound
@@ -27,22 +26,18 @@ from secvm.coordinator.relayed.relayed_rounds import RoundAttendant
 from secvm.coordinator.relayed.run_counting import RunCounting
 from secvm.coordinator.relayed.shard_files import ShardFiles, ShardFolder
 from secvm.coordinator.store.port import CoordinatorStore, Standing, StoredExperiment
-from secvm.crypto.sealing.bulk_sealing import BulkSealer
 from secvm.crypto.sealing.kem import X25519PublicKey
-from secvm.crypto.sealing.layers import INNER_BYTES, OUTER_BYTES, open_outer, seal_both
+from secvm.crypto.sealing.layers import INNER_BYTES, OUTER_BYTES, BulkSealer, open_outer, seal_both
 from secvm.errors import OpeningError
 from secvm.learning.package import Cohort, NullPackage, Package, ParticipationPackage, TrainPackage
 from secvm.protocol.codec import AddressedPackage, encode
 from secvm.protocol.documents.experiment import ExperimentDocument, Relay, Windows, publish
 from secvm.protocol.documents.terms import RelayTimes
-from secvm.protocol.relays.batches import pieces as batch_pieces
-from secvm.protocol.relays.batches.capsule_tree import capsule_root
-from secvm.protocol.relays.batches.counts import EntryCount, MixCount
-from secvm.protocol.relays.batches.label import capsule_digest
-from secvm.protocol.relays.batches.pieces import cut
-from secvm.protocol.relays.cover.commitments import RoundSecret, entry_commitment, mix_commitment
-from secvm.protocol.relays.cover.parts import derive_part, seal_part
-from secvm.protocol.relays.cover.reveals import entry_reveal, mix_reveal
+from secvm.protocol.relays import batches as batch_pieces
+from secvm.protocol.relays.batches import capsule_digest, capsule_root, cut
+from secvm.protocol.relays.commitments import RoundSecret, entry_commitment, mix_commitment
+from secvm.protocol.relays.counts import EntryCount, MixCount, entry_reveal, mix_reveal
+from secvm.protocol.relays.cover_parts import derive_part, seal_part
 from secvm.protocol.relays.manifest import RelayedManifest
 from secvm.testing.clock import ManualClock
 from secvm_lab.rigs.histories.relayed_rounds import COORDINATOR, ENTRY, MIX, START, known_bytes, relayed_document

@@ -7,12 +7,12 @@ from typing import Any
 
 from aiohttp import web
 
+from secvm.coordinator.clock_check import ClockCheck
 from secvm.coordinator.experiments.public_documents import LogVisibility
 from secvm.coordinator.log.cosigning import Cosigner, WitnessAddress
 from secvm.coordinator.log.log_files import LogFiles
 from secvm.coordinator.log.logbook import Logbook
 from secvm.coordinator.publisher import Publisher
-from secvm.coordinator.rounds.clock_check import ClockCheck
 from secvm.coordinator.store.port import CoordinatorStore
 from secvm.crypto.notes import Note, NoteKey
 from secvm.errors import BadProofError, UnreachableError

@@ -4,12 +4,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from secvm.crypto.sealing import bulk_sealing
-from secvm.crypto.sealing.bulk_sealing import BulkSealer
+from secvm.crypto.sealing import layers
 from secvm.crypto.sealing.hpke import CHACHA20_POLY1305, Schedule
 from secvm.crypto.sealing.kem import X25519, X25519PrivateKey
 from secvm.crypto.sealing.lanes import Lanes, LayerKey
-from secvm.crypto.sealing.layers import Layer, inner_layer, outer_layer
+from secvm.crypto.sealing.layers import BulkSealer, Layer, inner_layer, outer_layer
 from secvm.errors import LocalProtocolError, OpeningError
 from secvm.runtime.lanes import seals_alike
 from tests.unit.crypto.dice import unsafe_seeded
@@ -74,7 +73,7 @@ def test_what_is_wrong_with_a_capsule_does_not_change_its_neighbours(lanes: Lane
 
 
 def test_runs_of_several_threads_stay_in_order(lanes: Lanes | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bulk_sealing, "_RUN", 5)
+    monkeypatch.setattr(layers, "_RUN", 5)
     ephemerals, contents = DICE(32 * 203), DICE(32 * 203)
     for threads in (1, 2, 5):
         sealer = BulkSealer(lanes, threads=threads)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from py_arkworks_bls12381 import G1Point, G2Point, Scalar
 
-from secvm.crypto.beacons.drand import DOMAIN, QUICKNET, DrandChain, check_signature, drand_time, verify_round
+from secvm.crypto.beacons.sources import DOMAIN, QUICKNET, DrandChain, check_signature, drand_time, verify_round
 from secvm.errors import BadBeaconError, LocalProtocolError
 from tests.unit.crypto.recorded_beacons import DRAND_RECORD, RANDOMNESS, RECORDED, ROUND
 from tests.unit.crypto.slow_pairings import (

@@ -18,8 +18,7 @@ from secvm.coordinator.publisher import Publisher
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.coordinator.store.port import Standing
 from secvm.dashboard.app import Plan
-from secvm.dashboard.main import AuditOnce, Dashboard
-from secvm.dashboard.settings import DashboardSettings
+from secvm.dashboard.main import AuditOnce, Dashboard, DashboardSettings
 from secvm.learning import aggregate
 from secvm.learning.aggregate.tally import Tally
 from secvm.protocol.documents.experiment import ExperimentDocument, publish

@@ -38,58 +38,46 @@ async def _goes_on(here: Office) -> None:
         b"".join(b'secvm_coordinator_refused_total{problem="x%d"} -9e17\n' % i for i in range(50)),
     ],
 )
-def test_repro_a_figure_beyond_all_whole_numbers_ended_the_page(figures: bytes) -> None:
-    async def run() -> None:
-        async with office() as here:
-            await here.read()
-            here.coordinator.instead["/metrics"] = HttpResponse(200, figures, "text/plain")
-            await _goes_on(here)
-
-    asyncio.run(run())
+async def test_repro_a_figure_beyond_all_whole_numbers_ended_the_page(figures: bytes) -> None:
+    async with office() as here:
+        await here.read()
+        here.coordinator.instead["/metrics"] = HttpResponse(200, figures, "text/plain")
+        await _goes_on(here)
 
 
-def test_repro_a_round_at_the_end_of_the_calendar_ended_the_page() -> None:
-    async def run() -> None:
-        async with office(page={"time_zone": "Asia/Tokyo"}) as here:
-            await here.read()
-            lied = json.loads(status_of(here.document, 4))
-            lied["rounds"][3]["opens_at"] = 253_402_300_799_000
-            here.coordinator.show(f"/v1/experiment/{here.document.digest}/status", json.dumps(lied).encode())
-            await here.until(lambda told: told["experiments"][0]["problem"])
-            await _goes_on(here)
-
-    asyncio.run(run())
+async def test_repro_a_round_at_the_end_of_the_calendar_ended_the_page() -> None:
+    async with office(page={"time_zone": "Asia/Tokyo"}) as here:
+        await here.read()
+        lied = json.loads(status_of(here.document, 4))
+        lied["rounds"][3]["opens_at"] = 253_402_300_799_000
+        here.coordinator.show(f"/v1/experiment/{here.document.digest}/status", json.dumps(lied).encode())
+        await here.until(lambda told: told["experiments"][0]["problem"])
+        await _goes_on(here)
 
 
-def test_repro_a_status_could_claim_a_guarantee_that_its_document_does_not_give() -> None:
-    async def run() -> None:
-        async with office() as here:
-            await here.read()
-            lied = json.loads(status_of(here.document, 4))
-            lied["leakage"] |= {"formal_guarantee": True, "epsilon": 0.1, "epsilon_planned": 0.2}
-            here.coordinator.show(f"/v1/experiment/{here.document.digest}/status", json.dumps(lied).encode())
-            told = await here.until(lambda told: told["experiments"][0]["problem"])
-            assert "claims another guarantee" in told["experiments"][0]["problem"]
-            assert told["experiments"][0]["formal_guarantee"] is False
-            assert told["experiments"][0]["epsilon"] is None
-
-    asyncio.run(run())
+async def test_repro_a_status_could_claim_a_guarantee_that_its_document_does_not_give() -> None:
+    async with office() as here:
+        await here.read()
+        lied = json.loads(status_of(here.document, 4))
+        lied["leakage"] |= {"formal_guarantee": True, "epsilon": 0.1, "epsilon_planned": 0.2}
+        here.coordinator.show(f"/v1/experiment/{here.document.digest}/status", json.dumps(lied).encode())
+        told = await here.until(lambda told: told["experiments"][0]["problem"])
+        assert "claims another guarantee" in told["experiments"][0]["problem"]
+        assert told["experiments"][0]["formal_guarantee"] is False
+        assert told["experiments"][0]["epsilon"] is None
 
 
 @pytest.mark.parametrize("lie", [{"auc": -7.0}, {"auc": 1.5}, {"d_prime": -1.0}, {"planned_auc": 2.0}])
-def test_a_leak_that_can_be_none_is_not_shown(lie: dict[str, float]) -> None:
-    async def run() -> None:
-        async with office(shown=None) as here:
-            here.coordinator.show_experiment(here.document, 3)
-            lied = json.loads(status_of(here.document, 4))
-            lied["leakage"] |= lie
-            here.coordinator.show(f"/v1/experiment/{here.document.digest}/status", json.dumps(lied).encode())
-            await here.until(lambda told: told["experiments"] and told["experiments"][0]["problem"])
-
-    asyncio.run(run())
+async def test_a_leak_that_can_be_none_is_not_shown(lie: dict[str, float]) -> None:
+    async with office(shown=None) as here:
+        here.coordinator.show_experiment(here.document, 3)
+        lied = json.loads(status_of(here.document, 4))
+        lied["leakage"] |= lie
+        here.coordinator.show(f"/v1/experiment/{here.document.digest}/status", json.dumps(lied).encode())
+        await here.until(lambda told: told["experiments"] and told["experiments"][0]["problem"])
 
 
-def test_repro_statements_of_all_experiments_were_reckoned_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_repro_statements_of_all_experiments_were_reckoned_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     at_once, most = 0, 0
     lock = threading.Lock()
     others = threading.Event()
@@ -107,18 +95,15 @@ def test_repro_statements_of_all_experiments_were_reckoned_at_once(monkeypatch: 
 
     monkeypatch.setattr(app, "privacy", slow)
 
-    async def run() -> None:
-        async with office(shown=None) as here:
-            all_of_them = [document(log=log_terms(), title=f"Number {i}") for i in range(5)]
-            for of in all_of_them:
-                here.coordinator.show_experiment(of, 1)
-            listed = [{"digest": of.digest, "title": of.title, "standing": "running"} for of in all_of_them]
-            here.coordinator.list(listed)
-            await here.until(lambda told: len([one for one in told["experiments"] if one["labels"]]) == 5)
-            found = await asyncio.gather(*(here.get(f"/api/experiments/{of.digest}") for of in all_of_them))
-            assert [one["privacy"]["statement"] for one in found] == [["done"]] * 5
-
-    asyncio.run(run())
+    async with office(shown=None) as here:
+        all_of_them = [document(log=log_terms(), title=f"Number {i}") for i in range(5)]
+        for of in all_of_them:
+            here.coordinator.show_experiment(of, 1)
+        listed = [{"digest": of.digest, "title": of.title, "standing": "running"} for of in all_of_them]
+        here.coordinator.list(listed)
+        await here.until(lambda told: len([one for one in told["experiments"] if one["labels"]]) == 5)
+        found = await asyncio.gather(*(here.get(f"/api/experiments/{of.digest}") for of in all_of_them))
+        assert [one["privacy"]["statement"] for one in found] == [["done"]] * 5
     assert most == 1
 
 
@@ -150,7 +135,7 @@ def test_repro_a_plan_could_take_hours() -> None:
     assert "longer" in told["refusals"][0]["sentence"]
 
 
-def test_repro_every_form_had_a_thread_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_repro_every_form_had_a_thread_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     at_once, most = 0, 0
     lock, others = threading.Lock(), threading.Event()
 
@@ -166,12 +151,9 @@ def test_repro_every_form_had_a_thread_of_its_own(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(app, "_PLANS_AT_ONCE", 2)
 
-    async def run() -> None:
-        async with office(plan=plan) as here:
-            sent = [here.ask("/api/plan", "POST", json={}) for _ in range(20)]
-            assert {code for code, _, _ in await asyncio.gather(*sent)} == {200}
-
-    asyncio.run(run())
+    async with office(plan=plan) as here:
+        sent = [here.ask("/api/plan", "POST", json={}) for _ in range(20)]
+        assert {code for code, _, _ in await asyncio.gather(*sent)} == {200}
     assert most <= 2
 
 

@@ -14,9 +14,8 @@ from secvm.coordinator.epochs import Grid
 from secvm.coordinator.experiments.new_experiment import make_document
 from secvm.coordinator.experiments.new_experiment import private_plan as coordinators_plan
 from secvm.coordinator.experiments.specification import Specification
-from secvm.dashboard.facts import BYTES_PER_PACKAGE
-from secvm.dashboard.form import NAME, UnfinishedError, declared_module, read_request
-from secvm.dashboard.plan import accuracy_table
+from secvm.dashboard.plan import DECLARED_MODULE, UnfinishedError, accuracy_table, declared_module, read_request
+from secvm.dashboard.view import BYTES_PER_PACKAGE
 from secvm.errors import BadInputError
 from secvm.participant.sending.sealing import CAPSULE_BYTES
 from secvm.participant.sending.transport import OVERHEAD_BYTES
@@ -180,7 +179,7 @@ def in_node(script: str) -> Any:
     with TemporaryDirectory() as folder:
         module = Path(folder, "new_specification.js")
         module.write_bytes((STATIC / module.name).read_bytes())
-        Path(folder, NAME).write_bytes(declared_module())
+        Path(folder, DECLARED_MODULE).write_bytes(declared_module())
         whole = f"import * as form from {json.dumps(module.as_uri())};\nconsole.log(JSON.stringify({script}));"
         run = [str(node), "--no-warnings", "--input-type=module", "-e", whole]
         told = subprocess.run(run, capture_output=True, text=True, check=False)

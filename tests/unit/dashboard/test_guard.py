@@ -39,36 +39,30 @@ async def every_answer(here: Office) -> list[tuple[str, str, int, Any]]:
     return found
 
 
-def test_every_answer_says_what_a_browser_may_do_with_it() -> None:
-    async def run() -> None:
-        async with office() as here:
-            await here.read()
-            for method, path, code, headers in await every_answer(here):
-                for name, value in HEADERS.items():
-                    assert headers.getall(name) == [value], (method, path, code)
-                assert "set-cookie" not in headers
-                assert "server" not in headers
-                assert "access-control-allow-origin" not in headers
-                if path.startswith("/api/"):
-                    assert headers["cache-control"] == "no-store"
-            csp = HEADERS["content-security-policy"]
-            assert csp.startswith("default-src 'none'; script-src 'self'; style-src 'self';")
-            assert "unsafe" not in csp
-
-    asyncio.run(run())
+async def test_every_answer_says_what_a_browser_may_do_with_it() -> None:
+    async with office() as here:
+        await here.read()
+        for method, path, code, headers in await every_answer(here):
+            for name, value in HEADERS.items():
+                assert headers.getall(name) == [value], (method, path, code)
+            assert "set-cookie" not in headers
+            assert "server" not in headers
+            assert "access-control-allow-origin" not in headers
+            if path.startswith("/api/"):
+                assert headers["cache-control"] == "no-store"
+        csp = HEADERS["content-security-policy"]
+        assert csp.startswith("default-src 'none'; script-src 'self'; style-src 'self';")
+        assert "unsafe" not in csp
 
 
-def test_nothing_but_get_and_post_under_api_has_a_meaning() -> None:
-    async def run() -> None:
-        async with office() as here:
-            await here.read()
-            for method, path, code, _ in await every_answer(here):
-                if method in ("PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"):
-                    assert code == 405, (method, path)
-                if method == "POST" and not path.startswith("/api/"):
-                    assert code == 405, (method, path)
-
-    asyncio.run(run())
+async def test_nothing_but_get_and_post_under_api_has_a_meaning() -> None:
+    async with office() as here:
+        await here.read()
+        for method, path, code, _ in await every_answer(here):
+            if method in ("PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"):
+                assert code == 405, (method, path)
+            if method == "POST" and not path.startswith("/api/"):
+                assert code == 405, (method, path)
 
 
 @pytest.mark.parametrize(
@@ -89,41 +83,32 @@ def test_nothing_but_get_and_post_under_api_has_a_meaning() -> None:
         "localhost:port",
     ],
 )
-def test_other_hosts_are_refused_whatever_they_ask(host: str) -> None:
-    async def run() -> None:
-        async with office() as here:
-            for path in ("/", "/api/now", "/static/main.js", "/api/events", "/api/admin/experiments"):
-                reader, writer = await asyncio.open_connection("127.0.0.1", int(here.url.rpartition(":")[2]))
-                writer.write(f"GET {path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n".encode())
-                answer = await reader.read()
-                writer.close()
-                assert answer.split(b" ", 2)[1] in (b"421", b"400"), answer[:100]
-                assert b"experiments" not in answer
-
-    asyncio.run(run())
+async def test_other_hosts_are_refused_whatever_they_ask(host: str) -> None:
+    async with office() as here:
+        for path in ("/", "/api/now", "/static/main.js", "/api/events", "/api/admin/experiments"):
+            reader, writer = await asyncio.open_connection("127.0.0.1", int(here.url.rpartition(":")[2]))
+            writer.write(f"GET {path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n".encode())
+            answer = await reader.read()
+            writer.close()
+            assert answer.split(b" ", 2)[1] in (b"421", b"400"), answer[:100]
+            assert b"experiments" not in answer
 
 
-def test_no_host_and_two_hosts_are_refused() -> None:
-    async def run() -> None:
-        async with office() as here:
-            for hosts in ("", "host: localhost\r\nhost: evil.example\r\n"):
-                reader, writer = await asyncio.open_connection("127.0.0.1", int(here.url.rpartition(":")[2]))
-                writer.write(f"GET /api/now HTTP/1.1\r\n{hosts}connection: close\r\n\r\n".encode())
-                answer = await reader.read()
-                writer.close()
-                assert answer.split(b" ", 2)[1] in (b"421", b"400")
-
-    asyncio.run(run())
+async def test_no_host_and_two_hosts_are_refused() -> None:
+    async with office() as here:
+        for hosts in ("", "host: localhost\r\nhost: evil.example\r\n"):
+            reader, writer = await asyncio.open_connection("127.0.0.1", int(here.url.rpartition(":")[2]))
+            writer.write(f"GET /api/now HTTP/1.1\r\n{hosts}connection: close\r\n\r\n".encode())
+            answer = await reader.read()
+            writer.close()
+            assert answer.split(b" ", 2)[1] in (b"421", b"400")
 
 
-def test_names_that_the_operator_gave_and_loopback_are_answered() -> None:
-    async def run() -> None:
-        async with office(page={"public_hosts": ["Look.Example"]}) as here:
-            for host in ("localhost", "127.0.0.1:1", "[::1]:8440", "look.example", "LOOK.example:443", "look.example."):
-                code, _, _ = await here.ask("/api/now", headers={"host": host})
-                assert code == 200, host
-
-    asyncio.run(run())
+async def test_names_that_the_operator_gave_and_loopback_are_answered() -> None:
+    async with office(page={"public_hosts": ["Look.Example"]}) as here:
+        for host in ("localhost", "127.0.0.1:1", "[::1]:8440", "look.example", "LOOK.example:443", "look.example."):
+            code, _, _ = await here.ask("/api/now", headers={"host": host})
+            assert code == 200, host
 
 
 def test_the_address_that_is_listened_on_is_a_name_and_any_address_is_not() -> None:
@@ -148,79 +133,64 @@ def test_the_address_that_is_listened_on_is_a_name_and_any_address_is_not() -> N
         {"sec-fetch-site": "strange"},
     ],
 )
-def test_other_origins_change_nothing_even_with_the_key(told: dict[str, str]) -> None:
-    async def run() -> None:
-        async with office() as here:
-            path = f"/api/admin/experiments/{here.document.digest}/stop"
-            headers = {**_JSON, "authorization": f"Bearer {KEY}", **told}
-            code, _, body = await here.ask(path, "POST", headers=headers, data=b"{}")
-            assert code == 403, body
-            assert not [one for one in here.coordinator.asked if one.path.startswith("/admin")]
-
-    asyncio.run(run())
+async def test_other_origins_change_nothing_even_with_the_key(told: dict[str, str]) -> None:
+    async with office() as here:
+        path = f"/api/admin/experiments/{here.document.digest}/stop"
+        headers = {**_JSON, "authorization": f"Bearer {KEY}", **told}
+        code, _, body = await here.ask(path, "POST", headers=headers, data=b"{}")
+        assert code == 403, body
+        assert not [one for one in here.coordinator.asked if one.path.startswith("/admin")]
 
 
-def test_other_sites_do_not_read_the_api_but_may_link_to_the_page() -> None:
-    async def run() -> None:
-        async with office() as here:
-            other = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"}
-            assert (await here.ask("/", headers=other))[0] == 200
-            for path in ("/api/now", "/api/events", f"/api/experiments/{here.document.digest}"):
-                assert (await here.ask(path, headers=other))[0] == 403
-            assert (await here.ask("/api/now", headers={"origin": "https://evil.example"}))[0] == 403
-
-    asyncio.run(run())
+async def test_other_sites_do_not_read_the_api_but_may_link_to_the_page() -> None:
+    async with office() as here:
+        other = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"}
+        assert (await here.ask("/", headers=other))[0] == 200
+        for path in ("/api/now", "/api/events", f"/api/experiments/{here.document.digest}"):
+            assert (await here.ask(path, headers=other))[0] == 403
+        assert (await here.ask("/api/now", headers={"origin": "https://evil.example"}))[0] == 403
 
 
-def test_the_page_itself_may_ask_by_name_and_behind_a_proxy_that_takes_tls_off() -> None:
-    async def run() -> None:
-        async with office(page={"public_hosts": ["look.example"]}) as here:
-            for headers in (
-                {"origin": here.url, "sec-fetch-site": "same-origin"},
-                {"host": "look.example", "origin": "https://look.example", "sec-fetch-site": "same-origin"},
-                {"host": "look.example:8443", "origin": "https://look.example:8443"},
-                {"host": "look.example:443", "origin": "https://look.example"},
-            ):
-                code, _, body = await here.ask("/api/plan", "POST", headers={**_JSON, **headers}, data=b"{}")
-                assert code in (200, 404, 422), body
-            code, _, _ = await here.ask(
-                "/api/plan", "POST", headers={**_JSON, "host": "look.example", "origin": here.url}, data=b"{}"
-            )
-            assert code == 403
-
-    asyncio.run(run())
+async def test_the_page_itself_may_ask_by_name_and_behind_a_proxy_that_takes_tls_off() -> None:
+    async with office(page={"public_hosts": ["look.example"]}) as here:
+        for headers in (
+            {"origin": here.url, "sec-fetch-site": "same-origin"},
+            {"host": "look.example", "origin": "https://look.example", "sec-fetch-site": "same-origin"},
+            {"host": "look.example:8443", "origin": "https://look.example:8443"},
+            {"host": "look.example:443", "origin": "https://look.example"},
+        ):
+            code, _, body = await here.ask("/api/plan", "POST", headers={**_JSON, **headers}, data=b"{}")
+            assert code in (200, 404, 422), body
+        code, _, _ = await here.ask(
+            "/api/plan", "POST", headers={**_JSON, "host": "look.example", "origin": here.url}, data=b"{}"
+        )
+        assert code == 403
 
 
 @pytest.mark.parametrize(
     "media_type",
     ["", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=a", "text/json", "json"],
 )
-def test_what_a_form_can_send_is_not_taken(media_type: str) -> None:
-    async def run() -> None:
-        async with office() as here:
-            headers = {"authorization": f"Bearer {KEY}", "content-type": media_type}
-            for path in ("/api/admin/experiments", "/api/plan", f"/api/admin/experiments/{here.document.digest}/stop"):
-                code, _, _ = await here.ask(path, "POST", headers=headers, data=b"{}")
-                assert code == 415
-            assert not [one for one in here.coordinator.asked if one.path.startswith("/admin")]
-
-    asyncio.run(run())
+async def test_what_a_form_can_send_is_not_taken(media_type: str) -> None:
+    async with office() as here:
+        headers = {"authorization": f"Bearer {KEY}", "content-type": media_type}
+        for path in ("/api/admin/experiments", "/api/plan", f"/api/admin/experiments/{here.document.digest}/stop"):
+            code, _, _ = await here.ask(path, "POST", headers=headers, data=b"{}")
+            assert code == 415
+        assert not [one for one in here.coordinator.asked if one.path.startswith("/admin")]
 
 
-def test_bodies_have_a_limit_told_or_not() -> None:
-    async def run() -> None:
-        async with office() as here:
-            headers = {**_JSON, "authorization": f"Bearer {KEY}"}
-            for path in ("/api/admin/experiments", "/api/plan"):
-                long = json.dumps({"title": "a" * MOST_BODY_BYTES}).encode()
-                assert (await here.ask(path, "POST", headers=headers, data=long))[0] == 413
+async def test_bodies_have_a_limit_told_or_not() -> None:
+    async with office() as here:
+        headers = {**_JSON, "authorization": f"Bearer {KEY}"}
+        for path in ("/api/admin/experiments", "/api/plan"):
+            long = json.dumps({"title": "a" * MOST_BODY_BYTES}).encode()
+            assert (await here.ask(path, "POST", headers=headers, data=long))[0] == 413
 
-            async def pieces() -> Any:
-                for _ in range(2 * MOST_BODY_BYTES // 2**14):
-                    yield b"a" * 2**14
+        async def pieces() -> Any:
+            for _ in range(2 * MOST_BODY_BYTES // 2**14):
+                yield b"a" * 2**14
 
-            assert (await here.ask("/api/admin/experiments", "POST", headers=headers, data=pieces()))[0] == 413
-            assert not [one for one in here.coordinator.asked if one.path.startswith("/admin")]
-            assert (await here.ask("/api/now"))[0] == 200
-
-    asyncio.run(run())
+        assert (await here.ask("/api/admin/experiments", "POST", headers=headers, data=pieces()))[0] == 413
+        assert not [one for one in here.coordinator.asked if one.path.startswith("/admin")]
+        assert (await here.ask("/api/now"))[0] == 200

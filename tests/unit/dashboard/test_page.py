@@ -15,163 +15,142 @@ from tests.unit.dashboard.office import KEY, Listening, Office, checkpoint_of, o
 from tests.unit.protocol.helpers import START
 
 
-def test_values_are_the_coordinators() -> None:
-    async def run() -> None:
-        async with office(shown=9) as here:
-            told = await here.read()
-            digest = here.document.digest
-            status = json.loads(status_of(here.document, 9))
-            summary = told["experiments"][0]
-            assert (summary["digest"], summary["title"], summary["rounds_told"]) == (digest, here.document.title, 8)
-            assert summary["auc"] == status["leakage"]["auc"]
-            rounds = await here.get(f"/api/experiments/{digest}/rounds")
-            assert (rounds["from"], rounds["to"], rounds["total"]) == (1, 9, 9)
-            columns = rounds["columns"]
-            for one in status["rounds"]:
-                place = one["number"] - 1
-                for label in "ab":
-                    for name in ("recall", "precision", "baseline"):
-                        found = {end: columns[name][label][end][place] for end in ("value", "low", "high")}
-                        there = one.get(name, {}).get(label, {})
-                        assert found == {end: there.get(end) for end in ("value", "low", "high")}
-                    assert columns["participants"][label][place] == one.get("participants", {}).get(label)
-            some = await here.get(f"/api/experiments/{digest}/rounds?from=2&to=4")
-            assert some["columns"]["number"] == [2, 3, 4]
-            whole = await here.get(f"/api/experiments/{digest}")
-            leakage = status["leakage"]
-            del leakage["per_round"]
-            assert {name: whole["leakage"][name] for name in leakage} == leakage
-            assert whole["summary"] == summary
-            assert (whole["bins"], whole["hashes"], whole["labels"]) == (10, 1, ["a", "b"])
-            assert whole["log"]["cosigned"] == ["w0.example", "w1.example", "w2.example"]
-            assert (whole["log"]["size"], whole["log"]["quorum"]) == (10, 2)
-            assert whole["privacy"]["kind"] == "plain"
-            assert "no formal guarantee" in whole["privacy"]["statement"][0]
-
-    asyncio.run(run())
+async def test_values_are_the_coordinators() -> None:
+    async with office(shown=9) as here:
+        told = await here.read()
+        digest = here.document.digest
+        status = json.loads(status_of(here.document, 9))
+        summary = told["experiments"][0]
+        assert (summary["digest"], summary["title"], summary["rounds_told"]) == (digest, here.document.title, 8)
+        assert summary["auc"] == status["leakage"]["auc"]
+        rounds = await here.get(f"/api/experiments/{digest}/rounds")
+        assert (rounds["from"], rounds["to"], rounds["total"]) == (1, 9, 9)
+        columns = rounds["columns"]
+        for one in status["rounds"]:
+            place = one["number"] - 1
+            for label in "ab":
+                for name in ("recall", "precision", "baseline"):
+                    found = {end: columns[name][label][end][place] for end in ("value", "low", "high")}
+                    there = one.get(name, {}).get(label, {})
+                    assert found == {end: there.get(end) for end in ("value", "low", "high")}
+                assert columns["participants"][label][place] == one.get("participants", {}).get(label)
+        some = await here.get(f"/api/experiments/{digest}/rounds?from=2&to=4")
+        assert some["columns"]["number"] == [2, 3, 4]
+        whole = await here.get(f"/api/experiments/{digest}")
+        leakage = status["leakage"]
+        del leakage["per_round"]
+        assert {name: whole["leakage"][name] for name in leakage} == leakage
+        assert whole["summary"] == summary
+        assert (whole["bins"], whole["hashes"], whole["labels"]) == (10, 1, ["a", "b"])
+        assert whole["log"]["cosigned"] == ["w0.example", "w1.example", "w2.example"]
+        assert (whole["log"]["size"], whole["log"]["quorum"]) == (10, 2)
+        assert whole["privacy"]["kind"] == "plain"
+        assert "no formal guarantee" in whole["privacy"]["statement"][0]
 
 
-def test_the_server_part_has_log_witnesses_counters_and_audit() -> None:
+async def test_the_server_part_has_log_witnesses_counters_and_audit() -> None:
     def audit(clock: Clock) -> dict[str, Any]:
         return {"ok": True, "faults": [], "warnings": ["a test"], "steps_replayed": 8, "at_clock": clock.now()}
 
-    async def run() -> None:
-        async with office(audit=audit) as here:
-            refused = here.coordinator.metrics.counter("dropped", "…", {"problem": ("stale", "wrong-size")})
-            refused.add(3, problem="stale")
-            here.coordinator.metrics.counter("packages", "…").add(40)
-            here.coordinator.metrics.counter("opened", "…").add(30)
-            wanted = ("audit", "packages_total", "log")
-            told = await here.until(lambda told: all(told["server"][name] for name in wanted))
-            server = told["server"]
-            assert server["refused_total"] == {"stale": 3}
-            assert (server["packages_total"], server["backlog"]) == (40, 7)
-            assert server["audit"]["ok"] is True
-            assert (server["audit"]["at"], server["audit"]["steps_replayed"]) == (START, 8)
-            assert (server["log"]["size"], server["log"]["quorum"]) == (1, 2)
-            assert [one["agrees"] for one in server["witnesses"]] == [True] * 3
-            assert server["witnesses"][2]["last_seen"] == START + 2000
-            # One of them is late under the newest checkpoint of one log.
-            digest = here.document.digest
-            here.coordinator.show(f"/v1/experiment/{digest}/checkpoint", checkpoint_of(here.document, 5, witnesses=2))
-            told = await here.until(lambda told: told["server"]["witnesses"][2]["agrees"] is None)
-            assert [one["agrees"] for one in told["server"]["witnesses"]] == [True, True, None]
-
-    asyncio.run(run())
+    async with office(audit=audit) as here:
+        refused = here.coordinator.metrics.counter("dropped", "…", {"problem": ("stale", "wrong-size")})
+        refused.add(3, problem="stale")
+        here.coordinator.metrics.counter("packages", "…").add(40)
+        here.coordinator.metrics.counter("opened", "…").add(30)
+        wanted = ("audit", "packages_total", "log")
+        told = await here.until(lambda told: all(told["server"][name] for name in wanted))
+        server = told["server"]
+        assert server["refused_total"] == {"stale": 3}
+        assert (server["packages_total"], server["backlog"]) == (40, 7)
+        assert server["audit"]["ok"] is True
+        assert (server["audit"]["at"], server["audit"]["steps_replayed"]) == (START, 8)
+        assert (server["log"]["size"], server["log"]["quorum"]) == (1, 2)
+        assert [one["agrees"] for one in server["witnesses"]] == [True] * 3
+        assert server["witnesses"][2]["last_seen"] == START + 2000
+        # One of them is late under the newest checkpoint of one log.
+        digest = here.document.digest
+        here.coordinator.show(f"/v1/experiment/{digest}/checkpoint", checkpoint_of(here.document, 5, witnesses=2))
+        told = await here.until(lambda told: told["server"]["witnesses"][2]["agrees"] is None)
+        assert [one["agrees"] for one in told["server"]["witnesses"]] == [True, True, None]
 
 
-def test_an_audit_that_fails_is_said_to_have_failed_and_the_page_goes_on() -> None:
+async def test_an_audit_that_fails_is_said_to_have_failed_and_the_page_goes_on() -> None:
     def audit(_clock: Clock) -> dict[str, Any]:
         raise OSError("<something> that nobody shall see")
 
-    async def run() -> None:
-        async with office(audit=audit) as here:
-            told = await here.until(lambda told: told["server"]["audit"])
-            assert told["server"]["audit"]["ok"] is None
-            assert "something" not in json.dumps(told)
-            assert (await here.ask("/"))[0] == 200
-
-    asyncio.run(run())
+    async with office(audit=audit) as here:
+        told = await here.until(lambda told: told["server"]["audit"])
+        assert told["server"]["audit"]["ok"] is None
+        assert "something" not in json.dumps(told)
+        assert (await here.ask("/"))[0] == 200
 
 
-def test_every_address_of_the_page_has_the_same_shell_and_others_have_none() -> None:
-    async def run() -> None:
-        async with office() as here:
-            digest = here.document.digest
-            shells = set()
-            for path in ("/", "/new", "/server", f"/experiment/{digest}", f"/experiment/{digest}/recall?from=1&to=2"):
-                code, headers, body = await here.ask(path)
-                assert (code, headers["content-type"]) == (200, "text/html; charset=utf-8")
-                shells.add(body)
-            assert len(shells) == 1
-            for path in (
-                "/nothing",
-                "/experiment/",
-                "/experiment/abc",
-                f"/experiment/{digest}/<b>",
-                "/static/",
-                "/static/nothing.js",
-                "/static/shell.html",
-                "/static/../told.py",
-                "/static/%2e%2e/told.py",
-                "/api/nothing",
-                f"/api/experiments/{'0' * 64}",
-                "/api/experiments/..",
-            ):
-                code, headers, body = await here.ask(path)
-                assert code == 404, path
-                assert headers["content-type"] == "application/problem+json"
-                assert json.loads(body)["detail"]
-
-    asyncio.run(run())
+async def test_every_address_of_the_page_has_the_same_shell_and_others_have_none() -> None:
+    async with office() as here:
+        digest = here.document.digest
+        shells = set()
+        for path in ("/", "/new", "/server", f"/experiment/{digest}", f"/experiment/{digest}/recall?from=1&to=2"):
+            code, headers, body = await here.ask(path)
+            assert (code, headers["content-type"]) == (200, "text/html; charset=utf-8")
+            shells.add(body)
+        assert len(shells) == 1
+        for path in (
+            "/nothing",
+            "/experiment/",
+            "/experiment/abc",
+            f"/experiment/{digest}/<b>",
+            "/static/",
+            "/static/nothing.js",
+            "/static/shell.html",
+            "/static/../told.py",
+            "/static/%2e%2e/told.py",
+            "/api/nothing",
+            f"/api/experiments/{'0' * 64}",
+            "/api/experiments/..",
+        ):
+            code, headers, body = await here.ask(path)
+            assert code == 404, path
+            assert headers["content-type"] == "application/problem+json"
+            assert json.loads(body)["detail"]
 
 
-def test_static_files_are_small_known_by_their_digest_and_not_sent_twice() -> None:
-    async def run() -> None:
-        async with office() as here:
-            path = "/static/main.js"
-            code, headers, body = await here.ask(path, headers={"accept-encoding": "identity"})
-            assert (code, headers["content-type"]) == (200, "text/javascript; charset=utf-8")
-            async with here.session.get(here.url + path, headers={"accept-encoding": "gzip"}) as answer:
-                assert answer.headers["content-encoding"] == "gzip"
-                assert await answer.read() == body
-                assert int(answer.headers["content-length"]) < len(body)
-            tag = headers["etag"]
-            code, headers, nothing = await here.ask(path, headers={"if-none-match": tag})
-            assert (code, nothing) == (304, b"")
-            assert headers["cache-control"] == "no-cache"
-            _, headers, _ = await here.ask(f"{path}?v={tag.strip(chr(34))}")
-            assert "immutable" in headers["cache-control"]
-            assert (await here.ask("/favicon.ico"))[0] in (200, 204)
-
-    asyncio.run(run())
+async def test_static_files_are_small_known_by_their_digest_and_not_sent_twice() -> None:
+    async with office() as here:
+        path = "/static/main.js"
+        code, headers, body = await here.ask(path, headers={"accept-encoding": "identity"})
+        assert (code, headers["content-type"]) == (200, "text/javascript; charset=utf-8")
+        async with here.session.get(here.url + path, headers={"accept-encoding": "gzip"}) as answer:
+            assert answer.headers["content-encoding"] == "gzip"
+            assert await answer.read() == body
+            assert int(answer.headers["content-length"]) < len(body)
+        tag = headers["etag"]
+        code, headers, nothing = await here.ask(path, headers={"if-none-match": tag})
+        assert (code, nothing) == (304, b"")
+        assert headers["cache-control"] == "no-cache"
+        _, headers, _ = await here.ask(f"{path}?v={tag.strip(chr(34))}")
+        assert "immutable" in headers["cache-control"]
+        assert (await here.ask("/favicon.ico"))[0] in (200, 204)
 
 
-def test_large_answers_are_shortened_for_browsers_that_say_so() -> None:
-    async def run() -> None:
-        async with office(shown=30) as here:
-            await here.read()
-            path = f"{here.url}/api/experiments/{here.document.digest}/rounds"
-            async with here.session.get(path, headers={"accept-encoding": "identity"}) as answer:
-                plain = await answer.read()
-                assert "content-encoding" not in answer.headers
-            async with here.session.get(path, headers={"accept-encoding": "gzip;q=1, br"}) as answer:
-                assert answer.headers["content-encoding"] == "gzip"
-                assert await answer.read() == plain
-                assert int(answer.headers["content-length"]) == len(gzip.compress(plain, 1))
-
-    asyncio.run(run())
+async def test_large_answers_are_shortened_for_browsers_that_say_so() -> None:
+    async with office(shown=30) as here:
+        await here.read()
+        path = f"{here.url}/api/experiments/{here.document.digest}/rounds"
+        async with here.session.get(path, headers={"accept-encoding": "identity"}) as answer:
+            plain = await answer.read()
+            assert "content-encoding" not in answer.headers
+        async with here.session.get(path, headers={"accept-encoding": "gzip;q=1, br"}) as answer:
+            assert answer.headers["content-encoding"] == "gzip"
+            assert await answer.read() == plain
+            assert int(answer.headers["content-length"]) == len(gzip.compress(plain, 1))
 
 
 @pytest.mark.parametrize("query", ["from=x", "from=-1", "to=1.5", "from=" + "9" * 30, "to=<b>"])
-def test_a_stretch_that_is_none_is_refused(query: str) -> None:
-    async def run() -> None:
-        async with office() as here:
-            await here.read()
-            code, _, body = await here.ask(f"/api/experiments/{here.document.digest}/rounds?{query}")
-            assert (code, "<b>" in body.decode()) == (422, False)
-
-    asyncio.run(run())
+async def test_a_stretch_that_is_none_is_refused(query: str) -> None:
+    async with office() as here:
+        await here.read()
+        code, _, body = await here.ask(f"/api/experiments/{here.document.digest}/rounds?{query}")
+        assert (code, "<b>" in body.decode()) == (422, False)
 
 
 # ── live ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -186,49 +165,43 @@ async def listen(here: Office, **headers: str) -> Any:
     return answer
 
 
-def test_changes_come_live_and_only_what_changed() -> None:
-    async def run() -> None:
-        async with office(shown=3) as here:
-            await here.read()
-            digest = here.document.digest
-            async with await listen(here) as answer:
-                stream = Listening(answer)
-                first = await stream.until(lambda told: told)
-                assert first[0][1] == "now"
-                assert first[0][2]["experiments"][0]["running"]["number"] == 3
-                here.coordinator.show_experiment(here.document, 4)
-                told = await stream.until(lambda told: any(name == "rounds" for _, name, _ in told))
-                rounds = next(content for _, name, content in told if name == "rounds")
-                assert (rounds["digest"], rounds["total"]) == (digest, 4)
-                assert rounds["columns"]["number"] == [3, 4]
-                assert rounds["columns"]["state"] == ["published", "open"]
-                assert rounds["columns"] == (await here.get(f"/api/experiments/{digest}/rounds?from=3"))["columns"]
-                told = await stream.until(lambda told: any(name == "experiment" for _, name, _ in told))
-                assert next(content for _, name, content in told if name == "experiment") == {"digest": digest}
-                here.clock.advance(1234)
-                await stream.until(lambda told: told[-1][2].get("now") == START + 1234)
-
-    asyncio.run(run())
+async def test_changes_come_live_and_only_what_changed() -> None:
+    async with office(shown=3) as here:
+        await here.read()
+        digest = here.document.digest
+        async with await listen(here) as answer:
+            stream = Listening(answer)
+            first = await stream.until(lambda told: told)
+            assert first[0][1] == "now"
+            assert first[0][2]["experiments"][0]["running"]["number"] == 3
+            here.coordinator.show_experiment(here.document, 4)
+            told = await stream.until(lambda told: any(name == "rounds" for _, name, _ in told))
+            rounds = next(content for _, name, content in told if name == "rounds")
+            assert (rounds["digest"], rounds["total"]) == (digest, 4)
+            assert rounds["columns"]["number"] == [3, 4]
+            assert rounds["columns"]["state"] == ["published", "open"]
+            assert rounds["columns"] == (await here.get(f"/api/experiments/{digest}/rounds?from=3"))["columns"]
+            told = await stream.until(lambda told: any(name == "experiment" for _, name, _ in told))
+            assert next(content for _, name, content in told if name == "experiment") == {"digest": digest}
+            here.clock.advance(1234)
+            await stream.until(lambda told: told[-1][2].get("now") == START + 1234)
 
 
-def test_who_comes_again_with_its_last_number_misses_nothing() -> None:
-    async def run() -> None:
-        async with office(shown=3) as here:
-            await here.read()
-            async with await listen(here) as answer:
-                last = (await Listening(answer).until(lambda told: told))[-1][0]
-            for rounds in (4, 5):
-                here.coordinator.show_experiment(here.document, rounds)
-                await here.until(lambda told: told["experiments"][0]["running"]["number"] == rounds)  # noqa: B023
-            async with await listen(here, last_event_id=last) as answer:
-                told = await Listening(answer).until(lambda told: any(name == "now" for _, name, _ in told))
-            numbers = [content["columns"]["number"] for _, name, content in told if name == "rounds"]
-            assert numbers == [[3, 4], [4, 5]]
-            async with await listen(here, last_event_id="another-life") as answer:
-                told = await Listening(answer).until(lambda told: any(name == "now" for _, name, _ in told))
-            assert told[0][1] == "reset"
-
-    asyncio.run(run())
+async def test_who_comes_again_with_its_last_number_misses_nothing() -> None:
+    async with office(shown=3) as here:
+        await here.read()
+        async with await listen(here) as answer:
+            last = (await Listening(answer).until(lambda told: told))[-1][0]
+        for rounds in (4, 5):
+            here.coordinator.show_experiment(here.document, rounds)
+            await here.until(lambda told: told["experiments"][0]["running"]["number"] == rounds)  # noqa: B023
+        async with await listen(here, last_event_id=last) as answer:
+            told = await Listening(answer).until(lambda told: any(name == "now" for _, name, _ in told))
+        numbers = [content["columns"]["number"] for _, name, content in told if name == "rounds"]
+        assert numbers == [[3, 4], [4, 5]]
+        async with await listen(here, last_event_id="another-life") as answer:
+            told = await Listening(answer).until(lambda told: any(name == "now" for _, name, _ in told))
+        assert told[0][1] == "reset"
 
 
 def _limits(self: HubLimits, **changes: int) -> None:
@@ -237,65 +210,53 @@ def _limits(self: HubLimits, **changes: int) -> None:
         object.__setattr__(self, name, value)
 
 
-def test_shutdown_ends_streams_closes_the_port_and_leaves_no_task() -> None:
-    async def run() -> None:
-        before = asyncio.all_tasks()
-        async with office(shown=3) as here:
-            await here.read()
-            async with await listen(here) as answer:
-                stream = Listening(answer)
-                await stream.until(lambda told: told)
-                here.stop.set()
-                await stream.ended()
-                await here.running
-            with pytest.raises(OSError):
-                await asyncio.open_connection("127.0.0.1", int(here.url.rpartition(":")[2]))
-        await asyncio.sleep(0)
-        assert asyncio.all_tasks() == before
-
-    asyncio.run(run())
+async def test_shutdown_ends_streams_closes_the_port_and_leaves_no_task() -> None:
+    before = asyncio.all_tasks()
+    async with office(shown=3) as here:
+        await here.read()
+        async with await listen(here) as answer:
+            stream = Listening(answer)
+            await stream.until(lambda told: told)
+            here.stop.set()
+            await stream.ended()
+            await here.running
+        with pytest.raises(OSError):
+            await asyncio.open_connection("127.0.0.1", int(here.url.rpartition(":")[2]))
+    await asyncio.sleep(0)
+    assert asyncio.all_tasks() == before
 
 
-def test_an_experiment_that_is_over_is_asked_for_no_more() -> None:
-    async def run() -> None:
-        async with office(shown=3) as here:
-            await here.read()
-            here.coordinator.show_experiment(here.document, 3, standing=Standing.STOPPED)
-            await here.until(lambda told: told["experiments"][0]["running"] is None)
-            here.coordinator.asked.clear()
-            asked = here.coordinator.asked
-            await here.until(lambda _: sum(one.path == "/v1/experiments" for one in asked) >= 4)
-            assert not [one for one in asked if one.path.endswith("/status")]
-            # What has not changed is not sent again.
-            assert all("if-none-match" in one.headers for one in asked if one.path == "/v1/experiments")
-
-    asyncio.run(run())
+async def test_an_experiment_that_is_over_is_asked_for_no_more() -> None:
+    async with office(shown=3) as here:
+        await here.read()
+        here.coordinator.show_experiment(here.document, 3, standing=Standing.STOPPED)
+        await here.until(lambda told: told["experiments"][0]["running"] is None)
+        here.coordinator.asked.clear()
+        asked = here.coordinator.asked
+        await here.until(lambda _: sum(one.path == "/v1/experiments" for one in asked) >= 4)
+        assert not [one for one in asked if one.path.endswith("/status")]
+        # What has not changed is not sent again.
+        assert all("if-none-match" in one.headers for one in asked if one.path == "/v1/experiments")
 
 
-def test_the_page_has_no_key_and_sends_none_of_its_visitors_things() -> None:
-    async def run() -> None:
-        async with office(shown=3) as here:
-            headers = {"authorization": f"Bearer {KEY}", "cookie": "a=b", "user-agent": "somebody's", "x-mine": "1"}
-            await here.ask("/api/now", headers=headers)
-            await here.ask("/api/admin/experiments", headers=headers)
-            told = here.coordinator.asked
-            for one in told:
-                assert {"cookie", "x-mine", "referer", "origin"}.isdisjoint(one.headers)
-                assert "user-agent" not in one.headers
-                assert ("authorization" in one.headers) == one.path.startswith("/admin/")
-            assert any(one.path.startswith("/admin/") for one in told)
-
-    asyncio.run(run())
+async def test_the_page_has_no_key_and_sends_none_of_its_visitors_things() -> None:
+    async with office(shown=3) as here:
+        headers = {"authorization": f"Bearer {KEY}", "cookie": "a=b", "user-agent": "somebody's", "x-mine": "1"}
+        await here.ask("/api/now", headers=headers)
+        await here.ask("/api/admin/experiments", headers=headers)
+        told = here.coordinator.asked
+        for one in told:
+            assert {"cookie", "x-mine", "referer", "origin"}.isdisjoint(one.headers)
+            assert "user-agent" not in one.headers
+            assert ("authorization" in one.headers) == one.path.startswith("/admin/")
+        assert any(one.path.startswith("/admin/") for one in told)
 
 
-def test_a_coordinator_behind_a_proxy_that_hides_its_figures_is_shown_without_them() -> None:
-    async def run() -> None:
-        async with office(shown=3) as here:
-            for path in ("/health", "/metrics"):
-                here.coordinator.instead[path] = HttpResponse(404, b"")
-            await here.read()
-            told = await here.until(lambda told: told["coordinator"]["reachable"])
-            assert told["server"]["packages_total"] is None
-            assert told["server"]["packages_per_s"] is None
-
-    asyncio.run(run())
+async def test_a_coordinator_behind_a_proxy_that_hides_its_figures_is_shown_without_them() -> None:
+    async with office(shown=3) as here:
+        for path in ("/health", "/metrics"):
+            here.coordinator.instead[path] = HttpResponse(404, b"")
+        await here.read()
+        told = await here.until(lambda told: told["coordinator"]["reachable"])
+        assert told["server"]["packages_total"] is None
+        assert told["server"]["packages_per_s"] is None

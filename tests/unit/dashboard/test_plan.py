@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from secvm.dashboard import plan as plan_module
-from secvm.dashboard.main import Dashboard
+from secvm.dashboard.main import Dashboard, DashboardSettings, WatchedCoordinator
 from secvm.dashboard.plan import MOST_BYTES, Planner
-from secvm.dashboard.settings import DashboardSettings, WatchedCoordinator
 from secvm.pages.guarding import RefusedRequestError
 from secvm.privacy.planning.planner import quick
 from secvm.runtime.clock import SteadyClock, SystemClock

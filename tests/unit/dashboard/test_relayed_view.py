@@ -6,7 +6,7 @@ import json
 import pytest
 
 from secvm.coordinator.store.memory import MemoryStore
-from secvm.dashboard import facts, view
+from secvm.dashboard import view
 from secvm.dashboard.public_status import ExperimentListing, ExperimentStatus
 from secvm_lab.rigs.histories.relayed_rounds import relayed_document
 from tests.unit.coordinator.test_private_experiment import document as private_document
@@ -31,16 +31,16 @@ def test_a_status_of_opened_rounds_is_read_and_summed_up(played: tuple[bytes, st
     made = view.summary(ExperimentListing(digest=digest, title="t", standing="finished"), of, found)
     assert (made["privacy_kind"], made["formal_guarantee"]) == ("relays", True)
     assert (made["epsilon"], made["epsilon_planned"], made["auc"]) == (None, 1.0, None)
-    assert found.leakage.formal_guarantee == facts.has_guarantee(of)
+    assert found.leakage.formal_guarantee == view.has_guarantee(of)
 
 
 def test_facts_name_roles_and_operators_and_the_statement_rests_on_them() -> None:
     of = private_document()
-    assert [(one["role"], one["operator"]) for one in facts.facts(of)["relays"]] == [
+    assert [(one["role"], one["operator"]) for one in view.facts(of)["relays"]] == [
         ("entry", "Entry e.V."),
         ("mix", "Mix Ltd."),
     ]
-    told = facts.privacy(of)
+    told = view.privacy(of)
     assert told["kind"] == "relays"
     assert told["epsilon"] <= 4
     relied_on = "one of Entry e.V. (the entry relay) and Mix Ltd. (the mixing relay)"

@@ -51,23 +51,17 @@ async def is_let_go(here: Office, *beginning: bytes, drip: bytes) -> bool:
     ],
     ids=["nothing", "a piece of a head", "a head that drips", "blank lines", "a second head", "a body that drips"],
 )
-def test_repro_half_a_request_is_not_held_for_ever(beginning: tuple[bytes, ...], drip: bytes) -> None:
-    async def run() -> None:
-        async with office(request_s=REQUEST_S) as here:
-            assert await is_let_go(here, *beginning, drip=drip)
-
-    asyncio.run(run())
+async def test_repro_half_a_request_is_not_held_for_ever(beginning: tuple[bytes, ...], drip: bytes) -> None:
+    async with office(request_s=REQUEST_S) as here:
+        assert await is_let_go(here, *beginning, drip=drip)
 
 
-def test_who_has_asked_may_listen_for_as_long_as_it_likes() -> None:
-    async def run() -> None:
-        async with (
-            office(request_s=REQUEST_S) as here,
-            aiohttp.ClientSession() as session,
-            session.get(here.url + "/api/events") as answer,
-        ):
-            assert await is_let_go(here, drip=b"")
-            here.coordinator.show_experiment(here.document, 4)
-            await Listening(answer).until(lambda events: any("rounds" in str(told) for _, _, told in events))
-
-    asyncio.run(run())
+async def test_who_has_asked_may_listen_for_as_long_as_it_likes() -> None:
+    async with (
+        office(request_s=REQUEST_S) as here,
+        aiohttp.ClientSession() as session,
+        session.get(here.url + "/api/events") as answer,
+    ):
+        assert await is_let_go(here, drip=b"")
+        here.coordinator.show_experiment(here.document, 4)
+        await Listening(answer).until(lambda events: any("rounds" in str(told) for _, _, told in events))

@@ -10,7 +10,7 @@ from secvm.learning._kernels.dispatch import kernels
 from secvm.learning.aggregate.descent import State
 from secvm.learning.aggregate.tally import Tally
 from secvm.protocol.codec import ExperimentId, decode
-from secvm.protocol.relays.cover.parts import derive_part
+from secvm.protocol.relays.cover_parts import derive_part
 from tests.unit.estimator.packages import PackagePath
 
 

@@ -16,7 +16,7 @@ from secvm.estimator.fitting import fit_rounds
 from secvm.estimator.training import OfflineTraining, Population
 from secvm.learning.aggregate.convergence import Plateau
 from secvm.learning.package import Cohort
-from secvm_lab.population.zipf import ZipfPeople
+from secvm_lab.population import ZipfPeople
 from tests.unit.estimator.people import columns, state, texts
 
 RULES: dict[str, dict[str, Any]] = {

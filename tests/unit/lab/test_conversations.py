@@ -8,7 +8,7 @@ import socket
 
 import pytest
 
-from secvm.runtime.tasks import stop_listening
+from secvm.runtime.service import stop_listening
 from secvm_lab.rigs.conversations import Conversations
 
 

@@ -7,9 +7,8 @@ import pytest
 
 from secvm.errors import BadInputError
 from secvm_lab.paper.offline.crowd import Crowd, FileCrowd, MadeUpCrowd
-from secvm_lab.paper.offline.evaluations import figure_1b, hashes, lambdas
-from secvm_lab.paper.offline.evaluations.sample import some_people
-from secvm_lab.paper.offline.settings import Settings
+from secvm_lab.paper.offline.model_figures import LAMBDA_SPLITS, models_of_1b, models_of_hashes, models_of_lambdas
+from secvm_lab.paper.offline.settings import Sample, Settings
 from secvm_lab.paper.offline.splits import Splits
 from secvm_lab.paper.twitter.people import TwitterPeople
 
@@ -51,17 +50,17 @@ def test_hashes_of_small_crowds_differ_between_splits() -> None:
 
 def test_figures_share_the_models_that_they_have_in_common() -> None:
     asked = settings(SMALL, asked_bins=(9,))
-    one, two, three = (set(figure.models(asked)) for figure in (figure_1b, lambdas, hashes))
-    assert len(one & two) == lambdas.SPLITS
+    one, two, three = (set(models(asked)) for models in (models_of_1b, models_of_lambdas, models_of_hashes))
+    assert len(one & two) == LAMBDA_SPLITS
     assert len(one & three) == 16
 
 
 def test_some_people_are_a_sample_of_a_file_and_the_first_of_made_up_ones() -> None:
-    some = some_people(settings(SMALL).crowd, 100)
+    some = Sample(settings(SMALL), 100, 1, None).people
     assert len(set(some.tolist())) == 100
     assert some.max() > 300
     assert (np.diff(some) > 0).all()
-    assert some_people(settings(PAPER).crowd, 100).tolist() == list(range(100))
+    assert Sample(settings(PAPER), 100, 1, None).people.tolist() == list(range(100))
 
 
 def test_rules_of_few_words_are_unhashed() -> None:

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from secvm.errors import BadInputError
-from secvm_lab.paper.offline.models import Trained
-from secvm_lab.paper.offline.stored import Stored, as_json, from_json
+from secvm_lab.paper.offline.models import Stored, Trained, as_json, from_json
 
 VALUE = {"cells": [[1, 2, 3, 4], [4, 3, 2, 1]], "spells": [[2, 9]]}
 

@@ -5,9 +5,8 @@ from typing import Any
 
 from secvm_lab.engine import Swept
 from secvm_lab.paper.offline.crowd import MadeUpCrowd
-from secvm_lab.paper.offline.models import Model
+from secvm_lab.paper.offline.models import Model, Stored
 from secvm_lab.paper.offline.splits import Splits
-from secvm_lab.paper.offline.stored import Stored
 from secvm_lab.paper.offline.training import LocalSweeper, Trainer
 from secvm_lab.paper.twitter.people import TwitterPeople
 

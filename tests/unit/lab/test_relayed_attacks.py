@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from secvm_lab.attacks.attack import Attack, Measurement
+from secvm_lab.attacks.attack import Attack, Measurement, Row, measure
 from secvm_lab.attacks.registry import attacks, find
 from secvm_lab.attacks.relayed.trap import SUCCEEDS, Tried, trap
-from secvm_lab.attacks.report import Row, measure
 from secvm_lab.cli.attack import as_table
 from tests.seeds import seed_for
 

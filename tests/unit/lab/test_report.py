@@ -9,9 +9,9 @@ import re
 from dataclasses import replace
 from html.parser import HTMLParser
 
-from secvm.pages.embedded import SCRIPT
 from secvm_lab.demo.report import report_page
 from secvm_lab.demo.result import Checks, Leakage
+from secvm_lab.reports import SCRIPT
 from tests.unit.lab.results import a_result, protected
 
 _VOID = {"meta", "br", "link", "img", "input", "hr"}

@@ -9,7 +9,7 @@ from secvm.learning import aggregate
 from secvm.learning.experiment import Robust
 from secvm_lab.rigs.histories.public_history import PublicHistory
 from secvm_lab.rigs.histories.random_experiments import draw_experiment
-from secvm_lab.rigs.lies.honest_run import SecondImplementation, honest_run
+from secvm_lab.trials import SecondImplementation, honest_run
 
 SEEDS = range(40)
 

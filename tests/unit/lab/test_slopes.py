@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from secvm_lab.cli.dev.soak import judged
+from secvm_lab.cli.dev.searches import judged
 from secvm_lab.soak import Sample, percentile, settled, slope_of
 
 STEADY = Sample(

@@ -13,8 +13,7 @@ from secvm.learning.aggregate.descent import Pegasos, Swift
 from secvm.learning.experiment import Experiment
 from secvm.learning.individual.binning import BinnedVector
 from secvm.learning.individual.contribution import Individual, contribute, train_packages
-from secvm.learning.individual.dice import Purpose, UnsafeSeededDice
-from secvm.learning.individual.draws import KeptOnDevice
+from secvm.learning.individual.dice import KeptOnDevice, Purpose, UnsafeSeededDice
 from secvm.learning.individual.update import Update
 from secvm.learning.losses import ONE, Loss
 from secvm.learning.package import Cohort, NullPackage, Package, ParticipationPackage, TestPackage, TrainPackage

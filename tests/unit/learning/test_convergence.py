@@ -15,7 +15,7 @@ from secvm.learning.experiment import Experiment
 from secvm.learning.individual.update import bands, verdicts
 from secvm.learning.losses import Loss
 from secvm.learning.weights import Weights
-from secvm_lab.population.zipf import ZipfPeople
+from secvm_lab.population import ZipfPeople
 from tests.unit.learning.helpers import small_tally
 
 

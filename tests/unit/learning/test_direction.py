@@ -147,6 +147,13 @@ def test_repro_long_class_weights_of_one_pair_leave_the_other_pairs_right() -> N
     assert state.vectors["sum_0"].tolist() == [[half_even(e * 2**32) for e in row] for row in expected]
 
 
+def test_repro_negative_counts_times_large_class_weights_do_not_wrap_around() -> None:
+    # Counts become negative when cover is taken off.
+    tally = small_tally([[-(2**40), 1, 1]], [[0, 0, 0]], [3, 3])
+    weights = (Fraction(1), Fraction(2**40))
+    assert taken(tally, LabelModels(2), weights)[0][0] == Fraction(-(2**80), 3 * 2**40 + 3)
+
+
 def test_pinball_multiplies_the_two_counts_by_its_two_factors() -> None:
     tally = small_tally([[10]], [[10]], [40])
     factors = Loss("pinball", Fraction(9, 10)).factors

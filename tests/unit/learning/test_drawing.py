@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from secvm.errors import BadInputError
 from secvm.learning._kernels import reference, vectorised
-from secvm.learning.individual.dice import Purpose, UnsafeSeededDice, dice_key, dice_keys
-from secvm.learning.individual.draws import draw_cohort, sample_features
+from secvm.learning.individual.dice import Purpose, UnsafeSeededDice, dice_key, dice_keys, draw_cohort, sample_features
 from secvm.learning.package import Cohort
 
 

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from secvm.errors import BadInputError
-from secvm.learning._kernels.hashing import bin_rows, hash_strings
+from secvm.learning._kernels.dispatch import kernels
+from secvm.learning._kernels.hashing import bin_rows
 from secvm.learning._kernels.layout import PEOPLE, PreparedRows, count_bins, order_bins, prepare
 from secvm.learning.individual.binning import HashBinning
 from secvm.learning.rows import BinnedRows
@@ -66,4 +67,4 @@ def test_numbers_are_hashed_as_decimal_strings(numbers: list[int], n_bins: int, 
     numbers = [*numbers, 0, *(10**k + d for k in range(1, 10) for d in (-1, 0)), 2**31 - 1]
     binning = HashBinning(n_bins, b"salt" * 8, n_hashes)
     ours = hash_numbers(np.array(numbers, np.int32), binning.keys, n_bins, threads=threads)
-    assert np.array_equal(ours, hash_strings([str(number) for number in numbers], binning.keys, n_bins))
+    assert np.array_equal(ours, kernels().hash_strings([str(number) for number in numbers], binning.keys, n_bins))

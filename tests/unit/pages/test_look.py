@@ -10,7 +10,6 @@ from itertools import product
 import pytest
 
 from secvm.pages.assets import Assets, asset, shared
-from secvm.pages.embedded import STYLE
 
 _LOOK = asset("look.css").content.decode()
 
@@ -66,16 +65,6 @@ def test_every_colour_that_a_sheet_uses_is_one_of_the_names() -> None:
     for name in ("look.css", "report.css"):
         used = set(re.findall(r"var\(--([\w-]+)\)", asset(name).content.decode()))
         assert used <= _blocks()["light"].keys()
-
-
-def test_reports_carry_the_sheet_and_not_its_comments() -> None:
-    assert "--c0: #1f5fbf" in STYLE
-    assert "svg .series" in STYLE
-    assert "figure.plot" in STYLE
-    assert "/*" not in STYLE
-    assert STYLE.count("{") == STYLE.count("}")
-    assert ".chart-plot" not in STYLE
-    assert "<" not in STYLE
 
 
 def test_a_file_is_given_with_its_kind_its_digest_and_smaller() -> None:

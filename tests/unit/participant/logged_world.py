@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import random
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from secvm.crypto.sealing.oblivious import GatewayKeys, OpenedRequest
-from secvm.learning.package import Package
+from secvm.crypto.sealing.oblivious import GatewayKey
 from secvm.participant.device import Device
 from secvm.participant.trust.trust_policy import TrustPolicy
-from secvm.protocol.codec import ExperimentId, decode
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.documents.manifest import RoundManifest
-from secvm.protocol.plain.sealed_requests import package_in
 from secvm_lab.rigs.histories.public_history import LEAD_S, PublicHistory
-from tests.unit.participant.world import ANYTHING, EXPERIMENT, MortalState, World
+from tests.unit.participant.world import EXPERIMENT, World
 
 #: From the end of a round on, the next manifest is there.
 LEAD_MS = 1000 * LEAD_S
@@ -30,19 +27,17 @@ class LoggedWorld(World):
         self.history = PublicHistory.drawn(random.Random(f"{seed}"), witnesses=3, relays=relays, **told)
         super().__init__(folder, self.history.document, now=self.history.now)
         self.net.files = self.history.files
-        #: Capsules of rounds that are concluded.
 
     def serve(self, of: ExperimentDocument) -> bytes:
         return self.history.files[f"/v1/experiment/{of.digest}"]
 
-    def start(self, **changes: Any) -> Device:
-        told: dict[str, Any] = {
-            "now": self.clock.now,
-            "random_bytes": os.urandom,
-            "policy": TrustPolicy(),
-            "consent": ANYTHING,
-        }
-        return Device(MortalState(self.folder, self.points), self.transport, **{**told, **changes})
+    @property
+    def policy(self) -> TrustPolicy:
+        return TrustPolicy()
+
+    @property
+    def gateway_keys(self) -> Sequence[GatewayKey]:
+        return self.history.gateway_keys
 
     @property
     def next_opening(self) -> int:
@@ -57,21 +52,12 @@ class LoggedWorld(World):
         """Count the round."""
         self.history.conclude(None if abandoned else self.history.draw_tally())
 
-    async def play(self, device: Device, rounds: int = 1) -> None:
+    def play(self, device: Device, rounds: int = 1) -> None:
         """Whole rounds in which the device takes part."""
         for _ in range(rounds):
             manifest = self.announce()
-            await self.drive(device, until=manifest.accept_until)
+            self.drive(device, until=manifest.accept_until)
             self.conclude()
-
-    def opened(self) -> list[tuple[Package, int, ExperimentId]]:
-        keys, found = GatewayKeys(self.history.gateway_keys), []
-        for capsule in dict.fromkeys(one.capsule for one in self.net.seen):
-            opened = keys.open(capsule)
-            assert isinstance(opened, OpenedRequest)
-            addressed = decode(package_in(opened.request))
-            found.append((addressed.package, addressed.round_number, addressed.experiment_id))
-        return found
 
     def asked(self, part: str) -> list[int]:
         """When paths with this part were fetched."""

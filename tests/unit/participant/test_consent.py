@@ -2,7 +2,6 @@
 
 import math
 from fractions import Fraction
-from pathlib import Path
 
 import pytest
 
@@ -21,7 +20,7 @@ from secvm.participant.consent.policies import (
     needed_for,
 )
 from secvm.participant.settings import ConsentSettings
-from secvm.participant.storage.ledger_book import Accepted
+from secvm.participant.storage.books import Accepted
 from secvm.protocol.documents.experiment import ExperimentDocument
 from tests.unit.participant.world import World, real_document
 
@@ -119,11 +118,9 @@ def test_settings_make_the_consent_and_the_default_is_the_safe_one() -> None:
     assert MostLeakage(0.6) in own.policy.policies  # type: ignore[attr-defined]
 
 
-def test_device_joins_only_what_it_agrees_to_and_draws_nothing_before(tmp_path: Path) -> None:
-    world = World(tmp_path)
+def test_device_joins_only_what_it_agrees_to_and_draws_nothing_before(world: World) -> None:
     world.fill()
     device = world.start(consent=Consent())
     with pytest.raises(ConsentRefusedError):
         world.join(device)
     assert device.state.records() == []
-    device.close()

@@ -1,17 +1,15 @@
 """What a person decides holds while the device runs in another process, and disturbs nothing of it."""
 
-import asyncio
-from pathlib import Path
-
 import pytest
 
 from secvm.errors import BadInputError, RemoteProtocolError
 from secvm.participant.device import Device
-from secvm.participant.main import join as join_device
+from secvm.participant.main import opened, way_of
 from secvm.participant.person import decisions
 from secvm.participant.settings import ParticipantSettings
 from secvm.participant.storage.state import DeviceState, Status
 from secvm.participant.storage.vault import Vault
+from secvm.protocol.documents.experiment import ExperimentDocument
 from tests.unit.participant.world import BUDGET, RELAY_URLS, World, real_document
 
 
@@ -26,30 +24,35 @@ def settings_of(world: World) -> ParticipantSettings:
     )
 
 
+def join_beside(world: World, other: ExperimentDocument) -> None:
+    """What the command does, while the device runs."""
+    envelope, settings = world.serve(other), settings_of(world)
+    world.fill(world.of, other)
+    with opened(settings) as (state, vault):
+        decisions.join(state, other.digest, envelope, vault, way_of(settings, world.net), settings.agreed())
+
+
 def in_mid_round(world: World) -> Device:
     """A device that runs, some of whose packages are acknowledged and written."""
     device = world.joined()
     manifest = world.publish(1)
-    asyncio.run(world.drive_into(device, manifest))
+    world.drive_into(device, manifest)
     device.flush()
     assert 0 < device.memberships[world.of.digest].session.progress.acknowledged < BUDGET
     return device
 
 
-def test_repro_joining_beside_a_running_device_leaves_its_session_alone(tmp_path: Path) -> None:
-    world = World(tmp_path)
+def test_repro_joining_beside_a_running_device_leaves_its_session_alone(world: World) -> None:
     running = in_mid_round(world)
     other = real_document(title="Another")
-    envelope = world.serve(other)
-    world.fill(world.of, other)
     before = running.state.session_parts(world.of.digest)
     world.clock.advance(20_000)
-    join_device(settings_of(world), world.net, other.digest, envelope)
+    join_beside(world, other)
     assert running.state.session_parts(world.of.digest) == before
     # As joining once did it, by opening a second device: what it writes back is older than what the first has written.
     second = world.start()
     closes_at = world.before[world.of.digest].closes_at
-    asyncio.run(world.drive(running, until=closes_at - 1000))
+    world.drive(running, until=closes_at - 1000)
     running.flush()
     second.close()
     with pytest.raises(RemoteProtocolError, match="do not fit together"):
@@ -57,20 +60,15 @@ def test_repro_joining_beside_a_running_device_leaves_its_session_alone(tmp_path
     running.state.close()
 
 
-def test_running_device_takes_up_what_another_process_has_joined(tmp_path: Path) -> None:
-    world = World(tmp_path)
+def test_running_device_takes_up_what_another_process_has_joined(world: World) -> None:
     running = in_mid_round(world)
     other = real_document(title="Another")
-    envelope = world.serve(other)
-    world.fill(world.of, other)
-    join_device(settings_of(world), world.net, other.digest, envelope)
+    join_beside(world, other)
     running.look()
     assert set(running.memberships) == {world.of.digest, other.digest}
-    running.close()
 
 
-def test_pause_resume_and_forget_are_the_persons(tmp_path: Path) -> None:
-    world = World(tmp_path)
+def test_pause_resume_and_forget_are_the_persons(world: World) -> None:
     running, digest = in_mid_round(world), world.of.digest
     state = DeviceState(world.folder)
     decisions.pause(state, digest)
@@ -90,11 +88,9 @@ def test_pause_resume_and_forget_are_the_persons(tmp_path: Path) -> None:
     with pytest.raises(BadInputError, match="does not take part"):
         decisions.pause(state, digest)
     state.close()
-    running.close()
 
 
-def test_whoever_forgot_the_passphrase_can_still_be_forgotten_by_the_state(tmp_path: Path) -> None:
-    world = World(tmp_path)
+def test_whoever_forgot_the_passphrase_can_still_be_forgotten_by_the_state(world: World) -> None:
     world.joined().close()
     state = DeviceState(world.folder)
 

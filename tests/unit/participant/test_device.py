@@ -14,7 +14,7 @@ from secvm.crypto.sealing.oblivious import GatewayKey, encode_key_configurations
 from secvm.errors import BadInputError, InconsistentManifestError, LocalProtocolError, UnknownKeyError
 from secvm.learning import aggregate
 from secvm.learning.package import Cohort, ParticipationPackage
-from secvm.participant.device import DeviceLimits
+from secvm.participant.device import Device, DeviceLimits
 from secvm.participant.dice import unsafe_seeded_dice
 from secvm.participant.sending.sealing import capsule_bytes, gateway_seal
 from secvm.participant.sending.transport import Fetched, relay_for
@@ -27,11 +27,9 @@ from tests.unit.participant.world import BUDGET, FEATURES, RELAYS, START, Fate, 
 from tests.unit.protocol.helpers import COORDINATOR, GRACE_S, LENGTH_S, SECOND
 
 
-def test_whole_round_sends_exactly_the_budget_within_the_window(tmp_path: Path) -> None:
-    world = World(tmp_path)
-    device = world.joined()
+def test_whole_round_sends_exactly_the_budget_within_the_window(world: World, device: Device) -> None:
     manifest = world.publish(1)
-    asyncio.run(world.drive(device, until=manifest.accept_until))
+    world.drive(device, until=manifest.accept_until)
     packages = world.opened()
     assert len(world.net.seen) == len(packages) == BUDGET
     assert all(manifest.opens_at <= one.at < manifest.closes_at for one in world.net.seen)
@@ -47,16 +45,10 @@ def test_whole_round_sends_exactly_the_budget_within_the_window(tmp_path: Path) 
     state.close()
 
 
-def test_rounds_follow_each_other_and_each_is_joined(tmp_path: Path) -> None:
-    world = World(tmp_path)
-    device = world.joined()
-
-    async def rounds() -> None:
-        for number in (1, 2, 3):
-            manifest = world.publish(number, opens_at=START + (number - 1) * 1000 * (LENGTH_S + 6 * GRACE_S))
-            await world.drive(device, until=manifest.accept_until)
-
-    asyncio.run(rounds())
+def test_rounds_follow_each_other_and_each_is_joined(world: World, device: Device) -> None:
+    for number in (1, 2, 3):
+        manifest = world.publish(number, opens_at=START + (number - 1) * 1000 * (LENGTH_S + 6 * GRACE_S))
+        world.drive(device, until=manifest.accept_until)
     assert Counter(number for _, number, _ in world.opened()) == {1: BUDGET, 2: BUDGET, 3: BUDGET}
 
 
@@ -64,32 +56,25 @@ def test_late_manifest_means_the_next_round(tmp_path: Path) -> None:
     world = World(tmp_path, now=START + 1000)
     device = world.joined()
     manifest = world.publish(1)
-
-    async def rounds() -> None:
-        await world.drive(device, until=manifest.accept_until)
-        assert world.net.seen == []
-        second = world.publish(2, opens_at=manifest.accept_until + 300_000)
-        await world.drive(device, until=second.accept_until)
-
-    asyncio.run(rounds())
+    world.drive(device, until=manifest.accept_until)
+    assert world.net.seen == []
+    second = world.publish(2, opens_at=manifest.accept_until + 300_000)
+    world.drive(device, until=second.accept_until)
     assert Counter(number for _, number, _ in world.opened()) == {2: BUDGET}
     assert [(number, reason) for number, reason, _ in device.state.abstentions(world.of.digest)] == [(1, "LATE")]
 
 
 @pytest.mark.parametrize("ahead", [-120_000, 120_000])
-def test_wrong_clock_means_abstaining(tmp_path: Path, ahead: int) -> None:
-    world = World(tmp_path)
-    device = world.joined()
+def test_wrong_clock_means_abstaining(world: World, device: Device, ahead: int) -> None:
     world.net.server_ahead_ms = ahead
     manifest = world.publish(1)
-    asyncio.run(world.drive(device, until=manifest.accept_until))
+    world.drive(device, until=manifest.accept_until)
     assert world.net.seen == []
     device.flush()
     assert [reason for _, reason, _ in device.state.abstentions(world.of.digest)] == ["CLOCK"]
 
 
-def test_repro_an_answer_that_takes_two_minutes_is_no_wrong_clock(tmp_path: Path) -> None:
-    world = World(tmp_path)
+def test_repro_an_answer_that_takes_two_minutes_is_no_wrong_clock(world: World) -> None:
     device, quick = world.joined(), world.net.fetch
 
     async def fetch(path: str, **told: Any) -> Fetched | None:
@@ -99,17 +84,15 @@ def test_repro_an_answer_that_takes_two_minutes_is_no_wrong_clock(tmp_path: Path
 
     world.net.fetch = fetch  # type: ignore[method-assign]
     manifest = world.publish(1, opens_at=world.clock.now() + 3_600_000)
-    asyncio.run(world.drive(device, until=manifest.accept_until))
+    world.drive(device, until=manifest.accept_until)
     assert len(world.net.arrived) == BUDGET
     assert device.state.abstentions(world.of.digest) == []
 
 
-def test_lost_answers_are_sent_again_the_same_way_and_count_once(tmp_path: Path) -> None:
-    world = World(tmp_path)
-    device = world.joined()
+def test_lost_answers_are_sent_again_the_same_way_and_count_once(world: World, device: Device) -> None:
     world.net.script = iter([Fate.LOST, Fate.ANSWER_LOST, Fate.BUSY, Fate.LOST] * 3)
     manifest = world.publish(1)
-    asyncio.run(world.drive(device, until=manifest.accept_until))
+    world.drive(device, until=manifest.accept_until)
     assert len(world.net.seen) > BUDGET
     assert len({one.capsule for one in world.net.seen}) == len(world.net.arrived) == BUDGET
     assert all(manifest.opens_at <= one.at < manifest.closes_at for one in world.net.seen)
@@ -125,69 +108,53 @@ def test_packages_spread_over_all_relays(tmp_path: Path) -> None:
     assert relay_for(b"", ()) is None
 
 
-def test_refused_packages_are_given_up_and_counted_as_lost(tmp_path: Path) -> None:
-    world = World(tmp_path)
-    device = world.joined()
+def test_refused_packages_are_given_up_and_counted_as_lost(world: World, device: Device) -> None:
     world.net.script = iter([Fate.REFUSED] * 3)
     manifest = world.publish(1)
-    asyncio.run(world.drive(device, until=manifest.accept_until))
+    world.drive(device, until=manifest.accept_until)
     device.flush()
     (history,) = device.state.history(world.of.digest)
     assert (history.acknowledged, history.lost) == (BUDGET - 3, 3)
 
 
-def test_pause_stops_everything_at_once_and_resume_goes_on(tmp_path: Path) -> None:
-    world = World(tmp_path)
-    device = world.joined()
+def test_pause_stops_everything_at_once_and_resume_goes_on(world: World, device: Device) -> None:
     manifest = world.publish(1)
     middle = (manifest.opens_at + manifest.closes_at) // 2
-
-    async def scenario() -> None:
-        await world.drive(device, until=middle)
-        # By another process, as the command does it.
-        other = DeviceState(world.folder)
-        other.set_status(world.of.digest, Status.PAUSED)
-        sent, fetched = len(world.net.seen), len(world.net.fetches)
-        await world.drive(device, until=middle + 200_000)
-        assert (len(world.net.seen), len(world.net.fetches)) == (sent, fetched)
-        other.set_status(world.of.digest, Status.JOINED)
-        other.close()
-        await world.drive(device, until=manifest.accept_until)
-
-    asyncio.run(scenario())
+    world.drive(device, until=middle)
+    # By another process, as the command does it.
+    other = DeviceState(world.folder)
+    other.set_status(world.of.digest, Status.PAUSED)
+    sent, fetched = len(world.net.seen), len(world.net.fetches)
+    world.drive(device, until=middle + 200_000)
+    assert (len(world.net.seen), len(world.net.fetches)) == (sent, fetched)
+    other.set_status(world.of.digest, Status.JOINED)
+    other.close()
+    world.drive(device, until=manifest.accept_until)
     assert world.distinct() == BUDGET
     assert all(one.at < manifest.closes_at for one in world.net.seen)
 
 
-def test_pause_holds_also_for_a_capsule_that_was_just_handed_out(tmp_path: Path) -> None:
-    world = World(tmp_path)
-    device = world.joined()
+def test_pause_holds_also_for_a_capsule_that_was_just_handed_out(world: World, device: Device) -> None:
     manifest = world.publish(1)
-
-    async def scenario() -> None:
-        await world.drive(device, until=manifest.opens_at)
-        while not (jobs := device.wake()):
-            world.clock.advance(device.wake_at - world.clock.now())
-        device.state.set_status(world.of.digest, Status.PAUSED)
-        device._look()
-        for job in jobs:
-            await device.carry_out(job)
-        assert world.net.seen == []
-        device.state.set_status(world.of.digest, Status.JOINED)
-        device._look()
-        await world.drive(device, until=manifest.accept_until)
-
-    asyncio.run(scenario())
+    world.drive(device, until=manifest.opens_at)
+    while not (jobs := device.wake()):
+        world.clock.advance(device.wake_at - world.clock.now())
+    device.state.set_status(world.of.digest, Status.PAUSED)
+    device._look()
+    for job in jobs:
+        asyncio.run(device.carry_out(job))
+    assert world.net.seen == []
+    device.state.set_status(world.of.digest, Status.JOINED)
+    device._look()
+    world.drive(device, until=manifest.accept_until)
     assert world.distinct() == BUDGET
 
 
-def test_paused_device_stays_paused_after_a_restart(tmp_path: Path) -> None:
-    world = World(tmp_path)
-    device = world.joined()
+def test_paused_device_stays_paused_after_a_restart(world: World, device: Device) -> None:
     device.state.set_status(world.of.digest, Status.PAUSED)
     device.close()
     manifest = world.publish(1)
-    asyncio.run(world.drive(world.start(), until=manifest.accept_until))
+    world.drive(world.start(), until=manifest.accept_until)
     assert world.net.seen == []
     assert world.net.fetches == []
 
@@ -202,18 +169,14 @@ def test_several_experiments_go_on_independently(tmp_path: Path) -> None:
     world.join(device, other)
     manifest = world.publish(1)
     world.publish(1, other)
-
-    async def scenario() -> None:
-        await world.drive(device, until=(manifest.opens_at + manifest.closes_at) // 2)
-        device.state.forget(other.digest)
-        device._look()
-        before = Counter(experiment for _, _, experiment in world.opened())
-        await world.drive(device, until=manifest.accept_until)
-        after = Counter(experiment for _, _, experiment in world.opened())
-        assert after[world.of.experiment_id] == BUDGET
-        assert after[other.experiment_id] == before[other.experiment_id]
-
-    asyncio.run(scenario())
+    world.drive(device, until=(manifest.opens_at + manifest.closes_at) // 2)
+    device.state.forget(other.digest)
+    device._look()
+    before = Counter(experiment for _, _, experiment in world.opened())
+    world.drive(device, until=manifest.accept_until)
+    after = Counter(experiment for _, _, experiment in world.opened())
+    assert after[world.of.experiment_id] == BUDGET
+    assert after[other.experiment_id] == before[other.experiment_id]
 
 
 def test_window_outside_the_hours_of_the_day_is_declined(tmp_path: Path) -> None:
@@ -228,85 +191,65 @@ def test_window_outside_the_hours_of_the_day_is_declined(tmp_path: Path) -> None
         world = World(tmp_path / str(expected), real_document(windows=Windows(hours=hours, **windows)))
         device = world.joined()
         manifest = world.publish(1)
-        asyncio.run(world.drive(device, until=manifest.accept_until))
+        world.drive(device, until=manifest.accept_until)
         assert world.distinct() == expected
         reasons = [sentence for _, _, sentence in device.state.abstentions(world.of.digest)]
         assert any("hours of the day" in sentence for sentence in reasons) == (expected == 0)
 
 
-def test_round_beyond_the_limit_of_traffic_is_not_begun(tmp_path: Path) -> None:
-    world = World(tmp_path)
+def test_round_beyond_the_limit_of_traffic_is_not_begun(world: World) -> None:
     device = world.joined(limits=DeviceLimits(daily_bytes=5000))
     manifest = world.publish(1)
-    asyncio.run(world.drive(device, until=manifest.accept_until))
+    world.drive(device, until=manifest.accept_until)
     assert world.net.seen == []
     ((_, reason, sentence),) = device.state.abstentions(world.of.digest)
     assert reason == "DECLINED"
     assert "limit of traffic" in sentence
 
 
-def test_package_of_the_last_moment_is_sent_before_the_window_closes(tmp_path: Path) -> None:
-    world = World(tmp_path)
-    device = world.joined()
+def test_package_of_the_last_moment_is_sent_before_the_window_closes(world: World, device: Device) -> None:
     manifest = world.publish(1)
-
-    async def scenario() -> None:
-        await world.drive(device, until=manifest.opens_at)
-        session = device.memberships[world.of.digest].session
-        # All drawn for the very last millisecond, which no timer would meet.
-        for package_id, one in list(session._waiting.items()):
-            session._put(package_id, replace(one, at=manifest.closes_at - 1))
-        await world.drive(device, until=manifest.accept_until)
-
-    asyncio.run(scenario())
+    world.drive(device, until=manifest.opens_at)
+    session = device.memberships[world.of.digest].session
+    # All drawn for the very last millisecond, which no timer would meet.
+    for package_id, one in list(session._waiting.items()):
+        session._put(package_id, replace(one, at=manifest.closes_at - 1))
+    world.drive(device, until=manifest.accept_until)
     assert world.distinct() == BUDGET
     assert {one.at for one in world.net.seen} == {manifest.closes_at - 100}
 
 
-def test_no_more_capsules_are_under_way_than_allowed(tmp_path: Path) -> None:
-    world = World(tmp_path)
+def test_no_more_capsules_are_under_way_than_allowed(world: World) -> None:
     device = world.joined(limits=DeviceLimits(parallel_sends=2))
     manifest = world.publish(1)
-
-    async def scenario() -> None:
-        await world.drive(device, until=manifest.opens_at)
-        world.clock.advance(manifest.closes_at - 5000 - manifest.opens_at)
-        device.wake()
-        # All are overdue, and get times in what is left.
-        world.clock.advance(4900)
-        jobs = device.wake()
-        assert len(jobs) == 2
-        assert device.wake() == []
-        for job in jobs:
-            await device.carry_out(job)
-        assert len(device.wake()) == 2
-
-    asyncio.run(scenario())
+    world.drive(device, until=manifest.opens_at)
+    world.clock.advance(manifest.closes_at - 5000 - manifest.opens_at)
+    device.wake()
+    # All are overdue, and get times in what is left.
+    world.clock.advance(4900)
+    jobs = device.wake()
+    assert len(jobs) == 2
+    assert device.wake() == []
+    for job in jobs:
+        asyncio.run(device.carry_out(job))
+    assert len(device.wake()) == 2
 
 
-def test_weights_that_come_late_are_asked_for_again(tmp_path: Path) -> None:
-    world = World(tmp_path)
-    device = world.joined()
+def test_weights_that_come_late_are_asked_for_again(world: World, device: Device) -> None:
     manifest = world.publish(1)
     blobs = {path: world.net.files.pop(path) for path in list(world.net.files) if path.startswith("/v1/blob/")}
-
-    async def scenario() -> None:
-        await world.drive(device, until=manifest.opens_at - 10_000)
-        assert device.memberships[world.of.digest].session.phase is Phase.COMPUTING
-        world.net.files.update(blobs)
-        await world.drive(device, until=manifest.accept_until)
-
-    asyncio.run(scenario())
+    world.drive(device, until=manifest.opens_at - 10_000)
+    assert device.memberships[world.of.digest].session.phase is Phase.COMPUTING
+    world.net.files.update(blobs)
+    world.drive(device, until=manifest.accept_until)
     assert world.distinct() == BUDGET
 
 
-def test_weights_that_are_none_are_a_reason_to_abstain(tmp_path: Path) -> None:
-    world = World(tmp_path)
-    device = world.joined()
+def test_weights_that_are_none_are_a_reason_to_abstain(world: World, device: Device) -> None:
     manifest = world.publish(1)
     for path in [path for path in world.net.files if path.startswith("/v1/blob/")]:
         world.net.files[path] = b"something else"
-    asyncio.run(world.drive(device, until=manifest.accept_until))
+    world.drive(device, until=manifest.accept_until)
     assert world.net.seen == []
     assert [reason for _, reason, _ in device.state.abstentions(world.of.digest)] == ["DECLINED"]
 
@@ -319,7 +262,7 @@ def test_repro_device_that_lacks_the_experiments_kem_abstains_and_takes_no_other
     device = world.joined()
     manifest = world.publish(1, gateway_keys=encode_key_configurations([key.configuration]))
     monkeypatch.setattr(kem, "hybrid_is_here", lambda: False)
-    asyncio.run(world.drive(device, until=manifest.accept_until))
+    world.drive(device, until=manifest.accept_until)
     assert world.net.seen == []
     ((_, reason, why),) = device.state.abstentions(world.of.digest)
     assert reason == "DECLINED"
@@ -337,7 +280,7 @@ def test_device_that_has_the_experiments_kem_seals_with_it(tmp_path: Path) -> No
     world.key = GatewayKey(1, kem.HybridPrivateKey(bytes(32)))
     device = world.joined()
     manifest = world.publish(1)
-    asyncio.run(world.drive(device, until=manifest.accept_until))
+    world.drive(device, until=manifest.accept_until)
     assert world.distinct() == world.of.budget
     assert {len(one.capsule) for one in world.net.seen} == {capsule_bytes(kem.MLKEM768_X25519)}
 
@@ -348,28 +291,22 @@ def test_equivocation_stops_the_device_for_ever_and_keeps_the_evidence(tmp_path:
     world = World(tmp_path)
     device = world.joined()
     manifest = world.publish(1)
-
-    async def scenario() -> None:
-        await world.drive(device, until=manifest.opens_at - 1)
-        world.publish(1, quota=999)
-        world.before.clear()
-        await world.drive(device, until=manifest.accept_until + 200_000)
-        assert device.memberships[world.of.digest].session.phase is Phase.STOPPED
-        sent = len(world.net.seen)
-        world.publish(1)
-        second = world.publish(2, opens_at=manifest.accept_until + 400_000)
-        await world.drive(device, until=second.accept_until)
-        assert len(world.net.seen) == sent
-
-    asyncio.run(scenario())
+    world.drive(device, until=manifest.opens_at - 1)
+    world.publish(1, quota=999)
+    world.before.clear()
+    world.drive(device, until=manifest.accept_until + 200_000)
+    assert device.memberships[world.of.digest].session.phase is Phase.STOPPED
+    sent = len(world.net.seen)
+    world.publish(1)
+    second = world.publish(2, opens_at=manifest.accept_until + 400_000)
+    world.drive(device, until=second.accept_until)
+    assert len(world.net.seen) == sent
     # As one file, which convinces others.
     (data,) = device.state.evidence(world.of.digest)
     assert examine(data).sentence == "The coordinator signed two different manifests for round 1."
 
 
-def test_experiment_is_joined_once(tmp_path: Path) -> None:
-    world = World(tmp_path)
-    device = world.joined()
+def test_experiment_is_joined_once(world: World, device: Device) -> None:
     with pytest.raises(BadInputError, match="joined that experiment before"):
         world.join(device)
     device.state.forget(world.of.digest)
@@ -382,8 +319,7 @@ def test_experiment_is_joined_once(tmp_path: Path) -> None:
     assert record.person is None
 
 
-def test_declined_experiment_can_be_joined_later(tmp_path: Path) -> None:
-    world = World(tmp_path)
+def test_declined_experiment_can_be_joined_later(world: World) -> None:
     world.fill()
     device = world.start()
     device.state.decline(world.of.digest, world.serve(world.of))
@@ -393,8 +329,7 @@ def test_declined_experiment_can_be_joined_later(tmp_path: Path) -> None:
     assert set(device.memberships) == {world.of.digest}
 
 
-def test_seeded_dice_are_refused_for_a_real_experiment(tmp_path: Path) -> None:
-    world = World(tmp_path)
+def test_seeded_dice_are_refused_for_a_real_experiment(world: World) -> None:
     world.fill()
     device = world.start(dice_for=unsafe_seeded_dice(b"seed", 3))
     with pytest.raises(LocalProtocolError, match="marked as a test"):
@@ -402,32 +337,25 @@ def test_seeded_dice_are_refused_for_a_real_experiment(tmp_path: Path) -> None:
     assert device.state.records() == []
 
 
-def test_steered_clock_is_refused_for_a_real_experiment(tmp_path: Path) -> None:
-    world = World(tmp_path)
+def test_steered_clock_is_refused_for_a_real_experiment(world: World) -> None:
     world.fill()
     device = world.start(only_tests=True)
     with pytest.raises(LocalProtocolError, match="marked as a test"):
         world.join(device)
 
 
-def test_last_model_is_kept_when_the_experiment_ends(tmp_path: Path) -> None:
-    world = World(tmp_path)
-    device = world.joined()
+def test_last_model_is_kept_when_the_experiment_ends(world: World, device: Device) -> None:
     manifest = world.publish(1)
-
-    async def scenario() -> None:
-        await world.drive(device, until=manifest.accept_until)
-        tally = aggregate.empty_tally(world.of.experiment).count(
-            [ParticipationPackage(cohort=Cohort.TRAIN, class_index=i) for i in (0, 1)]
-        )
-        state = aggregate.step(world.of.experiment, aggregate.start(world.of.experiment), tally)
-        world.end(aggregate.evaluation_weights(world.of.experiment, state).to_bytes())
-        await world.drive(device, until=manifest.accept_until + 400_000)
-        asked = len(world.net.fetches)
-        await world.drive(device, until=manifest.accept_until + 4_000_000)
-        assert len(world.net.fetches) == asked
-
-    asyncio.run(scenario())
+    world.drive(device, until=manifest.accept_until)
+    tally = aggregate.empty_tally(world.of.experiment).count(
+        [ParticipationPackage(cohort=Cohort.TRAIN, class_index=i) for i in (0, 1)]
+    )
+    state = aggregate.step(world.of.experiment, aggregate.start(world.of.experiment), tally)
+    world.end(aggregate.evaluation_weights(world.of.experiment, state).to_bytes())
+    world.drive(device, until=manifest.accept_until + 400_000)
+    asked = len(world.net.fetches)
+    world.drive(device, until=manifest.accept_until + 4_000_000)
+    assert len(world.net.fetches) == asked
     model, record = device.state.model(world.of.digest), device.state.record(world.of.digest)
     assert model is not None
     assert record is not None
@@ -436,11 +364,9 @@ def test_last_model_is_kept_when_the_experiment_ends(tmp_path: Path) -> None:
     assert len(list((world.folder / "models").iterdir())) == 1
 
 
-def test_values_around_a_device_do_not_print_what_they_hold(tmp_path: Path) -> None:
-    world = World(tmp_path)
-    device = world.joined()
+def test_values_around_a_device_do_not_print_what_they_hold(world: World, device: Device) -> None:
     manifest = world.publish(1)
-    asyncio.run(world.drive(device, until=manifest.opens_at))
+    world.drive(device, until=manifest.opens_at)
     membership = device.memberships[world.of.digest]
     record = device.state.record(world.of.digest)
     shown = "".join(map(repr, (device, membership, record, device.state, membership._around, *device.wake())))

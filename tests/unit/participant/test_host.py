@@ -66,8 +66,7 @@ async def hosted(world: World, host: Host, *, until: int) -> None:
     await running
 
 
-def test_many_devices_send_their_budget_each_and_are_counted(tmp_path: Path) -> None:
-    world = World(tmp_path)
+def test_many_devices_send_their_budget_each_and_are_counted(world: World) -> None:
     host = Host(devices(world, 5), clock=world.clock, parallel_jobs=3)
     manifest = world.publish(1)
     asyncio.run(hosted(world, host, until=manifest.accept_until))
@@ -91,8 +90,7 @@ def test_many_devices_send_their_budget_each_and_are_counted(tmp_path: Path) -> 
     assert asked[f"/v1/experiment/{world.of.digest}/manifest/latest"] == 5
 
 
-def test_host_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
-    world = World(tmp_path)
+def test_host_goes_on_where_it_was_stopped(world: World) -> None:
     manifest = world.publish(1)
     middle = (manifest.opens_at + manifest.closes_at) // 2
     asyncio.run(hosted(world, Host(devices(world, 3), clock=world.clock), until=middle))
@@ -105,9 +103,8 @@ def test_host_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
     assert len(world.net.seen) == len(world.net.arrived) == 3 * BUDGET
 
 
-def test_repro_what_is_due_at_a_restart_leaves_without_waiting_for_another_waking(tmp_path: Path) -> None:
+def test_repro_what_is_due_at_a_restart_leaves_without_waiting_for_another_waking(world: World) -> None:
     """A host came back in a window's last millisecond; what was due at once lay there until the window was over."""
-    world = World(tmp_path)
     world.net.script = iter([Fate.LOST] * 1000)
     manifest = world.publish(1)
     asyncio.run(hosted(world, Host(devices(world, 2), clock=world.clock), until=manifest.closes_at - 1))
@@ -119,8 +116,7 @@ def test_repro_what_is_due_at_a_restart_leaves_without_waiting_for_another_wakin
     assert len(world.net.arrived) == 2 * BUDGET
 
 
-def test_log_says_once_that_no_manifest_can_be_had(tmp_path: Path) -> None:
-    world = World(tmp_path)
+def test_log_says_once_that_no_manifest_can_be_had(world: World) -> None:
     told = io.StringIO()
     host = Host(devices(world, 3), clock=world.clock, log=Log(told, world.clock, party="participant"))
     begun = world.clock.now()
@@ -152,8 +148,7 @@ def test_stop_does_not_wait_for_ever_for_an_answer(tmp_path: Path, monkeypatch: 
         device.close()
 
 
-def test_pause_by_another_process_is_seen(tmp_path: Path) -> None:
-    world = World(tmp_path)
+def test_pause_by_another_process_is_seen(world: World) -> None:
     host = Host(devices(world, 1), clock=world.clock)
     manifest = world.publish(1)
     middle = (manifest.opens_at + manifest.closes_at) // 2
@@ -174,10 +169,7 @@ def test_pause_by_another_process_is_seen(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
-def test_fault_of_ours_ends_the_host_loudly_and_saves_the_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    world = World(tmp_path)
+def test_fault_of_ours_ends_the_host_loudly_and_saves_the_others(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     made = devices(world, 2)
 
     async def fail(_: object) -> None:

@@ -1,6 +1,5 @@
 """What a person is told, and what the model says of them: in plain words, with true numbers, and nothing is sent."""
 
-import asyncio
 from fractions import Fraction
 from math import sqrt
 from pathlib import Path
@@ -18,9 +17,10 @@ from secvm.learning.losses import Loss
 from secvm.learning.package import Cohort, Package, ParticipationPackage, TrainPackage
 from secvm.learning.thinning import Thinning
 from secvm.participant.consent.policies import Consent
+from secvm.participant.device import Device
 from secvm.participant.person.disclosure import what_leaves
 from secvm.participant.person.inspection import as_text, inspect, leakage, leakage_at_floor
-from secvm.participant.person.prediction import predict_for
+from secvm.participant.person.pinning import predict_for
 from secvm.participant.storage.state import Status
 from secvm.participant.storage.vault import Vault
 from tests.unit.participant.world import BUDGET, FEATURES, START, World, real_document
@@ -33,17 +33,11 @@ def test_device_without_experiments_says_so(tmp_path: Path) -> None:
     device.close()
 
 
-def test_person_is_told_what_was_and_will_be_sent_and_the_risk(tmp_path: Path) -> None:
-    world = World(tmp_path)
-    device = world.joined()
+def test_person_is_told_what_was_and_will_be_sent_and_the_risk(world: World, device: Device) -> None:
     first = world.publish(1)
-
-    async def scenario() -> None:
-        await world.drive(device, until=first.accept_until)
-        second = world.publish(2, opens_at=first.accept_until + 4000 * GRACE_S)
-        await world.drive(device, until=second.opens_at)
-
-    asyncio.run(scenario())
+    world.drive(device, until=first.accept_until)
+    second = world.publish(2, opens_at=first.accept_until + 4000 * GRACE_S)
+    world.drive(device, until=second.opens_at)
     device.flush()
     found = inspect(device.state, now=START)
     one = found[world.of.digest]
@@ -61,13 +55,10 @@ def test_person_is_told_what_was_and_will_be_sent_and_the_risk(tmp_path: Path) -
     assert "Tallies are public" in text
     assert f"{BUDGET} sealed packages of the running round: still to be sent" in text
     assert not any(feature in text + repr(found) for feature in FEATURES)
-    device.close()
 
 
 @pytest.mark.parametrize(("act", "said"), [("forget", "cannot be taken back"), ("pause", "until you resume")])
-def test_decisions_are_shown(tmp_path: Path, act: str, said: str) -> None:
-    world = World(tmp_path)
-    device = world.joined()
+def test_decisions_are_shown(world: World, device: Device, act: str, said: str) -> None:
     if act == "forget":
         device.state.forget(world.of.digest)
     else:
@@ -77,7 +68,6 @@ def test_decisions_are_shown(tmp_path: Path, act: str, said: str) -> None:
     assert ("the risk has no number" in text) == (act == "pause")
     assert "no formal guarantee" in text
     device._look()
-    device.close()
 
 
 def test_leakage_falls_with_thinning_and_is_certain_without_others() -> None:
@@ -103,19 +93,9 @@ def test_risk_at_the_floor_is_told_before_anybody_joins() -> None:
     assert f"about {found['auc']:.2f} in one round" in sentence
 
 
-def test_running_round_counts_what_is_acknowledged_so_far(tmp_path: Path) -> None:
-    world = World(tmp_path)
-    device = world.joined()
+def test_running_round_counts_what_is_acknowledged_so_far(world: World, device: Device) -> None:
     manifest = world.publish(1)
-
-    async def until_the_first_has_left() -> None:
-        # Times are drawn: that the other seven leave within the same 256th of the window happens once in 10^16 runs.
-        for part in range(1, 257):
-            await world.drive(device, until=manifest.opens_at + part * (manifest.closes_at - manifest.opens_at) // 256)
-            if world.distinct():
-                return
-
-    asyncio.run(until_the_first_has_left())
+    world.drive_into(device, manifest)
     device.flush()
     one = inspect(device.state, now=START)[world.of.digest]
     assert 0 < one["waiting"] < BUDGET
@@ -133,7 +113,6 @@ def test_running_round_counts_what_is_acknowledged_so_far(tmp_path: Path) -> Non
     device.state.forget(world.of.digest)
     assert inspect(device.state, now=START)[world.of.digest]["acknowledged"] == BUDGET - one["waiting"]
     device._look()
-    device.close()
 
 
 # ── prediction ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -146,16 +125,10 @@ def trained_world(tmp_path: Path, experiment: Experiment, packages: list[Package
     device = world.start()
     world.join(device)
     manifest = world.publish(1)
-
-    async def scenario() -> None:
-        await world.drive(device, until=manifest.accept_until)
-        state = aggregate.step(
-            experiment, aggregate.start(experiment), aggregate.empty_tally(experiment).count(packages)
-        )
-        world.end(aggregate.evaluation_weights(experiment, state).to_bytes())
-        await world.drive(device, until=manifest.accept_until + 400_000)
-
-    asyncio.run(scenario())
+    world.drive(device, until=manifest.accept_until)
+    state = aggregate.step(experiment, aggregate.start(experiment), aggregate.empty_tally(experiment).count(packages))
+    world.end(aggregate.evaluation_weights(experiment, state).to_bytes())
+    world.drive(device, until=manifest.accept_until + 400_000)
     device.close()
     return world
 
@@ -200,7 +173,7 @@ def test_prediction_among_several_labels_has_the_winners_margin(tmp_path: Path, 
     world = World(tmp_path, real_document(experiment=experiment))
     state = aggregate.step(experiment, aggregate.start(experiment), aggregate.empty_tally(experiment).count(packages))
     weights = aggregate.evaluation_weights(experiment, state)
-    from secvm.participant.person.prediction import _answer
+    from secvm.participant.person.pinning import _answer
 
     label, margin = _answer(world.of.experiment, weights, bin_features({}, HashBinning(20, bytes(16))))
     assert label == "a"
@@ -208,7 +181,7 @@ def test_prediction_among_several_labels_has_the_winners_margin(tmp_path: Path, 
 
 
 def test_number_is_predicted_without_a_margin() -> None:
-    from secvm.participant.person.prediction import _answer
+    from secvm.participant.person.pinning import _answer
 
     experiment = Experiment(
         n_bins=4,
@@ -231,20 +204,17 @@ def test_number_is_predicted_without_a_margin() -> None:
     assert margin is None
 
 
-def test_without_a_model_prediction_says_why(tmp_path: Path) -> None:
-    world = World(tmp_path)
-    device = world.joined()
+def test_without_a_model_prediction_says_why(world: World, device: Device) -> None:
     with Vault(world.folder) as vault:
         with pytest.raises(BadInputError, match="does not know"):
             predict_for("0" * 64, device.state, vault, world.folder / "models")
         with pytest.raises(BadInputError, match="no model"):
             predict_for(world.of.digest, device.state, vault, world.folder / "models")
         manifest = world.publish(1)
-        asyncio.run(world.drive(device, until=manifest.opens_at))
+        world.drive(device, until=manifest.opens_at)
         with pytest.raises(BadInputError, match="learnt nothing yet"):
             predict_for(world.of.digest, device.state, vault, world.folder / "models")
         for path in (world.folder / "models").iterdir():
             path.unlink()
         with pytest.raises(BadInputError, match="file is not there"):
             predict_for(world.of.digest, device.state, vault, world.folder / "models")
-    device.close()

@@ -17,10 +17,10 @@ from secvm.participant.consent import ledger
 from secvm.participant.consent.policies import AllOf, Budget, Consent
 from secvm.participant.device import Device
 from secvm.participant.person.inspection import as_text, inspect
-from secvm.participant.storage.ledger_book import Accepted
+from secvm.participant.storage.books import Accepted
 from secvm.participant.storage.state import DeviceState
 from secvm.participant.storage.vault import Vault
-from secvm.privacy.leakage.label_leakage import auc_of
+from secvm.privacy.leakage import auc_of
 from secvm.protocol.documents.experiment import ExperimentDocument, publish
 from secvm.protocol.documents.manifest import RoundManifest, last_round
 from tests.unit.participant.test_state import PERSON
@@ -78,7 +78,7 @@ async def live(world: World, device: Device, rounds: Iterable[int], deaths: list
             if deaths and world.points.left is None:
                 world.points.left, cut = deaths.pop()
             try:
-                await world.drive(device, until=manifests[0].accept_until)
+                await world.driven(device, until=manifests[0].accept_until)
                 break
             except Crash:
                 if cut:
@@ -178,13 +178,9 @@ def test_refusals_do_not_depend_on_the_person(tmp_path: Path) -> None:
             vault.set_label(FIRST.digest, label)
         device = world.start(consent=room_for(1))
         world.join(device)
-
-        async def scenario(world: World = world, device: Device = device) -> None:
-            for round_number in (1, 2, 3):
-                manifest = announce(world, round_number, FIRST)
-                await world.drive(device, until=manifest.accept_until)
-
-        asyncio.run(scenario())
+        for round_number in (1, 2, 3):
+            manifest = announce(world, round_number, FIRST)
+            world.drive(device, until=manifest.accept_until)
         device.flush()
         told.append((device.state.abstentions(FIRST.digest), device.state.ledger.rounds(), world.distinct(1)))
         device.close()

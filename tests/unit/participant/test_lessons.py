@@ -1,6 +1,5 @@
 """Faults of the published system of 2018, each as a test that would have caught it."""
 
-import asyncio
 import inspect
 import os
 from collections import Counter
@@ -15,12 +14,13 @@ from secvm.learning.experiment import Experiment
 from secvm.learning.individual.binning import BinnedVector
 from secvm.learning.package import ParticipationPackage, TestPackage, TrainPackage
 from secvm.participant import device as device_module
+from secvm.participant.device import Device
 from secvm.participant.dice import SystemDice, safe_dice, system_words
+from secvm.participant.membership import Polling
 from secvm.participant.person import pinning as joining
 from secvm.participant.person.pinning import pin_person
 from secvm.participant.storage.state import DeviceState
 from secvm.participant.storage.vault import Vault
-from secvm.participant.trust.polling import Polling
 from tests.unit.participant.world import BUDGET, EXPERIMENT, FEATURES, START, World, real_document
 from tests.unit.protocol.helpers import GRACE_S, LENGTH_S, document, words
 
@@ -32,15 +32,13 @@ def vector_of(state: DeviceState, digest: str) -> BinnedVector:
     return record.person.vector
 
 
-def test_privacy_3_weights_of_another_length_never_change_the_bins(tmp_path: Path) -> None:
-    world = World(tmp_path)
-    device = world.joined()
+def test_privacy_3_weights_of_another_length_never_change_the_bins(world: World, device: Device) -> None:
     pinned = vector_of(device.state, world.of.digest)
     larger = Experiment(n_bins=1_000_000, labels=("a", "b"), rule=Pegasos(), budget=BUDGET)
     blob = aggregate.training_weights(larger, aggregate.start(larger)).to_bytes()
     manifest = world.publish(1, training_weights=blob, evaluation_weights=blob)
     world.net.files[f"/v1/blob/{manifest.training_weights}"] = blob
-    asyncio.run(world.drive(device, until=manifest.accept_until))
+    world.drive(device, until=manifest.accept_until)
     assert world.net.seen == []
     assert vector_of(device.state, world.of.digest) == pinned
 
@@ -81,7 +79,7 @@ def test_privacy_5_order_times_and_seals_come_from_the_systems_dice(tmp_path: Pa
     device = world.joined(random_bytes=counting, dice_for=safe_dice(counting))
     manifest = world.publish(1)
     asked.clear()
-    asyncio.run(world.drive(device, until=manifest.accept_until))
+    world.drive(device, until=manifest.accept_until)
     # An ephemeral key for each capsule, and words for times.
     assert asked.count(32) >= BUDGET
     assert SystemDice(counting).words is not None
@@ -103,7 +101,7 @@ def test_privacy_6_every_kind_of_package_waits_for_its_random_time(tmp_path: Pat
         device = world.start()
         world.join(device)
         manifest = world.publish(1)
-        asyncio.run(world.drive(device, until=manifest.accept_until))
+        world.drive(device, until=manifest.accept_until)
         at = {one.capsule: one.at for one in world.net.seen}
         for (package, _, _), capsule in zip(world.opened(), dict.fromkeys(at), strict=True):
             kinds.setdefault(type(package).__name__, []).append(at[capsule] - manifest.opens_at)
@@ -118,8 +116,7 @@ def test_privacy_6_every_kind_of_package_waits_for_its_random_time(tmp_path: Pat
 def test_privacy_7_manifests_are_asked_for_at_a_fresh_random_phase() -> None:
     windows = document().windows
     grace = 1000 * GRACE_S
-    manifest = World(Path("/nonexistent")).publish(1)
-    phases = [Polling(windows, words(seed)).after(manifest, START) - manifest.accept_until for seed in range(200)]
+    phases = [Polling(windows, words(seed)).first(START) - START for seed in range(200)]
     assert all(0 <= phase < grace for phase in phases)
     assert len(set(phases)) > 150
     tenths = Counter(10 * phase // grace for phase in phases)
@@ -148,15 +145,13 @@ def test_privacy_8_who_joins_late_sends_nothing_rather_than_densely(tmp_path: Pa
     world = World(tmp_path, now=START)
     device = world.joined()
     manifest = world.publish(1)
-    asyncio.run(world.drive(device, until=manifest.accept_until))
+    world.drive(device, until=manifest.accept_until)
     assert world.net.seen == []
 
 
-def test_privacy_12_no_time_of_what_was_sent_is_stored(tmp_path: Path) -> None:
-    world = World(tmp_path)
-    device = world.joined()
+def test_privacy_12_no_time_of_what_was_sent_is_stored(world: World, device: Device) -> None:
     manifest = world.publish(1)
-    asyncio.run(world.drive(device, until=manifest.accept_until))
+    world.drive(device, until=manifest.accept_until)
     device.close()
     state = DeviceState(world.folder)
     columns = {
@@ -169,15 +164,14 @@ def test_privacy_12_no_time_of_what_was_sent_is_stored(tmp_path: Path) -> None:
     state.close()
 
 
-def test_privacy_13_without_the_persons_own_label_and_yes_nothing_is_joined(tmp_path: Path) -> None:
-    world = World(tmp_path)
+def test_privacy_13_without_the_persons_own_label_and_yes_nothing_is_joined(world: World) -> None:
     with Vault(world.folder) as vault:
         vault.put("words", FEATURES)
     device = world.start()
     with pytest.raises(BadInputError, match="no label for this experiment"):
         world.join(device)
     manifest = world.publish(1)
-    asyncio.run(world.drive(device, until=manifest.accept_until))
+    world.drive(device, until=manifest.accept_until)
     assert world.net.fetches == []
     # A no is kept, and holds for this experiment alone.
     device.state.decline(world.of.digest, world.serve(world.of))
@@ -203,18 +197,12 @@ def test_privacy_14_the_sample_can_hold_every_feature_and_nothing_else(tmp_path:
     assert set(drawn) == set(features)
 
 
-def test_reliability_8_the_queue_survives_the_device(tmp_path: Path) -> None:
-    world = World(tmp_path)
-    device = world.joined()
+def test_reliability_8_the_queue_survives_the_device(world: World, device: Device) -> None:
     manifest = world.publish(1)
-
-    async def scenario() -> None:
-        # Times are drawn: that all eight lie in the first sixteenth happens once in 4 * 10^9 runs.
-        await world.drive(device, until=manifest.opens_at + (manifest.closes_at - manifest.opens_at) // 16)
-        sent = world.distinct()
-        device.state.close()
-        await world.drive(world.start(), until=manifest.accept_until)
-        assert sent < BUDGET
-
-    asyncio.run(scenario())
+    # Times are drawn: that all eight lie in the first sixteenth happens once in 4 * 10^9 runs.
+    world.drive(device, until=manifest.opens_at + (manifest.closes_at - manifest.opens_at) // 16)
+    sent = world.distinct()
+    device.state.close()
+    world.drive(world.start(), until=manifest.accept_until)
+    assert sent < BUDGET
     assert world.distinct() == BUDGET

@@ -3,26 +3,29 @@
 import asyncio
 import os
 from contextlib import closing
-from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from secvm.participant.device import Device
 from secvm.participant.dice import system_words
-from secvm.participant.person.trust_report import trust_report
 from secvm.participant.sending.transport import Fetched
 from secvm.participant.storage.state import DeviceState, Status
 from secvm.participant.trust import fresh_looks as refetching_module
-from secvm.participant.trust.fresh_looks import MOST_TRIES, LookSchedule
+from secvm.participant.trust.evidence import trust_report
+from secvm.participant.trust.fresh_looks import MOST_TRIES, FreshLooks
 from secvm.participant.trust.trust_policy import TrustPolicy
 from secvm.protocol.evidence.plain import Kind, examine
 from secvm.protocol.log.entries import experiment_entry, manifest_entry
-from secvm.protocol.plain.session import Phase
+from secvm.protocol.plain.session import GRACE_MS, Phase
 from secvm.protocol.plain.session_memory import NEVER
 from secvm.protocol.schedule import Window
 from tests.unit.participant.logged_world import LoggedWorld
 from tests.unit.participant.world import BUDGET
+
+#: In which the tests here live.
+WORLD = LoggedWorld
 
 
 def checkpoint_path(world: LoggedWorld) -> str:
@@ -40,10 +43,9 @@ def reasons(device: Device, world: LoggedWorld) -> list[str]:
     return [reason for _, reason, _ in device.state.abstentions(world.of.digest)]
 
 
-def test_each_window_has_its_looks_and_they_are_counted(tmp_path: Path) -> None:
-    world = LoggedWorld(tmp_path)
+def test_each_window_has_its_looks_and_they_are_counted(world: LoggedWorld) -> None:
     device = world.joined(policy=TrustPolicy(refetches=3))
-    asyncio.run(world.play(device, 2))
+    world.play(device, 2)
     windows = [manifest.window for manifest in world.history.manifests]
     found = looks(world)
     assert len(found) == 6
@@ -52,22 +54,16 @@ def test_each_window_has_its_looks_and_they_are_counted(tmp_path: Path) -> None:
     device.flush()
     assert device.state.trust.checks(world.of.digest)["refetched"] == 6
     assert reasons(device, world) == []
-    device.close()
 
 
-def test_forked_log_stops_the_round_for_ever_and_both_checkpoints_are_kept(tmp_path: Path) -> None:
-    world = LoggedWorld(tmp_path)
+def test_forked_log_stops_the_round_for_ever_and_both_checkpoints_are_kept(world: LoggedWorld) -> None:
     device = world.joined(policy=TrustPolicy(refetches=8))
     manifest = world.announce()
-
-    async def scenario() -> None:
-        await world.drive(device, until=manifest.opens_at)
-        log = world.history.log.branch(world.history.log.tree.size - 1)
-        log.append(experiment_entry("0" * 64))
-        world.net.files[checkpoint_path(world)] = log.checkpoint().data
-        await world.drive(device, until=manifest.accept_until)
-
-    asyncio.run(scenario())
+    world.drive(device, until=manifest.opens_at)
+    log = world.history.log.branch(world.history.log.tree.size - 1)
+    log.append(experiment_entry("0" * 64))
+    world.net.files[checkpoint_path(world)] = log.checkpoint().data
+    world.drive(device, until=manifest.accept_until)
     first = looks(world)[0]
     assert len(looks(world)) == 1
     assert all(one.at <= first for one in world.net.seen)
@@ -77,109 +73,84 @@ def test_forked_log_stops_the_round_for_ever_and_both_checkpoints_are_kept(tmp_p
     (history,) = device.state.history(world.of.digest)
     assert history.acknowledged + history.lost == BUDGET
     assert history.lost > 0
-    device.close()
 
 
 @pytest.mark.parametrize("shown", ["older", "the next round", "other lines", "garbage"])
-def test_other_differences_end_the_round_but_are_no_evidence(tmp_path: Path, shown: str) -> None:
-    world = LoggedWorld(tmp_path)
+def test_other_differences_end_the_round_but_are_no_evidence(world: LoggedWorld, shown: str) -> None:
     old = world.net.files[checkpoint_path(world)]
     device = world.joined(policy=TrustPolicy(refetches=8))
     manifest = world.announce()
-
-    async def scenario() -> None:
-        await world.drive(device, until=manifest.opens_at)
-        kept = world.net.files[checkpoint_path(world)]
-        log = world.history.log.branch()
-        log.append(manifest_entry(world.of.digest, 2, "0" * 64))
-        longer = log.checkpoint()
-        told = {"older": old, "garbage": b"nothing"}
-        world.net.files[checkpoint_path(world)] = told.get(shown, longer.data)
-        for path, data in log.files(longer).items():
-            lines = data if shown == "the next round" else data.replace(b"0" * 64, b"1" * 64)
-            world.net.files[f"{world.history.log_place}/{path}"] = lines
-        await world.drive(device, until=manifest.accept_until)
-        assert len(looks(world)) == 1
-        assert all(one.at <= looks(world)[0] for one in world.net.seen)
-        world.net.files[checkpoint_path(world)] = kept
-        world.conclude()
-        await world.play(device)
-
-    asyncio.run(scenario())
+    world.drive(device, until=manifest.opens_at)
+    kept = world.net.files[checkpoint_path(world)]
+    log = world.history.log.branch()
+    log.append(manifest_entry(world.of.digest, 2, "0" * 64))
+    longer = log.checkpoint()
+    told = {"older": old, "garbage": b"nothing"}
+    world.net.files[checkpoint_path(world)] = told.get(shown, longer.data)
+    for path, data in log.files(longer).items():
+        lines = data if shown == "the next round" else data.replace(b"0" * 64, b"1" * 64)
+        world.net.files[f"{world.history.log_place}/{path}"] = lines
+    world.drive(device, until=manifest.accept_until)
+    assert len(looks(world)) == 1
+    assert all(one.at <= looks(world)[0] for one in world.net.seen)
+    world.net.files[checkpoint_path(world)] = kept
+    world.conclude()
+    world.play(device)
     # The next round is joined again.
     assert world.distinct(2) == BUDGET
     assert reasons(device, world) == ["DISTRUST"]
     assert device.state.evidence(world.of.digest) == []
     assert device.state.trust.distrust(world.of.digest) is None
-    device.close()
 
 
-def test_a_log_that_other_experiments_let_grow_is_no_difference(tmp_path: Path) -> None:
-    world = LoggedWorld(tmp_path)
+def test_a_log_that_other_experiments_let_grow_is_no_difference(world: LoggedWorld) -> None:
     device = world.joined(policy=TrustPolicy(refetches=4))
     manifest = world.announce()
-
-    async def scenario() -> None:
-        for part in range(5):
-            length = manifest.closes_at - manifest.opens_at
-            await world.drive(device, until=manifest.opens_at + part * length // 5)
-            # Even where the dice let nobody append.
-            world.history.log.append(experiment_entry(f"{part:064x}"))
-            world.history.let_others_append()
-            world.history.cosign(world.clock.now())
-        await world.drive(device, until=manifest.accept_until)
-
-    asyncio.run(scenario())
+    for part in range(5):
+        length = manifest.closes_at - manifest.opens_at
+        world.drive(device, until=manifest.opens_at + part * length // 5)
+        # Even where the dice let nobody append.
+        world.history.log.append(experiment_entry(f"{part:064x}"))
+        world.history.let_others_append()
+        world.history.cosign(world.clock.now())
+    world.drive(device, until=manifest.accept_until)
     assert len(looks(world)) == 4
     assert any("/tile/entries/" in path for path, at in world.net.fetches if at > manifest.opens_at)
     assert world.distinct(1) == BUDGET
     assert reasons(device, world) == []
     device.flush()
     assert device.state.trust.checks(world.of.digest)["refetched"] == 4
-    device.close()
 
 
 @pytest.mark.parametrize("why", ["no tile", "too many lines"])
-def test_lines_that_cannot_be_had_are_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, why: str) -> None:
-    world = LoggedWorld(tmp_path)
-    device = world.joined()
+def test_lines_that_cannot_be_had_are_no_answer(
+    world: LoggedWorld, device: Device, monkeypatch: pytest.MonkeyPatch, why: str
+) -> None:
     manifest = world.announce()
-
-    async def scenario() -> None:
-        await world.drive(device, until=manifest.opens_at)
-        world.history.log.append(experiment_entry("0" * 64))
-        world.history.cosign(world.clock.now())
-        if why == "no tile":
-            for path in [path for path in world.net.files if "/tile/entries/" in path]:
-                del world.net.files[path]
-        else:
-            monkeypatch.setattr(refetching_module, "MOST_NEW_LINES", 0)
-        await world.drive(device, until=manifest.accept_until)
-
-    asyncio.run(scenario())
+    world.drive(device, until=manifest.opens_at)
+    world.history.log.append(experiment_entry("0" * 64))
+    world.history.cosign(world.clock.now())
+    if why == "no tile":
+        for path in [path for path in world.net.files if "/tile/entries/" in path]:
+            del world.net.files[path]
+    else:
+        monkeypatch.setattr(refetching_module, "MOST_NEW_LINES", 0)
+    world.drive(device, until=manifest.accept_until)
     assert len(looks(world)) == 2 * MOST_TRIES
     assert world.distinct(1) == BUDGET
     assert reasons(device, world) == ["UNSEEN"]
-    device.close()
 
 
-def test_no_answer_is_asked_for_again_and_noted_but_stops_nothing(tmp_path: Path) -> None:
-    world = LoggedWorld(tmp_path)
-    device = world.joined()
+def test_no_answer_is_asked_for_again_and_noted_but_stops_nothing(world: LoggedWorld, device: Device) -> None:
     manifest = world.announce()
-
-    async def scenario() -> None:
-        await world.drive(device, until=manifest.opens_at)
-        del world.net.files[checkpoint_path(world)]
-        await world.drive(device, until=manifest.accept_until)
-
-    asyncio.run(scenario())
+    world.drive(device, until=manifest.opens_at)
+    del world.net.files[checkpoint_path(world)]
+    world.drive(device, until=manifest.accept_until)
     assert len(looks(world)) == 2 * MOST_TRIES
     assert world.distinct(1) == BUDGET
     assert reasons(device, world) == ["UNSEEN"]
     device.flush()
     assert device.state.trust.checks(world.of.digest)["unanswered"] == 2
-    device.close()
 
 
 def block_windows(world: LoggedWorld, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -195,23 +166,16 @@ def block_windows(world: LoggedWorld, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("restarts", [False, True])
 def test_repro_two_rounds_in_a_row_without_an_answered_look_end_participation(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, restarts: bool
+    world: LoggedWorld, device: Device, monkeypatch: pytest.MonkeyPatch, restarts: bool
 ) -> None:
-    world = LoggedWorld(tmp_path)
-    device = world.joined()
     block_windows(world, monkeypatch)
-
-    async def scenario() -> None:
-        nonlocal device
-        for _ in range(4):
-            manifest = world.announce()
-            await world.drive(device, until=manifest.accept_until)
-            world.conclude()
-            if restarts:
-                device.close()
-                device = world.start()
-
-    asyncio.run(scenario())
+    for _ in range(4):
+        manifest = world.announce()
+        world.drive(device, until=manifest.accept_until)
+        world.conclude()
+        if restarts:
+            device.close()
+            device = world.start()
     assert world.distinct(1) == BUDGET
     assert world.distinct(3) == world.distinct(4) == 0
     assert set(reasons(device, world)) == {"UNSEEN", "DISTRUST"}
@@ -221,126 +185,112 @@ def test_repro_two_rounds_in_a_row_without_an_answered_look_end_participation(
     monkeypatch.undo()
     with closing(DeviceState(world.folder)) as other:
         other.set_status(world.of.digest, Status.JOINED)
-    asyncio.run(world.play(device))
+    world.play(device)
     assert world.distinct(5) == BUDGET
     assert device.state.trust.distrust(world.of.digest) is None
-    device.close()
 
 
-def test_an_answered_look_in_between_is_enough_to_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    world = LoggedWorld(tmp_path)
-    device = world.joined()
-
-    async def scenario() -> None:
-        for number in range(1, 6):
-            with monkeypatch.context() as patch:
-                if number % 2:
-                    block_windows(world, patch)
-                await world.play(device)
-
-    asyncio.run(scenario())
+def test_an_answered_look_in_between_is_enough_to_go_on(
+    world: LoggedWorld, device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(1, 6):
+        with monkeypatch.context() as patch:
+            if number % 2:
+                block_windows(world, patch)
+            world.play(device)
     assert [world.distinct(number) for number in range(1, 6)] == [BUDGET] * 5
     assert reasons(device, world) == ["UNSEEN"] * 3
-    device.close()
 
 
 @pytest.mark.parametrize("most", [1, 3])
 def test_the_settings_say_how_many_rounds_may_be_unseen(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
+    world: LoggedWorld, monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
-    world = LoggedWorld(tmp_path)
     device = world.joined(policy=TrustPolicy(most_unseen=most))
     block_windows(world, monkeypatch)
-    asyncio.run(world.play(device, 4))
+    world.play(device, 4)
     joined = [history.round_number for history in device.state.history(world.of.digest)]
     assert joined == list(range(1, most + 1))
-    device.close()
 
 
-def test_repro_looks_that_the_end_of_a_window_overtakes_after_one_failure_end_nothing(tmp_path: Path) -> None:
-    world = LoggedWorld(tmp_path)
+def test_repro_looks_that_the_end_of_a_window_overtakes_after_one_failure_end_nothing(world: LoggedWorld) -> None:
     device = world.joined(policy=TrustPolicy(refetches=1))
 
     async def scenario() -> None:
         for _ in range(3):
             manifest = world.announce()
-            await world.drive(device, until=manifest.opens_at)
+            await world.driven(device, until=manifest.opens_at)
             kept, before = world.net.files.pop(checkpoint_path(world)), len(looks(world))
             while len(looks(world)) == before and world.clock.now() < manifest.closes_at:
-                await world.drive(device, until=world.clock.now() + 100)
+                await world.driven(device, until=world.clock.now() + 100)
             # A server that is just starting again; then the machine is too busy for another look.
             world.net.files[checkpoint_path(world)] = kept
             world.clock.advance(manifest.closes_at - world.clock.now())
-            await world.drive(device, until=manifest.accept_until)
+            await world.driven(device, until=manifest.accept_until)
             world.conclude()
 
     asyncio.run(scenario())
     assert len(device.state.history(world.of.digest)) == 3
     assert device.state.trust.distrust(world.of.digest) is None
-    device.close()
 
 
-def test_repro_a_server_that_is_back_before_the_window_closes_is_seen(tmp_path: Path) -> None:
-    world = LoggedWorld(tmp_path)
+def test_repro_a_server_that_is_back_before_the_window_closes_is_seen(world: LoggedWorld) -> None:
     device = world.joined(policy=TrustPolicy(refetches=1))
     manifest = world.announce()
 
     async def scenario() -> None:
-        await world.drive(device, until=manifest.opens_at)
+        await world.driven(device, until=manifest.opens_at)
         kept = world.net.files.pop(checkpoint_path(world))
         while len(looks(world)) < MOST_TRIES - 1 and world.clock.now() < manifest.closes_at:
-            await world.drive(device, until=world.clock.now() + 100)
+            await world.driven(device, until=world.clock.now() + 100)
         world.net.files[checkpoint_path(world)] = kept
-        await world.drive(device, until=manifest.accept_until)
+        await world.driven(device, until=manifest.accept_until)
 
     asyncio.run(scenario())
     assert (len(looks(world)), reasons(device, world)) == (MOST_TRIES, [])
-    device.close()
 
 
-def test_answer_to_the_second_asking_is_enough(tmp_path: Path) -> None:
-    world = LoggedWorld(tmp_path)
-    device = world.joined()
+def test_answer_to_the_second_asking_is_enough(world: LoggedWorld, device: Device) -> None:
     manifest = world.announce()
 
-    async def scenario() -> None:
-        await world.drive(device, until=manifest.opens_at)
-        kept = world.net.files.pop(checkpoint_path(world))
-        while len(looks(world)) < 2:
-            await world.drive(device, until=world.clock.now() + 1000)
-        world.net.files[checkpoint_path(world)] = kept
-        await world.drive(device, until=manifest.accept_until)
-
-    asyncio.run(scenario())
+    world.drive(device, until=manifest.opens_at)
+    kept = world.net.files.pop(checkpoint_path(world))
+    while len(looks(world)) < 2:
+        world.drive(device, until=world.clock.now() + 1000)
+    world.net.files[checkpoint_path(world)] = kept
+    world.drive(device, until=manifest.accept_until)
     assert reasons(device, world) == []
     device.flush()
     assert device.state.trust.checks(world.of.digest)["refetched"] >= 1
-    device.close()
 
 
-def test_device_that_slept_draws_its_look_anew(tmp_path: Path) -> None:
-    world = LoggedWorld(tmp_path)
+def test_device_that_slept_draws_its_look_anew(world: LoggedWorld) -> None:
     device = world.joined(policy=TrustPolicy(refetches=1))
     manifest = world.announce()
     woke = manifest.closes_at - 60_000
+    # What was due a moment before is not late.
+    world.drive(device, until=manifest.opens_at)
+    due = device.memberships[world.of.digest]._ask_at
+    world.clock.advance(woke - world.clock.now())
+    world.drive(device, until=manifest.accept_until)
+    late = due + GRACE_MS < woke
+    assert all(woke + late <= at < manifest.closes_at for at in looks(world))
 
-    async def scenario() -> None:
-        await world.drive(device, until=manifest.opens_at)
-        world.clock.advance(woke - world.clock.now())
-        await world.drive(device, until=manifest.accept_until)
 
-    asyncio.run(scenario())
-    assert all(woke < at < manifest.closes_at for at in looks(world))
-    device.close()
+def fresh_looks(count: int) -> FreshLooks:
+    state = SimpleNamespace(trust=SimpleNamespace(unseen=lambda _digest: set()))
+    around: Any = SimpleNamespace(state=state, words=system_words(os.urandom), policy=TrustPolicy(refetches=count))
+    log: Any = None
+    return FreshLooks(around, "digest", log)
 
 
 def test_moments_are_uniform_in_the_window_and_afresh_each_time() -> None:
     window = Window(opens_at=1_000_000, closes_at=2_000_000)
-    refetching = LookSchedule(system_words(os.urandom), 2)
+    looking = fresh_looks(2)
     found: list[int] = []
-    for _ in range(2000):
-        refetching.plan(window, now=0)
-        found += [at for at, _ in refetching._moments]
+    for number in range(2000):
+        looking.joined(number, window, now=0)
+        found += [at for at, _ in looking._moments]
     # Kolmogorov and Smirnov: beyond this by chance less than once in a million.
     places = sorted((at - window.opens_at) / 1_000_000 for at in found)
     worst = max(max(abs((i + 1) / len(places) - u), abs(i / len(places) - u)) for i, u in enumerate(places))
@@ -349,7 +299,7 @@ def test_moments_are_uniform_in_the_window_and_afresh_each_time() -> None:
 
 
 def test_restart_in_mid_window_leaves_out_what_has_passed() -> None:
-    refetching = LookSchedule(system_words(os.urandom), 16)
-    refetching.plan(Window(opens_at=0, closes_at=1000), now=1000)
-    assert refetching.at == NEVER
-    assert not refetching.blind
+    looking = fresh_looks(16)
+    looking.joined(1, Window(opens_at=0, closes_at=1000), now=1000)
+    assert looking.at == NEVER
+    assert looking.too_many_unseen() is None

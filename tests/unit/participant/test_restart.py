@@ -1,8 +1,5 @@
 """A device may die at any moment: no scheduled package is lost, and none is ever sent with other content."""
 
-import asyncio
-from pathlib import Path
-
 from hypothesis import strategies as st
 
 from secvm.participant.device import Device
@@ -30,7 +27,7 @@ class Life:
 
     async def live(self, *, until: int, power_cut: bool = False) -> None:
         try:
-            await self.world.drive(self.device, until=until)
+            await self.world.driven(self.device, until=until)
         except Crash:
             if power_cut:
                 self.world.cut_power(self.device)
@@ -68,19 +65,13 @@ def check_round(world: World, manifest_closes: int) -> None:
         assert (one.packages, one.acknowledged, one.lost) == (BUDGET, BUDGET, 0)
 
 
-def test_overdue_packages_are_drawn_anew_over_what_is_left(tmp_path: Path) -> None:
-    world = World(tmp_path)
-    device = world.joined()
+def test_overdue_packages_are_drawn_anew_over_what_is_left(world: World, device: Device) -> None:
     manifest = world.publish(1)
     late = manifest.closes_at - 100_000
-
-    async def scenario() -> None:
-        await world.drive(device, until=manifest.opens_at)
-        device.close()
-        world.clock.advance(late - world.clock.now())
-        await world.drive(world.start(), until=manifest.accept_until)
-
-    asyncio.run(scenario())
+    world.drive(device, until=manifest.opens_at)
+    device.close()
+    world.clock.advance(late - world.clock.now())
+    world.drive(world.start(), until=manifest.accept_until)
     assert world.distinct() == BUDGET
     times = sorted(one.at for one in world.net.seen)
     assert all(late <= at < manifest.closes_at for at in times)

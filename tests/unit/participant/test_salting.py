@@ -10,8 +10,7 @@ from secvm.crypto.notes import NoteKey, SignatureKind
 from secvm.crypto.signing import SigningKey
 from secvm.errors import BadInputError, BeaconUnavailableError
 from secvm.learning.individual.binning import HashBinning, bin_features
-from secvm.participant.person.pinning import fetch_salt
-from secvm.participant.person.prediction import predict_for
+from secvm.participant.person.pinning import fetch_salt, predict_for
 from secvm.participant.storage.vault import Vault
 from secvm.participant.trust.trust_policy import TrustPolicy
 from secvm.protocol.documents.experiment import HashedBins
@@ -19,6 +18,9 @@ from secvm.protocol.log.policy import LogPolicy
 from secvm.protocol.trust.salt import salt_of
 from tests.unit.participant.logged_world import LoggedWorld
 from tests.unit.participant.world import FEATURES, World
+
+#: In which the tests here live.
+WORLD = LoggedWorld
 
 UNSAFE = TrustPolicy(unsafe_beacons=True)
 
@@ -52,7 +54,7 @@ def test_salt_is_that_of_the_beacons_and_decides_the_bins(tmp_path: Path) -> Non
     binning = HashBinning(n_bins=told.bins, salt=salt, n_hashes=told.hashes)
     assert record.person.vector == bin_features(FEATURES, binning, presence=world.of.features.presence)
     # What it says later of the person is binned in the same way.
-    asyncio.run(world.play(device, 3))
+    world.play(device, 3)
     with Vault(world.folder) as vault:
         assert (
             predict_for(world.of.digest, device.state, vault, world.folder / "models").label
@@ -90,8 +92,7 @@ def test_forged_record_or_checkpoint_is_refused(tmp_path: Path, wrong: str) -> N
         salt_for(world)
 
 
-def test_experiment_with_a_salt_of_its_own_asks_nobody(tmp_path: Path) -> None:
-    world = LoggedWorld(tmp_path)
+def test_experiment_with_a_salt_of_its_own_asks_nobody(world: LoggedWorld) -> None:
     assert salt_for(world) is None
     assert world.net.fetches == []
 

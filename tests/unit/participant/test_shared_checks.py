@@ -18,8 +18,8 @@ from secvm.participant.storage.vault import Vault
 from secvm.participant.trust.shared_checks import SharedChecks
 from secvm.protocol.documents.blobs import encode_tally, tally_digest
 from secvm.protocol.documents.recomputation import next_model
-from secvm.protocol.trust import checking as checking_module
-from secvm.protocol.trust.checking import Checking
+from secvm.protocol.trust import trusted_log as checking_module
+from secvm.protocol.trust.trusted_log import Checking
 from secvm.protocol.trust.trusted_rounds import Served, TrustedRounds
 from secvm.testing.transport import MemoryTransport
 from secvm_lab.rigs.histories.public_history import PublicHistory

@@ -4,9 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from secvm.participant.sources import words
-from secvm.participant.sources.pages import features_of, host_of
-from secvm.participant.sources.words import words_of
+from secvm.participant.sources import pages
+from secvm.participant.sources.pages import features_of, host_of, words_of
 
 
 @pytest.mark.parametrize(
@@ -33,7 +32,7 @@ def test_words_of_titles(text: str, expected: list[str]) -> None:
 
 @given(st.text(st.characters(max_codepoint=127)))
 def test_the_quick_way_for_ascii_equals_the_general_one(text: str) -> None:
-    assert words_of(text) == [word for word in words._runs(text) if 2 <= len(word) <= 64]
+    assert words_of(text) == [word for word in pages._runs(text) if 2 <= len(word) <= 64]
 
 
 @given(st.text())

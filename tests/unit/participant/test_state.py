@@ -1,8 +1,7 @@
 """The state of a device: the person's alone, durable where it must be, and able to forget."""
 
-import asyncio
 import sqlite3
-import stat
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from secvm.errors import BadInputError
 from secvm.learning.individual.binning import BinnedVector
 from secvm.learning.individual.contribution import Individual
 from secvm.learning.package import Cohort
+from secvm.participant.device import Device
 from secvm.participant.storage.state import DeviceState, Status, _read_vector, _write_vector
 from secvm.participant.storage.vault import Vault
 from secvm.protocol.plain.session import Changes, WaitingRow
@@ -21,6 +21,12 @@ from secvm.protocol.plain.session_events import Abstain, Finished, Reason
 from tests.unit.participant.world import BUDGET, FEATURES, SECRET, World
 
 PERSON = Individual(vector=BinnedVector(values={3: 1, 5: -2}, n_bins=9), label=1, target=-7, cohort=Cohort.TEST)
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Iterator[DeviceState]:
+    with closing(DeviceState(tmp_path / "device")) as opened:
+        yield opened
 
 
 def raw_bytes(folder: Path) -> bytes:
@@ -34,35 +40,6 @@ def raw_bytes(folder: Path) -> bytes:
 def test_vector_comes_back_as_it_was(values: dict[int, int], bins: int) -> None:
     vector = BinnedVector(values=values, n_bins=bins)
     assert _read_vector(_write_vector(vector)) == vector
-
-
-def test_folder_and_file_are_the_persons_alone(tmp_path: Path) -> None:
-    state = DeviceState(tmp_path / "device")
-    state.join("d", b"envelope", PERSON)
-    assert stat.S_IMODE((tmp_path / "device").stat().st_mode) == 0o700
-    modes = {stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "device").iterdir()}
-    assert modes == {0o600}
-    state.close()
-
-
-def test_folder_that_is_open_to_others_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "device").mkdir(mode=0o755)
-    with pytest.raises(BadInputError, match="others may look"):
-        DeviceState(tmp_path / "device")
-
-
-def test_file_of_another_kind_is_refused(tmp_path: Path) -> None:
-    folder = tmp_path / "device"
-    folder.mkdir(mode=0o700)
-    (folder / "state.sqlite").write_bytes(b"no database at all, but quite long enough to be looked at" * 20)
-    with pytest.raises(BadInputError, match="no state"):
-        DeviceState(folder)
-    (folder / "state.sqlite").unlink()
-    other = sqlite3.connect(folder / "state.sqlite")
-    other.execute("CREATE TABLE mine (x)")
-    other.close()
-    with pytest.raises(BadInputError, match="no state"):
-        DeviceState(folder)
 
 
 def test_what_was_joined_comes_back_and_stays(tmp_path: Path) -> None:
@@ -85,8 +62,7 @@ def test_what_was_joined_comes_back_and_stays(tmp_path: Path) -> None:
     state.close()
 
 
-def test_fresh_capsules_are_synced_and_the_rest_is_not(tmp_path: Path) -> None:
-    state = DeviceState(tmp_path / "device")
+def test_fresh_capsules_are_synced_and_the_rest_is_not(state: DeviceState) -> None:
     found = []
     for durable in (True, False, True, False):
         with state.writing(durable=durable):
@@ -95,7 +71,6 @@ def test_fresh_capsules_are_synced_and_the_rest_is_not(tmp_path: Path) -> None:
     assert found == [2, 1, 2, 1]
     assert state._db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
     assert state._db.execute("PRAGMA secure_delete").fetchone() == (1,)
-    state.close()
 
 
 def test_for_made_up_people_syncing_can_be_left_out(tmp_path: Path) -> None:
@@ -106,8 +81,7 @@ def test_for_made_up_people_syncing_can_be_left_out(tmp_path: Path) -> None:
     state.close()
 
 
-def test_transaction_that_fails_changes_nothing(tmp_path: Path) -> None:
-    state = DeviceState(tmp_path / "device")
+def test_transaction_that_fails_changes_nothing(state: DeviceState) -> None:
     state.join("d", b"envelope", PERSON)
 
     def fail() -> None:
@@ -118,7 +92,6 @@ def test_transaction_that_fails_changes_nothing(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError):
         fail()
     assert state.session_parts("d") is None
-    state.close()
 
 
 def test_session_is_not_written_for_an_experiment_that_was_forgotten_meanwhile(tmp_path: Path) -> None:
@@ -135,8 +108,7 @@ def test_session_is_not_written_for_an_experiment_that_was_forgotten_meanwhile(t
     other.close()
 
 
-def test_history_abstentions_evidence_and_traffic_are_kept(tmp_path: Path) -> None:
-    state = DeviceState(tmp_path / "device")
+def test_history_abstentions_evidence_and_traffic_are_kept(state: DeviceState) -> None:
     state.join("d", b"envelope", PERSON)
     with state.writing(durable=False):
         state.put_joined("d", 1, 5)
@@ -154,14 +126,11 @@ def test_history_abstentions_evidence_and_traffic_are_kept(tmp_path: Path) -> No
     with state.writing(durable=False):
         state.put_traffic(30, 1)
     assert state.traffic(10) == 0
-    state.close()
 
 
-def test_forget_leaves_no_byte_of_the_person_in_the_files(tmp_path: Path) -> None:
-    world = World(tmp_path)
-    device = world.joined()
+def test_forget_leaves_no_byte_of_the_person_in_the_files(world: World, device: Device) -> None:
     manifest = world.publish(1)
-    asyncio.run(world.drive(device, until=manifest.opens_at + 100_000))
+    world.drive(device, until=manifest.opens_at + 100_000)
     device.flush()
     record, parts = device.state.record(world.of.digest), device.state.session_parts(world.of.digest)
     assert record is not None
@@ -202,19 +171,7 @@ def test_state_of_version_1_of_the_protocol_is_refused_unchanged(tmp_path: Path)
     assert (folder / "state.sqlite").read_bytes() == before
 
 
-def test_state_of_a_later_version_is_refused_unchanged(tmp_path: Path) -> None:
-    DeviceState(tmp_path / "device").close()
-    path = tmp_path / "device" / "state.sqlite"
-    with closing(sqlite3.connect(path)) as db:
-        db.execute("PRAGMA user_version = 7")
-    with pytest.raises(BadInputError, match="another version"):
-        DeviceState(tmp_path / "device")
-    with closing(sqlite3.connect(path)) as db:
-        assert db.execute("PRAGMA user_version").fetchone() == (7,)
-
-
-def test_what_is_believed_does_not_come_back_after_forgetting(tmp_path: Path) -> None:
-    state = DeviceState(tmp_path / "device")
+def test_what_is_believed_does_not_come_back_after_forgetting(state: DeviceState) -> None:
     state.join("d", b"envelope", PERSON, salt=b"salt")
     with state.writing(durable=True):
         state.trust.put_trusted("d", b"header", b"state")
@@ -226,4 +183,3 @@ def test_what_is_believed_does_not_come_back_after_forgetting(tmp_path: Path) ->
         state.trust.put_trusted("d", b"header", b"state")
     assert state.trust.trusted("d") is None
     assert state.trust.checks("d")["steps"] == 3
-    state.close()

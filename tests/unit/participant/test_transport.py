@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from email.utils import formatdate
-from pathlib import Path
 
 import pytest
 from aiohttp import web
@@ -15,12 +14,11 @@ from secvm.crypto.sealing.kem import X25519PrivateKey
 from secvm.crypto.sealing.oblivious import GatewayKey, GatewayKeys, encode_key_configurations
 from secvm.crypto.tokens import ANSWER_MEDIA_TYPE as TOKEN_ANSWER
 from secvm.crypto.tokens import REQUEST_MEDIA_TYPE as TOKEN_REQUEST
-from secvm.errors import LocalProtocolError
+from secvm.errors import LocalProtocolError, RemoteProtocolError
 from secvm.participant.sending.transport import (
     Fetched,
-    Issued,
     RelayTransport,
-    SendResult,
+    SendReply,
     Transport,
     UnsafeDirectTransport,
 )
@@ -60,8 +58,9 @@ class TinyRelay:
         return self.answers.pop(0) if self.answers else web.Response(status=202)
 
     def fetch(self, body: bytes) -> web.Response:
-        (opened,) = GatewayKeys([self.key, *self.older]).open_batch([body])
-        if isinstance(opened, Exception):
+        try:
+            opened = GatewayKeys([self.key, *self.older]).open(body)
+        except RemoteProtocolError:
             return web.Response(status=400, content_type="application/problem+json")
         asked = read_request(opened.request)
         assert isinstance(asked, FetchRequest)
@@ -110,7 +109,7 @@ def over_sockets(
 def test_package_is_one_post_with_nothing_but_what_http_needs() -> None:
     async def scenario(_: TinyRelay, transport: Transport, way: Relay) -> None:
         for i in range(3):
-            assert await transport.send(b"capsule %d" % i, way) == SendResult(acknowledged=True)
+            assert await transport.send(b"capsule %d" % i, way) == SendReply(b"")
 
     relay = over_sockets(scenario)
     assert [(method, path, body) for method, path, _, body in relay.requests] == [
@@ -172,19 +171,19 @@ def test_a_submission_that_has_a_token_is_sent_without_the_credential() -> None:
 @pytest.mark.parametrize(
     ("answer", "expected"),
     [
-        (web.Response(status=202), SendResult(acknowledged=True)),
-        (web.Response(body=b"sealed", content_type="message/ohttp-res"), SendResult(acknowledged=True)),
-        (web.Response(body=b"<html>welcome</html>", content_type="text/html"), SendResult(acknowledged=False)),
-        (web.Response(status=503, headers={"Retry-After": "7"}), SendResult(acknowledged=False, retry_after_ms=7000)),
-        (web.Response(status=429, headers={"Retry-After": "x"}), SendResult(acknowledged=False)),
-        (web.Response(status=302, headers={"Location": "/r/keys"}), SendResult(acknowledged=False)),
-        (web.Response(status=400), SendResult(acknowledged=False, final=True)),
-        (web.Response(status=410), SendResult(acknowledged=False, final=True)),
-        (web.Response(status=500), SendResult(acknowledged=False)),
+        (web.Response(status=202), SendReply(b"")),
+        (web.Response(body=b"sealed", content_type="message/ohttp-res"), SendReply(b"")),
+        (web.Response(body=b"<html>welcome</html>", content_type="text/html"), SendReply()),
+        (web.Response(status=503, headers={"Retry-After": "7"}), SendReply(retry_after_ms=7000)),
+        (web.Response(status=429, headers={"Retry-After": "x"}), SendReply()),
+        (web.Response(status=302, headers={"Location": "/r/keys"}), SendReply()),
+        (web.Response(status=400), SendReply(final=True)),
+        (web.Response(status=410), SendReply(final=True)),
+        (web.Response(status=500), SendReply()),
     ],
     ids=lambda value: str(value.status) if isinstance(value, web.Response) else "",
 )
-def test_answers_mean_acknowledged_later_or_never(answer: web.Response, expected: SendResult) -> None:
+def test_answers_mean_acknowledged_later_or_never(answer: web.Response, expected: SendReply) -> None:
     async def scenario(relay: TinyRelay, transport: Transport, way: Relay) -> None:
         relay.answers.append(answer)
         assert await transport.send(b"capsule", way) == expected
@@ -207,7 +206,7 @@ def test_relay_that_is_not_there_is_a_failure_and_no_error() -> None:
     async def main() -> None:
         transport = RelayTransport(HttpClient(connections=1), ["http://127.0.0.1:1/r"], os.urandom)
         way = Relay(url="http://127.0.0.1:1/r", key=RELAY.public)
-        assert await transport.send(b"capsule", way) == SendResult(acknowledged=False)
+        assert await transport.send(b"capsule", way) == SendReply()
         assert await transport.fetch("/v1/experiments") is None
         await transport.close()
 
@@ -275,7 +274,7 @@ def test_direct_way_takes_public_paths_and_capsules_as_they_are() -> None:
     async def scenario(relay: TinyRelay, transport: Transport, way: Relay) -> None:
         relay.files["/v1/experiment/x"] = b"content"
         assert await transport.fetch("/v1/experiment/x") == Fetched(b"content", SERVER_TIME)
-        assert await transport.send(b"capsule", way) == SendResult(acknowledged=True)
+        assert await transport.send(b"capsule", way) == SendReply(b"")
 
     relay = over_sockets(scenario, direct=True)
     assert [path for _, path, _, _ in relay.requests] == ["/v1/experiment/x", "/v1/capsule"]
@@ -302,8 +301,7 @@ def test_direct_way_is_refused_for_people() -> None:
     asyncio.run(main())
 
 
-def test_whole_round_through_a_relay_over_sockets(tmp_path: Path) -> None:
-    world = World(tmp_path)
+def test_whole_round_through_a_relay_over_sockets(world: World) -> None:
 
     async def scenario(relay: TinyRelay, transport: Transport, way: Relay) -> None:
         world.of = document(experiment=world.of.experiment, test=True, relays=(way,))
@@ -313,7 +311,7 @@ def test_whole_round_through_a_relay_over_sockets(tmp_path: Path) -> None:
         manifest = world.publish(1)
         world.transport = transport
         device = world.joined()
-        await world.drive(device, until=manifest.accept_until)
+        await world.driven(device, until=manifest.accept_until)
         device.close()
 
     relay = over_sockets(scenario)
@@ -354,7 +352,7 @@ def test_repro_every_fetch_takes_a_connection_of_its_own(monkeypatch: pytest.Mon
     async def scenario(relay: TinyRelay, transport: Transport, way: Relay) -> None:
         relay.files["/v1/experiments"] = b"{}"
         for _ in range(3):
-            assert await transport.send(b"capsule", way) == SendResult(acknowledged=True)
+            assert await transport.send(b"capsule", way) == SendReply(b"")
             found = await transport.fetch("/v1/experiments")
             assert found is not None
             assert found.content == b"{}"
@@ -389,21 +387,21 @@ def test_fetch_takes_another_relay_than_the_one_before_where_there_are_several()
 def test_a_token_is_asked_for_in_clear_and_the_answer_is_taken_or_not(direct: bool) -> None:
     issued = web.Response(body=b"tokens", content_type=TOKEN_ANSWER)
     answers = {
-        issued: Issued(b"tokens"),
-        web.Response(body=b"tokens", content_type="text/html"): Issued(),
-        web.Response(body=bytes(10_000), content_type=TOKEN_ANSWER): Issued(),
-        web.Response(status=302, headers={"Location": "/elsewhere"}): Issued(),
-        web.Response(status=503): Issued(),
-        web.Response(status=421): Issued(),
-        web.Response(status=429): Issued(final=True),
-        web.Response(status=410): Issued(final=True),
+        issued: SendReply(b"tokens"),
+        web.Response(body=b"tokens", content_type="text/html"): SendReply(),
+        web.Response(body=bytes(10_000), content_type=TOKEN_ANSWER): SendReply(),
+        web.Response(status=302, headers={"Location": "/elsewhere"}): SendReply(),
+        web.Response(status=503): SendReply(),
+        web.Response(status=421): SendReply(),
+        web.Response(status=429): SendReply(final=True),
+        web.Response(status=410): SendReply(final=True),
     }
 
     async def scenario(relay: TinyRelay, transport: Transport, way: Relay) -> None:
         relay.answers = list(answers)
         assert [await transport.ask_token(b"request", bytes(32), way) for _ in answers] == list(answers.values())
         nowhere = Relay(url="http://127.0.0.1:1/r", key=RELAY.public)
-        assert await transport.ask_token(b"request", bytes(32), nowhere) == Issued()
+        assert await transport.ask_token(b"request", bytes(32), nowhere) == SendReply()
 
     relay = over_sockets(scenario, direct=direct)
     assert {(method, path, body) for method, path, _, body in relay.requests} == {

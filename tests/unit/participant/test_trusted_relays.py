@@ -1,6 +1,5 @@
 """Relays are the person's choice: packages take those that the settings name, and no others."""
 
-import asyncio
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -77,18 +76,16 @@ def test_relay_and_operator_are_named_where_a_person_reads_whom_to_trust(tmp_pat
     device.close()
 
 
-def test_a_relay_that_was_struck_from_the_settings_gets_nothing_more(tmp_path: Path) -> None:
-    world = World(tmp_path)
+def test_a_relay_that_was_struck_from_the_settings_gets_nothing_more(world: World) -> None:
     world.joined(policy=policy()).close()
     strict = replace(policy(), relays=(TrustedRelay(url=RELAY_URLS[0]),))
     device = world.start(policy=strict)
     manifest = world.publish(1)
-    asyncio.run(world.drive(device, until=manifest.accept_until))
+    world.drive(device, until=manifest.accept_until)
     device.flush()
     assert world.distinct(1) == 0
     ((_, _, sentence),) = device.state.abstentions(world.of.digest)
     assert "relay1.example" in sentence
-    device.close()
 
 
 def test_repro_no_name_or_password_of_a_relays_url_becomes_a_header() -> None:

@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from secvm.errors import BadInputError
-from secvm.learning.individual.draws import KeptOnDevice
+from secvm.learning.individual.dice import KeptOnDevice
 from secvm.learning.rows import MAX_UNITS
+from secvm.participant.storage.state import DeviceState
 from secvm.participant.storage.vault import Vault
 from secvm.people.person import MAX_VALUE
 
@@ -20,6 +21,17 @@ FEATURES = st.dictionaries(st.text(), st.integers(-1000, 1000), max_size=20)
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     return tmp_path / "device"
+
+
+#: What a device keeps in files of its person's own: how it is opened, the file, and what is said of foreign files.
+KEPT = pytest.mark.parametrize(
+    ("kind", "name", "foreign"),
+    [
+        (Vault, "vault.db", ("the file is no vault", "the file is a database, but no vault")),
+        (DeviceState, "state.sqlite", ("this is no state of a device", "this is no state of a device")),
+    ],
+    ids=["vault", "state"],
+)
 
 
 def everything_in(folder: Path) -> bytes:
@@ -70,31 +82,53 @@ def test_summary_counts_features_per_source(folder: Path) -> None:
         assert len(vault.answered()) == 0
 
 
-def test_folder_and_files_are_the_persons_alone(folder: Path) -> None:
+@KEPT
+def test_folder_and_files_are_the_persons_alone(
+    folder: Path, kind: type[Vault | DeviceState], name: str, foreign: tuple[str, str]
+) -> None:
     before = os.umask(0)
     try:
-        with Vault(folder) as vault:
-            vault.put("csv", {"quokka": 1})
+        with closing(kind(folder)) as opened:
+            opened.forget("anything")
             modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in folder.iterdir()}
     finally:
         os.umask(before)
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-    assert modes == {"vault.db": 0o600, "vault.db-wal": 0o600, "vault.db-shm": 0o600}
+    assert modes == {name: 0o600, f"{name}-wal": 0o600, f"{name}-shm": 0o600}
+    (folder / name).chmod(0o644)
+    kind(folder).close()
+    assert stat.S_IMODE((folder / name).stat().st_mode) == 0o600, "opened to others, and closed again"
 
 
-def test_file_that_was_opened_to_others_is_closed_again(folder: Path) -> None:
-    Vault(folder).close()
-    (folder / "vault.db").chmod(0o644)
-    Vault(folder).close()
-    assert stat.S_IMODE((folder / "vault.db").stat().st_mode) == 0o600
-
-
-def test_folder_that_is_open_to_others_is_refused(folder: Path) -> None:
+@KEPT
+def test_what_is_not_the_persons_own_is_refused_and_left_alone(
+    folder: Path, kind: type[Vault | DeviceState], name: str, foreign: tuple[str, str]
+) -> None:
     folder.mkdir()
     folder.chmod(0o750)
     with pytest.raises(BadInputError, match="others may look into this folder"):
-        Vault(folder)
+        kind(folder)
     assert list(folder.iterdir()) == []
+    folder.chmod(0o700)
+    file = folder / name
+    file.write_bytes(b"a letter to my aunt, long enough to be no header of a database " * 40)
+    with pytest.raises(BadInputError, match=foreign[0]):
+        kind(folder)
+    file.unlink()
+    with closing(sqlite3.connect(file)) as db:
+        db.execute("CREATE TABLE letters (text)")
+    before = file.read_bytes()
+    with pytest.raises(BadInputError, match=foreign[1]):
+        kind(folder)
+    assert file.read_bytes() == before
+    file.unlink()
+    kind(folder).close()
+    with closing(sqlite3.connect(file)) as db:
+        db.execute("PRAGMA user_version = 7")
+    before = file.read_bytes()
+    with pytest.raises(BadInputError, match="another version"):
+        kind(folder)
+    assert file.read_bytes() == before
 
 
 @pytest.mark.parametrize("all_at_once", [True, False], ids=["everything", "one source"])
@@ -185,29 +219,6 @@ def test_bad_names_and_labels_are_refused_without_their_content(folder: Path, te
         with pytest.raises(BadInputError, match=r"^the name of a source must be printable text"):
             vault.put(text, {})
         assert vault.label(text) is None
-
-
-def test_file_that_is_no_vault_is_refused_and_left_alone(folder: Path) -> None:
-    folder.mkdir(mode=0o700)
-    file = folder / "vault.db"
-    file.write_bytes(b"a letter to my aunt, long enough to be no header of a database " * 40)
-    with pytest.raises(BadInputError, match="the file is no vault"):
-        Vault(folder)
-    file.unlink()
-    with closing(sqlite3.connect(file)) as db:
-        db.execute("CREATE TABLE letters (text)")
-    before = file.read_bytes()
-    with pytest.raises(BadInputError, match="the file is a database, but no vault"):
-        Vault(folder)
-    assert file.read_bytes() == before
-
-
-def test_vault_of_another_version_is_refused(folder: Path) -> None:
-    Vault(folder).close()
-    with closing(sqlite3.connect(folder / "vault.db")) as db:
-        db.execute("PRAGMA user_version = 2")
-    with pytest.raises(BadInputError, match="another version"):
-        Vault(folder)
 
 
 def test_place_that_cannot_be_a_folder_is_one_sentence(tmp_path: Path) -> None:

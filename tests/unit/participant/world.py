@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from secvm.learning.experiment import Experiment
 from secvm.learning.package import Package
 from secvm.participant.consent.policies import Consent
 from secvm.participant.device import Device, Send
-from secvm.participant.sending.transport import Fetched, Issued, SendResult, Submitted, Transport
+from secvm.participant.sending.transport import Fetched, SendReply, Transport
 from secvm.participant.storage.state import DeviceState
 from secvm.participant.storage.vault import Vault
 from secvm.participant.trust.trust_policy import TrustPolicy
@@ -101,29 +102,27 @@ class MortalTransport(MemoryTransport):
         super().__init__(now)
         self._points = points
 
-    async def send(self, capsule: bytes, relay: Relay | None) -> SendResult:
+    @contextmanager
+    def _mortal(self) -> Iterator[None]:
         self._points.pass_by()
-        result = await super().send(capsule, relay)
+        yield
         self._points.pass_by()
-        return result
 
-    async def ask_token(self, request: bytes, label: bytes, relay: Relay) -> Issued:
-        self._points.pass_by()
-        result = await super().ask_token(request, label, relay)
-        self._points.pass_by()
-        return result
+    async def send(self, capsule: bytes, relay: Relay | None) -> SendReply:
+        with self._mortal():
+            return await super().send(capsule, relay)
 
-    async def submit(self, body: bytes, label: bytes, relay: Relay, *, anonymous: bool = False) -> Submitted:
-        self._points.pass_by()
-        result = await super().submit(body, label, relay, anonymous=anonymous)
-        self._points.pass_by()
-        return result
+    async def ask_token(self, request: bytes, label: bytes, relay: Relay) -> SendReply:
+        with self._mortal():
+            return await super().ask_token(request, label, relay)
+
+    async def submit(self, body: bytes, label: bytes, relay: Relay, *, anonymous: bool = False) -> SendReply:
+        with self._mortal():
+            return await super().submit(body, label, relay, anonymous=anonymous)
 
     async def fetch(self, path: str, *, most: int = 2**30, gateway_keys: bytes | None = None) -> Fetched | None:
-        self._points.pass_by()
-        fetched = await super().fetch(path, most=most, gateway_keys=gateway_keys)
-        self._points.pass_by()
-        return fetched
+        with self._mortal():
+            return await super().fetch(path, most=most, gateway_keys=gateway_keys)
 
 
 class World:
@@ -139,6 +138,7 @@ class World:
         self.transport: Transport = self.net
         self.key = GatewayKey(1, X25519PrivateKey(os.urandom(32)))
         self.before: dict[str, RoundManifest] = {}
+        self.started: list[Device] = []
         self.serve(self.of)
 
     # ── the coordinator ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -190,9 +190,13 @@ class World:
         self.net.files[f"/v1/blob/{digest_of(weights)}"] = weights
         self.net.files[f"/v1/experiment/{of.digest}/ending"] = ending.signed([COORDINATOR])
 
+    @property
+    def gateway_keys(self) -> Sequence[GatewayKey]:
+        return [self.key]
+
     def opened(self) -> list[tuple[Package, int, ExperimentId]]:
         """Package, round and experiment of every distinct capsule that left the device."""
-        keys, found = GatewayKeys([self.key]), []
+        keys, found = GatewayKeys(self.gateway_keys), []
         for capsule in dict.fromkeys(one.capsule for one in self.net.seen):
             opened = keys.open(capsule)
             assert isinstance(opened, OpenedRequest)
@@ -208,15 +212,20 @@ class World:
 
     def start(self, **changes: Any) -> Device:
         """The device of this folder, as its process would begin."""
-        policy = TrustPolicy(without_log=True)
-        told: dict[str, Any] = {
-            "now": self.clock.now,
-            "random_bytes": os.urandom,
-            "policy": policy,
-            "consent": ANYTHING,
-        }
-        told |= changes
-        return Device(MortalState(self.folder, self.points), self.transport, **told)
+        told: dict[str, Any] = {"policy": self.policy, "consent": ANYTHING, "random_bytes": os.urandom, **changes}
+        device = Device(MortalState(self.folder, self.points), self.transport, now=self.clock.now, **told)
+        self.started.append(device)
+        return device
+
+    def close(self) -> None:
+        """Let go of the files of all devices that were started here."""
+        for device in self.started:
+            device.state.close()
+
+    @property
+    def policy(self) -> TrustPolicy:
+        """What the device demands, unless a test says something else."""
+        return TrustPolicy(without_log=True)
 
     def fill(self, *documents: ExperimentDocument, label: str = "b") -> None:
         with Vault(self.folder) as vault:
@@ -244,8 +253,12 @@ class World:
         shutil.copytree(kept, self.folder)
         self.folder.chmod(0o700)
 
-    async def drive(self, device: Device, *, until: int) -> None:
+    def drive(self, device: Device, *, until: int) -> None:
         """Let the device live up to this instant, one moment after the other."""
+        asyncio.run(self.driven(device, until=until))
+
+    async def driven(self, device: Device, *, until: int) -> None:
+        """The same where an event loop is running."""
         # A host does this every two seconds; before every request the device does it by itself.
         device.look()
         while True:
@@ -258,7 +271,7 @@ class World:
                 return
             self.clock.advance(following - self.clock.now())
 
-    async def drive_into(self, device: Device, manifest: RoundManifest) -> None:
+    def drive_into(self, device: Device, manifest: RoundManifest) -> None:
         """Let the device live until some of its packages are acknowledged, and others still wait.
 
         Send times are uniform: at half of the window none has left in one of 2^BUDGET rounds. In the first of 256
@@ -268,7 +281,7 @@ class World:
         until = max(self.clock.now(), manifest.opens_at)
         while not device.memberships or not device.memberships[self.of.digest].session.progress.acknowledged:
             until += piece
-            await self.drive(device, until=until)
+            self.drive(device, until=until)
 
 
 __all__ = ["BUDGET", "FEATURES", "LENGTH_S", "SECRET", "START", "Crash", "Fate", "Send", "World", "real_document"]

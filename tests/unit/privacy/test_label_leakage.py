@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from secvm.privacy.leakage.label_leakage import cell_information, variance_of_ratio
+from secvm.privacy.leakage import cell_information, variance_of_ratio
 
 
 def worlds(senders: int, theta: float, q: float, *, has_it: bool) -> tuple[list[float], list[float]]:

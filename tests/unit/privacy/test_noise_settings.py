@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from secvm.errors import BadExperimentError
 from secvm.learning.aggregate.descent import Swift
-from secvm.privacy.accounting.gaussian import mu_for
 from secvm.privacy.planning.noise_settings import (
     LEAST_ROUNDS,
     MOST_RHO,
     MOST_ROUNDS,
     SCORE_NOISE,
     NoiseSettings,
+    mu_for,
     noise_settings,
 )
 

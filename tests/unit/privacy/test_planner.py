@@ -14,10 +14,9 @@ from secvm.learning.aggregate.descent import AskedDescent, Swift
 from secvm.learning.thinning import Thinning
 from secvm.participant.consent import policies as consent
 from secvm.participant.device import DAILY_BYTES
-from secvm.privacy.leakage.experiment_leak import planned_leak
+from secvm.privacy.leakage import planned_leak
 from secvm.privacy.planning import wish as planner_remarks
-from secvm.privacy.planning.planned import Planned, experiment_of
-from secvm.privacy.planning.planner import guaranteed, private_plan, quick
+from secvm.privacy.planning.planner import Planned, experiment_of, guaranteed, private_plan, quick
 from secvm.privacy.planning.wish import RelayWish, Wish
 from secvm.privacy.statements.plain import PrivacyStatement, words
 from secvm.privacy.statements.relayed import RelayedStatement

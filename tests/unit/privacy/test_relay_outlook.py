@@ -9,8 +9,7 @@ from secvm.errors import BadExperimentError
 from secvm.learning.cover_law import Noise, RelayCover
 from secvm.learning.thinning import Thinning
 from secvm.privacy.planning.private_plan import Outlook, usefulness
-from secvm.privacy.planning.relay_plan import RelayPlan, RelayQuestion
-from secvm.privacy.planning.relay_times import LEAST_S, Paces, round_times
+from secvm.privacy.planning.relay_plan import LEAST_S, Paces, RelayPlan, RelayQuestion, round_times
 from secvm.privacy.target import PrivacyTarget
 
 
@@ -32,15 +31,12 @@ def plan(people: int, bins: int = 1000, packages: int = 394_749) -> RelayPlan:
         parts=9,
         packages=packages,
     )
-    return RelayPlan(
-        question=question, cover=cover, achieved=1.0, delta_noise=9e-7, delta_overflow=1e-7, delta_sampler=0.0
-    )
+    return RelayPlan(question=question, cover=cover, achieved=1.0)
 
 
 def test_times_follow_from_packages_and_paces() -> None:
     times = round_times(plan(10_000))
     first = 103 * 10_000 + 394_749
-    assert times.sealing_s == pytest.approx(394_749 * 125e-6)
     assert times.batch_s == pytest.approx(3 * (394_749 * 125e-6 + first * 128 / 1e7), abs=1)
     assert times.mix_s == pytest.approx(3 * ((first + 394_749) * 65e-6 + (first + 394_749) * 80 / 1e7), abs=1)
     assert times.open_s == times.mix_s

@@ -15,8 +15,7 @@ from secvm.learning.aggregate.descent import Pegasos
 from secvm.learning.experiment import Experiment
 from secvm.learning.losses import Loss
 from secvm.privacy.accounting.guarantee import auc_at_most
-from secvm.privacy.leakage.experiment_leak import measured_leak, planned_leak
-from secvm.privacy.leakage.label_leakage import auc_of, law
+from secvm.privacy.leakage import auc_of, law, measured_leak, planned_leak
 from secvm.privacy.statements.plain import Terms, as_text, state
 
 

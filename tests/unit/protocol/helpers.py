@@ -18,7 +18,7 @@ from secvm.learning.experiment import Experiment
 from secvm.learning.package import Cohort, NullPackage, Package, ParticipationPackage, TrainPackage
 from secvm.protocol.documents.experiment import ExperimentDocument, FeaturesWanted, HashedBins, Relay, Windows
 from secvm.protocol.documents.manifest import LastRound, RelayCount, RoundManifest, last_round, make_manifest
-from secvm.protocol.log.terms import LogTerms, Witness
+from secvm.protocol.log.policy import LogTerms, Witness
 from secvm.protocol.plain.session import ParticipantSession
 
 COORDINATOR = SigningKey(b"coordinator".ljust(32, b"\0"))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from secvm.errors import BadSignatureError, InconsistentManifestError, LocalProtocolError, MalformedMessageError
 from secvm.protocol.documents.ending import Ending, Why, accept_ending, make_ending
-from secvm.protocol.documents.manifest import AcceptedManifest, RelayCount, RoundManifest, accept_all, last_round
+from secvm.protocol.documents.manifest import AcceptedManifest, RelayCount, RoundManifest, accept, last_round
 from tests.unit.protocol.helpers import COORDINATOR, RELAY, SECOND, STRANGER, document, ended, manifests, served, tally
 
 OF = document()
@@ -29,7 +29,7 @@ def ending(after: RoundManifest | None = MANIFESTS[1], **changes: Any) -> Ending
 
 
 def accepted(count: int) -> AcceptedManifest:
-    return accept_all([served(manifest) for manifest in MANIFESTS[:count]], document=OF)
+    return accept(served(MANIFESTS[count - 1]), document=OF)
 
 
 @pytest.mark.parametrize("after", [None, *MANIFESTS])

@@ -17,7 +17,6 @@ from secvm.learning.experiment import Experiment
 from secvm.protocol.documents.ending import Ending
 from secvm.protocol.documents.experiment import publish
 from secvm.protocol.documents.manifest import RoundManifest
-from secvm.protocol.evidence.logged_documents import entry_of
 from secvm.protocol.evidence.plain import Evidence, Kind, LoggedEntry, examine
 from secvm.protocol.trust.trusted_rounds import TrustedRounds
 from secvm_lab.rigs.histories.public_history import PublicHistory
@@ -275,7 +274,7 @@ def test_entries_of_other_experiments_and_other_logs_show_nothing() -> None:
     made, other = honest()
     sign = [made.parties.coordinator]
     document = made.manifests[0].signed(sign)
-    line = entry_of(replace(made.manifests[0], quota=made.manifests[0].quota + 1))
+    line = replace(made.manifests[0], quota=made.manifests[0].quota + 1).log_entry
     elsewhere = WitnessedLog("else.example/secvm/v2", made.parties.log, [line.to_bytes()])
     own = WitnessedLog(made.log.origin, other.parties.coordinator, [line.to_bytes()])
     for log in (elsewhere, own):

@@ -14,10 +14,10 @@ from secvm.protocol.documents.blobs import encode_tally
 from secvm.protocol.documents.experiment import publish
 from secvm.protocol.evidence.examination import examine_relayed
 from secvm.protocol.evidence.relayed import PartProof, RelayedEvidence, RelayedKind, Who
-from secvm.protocol.relays.batches.capsule_tree import CapsuleTree
-from secvm.protocol.relays.counting.recount import entry_bytes
-from secvm.protocol.relays.counting.shards import ShardProof, ShardRun, read_sub_tally, write_sub_tally
+from secvm.protocol.relays.batches import CapsuleTree
 from secvm.protocol.relays.opening import Opening
+from secvm.protocol.relays.recount import entry_bytes
+from secvm.protocol.relays.shards import ShardProof, ShardRun, read_sub_tally, write_sub_tally
 from secvm_lab.rigs.histories.audited_rounds import SealedRound
 from secvm_lab.rigs.histories.relayed_rounds import COORDINATOR, STRANGER, relayed_document
 from tests.effort import scaled

@@ -13,11 +13,10 @@ from secvm.protocol.documents.experiment import publish
 from secvm.protocol.documents.recomputation import Stayed, after_opened, first_model
 from secvm.protocol.evidence.examination import examine_relayed
 from secvm.protocol.evidence.relayed import PartProof, RelayedEvidence, RelayedKind, Who, is_relayed_evidence
-from secvm.protocol.relays.batches.capsule_tree import CapsuleTree
-from secvm.protocol.relays.batches.label import capsule_digest
-from secvm.protocol.relays.counting.opened_parts import OpenedPart, Role
+from secvm.protocol.relays.batches import CapsuleTree, capsule_digest
+from secvm.protocol.relays.cover_parts import OpenedPart, Role
 from secvm.protocol.relays.opening import RelayedEnding
-from secvm.protocol.relays.sending.canary import Receipt
+from secvm.protocol.relays.submission import Receipt
 from secvm_lab.rigs.histories.audited_rounds import LightRound, SealedRound
 from secvm_lab.rigs.histories.relayed_rounds import COORDINATOR, ENTRY, MIX, STRANGER, relayed_document
 

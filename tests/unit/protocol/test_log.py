@@ -15,8 +15,8 @@ from secvm.errors import (
 from secvm.protocol.canonical import Fields
 from secvm.protocol.log.checkpoints import Checkpoint
 from secvm.protocol.log.entries import Entry, ending_entry, experiment_entry, manifest_entry
+from secvm.protocol.log.policy import LogTerms
 from secvm.protocol.log.proofs import LogProof
-from secvm.protocol.log.terms import LogTerms, check_logged
 from tests.unit.protocol.helpers import LOG, START, WITNESSES, log_terms
 
 EXPERIMENT, FIRST, SECOND, END = (f"{i:02x}" * 32 for i in (10, 11, 12, 13))
@@ -106,7 +106,9 @@ def proof(
 
 
 def check(data: bytes, entry: Entry) -> int:
-    return check_logged(data, entry, terms=log_terms(), now=START).checkpoint.size
+    signed = LogProof.from_bytes(data).check(entry.to_bytes(), log=log_terms().log_key)
+    log_terms().check_quorum(signed, now=START)
+    return signed.checkpoint.size
 
 
 def test_every_entry_is_shown() -> None:

@@ -15,8 +15,8 @@ from secvm.errors import BadInputError, BadSignatureError, LocalProtocolError, S
 from secvm.protocol.log.checkpoints import Quorum
 from secvm.protocol.log.policy import MOST_LINES, Listed, LogPolicy, quorum_of, read_policy
 from secvm.protocol.trust.trusted_rounds import TrustedRounds
-from secvm_lab.rigs.histories.known_log import known_log_terms
 from secvm_lab.rigs.histories.public_history import PublicHistory
+from secvm_lab.rigs.histories.witnessed_log import known_log_terms
 
 KEYS = [
     NoteKey(f"w{i}.example", SigningKey(bytes([i]) * 32).public, SignatureKind.COSIGNATURE)

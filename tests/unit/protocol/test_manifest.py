@@ -19,18 +19,15 @@ from secvm.errors import (
     StaleRoundError,
 )
 from secvm.protocol.canonical import encode_document
-from secvm.protocol.documents.blobs import encode_tally
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.documents.manifest import (
     LastRound,
     RelayCount,
     RoundManifest,
     accept,
-    accept_all,
     last_round,
     make_manifest,
     read_relay_count,
-    read_tally,
 )
 from secvm.protocol.version import EXPERIMENT_TYPE, MANIFEST_TYPE
 from tests.unit.protocol.helpers import (
@@ -63,14 +60,11 @@ def test_manifest_comes_back_whole() -> None:
     assert accept(served(full), document=OF).manifest == full
 
 
-def test_chain_of_rounds_is_accepted_one_by_one_and_all_at_once() -> None:
+def test_chain_of_rounds_is_accepted_one_by_one() -> None:
     last = None
     for manifest in ROUNDS:
         last = accept(served(manifest), document=OF, last=last)
         assert last.manifest == manifest
-    assert accept_all([served(m) for m in ROUNDS], document=OF) == last
-    with pytest.raises(LocalProtocolError):
-        accept_all([], document=OF)
 
 
 def test_same_manifest_again_is_the_same_also_with_another_signature() -> None:
@@ -178,8 +172,6 @@ def test_abandoned_round_keeps_the_model_and_tells_nothing() -> None:
     )
     last = accept(served(ROUNDS[0]), document=OF)
     assert accept(served(same), document=OF, last=last).manifest == same
-    with pytest.raises(LocalProtocolError):
-        read_tally(same, b"", OF)
 
 
 def test_relays_count_must_be_signed_by_a_relay_of_the_experiment() -> None:
@@ -359,20 +351,6 @@ def test_experiment_of_t_rounds_has_no_round_after_them() -> None:
             gateway_keys=b"",
         )
     assert first.round_number == 1
-
-
-def test_tally_is_read_only_when_the_manifest_tells_the_same_of_it() -> None:
-    counted = tally(2, 2)
-    data = encode_tally(counted, OF.experiment)
-    assert read_tally(ROUNDS[1], data, OF) == counted
-    with pytest.raises(MalformedMessageError):
-        read_tally(ROUNDS[1], encode_tally(tally(3, 2), OF.experiment), OF)
-    assert ROUNDS[1].last is not None
-    liar = replace(ROUNDS[1], last=replace(ROUNDS[1].last, participants=(3, 2)))
-    with pytest.raises(InconsistentManifestError):
-        read_tally(liar, data, OF)
-    with pytest.raises(LocalProtocolError):
-        read_tally(ROUNDS[0], data, OF)
 
 
 def test_everything_a_server_could_vary_changes_the_digest() -> None:

@@ -80,7 +80,7 @@ def honest_person(of: ExperimentDocument, draw: st.DrawFn, number: int, state_st
     values = st.integers(smallest, 3).filter(bool)
     most = learning.features_per_person or 6
     features = draw(st.dictionaries(st.sampled_from("abcdefgh"), values, max_size=most))
-    hashes = of.binning.hashes if isinstance(of.binning, HashedBins) else 1
+    hashes = of.binning.hashes
     binning = HashBinning(n_bins=N_BINS, salt=bytes(16), n_hashes=hashes)
     state = aggregate.start(learning)
     if state_steps:  # later weights, under which some are beyond the margin

@@ -3,7 +3,7 @@
 import json
 import unicodedata
 
-from secvm.protocol.printable import escaped, first_unprintable, plain
+from secvm.protocol.canonical import escaped, first_unprintable, plain
 
 #: Characters that Unicode calls formatting and that documents may hold: signs that are seen (Arabic numbers, Syriac,
 #: Kaithi), joiners of hieroglyphs, and the two joiners without a shape that languages and emoji need.

@@ -12,9 +12,8 @@ from secvm.protocol.log.checkpoints import Quorum, SignedCheckpoint
 from secvm.protocol.log.entries import experiment_entry
 from secvm.protocol.log.policy import LogPolicy
 from secvm.protocol.trust.salt import committed_at, salt_of
-from secvm_lab.rigs.histories.parties import Parties
 from secvm_lab.rigs.histories.public_history import PublicHistory
-from secvm_lab.rigs.histories.random_experiments import START, draw_document, draw_experiment
+from secvm_lab.rigs.histories.random_experiments import START, Parties, draw_document, draw_experiment
 from secvm_lab.rigs.histories.witnessed_log import WitnessedLog
 from tests.unit.protocol.helpers import document
 

@@ -30,9 +30,8 @@ from secvm.protocol.log.entries import (
     manifest_entry,
     opening_entry,
 )
-from secvm.protocol.log.terms import check_logged
-from secvm.protocol.trust.checking import Checking
-from secvm.protocol.trust.trusted_log import Appended, SeenLog, TrustedLog
+from secvm.protocol.log.proofs import LogProof
+from secvm.protocol.trust.trusted_log import Appended, Checking, SeenLog, TrustedLog
 from secvm_lab.rigs.histories.witnessed_log import WitnessedLog
 from tests.seeds import seed_for
 from tests.unit.protocol.helpers import LOG, START, WITNESSES, log_terms
@@ -89,7 +88,7 @@ def convicted(caught: pytest.ExceptionInfo[CheatingError]) -> Evidence:
     evidence = Evidence.from_bytes(caught.value.evidence)
     for logged in evidence.entries:
         # Whoever has the log's key alone sees that the line is there.
-        check_logged(logged.proof, Entry.from_bytes(logged.entry), terms=TERMS, now=START)
+        LogProof.from_bytes(logged.proof).check(logged.entry, log=TERMS.log_key)
     return evidence
 
 

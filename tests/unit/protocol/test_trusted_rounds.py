@@ -26,14 +26,12 @@ from secvm.learning import aggregate
 from secvm.protocol.documents.blobs import encode_tally
 from secvm.protocol.documents.experiment import publish
 from secvm.protocol.documents.manifest import RelayCount, last_round
-from secvm.protocol.evidence.logged_documents import entry_of
 from secvm.protocol.evidence.plain import Kind, examine
 from secvm.protocol.log.entries import ending_entry, experiment_entry
 from secvm.protocol.log.policy import LogPolicy
 from secvm.protocol.trust.trusted_rounds import Served, Trusted, TrustedRounds, tallies_named
-from secvm_lab.rigs.histories.parties import Parties
 from secvm_lab.rigs.histories.public_history import PublicHistory, lines_from, served_from
-from secvm_lab.rigs.histories.random_experiments import draw_document
+from secvm_lab.rigs.histories.random_experiments import Parties, draw_document
 from secvm_lab.rigs.lies.liar import Liar, one_too_few
 from tests.unit.protocol.helpers import document
 
@@ -378,7 +376,7 @@ def test_a_fork_seen_again_convicts_and_an_older_or_unknown_log_does_not() -> No
     rounds = follower(made)
     rounds.compare(made.cosign().data, ())
     fork = made.log.branch(made.log.tree.size - 1)
-    fork.append(entry_of(replace(made.manifests[-1], quota=made.manifests[-1].quota + 1)))
+    fork.append(replace(made.manifests[-1], quota=made.manifests[-1].quota + 1).log_entry)
     with pytest.raises(CheatingError, match="forked") as caught:
         rounds.compare(fork.checkpoint().data, ())
     assert examine(caught.value.evidence).kind is Kind.FORKED_LOG
@@ -393,7 +391,7 @@ def test_a_newcomer_knows_of_no_fork() -> None:
     made = history(1)
     rounds = device(made)
     fork = made.log.branch(0)
-    fork.append(entry_of(made.manifests[0]))
+    fork.append(made.manifests[0].log_entry)
     served = replace(made.served(rounds), checkpoint=fork.checkpoint().data, lines=tuple(fork.entries))
     with pytest.raises(RemoteProtocolError) as caught:
         rounds.check(served, now=made.now)
@@ -466,7 +464,7 @@ def test_what_the_log_does_not_hold_convicts_newcomers_too() -> None:
 
 def _after_round(made: PublicHistory, number: int) -> TrustedRounds:
     """A device that has believed the log when it had so many rounds."""
-    size = made.log.index_of(entry_of(made.manifests[number - 1])) + 1
+    size = made.log.index_of(made.manifests[number - 1].log_entry) + 1
     signed = made.log.checkpoint(size)
     lines = [
         signed.checkpoint.cosign(one.key, name=one.name, time_s=made.now // 1000) for one in made.parties.witnesses

@@ -9,31 +9,27 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
-from secvm.crypto.sealing.bulk_sealing import BulkSealer
 from secvm.crypto.sealing.kem import X25519PrivateKey, X25519PublicKey
-from secvm.crypto.sealing.layers import seal_both, seal_inner
+from secvm.crypto.sealing.layers import BulkSealer, seal_both, seal_inner
 from secvm.crypto.sealing.part_streams import part_key, seals
 from secvm.crypto.signing import SigningKey
-from secvm.protocol.relays.batches.capsule_tree import capsule_root
-from secvm.protocol.relays.batches.counts import EntryCount, MixCount
-from secvm.protocol.relays.batches.label import capsule_digest
-from secvm.protocol.relays.cover.commitments import RoundSecret, entry_commitment, mix_commitment
+from secvm.protocol.relays.batches import capsule_digest, capsule_root
+from secvm.protocol.relays.commitments import RoundSecret, entry_commitment, mix_commitment
+from secvm.protocol.relays.counts import EntryCount, MixCount
 from secvm.protocol.relays.manifest import Instants
 from secvm.relay.admission import Identity
-from secvm.relay.batches import round_custody as keeping_module
-from secvm.relay.batches import round_secrets, rounds
+from secvm.relay.batches import round_custody, rounds
 from secvm.relay.batches.ledger import RoundLedger
-from secvm.relay.batches.round_custody import RoundCustody, RoundPlan
-from secvm.relay.batches.round_secrets import RoundSecrets
+from secvm.relay.batches.round_custody import RoundCustody, RoundPlan, RoundSecrets
 from secvm.relay.batches.rounds import BatchRound
 from secvm.relay.database import RelayDatabase
 from secvm.relay.entry.intake import IncomingSubmission, IntakeLimits, read_submission
 from secvm.relay.entry.rounds import EntryRound
-from secvm.relay.mix.rounds import MixRound, opener
+from secvm.relay.mix import MixRound, opener
 
 EXPERIMENT = "ab" * 32
 ROUND = 3
@@ -165,15 +161,13 @@ class Fate:
 
         monkeypatch.setattr(RelayDatabase, "transaction", transaction)
         for module, name in (
-            (round_secrets, "make_secret"),
-            (round_secrets, "write_secret"),
-            (round_secrets, "remove_secret"),
+            (round_custody, "make_secret"),
+            (round_custody, "write_secret"),
+            (round_custody, "remove_secret"),
             (rounds, "destroy_database"),
         ):
             monkeypatch.setattr(module, name, self.around(getattr(module, name)))
-        monkeypatch.setattr(
-            keeping_module.RoundCustody, "keep_leaves", self.around(keeping_module.RoundCustody.keep_leaves)
-        )
+        monkeypatch.setattr(RoundCustody, "keep_leaves", self.around(RoundCustody.keep_leaves))
 
 
 @dataclass
@@ -224,6 +218,12 @@ class Machine:
                     most_capsules=1000,
                 )
         return self.round
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.die()
 
     def die(self) -> None:
         """Without a farewell: whatever was open is closed as the system closes it."""

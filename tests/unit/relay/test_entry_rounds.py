@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from secvm.crypto.sealing.kem import X25519PrivateKey
-from secvm.crypto.sealing.layers import open_inner, open_outer
+from secvm.crypto.sealing.layers import OUTER_BYTES, open_inner, open_outer
 from secvm.errors import BadSignatureError, OpeningError
-from secvm.protocol.relays.batches.capsule_tree import capsule_root
-from secvm.protocol.relays.batches.counts import EntryCount, MixCount
-from secvm.protocol.relays.batches.label import OUTER_BYTES, capsule_digest
-from secvm.protocol.relays.batches.pieces import split_piece
-from secvm.protocol.relays.cover.reveals import EntryReveal
-from secvm.protocol.relays.sending.canary import Receipt
+from secvm.protocol.relays.batches import capsule_digest, capsule_root, split_piece
+from secvm.protocol.relays.counts import EntryCount, EntryReveal, MixCount
+from secvm.protocol.relays.submission import Receipt
 from secvm.relay.entry.intake import IntakeVerdict
 from secvm.relay.entry.rounds import EntryRound
 from secvm.relay.refusals import RelayRefusalError
@@ -51,10 +49,16 @@ def batch(machine: Machine) -> tuple[EntryCount, list[bytes]]:
 
 
 @pytest.fixture
-def machine(tmp_path: Path) -> Machine:
-    made = Machine(tmp_path, "entry")
-    take(made.start(), *range(CLIENTS))
-    return made
+def fresh(tmp_path: Path) -> Iterator[Machine]:
+    with Machine(tmp_path / "relay", "entry") as made:
+        yield made
+
+
+@pytest.fixture
+def machine(fresh: Machine) -> Machine:
+    """The same with some clients' submissions."""
+    take(fresh.start(), *range(CLIENTS))
+    return fresh
 
 
 def test_the_batch_is_all_submissions_and_all_parts_sorted_and_counted(machine: Machine) -> None:
@@ -184,83 +188,73 @@ def test_forgetting_leaves_no_client_capsule_or_seed_but_the_opened_one(machine:
 # ── killed, restored, restarted ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_disk_restored_alone_draws_over_no_other_batch(tmp_path: Path) -> None:
-    machine = Machine(tmp_path / "relay", "entry")
-    take(machine.start(), 0)
-    copy = machine.save()
-    take(machine.start(), 1)
-    until_nothing(machine.start(), TIMES.accept_until)
-    seen = set(machine.draws.seen)
-    machine.restore(copy)
-    entry = machine.start()
+def test_a_disk_restored_alone_draws_over_no_other_batch(fresh: Machine) -> None:
+    take(fresh.start(), 0)
+    copy = fresh.save()
+    take(fresh.start(), 1)
+    until_nothing(fresh.start(), TIMES.accept_until)
+    seen = set(fresh.draws.seen)
+    fresh.restore(copy)
+    entry = fresh.start()
     assert until_nothing(entry, TIMES.accept_until) == ["closed"]
     assert entry.is_lost
     assert entry.count is None
-    assert machine.draws.seen == seen
+    assert fresh.draws.seen == seen
     assert not entry.is_waiting(TIMES.batch_by)
-    machine.die()
 
 
-def test_a_disk_restored_alone_with_the_whole_batch_gives_the_same_bytes(tmp_path: Path) -> None:
-    machine = Machine(tmp_path / "relay", "entry")
-    take(machine.start(), 0, 1)
-    copy = machine.save()
-    until_nothing(machine.start(), TIMES.accept_until)
-    first = machine.start().count, machine.start().piece(0)
-    machine.restore(copy)
-    until_nothing(machine.start(), TIMES.accept_until)
-    assert (machine.start().count, machine.start().piece(0)) == first
-    machine.die()
+def test_a_disk_restored_alone_with_the_whole_batch_gives_the_same_bytes(fresh: Machine) -> None:
+    take(fresh.start(), 0, 1)
+    copy = fresh.save()
+    until_nothing(fresh.start(), TIMES.accept_until)
+    first = fresh.start().count, fresh.start().piece(0)
+    fresh.restore(copy)
+    until_nothing(fresh.start(), TIMES.accept_until)
+    assert (fresh.start().count, fresh.start().piece(0)) == first
 
 
-def test_a_disk_restored_alone_opens_no_second_part(tmp_path: Path) -> None:
-    machine = Machine(tmp_path / "relay", "entry")
-    take(machine.start(), 0)
-    until_nothing(machine.start(), TIMES.accept_until)
-    own = machine.start().count
+def test_a_disk_restored_alone_opens_no_second_part(fresh: Machine) -> None:
+    take(fresh.start(), 0)
+    until_nothing(fresh.start(), TIMES.accept_until)
+    own = fresh.start().count
     assert own is not None
-    copy = machine.save()
-    entry = machine.start()
+    copy = fresh.save()
+    entry = fresh.start()
     entry.answer(mix_count(own), 3500)
     assert entry.advance(3500) == "revealed"
     # The secret is still there: the process died before it was destroyed.
-    machine.restore(copy)
-    entry = machine.start()
+    fresh.restore(copy)
+    entry = fresh.start()
     with pytest.raises(RelayRefusalError, match="another count"):
         entry.answer(mix_count(own, root=b"n" * 32), 3500)
     assert entry.advance(3500) is None
-    machine.die()
 
 
 @pytest.mark.parametrize("after", ["taken", "closed", "part-1"])
-def test_a_machine_that_restarted_has_no_secret_and_never_draws_again(tmp_path: Path, after: str) -> None:
-    machine = Machine(tmp_path / "relay", "entry")
-    take(machine.start(), 0, 1)
-    while after != "taken" and machine.start().advance(TIMES.accept_until) != after:
+def test_a_machine_that_restarted_has_no_secret_and_never_draws_again(fresh: Machine, after: str) -> None:
+    take(fresh.start(), 0, 1)
+    while after != "taken" and fresh.start().advance(TIMES.accept_until) != after:
         pass
-    seen = set(machine.draws.seen)
-    machine.restart()
-    entry = machine.start()
+    seen = set(fresh.draws.seen)
+    fresh.restart()
+    entry = fresh.start()
     assert entry.is_lost
     assert until_nothing(entry, TIMES.accept_until) == []
-    assert machine.draws.seen == seen
+    assert fresh.draws.seen == seen
     assert entry.count is None
     # What came would be lost: nothing more is taken.
     with pytest.raises(RelayRefusalError, match="no more"):
         take(entry, 5)
     assert until_nothing(entry, TIMES.open_by) == ["over"]
-    machine.die()
 
 
-def test_submissions_that_vanished_from_the_disk_are_noticed_before_anything_is_drawn(tmp_path: Path) -> None:
-    machine = Machine(tmp_path / "relay", "entry")
-    take(machine.start(), 0, 1)
-    assert machine.start().advance(TIMES.accept_until) == "closed"
-    machine.die()
-    for file in (machine.folder / "disk").glob("*.capsules*"):
+def test_submissions_that_vanished_from_the_disk_are_noticed_before_anything_is_drawn(fresh: Machine) -> None:
+    take(fresh.start(), 0, 1)
+    assert fresh.start().advance(TIMES.accept_until) == "closed"
+    fresh.die()
+    for file in (fresh.folder / "disk").glob("*.capsules*"):
         file.unlink()
-    entry = machine.start()
+    entry = fresh.start()
     assert until_nothing(entry, TIMES.accept_until) == []
     assert entry.is_lost
-    assert machine.draws.seen == set()
-    machine.die()
+    assert fresh.draws.seen == set()

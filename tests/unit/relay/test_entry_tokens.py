@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,8 +21,9 @@ BEFORE, WITHIN = TIMES.opens_at - 500, TIMES.opens_at + 500
 
 
 @pytest.fixture
-def machine(tmp_path: Path) -> Machine:
-    return Machine(tmp_path, "entry", token_bytes=TOKEN_BYTES)
+def machine(tmp_path: Path) -> Iterator[Machine]:
+    with Machine(tmp_path, "entry", token_bytes=TOKEN_BYTES) as made:
+        yield made
 
 
 def batch(number: int) -> TokenBatch:
@@ -60,7 +62,6 @@ def test_one_token_is_one_submission_and_a_retry_needs_none(machine: Machine) ->
     assert entry.knows(first.root)
     assert entry._file is not None
     assert entry._file.submissions() == 1
-    machine.die()
 
 
 def test_no_token_and_a_token_of_another_round_are_refused(machine: Machine) -> None:
@@ -72,7 +73,6 @@ def test_no_token_and_a_token_of_another_round_are_refused(machine: Machine) -> 
     assert take(entry, *(submission(i, one) for i, one in enumerate(made_up, 5))) == [IntakeVerdict.NO_TOKEN] * 3
     # None of them is used up by that.
     assert take(entry, submission(9, token)) == [IntakeVerdict.TAKEN]
-    machine.die()
 
 
 def test_a_client_is_given_one_token_and_the_same_request_again_the_same(machine: Machine) -> None:
@@ -88,7 +88,6 @@ def test_a_client_is_given_one_token_and_the_same_request_again_the_same(machine
     assert entry.grant(client(1), batch(2).request(KEY.public), LIMITS, WITHIN) is IntakeVerdict.OVER_QUOTA
     # Whoever brings the known bytes is given what their maker was: without the blind it is of no use.
     assert entry.grant(client(7), request, LIMITS, WITHIN) == first
-    machine.die()
 
 
 def test_networks_have_a_quota_and_the_round_has_room(machine: Machine) -> None:
@@ -99,7 +98,6 @@ def test_networks_have_a_quota_and_the_round_has_room(machine: Machine) -> None:
     assert entry.grant(client(3, b"net"), request, LIMITS, BEFORE) is IntakeVerdict.OVER_QUOTA
     full = IntakeLimits(quota=1, network_quota=2, submissions=2)
     assert entry.grant(client(3), request, full, BEFORE) is IntakeVerdict.FULL
-    machine.die()
 
 
 def test_a_request_that_is_none_costs_its_client_nothing(machine: Machine) -> None:
@@ -110,7 +108,6 @@ def test_a_request_that_is_none_costs_its_client_nothing(machine: Machine) -> No
         with pytest.raises(MalformedMessageError):
             entry.grant(client(1), wrong, LIMITS, BEFORE)
     assert given(entry, 1)
-    machine.die()
 
 
 def test_nothing_is_given_after_the_window_nor_where_there_are_no_tokens(machine: Machine, tmp_path: Path) -> None:
@@ -119,12 +116,9 @@ def test_nothing_is_given_after_the_window_nor_where_there_are_no_tokens(machine
     with pytest.raises(RelayRefusalError) as refused:
         entry.grant(client(1), request, LIMITS, TIMES.accept_until)
     assert refused.value.why == "stale"
-    machine.die()
-    plain = Machine(tmp_path / "plain", "entry")
-    with pytest.raises(RelayRefusalError) as refused:
+    with Machine(tmp_path / "plain", "entry") as plain, pytest.raises(RelayRefusalError) as refused:
         plain.start().grant(client(1), request, LIMITS, BEFORE)
     assert refused.value.why == "unknown"
-    plain.die()
 
 
 def test_nothing_joins_a_client_a_grant_and_a_submission_and_all_of_it_goes(machine: Machine) -> None:
@@ -144,7 +138,6 @@ def test_nothing_joins_a_client_a_grant_and_a_submission_and_all_of_it_goes(mach
     left = machine.everything()
     assert token[:32] not in left
     assert batch(1).request(KEY.public)[32:] not in left
-    machine.die()
 
 
 def test_a_machine_that_restarted_gives_no_tokens_of_a_round_that_is_lost(machine: Machine) -> None:
@@ -152,4 +145,3 @@ def test_a_machine_that_restarted_gives_no_tokens_of_a_round_that_is_lost(machin
     machine.restart()
     with pytest.raises(RelayRefusalError):
         machine.start().grant(client(1), batch(1).request(KEY.public), LIMITS, BEFORE)
-    machine.die()

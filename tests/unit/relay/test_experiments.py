@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
@@ -13,9 +13,8 @@ from typing import Any
 
 import pytest
 
-from secvm.crypto.sealing.bulk_sealing import BulkSealer
 from secvm.crypto.sealing.kem import RandomBytes, X25519PrivateKey
-from secvm.crypto.sealing.layers import open_inner, open_outer
+from secvm.crypto.sealing.layers import INNER_BYTES, BulkSealer, open_inner, open_outer
 from secvm.crypto.sealing.part_streams import seeded_round_secret
 from secvm.crypto.signing import Envelope, SigningKey
 from secvm.crypto.tokens import TokenKey
@@ -23,19 +22,15 @@ from secvm.errors import BadSignatureError, MalformedMessageError, RemoteProtoco
 from secvm.learning.cover_law import Noise, RelayCover
 from secvm.privacy.target import PrivacyTarget
 from secvm.protocol.documents.experiment import ExperimentDocument, publish
-from secvm.protocol.evidence.logged_documents import entry_of
 from secvm.protocol.log.entries import experiment_entry
-from secvm.protocol.relays.batches.label import INNER_BYTES
-from secvm.protocol.relays.cover.commitments import EntryCommitment, MixCommitment, RoundSecret, entry_commitment
+from secvm.protocol.relays.commitments import EntryCommitment, MixCommitment, RoundSecret, entry_commitment
 from secvm.protocol.relays.manifest import Instants
-from secvm.protocol.relays.terms import RelayedTerms
+from secvm.protocol.relays.statements import RelayedTerms
 from secvm.relay.batches.experiments import Experiments, OwnRelay, check_worth, plan_of
 from secvm.relay.batches.ledger import RoundLedger
-from secvm.relay.batches.round_custody import RoundCustody
-from secvm.relay.batches.round_secrets import RoundSecrets
+from secvm.relay.batches.round_custody import RoundCustody, RoundSecrets
 from secvm.relay.refusals import RelayRefusalError
 from secvm.relay.role import drawing
-from secvm_lab.rigs.histories.known_log import KnownLog, known_log_terms
 from secvm_lab.rigs.histories.relayed_rounds import (
     COORDINATOR,
     ENTRY,
@@ -46,7 +41,7 @@ from secvm_lab.rigs.histories.relayed_rounds import (
     relayed_document,
     relayed_experiment,
 )
-from secvm_lab.rigs.histories.witnessed_log import WitnessedLog
+from secvm_lab.rigs.histories.witnessed_log import KnownLog, WitnessedLog, known_log_terms
 
 C = "https://coordinator.example"
 DOCUMENT = relayed_document()
@@ -69,9 +64,10 @@ def own(role: str = "entry", *, seed: str | None = None, key: SigningKey | None 
 
 @dataclass
 class Place:
-    """A disk and a memory."""
+    """A disk and a memory, and the process that holds them: a new one begins when the one before has ended."""
 
     folder: Path
+    keeping: Any = None
 
     def start(
         self,
@@ -79,18 +75,22 @@ class Place:
         dice: RandomBytes = os.urandom,
         worth: Callable[[ExperimentDocument], None] = lambda _: None,
     ) -> Experiments:
+        self.stop()
         disk = self.folder / "disk"
         disk.mkdir(exist_ok=True)
         self.keeping = RoundCustody(RoundLedger(disk / "ledger.db"), RoundSecrets(self.folder / "memory"), disk)
         return Experiments(self.keeping, who, worth, dice)
 
     def stop(self) -> None:
-        self.keeping.ledger.close()
+        if self.keeping is not None:
+            self.keeping.ledger.close()
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
-    return Place(tmp_path)
+def place(tmp_path: Path) -> Iterator[Place]:
+    made = Place(tmp_path)
+    yield made
+    made.stop()
 
 
 def serve(experiments: Experiments, document: ExperimentDocument = DOCUMENT) -> ExperimentDocument:
@@ -104,11 +104,9 @@ def test_a_document_that_names_this_relay_is_served_also_after_a_restart(place: 
     experiments = place.start(own())
     assert experiments.document(DOCUMENT.digest) is None
     serve(experiments)
-    place.stop()
     experiments = place.start(own())
     assert experiments.document(DOCUMENT.digest) == DOCUMENT
     assert experiments.coordinator(DOCUMENT.digest) == C
-    place.stop()
 
 
 def test_a_document_that_is_not_signed_or_not_the_one_asked_for_is_refused(place: Place) -> None:
@@ -118,7 +116,6 @@ def test_a_document_that_is_not_signed_or_not_the_one_asked_for_is_refused(place
         experiments.add(DOCUMENT.digest, C, envelope.replace(envelope[40:90], bytes(50)))
     with pytest.raises(MalformedMessageError):
         experiments.add("0" * 64, C, envelope)
-    place.stop()
 
 
 @pytest.mark.parametrize(
@@ -141,7 +138,6 @@ def test_a_document_beyond_the_terms_or_of_another_relay_is_refused(
 ) -> None:
     with pytest.raises(RelayRefusalError, match=why):
         serve(place.start(who), document)
-    place.stop()
 
 
 def test_with_tokens_the_entry_relay_commits_to_a_key_and_the_mixing_relay_to_none(tmp_path: Path) -> None:
@@ -154,7 +150,6 @@ def test_with_tokens_the_entry_relay_commits_to_a_key_and_the_mixing_relay_to_no
         serve(experiments, document)
         told = json.loads(Envelope.from_bytes(experiments.commit(document.digest, 1)).payload)
         assert told.get("tokens") == (None if key is None else key.hex())
-        place.stop()
 
 
 def test_a_document_whose_cover_is_worth_less_than_it_says_is_refused(place: Place) -> None:
@@ -173,7 +168,6 @@ def test_a_document_whose_cover_is_worth_less_than_it_says_is_refused(place: Pla
     serve(experiments, claims(Fraction(2)))
     with pytest.raises(RelayRefusalError, match=r"ε = 1\.7"):
         serve(experiments, claims(Fraction(3, 2)))
-    place.stop()
 
 
 # ── commitments ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -195,7 +189,6 @@ def test_one_commitment_a_round_the_same_bytes_for_ever(place: Place, role: str)
     experiments = place.start(own(role))
     assert experiments.commit(DOCUMENT.digest, 1) == first
     assert place.keeping.secrets.find(DOCUMENT.digest, 1) is None
-    place.stop()
 
 
 def test_a_disk_restored_alone_commits_to_the_same_secret(place: Place) -> None:
@@ -215,7 +208,6 @@ def test_a_disk_restored_alone_commits_to_the_same_secret(place: Place) -> None:
     serve(experiments)
     with pytest.raises(RelayRefusalError, match="served before"):
         experiments.commit(DOCUMENT.digest, 1)
-    place.stop()
 
 
 def test_no_commitment_for_rounds_or_experiments_that_there_are_not(place: Place) -> None:
@@ -224,7 +216,6 @@ def test_no_commitment_for_rounds_or_experiments_that_there_are_not(place: Place
     for digest, number in ((DOCUMENT.digest, 0), (DOCUMENT.digest, DOCUMENT.rounds + 1), ("0" * 64, 1)):
         with pytest.raises(RelayRefusalError):
             experiments.commit(digest, number)
-    place.stop()
 
 
 def test_a_relay_throws_seeded_dice_only_where_it_was_started_with_a_seed(place: Place) -> None:
@@ -255,7 +246,7 @@ def test_where_there_is_a_log_a_manifest_that_is_not_in_it_is_refused(place: Pla
     experiments = place.start(own(), dice=lambda _count: known_bytes("entry 1"))
     experiments.add(of.digest, C, publish(of, keys=(COORDINATOR,)))
     experiments.commit(of.digest, 1)
-    envelope, entry = one.manifest.signed([COORDINATOR]), entry_of(one.manifest)
+    envelope, entry = one.manifest.signed([COORDINATOR]), one.manifest.log_entry
     log = KnownLog([experiment_entry("a" * 64).to_bytes(), entry.to_bytes()])
     # Witnesses are not asked for: devices ask for those.
     signed = log.note(witnesses=0)
@@ -266,7 +257,6 @@ def test_where_there_is_a_log_a_manifest_that_is_not_in_it_is_refused(place: Pla
         with pytest.raises(RemoteProtocolError):
             experiments.name(of.digest, envelope, proof)
     assert experiments.name(of.digest, envelope, log.proof(1, signed)).label == one.label
-    place.stop()
 
 
 def committed(place: Place, role: str = "entry", rounds: int = 1) -> Experiments:
@@ -286,9 +276,7 @@ def test_the_manifest_of_a_round_names_it_and_survives_a_restart(place: Place, r
     plan = experiments.name(DOCUMENT.digest, one.manifest.signed([COORDINATOR]))
     assert plan == experiments.name(DOCUMENT.digest, one.manifest.signed([COORDINATOR]))
     assert (plan.label, plan.packages, plan.parts, plan.budget) == (one.label, 160, 4, 7)
-    place.stop()
     assert place.start(own(role)).plans() == [plan]
-    place.stop()
 
 
 def refused(experiments: Experiments, manifest: Any, key: SigningKey = COORDINATOR) -> bool:
@@ -319,7 +307,6 @@ def test_manifests_that_bind_a_relay_to_what_it_never_said_are_refused(place: Pl
     ):
         assert refused(experiments, replace(good, **changes)), changes
     assert not refused(experiments, good)
-    place.stop()
 
 
 def vars_of(commitment: MixCommitment) -> dict[str, Any]:
@@ -342,7 +329,6 @@ def test_a_second_manifest_of_a_round_is_refused_and_so_are_keys_of_another_roun
     early = Instants.planned(DOCUMENT, one.manifest.instants.mix_by - 1)
     assert refused(experiments, replace(two.manifest, instants=early))
     assert not refused(experiments, two.manifest)
-    place.stop()
 
 
 # ── cover ────────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from secvm.crypto.sealing.bulk_sealing import BulkSealer
-from secvm.crypto.sealing.layers import open_inner, seal_outer
+from secvm.crypto.sealing.layers import INNER_BYTES, BulkSealer, open_inner, seal_outer
 from secvm.crypto.signing import SigningKey
 from secvm.errors import BadSignatureError
-from secvm.protocol.relays.batches.capsule_tree import capsule_root
-from secvm.protocol.relays.batches.counts import EntryCount, MixCount
-from secvm.protocol.relays.batches.label import INNER_BYTES, capsule_digest
-from secvm.protocol.relays.batches.pieces import split_piece
-from secvm.protocol.relays.cover.commitments import RoundSecret
-from secvm.protocol.relays.cover.reveals import EntryReveal, MixReveal, entry_reveal
-from secvm.relay.mix.rounds import MixRound, opener
+from secvm.protocol.relays.batches import capsule_digest, capsule_root, split_piece
+from secvm.protocol.relays.commitments import RoundSecret
+from secvm.protocol.relays.counts import EntryCount, EntryReveal, MixCount, MixReveal, entry_reveal
+from secvm.relay.mix import MixRound, opener
 from secvm.relay.refusals import RelayRefusalError
 from secvm.runtime.lanes import find_lanes
 from tests.unit.relay.relayed import (
@@ -60,8 +57,9 @@ def hand(mix: MixRound, outers: list[bytes]) -> bytes:
 
 
 @pytest.fixture
-def machine(tmp_path: Path) -> Machine:
-    return Machine(tmp_path, "mix")
+def machine(tmp_path: Path) -> Iterator[Machine]:
+    with Machine(tmp_path / "relay", "mix") as made:
+        yield made
 
 
 def own_batch(machine: Machine) -> tuple[MixCount, list[bytes]]:
@@ -247,11 +245,9 @@ def test_a_machine_that_restarted_never_draws_again(machine: Machine, after: str
     assert mix.is_lost
     assert until_nothing(mix, 3000) == []
     assert (mix.count, machine.draws.seen) == (None, seen)
-    machine.die()
 
 
-def test_a_disk_restored_alone_draws_over_no_other_batch(tmp_path: Path) -> None:
-    machine = Machine(tmp_path / "relay", "mix")
+def test_a_disk_restored_alone_draws_over_no_other_batch(machine: Machine) -> None:
     machine.start()
     copy = machine.save()
     hand(machine.start(), OUTERS)
@@ -264,7 +260,6 @@ def test_a_disk_restored_alone_draws_over_no_other_batch(tmp_path: Path) -> None
     assert until_nothing(mix, 3000) == []
     assert mix.is_lost
     assert machine.draws.seen == seen
-    machine.die()
 
 
 @given(st.lists(st.one_of(st.integers(0, 5), st.binary(min_size=128, max_size=128)), max_size=12))

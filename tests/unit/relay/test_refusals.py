@@ -1,4 +1,4 @@
-"""The relay's bytes are the protocol's, though it does not know the protocol."""
+"""What a relay answers to what it does not take, and what a deposit holds."""
 
 from __future__ import annotations
 
@@ -9,33 +9,14 @@ import pytest
 from secvm.crypto.sealing.capsules import MAX_CAPSULE_BYTES
 from secvm.crypto.signing import SigningKey, verify
 from secvm.protocol.documents.manifest import RelayCount
-from secvm.protocol.problems import MEDIA_TYPE, PROBLEMS
+from secvm.protocol.problems import MEDIA_TYPE
 from secvm.protocol.version import RELAY_COUNT_TYPE
 from secvm.relay import refusals
-from secvm.relay.deposits import COUNT_TYPE, make_deposit, signed_count
+from secvm.relay.deposits import make_deposit
 from secvm.relay.settings import RelayLimits
-from secvm.runtime.http.server import HttpResponse
 from tests.unit.relay.helpers import capsule, taken_apart
 
 KEY = SigningKey(bytes(range(32)))
-
-
-@pytest.mark.parametrize(
-    ("name", "response"),
-    [
-        ("too-large", refusals.too_large()),
-        ("garbage", refusals.garbage()),
-        ("over-quota", refusals.over_quota()),
-        ("stale", refusals.stale()),
-        ("try-later", refusals.try_later(7)),
-    ],
-)
-def test_refusals_are_the_protocols_problems(name: str, response: HttpResponse) -> None:
-    problem = PROBLEMS[name]
-    assert response.body == problem.to_bytes()
-    assert response.media_type == MEDIA_TYPE
-    # HTTP has a status of its own for content that is too large.
-    assert response.status == problem.status
 
 
 @pytest.mark.parametrize("status", refusals._PLAIN)
@@ -47,14 +28,6 @@ def test_faults_of_http_are_problems_too(status: int) -> None:
         "title": refusals._PLAIN[status],
         "type": "about:blank",
     }
-
-
-@pytest.mark.parametrize("numbers", [(0, 0, 0), (1, 2, 3), (29_000_000, 10**6, 2 * 10**9)])
-def test_the_signed_count_is_the_protocols(numbers: tuple[int, int, int]) -> None:
-    opens_at, clients, capsules = numbers
-    assert COUNT_TYPE == RELAY_COUNT_TYPE
-    ours = signed_count(opens_at, clients=clients, capsules=capsules, key=KEY)
-    assert ours == RelayCount(opens_at=opens_at, clients=clients, capsules=capsules).signed(KEY)
 
 
 def test_a_deposit_has_the_count_and_the_capsules_in_another_order() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from secvm.relay.batches.round_metrics import STAGES, RoundMeter, stage_of
+from secvm.relay.batches.running_rounds import STAGES, RoundMeter, stage_of
 from secvm.runtime.metrics import Metrics
 
 
@@ -24,15 +24,15 @@ def test_everything_is_a_sum_under_labels_that_were_there_before() -> None:
     metrics = Metrics("relay")
     meter = RoundMeter(metrics)
     before = {line.rpartition(" ")[0] for line in metrics.page()[0].decode().splitlines()}
-    meter.took(again=False)
-    meter.took(again=True)
-    meter.gave()
+    meter.submissions.add(came="first")
+    meter.submissions.add(came="again")
+    meter.tokens.add()
     for status in (200, 403, 503):
         meter.answered("submit", status)
     meter.stepped("part-0", 2.0)
     meter.stepped("told-entry-reveal")
-    meter.built(5000)
-    meter.ended(opened=False)
+    meter.batches.observe(5000)
+    meter.ended.add(part="unopened")
     page = metrics.page()[0].decode()
     assert {line.rpartition(" ")[0] for line in page.splitlines()} == before
     assert 'secvm_relay_role_refused_total{door="submit",status="403"} 1.0' in page

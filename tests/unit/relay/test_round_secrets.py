@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from secvm.errors import BadInputError, LocalProtocolError
-from secvm.relay.batches.round_secrets import RoundSecrets
+from secvm.relay.batches.round_custody import RoundSecrets
 
 EXPERIMENT = "ab" * 32
 LABEL = b"\7" * 32

@@ -6,8 +6,7 @@ import io
 from dataclasses import dataclass
 from pathlib import Path
 
-from secvm.relay.batches.round_metrics import RoundMeter
-from secvm.relay.batches.running_rounds import SURE_MS, RunningRounds
+from secvm.relay.batches.running_rounds import SURE_MS, RoundMeter, RunningRounds
 from secvm.relay.entry.rounds import EntryRound
 from secvm.runtime.http.messages import HttpResponse
 from secvm.runtime.logs import Log
@@ -38,12 +37,11 @@ def test_a_clock_that_leaps_ahead_for_a_moment_ends_no_round(tmp_path: Path) -> 
     assert machine.keeping is not None
     clock, steady = Hands(1600), Hands(0)
     running: RunningRounds[EntryRound] = RunningRounds(
-        machine.keeping,
-        ENTRY_KEY,
+        keeping=machine.keeping,
+        key=ENTRY_KEY,
         make=lambda _plan: machine.start(),
         next_url=lambda _plan: "http://mix.invalid",
         other_url=lambda _plan: "http://mix.invalid",
-        tells=lambda _one, _now: (),
         put=nobody,
         clock=clock,
         steady=steady,

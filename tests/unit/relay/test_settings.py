@@ -9,7 +9,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-import pydantic
 import pytest
 
 from secvm.cli.main import run
@@ -171,13 +170,6 @@ def test_files_that_are_wrong_are_told_of_before_anything_runs(tmp_path: Path) -
         with pytest.raises(BadInputError) as raised:
             relay_of(place, **changes)
         assert "blanks" not in str(raised.value)
-
-
-def test_settings_do_not_show_a_token(tmp_path: Path) -> None:
-    place = Place(tmp_path)
-    settings = read_settings(place.settings_file("http://127.0.0.1:1"), RelayServiceSettings)
-    assert isinstance(settings, pydantic.BaseModel)
-    assert "a-token-of-the-relay" not in repr(settings)
 
 
 def test_key_makes_a_key_once_and_prints_its_public_half(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

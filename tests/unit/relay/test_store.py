@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -26,12 +27,17 @@ def packed(_clients: int, capsules: Sequence[bytes]) -> bytes:
     return b"deposit" + b"".join(sorted(capsules))
 
 
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[RoundStore]:
+    with closing(RoundStore(tmp_path / "store.db", os.urandom)) as opened:
+        yield opened
+
+
 def contents(folder: Path) -> bytes:
     return b"".join(file.read_bytes() for file in sorted(folder.glob("store.db*")))
 
 
-def test_what_was_appended_is_there_after_opening_again(tmp_path: Path) -> None:
-    store = RoundStore(tmp_path / "store.db", os.urandom)
+def test_what_was_appended_is_there_after_opening_again(store: RoundStore, tmp_path: Path) -> None:
     store.append(arrivals(range(10)))
     store.append(arrivals(range(10, 12)))
     store.close()
@@ -43,11 +49,9 @@ def test_what_was_appended_is_there_after_opening_again(tmp_path: Path) -> None:
     assert begun.key == KEY
     assert begun.sent == {bytes([client]) * 16: 4 for client in range(3)}
     assert begun.digests == {digest_of(capsule(number)) for number in range(12)}
-    store.close()
 
 
-def test_seal_sees_distinct_clients_and_distinct_capsules(tmp_path: Path) -> None:
-    store = RoundStore(tmp_path / "store.db", os.urandom)
+def test_seal_sees_distinct_clients_and_distinct_capsules(store: RoundStore) -> None:
     store.append(arrivals([1, 2, 3, 3]))
     store.append(arrivals([2, 4]))
     store.append(arrivals([7], epoch=2))
@@ -60,11 +64,9 @@ def test_seal_sees_distinct_clients_and_distinct_capsules(tmp_path: Path) -> Non
     assert store.seal(1, make)
     assert told == [(3, sorted(capsule(number) for number in (1, 2, 3, 4)))]
     assert (store.begun(), store.waiting(), store.sealed()) == ([2], [1], 1)
-    store.close()
 
 
-def test_a_sealed_epoch_keeps_its_bytes_takes_nothing_and_is_sealed_once(tmp_path: Path) -> None:
-    store = RoundStore(tmp_path / "store.db", os.urandom)
+def test_a_sealed_epoch_keeps_its_bytes_takes_nothing_and_is_sealed_once(store: RoundStore, tmp_path: Path) -> None:
     store.append(arrivals(range(3)))
     big = os.urandom(9_000_000)
     assert store.seal(1, lambda _clients, _capsules: big)
@@ -76,11 +78,11 @@ def test_a_sealed_epoch_keeps_its_bytes_takes_nothing_and_is_sealed_once(tmp_pat
     assert (store.sealed(), store.waiting(), store.deposit(1)) == (1, [1], big)
     with pytest.raises(LocalProtocolError):
         store.append(arrivals([9]))
-    store.close()
 
 
-def test_nothing_is_left_in_the_files_after_the_deposit_or_where_there_is_none(tmp_path: Path) -> None:
-    store = RoundStore(tmp_path / "store.db", os.urandom)
+def test_nothing_is_left_in_the_files_after_the_deposit_or_where_there_is_none(
+    store: RoundStore, tmp_path: Path
+) -> None:
     for epoch, make in ((1, packed), (2, lambda _clients, _capsules: None)):
         for first in range(0, 600, 20):
             store.append(arrivals(range(first, first + 20), epoch=epoch))
@@ -94,11 +96,9 @@ def test_nothing_is_left_in_the_files_after_the_deposit_or_where_there_is_none(t
         left = contents(tmp_path)
         assert not any(traces(number, left) for number in range(600))
         assert store.waiting() == []
-    store.close()
 
 
-def test_the_tables_do_not_say_in_which_order_capsules_came(tmp_path: Path) -> None:
-    store = RoundStore(tmp_path / "store.db", os.urandom)
+def test_the_tables_do_not_say_in_which_order_capsules_came(store: RoundStore) -> None:
     for number in range(40):
         store.append(arrivals([number]))
     rows = store._db.execute("SELECT number, packed FROM groups ORDER BY number").fetchall()
@@ -109,26 +109,21 @@ def test_the_tables_do_not_say_in_which_order_capsules_came(tmp_path: Path) -> N
     store.append(arrivals([103, 101, 102]))
     last = store._db.execute("SELECT packed FROM groups ORDER BY length(packed) DESC LIMIT 1").fetchone()[0]
     assert unpack(last) == [capsule(number) for number in (101, 102, 103)]
-    store.close()
 
 
-def test_a_failed_commit_keeps_nothing_of_its_group(tmp_path: Path) -> None:
-    store = RoundStore(tmp_path / "store.db", os.urandom)
+def test_a_failed_commit_keeps_nothing_of_its_group(store: RoundStore) -> None:
     with pytest.raises(LocalProtocolError):
         store.append([*arrivals([1, 2]), Arrival(2, KEY, b"c", b"")])
     assert store.begun() == []
     store.append(arrivals([1]))
     assert store.begun() == [1]
-    store.close()
 
 
-def test_only_its_owner_can_read_the_store_and_only_one_process_use_it(tmp_path: Path) -> None:
-    store = RoundStore(tmp_path / "store.db", os.urandom)
+def test_only_its_owner_can_read_the_store_and_only_one_process_use_it(store: RoundStore, tmp_path: Path) -> None:
     store.append(arrivals([1]))
     assert all(file.stat().st_mode & 0o077 == 0 for file in tmp_path.glob("store.db*"))
     with pytest.raises(BadInputError, match="in use"):
         RoundStore(tmp_path / "store.db", os.urandom)
-    store.close()
 
 
 def test_repro_a_full_disk_at_the_start_is_not_another_process(tmp_path: Path) -> None:
@@ -138,20 +133,14 @@ def test_repro_a_full_disk_at_the_start_is_not_another_process(tmp_path: Path) -
         RoundStore(tmp_path / "store.db", os.urandom, database=database)
 
 
-def test_tables_that_are_others_are_no_store(tmp_path: Path) -> None:
-    with sqlite3.connect(tmp_path / "other.db") as db:
-        db.execute("PRAGMA user_version = 3")
-    db.close()
-    with pytest.raises(BadInputError, match="is no store of a relay of this version, or it is damaged"):
-        RoundStore(tmp_path / "other.db", os.urandom)
-
-
 def test_a_file_that_is_no_store_is_refused_and_not_changed(tmp_path: Path) -> None:
     (tmp_path / "text").write_bytes(b"Dear diary, " * 100)
-    with sqlite3.connect(tmp_path / "other.db") as db:
-        db.execute("PRAGMA user_version = 7")
-    db.close()
+    for name, version in (("older.db", 3), ("other.db", 7)):
+        with closing(sqlite3.connect(tmp_path / name)) as db:
+            db.execute(f"PRAGMA user_version = {version}")
     for name in ("text", "other.db", "no/such/folder"):
         with pytest.raises(BadInputError):
             RoundStore(tmp_path / name, os.urandom)
+    with pytest.raises(BadInputError, match="is no store of a relay of this version, or it is damaged"):
+        RoundStore(tmp_path / "older.db", os.urandom)
     assert (tmp_path / "text").read_bytes() == b"Dear diary, " * 100

@@ -12,15 +12,10 @@ import uvloop
 
 from secvm.runtime.http.server import Handler, HttpRequest, HttpResponse, HttpServer
 
-LOOPS: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {
-    "asyncio": asyncio.new_event_loop,
-    "uvloop": uvloop.new_event_loop,
-}
 
-
-def run(main: Coroutine[Any, Any, None], loop: str = "uvloop") -> None:
+def run(main: Coroutine[Any, Any, None]) -> None:
     """To the end, but not for ever: a test that waits for what never comes has failed."""
-    with asyncio.Runner(loop_factory=LOOPS[loop]) as runner:
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(asyncio.wait_for(main, 30))
 
 

@@ -8,9 +8,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from secvm.crypto.beacons.drand import QUICKNET
 from secvm.crypto.beacons.records import MAX_RECORD_BYTES
-from secvm.crypto.beacons.sources import verify_beacon
+from secvm.crypto.beacons.sources import QUICKNET, verify_beacon
 from secvm.errors import BadBeaconError, BadInputError, BeaconUnavailableError
 from secvm.runtime.beacons import WebBeacons
 from tests.unit.crypto.recorded_beacons import (

@@ -115,18 +115,15 @@ def test_a_write_that_is_not_finished_is_not_read(
     assert reader._read() in {old, new}
 
 
-def test_a_steered_sleeper_wakes_when_the_file_says_so(tmp_path: Path) -> None:
-    async def main() -> None:
-        steering = ClockSteering(tmp_path / "clock", now=0, rate=0)
-        reader = SteeredClock(tmp_path / "clock")
-        task = asyncio.create_task(reader.sleep_until(1000))
-        await asyncio.sleep(0)
-        assert not task.done()
-        steering.steer(rate=1e8)
-        await task
-        assert reader.now() >= 1000
-
-    asyncio.run(main())
+async def test_a_steered_sleeper_wakes_when_the_file_says_so(tmp_path: Path) -> None:
+    steering = ClockSteering(tmp_path / "clock", now=0, rate=0)
+    reader = SteeredClock(tmp_path / "clock")
+    task = asyncio.create_task(reader.sleep_until(1000))
+    await asyncio.sleep(0)
+    assert not task.done()
+    steering.steer(rate=1e8)
+    await task
+    assert reader.now() >= 1000
 
 
 def test_what_is_no_clock_is_refused(tmp_path: Path) -> None:

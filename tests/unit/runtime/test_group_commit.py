@@ -58,18 +58,15 @@ def test_every_item_is_committed_once_in_order_whatever_the_size_of_groups(sizes
     assert committed == list(range(len(sizes)))
 
 
-def test_a_large_group_does_not_wait_for_its_tick() -> None:
+async def test_a_large_group_does_not_wait_for_its_tick() -> None:
     async def commit(items: list[int]) -> list[int]:
         return items
 
-    async def main() -> None:
-        group = GroupCommit(commit, NEVER_MS, largest=3)
-        assert await asyncio.gather(*(group.add(item) for item in range(3))) == [0, 1, 2]
-
-    asyncio.run(main())
+    group = GroupCommit(commit, NEVER_MS, largest=3)
+    assert await asyncio.gather(*(group.add(item) for item in range(3))) == [0, 1, 2]
 
 
-def test_what_arrives_during_a_commit_makes_the_next_group() -> None:
+async def test_what_arrives_during_a_commit_makes_the_next_group() -> None:
     groups: list[list[int]] = []
     first_runs, first_may_end = threading.Event(), threading.Event()
 
@@ -80,18 +77,15 @@ def test_what_arrives_during_a_commit_makes_the_next_group() -> None:
             assert first_may_end.wait(30)
         return items
 
-    async def main() -> None:
-        group = GroupCommit(commit, 0.1)
-        first = group.add(0)
-        await asyncio.to_thread(first_runs.wait, 30)
-        rest = [group.add(item) for item in (1, 2, 3)]
-        assert not first.done()
-        assert group.waiting == 4
-        first_may_end.set()
-        await group.close()
-        assert [one.result() for one in (first, *rest)] == [0, 1, 2, 3]
-
-    asyncio.run(main())
+    group = GroupCommit(commit, 0.1)
+    first = group.add(0)
+    await asyncio.to_thread(first_runs.wait, 30)
+    rest = [group.add(item) for item in (1, 2, 3)]
+    assert not first.done()
+    assert group.waiting == 4
+    first_may_end.set()
+    await group.close()
+    assert [one.result() for one in (first, *rest)] == [0, 1, 2, 3]
     assert groups == [[0], [1, 2, 3]]
 
 
@@ -104,7 +98,7 @@ def _too_few(_items: list[int]) -> list[int]:
 
 
 @pytest.mark.parametrize("commit", [_failing, _too_few])
-def test_a_commit_that_fails_is_told_to_everyone_and_the_next_may_succeed(
+async def test_a_commit_that_fails_is_told_to_everyone_and_the_next_may_succeed(
     commit: Callable[[list[int]], list[int]],
 ) -> None:
     settled: list[tuple[list[int], bool]] = []
@@ -113,65 +107,52 @@ def test_a_commit_that_fails_is_told_to_everyone_and_the_next_may_succeed(
     def sometimes(items: list[int]) -> list[int]:
         return commit(items) if broken else items
 
-    async def main() -> None:
-        nonlocal broken
-        group = GroupCommit(
-            sometimes,
-            NEVER_MS,
-            failed=lambda _error: -1,
-            settled=lambda items, durable: settled.append((items, durable)),
-        )
-        futures = [group.add(1), group.add(2)]
-        await group.flush()
-        assert [future.result() for future in futures] == [-1, -1]
-        broken = False
-        future = group.add(3)
-        await group.close()
-        assert future.result() == 3
-
-    asyncio.run(main())
+    group = GroupCommit(
+        sometimes,
+        NEVER_MS,
+        failed=lambda _error: -1,
+        settled=lambda items, durable: settled.append((items, durable)),
+    )
+    futures = [group.add(1), group.add(2)]
+    await group.flush()
+    assert [future.result() for future in futures] == [-1, -1]
+    broken = False
+    future = group.add(3)
+    await group.close()
+    assert future.result() == 3
     assert settled == [([1, 2], False), ([3], True)]
 
 
-def test_without_an_answer_for_failures_the_futures_raise() -> None:
-    async def main() -> None:
-        group = GroupCommit(_failing, 0.1)
-        with pytest.raises(OSError, match="disk"):
-            await group.add(1)
-        await group.close()
-
-    asyncio.run(main())
+async def test_without_an_answer_for_failures_the_futures_raise() -> None:
+    group = GroupCommit(_failing, 0.1)
+    with pytest.raises(OSError, match="disk"):
+        await group.add(1)
+    await group.close()
 
 
-def test_who_gives_up_waiting_changes_nothing() -> None:
+async def test_who_gives_up_waiting_changes_nothing() -> None:
     committed: list[int] = []
 
     def commit(items: list[int]) -> list[int]:
         committed.extend(items)
         return items
 
-    async def main() -> None:
-        group = GroupCommit(commit, NEVER_MS)
-        first, second = group.add(1), group.add(2)
-        first.cancel()
-        await group.close()
-        assert second.result() == 2
-
-    asyncio.run(main())
+    group = GroupCommit(commit, NEVER_MS)
+    first, second = group.add(1), group.add(2)
+    first.cancel()
+    await group.close()
+    assert second.result() == 2
     assert committed == [1, 2]
 
 
-def test_it_is_full_at_its_limit_and_not_after_a_flush() -> None:
+async def test_it_is_full_at_its_limit_and_not_after_a_flush() -> None:
     async def commit(items: list[int]) -> list[int]:
         return items
 
-    async def main() -> None:
-        group = GroupCommit(commit, NEVER_MS, waiting=2)
-        fullness = []
-        for item in range(2):
-            group.add(item)
-            fullness.append(group.full)
-        await group.flush()
-        assert [*fullness, group.full] == [False, True, False]
-
-    asyncio.run(main())
+    group = GroupCommit(commit, NEVER_MS, waiting=2)
+    fullness = []
+    for item in range(2):
+        group.add(item)
+        fullness.append(group.full)
+    await group.flush()
+    assert [*fullness, group.full] == [False, True, False]

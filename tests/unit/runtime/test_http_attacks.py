@@ -13,9 +13,9 @@ from ipaddress import IPv4Network
 import pytest
 
 from secvm.runtime.http._connection import Connection
-from secvm.runtime.http._parser import Keeper, Reading
-from secvm.runtime.http.server import HttpRequest, HttpResponse, Limits
-from tests.unit.runtime.http_talk import LOOPS, Place, Talk, get, post, run, serving, until
+from secvm.runtime.http._parser import Reading
+from secvm.runtime.http.server import HttpRequest, HttpResponse, HttpServer, Limits
+from tests.unit.runtime.http_talk import Place, Talk, get, post, serving, until
 
 NEVER = 10**12
 #: More than the system's buffers of a connection take.
@@ -247,64 +247,52 @@ async def carried_out(attack: Attack, limits: Limits) -> bool:
         return await attack.act(crowd, handler, ask)
 
 
-@pytest.mark.parametrize("loop", LOOPS)
+@pytest.mark.usefixtures("both_loops")
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.act.__name__)
-def test_an_attack_gets_nowhere_and_the_honest_are_served(attack: Attack, loop: str) -> None:
-    async def main() -> None:
-        assert not await carried_out(attack, attack.defended)
-
-    run(main(), loop)
+async def test_an_attack_gets_nowhere_and_the_honest_are_served(attack: Attack) -> None:
+    assert not await carried_out(attack, attack.defended)
 
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.act.__name__)
-def test_without_its_limit_the_same_attack_gets_what_it_wants(attack: Attack) -> None:
-    async def main() -> None:
-        assert await carried_out(attack, attack.without)
-
-    run(main())
+async def test_without_its_limit_the_same_attack_gets_what_it_wants(attack: Attack) -> None:
+    assert await carried_out(attack, attack.without)
 
 
 # ── a full house ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("gives_way", [True, False])
-def test_the_silent_give_way_when_the_house_is_full(monkeypatch: pytest.MonkeyPatch, *, gives_way: bool) -> None:
+async def test_the_silent_give_way_when_the_house_is_full(monkeypatch: pytest.MonkeyPatch, *, gives_way: bool) -> None:
     """Without that rule whoever comes last is turned away, honest or not."""
     if not gives_way:
         monkeypatch.setattr(Connection, "may_go", lambda _self: False)
 
-    async def main() -> None:
-        async with serving(Handler(), limits=Limits(connections=20)) as place:
-            crowd = Crowd(place)
-            await crowd.come(20)
-            async with place.talk() as late:
-                late.send(get())
-                if gives_way:
-                    assert (await late.answer()).status == 200
-                    assert len(place.server.connections) <= 20
-                else:
-                    assert await late.ended()
-            crowd.leave()
-
-    run(main())
+    async with serving(Handler(), limits=Limits(connections=20)) as place:
+        crowd = Crowd(place)
+        await crowd.come(20)
+        async with place.talk() as late:
+            late.send(get())
+            if gives_way:
+                assert (await late.answer()).status == 200
+                assert len(place.server.connections) <= 20
+            else:
+                assert await late.ended()
+        crowd.leave()
 
 
-def test_strangers_do_not_push_out_those_that_the_operator_names() -> None:
+async def test_strangers_do_not_push_out_those_that_the_operator_names() -> None:
     """A relay's idle connections outlive any number of newcomers from elsewhere."""
 
-    async def main() -> None:
-        limits = Limits(connections=6, exempt=(IPv4Network("127.0.0.1/32"),))
-        async with serving(Handler(), limits=limits) as place:
-            named = Crowd(place)
-            await named.come(3)
-            strangers = Crowd(place)
-            await strangers.come(30, address="127.0.0.2")
-            assert sum(one._peer == "127.0.0.1" for one in place.server.connections) == 3
-            assert len(place.server.connections) <= 6
-            for crowd in (named, strangers):
-                crowd.leave()
-
-    run(main())
+    limits = Limits(connections=6, exempt=(IPv4Network("127.0.0.1/32"),))
+    async with serving(Handler(), limits=limits) as place:
+        named = Crowd(place)
+        await named.come(3)
+        strangers = Crowd(place)
+        await strangers.come(30, address="127.0.0.2")
+        assert sum(one._peer == "127.0.0.1" for one in place.server.connections) == 3
+        assert len(place.server.connections) <= 6
+        for crowd in (named, strangers):
+            crowd.leave()
 
 
 # ── smuggling ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -331,18 +319,15 @@ SMUGGLED = {
 
 
 @pytest.mark.parametrize("form", SMUGGLED)
-def test_no_request_is_smuggled_in(form: str) -> None:
-    async def main() -> None:
-        handler = Handler()
-        async with serving(handler) as place, honest(place) as ask, place.talk() as talk:
-            talk.send(SMUGGLED[form])
-            assert (await talk.answer()).status == 400
-            assert await talk.ended()
-            await ask()
-            assert "/smuggled" not in handler.asked
-            assert "/first" not in handler.asked
-
-    run(main())
+async def test_no_request_is_smuggled_in(form: str) -> None:
+    handler = Handler()
+    async with serving(handler) as place, honest(place) as ask, place.talk() as talk:
+        talk.send(SMUGGLED[form])
+        assert (await talk.answer()).status == 400
+        assert await talk.ended()
+        await ask()
+        assert "/smuggled" not in handler.asked
+        assert "/first" not in handler.asked
 
 
 LENIENT = (
@@ -356,7 +341,7 @@ LENIENT = (
 
 
 @pytest.mark.parametrize("form", LENIENT)
-def test_a_server_that_guesses_lets_a_request_be_smuggled_in(monkeypatch: pytest.MonkeyPatch, form: str) -> None:
+async def test_a_server_that_guesses_lets_a_request_be_smuggled_in(monkeypatch: pytest.MonkeyPatch, form: str) -> None:
     """With a parser that forgives, and without our own look: so the table above can fail."""
     forgives = {
         f"lenient_{what}": True
@@ -364,21 +349,18 @@ def test_a_server_that_guesses_lets_a_request_be_smuggled_in(monkeypatch: pytest
     }
     begin = Reading.__init__
 
-    def begin_forgiving(self: Reading, keeper: Keeper) -> None:
-        begin(self, keeper)
+    def begin_forgiving(self: Reading, server: HttpServer) -> None:
+        begin(self, server)
         self._parser.set_dangerous_leniencies(**forgives)
 
     monkeypatch.setattr(Reading, "__init__", begin_forgiving)
     monkeypatch.setattr(Reading, "_problem", lambda *_: None)
 
-    async def main() -> None:
-        handler = Handler()
-        async with serving(handler) as place, place.talk() as talk:
-            talk.send(SMUGGLED[form])
-            await until(lambda: len(handler.asked) == 2)
-            assert handler.asked == ["/first", "/smuggled"]
-
-    run(main())
+    handler = Handler()
+    async with serving(handler) as place, place.talk() as talk:
+        talk.send(SMUGGLED[form])
+        await until(lambda: len(handler.asked) == 2)
+        assert handler.asked == ["/first", "/smuggled"]
 
 
 # ── other bytes ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -387,50 +369,41 @@ HELLO = bytes.fromhex("16030100c8010000c40303") + bytes(range(32)) + b"\x20" + b
 
 
 @pytest.mark.parametrize("said", [HELLO, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"\0" * 64, b"SSH-2.0-x\r\n"])
-def test_who_speaks_something_else_is_told_so_and_ends(said: bytes) -> None:
-    async def main() -> None:
-        async with serving(Handler()) as place, honest(place) as ask, place.talk() as talk:
-            talk.send(said)
-            assert (await talk.answer()).status in {400, 505}
-            assert await talk.ended()
-            await ask()
-
-    run(main())
+async def test_who_speaks_something_else_is_told_so_and_ends(said: bytes) -> None:
+    async with serving(Handler()) as place, honest(place) as ask, place.talk() as talk:
+        talk.send(said)
+        assert (await talk.answer()).status in {400, 505}
+        assert await talk.ended()
+        await ask()
 
 
-@pytest.mark.parametrize("loop", LOOPS)
+@pytest.mark.usefixtures("both_loops")
 @pytest.mark.parametrize("said", [b"", b"GET / HT", post(b"1234567")[:-2]])
-def test_who_closes_one_half_without_a_request_is_gone(said: bytes, loop: str) -> None:
-    async def main() -> None:
-        async with serving(Handler()) as place, honest(place) as ask:
-            async with place.talk() as talk:
-                talk.send(said)
-                await asyncio.sleep(0)
-                talk.writer.write_eof()
-                assert await talk.ended()
-            await ask()
-            await until(lambda: len(place.server.connections) == 1)
-            assert place.server.guard.receiving == 0
-
-    run(main(), loop)
+async def test_who_closes_one_half_without_a_request_is_gone(said: bytes) -> None:
+    async with serving(Handler()) as place, honest(place) as ask:
+        async with place.talk() as talk:
+            talk.send(said)
+            await asyncio.sleep(0)
+            talk.writer.write_eof()
+            assert await talk.ended()
+        await ask()
+        await until(lambda: len(place.server.connections) == 1)
+        assert place.server.guard.receiving == 0
 
 
-@pytest.mark.parametrize("loop", LOOPS)
-def test_one_answer_that_many_read_slowly_is_there_once(loop: str) -> None:
+@pytest.mark.usefixtures("both_loops")
+async def test_one_answer_that_many_read_slowly_is_there_once() -> None:
     body = bytes(2**22)
 
-    async def main() -> None:
-        async with serving(lambda _request: HttpResponse(200, body)) as place:
-            crowd = Crowd(place)
-            await crowd.come(20, get())
-            await until(lambda: all(not one._writing for one in place.server.connections))
-            assert place.server.guard.unread == len(body)
-            buffered = [one._transport.get_write_buffer_size() for one in place.server.connections]
-            assert max(buffered) < 2**18
-            read = crowd.talks[0]
-            assert (await read.answer()).body == body
-            crowd.leave()
-            await until(lambda: not place.server.connections)
-            assert place.server.guard.unread == 0
-
-    run(main(), loop)
+    async with serving(lambda _request: HttpResponse(200, body)) as place:
+        crowd = Crowd(place)
+        await crowd.come(20, get())
+        await until(lambda: all(not one._writing for one in place.server.connections))
+        assert place.server.guard.unread == len(body)
+        buffered = [one._transport.get_write_buffer_size() for one in place.server.connections]
+        assert max(buffered) < 2**18
+        read = crowd.talks[0]
+        assert (await read.answer()).body == body
+        crowd.leave()
+        await until(lambda: not place.server.connections)
+        assert place.server.guard.unread == 0

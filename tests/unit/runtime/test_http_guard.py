@@ -10,7 +10,7 @@ from secvm.runtime.http.guard import Guard, read_networks
 from secvm.runtime.http.messages import LOOPBACK, Limits
 from secvm.runtime.http.server import HttpServer
 from secvm.runtime.settings import parse_settings
-from tests.unit.runtime.http_talk import echo, run
+from tests.unit.runtime.http_talk import echo
 
 
 class One:
@@ -104,14 +104,11 @@ def test_who_reads_nothing_goes_first_and_one_body_counts_once() -> None:
     assert guard.unread == 22
 
 
-def test_the_limit_of_connections_is_no_more_than_the_system_gives() -> None:
-    async def main() -> None:
-        server = HttpServer(echo, limits=Limits(connections=10**9))
-        await server.start("127.0.0.1", 0)
-        assert 1 <= server.guard.connections < 10**9
-        await server.drain(patience_s=0)
-
-    run(main())
+async def test_the_limit_of_connections_is_no_more_than_the_system_gives() -> None:
+    server = HttpServer(echo, limits=Limits(connections=10**9))
+    await server.start("127.0.0.1", 0)
+    assert 1 <= server.guard.connections < 10**9
+    await server.drain(patience_s=0)
 
 
 # ── settings ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -120,7 +117,7 @@ def test_the_limit_of_connections_is_no_more_than_the_system_gives() -> None:
 def test_all_parties_have_the_same_limits_with_the_same_defaults() -> None:
     from secvm.coordinator.settings import LimitsPart as Coordinators
     from secvm.relay.settings import RelayLimits as Relays
-    from secvm.runtime.http.limits import HttpLimits
+    from secvm.runtime.http.guard import HttpLimits
     from secvm.witness.settings import WitnessLimits as Witnesses
 
     for kind in (Coordinators, Relays, Witnesses):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from secvm.errors import BadInputError
 from secvm.runtime.http.server import HttpRequest, HttpResponse, HttpServer, Limits, http_date
 from secvm.testing.clock import ManualClock
-from tests.unit.runtime.http_talk import LOOPS, Answer, chunked, echo, get, post, run, serving, until
+from tests.unit.runtime.http_talk import Answer, chunked, echo, get, post, run, serving, until
 
 STREAM = [
     (get("/a?b=c"), b"GET /a b=c "),
@@ -26,25 +26,22 @@ STREAM = [
 ]
 
 
-@pytest.mark.parametrize("loop", LOOPS)
+@pytest.mark.usefixtures("both_loops")
 @pytest.mark.parametrize("sent", ["whole", "byte by byte", "pipelined"])
-def test_requests_are_understood_however_they_are_cut(sent: str, loop: str) -> None:
-    async def main() -> None:
-        async with serving() as place, place.talk() as talk:
-            if sent == "pipelined":
-                talk.send(b"".join(data for data, _ in STREAM))
-            for data, said in STREAM:
-                if sent == "whole":
-                    talk.send(data)
-                elif sent == "byte by byte":
-                    for byte in data:
-                        talk.send(bytes([byte]))
-                        await asyncio.sleep(0)
-                answer = await talk.answer()
-                assert (answer.status, answer.body) == (200, said)
-                assert answer.headers == {"content-type": "text/plain", "content-length": str(len(said))}
-
-    run(main(), loop)
+async def test_requests_are_understood_however_they_are_cut(sent: str) -> None:
+    async with serving() as place, place.talk() as talk:
+        if sent == "pipelined":
+            talk.send(b"".join(data for data, _ in STREAM))
+        for data, said in STREAM:
+            if sent == "whole":
+                talk.send(data)
+            elif sent == "byte by byte":
+                for byte in data:
+                    talk.send(bytes([byte]))
+                    await asyncio.sleep(0)
+            answer = await talk.answer()
+            assert (answer.status, answer.body) == (200, said)
+            assert answer.headers == {"content-type": "text/plain", "content-length": str(len(said))}
 
 
 @settings(max_examples=25, deadline=None)
@@ -62,34 +59,28 @@ def test_no_cut_changes_an_answer(cuts: list[int]) -> None:
     run(main())
 
 
-def test_a_request_knows_its_fields_and_its_peer() -> None:
+async def test_a_request_knows_its_fields_and_its_peer() -> None:
     seen: list[HttpRequest] = []
 
     def handler(request: HttpRequest) -> HttpResponse:
         seen.append(request)
         return HttpResponse(204)
 
-    async def main() -> None:
-        async with serving(handler) as place, place.talk() as talk:
-            talk.send(get("/", "X-One: a ", "x-one:b", "User-Agent: \xe9", "Empty:"))
-            answer = await talk.answer()
-            assert (answer.status, answer.headers) == (204, {})
-
-    run(main())
+    async with serving(handler) as place, place.talk() as talk:
+        talk.send(get("/", "X-One: a ", "x-one:b", "User-Agent: \xe9", "Empty:"))
+        answer = await talk.answer()
+        assert (answer.status, answer.headers) == (204, {})
     assert seen[0].headers == {"host": "a", "x-one": "a, b", "user-agent": "\xe9", "empty": ""}
     assert seen[0].peer == "127.0.0.1"
 
 
-def test_a_field_after_the_chunks_is_not_taken_for_one_of_the_head() -> None:
-    async def main() -> None:
-        def handler(request: HttpRequest) -> HttpResponse:
-            return HttpResponse(200, str(request.headers.get("authorization")).encode())
+async def test_a_field_after_the_chunks_is_not_taken_for_one_of_the_head() -> None:
+    def handler(request: HttpRequest) -> HttpResponse:
+        return HttpResponse(200, str(request.headers.get("authorization")).encode())
 
-        async with serving(handler) as place, place.talk() as talk:
-            talk.send(chunked([b"abc"], trailer=b"authorization: Bearer x\r\n"))
-            assert (await talk.answer()).body == b"None"
-
-    run(main())
+    async with serving(handler) as place, place.talk() as talk:
+        talk.send(chunked([b"abc"], trailer=b"authorization: Bearer x\r\n"))
+        assert (await talk.answer()).body == b"None"
 
 
 # ── what is refused ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -129,7 +120,7 @@ UNCLEAR = {
 
 @pytest.mark.parametrize("what", UNCLEAR)
 @pytest.mark.parametrize("first", [b"", get("/first")])
-def test_a_request_whose_meaning_is_not_certain_is_refused_and_nothing_after_it_is_read(
+async def test_a_request_whose_meaning_is_not_certain_is_refused_and_nothing_after_it_is_read(
     what: str, first: bytes
 ) -> None:
     asked: list[str] = []
@@ -138,19 +129,16 @@ def test_a_request_whose_meaning_is_not_certain_is_refused_and_nothing_after_it_
         asked.append(request.path)
         return echo(request)
 
-    async def main() -> None:
-        async with serving(handler) as place, place.talk() as talk:
-            talk.send(first + UNCLEAR[what] + get("/smuggled"))
-            if first:
-                assert (await talk.answer()).body == b"GET /first  "
-            answer = await talk.answer()
-            assert answer.status == 400
-            assert answer.headers["connection"] == "close"
-            assert answer.body.count(b"\n") == 1
-            assert await talk.ended()
-        assert asked == (["/first"] if first else [])
-
-    run(main())
+    async with serving(handler) as place, place.talk() as talk:
+        talk.send(first + UNCLEAR[what] + get("/smuggled"))
+        if first:
+            assert (await talk.answer()).body == b"GET /first  "
+        answer = await talk.answer()
+        assert answer.status == 400
+        assert answer.headers["connection"] == "close"
+        assert answer.body.count(b"\n") == 1
+        assert await talk.ended()
+    assert asked == (["/first"] if first else [])
 
 
 @pytest.mark.parametrize(
@@ -172,55 +160,43 @@ def test_a_request_whose_meaning_is_not_certain_is_refused_and_nothing_after_it_
         (chunked([b"x"], trailer=b"a: b\r\n" * 60), 431),
     ],
 )
-def test_what_is_too_large_or_not_spoken_here_has_its_own_answer(request_: bytes, status: int) -> None:
-    async def main() -> None:
-        limits = Limits(body_bytes=10, head_bytes=200)
-        async with serving(limits=limits, body_limits={"/large": 20, "/small": 3}) as place:
-            for pace in (len(request_), 50):
-                async with place.talk() as talk:
-                    for at in range(0, len(request_), pace):
-                        talk.send(request_[at : at + pace])
-                        await asyncio.sleep(0)
-                    answer = await talk.answer()
-                    assert answer.status == status
-                    assert answer.headers["connection"] == "close"
-                    assert await talk.ended()
-
-    run(main())
+async def test_what_is_too_large_or_not_spoken_here_has_its_own_answer(request_: bytes, status: int) -> None:
+    limits = Limits(body_bytes=10, head_bytes=200)
+    async with serving(limits=limits, body_limits={"/large": 20, "/small": 3}) as place:
+        for pace in (len(request_), 50):
+            async with place.talk() as talk:
+                for at in range(0, len(request_), pace):
+                    talk.send(request_[at : at + pace])
+                    await asyncio.sleep(0)
+                answer = await talk.answer()
+                assert answer.status == status
+                assert answer.headers["connection"] == "close"
+                assert await talk.ended()
 
 
 @pytest.mark.parametrize(
     "host", ["", "a", "a.example:8480", "127.0.0.1:", "[::1]:80", "[fe80::1%25eth0]", "a%20b", "a_b"]
 )
-def test_hosts_that_the_specification_allows_are_taken(host: str) -> None:
-    async def main() -> None:
-        async with serving() as place, place.talk() as talk:
-            talk.send(f"GET / HTTP/1.1\r\nhost: {host}\r\n\r\n".encode())
-            assert (await talk.answer()).status == 200
-
-    run(main())
+async def test_hosts_that_the_specification_allows_are_taken(host: str) -> None:
+    async with serving() as place, place.talk() as talk:
+        talk.send(f"GET / HTTP/1.1\r\nhost: {host}\r\n\r\n".encode())
+        assert (await talk.answer()).status == 200
 
 
-def test_chunks_of_one_byte_and_short_extensions_are_taken() -> None:
-    async def main() -> None:
-        async with serving(limits=Limits(body_bytes=20_000)) as place, place.talk() as talk:
-            talk.send(chunked([b"x"] * 20_000))
-            assert (await talk.answer()).body == b"POST /  " + b"x" * 20_000
-            talk.send(HEAD + b"transfer-encoding: chunked\r\n\r\n1;name=value\r\na\r\n0\r\n\r\n")
-            assert (await talk.answer()).body == b"POST /  a"
-
-    run(main())
+async def test_chunks_of_one_byte_and_short_extensions_are_taken() -> None:
+    async with serving(limits=Limits(body_bytes=20_000)) as place, place.talk() as talk:
+        talk.send(chunked([b"x"] * 20_000))
+        assert (await talk.answer()).body == b"POST /  " + b"x" * 20_000
+        talk.send(HEAD + b"transfer-encoding: chunked\r\n\r\n1;name=value\r\na\r\n0\r\n\r\n")
+        assert (await talk.answer()).body == b"POST /  a"
 
 
 @pytest.mark.parametrize("host", [b"a b", b"a/c", b"a b/c", b"me@a", b"a:b", b"[::1", b"a%2"])
-def test_repro_a_host_that_is_none_is_refused(host: bytes) -> None:
-    async def main() -> None:
-        async with serving() as place, place.talk() as talk:
-            talk.send(b"GET / HTTP/1.1\r\nhost: " + host + b"\r\n\r\n" + get("/smuggled"))
-            assert (await talk.answer()).status == 400
-            assert await talk.ended()
-
-    run(main())
+async def test_repro_a_host_that_is_none_is_refused(host: bytes) -> None:
+    async with serving() as place, place.talk() as talk:
+        talk.send(b"GET / HTTP/1.1\r\nhost: " + host + b"\r\n\r\n" + get("/smuggled"))
+        assert (await talk.answer()).status == 400
+        assert await talk.ended()
 
 
 @pytest.mark.parametrize(
@@ -228,122 +204,98 @@ def test_repro_a_host_that_is_none_is_refused(host: bytes) -> None:
     [b"1;" + b"x" * 200_000 + b"\r\na\r\n0\r\n\r\n", (b"1;" + b"x" * 400 + b"\r\na\r\n") * 100 + b"0\r\n\r\n"],
     ids=["one that is long", "many that are short"],
 )
-def test_repro_extensions_of_chunks_have_a_limit(content: bytes) -> None:
-    async def main() -> None:
-        async with serving() as place, place.talk() as talk:
-            talk.send(get("/", "transfer-encoding: chunked", method="POST") + content)
-            answer = await talk.answer()
-            assert (answer.status, answer.body) == (400, b"too much between the chunks\n")
-            assert await talk.ended()
-
-    run(main())
+async def test_repro_extensions_of_chunks_have_a_limit(content: bytes) -> None:
+    async with serving() as place, place.talk() as talk:
+        talk.send(get("/", "transfer-encoding: chunked", method="POST") + content)
+        answer = await talk.answer()
+        assert (answer.status, answer.body) == (400, b"too much between the chunks\n")
+        assert await talk.ended()
 
 
-def test_repro_who_speaks_http_1_0_is_not_told_to_continue() -> None:
-    async def main() -> None:
-        async with serving() as place, place.talk() as talk:
-            talk.send(b"POST / HTTP/1.0\r\ncontent-length: 3\r\nexpect: 100-continue\r\n\r\n")
+async def test_repro_who_speaks_http_1_0_is_not_told_to_continue() -> None:
+    async with serving() as place, place.talk() as talk:
+        talk.send(b"POST / HTTP/1.0\r\ncontent-length: 3\r\nexpect: 100-continue\r\n\r\n")
+        await asyncio.sleep(0)
+        talk.send(b"abc")
+        answer = await talk.answer()
+        assert (answer.status, answer.body) == (200, b"POST /  abc")
+
+
+async def test_what_is_exactly_as_large_as_allowed_is_taken() -> None:
+    async with serving(limits=Limits(body_bytes=10), body_limits={"/large": 20}) as place, place.talk() as talk:
+        for data in (
+            post(b"x" * 10),
+            chunked([b"x" * 5, b"x" * 5]),
+            post(b"x" * 20, "/large"),
+            chunked([b"x" * 20], "/large"),
+        ):
+            talk.send(data)
+            assert (await talk.answer()).status == 200
+
+
+@pytest.mark.usefixtures("both_loops")
+async def test_who_is_refused_in_the_middle_of_a_long_request_can_still_read_why() -> None:
+    async with serving() as place, place.talk() as talk:
+        talk.send(get("/", "content-length: 9000000", method="POST"))
+        for _ in range(90):
+            talk.send(b"x" * 100_000)
             await asyncio.sleep(0)
-            talk.send(b"abc")
-            answer = await talk.answer()
-            assert (answer.status, answer.body) == (200, b"POST /  abc")
-
-    run(main())
-
-
-def test_what_is_exactly_as_large_as_allowed_is_taken() -> None:
-    async def main() -> None:
-        async with serving(limits=Limits(body_bytes=10), body_limits={"/large": 20}) as place, place.talk() as talk:
-            for data in (
-                post(b"x" * 10),
-                chunked([b"x" * 5, b"x" * 5]),
-                post(b"x" * 20, "/large"),
-                chunked([b"x" * 20], "/large"),
-            ):
-                talk.send(data)
-                assert (await talk.answer()).status == 200
-
-    run(main())
-
-
-@pytest.mark.parametrize("loop", LOOPS)
-def test_who_is_refused_in_the_middle_of_a_long_request_can_still_read_why(loop: str) -> None:
-    async def main() -> None:
-        async with serving() as place, place.talk() as talk:
-            talk.send(get("/", "content-length: 9000000", method="POST"))
-            for _ in range(90):
-                talk.send(b"x" * 100_000)
-                await asyncio.sleep(0)
-            assert (await talk.answer()).status == 413
-            await until(lambda: talk.writer.transport.get_write_buffer_size() == 0)
-            assert await talk.ended()
-
-    run(main(), loop)
+        assert (await talk.answer()).status == 413
+        await until(lambda: talk.writer.transport.get_write_buffer_size() == 0)
+        assert await talk.ended()
 
 
 # ── what is said ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_head_is_answered_like_get_without_content() -> None:
-    async def main() -> None:
-        async with serving() as place, place.talk() as talk:
-            talk.send(get("/a", method="HEAD") + get("/b"))
-            answer = await talk.answer(head_only=True)
-            assert answer.headers["content-length"] == str(len(b"HEAD /a  "))
-            assert (await talk.answer()).body == b"GET /b  "
-
-    run(main())
+async def test_head_is_answered_like_get_without_content() -> None:
+    async with serving() as place, place.talk() as talk:
+        talk.send(get("/a", method="HEAD") + get("/b"))
+        answer = await talk.answer(head_only=True)
+        assert answer.headers["content-length"] == str(len(b"HEAD /a  "))
+        assert (await talk.answer()).body == b"GET /b  "
 
 
 @pytest.mark.parametrize("last", [get("/", "connection: close"), b"GET / HTTP/1.0\r\n\r\n"])
-def test_who_wants_to_close_is_answered_and_nothing_after_it(last: bytes) -> None:
-    async def main() -> None:
-        async with serving() as place, place.talk() as talk:
-            talk.send(get("/1") + last + get("/no"))
-            assert "connection" not in (await talk.answer()).headers
-            assert (await talk.answer()).headers["connection"] == "close"
-            assert await talk.ended()
-
-    run(main())
+async def test_who_wants_to_close_is_answered_and_nothing_after_it(last: bytes) -> None:
+    async with serving() as place, place.talk() as talk:
+        talk.send(get("/1") + last + get("/no"))
+        assert "connection" not in (await talk.answer()).headers
+        assert (await talk.answer()).headers["connection"] == "close"
+        assert await talk.ended()
 
 
-def test_who_waits_to_be_asked_for_content_is_asked() -> None:
-    async def main() -> None:
-        async with serving() as place, place.talk() as talk:
-            request = post(b"body", "/", "Expect: 100-Continue")
-            talk.send(request[:-4])
-            assert await talk.answer() == Answer(100, {}, b"")
-            talk.send(b"body")
-            assert (await talk.answer()).body == b"POST /  body"
-            # Who does not wait is not asked.
-            talk.send(get("/next"))
-            assert (await talk.answer()).body == b"GET /next  "
-
-    run(main())
+async def test_who_waits_to_be_asked_for_content_is_asked() -> None:
+    async with serving() as place, place.talk() as talk:
+        request = post(b"body", "/", "Expect: 100-Continue")
+        talk.send(request[:-4])
+        assert await talk.answer() == Answer(100, {}, b"")
+        talk.send(b"body")
+        assert (await talk.answer()).body == b"POST /  body"
+        # Who does not wait is not asked.
+        talk.send(get("/next"))
+        assert (await talk.answer()).body == b"GET /next  "
 
 
-def test_content_is_asked_for_after_the_answers_before_it() -> None:
-    async def main() -> None:
-        later: asyncio.Future[HttpResponse] = asyncio.get_running_loop().create_future()
-        asked: list[str] = []
+async def test_content_is_asked_for_after_the_answers_before_it() -> None:
+    later: asyncio.Future[HttpResponse] = asyncio.get_running_loop().create_future()
+    asked: list[str] = []
 
-        def handler(request: HttpRequest) -> HttpResponse | asyncio.Future[HttpResponse]:
-            asked.append(request.path)
-            return later if request.path == "/later" else echo(request)
+    def handler(request: HttpRequest) -> HttpResponse | asyncio.Future[HttpResponse]:
+        asked.append(request.path)
+        return later if request.path == "/later" else echo(request)
 
-        async with serving(handler) as place, place.talk() as talk:
-            talk.send(get("/later") + post(b"body", "/", "expect: 100-continue")[:-4])
-            await until(lambda: asked)
-            later.set_result(HttpResponse(202))
-            assert (await talk.answer()).status == 202
-            assert (await talk.answer()).status == 100
-            talk.send(b"body")
-            assert (await talk.answer()).status == 200
-
-    run(main())
+    async with serving(handler) as place, place.talk() as talk:
+        talk.send(get("/later") + post(b"body", "/", "expect: 100-continue")[:-4])
+        await until(lambda: asked)
+        later.set_result(HttpResponse(202))
+        assert (await talk.answer()).status == 202
+        assert (await talk.answer()).status == 100
+        talk.send(b"body")
+        assert (await talk.answer()).status == 200
 
 
-def test_a_handlers_fault_is_answered_without_detail() -> None:
+async def test_a_handlers_fault_is_answered_without_detail() -> None:
     async def broken() -> HttpResponse:
         raise RuntimeError("secret")
 
@@ -370,45 +322,36 @@ def test_a_handlers_fault_is_answered_without_detail() -> None:
     def handler(request: HttpRequest) -> Any:
         return faults[request.path]()
 
-    async def main() -> None:
-        async with serving(handler) as place, place.talk() as talk:
-            talk.send(b"".join(get(path) for path in faults))
-            answers = [await talk.answer() for _ in faults]
-        assert [answer.status for answer in answers] == [500] * 6 + [503, 200]
-        assert all(answer.body == b"" and "secret" not in answer.headers for answer in answers[:-1])
-
-    run(main())
+    async with serving(handler) as place, place.talk() as talk:
+        talk.send(b"".join(get(path) for path in faults))
+        answers = [await talk.answer() for _ in faults]
+    assert [answer.status for answer in answers] == [500] * 6 + [503, 200]
+    assert all(answer.body == b"" and "secret" not in answer.headers for answer in answers[:-1])
 
 
-def test_the_date_is_the_clocks_and_is_written_once_a_second() -> None:
+async def test_the_date_is_the_clocks_and_is_written_once_a_second() -> None:
     clock = ManualClock(784_111_777_000)
-
-    async def main() -> None:
-        async with serving(date=http_date(clock)) as place, place.talk() as talk:
-            for expected in ("Sun, 06 Nov 1994 08:49:37 GMT",) * 2 + ("Sun, 06 Nov 1994 08:49:38 GMT",):
-                talk.send(get("/"))
-                assert (await talk.answer()).headers["date"] == expected
-                clock.advance(600)
 
     date = http_date(clock)
     assert date() is date()
-    run(main())
+    async with serving(date=http_date(clock)) as place, place.talk() as talk:
+        for expected in ("Sun, 06 Nov 1994 08:49:37 GMT",) * 2 + ("Sun, 06 Nov 1994 08:49:38 GMT",):
+            talk.send(get("/"))
+            assert (await talk.answer()).headers["date"] == expected
+            clock.advance(600)
 
 
 def test_heads_of_many_lengths_are_right_and_not_all_kept() -> None:
     server = HttpServer(echo)
     for length in [*range(2000), *range(2000)]:
-        head = server.head(HttpResponse(200, b"x" * length, "a/b"), keep_alive=length % 2 == 0)
+        head = server.heads.head(HttpResponse(200, b"x" * length, "a/b"), keep_alive=length % 2 == 0)
         assert b"content-length: %d\r\n" % length in head
         assert (b"connection: close\r\n" in head) == (length % 2 == 1)
         assert head.endswith(b"\r\n\r\n")
     assert len(server.heads._kept) < 1000
 
 
-def test_a_place_that_is_taken_is_one_sentence() -> None:
-    async def main() -> None:
-        async with serving() as place:
-            with pytest.raises(BadInputError, match="cannot listen"):
-                await HttpServer(echo).start("127.0.0.1", place.port)
-
-    run(main())
+async def test_a_place_that_is_taken_is_one_sentence() -> None:
+    async with serving() as place:
+        with pytest.raises(BadInputError, match="cannot listen"):
+            await HttpServer(echo).start("127.0.0.1", place.port)

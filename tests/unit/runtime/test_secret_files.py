@@ -9,8 +9,15 @@ import pytest
 
 from secvm.crypto.locking import Cost, is_locked
 from secvm.errors import BadInputError, WrongPassphraseError
-from secvm.runtime.disk.passphrases import CREDENTIAL, Passphrase
-from secvm.runtime.disk.secret_files import make_secret, protect, read_secret, remove_secret, replace_secret
+from secvm.runtime.disk.secret_files import (
+    CREDENTIAL,
+    Passphrase,
+    make_secret,
+    protect,
+    read_secret,
+    remove_secret,
+    replace_secret,
+)
 
 #: Enough to see that it works.
 CHEAP = Cost(log2_n=10)
@@ -247,7 +254,7 @@ import os, sys
 from pathlib import Path
 from secvm.crypto.locking import Cost
 from secvm.errors import WrongPassphraseError
-from secvm.runtime.disk.passphrases import Passphrase
+from secvm.runtime.disk.secret_files import Passphrase
 from secvm.runtime.disk.secret_files import make_secret, protect, read_secret
 
 folder, broken = Path(sys.argv[1]), sys.argv[2] == "broken"

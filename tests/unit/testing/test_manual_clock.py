@@ -36,19 +36,16 @@ def test_sleepers_wake_in_order_and_never_early(times: list[int], steps: list[in
     assert woken == sorted((at, number) for number, at in enumerate(times))
 
 
-def test_a_sleeper_that_was_cancelled_is_not_woken() -> None:
-    async def main() -> None:
-        clock = ManualClock(5)
-        task = asyncio.create_task(clock.sleep_until(10))
-        await asyncio.sleep(0)
-        assert clock.next_waking() == 10
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-        assert clock.next_waking() is None
-        clock.advance(10)
-        assert task.cancelled()
-
-    asyncio.run(main())
+async def test_a_sleeper_that_was_cancelled_is_not_woken() -> None:
+    clock = ManualClock(5)
+    task = asyncio.create_task(clock.sleep_until(10))
+    await asyncio.sleep(0)
+    assert clock.next_waking() == 10
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert clock.next_waking() is None
+    clock.advance(10)
+    assert task.cancelled()
 
 
 def test_time_does_not_go_back() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from secvm.testing.patient_clock import PatienceLostError, PatientClock
+from secvm.testing.clock import PatienceLostError, PatientClock
 
 
 class Machine:

@@ -23,15 +23,16 @@ from secvm.participant.dice import SystemDice
 from secvm_lab.attacks.attack import Advance, Attack, Curve, Measurement, Point
 from secvm_lab.attacks.counting.covered import (
     Counts,
+    Crowd,
     Setting,
     count_participants,
     count_units,
     draw_cover_counts,
+    draw_crowd,
     goal_within,
     person_with,
     weights_of,
 )
-from secvm_lab.attacks.counting.crowd import Crowd, draw_crowd
 from secvm_lab.attacks.counting.likelihood import Floats, KnownHabits, look, look_once, unit_table
 from secvm_lab.attacks.drawing import generator
 from secvm_lab.attacks.statistics import auc, wilson

@@ -18,14 +18,15 @@ from secvm.participant.dice import SystemDice
 from secvm_lab.attacks.attack import Advance, Attack, Measurement
 from secvm_lab.attacks.counting.covered import (
     Counts,
+    Crowd,
     Setting,
     count_units,
     draw_cover_counts,
+    draw_crowd,
     goal_within,
     person_with,
     weights_of,
 )
-from secvm_lab.attacks.counting.crowd import Crowd, draw_crowd
 from secvm_lab.attacks.counting.likelihood import KnownHabits, look, unit_table
 from secvm_lab.attacks.drawing import generator
 from secvm_lab.attacks.statistics import auc, wilson

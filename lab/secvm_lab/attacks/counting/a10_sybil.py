@@ -16,8 +16,7 @@ import math
 from dataclasses import replace
 
 from secvm_lab.attacks.attack import Advance, Attack, Curve, Measurement, Point
-from secvm_lab.attacks.counting.all_else_known import scores
-from secvm_lab.attacks.counting.covered import Setting, goal_within
+from secvm_lab.attacks.counting.covered import Setting, goal_within, scores
 from secvm_lab.attacks.counting.likelihood import Floats, KnownRest, label_ratio
 from secvm_lab.attacks.drawing import generator
 from secvm_lab.attacks.statistics import auc

@@ -22,8 +22,7 @@ from secvm.learning.individual.update import band, verdicts
 from secvm.learning.losses import ONE
 from secvm.privacy.accounting.accountant import Adjacency
 from secvm_lab.attacks.attack import Advance, Attack, Measurement
-from secvm_lab.attacks.counting.covered import Setting, draw_cover_counts, goal_within, law_of
-from secvm_lab.attacks.counting.crowd import Crowd, draw_crowd
+from secvm_lab.attacks.counting.covered import Crowd, Setting, draw_cover_counts, draw_crowd, goal_within, law_of
 from secvm_lab.attacks.counting.likelihood import Floats, KnownPersons
 from secvm_lab.attacks.drawing import generator
 from secvm_lab.attacks.statistics import auc, average

@@ -12,8 +12,7 @@ import math
 from secvm.participant.consent.ledger import Ledger, Spending
 from secvm.participant.consent.policies import Budget, Consent
 from secvm_lab.attacks.attack import Advance, Attack, Curve, Measurement, Point
-from secvm_lab.attacks.counting.all_else_known import scores
-from secvm_lab.attacks.counting.covered import DELTA, Setting, goal_within, spending_of
+from secvm_lab.attacks.counting.covered import DELTA, Setting, goal_within, scores, spending_of
 from secvm_lab.attacks.counting.likelihood import Floats, KnownRest, label_ratio
 from secvm_lab.attacks.drawing import generator
 from secvm_lab.attacks.statistics import auc

@@ -1,10 +1,19 @@
-"""Worlds with cover: an experiment with its plan, what is left of it for an attacker, and what the accountant promises.
+"""Worlds of counts: an experiment with cover and its plan, a crowd in it, and one label that is not known.
 
-The attacker is the coordinator together with one of the two relays: it takes the opened part and all of the colluding
-relay's cover off the counts, and S - 1 parts of the honest relay stay, NB(shape, odds) in every cell. Where a world
-needs thousands of plays they are drawn at once, by their law; ``relayed.isolation`` draws them as a relay does.
+*With cover*: the attacker is the coordinator together with one of the two relays: it takes the opened part and all of
+the colluding relay's cover off the counts, and S - 1 parts of the honest relay stay, NB(shape, odds) in every cell.
+Where a world needs thousands of plays they are drawn at once, by their law; ``relayed.isolation`` draws them as a relay
+does.
 
-For worlds alone: a guess sees counts, and the law of the noise, which is public.
+All of it is for worlds alone: a guess sees counts, and the law of the noise, which is public.
+
+*A crowd* is many people at once, as a table of bins, for worlds whose devices send plain packages. It counts what its
+people send under given weights by the same integers as a device (``individual.update``): scores are sums of whole
+weights, and a person with label y violates exactly if y · score < 1.
+
+*All else known* (A10, A18): the attacker knows all but one label, and the noise is all that is left. Weights are zero,
+so that everybody sends, whatever the label is: with all else known nothing else is better. The guess that they ask is
+``likelihood.label_ratio``.
 """
 
 from __future__ import annotations
@@ -23,19 +32,21 @@ from secvm.learning.arithmetic import exact
 from secvm.learning.cover_law import Noise
 from secvm.learning.experiment import Experiment
 from secvm.learning.individual.binning import BinnedVector
-from secvm.learning.individual.contribution import Individual
+from secvm.learning.individual.contribution import Individual, train_packages
 from secvm.learning.package import Cohort, Package, ParticipationPackage, TrainPackage
 from secvm.learning.thinning import Thinning
 from secvm.learning.weights import Weights
 from secvm.participant.consent.ledger import Ledger, Spending
 from secvm.participant.consent.policies import Budget, Consent
-from secvm.participant.storage.ledger_book import NOTHING
+from secvm.participant.dice import SystemDice
+from secvm.participant.storage.books import NOTHING
 from secvm.privacy.accounting.accountant import Adjacency, CellCover, Mechanism
 from secvm.privacy.accounting.guarantee import auc_at_most
 from secvm.privacy.planning.relay_plan import SHAPE, RelayPlan, RelayQuestion, plan_relays
 from secvm.privacy.target import PrivacyTarget
 from secvm_lab.attacks.attack import Goal, Measurement
-from secvm_lab.attacks.counting.likelihood import CoverLaw
+from secvm_lab.attacks.counting.likelihood import CoverLaw, Floats, KnownRest, label_ratio
+from secvm_lab.attacks.views import CoordinatorView, RoundSeen
 
 Counts = NDArray[np.int64]
 LABELS = ("no", "yes")
@@ -207,3 +218,113 @@ def largest_auc(delta: Callable[[float], float]) -> float:
 
 def _less(cover: CellCover, share: float) -> CellCover:
     return replace(cover, shape=share * cover.shape)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Crowd:
+    """People and their labels. Secret: it does not print itself."""
+
+    #: ``[bin, person]``, 1 where the person has the bin.
+    has: NDArray[np.int8]
+    labels: NDArray[np.int8]
+
+    @property
+    def size(self) -> int:
+        return len(self.labels)
+
+    @property
+    def shares(self) -> NDArray[np.float64]:
+        """Which share of people has each bin."""
+        found: NDArray[np.float64] = self.has.mean(axis=1)
+        return found
+
+    def bins_of(self, person: int) -> tuple[int, ...]:
+        """The bins of one of them."""
+        return tuple(int(b) for b in np.flatnonzero(self.has[:, person]))
+
+    def overlaps(self, bins: tuple[int, ...]) -> Counts:
+        """How many of these bins each person has."""
+        found: Counts = self.has[list(bins)].sum(axis=0, dtype=np.int64)
+        return found
+
+    def scores(self, weights: NDArray[np.int64]) -> Counts:
+        """The score of each person; the last weight is the bias's."""
+        found: Counts = (weights[:-1] @ self.has.astype(np.int64)) + weights[-1]
+        return found
+
+    def counted(self, sending: NDArray[np.bool_]) -> Counts:
+        """What those who send add to the cells: ``[model, bin, sign]``, sign 0 for minus."""
+        found = np.zeros((1, len(self.has) + 1, 2), dtype=np.int64)
+        for sign in (0, 1):
+            those = np.flatnonzero(sending & (self.labels == sign))
+            found[0, :-1, sign] = self.has[:, those].sum(axis=1, dtype=np.int64)
+            found[0, -1, sign] = len(those)
+        return found
+
+    def violators(self, scores: Counts) -> NDArray[np.bool_]:
+        """Who sends, given everybody's score."""
+        found: NDArray[np.bool_] = (2 * self.labels.astype(np.int64) - 1) * scores < 1
+        return found
+
+
+def draw_crowd(dice: np.random.Generator, *, people: int, bins: int, features: int, exponent: float = 1.0) -> Crowd:
+    """People with so many different bins, popular ones more often (Zipf's law), and labels by a coin."""
+    popularity = np.arange(1, bins + 1) ** -exponent
+    has = np.zeros((people, bins), dtype=np.int8)
+    for begin in range(0, people, 1000):
+        part = has[begin : begin + 1000]
+        # The first of exponential clocks: different bins, by weight.
+        clocks = dice.exponential(size=part.shape) / popularity
+        np.put_along_axis(part, np.argpartition(clocks, features - 1, axis=1)[:, :features], 1, axis=1)
+    return Crowd(np.ascontiguousarray(has.T), dice.integers(2, size=people, dtype=np.int8))
+
+
+_BATCH = 500
+
+
+def sent_by(setting: Setting, label: int) -> Counts:
+    """The target's own units of a round under zero weights, as its device makes them."""
+    person = person_with(range(setting.features), label, setting.bins)
+    zero = weights_of(np.zeros(setting.bins + 1, dtype=np.int64))
+    plain = setting.experiment(covered=False)
+    units = train_packages(person, experiment=plain, training=zero, dice=SystemDice(bytes), round_number=1)
+    return count_units(units, setting.bins)
+
+
+def scores(
+    setting: Setting,
+    label: int,
+    trials: int,
+    dice: np.random.Generator,
+    *,
+    share: float = 1.0,
+    rounds: int | None = None,
+) -> Floats:
+    """What the attacker makes of so many plays in which the target has this label: a column for every round seen.
+
+    The rounds are those that the cover was made for, unless told. ``share``: of the honest relay's cover, so much is
+    there; 0 is a plain sum.
+    """
+    train = here = None
+    if share > 0:
+        cover = setting.plan.cover
+        train, here = law_of(cover.train, share), law_of(cover.participation, share)
+    own, own_label = sent_by(setting, label), np.eye(2, dtype=np.int64)[label]
+    # Any numbers will do: the attacker knows them.
+    others = dice.integers(setting.people, size=own.shape)
+    others_by_label = (setting.people // 3, setting.people - setting.people // 3)
+    seen = rounds or setting.rounds
+    found = np.empty((trials, seen))
+    for begin in range(0, trials, _BATCH):
+        plays = min(_BATCH, trials - begin)
+        for number in range(seen):
+            counts = others + own + _noise(dice, train, (plays, *own.shape))
+            participants = np.array(others_by_label) + own_label + _noise(dice, here, (plays, 2))
+            view = CoordinatorView((RoundSeen(counts=counts, participants=participants),))
+            knowing = KnownRest(tuple(range(setting.features)), (others,), others_by_label, train, here)
+            found[begin : begin + plays, number] = label_ratio(view, knowing)
+    return np.cumsum(found, axis=1)
+
+
+def _noise(dice: np.random.Generator, law: CoverLaw | None, size: tuple[int, ...]) -> Counts:
+    return np.zeros(size, dtype=np.int64) if law is None else draw_cover_counts(dice, law, size)

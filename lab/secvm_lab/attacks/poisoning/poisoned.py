@@ -18,18 +18,17 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from secvm.coordinator.experiments.new_experiment import default_budget
 from secvm.estimator.training import OfflineTraining, Population
 from secvm.learning import aggregate
 from secvm.learning.aggregate.descent import Swift
 from secvm.learning.aggregate.tally import Tally
-from secvm.learning.experiment import Experiment, Robust
+from secvm.learning.experiment import Experiment, Robust, default_budget
 from secvm.learning.rows import BinnedRows
 from secvm.learning.thinning import Thinning
 from secvm.privacy.planning.relay_plan import plan_relays, question_for
 from secvm.privacy.target import PrivacyTarget
 from secvm_lab.attacks.views import ParticipantView, PublicView
-from secvm_lab.population.zipf import ZipfPeople
+from secvm_lab.population import ZipfPeople
 
 Counts = NDArray[np.int64]
 

@@ -15,9 +15,8 @@ from secvm.learning import aggregate
 from secvm.learning.cover_law import Noise, RelayCover
 from secvm.privacy.statements.detection import dropped_in_cell, typical_cell
 from secvm.protocol.documents.recomputation import after_opened
-from secvm.protocol.relays.batches.counts import EntryCount, MixCount
-from secvm.protocol.relays.cover.reveals import entry_reveal
-from secvm.protocol.relays.judgement import is_opened
+from secvm.protocol.relays.counts import EntryCount, MixCount, entry_reveal
+from secvm.protocol.relays.opening import is_opened
 from secvm_lab.attacks.attack import Attack, Goal, Measurement
 from secvm_lab.attacks.relayed.caught_relays import Caught, RelayedRound, by_content, false_parts
 from secvm_lab.attacks.relayed.stage import Stage

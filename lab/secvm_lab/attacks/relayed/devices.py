@@ -15,9 +15,9 @@ from secvm.privacy.statements.plain import Terms, coalitions
 from secvm.protocol.codec import decode
 from secvm.protocol.documents.experiment import Relay
 from secvm.protocol.evidence.missing_canary import MissingCanary, examine_canary
-from secvm.protocol.relays.batches.counts import EntryCount, MixCount
-from secvm.protocol.relays.batches.label import capsule_digest
-from secvm.protocol.relays.sending.submission import read_request
+from secvm.protocol.relays.batches import capsule_digest
+from secvm.protocol.relays.counts import EntryCount, MixCount
+from secvm.protocol.relays.submission import read_request
 from secvm.relay.entry.intake import IntakeVerdict
 from secvm_lab.attacks.attack import Goal
 from secvm_lab.attacks.relayed.stage import LIMITS, Stage
@@ -98,7 +98,7 @@ def _framing(*, examined: bool) -> Tried:
 def _rotating_keys(dice: random.Random, *, kept: bool) -> Tried:
     """The gateway gives another key to whoever asks, and knows by it whose each fetch is."""
     # Late, as in all that follows: relays' and devices' networks bring servers and clients along.
-    from secvm.relay.epochs import Epochs  # noqa: PLC0415
+    from secvm.relay.admission import Epochs  # noqa: PLC0415
     from secvm.relay.gateway import FetchKeys  # noqa: PLC0415
     from secvm.runtime.http.server import HttpResponse  # noqa: PLC0415
     from secvm.runtime.metrics import Metrics  # noqa: PLC0415

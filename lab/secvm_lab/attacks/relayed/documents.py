@@ -17,7 +17,7 @@ from secvm.crypto.sealing.oblivious import (
 )
 from secvm.crypto.sealing.part_streams import seeded_round_secret
 from secvm.protocol.documents.experiment import Relay
-from secvm.protocol.relays.cover.commitments import EntryCommitment, RoundSecret, entry_commitment, mix_commitment
+from secvm.protocol.relays.commitments import EntryCommitment, RoundSecret, entry_commitment, mix_commitment
 from secvm.protocol.relays.manifest import read_manifest
 from secvm_lab.attacks.relayed.stage import Machine, relay_for, served, signed
 from secvm_lab.attacks.relayed.trap import Tried, held, refused, trap

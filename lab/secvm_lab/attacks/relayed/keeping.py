@@ -10,10 +10,10 @@ from secvm.crypto.sealing.hpke import SenderContext
 from secvm.crypto.sealing.kem import X25519PrivateKey
 from secvm.crypto.sealing.layers import inner_layer, open_inner
 from secvm.crypto.sealing.oblivious import GatewayKey, GatewayKeys, RequestSealer
-from secvm.protocol.relays.batches.label import capsule_digest
-from secvm.protocol.relays.cover.reveals import EntryReveal
-from secvm.protocol.relays.judgement import opening_faults
-from secvm.protocol.relays.sending.submission import read_request
+from secvm.protocol.relays.batches import capsule_digest
+from secvm.protocol.relays.counts import EntryReveal
+from secvm.protocol.relays.opening import opening_faults
+from secvm.protocol.relays.submission import read_request
 from secvm.relay.batches.ledger import ENTRY_REVEAL
 from secvm_lab.attacks.relayed.stage import Stage, finish
 from secvm_lab.attacks.relayed.trap import Tried, held, refused, trap

@@ -14,18 +14,17 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self
 
-from secvm.crypto.sealing.bulk_sealing import BulkSealer
+from secvm.crypto.sealing.layers import BulkSealer
 from secvm.protocol.documents.experiment import ExperimentDocument, publish
 from secvm.protocol.relays.manifest import RelayedManifest
-from secvm.protocol.relays.terms import RelayedTerms
+from secvm.protocol.relays.statements import RelayedTerms
 from secvm.relay.admission import Identity
 from secvm.relay.batches.experiments import Experiments, OwnRelay, plan_of
 from secvm.relay.batches.ledger import RoundLedger
-from secvm.relay.batches.round_custody import RoundCustody, RoundPlan
-from secvm.relay.batches.round_secrets import RoundSecrets
+from secvm.relay.batches.round_custody import RoundCustody, RoundPlan, RoundSecrets
 from secvm.relay.entry.intake import IntakeLimits, IntakeVerdict, read_submission
 from secvm.relay.entry.rounds import EntryRound
-from secvm.relay.mix.rounds import MixRound, opener
+from secvm.relay.mix import MixRound, opener
 from secvm.relay.role import drawing
 from secvm_lab.rigs.histories.relayed_rounds import COORDINATOR, ENTRY, MIX, known_bytes, relayed_document
 from secvm_lab.rigs.histories.sealed_round import SealedRound

@@ -4,11 +4,11 @@ To add one, write it in a file beside this one and register it here.
 """
 
 from secvm.cli.commands import group
-from secvm_lab.cli.dev import chaos, coverage, fuzz, house, maintenance, mutations, screenshots, simulate, soak, trials
+from secvm_lab.cli.dev import chaos, maintenance, mutations, screenshots, searches, tiers
 
 app = group("Commands for people who change the code.")
 for _command in (
-    *(maintenance.check, maintenance.fix, maintenance.lock, coverage.coverage, mutations.mutations, chaos.chaos),
-    *(fuzz.fuzz, house.house, screenshots.screenshots, simulate.simulate, soak.soak, trials.trials),
+    *(maintenance.check, maintenance.fix, maintenance.lock, tiers.coverage, mutations.mutations, chaos.chaos),
+    *(searches.fuzz, maintenance.house, screenshots.screenshots, searches.simulate, searches.soak, searches.trials),
 ):
     app.command()(_command)

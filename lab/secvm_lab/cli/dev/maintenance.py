@@ -1,15 +1,112 @@
-"""``secvm dev check``, ``fix`` and ``lock``: what people who change the code run, and continuous integration runs."""
+"""``secvm dev check``, ``fix``, ``lock`` and ``house``: what people who change the code run.
+
+``check`` is what continuous integration runs too. ``fix`` writes docs/reference/experiment.md: every setting of an
+experiment, out of what its parts declare. ``house`` says how large the tree is, beside what it may be and what it was.
+"""
+
+from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from secvm.cli.output import note
+from secvm.cli.output import Format, FormatOption, emit, note
+from secvm.learning.aggregate.descent import DEPLOYED, OFFLINE, RULES
+from secvm.learning.declared import BINS, BUDGET, HASHES, TRAIN_SHARE, Setting, shown
+from secvm.learning.experiment import Robust
+from secvm.learning.losses import LOSSES
+from secvm.learning.thinning import Thinning
+from secvm.privacy.target import PrivacyTarget
 from secvm_lab.cli.dev.checkout import call, find_or_refuse, tool
 from secvm_lab.cli.dev.tiers import parallel
+
+_HEAD = f"""# Settings of an experiment
+
+Written by `./secvm dev fix` out of what rules, losses and the other parts of an experiment declare
+(`learning.declared`); a test compares. Specifications ([how to run an experiment](../how-to/run-an-experiment.md)),
+documents, model files, the estimators, the command line, the planner and the form all read these declarations. Numbers
+may be written exactly, as text such as "7/10". Rules and losses of other packages are found by the entry points
+`{RULES.group}` and `{LOSSES.group}`.
+"""
+
+
+def reference() -> str:
+    """The whole page."""
+    common = [BINS, HASHES, BUDGET, TRAIN_SHARE]
+    parts = [
+        _HEAD,
+        "## Every experiment\n",
+        _table(common),
+        "## Privacy: `[privacy]`, `PrivacyTarget`\n",
+        'What is meant where nothing is said; `privacy = "none"` is an experiment without a guarantee.\n',
+        _table(PrivacyTarget.settings()),
+        "## Descent rules: `[descent]`, `--descent`\n",
+        f"Where nobody says which: `{DEPLOYED.name}` over devices, `{OFFLINE.name}` offline.\n",
+        "With a guarantee, what is not given is chosen by public numbers.\n",
+    ]
+    for rule in RULES.built_in.values():
+        usual = rule.usual_thinning
+        parts += [
+            f"### `{rule.name}`: {rule.about}\n",
+            f"Thinning where nobody says which: {f'ρ = {usual}' if usual.rho is not None else usual}.\n",
+            _table([rule.rounds(), *rule.settings()]),
+        ]
+    parts += ["## Thinning: `descent.thinning`, `--thinning`\n", "A number is ρ, `q=Q` a share, or `none`.\n"]
+    parts += [_table(Thinning.settings()), "## Losses: `loss`, `--loss`\n", _losses()]
+    parts += ["## Robustness: `[robust]`\n", _table(Robust.settings())]
+    return "\n".join(parts)
+
+
+def _table(settings: Iterable[Setting]) -> str:
+    rows = ["| setting | range | default | what it is |", "|---|---|---|---|"]
+    rows += [f"| `{each.name}` | {each.limits} | {_default(each)} | {each.sentence} |" for each in settings]
+    return "\n".join(rows) + "\n"
+
+
+def _default(setting: Setting) -> str:
+    usual, numbers = setting.default, setting.for_numbers
+    told = ("none" if setting.optional else "must be given") if usual is None else shown(usual)
+    return told if numbers is None else f"{told}; for numbers as labels {shown(numbers)}"
+
+
+def _losses() -> str:
+    rows = ["| loss | label | parameter: `loss_parameter` | what it is |", "|---|---|---|---|"]
+    for shape in LOSSES.built_in.values():
+        own = [f"{each.sentence[:-1]} ({each.limits}; default {_default(each)})" for each in shape.settings()]
+        label = "number" if shape.regression else "class"
+        rows.append(f"| `{shape.name}` | {label} | {own[0] if own else 'none'} | {(shape.__doc__ or '').strip()} |")
+    return "\n".join(rows) + "\n"
+
+
+def house(
+    *,
+    places: Annotated[bool, typer.Option("--places", help="Also where the places are that a number counts.")] = False,
+    output_format: FormatOption = Format.TXT,
+) -> None:
+    """Count lines, modules and ways to do one thing.
+
+    Code lines have a token that is neither comment nor docstring. Example:
+
+    \b
+        ./secvm dev house --places
+    """
+    from secvm_lab.house import BEFORE, LIMITS, as_text, details, longest_test, modules_of
+    from secvm_lab.house import house as counted
+
+    root = find_or_refuse()
+    modules = modules_of(root)
+    found, longest = counted(modules), longest_test(root)
+    where = details(modules) if places else {}
+    text = as_text(found, longest) + "".join(
+        f"\n{name.replace('_', ' ')}\n" + "".join(f"  {one}\n" for one in listed) for name, listed in where.items()
+    )
+    result = {"now": found, "before": BEFORE, "limits": LIMITS, "longest_test": longest}
+    emit(result | ({"places": where} if places else {}), output_format, text=text)
+
 
 # import-linter has no `python -m`; a script in .venv/bin would break when the checkout is moved.
 _LINT_IMPORTS = "import sys; from importlinter.cli import lint_imports; sys.exit(lint_imports(no_logo=True))"
@@ -77,7 +174,6 @@ def _describe_admin(root: Path) -> None:
 
 
 def _refer_to_settings(root: Path) -> None:
-    from secvm_lab.cli.dev.settings_reference import reference
 
     (root / "docs/reference").mkdir(exist_ok=True)
     (root / "docs/reference/experiment.md").write_text(reference(), encoding="utf-8")

@@ -112,7 +112,7 @@ MUTATIONS: Mapping[str, Mutation] = {
                 "        return early\n",
             ),
             Edit(
-                "src/secvm/relay/package_hold.py",
+                "src/secvm/relay/store.py",
                 "        self._under_way[table.epoch, digest] = future\n        return asyncio.shield(future)\n",
                 "        self._under_way[table.epoch, digest] = future\n        return accepted()\n",
             ),
@@ -199,7 +199,7 @@ RELAY_MUTATIONS: Mapping[str, Mutation] = {
     "reveal that does not name X's count": Mutation(
         (
             Edit(
-                "src/secvm/relay/mix/rounds.py",
+                "src/secvm/relay/mix.py",
                 "            mix_count=MixCount.enclosed(own).digest,\n",
                 "            mix_count=reveal.answered,\n",
             ),
@@ -209,7 +209,7 @@ RELAY_MUTATIONS: Mapping[str, Mutation] = {
     "look for an own capsule that is no canary": Mutation(
         (
             Edit(
-                "src/secvm/protocol/relays/sending/submission.py",
+                "src/secvm/protocol/relays/submission.py",
                 "        return self.places[-1]\n",
                 "        return self.places[0]\n",
             ),

@@ -188,7 +188,7 @@ def _keep(browser: Browser, shots: Sequence[Shot], base: str, folder: Path, *, d
 
 def _sheet(taken: Sequence[Taken]) -> str:
     """All pictures on one page."""
-    from secvm.pages.embedded import STYLE
+    from secvm_lab.reports import STYLE
 
     parts = [
         "<h1>Every page</h1><p class=lead>In light and dark, at a desk and on a phone. A click shows one alone.</p>"

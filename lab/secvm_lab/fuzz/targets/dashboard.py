@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import functools
 
-from secvm.dashboard.form import read_request
-from secvm.dashboard.logs import WatchedLog
-from secvm.dashboard.public_status import ExperimentStatus, read_health, read_list, read_metrics
-from secvm.dashboard.settings import read_listen
+from secvm.dashboard.main import read_listen
+from secvm.dashboard.plan import read_request
+from secvm.dashboard.public_status import ExperimentStatus, WatchedLog, read_health, read_list, read_metrics
 from secvm.errors import BadInputError, RemoteProtocolError
-from secvm.protocol.log.terms import LogTerms
+from secvm.protocol.log.policy import LogTerms
 from secvm_lab.fuzz import world
 from secvm_lab.fuzz.target import Target
 from secvm_lab.rigs.histories.long_history import LongHistory
@@ -50,43 +49,28 @@ def _seen_log(data: bytes) -> WatchedLog:
 
 
 TARGETS = (
+    Target(name="page-status", decode=_status, allowed=(RemoteProtocolError,), seeds=_status_seeds),
     Target(
-        name="page-status",
-        decode=_status,
-        allowed=(RemoteProtocolError,),
-        seeds=_status_seeds,
-        covers=("dashboard.public_status:ExperimentStatus.read",),
-        most_bytes=8192,
-    ),
-    Target(
-        name="page-list",
-        decode=read_list,
-        allowed=(RemoteProtocolError,),
-        seeds=lambda: world.files("/v1/experiments"),
-        most_bytes=1024,
+        name="page-list", decode=read_list, allowed=(RemoteProtocolError,), seeds=lambda: world.files("/v1/experiments")
     ),
     Target(
         name="page-health",
         decode=read_health,
         allowed=(RemoteProtocolError,),
         seeds=world.texts('{"status":"ok"}', _HEALTH),
-        most_bytes=1024,
     ),
-    Target(name="page-metrics", decode=read_metrics, allowed=(), seeds=world.texts(_METRICS), most_bytes=1024),
+    Target(name="page-metrics", decode=read_metrics, allowed=(), seeds=world.texts(_METRICS)),
     Target(
         name="page-log",
         decode=_seen_log,
         allowed=(RemoteProtocolError,),
         seeds=lambda: world.files(f"{world.history().document.digest}/checkpoint"),
-        covers=("dashboard.logs:WatchedLog.read",),
     ),
-    Target(name="page-plan", decode=read_request, allowed=(BadInputError,), seeds=world.texts(_FORM), most_bytes=2048),
+    Target(name="page-plan", decode=read_request, allowed=(BadInputError,), seeds=world.texts(_FORM)),
     Target(
         name="page-address",
         decode=lambda data: read_listen(world.as_text(data)),
         allowed=(BadInputError,),
         seeds=world.texts("127.0.0.1:8440", "[::1]:80"),
-        covers=("dashboard.settings:read_listen",),
-        most_bytes=64,
     ),
 )

@@ -154,20 +154,13 @@ def _histories() -> list[bytes]:
 
 TARGETS = (
     Target(
-        name="vault-file",
-        decode=_in_folder("vault", _VAULT_FILE, _read_vault),
-        allowed=(BadInputError,),
-        seeds=_vaults,
-        covers=("participant.storage.vault:Vault",),
-        most_bytes=8192,
+        name="vault-file", decode=_in_folder("vault", _VAULT_FILE, _read_vault), allowed=(BadInputError,), seeds=_vaults
     ),
     Target(
         name="state-file",
         decode=_in_folder("state", STATE_FILE, _read_state),
         allowed=(BadInputError, StoreError),
         seeds=_states,
-        covers=("participant.storage.state:DeviceState",),
-        most_bytes=32768,
     ),
     Target(
         name="relay-store-file",
@@ -175,27 +168,17 @@ TARGETS = (
         # Once it is open, what SQLite says of a page that was changed is passed on as it is, and ends the relay.
         allowed=(BadInputError, StoreError, sqlite3.DatabaseError, UnicodeDecodeError, MemoryError),
         seeds=_relays,
-        covers=("relay.store:RoundStore.read",),
-        most_bytes=16384,
     ),
     Target(
         name="witness-store-file",
         decode=_in_folder("witness", "witness.db", _read_witness),
         allowed=(BadInputError, StoreError),
         seeds=_witnesses,
-        covers=("witness.store:WitnessStore",),
-        most_bytes=8192,
     ),
     Target(
         name="history-file",
         decode=_in_folder("places", "places.sqlite", _read_places),
         allowed=(BadInputError,),
         seeds=_histories,
-        covers=(
-            "participant.sources.browsers:Firefox.read",
-            "participant.sources.browsers:Chromium.read",
-            "participant.sources.browsers:read_history",
-        ),
-        most_bytes=8192,
     ),
 )

@@ -28,8 +28,6 @@ from secvm.participant.sources.port import Options
 from secvm.participant.storage.state import _read_vector, _write_vector
 from secvm.people.person import People, Person, person_from_json, person_from_svmlight
 from secvm.people.reader import read_people, read_split, read_vocabulary
-from secvm.people.reference import read_slowly
-from secvm.people.source import open_people
 from secvm.relay.settings import RelayServiceSettings
 from secvm.runtime.disk.secret_files import read_secret, read_signing_key
 from secvm.runtime.settings import Settings, parse_settings, read_settings
@@ -37,6 +35,7 @@ from secvm.witness.settings import WitnessSettings
 from secvm_lab.fuzz import world
 from secvm_lab.fuzz.target import Escape, Target, expect
 from secvm_lab.fuzz.world import as_text, on_file
+from secvm_lab.rigs.slow_reading import read_slowly
 
 _BAD_INPUT = (BadInputError,)
 _BAD_PEOPLE = (BadPeopleFileError,)
@@ -81,15 +80,13 @@ def _people_file(name: str) -> Callable[[bytes], object]:
         path = on_file(name, data)
 
         def slowly() -> People:
-            with open_people(path) as source:
-                return read_slowly(
-                    source,
-                    binning,
-                    presence=False,
-                    count_features=False,
-                    labels_required=True,
-                    on_progress=lambda _done, _total: None,
-                )
+            return read_slowly(
+                path,
+                binning,
+                presence=False,
+                count_features=False,
+                labels_required=True,
+            )
 
         quick, slow = _outcome(lambda: read_people(path, binning)), _outcome(slowly)
         expect(quick == slow, "the quick reader of people and the readable one differ")
@@ -177,6 +174,8 @@ _PARTICIPANT = """[device]
 folder = "state"
 [relay]
 urls = ["https://relay.example/r"]
+[trust]
+witnesses = ["w.example+717d0ce6+BABy2LAxMvdHAjFhzxY+Q07osMg0YGWJjctmQCA7b9SH"]
 """
 _SPECIFICATION = """{"title":"a or b?","labels":["a","b"],"floor":100,
 "features":{"source":"titles","per_participant":100},"binning":{"bins":1000,"hashes":1},"windows":{"length_s":3000,"grace_s":60},"descent":{"rule":"swift","thinning":"3"},
@@ -189,12 +188,6 @@ def _settings(name: str, kind: type[Settings], example: str) -> Target:
         decode=_read_file(f"{name}.toml", lambda path: read_settings(path, kind)),
         allowed=_BAD_INPUT,
         seeds=world.texts(example),
-        covers=(
-            "runtime.settings:read_settings",
-            "runtime.http.guard:read_networks",
-            "participant.settings:read_witnesses",
-        ),
-        most_bytes=2048,
     )
 
 
@@ -227,100 +220,53 @@ def _numbers(data: bytes) -> object:
 
 
 TARGETS = (
-    Target(
-        name="person-json",
-        decode=_json_person,
-        allowed=_BAD_PEOPLE,
-        seeds=_JSON.splitlines,
-        covers=("people.person:person_from_json",),
-    ),
-    Target(
-        name="person-svmlight",
-        decode=_svmlight_person,
-        allowed=_BAD_PEOPLE,
-        seeds=_SVMLIGHT.splitlines,
-        covers=("people.person:person_from_svmlight",),
-    ),
-    Target(
-        name="people-json",
-        decode=_people_file("people.jsonl"),
-        allowed=(),
-        seeds=lambda: [_JSON],
-        covers=("people.reader:read_people", "people.reference:read_slowly", "people.source:open_people"),
-        most_bytes=2048,
-    ),
-    Target(
-        name="people-svmlight",
-        decode=_people_file("people.svm"),
-        allowed=(),
-        seeds=lambda: [_SVMLIGHT],
-        covers=("people.binned:BinnedReader.read",),
-        most_bytes=2048,
-    ),
+    Target(name="person-json", decode=_json_person, allowed=_BAD_PEOPLE, seeds=_JSON.splitlines),
+    Target(name="person-svmlight", decode=_svmlight_person, allowed=_BAD_PEOPLE, seeds=_SVMLIGHT.splitlines),
+    Target(name="people-json", decode=_people_file("people.jsonl"), allowed=(), seeds=lambda: [_JSON]),
+    Target(name="people-svmlight", decode=_people_file("people.svm"), allowed=(), seeds=lambda: [_SVMLIGHT]),
     Target(
         name="people-any",
         decode=_people_file("people"),
         allowed=(),
         seeds=lambda: [_JSON, _SVMLIGHT, gzip.compress(_JSON, mtime=0), b"\xef\xbb\xbf" + _JSON],
-        covers=("people.reader:read_people",),
-        most_bytes=2048,
     ),
     Target(
         name="vocabulary",
         decode=_read_file("words", read_vocabulary),
         allowed=_BAD_PEOPLE,
         seeds=world.texts("one\ntwo\n\nthree"),
-        covers=("people.reader:read_vocabulary",),
-        most_bytes=1024,
     ),
     Target(
         name="vocabulary-public",
         decode=_read_file("counts", read_public_vocabulary),
         allowed=_BAD_INPUT,
         seeds=world.texts("one\t5\ntwo\t3\n", "one\ntwo\n"),
-        covers=("auditor.collisions:read_public_vocabulary",),
-        most_bytes=1024,
     ),
     Target(
         name="split",
         decode=_read_file("split", lambda path: read_split(path, 2)),
         allowed=_BAD_INPUT,
         seeds=world.texts("train\ntest\n"),
-        covers=("people.reader:read_split",),
-        most_bytes=256,
     ),
     Target(
         name="source-people",
         decode=_source(PeopleFile(), "own.jsonl"),
         allowed=_BAD_INPUT,
         seeds=lambda: [_JSON.splitlines()[0], _JSON],
-        covers=("participant.sources.own_files:PeopleFile.read",),
-        most_bytes=1024,
     ),
     Target(
         name="source-csv",
         decode=_source(Table(), "own.csv", column="word", count="n", split="yes"),
         allowed=_BAD_INPUT,
         seeds=world.texts('word,n\n"a b",3\nc,-1\n'),
-        covers=("participant.sources.own_files:Table.read",),
-        most_bytes=1024,
     ),
     Target(
         name="source-jsonl",
         decode=_source(Lines(), "lines.jsonl"),
         allowed=_BAD_INPUT,
         seeds=world.texts('"a"\n["b","c"]\n{"d":3}\n'),
-        covers=("participant.sources.own_files:Lines.read",),
-        most_bytes=1024,
     ),
-    Target(
-        name="model",
-        decode=_model,
-        allowed=(BadModelFileError,),
-        seeds=_models,
-        covers=("estimator.model:ModelFile.from_bytes",),
-        most_bytes=8192,
-    ),
+    Target(name="model", decode=_model, allowed=(BadModelFileError,), seeds=_models),
     _settings("coordinator", CoordinatorProgramSettings, _COORDINATOR),
     _settings("relay", RelayServiceSettings, _RELAY),
     _settings("witness", WitnessSettings, _WITNESS),
@@ -330,31 +276,15 @@ TARGETS = (
         decode=lambda data: parse_settings(data, Specification, "the specification"),
         allowed=_BAD_INPUT,
         seeds=world.texts(_SPECIFICATION),
-        covers=(
-            "learning.aggregate.descent.rules:AskedDescent.read",
-            "learning.declared:Declared.read",
-            "learning.declared:Setting.read",
-            "runtime.settings:parse_settings",
-        ),
-        most_bytes=2048,
     ),
-    Target(
-        name="secrets",
-        decode=_secrets,
-        allowed=(),
-        seeds=world.texts("ab" * 32 + "\n", "short"),
-        covers=("runtime.disk.secret_files:read_secret", "runtime.disk.secret_files:read_signing_key"),
-        most_bytes=256,
-    ),
+    Target(name="secrets", decode=_secrets, allowed=(), seeds=world.texts("ab" * 32 + "\n", "short")),
     Target(
         name="number",
         decode=_numbers,
         allowed=_BAD_INPUT,
         seeds=world.texts("7/10", "1e-4", "q=0.5", "none", "-3.25E+2"),
-        covers=("learning.arithmetic:exact", "learning.thinning:parse_thinning"),
-        most_bytes=128,
     ),
-    Target(name="vector", decode=_read_vector, allowed=(StoreError,), seeds=_vectors, most_bytes=256),
+    Target(name="vector", decode=_read_vector, allowed=(StoreError,), seeds=_vectors),
 )
 SPECIFICATION = _SPECIFICATION
 

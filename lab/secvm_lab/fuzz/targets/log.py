@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 
-from secvm.crypto.beacons.drand import QUICKNET, verify_round
 from secvm.crypto.beacons.nist_pulse import NistPulse, verify_pulse
 from secvm.crypto.beacons.records import read_object
-from secvm.crypto.beacons.sources import verify_beacon
+from secvm.crypto.beacons.sources import QUICKNET, verify_beacon, verify_round
 from secvm.crypto.merkle import Frontier, check_consistency, check_inclusion
 from secvm.crypto.notes import Note, NoteKey, NoteSignature, SignatureKind, read_signature_lines
 from secvm.errors import BadBeaconError, BadInputError, BadProofError, BadSignatureError, MalformedMessageError
-from secvm.protocol.evidence.logged_documents import entry_of
 from secvm.protocol.log.checkpoints import Checkpoint, hash_line, read_checkpoint, read_hash, read_number
 from secvm.protocol.log.policy import LogPolicy, read_policy
 from secvm.protocol.log.proofs import (
@@ -22,7 +20,7 @@ from secvm.protocol.log.proofs import (
     write_cosignatures,
     write_size,
 )
-from secvm.protocol.log.tiles import Tile, read_bundle, read_tile, write_bundle, write_tile
+from secvm.protocol.log.tiles import Tile, read_bundle, write_bundle
 from secvm.protocol.trust.trusted_log import Appended
 from secvm.runtime.beacons import WebBeacons
 from secvm_lab.fuzz import world
@@ -55,11 +53,7 @@ def _read_checkpoint(data: bytes) -> object:
 
 def _check_proof(data: bytes) -> object:
     log = history().log
-    return LogProof.from_bytes(data).check(entry_of(history().manifests[1]).to_bytes(), log=log.note_key)
-
-
-def _tile(data: bytes) -> list[bytes]:
-    return read_tile(data, width=5)
+    return LogProof.from_bytes(data).check(history().manifests[1].log_entry.to_bytes(), log=log.note_key)
 
 
 def _bundle(data: bytes) -> list[bytes]:
@@ -140,16 +134,12 @@ TARGETS = (
         decode=lambda data: NoteSignature.from_line(as_text(data)),
         canonical=lambda found: found.to_line().encode()[:-1],
         seeds=lambda: [line for line in _lines()[0].split(b"\n") if line],
-        covers=("crypto.notes:NoteSignature.from_line",),
-        most_bytes=512,
     ),
     Target(
         name="note-lines",
         decode=lambda data: read_signature_lines(as_text(data)),
         canonical=lambda found: "".join(line.to_line() for line in found).encode(),
         seeds=_lines,
-        covers=("crypto.notes:read_signature_lines",),
-        most_bytes=2048,
     ),
     Target(
         name="note-key",
@@ -158,23 +148,18 @@ TARGETS = (
         seeds=lambda: [
             NoteKey("w.example/1", history().parties.log.public, kind).to_text().encode() for kind in SignatureKind
         ],
-        covers=("crypto.notes:NoteKey.from_text",),
-        most_bytes=256,
     ),
     Target(
         name="log-policy",
         decode=read_policy,
         allowed=(BadInputError,),
         seeds=lambda: [LogPolicy.of_terms(history().terms).to_bytes(), b"quorum none\n"],
-        most_bytes=1024,
     ),
     Target(
         name="checkpoint-text",
         decode=lambda data: Checkpoint.from_text(as_text(data)),
         canonical=lambda found: found.to_text().encode(errors="surrogateescape"),
         seeds=lambda: [Note.from_bytes(_note()).text.encode()],
-        covers=("protocol.log.checkpoints:Checkpoint.from_text",),
-        most_bytes=1024,
     ),
     Target(
         name="checkpoint",
@@ -182,24 +167,18 @@ TARGETS = (
         canonical=bytes,
         allowed=(MalformedMessageError, BadSignatureError),
         seeds=lambda: [_note()],
-        covers=("protocol.log.checkpoints:read_checkpoint",),
-        most_bytes=2048,
     ),
     Target(
         name="hash-line",
         decode=lambda data: read_hash(as_text(data)),
         canonical=lambda found: hash_line(found).encode()[:-1],
         seeds=lambda: [hash_line(bytes(32)).encode()[:-1]],
-        covers=("protocol.log.checkpoints:read_hash",),
-        most_bytes=64,
     ),
     Target(
         name="number-line",
         decode=lambda data: read_number(as_text(data)),
         canonical=lambda found: str(found).encode(),
         seeds=world.texts("0", "17", str(2**63 - 1)),
-        covers=("protocol.log.checkpoints:read_number",),
-        most_bytes=32,
     ),
     Target(name="log-proof", decode=LogProof.from_bytes, canonical=LogProof.to_bytes, seeds=lambda: files("/proof/")),
     Target(
@@ -207,14 +186,12 @@ TARGETS = (
         decode=_check_proof,
         allowed=(MalformedMessageError, BadSignatureError, BadProofError),
         seeds=lambda: files("/proof/2"),
-        covers=("protocol.log.proofs:LogProof.check",),
     ),
     Target(
         name="merkle-proof",
         decode=_merkle,
         allowed=(BadProofError,),
         seeds=lambda: [(6).to_bytes(8, "big") + (14).to_bytes(8, "big") + bytes(range(32)) * 4],
-        covers=("crypto.merkle:check_inclusion", "crypto.merkle:check_consistency"),
     ),
     Target(
         name="cosigning-request",
@@ -222,40 +199,22 @@ TARGETS = (
         canonical=CosigningRequest.to_bytes,
         seeds=_cosigning_requests,
     ),
-    Target(name="cosignatures", decode=read_cosignatures, canonical=write_cosignatures, seeds=_lines, most_bytes=2048),
-    Target(
-        name="cosigned-size", decode=read_size, canonical=write_size, seeds=lambda: [write_size(300)], most_bytes=64
-    ),
+    Target(name="cosignatures", decode=read_cosignatures, canonical=write_cosignatures, seeds=_lines),
+    Target(name="cosigned-size", decode=read_size, canonical=write_size, seeds=lambda: [write_size(300)]),
     Target(
         name="tile-path",
         decode=lambda data: Tile.from_path(as_text(data)),
         canonical=lambda tile: tile.path.encode(),
         seeds=world.texts("tile/0/x001/x234/067", "tile/entries/000.p/5", "tile/7/000.p/1"),
-        covers=("protocol.log.tiles:Tile.from_path",),
-        most_bytes=64,
     ),
     Target(
-        name="tile",
-        decode=_tile,
-        canonical=b"".join,
-        seeds=lambda: [write_tile(Tile(0, 0, 5), history().log.tree.node)],
-        covers=("protocol.log.tiles:read_tile",),
-        most_bytes=256,
-    ),
-    Target(
-        name="bundle",
-        decode=_bundle,
-        canonical=write_bundle,
-        seeds=lambda: [write_bundle(history().log.entries[:5])],
-        covers=("protocol.log.tiles:read_bundle", "protocol.log.tiles:read_entries"),
-        most_bytes=1024,
+        name="bundle", decode=_bundle, canonical=write_bundle, seeds=lambda: [write_bundle(history().log.entries[:5])]
     ),
     Target(
         name="log-lines",
         decode=_log_lines,
         allowed=(MalformedMessageError, BadProofError),
         seeds=lambda: [write_bundle(history().log.entries)],
-        covers=("protocol.trust.trusted_log:Appended",),
     ),
     # ── beacons ──────────────────────────────────────────────────────────────────────────────────────────────────────
     Target(
@@ -263,54 +222,25 @@ TARGETS = (
         decode=lambda data: read_object(data, "a record"),
         allowed=_BAD_BEACON,
         seeds=lambda: [*_drand(), json.dumps({"pulse": _PULSE}).encode()],
-        covers=("crypto.beacons.records:read_object",),
     ),
     Target(
-        name="drand-round",
-        decode=lambda data: verify_round(QUICKNET, 1000, data),
-        allowed=_BAD_BEACON,
-        seeds=_drand,
-        covers=("crypto.beacons.drand:verify_round",),
-        most_bytes=1024,
+        name="drand-round", decode=lambda data: verify_round(QUICKNET, 1000, data), allowed=_BAD_BEACON, seeds=_drand
     ),
     Target(
-        name="nist-pulse",
-        decode=_pulse,
-        allowed=_BAD_BEACON,
-        seeds=lambda: [json.dumps({"pulse": _PULSE}).encode()],
-        covers=("crypto.beacons.nist_pulse:NistPulse.from_bytes",),
-        most_bytes=6144,
+        name="nist-pulse", decode=_pulse, allowed=_BAD_BEACON, seeds=lambda: [json.dumps({"pulse": _PULSE}).encode()]
     ),
     Target(
         name="nist-record",
         decode=lambda data: verify_pulse(2, 5, data),
         allowed=_BAD_BEACON,
         seeds=lambda: [json.dumps({"pulse": _PULSE}).encode() + b"\n-----BEGIN CERTIFICATE-----\nAA==\n"],
-        covers=("crypto.beacons.nist_pulse:verify_pulse",),
-        most_bytes=8192,
     ),
     Target(
         name="beacon-record",
         decode=lambda data: verify_beacon("local-unsafe-a", 5, data, allow_unsafe=True),
         allowed=_BAD_BEACON,
         seeds=lambda: files("/beacon/0"),
-        covers=("crypto.beacons.sources:verify_beacon",),
-        most_bytes=1024,
     ),
-    Target(
-        name="nist-newest",
-        decode=_newest_pulse,
-        allowed=_BAD_BEACON,
-        seeds=world.texts(_NEWEST + '"}}'),
-        covers=("runtime.beacons:WebBeacons.newest_pulse",),
-        most_bytes=1024,
-    ),
-    Target(
-        name="nist-fetched",
-        decode=_nist_record,
-        allowed=_BAD_BEACON,
-        seeds=world.texts(_NEWEST + '"}}'),
-        covers=("runtime.beacons:WebBeacons.fetch",),
-        most_bytes=1024,
-    ),
+    Target(name="nist-newest", decode=_newest_pulse, allowed=_BAD_BEACON, seeds=world.texts(_NEWEST + '"}}')),
+    Target(name="nist-fetched", decode=_nist_record, allowed=_BAD_BEACON, seeds=world.texts(_NEWEST + '"}}')),
 )

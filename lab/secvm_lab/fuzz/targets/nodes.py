@@ -89,39 +89,25 @@ def _kept() -> KeptKey:
 
 
 TARGETS = (
-    Target(
-        name="shard", decode=_shard, seeds=_shards, covers=("coordinator.counting.epoch_count:EpochCount.from_bytes",)
-    ),
-    Target(name="run-result", decode=read_run, canonical=write_run, seeds=_runs, most_bytes=1024),
+    Target(name="shard", decode=_shard, seeds=_shards),
+    Target(name="run-result", decode=read_run, canonical=write_run, seeds=_runs),
     Target(
         name="round-figures",
         decode=RoundFigures.from_bytes,
         canonical=RoundFigures.to_bytes,
         seeds=lambda: [RoundFigures().to_bytes(), RoundFigures(capsules=3, junk=1, reasons=("why",)).to_bytes()],
-        most_bytes=512,
     ),
-    Target(
-        name="capsule-lanes",
-        decode=_eight,
-        allowed=(),
-        seeds=lambda: [_good(), world.sealed(b"").capsule],
-        covers=("crypto.sealing.lanes:LaneKey.open", "crypto.sealing.lanes:Lanes.open"),
-        most_bytes=512,
-    ),
+    Target(name="capsule-lanes", decode=_eight, allowed=(), seeds=lambda: [_good(), world.sealed(b"").capsule]),
     Target(
         name="locked-secret",
         decode=_unlock,
         allowed=(BadInputError, WrongPassphraseError),
         seeds=lambda: [lock(b"a secret", _WORD, world.dice(), _CHEAP)],
-        covers=("crypto.locking:unlock",),
-        most_bytes=256,
     ),
     Target(
         name="kept-secret",
         decode=lambda data: _kept().unlock(data, b"vault"),
         allowed=(BadInputError,),
         seeds=lambda: [_kept().lock(b"content", b"vault", world.dice())],
-        covers=("crypto.locking:KeptKey.unlock",),
-        most_bytes=256,
     ),
 )

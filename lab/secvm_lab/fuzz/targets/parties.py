@@ -7,8 +7,7 @@ import functools
 import hashlib
 from typing import Any
 
-from secvm.auditor.experiment_list import listed_experiments
-from secvm.auditor.files import GivenFiles
+from secvm.auditor.files import GivenFiles, listed_experiments
 from secvm.auditor.findings import Findings
 from secvm.coordinator.epochs import Grid
 from secvm.coordinator.experiments.operator_routes import PREFIX, Admin
@@ -201,70 +200,33 @@ def _dates(data: bytes) -> object:
 
 
 TARGETS = (
-    Target(
-        name="http",
-        decode=_http,
-        allowed=(),
-        seeds=lambda: list(_HTTP_SEEDS),
-        covers=("runtime.http._connection:Connection.data_received",),
-        most_bytes=1024,
-    ),
-    Target(
-        name="admin",
-        decode=_admin,
-        allowed=(),
-        seeds=world.texts(SPECIFICATION),
-        covers=(
-            "coordinator.experiments.operator_routes:Admin.handle",
-            "coordinator.experiments.new_experiment:make_document",
-        ),
-        most_bytes=2048,
-    ),
+    Target(name="http", decode=_http, allowed=(), seeds=lambda: list(_HTTP_SEEDS)),
+    Target(name="admin", decode=_admin, allowed=(), seeds=world.texts(SPECIFICATION)),
     Target(
         name="public-path",
         decode=_path,
         allowed=(),
         seeds=world.texts("/v1/keys", "/v1/blob/" + "ab" * 32, "/v1/experiment/../x"),
-        covers=("coordinator.publisher:Publisher.handle",),
-        most_bytes=512,
     ),
-    Target(
-        name="gateway-content",
-        decode=_opened,
-        allowed=(),
-        seeds=_seeds_of("sealed-request", DOCUMENT_TARGETS),
-        covers=("coordinator.intake.gateway:open_block",),
-        most_bytes=1024,
-    ),
-    Target(
-        name="deposit",
-        decode=_deposit,
-        seeds=lambda: [b"\3\0\0\0env" + b"secvm-capsules-v1\n\0\0\0\0"],
-        covers=("coordinator.intake.package_routes:_split",),
-        most_bytes=512,
-    ),
+    Target(name="gateway-content", decode=_opened, allowed=(), seeds=_seeds_of("sealed-request", DOCUMENT_TARGETS)),
+    Target(name="deposit", decode=_deposit, seeds=lambda: [b"\3\0\0\0env" + b"secvm-capsules-v1\n\0\0\0\0"]),
     Target(
         name="listed-experiments",
         decode=_listed,
         allowed=(BadInputError,),
         seeds=lambda: world.files("/v1/experiments"),
-        covers=("auditor.experiment_list:listed_experiments", "participant.ui.offers:read_list"),
-        most_bytes=1024,
     ),
     Target(
         name="client-identity",
         decode=_identity,
         allowed=(),
         seeds=world.texts("192.0.2.1", "2001:db8::1%eth0", "1.1.1.1, ::ffff:192.0.2.1"),
-        covers=("relay.admission:by_address", "relay.admission:by_credential"),
-        most_bytes=128,
     ),
     Target(
         name="witness-question",
         decode=lambda data: read_question(data, _logs()),
         allowed=(),
         seeds=_seeds_of("cosigning-request", LOG_TARGETS),
-        covers=("witness.decision:read_question",),
     ),
     Target(
         name="log-list",
@@ -274,15 +236,6 @@ TARGETS = (
             "# logs\nlogs/v0\n"
             "vkey PeterNeumann+c74f20a3+ARpc2QcUPDhMQegwxbzhKqiBfsVkmqq/LDE4izWy10TW\norigin a\nqpd 24\ncontact b\n"
         ),
-        covers=("witness.settings:read_log_list",),
-        most_bytes=512,
     ),
-    Target(
-        name="answer-dates",
-        decode=_dates,
-        allowed=(),
-        seeds=world.texts("Thu, 01 Jan 2026 00:00:00 GMT", "120"),
-        covers=("participant.sending.transport:_instant", "participant.sending.transport:_retry_after_ms"),
-        most_bytes=64,
-    ),
+    Target(name="answer-dates", decode=_dates, allowed=(), seeds=world.texts("Thu, 01 Jan 2026 00:00:00 GMT", "120")),
 )

@@ -5,14 +5,14 @@ from __future__ import annotations
 import base64
 from typing import Any
 
+from secvm.crypto.sealing.layers import OUTER_BYTES
 from secvm.errors import BadSignatureError, MalformedMessageError
 from secvm.protocol.canonical import encode_document
-from secvm.protocol.relays.batches.label import OUTER_BYTES, capsule_digest
-from secvm.protocol.relays.batches.pieces import PieceTicket, check_ticket, split_piece, ticket_for
-from secvm.protocol.relays.terms import RelayedTerms
+from secvm.protocol.relays.batches import PieceTicket, capsule_digest, check_ticket, split_piece, ticket_for
+from secvm.protocol.relays.statements import RelayedTerms
 from secvm.relay.admission import Identity
 from secvm.relay.batches.doors import read_asked, read_index
-from secvm.relay.batches.handover import have_json, read_have
+from secvm.relay.batches.running_rounds import have_json, read_have
 from secvm.relay.entry.intake import read_submission
 from secvm.relay.refusals import RelayRefusalError
 from secvm_lab.fuzz.target import Target, expect
@@ -73,33 +73,25 @@ TARGETS = (
         decode=_submitted,
         allowed=(MalformedMessageError, RelayRefusalError),
         seeds=lambda: [bytes(64) + _capsules(), bytes(64) + 2 * _capsules()[:OUTER_BYTES], b""],
-        covers=("relay.entry.intake:read_submission",),
         canonical=lambda found: found,
-        most_bytes=512,
     ),
     Target(
         name="relay-piece",
         decode=lambda data: split_piece(data, OUTER_BYTES),
         seeds=lambda: [_capsules(), b""],
-        covers=("protocol.relays.batches.pieces:split_piece",),
         canonical=b"".join,
-        most_bytes=512,
     ),
     Target(
         name="relay-commitment-asked",
         decode=_asked,
         seeds=lambda: [encode_document({"experiment": "ab" * 32, "round": 7})],
-        covers=("relay.batches.doors:read_asked",),
         canonical=lambda found: found,
-        most_bytes=600,
     ),
     Target(
         name="relay-piece-index",
         decode=lambda data: read_index(as_text(data)),
         seeds=lambda: [b"0", b"17", b"017"],
-        covers=("relay.batches.doors:read_index",),
         encode=lambda found: str(found).encode(),
-        most_bytes=16,
     ),
     Target(
         name="relay-have",
@@ -107,22 +99,14 @@ TARGETS = (
         allowed=(),
         seeds=lambda: [have_json([0, 2]), b'{"have":[true,"1",-1]}', b"[]"],
         encode=lambda found: have_json(sorted(found)),
-        most_bytes=512,
     ),
     Target(
-        name="relay-piece-ticket",
-        decode=_ticket,
-        allowed=(MalformedMessageError, BadSignatureError),
-        seeds=_tickets,
-        covers=("protocol.relays.batches.pieces:check_ticket",),
-        most_bytes=2048,
+        name="relay-piece-ticket", decode=_ticket, allowed=(MalformedMessageError, BadSignatureError), seeds=_tickets
     ),
     Target(
         name="relay-terms-and-tickets",
         decode=_statement,
         seeds=lambda: [_TERMS.data, ticket_for(_LABEL, 0, _PIECE).data],
-        covers=("protocol.relays.terms:RelayedTerms", "protocol.relays.batches.pieces:PieceTicket"),
         canonical=lambda found: found.data,
-        most_bytes=2048,
     ),
 )

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from secvm.auditor.relayed.relay_doors import read_door
+from secvm.auditor.relayed.statements import read_door
 from secvm.crypto.sealing.layers import seal_inner
 from secvm.crypto.signing import SigningKey, sign
 from secvm.errors import (
@@ -24,13 +24,22 @@ from secvm.protocol.evidence.examination import examine_relayed, read_relayed_do
 from secvm.protocol.evidence.missing_canary import MissingCanary, examine_canary
 from secvm.protocol.evidence.relayed import PartProof, RelayedEvidence, RelayedKind
 from secvm.protocol.log.entries import Entry, ending_entry, experiment_entry, manifest_entry, opening_entry
-from secvm.protocol.relays.batches.capsule_tree import Absence, CapsuleTree
-from secvm.protocol.relays.batches.counts import EntryCount, MixCount
-from secvm.protocol.relays.batches.label import capsule_digest, label_from_text
-from secvm.protocol.relays.counting.cells import Cells
-from secvm.protocol.relays.counting.junk import CapsuleReader
-from secvm.protocol.relays.counting.recount import RawCount, ShardTally, entry_bytes
-from secvm.protocol.relays.counting.shards import (
+from secvm.protocol.relays.batches import Absence, CapsuleTree, capsule_digest, label_from_text
+from secvm.protocol.relays.commitments import EntryCommitment, MixCommitment
+from secvm.protocol.relays.counting import CapsuleReader, Cells
+from secvm.protocol.relays.counts import EntryCount, EntryReveal, MixCount, MixReveal, read_shown, write_shown
+from secvm.protocol.relays.manifest import RelayedManifest, manifest_faults, read_manifest
+from secvm.protocol.relays.news import News, news_path, read_news_path
+from secvm.protocol.relays.opening import (
+    Opening,
+    RelayedEnding,
+    following_faults,
+    opening_faults,
+)
+from secvm.protocol.relays.recount import RawCount, ShardTally, entry_bytes
+from secvm.protocol.relays.session import RelayedSession, RequestReady, RoundAnnounced
+from secvm.protocol.relays.session_memory import RequestRow
+from secvm.protocol.relays.shards import (
     SHARD,
     ShardProof,
     ShardRun,
@@ -39,18 +48,8 @@ from secvm.protocol.relays.counting.shards import (
     read_sub_tally,
     write_sub_tally,
 )
-from secvm.protocol.relays.cover.commitments import EntryCommitment, MixCommitment
-from secvm.protocol.relays.cover.reveals import EntryReveal, MixReveal
-from secvm.protocol.relays.judgement import following_faults, opening_faults
-from secvm.protocol.relays.manifest import RelayedManifest, manifest_faults, read_manifest
-from secvm.protocol.relays.news import News, news_path, read_news_path
-from secvm.protocol.relays.opening import Opening, RelayedEnding, read_ending, read_opening
-from secvm.protocol.relays.public_counts import read_shown, write_shown
-from secvm.protocol.relays.sending.canary import Canary, Receipt
-from secvm.protocol.relays.sending.session import RelayedSession, RequestReady, RoundAnnounced
-from secvm.protocol.relays.sending.session_memory import RequestRow
-from secvm.protocol.relays.sending.submission import read_request
 from secvm.protocol.relays.statements import Statement
+from secvm.protocol.relays.submission import Canary, Receipt, read_request
 from secvm.protocol.version import OPENING_TYPE, RELAYED_ENDING_TYPE, RELAYED_MANIFEST_TYPE
 from secvm_lab.fuzz.target import Target, expect
 from secvm_lab.fuzz.targets.documents import canonically, tried_both_ways
@@ -124,7 +123,7 @@ def _accept(data: bytes) -> object:
 
 def _judged(data: bytes) -> object:
     first, second = _rounds()
-    opening = read_opening(_signed(data, OPENING_TYPE), first.document)
+    opening = first.document.read(Opening, _signed(data, OPENING_TYPE))
     opening_faults(opening, first.manifest, first.document)
     following_faults(second.manifest, first.manifest, opening, first.document)
     return opening
@@ -289,202 +288,143 @@ TARGETS = (
         name="relay-statement",
         decode=tried_both_ways(_statement, lambda found: found.data),
         seeds=lambda: [one.data for one in _statements()],
-        covers=("protocol.records:TypedRecord.from_bytes", "protocol.records:Record.from_fields"),
-        most_bytes=2560,
     ),
     Target(
         name="relay-statement-signed",
         decode=_signed_statement,
         allowed=_SIGNED,
         seeds=lambda: [_rounds()[0].entry_reveal.signed(ENTRY), *(b" " + one.data for one in _statements())],
-        covers=("protocol.relays.statements:Statement.read",),
-        most_bytes=2560,
     ),
     Target(
         name="relayed-manifest",
         decode=tried_both_ways(RelayedManifest.from_bytes, lambda found: found.data),
         seeds=lambda: [one.manifest.data for one in _rounds()],
-        most_bytes=5000,
     ),
     Target(
         name="relayed-manifest-accept",
         decode=_accept,
         allowed=(*_SIGNED, InconsistentManifestError),
         seeds=lambda: [one.manifest.data for one in _rounds()],
-        covers=("protocol.relays.manifest:read_manifest",),
-        most_bytes=5000,
     ),
     Target(
         name="opening",
         decode=tried_both_ways(Opening.from_bytes, lambda found: found.data),
         seeds=lambda: [_rounds()[0].opening.data],
-        most_bytes=8192,
     ),
-    Target(
-        name="opening-judged",
-        decode=_judged,
-        allowed=_SIGNED,
-        seeds=lambda: [_rounds()[0].opening.data],
-        covers=("protocol.relays.opening:read_opening",),
-        most_bytes=8192,
-    ),
+    Target(name="opening-judged", decode=_judged, allowed=_SIGNED, seeds=lambda: [_rounds()[0].opening.data]),
     Target(
         name="relayed-ending",
         decode=tried_both_ways(RelayedEnding.from_bytes, lambda found: found.data),
         seeds=_endings,
-        most_bytes=1024,
     ),
     Target(
         name="relayed-ending-signed",
-        decode=lambda data: read_ending(_signed(data, RELAYED_ENDING_TYPE), _rounds()[0].document),
+        decode=lambda data: _rounds()[0].document.read(RelayedEnding, _signed(data, RELAYED_ENDING_TYPE)),
         allowed=_SIGNED,
         seeds=_endings,
-        covers=("protocol.relays.opening:read_ending",),
-        most_bytes=1024,
     ),
-    Target(
-        name="coordinator-log-entry", decode=Entry.from_bytes, canonical=Entry.to_bytes, seeds=_entries, most_bytes=256
-    ),
+    Target(name="coordinator-log-entry", decode=Entry.from_bytes, canonical=Entry.to_bytes, seeds=_entries),
     Target(
         name="relay-shown",
         decode=read_shown,
         seeds=lambda: [write_shown({}), write_shown({"mix_count": b"a count", "entry_reveal": b"a reveal"})],
-        most_bytes=512,
     ),
     Target(
         name="capsule-absence",
         decode=tried_both_ways(_absence, lambda found: encode_document(found.to_content())),
         seeds=_absences,
-        covers=(
-            "protocol.relays.batches.capsule_tree:Absence.from_fields",
-            "protocol.relays.batches.capsule_tree:Place.from_fields",
-        ),
-        most_bytes=2048,
     ),
     Target(
         name="shard-proof",
         decode=tried_both_ways(ShardProof.from_bytes, lambda found: found.data),
         seeds=lambda: [_rounds()[0].shards.proof(0).data],
-        covers=("protocol.relays.counting.shards:ShardProof.from_fields",),
-        most_bytes=2048,
     ),
     Target(
         name="sub-tally",
         decode=lambda data: read_sub_tally(data, cells=_cells(), capsules=SHARD),
         canonical=write_sub_tally,
         seeds=lambda: [b"", write_sub_tally({0: 1}), write_sub_tally({1: 2, 29: 3})],
-        covers=("protocol.relays.counting.shards:read_sub_tally",),
-        most_bytes=256,
     ),
     Target(
         name="news",
         decode=_news,
         seeds=lambda: [News(b"a manifest").to_bytes(), News(b"m", b"o", b"t", b"c", 7, (b"a line",)).to_bytes()],
-        covers=("protocol.relays.news:News.from_bytes", "protocol.relays.news:read_news_path"),
-        most_bytes=256,
     ),
     Target(
         name="shard-tally",
         decode=tried_both_ways(ShardTally.from_bytes, ShardTally.to_bytes),
         seeds=lambda: [b"\0", ShardTally((bytes(32),), write_sub_tally({1: 2})).to_bytes()],
-        most_bytes=256,
     ),
     Target(
         name="shard-entries",
         decode=lambda data: RawCount.of(data, Cells.of(_rounds()[0].document.experiment), capsules=SHARD + 1),
         seeds=lambda: [_one_shard(), 2 * _one_shard()],
-        most_bytes=256,
     ),
     Target(
         name="relayed-evidence",
         decode=tried_both_ways(RelayedEvidence.from_bytes, RelayedEvidence.to_bytes),
         seeds=_evidence,
-        covers=("protocol.evidence.relayed:PartProof.from_fields",),
-        most_bytes=16384,
     ),
     Target(
         name="relayed-evidence-examine",
         decode=lambda data: examine_relayed(canonically(data)),
         allowed=(RemoteProtocolError,),
         seeds=_evidence,
-        most_bytes=16384,
     ),
     Target(
         name="relayed-told",
         decode=lambda data: read_relayed_document(data, _rounds()[0].document),
         allowed=_SIGNED,
         seeds=_told,
-        covers=("protocol.evidence.examination:read_relayed_document",),
-        most_bytes=8192,
     ),
     Target(
         name="relay-door",
         decode=read_door,
         allowed=(),
         seeds=lambda: [b'{"entry_count":"YQ==","mix_count":null}', b"[]", b"{"],
-        most_bytes=256,
     ),
-    Target(name="inner-capsule", decode=_counted, allowed=(), seeds=_capsules, most_bytes=160),
+    Target(name="inner-capsule", decode=_counted, allowed=(), seeds=_capsules),
     Target(
         name="shard-run",
         decode=lambda data: read_run(data, shard=0, capsules=3),
         canonical=ShardRun.to_bytes,
         seeds=lambda: [_run(0), _run(2)],
-        covers=("protocol.relays.counting.shards:read_run",),
-        most_bytes=256,
     ),
     Target(
         name="shard-index",
         decode=lambda data: read_index(data, capsules=3 * SHARD),
         canonical=b"".join,
         seeds=lambda: [bytes(24), bytes(range(24))],
-        covers=("protocol.relays.counting.shards:read_index",),
-        most_bytes=40,
     ),
     Target(
         name="submission",
         decode=lambda data: read_request(data, budget=2),
         canonical=b"".join,
         seeds=lambda: [_two_capsules(), bytes(256)],
-        covers=("protocol.relays.sending.submission:read_request",),
-        most_bytes=300,
     ),
     Target(
         name="canary",
         decode=tried_both_ways(Canary.from_bytes, Canary.to_bytes),
         seeds=lambda: [_sealed().submissions[0].canary.to_bytes(), _taken_canary().to_bytes()],
-        most_bytes=3000,
     ),
     Target(
-        name="missing-canary",
-        decode=tried_both_ways(MissingCanary.from_bytes, MissingCanary.to_bytes),
-        seeds=_missing,
-        most_bytes=10_000,
+        name="missing-canary", decode=tried_both_ways(MissingCanary.from_bytes, MissingCanary.to_bytes), seeds=_missing
     ),
     Target(
         name="missing-canary-examined",
         decode=lambda data: examine_canary(canonically(data)),
         allowed=(MalformedMessageError, BadSignatureError, BadProofError),
         seeds=_missing,
-        covers=("protocol.evidence.missing_canary:examine_canary",),
-        most_bytes=10_000,
     ),
     Target(
         name="relayed-session",
         decode=lambda data: RelayedSession.from_parts(canonically(data), _sessions()[1], _sealed().document),
         seeds=lambda: [_sessions()[0]],
-        covers=(
-            "protocol.relays.sending.session_memory:RelayedMemory.from_parts",
-            "protocol.relays.sending.session_memory:read_accepted",
-        ),
-        most_bytes=6000,
     ),
     Target(
         name="label-text",
         decode=lambda data: label_from_text(as_text(data)),
         canonical=lambda label: label.hex().encode(),
         seeds=lambda: [b"00" * 32, b"ab" * 32],
-        covers=("protocol.relays.batches.label:label_from_text",),
-        most_bytes=80,
     ),
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import zlib
 
 from secvm.crypto.merkle import Frontier, leaf_hash
@@ -19,8 +18,6 @@ from secvm.protocol.documents.blobs import (
     read_tally_bytes,
     tally_digest,
 )
-from secvm.protocol.documents.manifest import read_tally
-from secvm.protocol.evidence.logged_documents import entry_of
 from secvm.protocol.plain.session import ParticipantSession
 from secvm.protocol.plain.session_memory import WaitingRow
 from secvm.protocol.trust.trusted_log import SeenLog
@@ -56,7 +53,7 @@ def _seen_log() -> SeenLog:
     frontier = Frontier()
     for line in world.history().log.entries[:3]:
         frontier = frontier.append(leaf_hash(line))
-    return SeenLog(b"note", frontier, entry_of(world.history().manifests[1]))
+    return SeenLog(b"note", frontier, world.history().manifests[1].log_entry)
 
 
 def _trusted() -> list[bytes]:
@@ -70,9 +67,6 @@ def _tally(data: bytes) -> object:
     document = world.history().document
     found = read_tally_bytes(data, document.experiment)
     expect(decode_tally(data, digest=tally_digest(found), experiment=document.experiment) == found, "one name")
-    # Named by a manifest whose counts are others: refused, and not otherwise.
-    with contextlib.suppress(MalformedMessageError):
-        read_tally(world.history().manifests[-1], data, document)
     return found
 
 
@@ -107,63 +101,31 @@ TARGETS = (
         decode=_session_parts,
         allowed=(*_SIGNED, InconsistentManifestError),
         seeds=_session_headers,
-        covers=("protocol.plain.session_memory:SessionMemory.from_parts",),
     ),
     Target(
         name="trusted",
         decode=tried_both_ways(lambda data: Trusted.from_parts(data, b""), Trusted.to_bytes),
         seeds=_trusted,
-        covers=("protocol.trust.trusted_rounds:Trusted.from_parts", "protocol.trust.trusted_log:SeenLog.from_fields"),
     ),
     Target(
         name="seen-log",
         decode=tried_both_ways(SeenLog.from_bytes, SeenLog.to_bytes),
         seeds=lambda: [SeenLog().to_bytes(), _seen_log().to_bytes()],
-        covers=("protocol.trust.trusted_log:SeenLog.from_bytes",),
     ),
-    Target(
-        name="tally",
-        decode=_tally,
-        encode=_encoded_tally,
-        seeds=_tallies,
-        covers=(
-            "protocol.documents.blobs:decode_tally",
-            "protocol.documents.blobs:read_tally_bytes",
-            "protocol.documents.blobs:unpack",
-            "protocol.documents.manifest:read_tally",
-        ),
-        most_bytes=16384,
-    ),
+    Target(name="tally", decode=_tally, encode=_encoded_tally, seeds=_tallies),
     Target(
         name="tally-planes",
         decode=_tally_planes,
         canonical=lambda found: zlib.decompress(_encoded_tally(found)),
         seeds=lambda: [zlib.decompress(data) for data in _tallies()],
-        covers=("protocol.documents.blobs:unpack",),
-        most_bytes=16384,
     ),
-    Target(
-        name="state",
-        decode=_state,
-        canonical=State.to_bytes,
-        seeds=lambda: _blobs(b"secvm-state"),
-        covers=("protocol.documents.blobs:decode_state",),
-        most_bytes=16384,
-    ),
+    Target(name="state", decode=_state, canonical=State.to_bytes, seeds=lambda: _blobs(b"secvm-state")),
     Target(
         name="state-of-any",
         decode=State.from_bytes,
         canonical=State.to_bytes,
         allowed=(BadInputError,),
         seeds=lambda: _blobs(b"secvm-state"),
-        most_bytes=16384,
     ),
-    Target(
-        name="weights",
-        decode=_weights,
-        canonical=Weights.to_bytes,
-        seeds=lambda: _blobs(b"secvm-weights"),
-        covers=("protocol.documents.blobs:decode_weights",),
-        most_bytes=16384,
-    ),
+    Target(name="weights", decode=_weights, canonical=Weights.to_bytes, seeds=lambda: _blobs(b"secvm-weights")),
 )

@@ -16,10 +16,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from secvm_lab.online.population.calendar import Opening
 from secvm_lab.online.population.dice import ONE, LabDice, threshold
 from secvm_lab.online.population.plan import Plan
-from secvm_lab.online.population.residents import Residents
+from secvm_lab.online.population.residents import Opening, Residents
 
 BLOCK_MINUTES = 66
 _BLOCK_MS = 60_000 * BLOCK_MINUTES

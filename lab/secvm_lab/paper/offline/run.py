@@ -10,23 +10,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from secvm_lab.paper.offline.evaluations import baselines, figure_1a, figure_1b, hashes, lambdas, rules
+from secvm_lab.paper.offline import baselines, rules
+from secvm_lab.paper.offline.model_figures import FIGURES, chosen_lambda, models_of_b
 from secvm_lab.paper.offline.models import Model, Trained
 from secvm_lab.paper.offline.settings import AVERAGED, Settings
 from secvm_lab.paper.offline.statements import statements
 from secvm_lab.paper.offline.training import Trainer
 
-#: Figures that are made of models of the engine; Fig. 1a has a second step.
-_OF_MODELS: dict[str, Any] = {"1a": figure_1a, "1b": figure_1b, "lambda": lambdas, "hashes": hashes}
-#: Keys of figures in the results.
-KEYS = {
-    "1a": "figure_1a",
-    "1b": "figure_1b",
-    "lambda": "lambda",
-    "hashes": "hashes",
-    "rules": "rules",
-    "baselines": "baselines",
-}
+#: Figures that are run by themselves, without the engine.
+_OTHERS: dict[str, Any] = {"rules": rules, "baselines": baselines}
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,8 +30,8 @@ class Evaluation:
 
     def first_models(self) -> list[Model]:
         """All models that are known to be needed before any is trained."""
-        wanted = [name for name in self.settings.figures if name in _OF_MODELS]
-        return [model for name in wanted for model in _OF_MODELS[name].models(self.settings)]
+        wanted = [FIGURES[name] for name in self.settings.figures if name in FIGURES]
+        return [model for _, needed, _ in wanted for model in needed(self.settings)]
 
     @property
     def asked(self) -> int:
@@ -52,10 +44,9 @@ class Evaluation:
         rounds = sum(model.rounds for model in self.trainer.missing(self.first_models()))
         if "1a" in self.settings.figures:
             rounds += len(AVERAGED) * self.settings.rounds
-        if "rules" in self.settings.figures:
-            rounds += rules.work(self.settings, self.trainer.stored)
-        if "baselines" in self.settings.figures:
-            rounds += baselines.work(self.settings, self.trainer.stored)
+        for name, figure in _OTHERS.items():
+            if name in self.settings.figures:
+                rounds += figure.work(self.settings, self.trainer.stored)
         return rounds
 
     def run(self, advance: Callable[[int], None] = lambda _: None) -> dict[str, Any]:
@@ -66,21 +57,19 @@ class Evaluation:
         """
         settings, trained = self.settings, self._train(advance)
         found: dict[str, Any] = {"data": self._data(), "settings": self._settings()}
-        for name, figure in _OF_MODELS.items():
+        for name, (key, _, result) in FIGURES.items():
             if name in settings.figures:
-                found[KEYS[name]] = figure.result(settings, trained)
-        if "rules" in settings.figures:
-            found["rules"] = rules.result(settings, self.trainer.labels, self.trainer.stored, advance)
-        if "baselines" in settings.figures:
-            found["baselines"] = baselines.result(settings, self.trainer.labels, self.trainer.stored, advance)
+                found[key] = result(settings, trained)
+        for name, figure in _OTHERS.items():
+            if name in settings.figures:
+                found[name] = figure.result(settings, self.trainer.labels, self.trainer.stored, advance)
         found["statements"] = statements(found)
         return found
 
     def _train(self, advance: Callable[[int], None]) -> Mapping[Model, Trained]:
         trained = dict(self.trainer.train(self.first_models(), advance))
         if "1a" in self.settings.figures:
-            value = figure_1a.chosen(self.settings, trained)
-            of_b = figure_1a.models_of_b(self.settings, value)
+            of_b = models_of_b(self.settings, chosen_lambda(self.settings, trained))
             there = len(of_b) - len(self.trainer.missing(of_b))
             advance(there * self.settings.rounds)
             trained |= self.trainer.train(of_b, advance)

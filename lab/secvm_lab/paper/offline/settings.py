@@ -1,20 +1,24 @@
-"""What is asked for, and which numbers of bins follow from it."""
+"""What is asked for, which numbers of bins follow from it, and some of the people where everybody would take hours."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from secvm.errors import BadInputError
 from secvm.learning.aggregate.descent import Pegasos
 from secvm.learning.arithmetic import exact
 from secvm.learning.declared import MAX_BINS
 from secvm.learning.individual.binning import HashBinning
-from secvm_lab.paper.offline.crowd import Crowd
-from secvm_lab.paper.offline.models import Model, digest
+from secvm.learning.rows import BinnedRows
+from secvm_lab.paper.offline.crowd import Crowd, MadeUpCrowd
+from secvm_lab.paper.offline.models import RESULTS, Model, digest
 from secvm_lab.paper.offline.splits import Split, Splits
 
 #: The figures, in the order of the report.
@@ -42,6 +46,8 @@ SPLITS_PER_HASH = 4
 _SALT_TAG = b"secvm-lab-hashes"
 #: Bins for rules of descent, if there are so many words.
 RULE_BINS = 10_000
+#: Of the dice that choose among people of a file.
+_SAMPLE_DICE = 39
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,3 +163,66 @@ class Settings:
         for test in self.splits.tests[:n_splits]:
             seen[test] = True
         return int(seen.sum())
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Some of a crowd's people and splits, for figures that would take hours with all of them."""
+
+    settings: Settings
+    #: At most.
+    most_people: int
+    most_splits: int
+    bins: int | None
+
+    @cached_property
+    def people(self) -> NDArray[np.int64]:
+        """The first of made-up people, who are as good as any; of a file, which may be in some order, a sample."""
+        crowd = self.settings.crowd
+        n_people = min(self.most_people, crowd.n_people)
+        if n_people == crowd.n_people or isinstance(crowd, MadeUpCrowd):
+            return np.arange(n_people)
+        return np.sort(np.random.default_rng(_SAMPLE_DICE).permutation(crowd.n_people)[:n_people])
+
+    @property
+    def splits(self) -> range:
+        """Splits that are run."""
+        return range(min(self.most_splits, self.settings.n_splits))
+
+    def split(self, number: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Who of the people trains, and who tests."""
+        train, test = (np.flatnonzero(mask[self.people]) for mask in self.settings.splits.masks(number))
+        return train, test
+
+    def rows(self) -> BinnedRows:
+        """Their rows, under the hash of the first split."""
+        crowd = self.settings.crowd.first(int(self.people[-1]) + 1)
+        rows = crowd.rows(self.bins, 1, self.settings.salt_of(0), threads=self.settings.threads)
+        return rows if len(rows) == len(self.people) else rows.take(self.people)
+
+    def key(self, split: int, lambda_: str | None, **trained: Any) -> str:
+        """The digest of all that decides one result: of these people, by what is trained."""
+        settings = self.settings
+        return digest(
+            {
+                "results": RESULTS,
+                **trained,
+                "lambda": None if lambda_ is None else str(exact(lambda_)),
+                "crowd": settings.crowd.identity(),
+                "people": min(self.most_people, settings.crowd.n_people),
+                "bins": self.bins,
+                "salt": None if self.bins is None else settings.salt_of(0).hex(),
+                "dice": settings.seed.hex(),
+                "split": settings.splits.digest(split),
+            }
+        )
+
+    def described(self) -> dict[str, Any]:
+        """How much of the crowd it is, as results say it."""
+        return {
+            "bins": self.bins,
+            "people": len(self.people),
+            "of_people": self.settings.crowd.n_people,
+            "splits": len(self.splits),
+            "of_splits": self.settings.n_splits,
+        }

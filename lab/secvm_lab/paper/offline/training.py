@@ -18,9 +18,8 @@ from secvm.learning.experiment import Experiment
 from secvm_lab.engine import Swept, sweep
 from secvm_lab.engine.collapsed import CollapsedRows
 from secvm_lab.paper.offline.crowd import Crowd, Recipe
-from secvm_lab.paper.offline.models import Model, Names, Trained
+from secvm_lab.paper.offline.models import Model, Names, Stored, Trained, as_json, from_json
 from secvm_lab.paper.offline.splits import Splits
-from secvm_lab.paper.offline.stored import Stored, as_json, from_json
 
 #: Model-rounds done.
 Advance = Callable[[int], None]

@@ -4,7 +4,7 @@
   from k to k + 1, and shares it evenly between words 2k and 2k + 1. The table has the edges of 2^12 cells of equal
   probability, worked out in decimal arithmetic; within a cell the density is constant.
 - **Leans.** Pair k leans by a normal draw l of standard deviation ``signal``: its even word is the pick of side c = ±1
-  with odds exp(2cl) against the odd one. So a word's odds between the sides are those of ``secvm_lab.population.zipf``,
+  with odds exp(2cl) against the odd one. So a word's odds between the sides are those of ``secvm_lab.population``,
   words of one person are still drawn without rejection, and over both sides each word keeps its weight exactly.
 - **Strengths.** People differ in how much of it shows: a person of strength a follows the leans in a share a of its
   words and tosses a fair coin for the others. Strengths are uniform between ``weakest`` and 1.
@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from secvm.errors import BadInputError
-from secvm_lab._kernels.twitter_bits import CELL_BITS, COIN_BITS, PLACE_BITS, POINT_BITS, QUANTILE_BITS
+from secvm_lab._kernels.twitter_words import CELL_BITS, COIN_BITS, PLACE_BITS, POINT_BITS, QUANTILE_BITS
 
 #: A cell reaches this much further than it begins, at most: a constant density would else not be the law's.
 _THICKEST = 1.25

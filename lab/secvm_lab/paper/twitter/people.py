@@ -34,8 +34,7 @@ from secvm.learning.individual.binning import HashBinning
 from secvm.learning.rows import BinnedRows
 from secvm_lab._kernels.hash_numbers import hash_numbers
 from secvm_lab._kernels.layout_stream import LayoutBuilder
-from secvm_lab._kernels.twitter_bits import QUANTILE_BITS, STRENGTH_BITS, THROW_BITS
-from secvm_lab._kernels.twitter_words import draw_words
+from secvm_lab._kernels.twitter_words import QUANTILE_BITS, STRENGTH_BITS, THROW_BITS, draw_words
 from secvm_lab.paper.twitter import law as twitter_law
 
 #: BLAKE2b personalisation of the dice.

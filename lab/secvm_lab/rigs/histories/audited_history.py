@@ -23,13 +23,11 @@ from secvm.protocol.canonical import digest_of
 from secvm.protocol.documents.blobs import encode_tally, tally_digest
 from secvm.protocol.documents.experiment import ExperimentDocument, publish
 from secvm.protocol.documents.recomputation import Model, after_opened, first_model
-from secvm.protocol.evidence.logged_documents import entry_of
 from secvm.protocol.log.entries import Entry, experiment_entry
-from secvm.protocol.relays.judgement import clients_of, is_opened
-from secvm.protocol.relays.opening import Opening, RelayedEnding, Why
+from secvm.protocol.relays.opening import Opening, RelayedEnding, Why, clients_of, is_opened
 from secvm_lab.rigs.histories.audited_rounds import ROLES, STATEMENTS, LightRound, SealedRound
-from secvm_lab.rigs.histories.known_log import KnownLog
 from secvm_lab.rigs.histories.relayed_rounds import COORDINATOR, START, relayed_document
+from secvm_lab.rigs.histories.witnessed_log import KnownLog
 
 
 class AuditedHistory:
@@ -103,7 +101,7 @@ class AuditedHistory:
         self.files[f"{self.place}/manifest/{made.round_number}"] = envelope
         self.files[f"{self.place}/manifest/latest"] = envelope
         self.now = made.manifest.instants.opens_at
-        self.enter(entry_of(made.manifest))
+        self.enter(made.manifest.log_entry)
         return made
 
     def conclude(self, *, lost: int = len(STATEMENTS) + 1, opening: Opening | None = None) -> Opening:
@@ -122,7 +120,7 @@ class AuditedHistory:
             # A statement that was never made is at no door; one that was lost on its way is.
             self.doors[role] |= made.door(without=STATEMENTS[lost:])
         self.now = made.manifest.instants.open_by
-        self.enter(entry_of(told))
+        self.enter(told.log_entry)
         self.model = self.after(told, made)
         return told
 
@@ -149,7 +147,7 @@ class AuditedHistory:
         ending = RelayedEnding(**{**told, **changes})
         self.show_model(self.model)
         self.files[f"{self.place}/ending"] = ending.signed([COORDINATOR])
-        self.enter(entry_of(ending))
+        self.enter(ending.log_entry)
         return ending
 
     def show_model(self, model: Model) -> None:

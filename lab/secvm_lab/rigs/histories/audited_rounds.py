@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from secvm.crypto.sealing.layers import open_outer, seal_both
+from secvm.crypto.sealing.layers import INNER_BYTES, OUTER_BYTES, open_outer, seal_both
 from secvm.errors import OpeningError
 from secvm.learning import aggregate
 from secvm.learning.aggregate.tally import Tally
@@ -24,19 +24,15 @@ from secvm.protocol.canonical import base64_text
 from secvm.protocol.codec import AddressedPackage, encode
 from secvm.protocol.documents.blobs import tally_digest
 from secvm.protocol.documents.recomputation import ModelNames
-from secvm.protocol.relays.batches.capsule_tree import capsule_root
-from secvm.protocol.relays.batches.counts import EntryCount, MixCount
-from secvm.protocol.relays.batches.label import INNER_BYTES, OUTER_BYTES, capsule_digest
-from secvm.protocol.relays.counting.cells import Cells
-from secvm.protocol.relays.counting.junk import CapsuleReader
-from secvm.protocol.relays.counting.opened_parts import OpenedPart, Role
-from secvm.protocol.relays.counting.recount import ShardTally
-from secvm.protocol.relays.counting.shards import SHARD, ShardRun, ShardTree, read_sub_tally
-from secvm.protocol.relays.cover.commitments import RoundSecret
-from secvm.protocol.relays.cover.parts import seal_part
-from secvm.protocol.relays.cover.reveals import EntryReveal, MixReveal
+from secvm.protocol.relays.batches import capsule_digest, capsule_root
+from secvm.protocol.relays.commitments import RoundSecret
+from secvm.protocol.relays.counting import CapsuleReader, Cells
+from secvm.protocol.relays.counts import EntryCount, EntryReveal, MixCount, MixReveal
+from secvm.protocol.relays.cover_parts import OpenedPart, Role, seal_part
 from secvm.protocol.relays.manifest import Instants, RelayedManifest
 from secvm.protocol.relays.opening import Opening
+from secvm.protocol.relays.recount import ShardTally
+from secvm.protocol.relays.shards import SHARD, ShardRun, ShardTree, read_sub_tally
 from secvm_lab.rigs.histories.relayed_rounds import ENTRY, MIX, RelayedRound, known_bytes
 
 T = TypeVar("T")

@@ -31,9 +31,8 @@ from secvm.protocol.canonical import digest_of
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.documents.manifest import LastRound
 from secvm.protocol.round_state import RoundState
-from secvm_lab.rigs.histories.parties import Parties
 from secvm_lab.rigs.histories.public_history import PublicHistory
-from secvm_lab.rigs.histories.random_experiments import draw_document
+from secvm_lab.rigs.histories.random_experiments import Parties, draw_document
 
 LABELS = ("north", "south", "east")
 _DAY_MS = 86_400_000

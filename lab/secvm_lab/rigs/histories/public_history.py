@@ -35,15 +35,13 @@ from secvm.protocol.documents.blobs import encode_tally
 from secvm.protocol.documents.ending import Ending, Why, make_ending
 from secvm.protocol.documents.experiment import ExperimentDocument, HashedBins, publish
 from secvm.protocol.documents.manifest import LastRound, RelayCount, RoundManifest, last_round, make_manifest
-from secvm.protocol.evidence.logged_documents import entry_of
 from secvm.protocol.log.checkpoints import Checkpoint, SignedCheckpoint
 from secvm.protocol.log.entries import experiment_entry, manifest_entry
-from secvm.protocol.log.terms import LogTerms
+from secvm.protocol.log.policy import LogTerms
 from secvm.protocol.log.tiles import TILE_WIDTH, Tile, read_bundle
 from secvm.protocol.trust.trusted_rounds import Served, TrustedRounds, tallies_named
 from secvm.protocol.version import LOG_ORIGIN
-from secvm_lab.rigs.histories.parties import HonestWitness, Parties
-from secvm_lab.rigs.histories.random_experiments import START, draw_document, draw_tally
+from secvm_lab.rigs.histories.random_experiments import START, HonestWitness, Parties, draw_document, draw_tally
 from secvm_lab.rigs.histories.witnessed_log import WitnessedLog
 
 #: Between the end of a round and the next opening: manifests are fetched then.
@@ -267,7 +265,7 @@ class PublicHistory:
         """Put a checkpoint of the log, with tiles and the newest manifest's proof, where all find them."""
         self.files |= {f"{self.log_place}/{path}": data for path, data in self.log.files(signed).items()}
         self.files[f"{self.place}/checkpoint"] = signed.data
-        newest = entry_of(self.manifests[-1]) if self.manifests else None
+        newest = self.manifests[-1].log_entry if self.manifests else None
         if newest is not None and newest.to_bytes() in self.log.entries[: signed.checkpoint.size]:
             proof = self.log.proof(self.log.index_of(newest), signed)
             self.files[f"{self.place}/proof/{newest.round_number}"] = proof
@@ -304,7 +302,7 @@ class PublicHistory:
         else:
             self.manifests.append(told)
         self.let_others_append()
-        self.log.append(entry_of(told))
+        self.log.append(told.log_entry)
         self.cosign()
         self.show(told, told.signed([self.parties.coordinator]))
 

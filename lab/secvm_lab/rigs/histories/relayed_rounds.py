@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any
 
 from secvm.crypto.sealing.kem import X25519PrivateKey
+from secvm.crypto.sealing.layers import INNER_BYTES, OUTER_BYTES
 from secvm.crypto.sealing.oblivious import GatewayKey, encode_key_configurations
 from secvm.crypto.signing import SigningKey
 from secvm.learning.aggregate.descent import Pegasos
@@ -22,15 +23,13 @@ from secvm.privacy.target import PrivacyTarget
 from secvm.protocol.canonical import digest_of
 from secvm.protocol.documents.experiment import ExperimentDocument, FeaturesWanted, HashedBins, Relay, Windows
 from secvm.protocol.documents.terms import RelayTimes
-from secvm.protocol.relays.batches.capsule_tree import capsule_root
-from secvm.protocol.relays.batches.counts import EntryCount, MixCount
-from secvm.protocol.relays.batches.label import INNER_BYTES, OUTER_BYTES, capsule_digest
-from secvm.protocol.relays.counting.shards import SHARD, ShardTree
-from secvm.protocol.relays.cover.commitments import RoundSecret, entry_commitment, mix_commitment
-from secvm.protocol.relays.cover.reveals import EntryReveal, MixReveal, entry_reveal, mix_reveal
+from secvm.protocol.relays.batches import capsule_digest, capsule_root
+from secvm.protocol.relays.commitments import RoundSecret, entry_commitment, mix_commitment
+from secvm.protocol.relays.counts import EntryCount, EntryReveal, MixCount, MixReveal, entry_reveal, mix_reveal
 from secvm.protocol.relays.manifest import Instants, RelayedManifest
 from secvm.protocol.relays.opening import Opening
-from secvm.protocol.relays.sending.canary import Receipt, receipt_for
+from secvm.protocol.relays.shards import SHARD, ShardTree
+from secvm.protocol.relays.submission import Receipt, receipt_for
 
 #: 2026-01-01.
 START = 1_767_225_600_000

@@ -10,19 +10,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from secvm.crypto.sealing.layers import open_outer
+from secvm.crypto.sealing.layers import INNER_BYTES, OUTER_BYTES, open_outer
 from secvm.learning.package import Cohort, NullPackage, Package, ParticipationPackage
 from secvm.protocol.documents.experiment import publish
 from secvm.protocol.evidence.missing_canary import MissingCanary, missing_canary
-from secvm.protocol.relays.batches.capsule_tree import RUN, CapsuleTree
-from secvm.protocol.relays.batches.label import INNER_BYTES, OUTER_BYTES, capsule_digest
-from secvm.protocol.relays.counting.shards import ShardRun, absence_in, beside, shard_of, write_index
-from secvm.protocol.relays.sending.canary import receipt_for
-from secvm.protocol.relays.sending.submission import (
+from secvm.protocol.relays.batches import RUN, CapsuleTree, capsule_digest
+from secvm.protocol.relays.shards import ShardRun, absence_in, beside, shard_of, write_index
+from secvm.protocol.relays.submission import (
     SECRETS_BYTES,
     Submission,
     draw_order,
     read_request,
+    receipt_for,
     seal_submission,
 )
 from secvm_lab.rigs.histories.relayed_rounds import COORDINATOR, ENTRY, MIX, RelayedRound, known_bytes

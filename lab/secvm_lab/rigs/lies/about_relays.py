@@ -13,10 +13,10 @@ from typing import Any
 
 from secvm.learning import aggregate
 from secvm.protocol.documents.recomputation import Model, model_of
-from secvm.protocol.relays.batches.label import capsule_digest
-from secvm.protocol.relays.counting.shards import SHARD, read_sub_tally, write_sub_tally
-from secvm.protocol.relays.cover.commitments import part_path
-from secvm.protocol.relays.cover.reveals import EntryReveal
+from secvm.protocol.relays.batches import capsule_digest
+from secvm.protocol.relays.commitments import part_path
+from secvm.protocol.relays.counts import EntryReveal
+from secvm.protocol.relays.shards import SHARD, read_sub_tally, write_sub_tally
 from secvm_lab.rigs.histories.audited_history import AuditedHistory
 from secvm_lab.rigs.histories.audited_rounds import LightRound, SealedRound
 from secvm_lab.rigs.histories.relayed_rounds import COORDINATOR, MIX, STRANGER

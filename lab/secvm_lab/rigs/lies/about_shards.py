@@ -20,16 +20,16 @@ from typing import Any
 import numpy as np
 
 from secvm.crypto.sealing.kem import X25519PrivateKey
+from secvm.crypto.sealing.layers import INNER_BYTES
 from secvm.errors import RemoteProtocolError
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.cover_law import Noise, RelayCover
 from secvm.protocol.documents.blobs import encode_tally, tally_digest
-from secvm.protocol.relays.batches.label import INNER_BYTES, capsule_digest
-from secvm.protocol.relays.counting.cells import Cells
-from secvm.protocol.relays.counting.recount import Recount, ShardTally
-from secvm.protocol.relays.counting.shards import SHARD, ShardRun, ShardTree, read_run, read_sub_tally, write_sub_tally
-from secvm.protocol.relays.judgement import is_opened
-from secvm.protocol.relays.opening import Opening
+from secvm.protocol.relays.batches import capsule_digest
+from secvm.protocol.relays.counting import Cells
+from secvm.protocol.relays.opening import Opening, is_opened
+from secvm.protocol.relays.recount import Recount, ShardTally
+from secvm.protocol.relays.shards import SHARD, ShardRun, ShardTree, read_run, read_sub_tally, write_sub_tally
 from secvm_lab.rigs.histories.audited_history import AuditedHistory, draw_told
 from secvm_lab.rigs.histories.audited_rounds import SealedRound
 from secvm_lab.rigs.histories.relayed_rounds import COORDINATOR, relayed_document, relayed_experiment

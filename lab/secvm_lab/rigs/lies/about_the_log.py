@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from secvm.crypto.signing import sign
 from secvm.protocol.canonical import digest_of, encode_document
-from secvm.protocol.evidence.logged_documents import entry_of
 from secvm.protocol.log.checkpoints import SignedCheckpoint
 from secvm.protocol.log.entries import experiment_entry, manifest_entry
 from secvm.protocol.log.tiles import TILE_WIDTH, Tile, read_bundle, write_bundle
@@ -72,7 +71,7 @@ def replayed_log(scene: Scene) -> Told:
         files[_checkpoint_path(liar)] = past.files[_checkpoint_path(past)]
     elif variant == "an older one, cosigned anew":
         # Any beginning of the log that is without the round.
-        size = dice.randint(1, liar.log.index_of(entry_of(liar.manifests[-1])))
+        size = dice.randint(1, liar.log.index_of(liar.manifests[-1].log_entry))
         files |= _cosigned_by_all(liar, liar.log.checkpoint(size))
     else:
         # The checkpoint is the newest; what leads to it is not served.
@@ -96,7 +95,7 @@ def logged_twice(scene: Scene) -> Told:
     liar.let_others_append()
     liar.log.append(
         {
-            "the same one": entry_of(manifest),
+            "the same one": manifest.log_entry,
             "an earlier round": manifest_entry(digest, max(1, number - 1), other),
             "the experiment": experiment_entry(digest),
         }.get(variant, manifest_entry(digest, number, other))

@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from secvm_lab.rigs.lies import about_counts as counts
 from secvm_lab.rigs.lies import about_salt as salt
 from secvm_lab.rigs.lies import about_steps as steps
 from secvm_lab.rigs.lies import about_the_log as log
@@ -72,8 +71,8 @@ _LIES = (
     Lie("logged-twice", log.logged_twice, visible_from_outside=True),
     Lie("cosigned-by-strangers", log.cosigned_by_strangers, visible_from_outside=True),
     Lie("one-counted-twice", log.one_counted_twice, visible_from_outside=True),
-    Lie("relay-count-that-cannot-be", counts.relay_count_that_cannot_be, visible_from_outside=True),
-    Lie("relay-count-withheld", counts.relay_count_withheld, visible_from_outside=True),
+    Lie("relay-count-that-cannot-be", salt.relay_count_that_cannot_be, visible_from_outside=True),
+    Lie("relay-count-withheld", salt.relay_count_withheld, visible_from_outside=True),
     Lie("forged-tally", steps.forged_tally, visible_from_outside=False, detected=False),
 )
 #: All of them, by name.

@@ -21,8 +21,8 @@ from secvm.protocol.canonical import digest_of
 from secvm.protocol.documents.manifest import RoundManifest
 from secvm.protocol.log.checkpoints import SignedCheckpoint
 from secvm.protocol.trust.trusted_rounds import Trusted, TrustedRounds
-from secvm_lab.rigs.histories.parties import HonestWitness, draw_key
 from secvm_lab.rigs.histories.public_history import PublicHistory
+from secvm_lab.rigs.histories.random_experiments import HonestWitness, draw_key
 
 Step = Callable[[State, Tally], State]
 Shown = Callable[[State], tuple[Weights, Weights]]

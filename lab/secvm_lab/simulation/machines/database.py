@@ -18,8 +18,8 @@ from secvm.coordinator.store.memory import MemoryStore
 from secvm.coordinator.store.port import CoordinatorStore, StoredKey, StoredRound
 from secvm.coordinator.store.records import DIGEST_BYTES, RECORD_BYTES
 from secvm.errors import StoreError
-from secvm_lab.simulation.machines.clock import SimulatedClock
 from secvm_lab.simulation.machines.lives import Life
+from secvm_lab.simulation.machines.loop import SimulatedClock
 from secvm_lab.simulation.question import LEASE_S
 
 #: Changes that only a driver makes.

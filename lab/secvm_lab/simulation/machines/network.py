@@ -1,7 +1,7 @@
 """A network in memory: requests go from one party's client to another's handler, or are lost, late, doubled, spoilt.
 
 The clients are the real ones (devices' transport, the relay's way to the gateway, the cosigner); only the HTTP client
-under them is ``sessions.Session``. The handlers are the real ones, without the server that reads from sockets.
+under them is ``Session``. The handlers are the real ones, without the server that reads from sockets.
 **Links** are kinds of ways; a fate is put on a link, and the next message on it has it:
 
     package   a device sends a capsule, to the relay or straight to the coordinator
@@ -18,14 +18,17 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol
+from urllib.parse import urlsplit
 
 import aiohttp
 
+from secvm.errors import UnreachableError
+from secvm.runtime.http.client import HttpAnswer, HttpClient, SlowAnswerError
 from secvm.runtime.http.server import HttpRequest, HttpResponse
-from secvm_lab.simulation.machines.clock import SimulatedClock
 from secvm_lab.simulation.machines.lives import LIFE, KilledError, Life, release
+from secvm_lab.simulation.machines.loop import SimulatedClock
 
 LINKS = ("package", "fetch", "deposit", "witness")
 FATES = ("lose request", "lose answer", "double", "late", "reorder", "spoil request", "spoil answer")
@@ -219,3 +222,43 @@ class _Asked:
         self.answer.set_exception(aiohttp.ServerDisconnectedError())
         # Nobody may ask for it any more.
         self.answer.exception()
+
+
+#: Without another word of it, a request is given up after so long.
+TIMEOUT_S = 30.0
+
+
+class Session(HttpClient):
+    """Asks over the simulated network."""
+
+    def __init__(self, network: Network, link: str, date: Callable[[], str | None] = lambda: None) -> None:
+        """``date``: what servers say in their field of that name."""
+        super().__init__(answer_s=TIMEOUT_S)
+        self.network, self.link, self.date = network, link, date
+
+    async def ask(
+        self,
+        url: str,
+        *,
+        most: int,
+        method: str = "GET",
+        headers: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        answer_s: float | None = None,
+    ) -> HttpAnswer:
+        parts = urlsplit(url)
+        lower = {name.lower(): value for name, value in (headers or {}).items()}
+        request = HttpRequest(method, parts.path or "/", parts.query, lower, body or b"", "127.0.0.1")
+        link = "fetch" if self.link == "package" and method == "GET" else self.link
+        try:
+            answer = await self.network.exchange(link, request, parts.hostname or "", answer_s or TIMEOUT_S)
+        except aiohttp.ServerTimeoutError:
+            raise SlowAnswerError from None
+        except aiohttp.ClientError:
+            raise UnreachableError from None
+        told = {name.title(): value for name, value in answer.headers}
+        told["Content-Type"] = answer.media_type
+        date = self.date()
+        if date is not None:
+            told["Date"] = date
+        return HttpAnswer(answer.status, answer.body[: most + 1], told)

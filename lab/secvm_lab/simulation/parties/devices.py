@@ -15,27 +15,26 @@ from pathlib import Path
 from typing import Any, cast
 
 from secvm.errors import BadInputError
-from secvm.learning.individual.draws import KeptOnDevice
+from secvm.learning.individual.dice import KeptOnDevice
 from secvm.participant.consent.ledger import spending
 from secvm.participant.consent.policies import AllOf, Budget, Consent
 from secvm.participant.device import Device, Job
 from secvm.participant.dice import RandomBytes, SystemDice
 from secvm.participant.person.pinning import pin_person
-from secvm.participant.sending.transport import Fetched, RelayTransport, SendResult, UnsafeDirectTransport
-from secvm.participant.storage.ledger_book import NOTHING
+from secvm.participant.sending.transport import Fetched, RelayTransport, SendReply, UnsafeDirectTransport
+from secvm.participant.storage.books import NOTHING
 from secvm.participant.storage.state import DeviceState, Status
 from secvm.participant.storage.vault import Vault
 from secvm.participant.trust.model_files import ModelShelf
 from secvm.participant.trust.shared_checks import SharedChecks
 from secvm.participant.trust.trust_policy import TrustPolicy
-from secvm.privacy.leakage.label_leakage import auc_of
+from secvm.privacy.leakage import auc_of
 from secvm.protocol.documents.experiment import ExperimentDocument, Relay
 from secvm.protocol.plain.session_memory import NEVER
-from secvm_lab.simulation.machines.clock import SimulatedClock
 from secvm_lab.simulation.machines.disk import Connection, Disk
 from secvm_lab.simulation.machines.lives import Life, Process
-from secvm_lab.simulation.machines.network import Network
-from secvm_lab.simulation.parties.sessions import Session
+from secvm_lab.simulation.machines.loop import SimulatedClock
+from secvm_lab.simulation.machines.network import Network, Session
 from secvm_lab.simulation.question import COORDINATOR_URL, RELAY_URL
 
 #: What need not be durable at once is written after so long.
@@ -80,7 +79,7 @@ class SimulatedTransport(RelayTransport):
         else:
             self._direct.check(document)
 
-    async def send(self, capsule: bytes, relay: Relay | None) -> SendResult:
+    async def send(self, capsule: bytes, relay: Relay | None) -> SendReply:
         self._owner.on_send(self._owner, capsule)
         return await (self._direct.send(capsule, None) if relay is None else super().send(capsule, relay))
 

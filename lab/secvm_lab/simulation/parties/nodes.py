@@ -23,12 +23,11 @@ from secvm.coordinator.store.port import CoordinatorStore
 from secvm.crypto.beacons.sources import LocalUnsafeBeacon
 from secvm.runtime.http.server import Handler, HttpRequest, HttpResponse
 from secvm.runtime.logs import Log
-from secvm.runtime.tasks import end_all
-from secvm_lab.simulation.machines.clock import SimulatedClock
+from secvm.runtime.service import end_all
 from secvm_lab.simulation.machines.database import Database
 from secvm_lab.simulation.machines.lives import Process
-from secvm_lab.simulation.machines.network import Network
-from secvm_lab.simulation.parties.sessions import Session
+from secvm_lab.simulation.machines.loop import SimulatedClock
+from secvm_lab.simulation.machines.network import Network, Session
 from secvm_lab.simulation.question import (
     ADMIN_KEY,
     FRESHNESS_S,

@@ -19,15 +19,13 @@ from functools import cache, lru_cache
 from types import TracebackType
 from typing import Self
 
-from secvm.crypto.sealing.bulk_sealing import BulkSealer
-from secvm.crypto.signing import Envelope
+from secvm.crypto.sealing.layers import BulkSealer
 from secvm.errors import BadProofError, RemoteProtocolError
-from secvm.protocol.canonical import digest_of
 from secvm.protocol.documents.experiment import read_published
-from secvm.protocol.relays.counting.recount import Recount, ShardTally
-from secvm.protocol.relays.counting.shards import read_run
 from secvm.protocol.relays.manifest import RelayedManifest
 from secvm.protocol.relays.opening import Opening
+from secvm.protocol.relays.recount import Recount, ShardTally
+from secvm.protocol.relays.shards import read_run
 from secvm.runtime.lanes import Mode, find_lanes
 
 #: A round of fewer shards is counted in this process: others take a second to be there.
@@ -104,15 +102,15 @@ class Recounter:
     ) -> Iterator[tuple[ServedShard, JudgedShard]]:
         """Each of a round's shards, in order; ``files`` is read as far ahead as there are hands."""
         if self._processes < 2 or shards < self._many:
-            yield from ((one, judge_shard(opened, one, self._lanes)) for one in files)
+            yield from ((shard, judge_shard(opened, shard, self._lanes)) for shard in files)
             return
         if self._pool is None:
             # Not forked: this process may have threads.
             context = multiprocessing.get_context("spawn")
             self._pool = ProcessPoolExecutor(self._processes, mp_context=context)
         waiting = deque[tuple[ServedShard, Future[JudgedShard]]]()
-        for one in files:
-            waiting.append((one, self._pool.submit(judge_shard, opened, one, self._lanes)))
+        for shard in files:
+            waiting.append((shard, self._pool.submit(judge_shard, opened, shard, self._lanes)))
             if len(waiting) > 2 * self._processes:
                 first, judged = waiting.popleft()
                 yield first, judged.result()
@@ -155,7 +153,7 @@ def judge_shard(opened: OpenedRound, files: ServedShard, lanes: Mode = "auto") -
 
 @lru_cache(maxsize=8)
 def _recount(opened: OpenedRound, lanes: Mode) -> Recount:
-    document = read_published(opened.experiment, digest=digest_of(Envelope.from_bytes(opened.experiment).payload))
+    document = read_published(opened.experiment)
     manifest, opening = RelayedManifest.from_bytes(opened.manifest), Opening.from_bytes(opened.opening)
     return Recount.of(document, manifest, opening, bulk_sealer(lanes))
 

@@ -13,20 +13,17 @@ from typing import TypeVar
 from secvm.auditor.files import experiment_path
 from secvm.auditor.findings import FaultKind
 from secvm.auditor.relayed.capsules import CapsuleCheck
-from secvm.auditor.relayed.openings import OpeningCheck
 from secvm.auditor.relayed.recounter import Recounter
-from secvm.auditor.relayed.relay_doors import RelayDoors
-from secvm.auditor.relayed.steps import RelayedSteps
+from secvm.auditor.relayed.statements import RelayDoors, is_opened
 from secvm.auditor.report import RoundFacts, chances_of
+from secvm.auditor.steps import RelayedSteps
 from secvm.auditor.subject import History, PublishedRound, Subject
 from secvm.errors import MalformedMessageError, RemoteProtocolError
 from secvm.protocol.documents.faults import Inconsistency
 from secvm.protocol.evidence.examination import read_relayed_document
-from secvm.protocol.evidence.logged_documents import entry_of
 from secvm.protocol.evidence.relayed import RelayedKind
 from secvm.protocol.log.entries import Entry
-from secvm.protocol.relays.batches.counts import EntryCount, MixCount
-from secvm.protocol.relays.cover.reveals import EntryReveal
+from secvm.protocol.relays.counts import EntryCount, EntryReveal, MixCount
 from secvm.protocol.relays.manifest import RelayedManifest, manifest_faults
 from secvm.protocol.relays.opening import Opening, RelayedEnding
 
@@ -71,7 +68,6 @@ class RelayedReplay(History):
         self._facts: dict[int, RoundFacts] = {}
         self._ending: RelayedEnding | None = None
         self.steps = RelayedSteps(subject)
-        self._openings = OpeningCheck(subject)
         self._doors = RelayDoors(subject)
         self.capsules = CapsuleCheck(subject, self._doors)
         self._before: PublishedRound | None = None
@@ -167,7 +163,7 @@ class RelayedReplay(History):
                 continue
             what = FaultKind.WINDOW if wrong in _WINDOW else FaultKind.COMMITMENT if wrong in _COMMITMENTS else None
             self._subject.fault(what or FaultKind.BROKEN_CHAIN, number, wrong.value, evidence=evidence)
-        entry = entry_of(manifest)
+        entry = manifest.log_entry
         used = {self._bound.setdefault(secret, entry) for secret in manifest.bound} - {entry}
         for earlier in sorted(used, key=lambda first: first.rank):
             kept = self.envelope_of(earlier)
@@ -196,7 +192,7 @@ class RelayedReplay(History):
 
     def _conclude(self, published: PublishedRound) -> None:
         opening, now, instants = published.opening, self._subject.now, published.manifest.instants
-        opened = self._openings.is_opened(published)
+        opened = is_opened(self._subject, published)
         if opened and now + _AHEAD_MS < instants.mix_by:
             self._subject.fault(FaultKind.WINDOW, published.number, "it was opened before its mixing relay hands on")
         net, stayed = self.steps.conclude(published, opened=opened)
@@ -206,7 +202,7 @@ class RelayedReplay(History):
             self.capsules.check(published, net, self._recounter)
         missing: tuple[str, ...] = ()
         if opening is not None:
-            missing = tuple(one.value for one in opening.missing)
+            missing = tuple(lack.value for lack in opening.missing)
         elif now >= instants.open_by:
             missing = ("no opening was published by its time",)
             self._findings.warn(

@@ -188,7 +188,7 @@ def _json(data: bytes) -> dict[str, Any]:
 
 
 def _read_key(path: Path) -> str:
-    from secvm.cli.passphrases import passphrase_of
+    from secvm.cli.parties import passphrase_of
     from secvm.runtime.disk.secret_files import read_secret
 
     key = read_secret(path, passphrase=passphrase_of(None, None)).strip()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import resource
 import time
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,7 +13,7 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from secvm.cli.offline import options, plots, train_privacy
+from secvm.cli.offline import options, train_privacy
 from secvm.cli.output import Format, FormatOption, emit, note, progress
 from secvm.errors import BadInputError
 from secvm.estimator.fitting import Fitted
@@ -21,11 +22,14 @@ from secvm.estimator.offline_run import Classes, Numbers, OfflineRun, train_bins
 from secvm.estimator.privacy import CONTRIBUTION
 from secvm.files import write_together
 from secvm.learning.aggregate.descent import OFFLINE, RULES, Swift
+from secvm.learning.aggregate.scoring import Share
 from secvm.learning.individual.binning import Binning, HashBinning
-from secvm.learning.individual.draws import hold_out
+from secvm.learning.individual.dice import hold_out
 from secvm.learning.losses import Hinge
 from secvm.learning.package import MAX_ROUNDS
 from secvm.learning.thinning import ALWAYS, parse_thinning
+from secvm.pages.figure import Curve, Figure, ReferenceLine, Shade
+from secvm.pages.pictures import check_drawable, picture
 from secvm.people.person import People
 from secvm.people.reader import read_people, read_split
 
@@ -135,7 +139,7 @@ def train(
         {"--out": out, "--curve": curve, "--plot": plot}, inputs=(people, test, split_file, vocabulary)
     )
     if plot is not None:
-        plots.pyplot()  # refuses now, not after the rounds, where matplotlib is not installed
+        check_drawable()  # now, not after the rounds
     the_loss = options.loss(loss, loss_parameter)
     rule = options.RuleOptions(descent, lambda_, averaging, step_cap, decay, regression=the_loss.regression).rule()
     rounds = rounds or rule.usual_rounds(numbers=the_loss.regression)
@@ -184,7 +188,7 @@ def train(
         fitted = work.run(dice_seed, rounds=rounds, threads=threads, held_out=held_out, on_round=lambda _: advance(1))
 
     n_held_out = 0 if held_out is None else int(held_out.sum())
-    result = work.report() | train_privacy.told(work, noise)
+    result = work.report() | train_privacy.content(work, noise)
     result |= _about(work, fitted, folk, n_held_out=n_held_out, descent=descent, seed=seed)
     model = ModelFile(
         experiment=work.experiment,
@@ -222,7 +226,7 @@ def _write(
     """The files that were asked for: all of them or, if one cannot be written, none."""
     contents: dict[Path, bytes] = {}
     if plot is not None:
-        contents[plot] = plots.draw_curve(work.curve, measure=work.measure, n_test=work.n_test, result=result)
+        contents[plot] = picture(_drawing(work, result))
     if curve is not None:
         lines = [f"round,{work.measure}", *(f"{r},{v:.6f}" for r, v in work.curve)]
         contents[curve] = ("\n".join(lines) + "\n").encode()
@@ -230,6 +234,26 @@ def _write(
         contents[out] = model.to_bytes()
         result["model"] = str(out)
     write_together(contents)
+
+
+def _drawing(work: OfflineRun, result: dict[str, Any]) -> Figure:
+    """Test score by round, with the 95 % interval of an accuracy and its baseline."""
+    rounds, scores = zip(*work.curve, strict=True)
+    curve, rules = Curve(f"test {work.measure}", rounds, scores), list[ReferenceLine]()
+    if work.measure == "accuracy":
+        ends = [Share(round(score * work.n_test), work.n_test).interval for score in scores]
+        curve = replace(curve, low=[low for low, _ in ends], high=[high for _, high in ends])
+        rules = [ReferenceLine("largest label's share", max(result["baseline"].values()))]
+    return Figure(
+        "curve",
+        title=f"{result['descent']}, {result['bins']:,} bins, {result['n_train']:,} people",
+        description=f"Test {work.measure} by round.",
+        across="round",
+        up=work.measure,
+        curves=[curve],
+        rules=rules,
+        shades=[Shade(low, high, "two-cycle") for low, high in result["two_cycle_spells"] if low <= rounds[-1]],
+    )
 
 
 def _check_words(*, values: str, descent: str, multiclass: str, stop: str) -> None:

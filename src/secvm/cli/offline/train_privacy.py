@@ -132,12 +132,12 @@ def begin(work: OfflineRun, private: PrivateRun | None, noise: str, rounds: int,
 def _central_noise() -> Callable[..., Any]:
     """The noise of a trusted server, which ``secvm-lab`` brings for comparison."""
     for entry in metadata.entry_points(group="secvm.noises", name="central"):
-        found: Callable[..., Any] = entry.load()
-        return found
+        noise: Callable[..., Any] = entry.load()
+        return noise
     raise in_laboratory("--noise central")
 
 
-def told(work: OfflineRun, noise: str) -> dict[str, Any]:
+def content(work: OfflineRun, noise: str) -> dict[str, Any]:
     """What the result says of it: nothing where it was not asked for."""
     return {} if work.privacy_plan is None else {"privacy": {"noise": noise, **work.privacy_plan.content()}}
 

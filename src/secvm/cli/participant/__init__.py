@@ -19,8 +19,7 @@ from secvm.cli.output import Format, FormatOption, confirmed, emit, note
 from secvm.cli.participant import evidence, page, vault
 from secvm.cli.participant.state import FolderOption, MaybeConfigOption, consent_of, known_digest, open_state, policy_of
 from secvm.cli.participant.vault import open_vault
-from secvm.cli.passphrases import PassphraseFd, PassphraseFile, passphrase_of
-from secvm.cli.services import worth_another_start
+from secvm.cli.parties import PassphraseFd, PassphraseFile, passphrase_of, worth_another_start
 from secvm.errors import BadInputError, RemoteProtocolError
 from secvm.learning.individual.binning import VocabularyBinning
 from secvm.participant.storage.state import DeviceState, Status
@@ -73,15 +72,14 @@ def join(
     \b
         ./secvm participant join 3fa9… --config device.toml
     """
-    from secvm.participant.main import join as join_device
-    from secvm.participant.main import make_clock
+    from secvm.participant.main import make_clock, opened, way_of
     from secvm.participant.person import decisions
     from secvm.participant.person.disclosure import what_leaves
     from secvm.participant.person.pinning import fetch_salt
-    from secvm.participant.relayed.agreement import terms_against
+    from secvm.participant.relayed.preparation import terms_against
     from secvm.participant.sending.transport import Transport
     from secvm.participant.settings import ParticipantSettings
-    from secvm.participant.storage.ledger_book import Accepted
+    from secvm.participant.storage.books import Accepted
     from secvm.runtime.settings import read_settings
 
     _check_digest(experiment)
@@ -108,21 +106,22 @@ def join(
             salt = await fetch_salt(document, transport, policy, now=clock.now())
             agreed = yes or _agrees(document, what_leaves(document, consent.statement(document, curve=True), policy))
             if agreed:
-                join_device(
-                    settings,
-                    transport,
-                    experiment,
-                    envelope,
-                    passphrase=passphrase,
-                    source=source,
-                    vocabulary=words,
-                    salt=salt,
-                    accepted=accepted,
-                )
+                with opened(settings, passphrase) as (state, own_vault):
+                    decisions.join(
+                        state,
+                        experiment,
+                        envelope,
+                        own_vault,
+                        way_of(settings, transport),
+                        consent,
+                        source=source,
+                        vocabulary=words,
+                        salt=salt,
+                        accepted=accepted,
+                    )
             else:
-                state = DeviceState(settings.device.folder)
-                decisions.decline(state, experiment, envelope)
-                state.close()
+                with closing(DeviceState(settings.device.folder)) as state:
+                    decisions.decline(state, experiment, envelope)
             return agreed
         finally:
             await transport.close()
@@ -218,7 +217,7 @@ def predict(
     \b
         ./secvm participant predict 3fa9… --config device.toml
     """
-    from secvm.participant.person.prediction import predict_for
+    from secvm.participant.person.pinning import predict_for
 
     words = _vocabulary(vocabulary)
     with closing(open_state(config, folder)) as state:

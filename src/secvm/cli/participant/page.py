@@ -13,13 +13,13 @@ import typer
 
 from secvm.cli.output import Format, FormatOption, emit, note
 from secvm.cli.participant.state import FolderOption, MaybeConfigOption, consent_of, device_folder, settings_of
-from secvm.cli.passphrases import PassphraseFd, PassphraseFile, passphrase_of
+from secvm.cli.parties import PassphraseFd, PassphraseFile, passphrase_of
 from secvm.errors import BadInputError
 
 if TYPE_CHECKING:
     from secvm.participant.settings import ParticipantSettings
     from secvm.participant.ui.desk import Desk
-    from secvm.runtime.disk.passphrases import Passphrase
+    from secvm.runtime.disk.secret_files import Passphrase
 
 
 def ui(
@@ -46,8 +46,7 @@ def ui(
         ./secvm participant ui --config device.toml --open
     """
     from secvm.participant.main import make_clock
-    from secvm.participant.ui.guard import new_secret
-    from secvm.participant.ui.opening import OpeningFile
+    from secvm.participant.ui.guard import OpeningFile, new_secret
     from secvm.participant.ui.server import serve_page
     from secvm.runtime.clock import SystemClock
     from secvm.runtime.logs import Log

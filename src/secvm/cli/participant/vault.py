@@ -13,7 +13,7 @@ import typer
 
 from secvm.cli.output import Format, FormatOption, emit
 from secvm.cli.participant.state import FolderOption, MaybeConfigOption, device_folder, settings_of
-from secvm.cli.passphrases import (
+from secvm.cli.parties import (
     NewPassphraseFd,
     NewPassphraseFile,
     PassphraseFd,
@@ -28,7 +28,7 @@ from secvm.participant.sources.registry import find_source, import_from, list_so
 from secvm.participant.storage.device_lock import open_lock
 from secvm.participant.storage.vault import Vault
 from secvm.runtime.clock import SystemClock
-from secvm.runtime.disk.passphrases import Passphrase
+from secvm.runtime.disk.secret_files import Passphrase
 
 
 def open_vault(folder: Path, passphrase: Passphrase) -> Vault:
@@ -69,7 +69,7 @@ def import_features(
         return
     if source is None:
         raise BadInputError("name a source to read from", next_step="See: secvm participant import --list")
-    found = find_source(source)
+    reader = find_source(source)
     wishes = {"profile": profile, "days": days, "min-visits": min_visits, "titles": titles, "hosts": hosts}
     given = {name: _said(wish) for name, wish in wishes.items() if wish is not None}
     for item in option or []:
@@ -79,8 +79,8 @@ def import_features(
         given[name] = value
     options = Options(home=Path.home(), now=SystemClock().now(), path=path, given=given)
     with open_vault(device_folder(folder), passphrase_of(passphrase_file, passphrase_fd)) as vault:
-        features = import_from(found, options, vault, keep_as=keep_as)
-    name = keep_as or found.name
+        features = import_from(reader, options, vault, keep_as=keep_as)
+    name = keep_as or reader.name
     emit(
         {"source": name, "features": features},
         output_format,

@@ -9,9 +9,9 @@ relays, on the same base.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from secvm.coordinator.experiments.new_experiment import OwnSettings
 from secvm.coordinator.experiments.status_document import LeakageMeter, Watchers
@@ -51,11 +51,36 @@ def first_blobs(document: ExperimentDocument) -> dict[str, bytes]:
     return {digest_of(data): data for data in model_of(document, aggregate.start(document.experiment))}
 
 
+class RoundTimes(Protocol):
+    """The instants that every round has."""
+
+    @property
+    def opens_at(self) -> int: ...
+
+    @property
+    def closes_at(self) -> int: ...
+
+    @property
+    def accept_until(self) -> int: ...
+
+
 @dataclass(frozen=True, slots=True)
 class KnownRound:
     """One round of any experiment, as it is stored."""
 
     stored: StoredRound
+
+    @property
+    def times(self) -> RoundTimes:
+        """When it opens and closes."""
+        raise NotImplementedError
+
+    @property
+    def reached(self) -> int:
+        """The instant of its own that a round has reached, by its state."""
+        times = self.times
+        by_state = {RoundState.ANNOUNCED: 0, RoundState.OPEN: times.opens_at, RoundState.CLOSING: times.closes_at}
+        return by_state.get(self.stored.state, times.accept_until)
 
     @property
     def is_live(self) -> bool:
@@ -73,6 +98,11 @@ class PlainRound(KnownRound):
     """One round of a plain experiment, with its manifest."""
 
     manifest: RoundManifest
+
+    @property
+    def times(self) -> RoundTimes:
+        """When it opens and closes."""
+        return self.manifest
 
 
 RoundT = TypeVar("RoundT", bound=KnownRound)
@@ -148,6 +178,13 @@ class PlainHistory(ExperimentHistory[PlainRound]):
         if self.is_over or known.stored.number < self.rounds[-1].stored.number:
             state = RoundState.ABANDONED if known.stored.tally is None else RoundState.PUBLISHED
         return str(state.value)
+
+
+def newest_instant(histories: Sequence[ExperimentHistory[Any]]) -> int | None:
+    """The newest instant that a round is known to have lived through; None without experiments."""
+    if not histories:
+        return None
+    return max((known.reached for history in histories for known in history.rounds), default=0)
 
 
 def live_rounds(histories: Iterable[PlainHistory]) -> list[PlainRound]:

@@ -7,7 +7,7 @@ cover of two relays is planned (``privacy.private_plan``) from public numbers al
 Planning takes some seconds.
 
 **The budget** B of a plain experiment, where none is given: enough packages for nearly every update
-(``privacy.budgets``).
+(``learning.experiment.default_budget``).
 
 **The salt.** Public beacons fix it where the specification names rounds of them, or a delay: then the first round of
 drand after the delay and the pulse of NIST's second chain. drand has a round number for every instant; a NIST pulse's
@@ -29,12 +29,10 @@ from secvm.crypto.sealing.kem import RandomBytes
 from secvm.crypto.signing import PUBLIC_KEY_BYTES, VerifyKey
 from secvm.errors import BadBeaconError, BadExperimentError, LocalProtocolError, ProtocolError
 from secvm.learning.arithmetic import exact
-from secvm.learning.declared import MAX_BUDGET
-from secvm.learning.experiment import Experiment
+from secvm.learning.experiment import Experiment, default_budget
 from secvm.learning.losses import Loss
-from secvm.privacy.planning import budgets
 from secvm.privacy.planning.private_plan import AskedPrivately, PrivatePlan, plan_private
-from secvm.privacy.planning.relay_times import paces_of
+from secvm.privacy.planning.relay_plan import paces_of
 from secvm.privacy.statements.operators import Operators, relay_of
 from secvm.protocol.documents.experiment import (
     Beacon,
@@ -47,7 +45,7 @@ from secvm.protocol.documents.experiment import (
 )
 from secvm.protocol.documents.manifest import MAX_MANIFEST_BYTES
 from secvm.protocol.documents.terms import ROLES, RelayRole, RelayTimes
-from secvm.protocol.log.terms import LogTerms
+from secvm.protocol.log.policy import LogTerms
 from secvm.runtime.settings import Settings
 
 #: Of NIST's chains.
@@ -137,11 +135,6 @@ def plain_experiment(spec: Specification) -> Experiment:
     return replace(
         experiment, budget=default_budget(experiment, hashes=spec.binning.hashes, presence=spec.features.presence)
     )
-
-
-def default_budget(experiment: Experiment, *, hashes: int, presence: bool) -> int:
-    """B that holds nearly every update (``privacy.budgets``), and that can be published."""
-    return budgets.default_budget(experiment, hashes=hashes, presence=presence, most=MAX_BUDGET)
 
 
 _STEPS = ("batch_s", "mix_s", "reveal_s", "open_s")

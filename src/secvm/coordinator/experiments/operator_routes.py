@@ -33,7 +33,7 @@ from secvm.crypto.signing import SigningKey
 from secvm.errors import BadInputError, LocalProtocolError, StoreError
 from secvm.privacy.planning.private_plan import Outlook, PrivatePlan
 from secvm.protocol.documents.experiment import ExperimentDocument, publish
-from secvm.protocol.log.terms import LogTerms
+from secvm.protocol.log.policy import LogTerms
 from secvm.protocol.problems import MEDIA_TYPE as PROBLEM_MEDIA_TYPE
 from secvm.runtime.clock import Clock
 from secvm.runtime.http.server import HttpRequest, HttpResponse

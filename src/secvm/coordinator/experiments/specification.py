@@ -19,7 +19,7 @@ from secvm.learning.aggregate.descent import RULES, AskedDescent
 from secvm.learning.declared import MAX_BINS, MAX_HASHES, USUAL_TRAIN_SHARE, Setting
 from secvm.learning.experiment import Robust
 from secvm.learning.losses import Hinge
-from secvm.privacy.planning.relay_times import SECONDS_PER_MILLION
+from secvm.privacy.planning.relay_plan import SECONDS_PER_MILLION
 from secvm.privacy.target import PrivacyTarget
 from secvm.protocol.documents.experiment import MAX_WINDOW_S
 from secvm.protocol.documents.terms import RelayRole

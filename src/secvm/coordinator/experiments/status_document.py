@@ -30,8 +30,7 @@ from secvm.learning.aggregate.convergence import Plateau, TwoCycle
 from secvm.learning.aggregate.scoring import Share
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.experiment import Experiment
-from secvm.privacy.leakage.experiment_leak import PlannedLeak, measured_leak, planned_leak
-from secvm.privacy.leakage.label_leakage import auc_of
+from secvm.privacy.leakage import PlannedLeak, auc_of, measured_leak, planned_leak
 from secvm.privacy.statements.relayed_text import PLAIN, holds
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.documents.manifest import LastRound

@@ -20,15 +20,13 @@ while the rest cannot be had.
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import hmac
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TypeVar
 
 from secvm.coordinator.intake.gateway import Gateway
 from secvm.coordinator.intake.ingest import GROUP, Ingest
 from secvm.coordinator.intake.running import CurrentRounds
-from secvm.coordinator.problem_responses import ACCEPTED, plain_response, problem_response
+from secvm.coordinator.problem_responses import ACCEPTED, has_token, plain_response, problem_response
 from secvm.coordinator.store.port import Deposit
 from secvm.crypto.sealing import capsules as packing
 from secvm.crypto.sealing.oblivious import REQUEST_MEDIA_TYPE, RESPONSE_MEDIA_TYPE
@@ -117,7 +115,7 @@ class PackageRoutes:
         def guarded(request: HttpRequest) -> HttpResponse | Awaitable[HttpResponse]:
             if request.method != "POST":
                 return plain_response(405)
-            if token and not self._has_token(request.headers):
+            if token and not has_token(request.headers, self._tokens):
                 return plain_response(401)
             if not _is_of(media_type, request.headers.get("content-type", "")):
                 return plain_response(415)
@@ -143,14 +141,7 @@ class PackageRoutes:
 
     def before_body(self, path: str, headers: Mapping[str, str]) -> HttpResponse | None:
         """For ``HttpServer``: who has no token need not send a large body, and shall not fill our memory with one."""
-        return None if path not in BODY_LIMITS or self._has_token(headers) else plain_response(401)
-
-    def _has_token(self, headers: Mapping[str, str]) -> bool:
-        scheme, _, token = headers.get("authorization", "").partition(" ")
-        digest = hashlib.sha256(token.encode("latin-1")).digest()
-        # All are compared, each in constant time.
-        match = [hmac.compare_digest(digest, known) for known in self._tokens]
-        return scheme.lower() == "bearer" and any(match)
+        return None if path not in BODY_LIMITS or has_token(headers, self._tokens) else plain_response(401)
 
     def _refuse(self, problem: Problem) -> HttpResponse:
         if self._refused is not None:
@@ -224,15 +215,15 @@ class PackageRoutes:
     def _relay_count(self, envelope: bytes) -> tuple[str, RelayCount]:
         """The count, and the public key of the relay of a running experiment that signed it."""
         signers = {key_id for key_id, _ in Envelope.from_bytes(envelope).signatures}
-        for one in self._present.rounds:
-            for relay in one.document.relays:
+        for running in self._present.rounds:
+            for relay in running.document.relays:
                 if relay.key.key_id in signers:
-                    return relay.key.data.hex(), read_relay_count(envelope, one.document)
+                    return relay.key.data.hex(), read_relay_count(envelope, running.document)
         raise BadSignatureError
 
 
-def _is_of(media_type: str, told: str) -> bool:
-    return told == media_type or told.partition(";")[0].strip().lower() == media_type
+def _is_of(media_type: str, header: str) -> bool:
+    return header == media_type or header.partition(";")[0].strip().lower() == media_type
 
 
 def _split(body: bytes) -> tuple[bytes, bytes]:

@@ -30,7 +30,6 @@ from secvm.errors import (
     RefusedPackageError,
     UnknownKeyError,
 )
-from secvm.protocol.codec import ExperimentId
 from secvm.protocol.documents.experiment import ExperimentDocument
 
 
@@ -65,14 +64,6 @@ class CurrentRounds:
     @functools.cached_property
     def _opening(self) -> Mapping[int, GatewayKeys]:
         return {key.epoch: GatewayKeys([gateway_key(key)]) for key in self.keys}
-
-    @functools.cached_property
-    def by_experiment(self) -> Mapping[ExperimentId, tuple[OpenRound, ...]]:
-        """Rounds by the id that packages carry, in the order of their numbers."""
-        grouped: dict[ExperimentId, list[OpenRound]] = {}
-        for known in sorted(self.rounds, key=lambda known: known.number):
-            grouped.setdefault(known.document.experiment_id, []).append(known)
-        return {experiment_id: tuple(rounds) for experiment_id, rounds in grouped.items()}
 
     @functools.cached_property
     def _by_id(self) -> Mapping[int, StoredKey]:

@@ -21,8 +21,8 @@ from secvm.errors import BadSignatureError, LocalProtocolError, MalformedMessage
 from secvm.protocol.canonical import digest_of, encode_document
 from secvm.protocol.log.checkpoints import MAX_AHEAD_S, Checkpoint, SignedCheckpoint, read_checkpoint
 from secvm.protocol.log.entries import Entry, Placed, contradict
+from secvm.protocol.log.policy import LogTerms
 from secvm.protocol.log.proofs import LogProof
-from secvm.protocol.log.terms import LogTerms
 from secvm.protocol.log.tiles import TILE_HEIGHT, TILE_WIDTH, Tile, write_bundle, write_tile
 
 
@@ -119,7 +119,7 @@ class CosignedLog:
         #: Whether a witness has seen another log under this origin.
         self.halted = False
         #: Whether the log was there when this process began. Then the store may be an old copy.
-        self.found = False
+        self.was_there = False
         #: Who has cosigned it since this process began.
         self.asked: set[NoteKey] = set()
         #: Whether the store was looked at since this process began.
@@ -148,7 +148,7 @@ class CosignedLog:
 
     def confirmed(self, terms: LogTerms) -> bool:
         """Whether a quorum has seen no more of the log than there is. Any quorum has a witness of any other."""
-        return not self.found or len(self.asked & set(terms.witness_keys)) >= terms.quorum
+        return not self.was_there or len(self.asked & set(terms.witness_keys)) >= terms.quorum
 
     def waiting(self) -> bool:
         """Whether some experiment cannot go on before witnesses answer."""
@@ -190,7 +190,7 @@ class CosignedLog:
 
     def ask_anew(self) -> None:
         """Have witnesses asked about the log, as after a start."""
-        self.found, self.asked = True, set()
+        self.was_there, self.asked = True, set()
         if self.on_growth is not None:
             self.on_growth()
 

@@ -30,7 +30,7 @@ from secvm.runtime.clock import Clock
 from secvm.runtime.http.client import HttpClient
 from secvm.runtime.logs import SILENT, Log
 from secvm.runtime.metrics import Metrics
-from secvm.runtime.tasks import end_all
+from secvm.runtime.service import end_all
 
 #: A few cosignature lines, or a size.
 MAX_ANSWER_BYTES = 2**16
@@ -150,7 +150,7 @@ class Cosigner:
         if not counts_for:
             return None
         made = logbook.lines.get(key)
-        if made is None or (logbook.found and key not in logbook.asked):
+        if made is None or (logbook.was_there and key not in logbook.asked):
             return 0
         return made.at + 1000 * min(counts_for) // _RENEWED_AFTER
 

@@ -17,7 +17,7 @@ from secvm.coordinator.publisher import Publisher, experiment_path
 from secvm.errors import MalformedMessageError
 from secvm.protocol.log.checkpoints import SignedCheckpoint
 from secvm.protocol.log.entries import EntryKind
-from secvm.protocol.log.terms import LogTerms
+from secvm.protocol.log.policy import LogTerms
 from secvm.protocol.log.tiles import Tile, tiles_of
 from secvm.protocol.version import LOG_ORIGIN
 

@@ -35,8 +35,8 @@ from secvm.crypto.notes import Note, NoteKey
 from secvm.crypto.signing import VerifyKey
 from secvm.errors import BadInputError, LocalProtocolError, ProtocolError
 from secvm.protocol.log.checkpoints import Checkpoint, read_checkpoint
-from secvm.protocol.log.entries import MAX_LOG_ENTRIES, Entry, EntryKind, ending_entry, experiment_entry, manifest_entry
-from secvm.protocol.log.terms import LogTerms
+from secvm.protocol.log.entries import MAX_LOG_ENTRIES, Entry, EntryKind, experiment_entry
+from secvm.protocol.log.policy import LogTerms
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +72,9 @@ def _logged(histories: PlainHistories, history: PlainHistory) -> LoggedExperimen
 
 
 def _entries(histories: PlainHistories, history: PlainHistory) -> list[Entry]:
-    digest = history.stored.digest
-    rounds = [manifest_entry(digest, logged.stored.number, logged.manifest.digest) for logged in history.rounds]
-    ending = [ending_entry(digest, ending_of(histories, history).digest)] if history.is_over else []
-    return [experiment_entry(digest), *rounds, *ending]
+    rounds = [logged.manifest.log_entry for logged in history.rounds]
+    ending = [ending_of(histories, history).log_entry] if history.is_over else []
+    return [experiment_entry(history.stored.digest), *rounds, *ending]
 
 
 #: The last places of a log are for endings: whatever has begun can end.
@@ -108,7 +107,7 @@ class Logbook(CosignedLog):
         self._terms |= {logged.digest: logged.terms for logged in experiments}
         self.log.append(self._store.entries(self.log.size))
         if not self._followed:
-            self.found, self.asked_size = self.log.size > 0, self.log.size
+            self.was_there, self.asked_size = self.log.size > 0, self.log.size
         if new or not self._followed:
             # Not all are told at once: those with two relays are told one by one.
             self._kept = {held.name: held for held in self._store.notes()}

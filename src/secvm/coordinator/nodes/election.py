@@ -29,7 +29,7 @@ from secvm.errors import StaleDriverError, StoreError
 from secvm.runtime.clock import Clock
 from secvm.runtime.logs import SILENT, Log
 from secvm.runtime.metrics import Metrics
-from secvm.runtime.tasks import any_of, end_all
+from secvm.runtime.service import any_of, end_all
 
 #: Drives for a term until it is told to end: a term, and an event.
 Drive = Callable[[int, asyncio.Event], Awaitable[None]]

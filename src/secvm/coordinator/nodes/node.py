@@ -5,29 +5,89 @@ node leads, what it takes and shows is derived from the store (``node_view``). W
 and the keeper of the log are built anew for the term, on ``store.driving(term)``, and thrown away with it: nothing that
 one term believed reaches the next. They run in an event loop of their own, because they block while the database works
 and the frontend must not wait for that.
+
+What all nodes of one database must have in common (``agree_on_grid``, ``agree_on_keys``) the first node that comes
+writes down; every other one compares, and one that differs is told so before it does anything. With another grid a
+number would mean another time; with another key it would sign what no device believes.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from secvm.coordinator.assembly import Drivers, LogKeeper, RelayedView, make_log_keeper
-from secvm.coordinator.counting.shards import ShardCounting
+from secvm.coordinator.counting.epoch_count import ShardCounting
 from secvm.coordinator.frontend import Frontend, ProcessParts
 from secvm.coordinator.intake.ingest import Ingest
 from secvm.coordinator.intake.running import CurrentRounds
 from secvm.coordinator.nodes.election import Election
 from secvm.coordinator.nodes.node_view import NodeView, ShardHelper
-from secvm.coordinator.store.port import CoordinatorStore
+from secvm.coordinator.settings import CoordinatorProgramSettings
+from secvm.coordinator.store.port import CoordinatorStore, find_blob
+from secvm.coordinator.store.rules import agreed_name
 from secvm.crypto.beacons.sources import BeaconSource
-from secvm.crypto.signing import SigningKey
-from secvm.errors import LocalProtocolError, StoreError
+from secvm.crypto.signing import PUBLIC_KEY_BYTES, SigningKey, VerifyKey
+from secvm.errors import BadInputError, LocalProtocolError, StoreError
 from secvm.runtime.clock import Clock
-from secvm.runtime.tasks import any_of, end_all, in_own_loop
+from secvm.runtime.service import any_of, end_all, in_own_loop
+
+_GRID, _SIGNING, _LOG = "grid", "signing key", "log key"
+#: In place of a key that nobody has named yet.
+_NONE = b""
+
+
+def agree_on_grid(store: CoordinatorStore, settings: CoordinatorProgramSettings) -> None:
+    """Refuse settings whose epochs are not those of the nodes before."""
+    wanted = {"origin_ms": settings.epochs.origin_ms, "period_s": settings.epochs.period_s}
+    there = store.agree(_GRID, json.dumps(wanted, sort_keys=True).encode())
+    if json.loads(there) != wanted:
+        raise BadInputError(
+            "origin_ms and period_s of the epochs are not those of the other nodes of this database",
+            next_step=f"There they are {there.decode()}.",
+        )
+
+
+def agree_on_keys(store: CoordinatorStore, key: SigningKey, log_key: SigningKey) -> None:
+    """Refuse keys that are not those of the nodes before."""
+    for name, ours in ((_SIGNING, key), (_LOG, log_key)):
+        if store.agree(name, ours.public.data) != ours.public.data:
+            raise BadInputError(f"the {name} here is not the one of the other nodes; copy it from one of them")
+
+
+def known_keys(store: CoordinatorStore) -> tuple[VerifyKey, VerifyKey] | None:
+    """The public keys that sign and log; None where no node that signs has come yet."""
+    stored = [find_blob(store, agreed_name(name)) for name in (_SIGNING, _LOG)]
+    if any(data is None or len(data) != PUBLIC_KEY_BYTES for data in stored):
+        return None
+    signing, log = (VerifyKey(data or _NONE) for data in stored)
+    return signing, log
+
+
+def log_key_of_others(store: CoordinatorStore) -> VerifyKey:
+    """For a node that cannot sign: the log's public key."""
+    known = known_keys(store)
+    if known is None:
+        raise StoreError(
+            "no node that drives has used this database yet",
+            next_step="Start one that has drives = true and the keys that sign and log; this one can wait for it.",
+        )
+    return known[1]
+
+
+def must_have(path: Path, store: CoordinatorStore) -> None:
+    """Refuse to make a new key where the other nodes have one: nobody would believe it."""
+    if not path.exists() and known_keys(store) is not None:
+        raise BadInputError(
+            f"{path} is missing, and other nodes of this database have such a key",
+            next_step="Copy it from one of them, or set drives = false.",
+        )
+
 
 #: Threads that ask for the lead: one may wait for a database that does not answer while the next one asks.
 _LEADING = 3

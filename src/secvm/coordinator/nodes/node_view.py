@@ -37,12 +37,12 @@ from secvm.coordinator.publisher import Publisher
 from secvm.coordinator.store.port import CoordinatorStore
 from secvm.errors import StoreError
 from secvm.protocol.codec import ExperimentId
-from secvm.protocol.log.terms import LogTerms
+from secvm.protocol.log.policy import LogTerms
 from secvm.protocol.round_state import RoundState
 from secvm.runtime.clock import Clock
 from secvm.runtime.logs import SILENT, Log
 from secvm.runtime.metrics import Metrics
-from secvm.runtime.tasks import any_of
+from secvm.runtime.service import any_of
 
 #: Two readings begin at least so far apart, however many packages ask for one.
 SPACING_S = 0.2

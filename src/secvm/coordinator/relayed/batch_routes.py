@@ -16,26 +16,30 @@ status and one sentence, which says nothing of what was sent.
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import hmac
 import json
 import operator
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import KW_ONLY, InitVar, dataclass
 
-from secvm.coordinator.problem_responses import plain_response, problem_response
+from secvm.coordinator.problem_responses import has_token, plain_response, problem_response
 from secvm.coordinator.publisher import decimal
 from secvm.coordinator.relayed.relay_statements import RelayStatements
 from secvm.coordinator.relayed.relayed_events import RelayedEvents
 from secvm.coordinator.relayed.relayed_history import OTHER_BATCH, RelayedHistories, RelayedHistory, RelayedRound
 from secvm.coordinator.store.port import CoordinatorStore
+from secvm.crypto.sealing.layers import INNER_BYTES
 from secvm.errors import BadSignatureError, LocalProtocolError, MalformedMessageError, RemoteProtocolError, StoreError
 from secvm.protocol.problems import PROBLEMS
-from secvm.protocol.relays.batches.capsule_tree import capsule_root
-from secvm.protocol.relays.batches.counts import MixCount
-from secvm.protocol.relays.batches.label import INNER_BYTES, capsule_digest, label_from_text
-from secvm.protocol.relays.batches.pieces import PIECE_CAPSULES, capsules_in_piece, cut, piece_count
-from secvm.protocol.relays.public_counts import MAX_PAPER_BYTES
+from secvm.protocol.relays.batches import (
+    PIECE_CAPSULES,
+    capsule_digest,
+    capsule_root,
+    capsules_in_piece,
+    cut,
+    label_from_text,
+    piece_count,
+)
+from secvm.protocol.relays.counts import MAX_PAPER_BYTES, MixCount
 from secvm.runtime.clock import Clock
 from secvm.runtime.http.server import HttpRequest, HttpResponse
 
@@ -176,13 +180,13 @@ class RelayedRoutes:
 
     def before_body(self, path: str, headers: Mapping[str, str]) -> HttpResponse | None:
         """For ``HttpServer``: who has no token need not send a piece, and shall not fill our memory with one."""
-        return plain_response(401) if path.startswith(_BATCH) and not self._has_token(headers) else None
+        return plain_response(401) if path.startswith(_BATCH) and not has_token(headers, self._tokens) else None
 
     def handle(self, request: HttpRequest) -> HttpResponse | Awaitable[HttpResponse]:
         """Answer one request below ``PREFIX``."""
         if request.method != "PUT":
             return plain_response(405)
-        if request.path.startswith(_BATCH) and not self._has_token(request.headers):
+        if request.path.startswith(_BATCH) and not has_token(request.headers, self._tokens):
             return plain_response(401)
         match request.path.removeprefix(PREFIX).split("/"):
             case ["batch", label, "count"]:
@@ -194,13 +198,6 @@ class RelayedRoutes:
             case ["counts", label, name]:
                 return self._taken(label, lambda history, known, _now: self._paper(history, known, name, request.body))
         return plain_response(404)
-
-    def _has_token(self, headers: Mapping[str, str]) -> bool:
-        scheme, _, token = headers.get("authorization", "").partition(" ")
-        digest = hashlib.sha256(token.encode("latin-1")).digest()
-        # All are compared, each in constant time.
-        matches = [hmac.compare_digest(digest, known) for known in self._tokens]
-        return scheme.lower() == "bearer" and any(matches)
 
     async def _taken(self, label: str, take: _Take) -> HttpResponse:
         async with self._busy:

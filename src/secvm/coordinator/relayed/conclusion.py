@@ -3,7 +3,7 @@
 ``opened`` takes a round whose batch is counted and whose statements are all here. It looks at them in this order, and
 the first thing that does not hold makes the round *unopened*:
 
- 1. the statements, with the count seed, are true (``judgement.opening_faults``);
+ 1. the statements, with the count seed, are true (``opening_faults``);
  2. both relays' opened parts, derived from their seeds, lie in the batch, capsule by capsule;
  3. the raw counts less both parts are the net tally.
 
@@ -33,20 +33,16 @@ from secvm.coordinator.relayed.relayed_history import (
 )
 from secvm.coordinator.relayed.run_counting import CountedShard
 from secvm.coordinator.store.port import CoordinatorStore
-from secvm.crypto.sealing.bulk_sealing import BulkSealer
 from secvm.crypto.sealing.kem import X25519PublicKey
+from secvm.crypto.sealing.layers import INNER_BYTES, BulkSealer
 from secvm.learning.aggregate.tally import Tally
 from secvm.protocol.documents.blobs import tally_digest
-from secvm.protocol.relays.batches.counts import EntryCount
-from secvm.protocol.relays.batches.label import INNER_BYTES, capsule_digest
-from secvm.protocol.relays.batches.pieces import PIECE_CAPSULES, cut
-from secvm.protocol.relays.counting.cells import Cells
-from secvm.protocol.relays.counting.junk import add_sub_tally
-from secvm.protocol.relays.counting.shards import SHARD, shards_root
-from secvm.protocol.relays.cover.parts import CoverPart, derive_part, seal_part
-from secvm.protocol.relays.cover.reveals import EntryReveal, MixReveal
-from secvm.protocol.relays.judgement import opening_faults
-from secvm.protocol.relays.opening import Opening
+from secvm.protocol.relays.batches import PIECE_CAPSULES, capsule_digest, cut
+from secvm.protocol.relays.counting import Cells, add_sub_tally
+from secvm.protocol.relays.counts import EntryCount, EntryReveal, MixReveal
+from secvm.protocol.relays.cover_parts import CoverPart, derive_part, seal_part
+from secvm.protocol.relays.opening import Opening, opening_faults
+from secvm.protocol.relays.shards import SHARD, shards_root
 
 #: What an opening names before its tally is known; faults of statements do not depend on it.
 _UNKNOWN = "0" * 64

@@ -26,10 +26,8 @@ from secvm.crypto.signing import VerifyKey
 from secvm.errors import BadSignatureError, MalformedMessageError, UnreachableError
 from secvm.protocol.canonical import encode_document
 from secvm.protocol.documents.experiment import ExperimentDocument, Relay
-from secvm.protocol.relays.batches.counts import EntryCount, MixCount
-from secvm.protocol.relays.cover.commitments import EntryCommitment, MixCommitment
-from secvm.protocol.relays.cover.reveals import EntryReveal, MixReveal
-from secvm.protocol.relays.public_counts import MAX_SHOWN_BYTES, read_shown
+from secvm.protocol.relays.commitments import EntryCommitment, MixCommitment
+from secvm.protocol.relays.counts import MAX_SHOWN_BYTES, EntryCount, EntryReveal, MixCount, MixReveal, read_shown
 from secvm.protocol.relays.statements import ENVELOPE_BYTES
 from secvm.runtime.http.client import HttpAnswer, ask_once
 
@@ -86,10 +84,10 @@ class RelayClient:
         url = f"{relay.url.rstrip('/')}/{path}"
         method = "GET" if body is None else "POST"
         try:
-            found = await self._ask(url, answer_s=ANSWER_S, most=most, method=method, headers=headers, body=body)
+            answer = await self._ask(url, answer_s=ANSWER_S, most=most, method=method, headers=headers, body=body)
         except UnreachableError:
             return None
-        return found.content if found.status == _OK and len(found.content) <= most else None
+        return answer.content if answer.status == _OK and len(answer.content) <= most else None
 
 
 async def ask_commitments(relays: Relays, document: ExperimentDocument, number: int) -> dict[str, bytes | str]:
@@ -107,10 +105,10 @@ def _commitment(role: str, key: VerifyKey, answer: bytes | None, wanted: tuple[s
         return f"{role}-relay-silent"
     kind: type[EntryCommitment | MixCommitment] = EntryCommitment if role == "entry" else MixCommitment
     try:
-        told = kind.read(answer, key)
+        commitment = kind.read(answer, key)
     except (MalformedMessageError, BadSignatureError):
         return f"{role}-commitment-refused"
-    return answer if (told.experiment, told.round_number) == wanted else f"{role}-commitment-refused"
+    return answer if (commitment.experiment, commitment.round_number) == wanted else f"{role}-commitment-refused"
 
 
 #: By the names that openings and relays' doors have for them, in the order in which they come about.
@@ -138,8 +136,8 @@ class RelayStatements:
 
     def all(self) -> dict[str, bytes]:
         """Those that are here."""
-        found = {name: self.kept(name) for name in KINDS}
-        return {name: envelope for name, envelope in found.items() if envelope is not None}
+        kept = {name: self.kept(name) for name in KINDS}
+        return {name: envelope for name, envelope in kept.items() if envelope is not None}
 
     @property
     def missing(self) -> list[str]:
@@ -165,21 +163,21 @@ class RelayStatements:
         if kind is None:
             raise MalformedMessageError(f"a round has {', '.join(KINDS)}, and nothing of another name")
         relay = self._document.entry_relay if kind in (EntryCount, EntryReveal) else self._document.mix_relay
-        found = kind.read(envelope, relay.key)
-        if found.label != self._label:
+        statement = kind.read(envelope, relay.key)
+        if statement.label != self._label:
             raise MalformedMessageError(f"{kind.title} is of another label")
-        if isinstance(found, EntryCount):
+        if isinstance(statement, EntryCount):
             mix_count = self.mix_count
-            if mix_count is None or mix_count.entry_count != found.digest:
+            if mix_count is None or mix_count.entry_count != statement.digest:
                 return False
         return self._store.agree(self._name(name), envelope) == envelope
 
-    def offer_all(self, told: dict[str, bytes]) -> None:
+    def offer_all(self, shown: dict[str, bytes]) -> None:
         """Offer what a relay shows. What is none is left aside: another relay may show a better one."""
         for name in _TAKEN_IN_ORDER:
-            if name in told and self.kept(name) is None:
+            if name in shown and self.kept(name) is None:
                 with contextlib.suppress(MalformedMessageError, BadSignatureError):
-                    self.offer(name, told[name])
+                    self.offer(name, shown[name])
 
     def _name(self, name: str) -> str:
         return f"relays {self._label.hex()} {name}"

@@ -1,11 +1,12 @@
-"""The public documents and the status of experiments with two relays.
+"""Experiments with two relays in public: their documents and status, and their entries in the coordinator's log (§33).
 
     /v1/experiment/D                the document            /v1/experiment/D/manifest/T     a round's manifest
     /v1/experiment/D/opening/T      how the round ended     /v1/experiment/D/ending         what remains
     /v1/experiment/D/status         figures of all rounds   /v1/blob/…                      states, weights, net tallies
 
-Every signed document that the log lets be seen is public, with its blobs. Shards of opened rounds are made on request
-(``shard_files``); the public folder is told of them here.
+The driver, or a node that follows, hands over each experiment each time. The log appends the entries that it lacks and
+answers which of them enough witnesses have seen; every signed document among those is public, with its blobs. Shards of
+opened rounds are made on request (``shard_files``); the public folder is told of them here.
 
 In the status a round is ``opened`` or ``unopened`` once its opening is public, with its counts and figures.
 ``participants`` and ``cells`` are of the net tally, with the cover that is left in it; ``people`` and the shares are
@@ -14,24 +15,77 @@ without its mean, and its noise is in the intervals.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import Any
 
 from secvm.coordinator.experiments.public_documents import beacon_path, ending_path
 from secvm.coordinator.experiments.status_document import as_text, heading, notes_of, scores
+from secvm.coordinator.log.log_files import LogFiles
+from secvm.coordinator.log.logbook import LoggedExperiment, named
 from secvm.coordinator.publisher import Publisher, experiment_path, manifest_path, opening_path
-from secvm.coordinator.relayed.entry_log import EntryLog
 from secvm.coordinator.relayed.relayed_history import RelayedHistory, RelayedRound
 from secvm.coordinator.relayed.shard_files import ShardFolder
 from secvm.coordinator.store.port import CoordinatorStore, Standing
 from secvm.crypto.signing import SigningKey
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.documents.privacy_terms import relayed_terms_of
-from secvm.protocol.log.entries import EntryKind
-from secvm.protocol.relays.batches.counts import MixCount
-from secvm.protocol.relays.judgement import clients_of
+from secvm.protocol.log.entries import (
+    Entry,
+    EntryKind,
+    experiment_entry,
+)
+from secvm.protocol.relays.counts import MixCount
 from secvm.protocol.relays.manifest import RelayedManifest
-from secvm.protocol.relays.opening import RelayedEnding
+from secvm.protocol.relays.opening import RelayedEnding, clients_of
+
+
+class EntryLog:
+    """The log as the driver of such experiments sees it. Without ``files`` there is none: what is durable is public."""
+
+    def __init__(self, files: LogFiles | None = None) -> None:
+        self._files = files
+
+    def follow(self, history: RelayedHistory) -> Sequence[EntryKind]:
+        """Append the entries that an experiment has and the log lacks; the kinds of those that may be shown, in order.
+
+        Of an experiment without terms for a log everything may be shown.
+        """
+        digest, terms, kinds = history.stored.digest, history.document.log, kinds_of(history)
+        if self._files is None:
+            return kinds
+        if terms is None:
+            self._files.follow([named(digest)])
+            return kinds
+        self._files.follow([LoggedExperiment(digest, terms, len(kinds), partial(entries_of, history))])
+        return [entry.kind for entry in self._files.logbook.shown(digest)]
+
+    def may_grow(self, history: RelayedHistory) -> bool:
+        """Whether something new may be stored that will be an entry (``Logbook.may_grow``)."""
+        return self._files is None or self._files.logbook.may_grow(history.document.log)
+
+
+def kinds_of(history: RelayedHistory) -> list[EntryKind]:
+    """Kinds of all entries that follow from what is stored: the experiment, each round's manifest and opening, the
+    ending.
+    """
+    entries = [EntryKind.EXPERIMENT]
+    for known in history.rounds:
+        entries.append(EntryKind.MANIFEST)
+        if known.opening is not None:
+            entries.append(EntryKind.OPENING)
+    return [*entries, EntryKind.ENDING] if history.is_over else entries
+
+
+def entries_of(history: RelayedHistory) -> list[Entry]:
+    """The entries of these kinds."""
+    entries = [experiment_entry(history.stored.digest)]
+    for known in history.rounds:
+        entries.append(known.manifest.log_entry)
+        if known.opening is not None:
+            entries.append(known.opening.log_entry)
+    return [*entries, history.ending().log_entry] if history.is_over else entries
 
 
 def status(history: RelayedHistory, rounds: int, opened: int, kept_days: int) -> bytes:

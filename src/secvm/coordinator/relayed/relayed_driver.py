@@ -11,15 +11,16 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import astuple, dataclass
 
+from secvm.coordinator.experiments.history import newest_instant
 from secvm.coordinator.relayed.relayed_documents import RelayedPublisher
 from secvm.coordinator.relayed.relayed_events import RelayedEvents
-from secvm.coordinator.relayed.relayed_history import RelayedHistories, RelayedHistory, RelayedRound, ending_name
+from secvm.coordinator.relayed.relayed_history import RelayedHistories, RelayedHistory, ending_name
 from secvm.coordinator.relayed.relayed_rounds import Remaining, RoundAttendant
 from secvm.coordinator.store.port import CoordinatorStore
 from secvm.crypto.signing import SigningKey
 from secvm.protocol.round_state import RoundEvent, RoundState, advance
 from secvm.runtime.clock import Clock
-from secvm.runtime.tasks import any_of, end_all
+from secvm.runtime.service import any_of, end_all
 
 #: How long to wait, in the machine's time, before relays are asked again.
 AGAIN_S = 2.0
@@ -65,12 +66,7 @@ class RelayedDriver:
 
     def reached(self) -> int | None:
         """The newest instant that a round has lived through; None without experiments."""
-        histories = self._histories.read()
-        return (
-            max((_reached(known) for history in histories for known in history.rounds), default=0)
-            if histories
-            else None
-        )
+        return newest_instant(self._histories.read())
 
     def fetch_keys(self) -> frozenset[bytes]:
         """All that manifests name, as they name them."""
@@ -175,13 +171,6 @@ class RelayedDriver:
         instants: list[int | None] = [] if history.live is None else [*astuple(history.live.manifest.instants)]
         instants += [known.kept_until(self.kept_days) for known in history.rounds]
         return min((at for at in instants if at is not None and at > before), default=None)
-
-
-def _reached(known: RelayedRound) -> int:
-    """The instant of its own that a round has reached, by its state."""
-    times = known.manifest.instants
-    by_state = {RoundState.ANNOUNCED: 0, RoundState.OPEN: times.opens_at, RoundState.CLOSING: times.closes_at}
-    return by_state.get(known.stored.state, times.accept_until)
 
 
 def forget_batches(

@@ -13,7 +13,7 @@ import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from secvm.coordinator.experiments.history import LIVE, ExperimentHistory, HistoryReader, KnownRound
+from secvm.coordinator.experiments.history import LIVE, ExperimentHistory, HistoryReader, KnownRound, RoundTimes
 from secvm.coordinator.store.port import CoordinatorStore, Standing, StoredRound, find_blob
 from secvm.crypto.signing import Envelope
 from secvm.errors import MalformedMessageError
@@ -21,9 +21,9 @@ from secvm.learning.aggregate.tally import Tally
 from secvm.protocol.canonical import Fields, decode_document, encode_document
 from secvm.protocol.documents.faults import Missing, OpeningFault
 from secvm.protocol.documents.recomputation import After, Stayed, after_opened
-from secvm.protocol.relays.counting.shards import DAY_MS
 from secvm.protocol.relays.manifest import RelayedManifest
 from secvm.protocol.relays.opening import Opening, RelayedEnding
+from secvm.protocol.relays.shards import DAY_MS
 from secvm.protocol.round_state import RoundState
 
 _MAX_BYTES = 2**12
@@ -108,6 +108,11 @@ class RelayedRound(KnownRound):
     envelope: bytes | None = None
     opening: Opening | None = None
     figures: RoundFigures | None = None
+
+    @property
+    def times(self) -> RoundTimes:
+        """When it opens and closes."""
+        return self.manifest.instants
 
     @property
     def is_opened(self) -> bool:

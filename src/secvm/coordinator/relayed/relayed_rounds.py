@@ -40,16 +40,16 @@ from secvm.coordinator.relayed.relayed_history import (
 from secvm.coordinator.relayed.run_counting import RunCounting
 from secvm.coordinator.store.port import CoordinatorStore, Standing, StoredRound, find_blob
 from secvm.coordinator.store.rules import agreed_name
-from secvm.crypto.sealing.bulk_sealing import BulkSealer
 from secvm.crypto.sealing.kem import RandomBytes, X25519PrivateKey, throw
+from secvm.crypto.sealing.layers import BulkSealer
 from secvm.crypto.signing import SigningKey
 from secvm.errors import BadExperimentError, LocalProtocolError, ProtocolError
 from secvm.protocol.canonical import digest_of
 from secvm.protocol.documents.blobs import encode_tally
 from secvm.protocol.documents.recomputation import Stayed
-from secvm.protocol.relays.cover.commitments import SEED_BYTES
-from secvm.protocol.relays.judgement import clients_of
+from secvm.protocol.relays.commitments import SEED_BYTES
 from secvm.protocol.relays.manifest import Instants, RelayedManifest, manifest_faults
+from secvm.protocol.relays.opening import clients_of
 from secvm.protocol.round_state import RoundState, advance, due
 
 

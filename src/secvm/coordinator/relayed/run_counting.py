@@ -23,13 +23,11 @@ import numpy as np
 from secvm.coordinator.relayed.relay_statements import RelayStatements
 from secvm.coordinator.relayed.relayed_history import RelayedHistory, RelayedRound
 from secvm.coordinator.store.port import CoordinatorStore
-from secvm.crypto.sealing.bulk_sealing import BulkSealer
+from secvm.crypto.sealing.layers import INNER_BYTES, BulkSealer
 from secvm.errors import LocalProtocolError, MalformedMessageError
-from secvm.protocol.relays.batches.capsule_tree import run_root
-from secvm.protocol.relays.batches.label import INNER_BYTES, capsule_digest
-from secvm.protocol.relays.batches.pieces import cut, piece_count
-from secvm.protocol.relays.counting.junk import JUNK, NULL, BulkReader, CapsuleReader, sub_tally_of
-from secvm.protocol.relays.counting.shards import SHARD, shard_entry
+from secvm.protocol.relays.batches import capsule_digest, cut, piece_count, run_root
+from secvm.protocol.relays.counting import JUNK, NULL, BulkReader, CapsuleReader, sub_tally_of
+from secvm.protocol.relays.shards import SHARD, shard_entry
 
 _HEAD = struct.Struct("<III32s32s64sI")
 

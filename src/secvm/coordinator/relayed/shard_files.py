@@ -30,14 +30,14 @@ from secvm.coordinator.relayed.relayed_history import opening_name
 from secvm.coordinator.relayed.run_counting import CountedShard, read_run
 from secvm.coordinator.store.port import CoordinatorStore, find_blob
 from secvm.crypto.merkle import Tree, leaf_hash
+from secvm.crypto.sealing.layers import INNER_BYTES
 from secvm.crypto.signing import Envelope
 from secvm.errors import BadInputError, MalformedMessageError
 from secvm.files import write_atomically
-from secvm.protocol.relays.batches.counts import MixCount
-from secvm.protocol.relays.batches.label import INNER_BYTES, capsule_digest
-from secvm.protocol.relays.batches.pieces import PIECE_CAPSULES, cut, piece_count
-from secvm.protocol.relays.counting.shards import SHARD, write_index
+from secvm.protocol.relays.batches import PIECE_CAPSULES, capsule_digest, cut, piece_count
+from secvm.protocol.relays.counts import MixCount
 from secvm.protocol.relays.opening import Opening
+from secvm.protocol.relays.shards import SHARD, write_index
 from secvm.runtime.logs import SILENT, Log
 
 #: The file of a round, and those of each of its shards.

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import copy
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from secvm.coordinator.store import rules
-from secvm.coordinator.store.memory_batches import MemoryBatches
 from secvm.coordinator.store.port import (
     SHARDS,
+    BatchState,
     CoordinatorStore,
     Deposit,
     Standing,
@@ -38,13 +38,20 @@ class _Epoch:
     opened: list[bytes] = field(default_factory=list)
     deposits: dict[str, Deposit] = field(default_factory=dict)
     shards: dict[int, bytes] = field(default_factory=dict)
-    #: Which node has claimed a group or a shard, and until when.
-    sealed_claims: dict[int, tuple[int, float]] = field(default_factory=dict)
-    shard_claims: dict[int, tuple[int, float]] = field(default_factory=dict)
 
     @property
     def complete(self) -> bool:
         return self.closed and not self.sealed
+
+
+@dataclass(slots=True)
+class _Batch:
+    #: None: forgotten.
+    seed: bytes | None = field(repr=False)
+    attempt: int = 0
+    whole: bool = False
+    pieces: dict[int, bytes] = field(default_factory=dict, repr=False)
+    runs: dict[int, bytes] = field(default_factory=dict, repr=False)
 
 
 @dataclass(slots=True)
@@ -58,14 +65,13 @@ class _Lead:
     nodes: int = 1
 
 
-class MemoryStore(MemoryBatches):
+class MemoryStore:
     """The port in plain dictionaries: also the readable account of what a store does.
 
     Leases and claims run by ``clock``; without one they do not end by themselves.
     """
 
     def __init__(self, clock: Clock | None = None) -> None:
-        super().__init__()
         self._lock = threading.RLock()
         self._clock = clock
         self._lead = _Lead()
@@ -79,6 +85,9 @@ class MemoryStore(MemoryBatches):
         self._entries: list[bytes] = []
         self._notes: dict[str, StoredNote] = {}
         self._beacons: dict[str, dict[int, bytes]] = {}
+        self._batches: dict[tuple[str, int], _Batch] = {}
+        #: Which node has claimed a group, shard or run, and until when. A claim is by what it is of, and its number.
+        self._claims: dict[tuple[object, ...], tuple[int, float]] = {}
 
     def __repr__(self) -> str:
         return f"<MemoryStore of {len(self._experiments)} experiments>"
@@ -124,11 +133,31 @@ class MemoryStore(MemoryBatches):
                 raise StaleDriverError
             yield
 
-    def _has_experiment(self, digest: str) -> bool:
-        return digest in self._experiments
-
     def _now(self) -> float:
         return 0.0 if self._clock is None else self._clock.now() / 1000
+
+    # ── claims ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _claim(self, *place: object) -> None:
+        self._claims[place] = (self._node, self._now() + CLAIM_S)
+
+    def _is_free(self, *place: object) -> bool:
+        """Whether this node may have it: nobody else's claim runs."""
+        claim = self._claims.get(place)
+        return claim is None or claim[0] == self._node or claim[1] <= self._now()
+
+    def _is_ours(self, *place: object, unclaimed: bool) -> bool:
+        """Whether this node was the last to claim it; ``unclaimed`` where nobody has."""
+        return self._claims[place][0] == self._node if place in self._claims else unclaimed
+
+    def _claim_first(self, left: Iterable[int], *kind: object) -> int | None:
+        """Claim the first of these that this node may have, and what it has claimed before ahead of others."""
+        free = [index for index in left if self._is_free(*kind, index)]
+        free.sort(key=lambda index: not self._is_ours(*kind, index, unclaimed=False))
+        for index in free:
+            self._claim(*kind, index)
+            return index
+        return None
 
     # ── experiments, rounds, blobs ───────────────────────────────────────────────────────────────────────────────────
 
@@ -239,32 +268,24 @@ class MemoryStore(MemoryBatches):
     def sealed(self, epoch: int, limit: int) -> list[tuple[int, bytes]]:
         with self._lock:
             held = self._epoch(epoch)
-            free = [number for number in held.sealed if self._is_free(held.sealed_claims.get(number))][:limit]
+            free = [number for number in held.sealed if self._is_free("group", number)][:limit]
             for number in free:
-                held.sealed_claims[number] = self._claim()
+                self._claim("group", number)
             return [(number, held.sealed[number]) for number in free]
 
     def left_sealed(self, epoch: int) -> bool:
         with self._lock:
             return bool(self._epoch(epoch).sealed)
 
-    def _claim(self) -> tuple[int, float]:
-        return self._node, self._now() + CLAIM_S
-
-    def _is_free(self, claim: tuple[int, float] | None) -> bool:
-        """Whether this node may have it: nobody else's claim runs."""
-        return claim is None or claim[0] == self._node or claim[1] <= self._now()
-
     def replace_sealed(self, epoch: int, numbers: Sequence[int], block: bytes) -> None:
         check_block(block)
         with self._lock:
             held = self._epoch(epoch)
             # A claim that ran out is still good as long as nobody else has claimed the group.
-            ours = [number for number in numbers if held.sealed_claims.get(number, (self._node,))[0] == self._node]
+            ours = [number for number in numbers if self._is_ours("group", number, unclaimed=True)]
             if rules.replaces(numbers, sum(number in held.sealed for number in ours)):
                 for number in numbers:
                     del held.sealed[number]
-                    held.sealed_claims.pop(number, None)
                 if block:
                     held.opened.append(bytes(block))
 
@@ -291,16 +312,7 @@ class MemoryStore(MemoryBatches):
             held = self._epoch(epoch)
             if not held.complete or held.scrubbed:
                 return None
-            left = [
-                shard
-                for shard in range(SHARDS)
-                if shard not in held.shards and self._is_free(held.shard_claims.get(shard))
-            ]
-            # What this node has claimed before comes first.
-            left.sort(key=lambda shard: held.shard_claims.get(shard, (0,))[0] != self._node)
-            if left:
-                held.shard_claims[left[0]] = self._claim()
-            return left[0] if left else None
+            return self._claim_first([shard for shard in range(SHARDS) if shard not in held.shards], "shard", epoch)
 
     def keep_shard(self, epoch: int, shard: int, result: bytes) -> None:
         with self._lock:
@@ -341,6 +353,90 @@ class MemoryStore(MemoryBatches):
             deposits = self._epoch(epoch).deposits
             self._epochs[epoch] = _Epoch(closed=True, scrubbed=True, deposits=deposits)
 
+    # ── batches ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def begin_batch(self, experiment: str, number: int, seed: bytes) -> bytes:
+        with self._fenced():
+            if experiment not in self._experiments:
+                raise LocalProtocolError("there is no such experiment")
+            held = self._batches.setdefault((experiment, number), _Batch(bytes(seed)))
+            return rules.begun_seed(held.seed)
+
+    def count_seed(self, experiment: str, number: int) -> bytes | None:
+        with self._lock:
+            held = self._batch(experiment, number)
+            return None if held is None else held.seed
+
+    def batch(self, experiment: str, number: int) -> BatchState | None:
+        with self._lock:
+            held = self._batch(experiment, number)
+            return None if held is None else BatchState(held.attempt, tuple(sorted(held.pieces)), held.whole)
+
+    def put_piece(self, experiment: str, number: int, index: int, data: bytes) -> bool:
+        with self._lock:
+            held = self._batch(experiment, number)
+            if held is None:
+                return False
+            if rules.is_new_piece(held.pieces.get(index), data, whole=held.whole):
+                held.pieces[index] = bytes(data)
+            return True
+
+    def piece(self, experiment: str, number: int, index: int) -> bytes | None:
+        with self._lock:
+            held = self._batch(experiment, number)
+            return None if held is None else held.pieces.get(index)
+
+    def drop_pieces(self, experiment: str, number: int, attempt: int) -> None:
+        with self._lock:
+            held = self._batch(experiment, number)
+            if held is not None and not held.whole and held.attempt == attempt:
+                held.pieces, held.attempt = {}, attempt + 1
+
+    def finish_batch(self, experiment: str, number: int, attempt: int) -> bool:
+        with self._lock:
+            held = self._batch(experiment, number)
+            if held is None or held.attempt != attempt:
+                return False
+            held.whole = True
+            return True
+
+    def claim_run(self, experiment: str, number: int, runs: int) -> int | None:
+        with self._lock:
+            held = self._batch(experiment, number)
+            if held is None or not held.whole:
+                return None
+            return self._claim_first([run for run in range(runs) if run not in held.runs], "run", experiment, number)
+
+    def keep_run(self, experiment: str, number: int, run: int, result: bytes) -> None:
+        with self._lock:
+            held = self._batch(experiment, number)
+            if held is not None:
+                rules.may_keep_run(whole=held.whole)
+                held.runs.setdefault(run, bytes(result))
+
+    def counted_runs(self, experiment: str, number: int) -> set[int]:
+        with self._lock:
+            held = self._batch(experiment, number)
+            return set() if held is None else set(held.runs)
+
+    def run_result(self, experiment: str, number: int, run: int) -> bytes | None:
+        with self._lock:
+            held = self._batch(experiment, number)
+            return None if held is None else held.runs.get(run)
+
+    def forget_batch(self, experiment: str, number: int) -> None:
+        with self._fenced():
+            if experiment in self._experiments:
+                self._batches[experiment, number] = _Batch(None)
+
+    def batches(self) -> list[tuple[str, int]]:
+        with self._lock:
+            return sorted(place for place, held in self._batches.items() if held.seed is not None)
+
+    def _batch(self, experiment: str, number: int) -> _Batch | None:
+        held = self._batches.get((experiment, number))
+        return None if held is None or held.seed is None else held
+
     # ── the log ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def append_entries(self, at: int, entries: Sequence[bytes]) -> None:
@@ -376,11 +472,8 @@ class MemoryStore(MemoryBatches):
     def close(self) -> None:
         """Claims are let go of; the same object goes on."""
         with self._lock:
-            self._release_runs()
-            for held in self._epochs.values():
-                for claims in (held.sealed_claims, held.shard_claims):
-                    for key in [key for key, (node, _) in claims.items() if node == self._node]:
-                        del claims[key]
+            for place in [place for place, (node, _) in self._claims.items() if node == self._node]:
+                del self._claims[place]
 
     def _epoch(self, epoch: int) -> _Epoch:
         """The epoch as it is; one that nobody has used yet is empty and open."""

@@ -11,25 +11,24 @@ from __future__ import annotations
 import copy
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 
 from secvm.coordinator.store import rules
 from secvm.coordinator.store.port import SHARDS, Deposit, StoredKey
-from secvm.coordinator.store.postgres_batches import PostgresBatches
 from secvm.coordinator.store.postgres_migrations import check_schema
 from secvm.coordinator.store.postgres_pool import (
+    BusyError,
     Connection,
-    NoTableError,
     Patience,
     Pool,
-    Row,
-    epoch_tables,
     given_groups,
-    queries,
+    own_tables,
     run,
+    table_names,
 )
 from secvm.coordinator.store.records import check_block
-from secvm.errors import StoreError
+from secvm.coordinator.store.sql_store import NoTableError, Row, SqlStore, queries
+from secvm.errors import LocalProtocolError, StaleDriverError, StoreError
 
 #: How long a claim lasts: longer than opening what was claimed takes, shorter than people wait for a round.
 CLAIM_S = 60.0
@@ -39,35 +38,34 @@ _PIECE_ROWS = 4096
 #: Most bytes in one statement; PostgreSQL takes less than 2^30.
 _STATEMENT_BYTES = 2**26
 
-_SQL = queries("epochs")
+_SQL = queries("shared", "driver", "epochs", "batches")
 
 
-class PostgresStore(PostgresBatches):
+class PostgresStore(SqlStore[Connection]):
     """The port on one database; any number of them, in any number of processes."""
+
+    _scrubs = ("drop_shard_claims",)
+    _forgets = ("drop_run_claims",)
 
     def __init__(
         self, url: str, *, patience: Patience | None = None, claim_s: float = CLAIM_S, most_connections: int = 8
     ) -> None:
         """``url``: postgresql://user@host/database. Raises ``BadInputError`` for a database that cannot be used."""
-        super().__init__(Pool(url, patience=patience, most=most_connections))
+        self._pool = Pool(url, patience=patience, most=most_connections)
+        self._term: int | None = None
         self._claim_s = claim_s
         self._listening = _Listening(self._pool)
         try:
             self._pool.check()
             check_schema(self._pool)
             #: Whose claims they are. Another one after each start: a node does not inherit from itself.
-            ((self._node,),) = self._pool.once(_SQL["node"])
+            ((self._node,),) = self._once("node")
         except BaseException:
             self._pool.close()
             raise
 
     def __repr__(self) -> str:
         return f"<PostgresStore{'' if self._term is None else f' driving term {self._term}'}>"
-
-    def driving(self, term: int) -> PostgresStore:
-        view = copy.copy(self)
-        view._term = term  # noqa: SLF001  (a copy of ourselves)
-        return view
 
     @property
     def pool(self) -> Pool:
@@ -79,55 +77,102 @@ class PostgresStore(PostgresBatches):
         """Under which term it changes what a driver changes."""
         return self._term
 
-    def _took_over(self, term: int) -> None:
-        # What a driver that was killed has left of its scrub. Never a reason not to drive.
-        with suppress(StoreError):
-            self._drop_tables(term)
-            self._drop_batches(term)
-
     def wait_for_change(self, seconds: float) -> bool:
         """Wait until experiments, rounds, epochs, notes or the driver may have changed. False: they have not, as far
         as is known. Changes may be missed, so nobody waits for long. One thread at a time.
         """
         return self._listening.wait(seconds)
 
+    def _changing(self, *, bulk: bool = False) -> AbstractContextManager[Connection]:
+        return self._pool.changing(bulk=bulk)
+
+    def _ask(self, connection: Connection, query: str, **given: object) -> list[Row]:
+        return run(connection, _SQL[query].format(**own_tables(given)), **given)
+
+    def _once(self, query: str, **given: object) -> list[Row]:
+        return self._pool.once(_SQL[query].format(**own_tables(given)), given)
+
+    def _make_tables(self, connection: Connection, **place: int) -> None:
+        self._ask(connection, "make_epoch_tables" if "epoch" in place else "make_batch_tables", **place)
+
+    # ── who drives ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def lead(self, holder: str, lease_s: float) -> int | None:
+        rules.may_lead(holder, lease_s)
+        for (term,) in self._once("renew", holder=holder, lease_s=lease_s):
+            return int(term)
+        with self._pool.changing() as connection:
+            ((leads, runs),) = self._ask(connection, "hold_lease")
+            if leads is not None and runs:
+                return None
+            ((term,),) = self._ask(connection, "next_term")
+            self._ask(connection, "take_lease", term=term, holder=holder, lease_s=lease_s)
+            self._ask(connection, "tell")
+        # What a driver that was killed has left of its scrub. Never a reason not to drive.
+        with suppress(StoreError):
+            self.driving(term)._remove_left()  # noqa: SLF001  (a copy of ourselves)
+        return int(term)
+
+    def resign(self, term: int) -> None:
+        with self._pool.changing() as connection:
+            self._ask(connection, "hold_lease")
+            self._ask(connection, "resign", term=term)
+            self._ask(connection, "drop_lease", term=term)
+            self._ask(connection, "tell")
+
+    def driving(self, term: int) -> PostgresStore:
+        view = copy.copy(self)
+        view._term = term  # noqa: SLF001  (a copy of ourselves)
+        return view
+
+    @contextmanager
+    def driven(self, *, by_anyone: bool = False) -> Iterator[Connection]:
+        if self._term is None and not by_anyone:
+            raise LocalProtocolError("nobody drives this store without a term: it has many nodes")
+        with self._fenced() as connection:
+            yield connection
+            self._ask(connection, "tell")
+
+    @contextmanager
+    def _fenced(self) -> Iterator[Connection]:
+        """A transaction of our term, if we have one."""
+        with self._pool.changing() as connection:
+            if self._term is not None and not self._may_drive(connection, self._term):
+                raise StaleDriverError
+            yield connection
+
+    def _may_drive(self, connection: Connection, term: int) -> bool:
+        """Whether the term drives; if so, nobody takes over before this transaction ends."""
+        return bool(self._ask(connection, "fence", term=term))
+
+    def _remove_left(self) -> None:
+        """Drop the tables of everything that is marked as gone, each in a transaction of its own: dropping in the one
+        that marks would wait for readers and writers that wait for it.
+        """
+        gone = [("epoch", epoch) for (epoch,) in self._once("scrubbed_with_tables")]
+        gone += [("batch", batch) for (batch,) in self._once("forgotten_with_tables")]
+        for kind, number in gone:
+            names = table_names(kind, number)
+            try:
+                self._drop("drop_soon", *names.values())
+            except BusyError:
+                # No session has had a reason to read them since they were marked: one that still does was stopped.
+                self._once("end_readers", names=list(names.values()))
+                self._drop("drop", *names.values())
+
+    def _drop(self, query: str, *names: str) -> None:
+        with self._fenced() as connection:
+            run(connection, _SQL[query].format(tables=", ".join(names)))
+
     # ── epochs ───────────────────────────────────────────────────────────────────────────────────────────────────────
-
-    def _begin_in(self, connection: Connection, epoch: int) -> None:
-        """An epoch that nobody has used yet begins, with tables of its own."""
-        if run(connection, _SQL["begin"], epoch=epoch):
-            run(connection, _SQL["make_tables"].format(**epoch_tables(epoch)))
-
-    def add_key(self, key: StoredKey) -> StoredKey:
-        with self.driven() as connection:
-            self._begin_in(connection, key.epoch)
-            ((_, scrubbed),) = run(connection, _SQL["hold_counted"], epoch=key.epoch)
-            rules.key_fits(key, scrubbed=scrubbed)
-            tables = epoch_tables(key.epoch)
-            run(connection, _SQL["add_key"].format(**tables), key_id=key.key_id, private=key.private)
-            return StoredKey(*run(connection, _SQL["key"].format(**tables))[0])
 
     def keys(self) -> list[StoredKey]:
         while True:
-            epochs = [epoch for (epoch,) in self._pool.once(_SQL["begun"])]
-            asked = [_SQL["key"].rstrip(";").format(**epoch_tables(epoch)) for epoch in epochs]
+            asked = [_SQL["key"].rstrip(";").format(**own_tables({"epoch": epoch})) for (epoch,) in self._once("begun")]
             # One that is scrubbed between the two questions is not asked for again.
             with suppress(NoTableError):
                 rows = self._pool.once("\nUNION ALL\n".join(asked)) if asked else []
                 return sorted((StoredKey(*row) for row in rows), key=lambda key: key.epoch)
-
-    def add_fetch_key(self, key: StoredKey) -> StoredKey:
-        rules.key_fits(key, scrubbed=False)
-        with self.driven() as connection:
-            run(connection, _SQL["add_fetch_key"], epoch=key.epoch, key_id=key.key_id, private=key.private)
-            return StoredKey(*run(connection, _SQL["fetch_key"], epoch=key.epoch)[0])
-
-    def fetch_keys(self) -> list[StoredKey]:
-        return [StoredKey(*row) for row in self._pool.once(_SQL["fetch_keys"])]
-
-    def forget_fetch_key(self, epoch: int) -> None:
-        with self.driven() as connection:
-            run(connection, _SQL["forget_fetch_key"], epoch=epoch)
 
     def append_sealed(self, epoch: int, packed: Sequence[bytes]) -> bool:
         if sum(map(len, packed)) > _STATEMENT_BYTES:
@@ -141,7 +186,7 @@ class PostgresStore(PostgresBatches):
         else:
             new = self._appended(deposit.epoch, lambda: self._put(deposit.epoch, "deposit", packed, **given))
         # Not new is either closed, or there already: also by another node just now.
-        return new or bool(self._pool.once(_SQL["deposited"], {"epoch": deposit.epoch, "relay": deposit.relay}))
+        return new or bool(self._once("deposited", epoch=deposit.epoch, relay=deposit.relay))
 
     def _appended(self, epoch: int, append: Callable[[], bool]) -> bool:
         """Append; where the epoch has no tables it has not begun yet, or is scrubbed."""
@@ -149,7 +194,7 @@ class PostgresStore(PostgresBatches):
             return append()
         except NoTableError:
             with self._pool.changing() as connection:
-                self._begin_in(connection, epoch)
+                self._begin_epoch(connection, epoch)
         try:
             return append()
         except NoTableError:
@@ -158,17 +203,17 @@ class PostgresStore(PostgresBatches):
     def _put(self, epoch: int, query: str, packed: Sequence[bytes], **given: object) -> bool:
         """Groups in one statement, and whether they were taken."""
         groups, parameters = given_groups(packed)
-        text = _SQL[query].format(groups=groups, **epoch_tables(epoch))
+        text = _SQL[query].format(groups=groups, **own_tables({"epoch": epoch}))
         return self._pool.once(text, {"epoch": epoch, **given, **parameters}) == [(True,)]
 
     def _append_much(self, epoch: int, packed: Sequence[bytes], deposit: dict[str, object] | None = None) -> bool:
         """More than one statement takes, in one transaction all the same."""
-        tables = epoch_tables(epoch)
+        tables = own_tables({"epoch": epoch})
         with self._pool.changing(bulk=True) as connection:
-            self._begin_in(connection, epoch)
-            if not run(connection, _SQL["hold_open"], epoch=epoch):
+            self._begin_epoch(connection, epoch)
+            if not self._ask(connection, "hold_open", epoch=epoch):
                 return False
-            if deposit is not None and not run(connection, _SQL["deposit_count"], epoch=epoch, **deposit):
+            if deposit is not None and not self._ask(connection, "put_deposit", epoch=epoch, **deposit):
                 return False
             for portion in _portions(packed):
                 groups, parameters = given_groups(portion)
@@ -177,25 +222,19 @@ class PostgresStore(PostgresBatches):
 
     def sealed(self, epoch: int, limit: int) -> list[tuple[int, bytes]]:
         claim = {"node": self._node, "claim_s": self._claim_s, "limit": limit}
-        numbers = [number for (number,) in self._there(epoch, "claim_sealed", **claim)]
+        numbers = [number for (number,) in self._of_epoch(epoch, "claim_sealed", **claim)]
         if not numbers:
             return []
-        return [(number, packed) for number, packed in self._there(epoch, "sealed", numbers=numbers)]
-
-    def left_sealed(self, epoch: int) -> bool:
-        return self._there(epoch, "left_sealed") == [(True,)]
+        return [(number, packed) for number, packed in self._of_epoch(epoch, "sealed", numbers=numbers)]
 
     def replace_sealed(self, epoch: int, numbers: Sequence[int], block: bytes) -> None:
         check_block(block)
         ordered, ends = rules.by_shard(block)
-        tables = epoch_tables(epoch)
         with suppress(NoTableError), self._pool.changing() as connection:
-            taken = connection.execute(
-                _SQL["take_sealed"].format(**tables).encode(), {"numbers": list(numbers), "node": self._node}
-            )
+            taken = self._ask(connection, "take_sealed", epoch=epoch, numbers=list(numbers), node=self._node)
             # A refusal undoes the deletion.
-            if rules.replaces(numbers, taken.rowcount) and block:
-                run(connection, _SQL["put_opened"].format(**tables), block=ordered, ends=ends)
+            if rules.replaces(numbers, len(taken)) and block:
+                self._ask(connection, "put_opened", epoch=epoch, block=ordered, ends=ends)
             return
         rules.replaces(numbers, 0)
 
@@ -207,7 +246,7 @@ class PostgresStore(PostgresBatches):
     def _pieces(self, epoch: int, query: str, **given: object) -> Iterator[bytes]:
         # A query for each piece: nobody who scrubs waits for a reader.
         last = 0
-        while rows := self._there(epoch, query, after=last, rows=_PIECE_ROWS, bytes=_PIECE_BYTES, **given):
+        while rows := self._of_epoch(epoch, query, after=last, rows=_PIECE_ROWS, bytes=_PIECE_BYTES, **given):
             last = rows[-1][0]
             for _, packed in rows:
                 if packed:
@@ -218,80 +257,47 @@ class PostgresStore(PostgresBatches):
         return SHARDS
 
     def claim_shard(self, epoch: int) -> int | None:
-        if self._pool.once(_SQL["epoch"], {"epoch": epoch}) != [(True, False)] or self.left_sealed(epoch):
+        if self._once("epoch", epoch=epoch) != [(True, False)] or self.left_sealed(epoch):
             return None
+        return self._claim("free_shard", "claim_shard", SHARDS, epoch=epoch)
+
+    def _claim(self, free_query: str, claim_query: str, count: int, **place: int) -> int | None:
+        """Claim a shard or a run, one of so many; None where all have a result, or belong to others."""
         # Who is slower than another tries the next one.
-        for _ in range(SHARDS):
-            free = self._there(epoch, "free_shard", last=SHARDS - 1, node=self._node)
-            if not free:
-                return None
-            claim = {"shard": free[0][0], "node": self._node, "claim_s": self._claim_s}
-            if self._there(epoch, "claim_shard", **claim):
-                return int(free[0][0])
+        with suppress(NoTableError):
+            for _ in range(count):
+                free = self._once(free_query, last=count - 1, node=self._node, **place)
+                if not free:
+                    return None
+                claim = {"index": free[0][0], "node": self._node, "claim_s": self._claim_s}
+                if self._once(claim_query, **claim, **place):
+                    return int(free[0][0])
         return None
 
-    def keep_shard(self, epoch: int, shard: int, result: bytes) -> None:
-        sealed = self.left_sealed(epoch)
-        tables = epoch_tables(epoch)
-        with self._pool.changing(bulk=True) as connection:
-            found = run(connection, _SQL["hold_counted"], epoch=epoch)
-            closed, scrubbed = found[0] if found else (False, False)
-            rules.may_keep_shard(shard, SHARDS, complete=closed and not sealed)
-            if scrubbed:
+    def _keep_result(self, connection: Connection, epoch: int, shard: int, result: bytes) -> None:
+        for piece, at in enumerate(range(0, max(1, len(result)), _STATEMENT_BYTES)):
+            part = result[at : at + _STATEMENT_BYTES]
+            # The first piece decides: whoever comes second leaves all to the first.
+            if not self._ask(connection, "keep_shard", epoch=epoch, shard=shard, piece=piece, result=part):
                 return
-            query = _SQL["keep_shard"].format(**tables)
-            for piece, at in enumerate(range(0, max(1, len(result)), _STATEMENT_BYTES)):
-                part = result[at : at + _STATEMENT_BYTES]
-                # The first piece decides: whoever comes second leaves all to the first.
-                if not run(connection, query, shard=shard, piece=piece, result=part):
-                    return
 
-    def counted_shards(self, epoch: int) -> set[int]:
-        return {shard for (shard,) in self._there(epoch, "counted_shards")}
+    # ── batches ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def shards(self, epoch: int) -> dict[int, bytes]:
-        # A question for each: together they may be more than a statement has time for.
-        found = {shard: self._there(epoch, "shard", shard=shard) for shard in sorted(self.counted_shards(epoch))}
-        return {shard: b"".join(piece for (piece,) in pieces) for shard, pieces in found.items() if pieces}
-
-    def deposits(self, epoch: int) -> list[Deposit]:
-        return [Deposit(*row) for row in self._pool.once(_SQL["deposits"], {"epoch": epoch})]
-
-    def close_epoch(self, epoch: int) -> None:
-        with self.driven() as connection:
-            self._begin_in(connection, epoch)
-            run(connection, _SQL["close"], epoch=epoch)
-
-    def scrub(self, epoch: int) -> None:
-        epoch_tables(epoch)
-        with self.driven() as connection:
-            run(connection, _SQL["mark_scrubbed"], epoch=epoch)
-            run(connection, _SQL["drop_claims"], epoch=epoch)
-        # From here on nothing of it is shown. Dropping in the same transaction would wait for writers that wait for it.
-        self._drop_tables(self._term)
-
-    def _drop_tables(self, term: int | None) -> None:
-        """Drop the tables that scrubbed epochs still have."""
-        self._drop_left(term, _SQL, epoch_tables)
+    def claim_run(self, experiment: str, number: int, runs: int) -> int | None:
+        kept = self._kept_batch(experiment, number)
+        if kept is None:
+            return None
+        batch, _, whole = kept
+        return self._claim("free_run", "claim_run", runs, batch=batch) if whole else None
 
     def close(self) -> None:
-        with suppress(StoreError, NoTableError):
-            self._release_runs()
-            self._pool.once(_SQL["release_shards"], {"node": self._node})
-            for (epoch,) in self._pool.once(_SQL["begun"]):
-                self._ask(epoch, "release_sealed", node=self._node)
+        with suppress(StoreError):
+            self._once("release_runs", node=self._node)
+            self._once("release_shards", node=self._node)
+            for (epoch,) in self._once("begun"):
+                self._of_epoch(epoch, "release_sealed", node=self._node)
         self._listening.close()
         self._pool.close()
-
-    def _ask(self, epoch: int, query: str, **given: object) -> list[Row]:
-        return self._pool.once(_SQL[query].format(**epoch_tables(epoch)), {"epoch": epoch, **given})
-
-    def _there(self, epoch: int, query: str, **given: object) -> list[Row]:
-        """The same; nothing where the epoch has not begun, or is scrubbed."""
-        try:
-            return self._ask(epoch, query, **given)
-        except NoTableError:
-            return []
 
 
 class _Listening:

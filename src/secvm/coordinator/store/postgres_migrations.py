@@ -21,7 +21,8 @@ from dataclasses import dataclass
 from importlib.resources.abc import Traversable
 from typing import Literal
 
-from secvm.coordinator.store.postgres_pool import FOLDER, Connection, NoTableError, Pool, queries, run
+from secvm.coordinator.store.postgres_pool import Connection, Pool, run
+from secvm.coordinator.store.sql_store import FOLDER, NoTableError, queries
 from secvm.errors import BadInputError, LocalProtocolError
 
 Phase = Literal["before", "after"]
@@ -49,18 +50,18 @@ class Migration:
 def read_migrations(folder: Traversable | None = None) -> list[Migration]:
     """Those of a folder, by number; of this package without one."""
     folder = folder or FOLDER / "migrations"
-    found = []
+    migrations = []
     for file in folder.iterdir():
         match = _FILE.match(file.name)
         if match is not None:
             down = folder / file.name.replace(".up.sql", ".down.sql")
             phase: Phase = "before" if match[2] == "before" else "after"
             up_text, down_text = (part.read_text(encoding="utf-8") for part in (file, down))
-            found.append(Migration(int(match[1]), phase, match[3], up_text, down_text))
-    found.sort(key=lambda migration: migration.number)
-    if [migration.number for migration in found] != list(range(1, len(found) + 1)):
+            migrations.append(Migration(int(match[1]), phase, match[3], up_text, down_text))
+    migrations.sort(key=lambda migration: migration.number)
+    if [migration.number for migration in migrations] != list(range(1, len(migrations) + 1)):
         raise LocalProtocolError("migrations are numbered 1, 2, 3, …, each once")
-    return found
+    return migrations
 
 
 def migrate(

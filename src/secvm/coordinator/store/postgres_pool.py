@@ -1,4 +1,4 @@
-"""Connections to PostgreSQL, and the named queries that run on them.
+"""Connections to PostgreSQL, and the names of its tables.
 
 A node has a few connections, used from any thread and made anew when the server was away. A change is one transaction:
 BEGIN to COMMIT, or one statement, which PostgreSQL makes a transaction of its own. It has happened when the server says
@@ -6,64 +6,41 @@ so. When the connection breaks before that nobody knows; that is a ``StoreError`
 asks again. Nothing waits for ever: not for a lock, nor for an answer, nor does a server wait for a node that stopped in
 the middle of a transaction. No address, password or content is in any error or ``repr``.
 
-Queries stand in the files of ``sql/``, where each has a name and a sentence:
-
-    -- name --
-    -- What it does.
-    SELECT …;
-
-``{sealed}`` stands for a table of one epoch: such names come from numbers alone (``epoch_tables``), never from outside.
+In a query ``{sealed}`` stands for a table of one epoch: such names come from numbers alone (``own_tables``), never from
+outside.
 """
 
 from __future__ import annotations
 
-import re
 import select
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import cache
-from importlib.resources import files
 from typing import Any
 
+from secvm.coordinator.store.sql_store import NoTableError, Row
 from secvm.errors import BadInputError, LocalProtocolError, StoreError
 
-FOLDER = files("secvm.coordinator.store") / "sql"
-#: The tables that each epoch has for itself.
-PER_EPOCH = ("sealed", "opened", "shards", "keys")
-#: … and each batch.
-PER_BATCH = ("seeds", "pieces", "runs")
+#: The tables that each epoch has for itself, and each batch.
+_OWN_TABLES = {"epoch": ("sealed", "opened", "shards", "keys"), "batch": ("seeds", "pieces", "runs")}
 
 #: Up to so many groups of a statement are parameters of their own.
 _SINGLE_GROUPS = 16
 
-_HEADING = re.compile(r"^-- (\w+) --$", re.MULTILINE)
+
+def table_names(kind: str, number: object) -> dict[str, str]:
+    """Names of the tables of one epoch or one batch, by what is in them."""
+    if not isinstance(number, int) or not 0 <= number < 2**63:
+        raise LocalProtocolError(f"the number of a {kind} is not negative, and less than 2^63")
+    return {name: f"{kind}_{number:d}_{name}" for name in _OWN_TABLES[kind]}
 
 
-@cache
-def queries(name: str) -> Mapping[str, str]:
-    """All queries of a file, by name."""
-    text = (FOLDER / f"{name}.sql").read_text(encoding="utf-8")
-    parts = _HEADING.split(text)[1:]
-    names, bodies = parts[::2], parts[1::2]
-    if len(set(names)) != len(names):
-        raise LocalProtocolError(f"two queries of {name}.sql have one name")
-    return {one: body.strip() for one, body in zip(names, bodies, strict=True)}
-
-
-def epoch_tables(epoch: int) -> dict[str, str]:
-    """Names of the tables of one epoch, for ``{sealed}`` and the like."""
-    if not 0 <= epoch < 2**63:
-        raise LocalProtocolError("an epoch is a number that is not negative")
-    return {"epoch": f"{epoch:d}", **{name: f"epoch_{epoch:d}_{name}" for name in PER_EPOCH}}
-
-
-def batch_tables(batch: int) -> dict[str, str]:
-    """Names of the tables of one batch, for ``{pieces}`` and the like."""
-    if not 0 <= batch < 2**63:
-        raise LocalProtocolError("a batch's id is a number that is not negative")
-    return {name: f"batch_{batch:d}_{name}" for name in PER_BATCH}
+def own_tables(given: Mapping[str, object]) -> dict[str, str]:
+    """What ``{sealed}`` and the like stand for in a query that is given an epoch or a batch, and the number itself."""
+    for kind in _OWN_TABLES.keys() & given.keys():
+        return {kind: str(given[kind]), **table_names(kind, given[kind])}
+    return {}
 
 
 def given_groups(groups: Sequence[bytes]) -> tuple[str, dict[str, object]]:
@@ -87,8 +64,6 @@ except ImportError:
         next_step="Install it: pip install 'secvm[postgres]'.",
     ) from None
 
-#: A query's answer, row by row; what a column holds is the query's affair.
-Row = tuple[Any, ...]
 Connection = psycopg.Connection[Row]
 
 #: Why a server, or the machine that it should be on, refuses a connection: as it says so, and as we do.
@@ -121,10 +96,6 @@ class Patience:
     idle_s: float = 5.0
     #: How long bytes may stay without an acknowledgement before a connection counts as broken.
     silence_s: float = 15.0
-
-
-class NoTableError(Exception):
-    """A query names a table that is not there (any more)."""
 
 
 class BusyError(StoreError):
@@ -323,6 +294,3 @@ def _reason(error: psycopg.Error) -> str:
     # No code comes with a refusal to connect. What it says has names in it: only what it is about is told.
     said = str(error)
     return next((ours for theirs, ours in _REFUSALS.items() if theirs in said), "the connection failed")
-
-
-__all__ = ["SCHEMA", "BusyError", "Connection", "NoTableError", "Patience", "Pool", "Row", "check_address", "run"]

@@ -157,11 +157,6 @@ class SenderContext(_Context):
 class RecipientContext(_Context):
     """Opens."""
 
-    def __init__(self, schedule: Schedule, shared_secret: bytes, *, opened: int = 0) -> None:
-        """``opened``: so many messages have been opened already, elsewhere."""
-        super().__init__(schedule, shared_secret)
-        self._sequence = opened
-
     def open(self, aad: bytes, ciphertext: bytes) -> bytes:
         """Open the next message. Raises ``OpeningError`` and nothing else; the next message is then still this one."""
         opened = self._schedule.aead.open(self._key, self._nonce(), aad, ciphertext)

@@ -14,9 +14,8 @@ changed on its way); reading key configurations raises ``MalformedMessageError``
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
 from secvm.crypto.sealing import kdf
 from secvm.crypto.sealing.hpke import AEADS, AES_128_GCM, TAG_BYTES, Aead, RecipientContext, Schedule, SenderContext
@@ -48,7 +47,6 @@ RESPONSE_MEDIA_TYPE = "message/ohttp-res"
 _REQUEST_LABEL = b"message/bhttp request"
 _RESPONSE_LABEL = b"message/bhttp response"
 _HEADER_BYTES = 7
-T = TypeVar("T")
 
 #: Numbers of a KDF and an AEAD in HPKE's registries.
 Algorithms = tuple[int, int]
@@ -114,7 +112,7 @@ def encode_key_configurations(configurations: Iterable[KeyConfiguration]) -> byt
     encoded = [configuration.to_bytes() for configuration in configurations]
     if not encoded:
         raise LocalProtocolError("a list of key configurations has at least one")
-    return b"".join(len(one).to_bytes(2, "big") + one for one in encoded)
+    return b"".join(len(data).to_bytes(2, "big") + data for data in encoded)
 
 
 def decode_key_configurations(data: bytes) -> tuple[KeyConfiguration, ...]:
@@ -262,11 +260,6 @@ class _Lock:
         context = self.schedule.receive(self.private_key, enc)
         return OpenedRequest(context.open(b"", capsule[self.body_at :]), enc, context, self.aead)
 
-    def opened(self, capsule: bytes, request: bytes, kem_secret: bytes) -> OpenedRequest:
-        """What ``open`` makes, where its work is done already."""
-        context = RecipientContext(self.schedule, kem_secret, opened=1)
-        return OpenedRequest(request, capsule[_HEADER_BYTES : self.body_at], context, self.aead)
-
 
 class GatewayKeys:
     """The keys a gateway opens with; a new one and the one before, for capsules under way.
@@ -316,63 +309,31 @@ class GatewayKeys:
             raise MalformedMessageError("too short for a capsule")
         return lock
 
-    def open_batch(self, capsules: Sequence[bytes]) -> list[OpenedRequest | RemoteProtocolError]:
-        """Open many, in order: for each what was in it, or why it does not open. One bad capsule harms no other."""
-
-        def all_of(lock: _Lock, key: LaneKey, some: Sequence[bytes]) -> list[OpenedRequest | RemoteProtocolError]:
-            content = key.open(some, secrets=True)
-            secrets = [
-                content.secrets[at : at + kdf.HASH_BYTES] for at in range(0, len(content.secrets), kdf.HASH_BYTES)
-            ]
-            return [
-                _why(fate) if request is None else lock.opened(capsule, request, secret)
-                for capsule, request, fate, secret in zip(some, content.requests, content.fates, secrets, strict=True)
-            ]
-
-        return self._open_all(capsules, _Lock.open, all_of)
-
     def open_unanswered(self, capsules: Sequence[bytes]) -> list[bytes | RemoteProtocolError]:
-        """As ``open_batch``, but the requests alone: for capsules that nobody waits for, and cheaper."""
+        """Open many that nobody waits for, in order: the request of each, or why it does not open.
 
-        def all_of(_lock: _Lock, key: LaneKey, some: Sequence[bytes]) -> list[bytes | RemoteProtocolError]:
-            content = key.open(some)
-            return [
-                _why(fate) if request is None else request
-                for request, fate in zip(content.requests, content.fates, strict=True)
-            ]
-
-        return self._open_all(capsules, _Lock.open_one, all_of)
-
-    def _attempt(self, way: Callable[[_Lock, bytes], T], capsule: bytes) -> T | RemoteProtocolError:
-        try:
-            return way(self._lock_of(capsule), capsule)
-        except RemoteProtocolError as error:
-            # Without its traceback, which would hold on to every local value of the opening.
-            return error.with_traceback(None)
-
-    def _open_all(
-        self,
-        capsules: Sequence[bytes],
-        one: Callable[[_Lock, bytes], T],
-        all_of: Callable[[_Lock, LaneKey, Sequence[bytes]], list[T | RemoteProtocolError]],
-    ) -> list[T | RemoteProtocolError]:
-        """One by one; or each key's capsules together, where it has lanes."""
-        headers = {capsule[:_HEADER_BYTES] for capsule in capsules} if self._by_lanes else set()
-        opened: dict[int, T | RemoteProtocolError] = {}
-        for header in headers:
+        One bad capsule harms no other. Each key's capsules are opened together where it has lanes.
+        """
+        opened: dict[int, bytes | RemoteProtocolError] = {}
+        for header in {capsule[:_HEADER_BYTES] for capsule in capsules} if self._by_lanes else ():
             lock = self._locks.get(header)
             if lock is None or lock.lane_key is None:
                 continue
             shortest = lock.body_at + TAG_BYTES
-            if len(headers) == 1 and min(map(len, capsules)) >= shortest:
-                return all_of(lock, lock.lane_key, capsules)
-            places = [i for i, told in enumerate(capsules) if told.startswith(header) and len(told) >= shortest]
-            opened.update(zip(places, all_of(lock, lock.lane_key, [capsules[i] for i in places]), strict=True))
-        return (
-            [opened[i] if i in opened else self._attempt(one, capsule) for i, capsule in enumerate(capsules)]
-            if opened
-            else [self._attempt(one, capsule) for capsule in capsules]
-        )
+            places = [
+                i for i, capsule in enumerate(capsules) if capsule.startswith(header) and len(capsule) >= shortest
+            ]
+            content = lock.lane_key.open([capsules[i] for i in places])
+            for place, request, fate in zip(places, content.requests, content.fates, strict=True):
+                opened[place] = _why(fate) if request is None else request
+        return [opened[i] if i in opened else self._attempt(capsule) for i, capsule in enumerate(capsules)]
+
+    def _attempt(self, capsule: bytes) -> bytes | RemoteProtocolError:
+        try:
+            return self._lock_of(capsule).open_one(capsule)
+        except RemoteProtocolError as error:
+            # Without its traceback, which would hold on to every local value of the opening.
+            return error.with_traceback(None)
 
     def __repr__(self) -> str:
         return f"GatewayKeys({len(self._locks)} kinds of capsules)"

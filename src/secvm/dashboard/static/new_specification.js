@@ -2,7 +2,7 @@
 //
 // One specification goes to the planner and, with the admin key, to the coordinator, so that neither can be asked for
 // something else. Names of fields are those of the specification ("binning.bins"), as remarks of the planner have them.
-// Numbers that its parts declare come from the server (dashboard/form.py).
+// Numbers that its parts declare come from the server (dashboard/plan.py).
 // @ts-check
 
 import { DECLARED } from "./declared.js";

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from secvm.errors import ArithmeticRangeError
 from secvm.learning._kernels import blocked
 from secvm.learning._kernels.compiling import compiled
 from secvm.learning._kernels.layout import (
@@ -28,7 +27,7 @@ from secvm.learning._kernels.layout import (
     prepare,
     share_out,
 )
-from secvm.learning._kernels.reference import dice_counter
+from secvm.learning._kernels.reference import Tally, dice_counter
 from secvm.learning._kernels.siphash import siphash24_word
 from secvm.learning.rows import BinnedRows
 
@@ -115,8 +114,6 @@ def count_units(n_units, signs, keys, keep53, counter, low, high, kept):
 
 
 __all__ = ["PreparedRows", "kept_units", "prepare", "scores", "tally", "thinned_tally"]
-
-Tally = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 #: Models handled at once: sixteen int32 weights are one cache line.
 _LANES = (1, 4, 8, 16)
@@ -323,13 +320,11 @@ def thinned_tally(
     A person's units are numbered through its bins in ascending order, the bias unit last.
     """
     n_models = signs.shape[1]
-    if not 0 <= round_number < 2**20 or n_models > 2**12:
-        raise ArithmeticRangeError("the dice have room for 2^20 rounds and 2^12 models")
     plus, minus = (np.zeros((n_models, rows.n_bins + 1), np.int64) for _ in range(2))
     keys, keep53 = np.ascontiguousarray(keys, np.uint64), np.ascontiguousarray(keep53, np.int64)
     for model in range(n_models):
         column = np.ascontiguousarray(signs[:, model], np.int8)
-        counter = np.uint64((round_number << 44) | (model << 32))
+        counter = np.uint64(dice_counter(round_number, model))
 
         def count(low: int, high: int, up: Any, down: Any, column: Any = column, counter: Any = counter) -> None:
             count_kept(

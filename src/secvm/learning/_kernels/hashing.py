@@ -5,7 +5,7 @@ Hash r of a feature is SipHash-2-4 of its UTF-8 bytes under key r, its upper 32 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from secvm.errors import ArithmeticRangeError
 from secvm.learning._kernels.compiling import compiled, trailing_zeros
-from secvm.learning._kernels.hashing_plain import FlatFeatures, check_values, flatten, flatten_rows, row_starts
+from secvm.learning._kernels.hashing_plain import check_values
 from secvm.learning._kernels.siphash import last_block, siphash24_bytes, siphash24_short, word_at
 from secvm.learning.rows import MAX_UNITS, BinnedRows
 
@@ -81,7 +81,6 @@ def hash_flat(
     data, offsets = np.ascontiguousarray(data, np.uint8), np.ascontiguousarray(offsets, np.int64)
     n, halves = len(offsets) - 1, _halves(keys)
     out = np.empty((n, len(keys)), np.int32)
-    edges = np.linspace(0, n, max(threads, 1) + 1).astype(np.int64).tolist()
 
     def work(low: int, high: int) -> None:
         _hash(data, offsets, gap, halves, np.uint64(n_bins), low, high, out)
@@ -89,30 +88,10 @@ def hash_flat(
     if threads <= 1:
         work(0, n)
     else:
+        edges = np.linspace(0, n, threads + 1).astype(np.int64).tolist()
         with ThreadPoolExecutor(threads) as pool:
             list(pool.map(work, edges[:-1], edges[1:]))
     return out
-
-
-def _hash_pieces(pieces: Iterable[FlatFeatures], n: int, keys: Sequence[bytes], n_bins: int) -> NDArray[np.int32]:
-    halves, out, done = _halves(keys), np.empty((n, len(keys)), np.int32), 0
-    for piece in pieces:
-        _hash(piece.data, piece.offsets, piece.gap, halves, np.uint64(n_bins), 0, len(piece), out[done:])
-        done += len(piece)
-    return out
-
-
-def hash_strings(features: Sequence[str], keys: Sequence[bytes], n_bins: int) -> NDArray[np.int32]:
-    """The bins, features x hashes, of features given as text."""
-    return _hash_pieces(flatten(features), len(features), keys, n_bins)
-
-
-def hash_string_rows(
-    rows: Sequence[Sequence[str]], keys: Sequence[bytes], n_bins: int
-) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """For many people's features: where each person's begin, and the bins, features x hashes."""
-    offsets = row_starts(rows)
-    return offsets, _hash_pieces(flatten_rows(rows, offsets), int(offsets[-1]), keys, n_bins)
 
 
 @compiled

@@ -8,7 +8,7 @@ by piece: the buffers of a piece stay in the caches and are used again for the n
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from secvm.errors import ArithmeticRangeError, BadInputError
+from secvm.learning._kernels.vectorised import siphash24_blocks
 from secvm.learning.rows import MAX_UNITS, BinnedRows
 
 #: Rare in text, one byte in UTF-8, and never part of another character.
@@ -97,70 +98,6 @@ def check_values(values: NDArray[np.integer[Any]]) -> None:
 #: Features hashed at once: their four state columns stay in the second cache.
 _CHUNK = 8192
 
-Column = NDArray[np.uint64]
-
-
-def _rotate(x: Column, bits: int) -> None:
-    high = x << np.uint64(bits)
-    np.right_shift(x, np.uint64(64 - bits), out=x)
-    np.bitwise_or(x, high, out=x)
-
-
-def _rounds(v: list[Column], n: int) -> None:
-    for _ in range(n):
-        v[0] += v[1]
-        _rotate(v[1], 13)
-        v[1] ^= v[0]
-        _rotate(v[0], 32)
-        v[2] += v[3]
-        _rotate(v[3], 16)
-        v[3] ^= v[2]
-        v[0] += v[3]
-        _rotate(v[3], 21)
-        v[3] ^= v[0]
-        v[2] += v[1]
-        _rotate(v[1], 17)
-        v[1] ^= v[2]
-        _rotate(v[2], 32)
-
-
-def _siphash24(key: bytes, blocks: Column) -> Column:
-    """SipHash-2-4 of messages that take equally many blocks, given as messages x blocks, the length byte included."""
-    k0, k1 = (np.uint64(int.from_bytes(half, "little")) for half in (key[:8], key[8:]))
-    constants = (0x736F6D6570736575, 0x646F72616E646F6D, 0x6C7967656E657261, 0x7465646279746573)
-    v = [np.full(len(blocks), k ^ np.uint64(c), np.uint64) for k, c in zip((k0, k1, k0, k1), constants, strict=True)]
-    for block in blocks.T:
-        v[3] ^= block
-        _rounds(v, 2)
-        v[0] ^= block
-    v[2] ^= np.uint64(0xFF)
-    _rounds(v, 4)
-    return v[0] ^ v[1] ^ v[2] ^ v[3]
-
-
-def _hash_features(flat: FlatFeatures, keys: Sequence[bytes], n_bins: int) -> NDArray[np.int32]:
-    out = np.empty((len(flat), len(keys)), np.int32)
-    starts = flat.offsets[:-1]
-    lengths = flat.offsets[1:] - flat.gap - starts
-    n_blocks = lengths // 8 + 1
-    order = np.argsort(n_blocks, kind="stable")
-    edges = np.flatnonzero(np.diff(n_blocks[order], prepend=0, append=-1))
-    for low, high in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
-        width = int(n_blocks[order[low]]) * 8
-        step = max(1, _CHUNK * 8 // width)
-        for first in range(low, high, step):
-            chosen = order[first : min(first + step, high)]
-            places = np.arange(width)
-            inside = places < lengths[chosen, None]
-            message = np.zeros((len(chosen), width), np.uint8)
-            message[inside] = flat.data[(starts[chosen, None] + places)[inside]]
-            message[:, -1] = lengths[chosen] & 0xFF
-            blocks = message.view("<u8").astype(np.uint64)
-            for r, key in enumerate(keys):
-                upper = _siphash24(key, blocks) >> np.uint64(32)
-                out[chosen, r] = (upper * np.uint64(n_bins)) >> np.uint64(32)
-    return out
-
 
 def hash_flat(
     data: NDArray[np.uint8],
@@ -172,28 +109,29 @@ def hash_flat(
     threads: int = 1,
 ) -> NDArray[np.int32]:
     """The bins, features x hashes, of features ``data[offsets[i] : offsets[i + 1] - gap]`` under 16-byte keys."""
-    return _hash_features(FlatFeatures(data, np.asarray(offsets, np.int64), gap), keys, n_bins)
-
-
-def _hash_pieces(pieces: Iterable[FlatFeatures], n: int, keys: Sequence[bytes], n_bins: int) -> NDArray[np.int32]:
-    out, done = np.empty((n, len(keys)), np.int32), 0
-    for piece in pieces:
-        out[done : done + len(piece)] = _hash_features(piece, keys, n_bins)
-        done += len(piece)
+    out = np.empty((len(offsets) - 1, len(keys)), np.int32)
+    offsets = np.asarray(offsets, np.int64)
+    starts = offsets[:-1]
+    lengths = offsets[1:] - gap - starts
+    n_blocks = lengths // 8 + 1
+    order = np.argsort(n_blocks, kind="stable")
+    edges = np.flatnonzero(np.diff(n_blocks[order], prepend=0, append=-1))
+    for low, high in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
+        width = int(n_blocks[order[low]]) * 8
+        step = max(1, _CHUNK * 8 // width)
+        for first in range(low, high, step):
+            chosen = order[first : min(first + step, high)]
+            places = np.arange(width)
+            inside = places < lengths[chosen, None]
+            message = np.zeros((len(chosen), width), np.uint8)
+            message[inside] = data[(starts[chosen, None] + places)[inside]]
+            message[:, -1] = lengths[chosen] & 0xFF
+            blocks = message.view("<u8").astype(np.uint64)
+            for r, key in enumerate(keys):
+                k0, k1 = (np.full(len(chosen), half, np.uint64) for half in np.frombuffer(key, "<u8"))
+                upper = siphash24_blocks(k0, k1, blocks.T) >> np.uint64(32)
+                out[chosen, r] = (upper * np.uint64(n_bins)) >> np.uint64(32)
     return out
-
-
-def hash_strings(features: Sequence[str], keys: Sequence[bytes], n_bins: int) -> NDArray[np.int32]:
-    """The bins, features x hashes, of features given as text."""
-    return _hash_pieces(flatten(features), len(features), keys, n_bins)
-
-
-def hash_string_rows(
-    rows: Sequence[Sequence[str]], keys: Sequence[bytes], n_bins: int
-) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """For many people's features: where each person's begin, and the bins, features x hashes."""
-    offsets = row_starts(rows)
-    return offsets, _hash_pieces(flatten_rows(rows, offsets), int(offsets[-1]), keys, n_bins)
 
 
 def bin_rows(
@@ -211,7 +149,7 @@ def bin_rows(
     counted = np.ones(len(bins), np.int64) if values is None else values.astype(np.int64)
     check_values(counted)
     indptr = np.zeros(len(row_offsets), np.int64)
-    found_bins, found_values = [np.empty(0, np.int32)], [np.empty(0, np.int32)]
+    kept_bins, kept_values = [np.empty(0, np.int32)], [np.empty(0, np.int32)]
     for i in range(len(row_offsets) - 1):
         row = slice(row_offsets[i], row_offsets[i + 1])
         distinct, where = np.unique(bins[row].ravel(), return_inverse=True)
@@ -221,9 +159,7 @@ def bin_rows(
             raise ArithmeticRangeError(
                 f"a person has {MAX_UNITS} units or more; sums would no longer be exact everywhere"
             )
-        found_bins.append(distinct[totals != 0].astype(np.int32))
-        found_values.append(totals[totals != 0].astype(np.int32))
-        indptr[i + 1] = indptr[i] + len(found_bins[-1])
-    return BinnedRows(
-        indptr=indptr, bins=np.concatenate(found_bins), values=np.concatenate(found_values), n_bins=n_bins
-    )
+        kept_bins.append(distinct[totals != 0].astype(np.int32))
+        kept_values.append(totals[totals != 0].astype(np.int32))
+        indptr[i + 1] = indptr[i] + len(kept_bins[-1])
+    return BinnedRows(indptr=indptr, bins=np.concatenate(kept_bins), values=np.concatenate(kept_values), n_bins=n_bins)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from secvm.learning._kernels.compiling import compiled, trailing_zeros
-from secvm.learning._kernels.part_words import Clusters, PartWords, TakeBytes
+from secvm.learning._kernels.reference import Clusters, PartWords, TakeBytes
 from secvm.learning.cover_sampler import CellLaw, below, candidate, first_digits, poisson_of_one
 
 _ALL_ONES = np.uint64(0xFFFFFFFFFFFFFFFF)
@@ -132,8 +132,8 @@ def draw_on(words, state, sure, accept, stay, powers, n_cells, cells, sizes):
     return _END, written
 
 
-def quick_clusters(law: CellLaw, take: TakeBytes, most: int) -> Clusters | None:
-    """All clusters of a part; None where they are more than ``most`` packages. As ``part_words.plain_clusters``."""
+def cover_clusters(law: CellLaw, take: TakeBytes, most: int) -> Clusters | None:
+    """All clusters of a part; None where they are more than ``most`` packages. As in ``reference``."""
     mean = law.mean
     digits = first_digits(mean=mean, p=law.p)
     sure = np.array([digit is None for digit in digits.accept])

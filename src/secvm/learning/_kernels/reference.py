@@ -1,14 +1,32 @@
-"""The kernels, written to be read. This file is the specification; ``fast.py`` must equal it bit for bit."""
+"""The kernels, written to be read. This file is the specification; ``fast.py`` must equal it bit for bit.
+
+``threads`` are those of the quick kernels; here they change nothing.
+"""
 
 from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from secvm.errors import ArithmeticRangeError
+from secvm.learning.cover_sampler import CellLaw, draw_clusters
 from secvm.learning.rows import BinnedRows
 
+#: Counts of + and of -, models x (bins + 1) each.
+Tally = tuple[NDArray[np.int64], NDArray[np.int64]]
+#: The next so many bytes of a stream that does not end.
+TakeBytes = Callable[[int], bytes]
+#: Cells and sizes, both int64: the i-th cluster names the i-th cell so often.
+Clusters = tuple[NDArray[np.int64], NDArray[np.int64]]
+
 _MASK = (1 << 64) - 1
+_WORD_BYTES = 8
+#: Words of a stream that are asked for at once: a part takes up to hundreds of millions, never all in memory.
+_BLOCK = 1 << 14
 
 
 def _rotl(x: int, b: int) -> int:
@@ -50,7 +68,12 @@ def reduce_to_bin(hashed: int, n_bins: int) -> int:
     return ((hashed >> 32) * n_bins) >> 32
 
 
-def scores(rows: BinnedRows, mantissas: NDArray[np.int32]) -> NDArray[np.int64]:
+def prepare(rows: BinnedRows) -> BinnedRows:
+    """The rows in the form that ``scores`` and ``tally`` take: as they are."""
+    return rows
+
+
+def scores(rows: BinnedRows, mantissas: NDArray[np.int32], *, threads: int = 1) -> NDArray[np.int64]:
     """Integer score of every person under every model: people x models, from mantissas of models x (bins + 1)."""
     out = np.empty((len(rows), len(mantissas)), dtype=np.int64)
     wide = mantissas.astype(np.int64)
@@ -60,7 +83,7 @@ def scores(rows: BinnedRows, mantissas: NDArray[np.int32]) -> NDArray[np.int64]:
     return out
 
 
-def tally(rows: BinnedRows, coefficients: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def tally(rows: BinnedRows, coefficients: NDArray[np.integer[Any]], *, threads: int = 1) -> Tally:
     """Positive and negative unit counts, models x (bins + 1) each.
 
     ``coefficients`` is people x models: the sign of a person's update (zero: no violator) times how often it counts.
@@ -72,7 +95,7 @@ def tally(rows: BinnedRows, coefficients: NDArray[np.int64]) -> tuple[NDArray[np
         bins = np.append(rows.bins[row], rows.n_bins)
         values = np.append(rows.values[row].astype(np.int64), 1)
         for model in np.flatnonzero(coefficients[i]):
-            units = values * coefficients[i, model]
+            units = values * np.int64(coefficients[i, model])
             plus[model, bins] += np.maximum(units, 0)
             minus[model, bins] += np.maximum(-units, 0)
     return plus, minus
@@ -96,7 +119,9 @@ def thinned_tally(
     keys: NDArray[np.uint64],
     keep53: NDArray[np.int64],
     round_number: int,
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    *,
+    threads: int = 1,
+) -> Tally:
     """As ``tally``, but person i's unit u is kept only if its dice word, of 53 bits, is below ``keep53[i]``.
 
     ``signs`` is people x models; ``keys`` is people x 2, the little-endian halves of each person's dice key.
@@ -125,6 +150,8 @@ def kept_units(
     keys: NDArray[np.uint64],
     keep53: NDArray[np.int64],
     round_number: int,
+    *,
+    threads: int = 1,
 ) -> NDArray[np.int64]:
     """How many units each person keeps, all models together; arguments as in ``thinned_tally``."""
     kept = np.zeros(len(rows), dtype=np.int64)
@@ -134,3 +161,37 @@ def kept_units(
             for unit in range(int(rows.units[i])):
                 kept[i] += dice_word(key, round_number, int(model), unit) >> 11 < keep53[i]
     return kept
+
+
+class PartWords(Iterator[int]):
+    """A stream as words of 64 bits, low byte first: one by one, or all that are there as an array."""
+
+    def __init__(self, take: TakeBytes) -> None:
+        self._take = take
+        self.block: NDArray[np.uint64] = np.empty(0, np.uint64)
+        #: The next word's place in the block.
+        self.at = 0
+
+    def more(self) -> None:
+        """Another block after the words that are left."""
+        fresh = np.frombuffer(self._take(_WORD_BYTES * _BLOCK), "<u8")
+        self.block = np.concatenate([self.block[self.at :], fresh])
+        self.at = 0
+
+    def __next__(self) -> int:
+        if self.at == len(self.block):
+            self.more()
+        self.at += 1
+        return int(self.block[self.at - 1])
+
+
+def cover_clusters(law: CellLaw, take: TakeBytes, most: int) -> Clusters | None:
+    """All clusters of a draw by the sampler itself, in order; None where they are more than ``most`` packages."""
+    cells, sizes, total = array("q"), array("q"), 0
+    for cell, size in draw_clusters(law, PartWords(take)):
+        cells.append(cell)
+        sizes.append(size)
+        total += size
+        if total > most:
+            return None
+    return np.array(cells, np.int64), np.array(sizes, np.int64)

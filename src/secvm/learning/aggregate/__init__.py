@@ -18,12 +18,11 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 
-from secvm.learning.aggregate.cover import explains, means, uncovered
 from secvm.learning.aggregate.descent.rule import DescentRule, State
 from secvm.learning.aggregate.direction import check_participants, direction_of, side_weights
 from secvm.learning.aggregate.robust import clipped, remembered_at_start, trimmed
 from secvm.learning.aggregate.scoring import Score, score_cells
-from secvm.learning.aggregate.tally import Tally
+from secvm.learning.aggregate.tally import Tally, explains, means, uncovered
 from secvm.learning.experiment import Experiment
 from secvm.learning.weights import Weights
 

@@ -25,11 +25,10 @@ from typing import Any
 
 from secvm.errors import ConsentRefusedError
 from secvm.participant.consent.policies import Consent, allowance
-from secvm.participant.storage.ledger_book import Accepted
+from secvm.participant.storage.books import Accepted
 from secvm.participant.storage.state import DeviceState
 from secvm.privacy.accounting.guarantee import charged_after, epsilon_after
-from secvm.privacy.leakage.experiment_leak import planned_leak
-from secvm.privacy.leakage.label_leakage import auc_of
+from secvm.privacy.leakage import auc_of, planned_leak
 from secvm.protocol.documents.experiment import ExperimentDocument, read_published
 from secvm.protocol.documents.privacy_terms import relayed_terms_of, terms_of
 

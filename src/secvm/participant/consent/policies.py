@@ -16,18 +16,18 @@ import math
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from secvm.crypto.sealing.layers import OUTER_BYTES
 from secvm.errors import ConsentRefusedError
 from secvm.participant.sending.sealing import capsule_bytes
 from secvm.participant.sending.transport import OVERHEAD_BYTES
-from secvm.participant.storage.ledger_book import NOTHING, Accepted
+from secvm.participant.storage.books import NOTHING, Accepted
 from secvm.privacy.accounting.guarantee import delta_at
-from secvm.privacy.leakage.label_leakage import d_squared_of
+from secvm.privacy.leakage import d_squared_of
 from secvm.privacy.statements.plain import CHOSEN_WEIGHTS, PrivacyStatement, state
 from secvm.privacy.statements.relayed import RelayedAssumption, RelayedStatement, state_relayed
 from secvm.privacy.target import USUAL
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.documents.privacy_terms import relayed_terms_of, terms_of
-from secvm.protocol.relays.batches.label import OUTER_BYTES
 
 #: What a policy looks at.
 Statement = PrivacyStatement | RelayedStatement

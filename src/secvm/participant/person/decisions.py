@@ -20,7 +20,7 @@ from secvm.participant.consent.policies import Consent
 from secvm.participant.dice import DiceFor
 from secvm.participant.person.pinning import pin_person
 from secvm.participant.sending.transport import Transport
-from secvm.participant.storage.ledger_book import NOTHING, Accepted
+from secvm.participant.storage.books import NOTHING, Accepted
 from secvm.participant.storage.state import DeviceState, Status
 from secvm.participant.storage.vault import Vault
 from secvm.participant.trust.evidence import convicts

@@ -11,7 +11,7 @@ from secvm.privacy.statements.relayed import RelayedStatement
 from secvm.privacy.statements.relayed_text import words as relayed_words
 from secvm.privacy.target import PrivacyTarget
 from secvm.protocol.documents.experiment import ExperimentDocument
-from secvm.protocol.relays.sending.canary import RECOUNTED_ONE_IN
+from secvm.protocol.relays.submission import RECOUNTED_ONE_IN
 
 NO_GUARANTEE = (
     "This experiment adds no noise, so there is no formal guarantee. Tallies are public and stay so: anybody, not only"

@@ -20,15 +20,15 @@ from secvm.learning.individual.update import squared_norm
 from secvm.learning.package import Cohort
 from secvm.participant.consent.policies import Consent
 from secvm.participant.person.disclosure import guarantee, what_leaves
-from secvm.participant.person.trust_report import trust_report
 from secvm.participant.sending.sealing import bytes_of_a_round, gateway_seal
 from secvm.participant.storage.state import DeviceState, ExperimentRecord, Status
+from secvm.participant.trust.evidence import trust_report
 from secvm.participant.trust.trust_policy import TrustPolicy
-from secvm.privacy.leakage.label_leakage import auc_of
+from secvm.privacy.leakage import auc_of
 from secvm.protocol.documents.experiment import ExperimentDocument, read_published
 from secvm.protocol.plain.session import ParticipantSession
-from secvm.protocol.relays.sending.session import RelayedSession
-from secvm.protocol.relays.sending.session_memory import RelayedPhase
+from secvm.protocol.plain.session_memory import Phase
+from secvm.protocol.relays.session import RelayedSession
 from secvm.protocol.schedule import Window
 
 #: Of what was forgotten no numbers are told again.
@@ -233,7 +233,7 @@ def _relayed_standing(state: DeviceState, record: ExperimentRecord, document: Ex
     session = None if parts is None else RelayedSession.from_parts(*parts, document)
     if session is None or session.manifest is None:
         return _Standing()
-    waiting = document.budget if session.phase is RelayedPhase.SENDING else 0
+    waiting = document.budget if session.phase is Phase.SENDING else 0
     return _Standing(session.manifest.round_number, session.manifest.window, waiting)
 
 

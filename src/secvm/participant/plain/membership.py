@@ -1,164 +1,174 @@
-"""One plain experiment on one device: its turns, its packages and its askings, put together for the host.
+"""One plain experiment on one device: its session, its packages and its askings, put together for the host.
 
 It asks for newer manifests, and while a window is open it looks at the log again. Too many rounds in a row in which
-nobody answered a look are remembered, and until the person resumes the device joins no further round.
+nobody answered a look are remembered, and until the person resumes the device joins no further round. A round's
+packages are computed once the person agrees and the weights are there; the round is in the ledger before anything of it
+exists.
 """
 
 from __future__ import annotations
 
-from secvm.errors import CheatingError, LocalProtocolError, OverLimitError, RemoteProtocolError
+from secvm.crypto.sealing.kem import public_key_bytes
+from secvm.errors import ConsentRefusedError, SecVMError
 from secvm.learning.individual.dice import Dice
-from secvm.participant.membership import Distrust, Membership, RoundCounts, RoundListener
-from secvm.participant.plain.preparation import PlainPreparation
+from secvm.participant.membership import Membership, Preparation, RoundCounts
 from secvm.participant.plain.rounds import LoggedRounds, RoundNews, Rounds, UnloggedRounds
-from secvm.participant.plain.turns import PlainTurns
 from secvm.participant.sending.transport import OVERHEAD_BYTES, relay_for
 from secvm.participant.storage.state import ExperimentRecord, RoundHistory
+from secvm.participant.trust.evidence import as_file
 from secvm.participant.trust.fresh_looks import FreshLooks
-from secvm.participant.trust.polling import Polling
 from secvm.participant.trust.surroundings import Now, Surroundings
-from secvm.protocol.documents.ending import Ending
+from secvm.participant.turns import Distrust, Turns
 from secvm.protocol.documents.experiment import ExperimentDocument
+from secvm.protocol.documents.manifest import RoundManifest
 from secvm.protocol.plain.session import ParticipantSession, Phase
 from secvm.protocol.plain.session_events import (
     Abstain,
+    Declined,
     Distrusted,
+    Event,
     ManifestArrived,
-    Reason,
+    PackagesReady,
     Restarted,
     SendFailed,
     SendPackage,
     SendSucceeded,
+    Tick,
 )
 from secvm.protocol.plain.session_memory import NEVER
+from secvm.protocol.schedule import below
 
+#: Weights that could not be had are asked for again within this time, doubled each time.
+_FIRST_PATIENCE_MS = 2000
+_LONGEST_PATIENCE_MS = 60_000
 _UNBELIEVED = "the round that had begun was never held to the experiment's log"
 
 
-class PlainListener(RoundListener):
-    """The askings of one plain experiment: for manifests, and for the log while a window is open."""
-
-    _turns: PlainTurns
+class PlainTurns(Turns[ParticipantSession, SendPackage]):
+    """The session of one plain experiment, and what it wants done."""
 
     def __init__(
-        self,
-        turns: PlainTurns,
-        rounds: Rounds,
-        distrust: Distrust,
-        looking: FreshLooks | None,
-        *,
-        polling: Polling,
-        ended: bool,
+        self, around: Surroundings, document: ExperimentDocument, envelope: bytes, looking: FreshLooks | None
     ) -> None:
-        super().__init__(turns, polling, ended=ended)
-        self._rounds, self._distrust, self._looking = rounds, distrust, looking
+        """``envelope`` is the experiment's, for evidence."""
+        parts, seal = around.state.session_parts(document.digest), around.seal
+        if parts is None:
+            session = ParticipantSession(document, seal=seal)
+        else:
+            session = ParticipantSession.from_parts(*parts, document, seal=seal)
+        super().__init__(around, document, session, looking, known=parts is not None)
+        self._envelope = envelope
 
     @property
-    def _asks(self) -> bool:
-        """Whether anything at all is fetched."""
-        session = self._turns.session
-        return not (self._turns.left or self.ended or session.paused or session.phase is Phase.STOPPED)
+    def manifest(self) -> RoundManifest | None:
+        accepted = self.session.accepted
+        return None if accepted is None else accepted.manifest
 
     @property
-    def at(self) -> int:
-        return min(NEVER if self.ended else self._poll_at, self._look_at)
+    def sending(self) -> bool:
+        return self.session.phase is Phase.SENDING
 
-    @property
-    def _look_at(self) -> int:
-        return NEVER if self._looking is None else self._looking.at
-
-    def _next_manifest_at(self) -> int:
-        manifest = self._turns.manifest
-        return 0 if manifest is None else manifest.accept_until
-
-    async def ask(self, now: Now) -> None:
-        if self._looking is None or self._look_at > now():
-            await self._poll(now)
+    def tell(self, event: Event, now: int) -> None:
+        if self.left:
             return
-        seen = await self._looking.look(now)
-        self.check_looks()
-        if isinstance(seen, Distrusted):
-            self._turns.tell(seen, now())
-        elif seen is not None:
-            self._turns.note(seen)
+        actions = self.session.receive(event, now=now, words=self._around.words)
+        later = isinstance(event, Tick | SendSucceeded | SendFailed | Restarted)
+        fresh = isinstance(event, PackagesReady) or self.session.phase is Phase.STOPPED
+        self._carry_out(actions, now, durable=None if later else fresh)
 
-    def check_looks(self) -> None:
-        """Take no part from now on, where too many rounds in a row were without an answered look."""
-        why = None if self._looking is None else self._looking.too_many_unseen()
-        if self._distrust.why is None and why is not None:
-            self._distrust.put(why)
+    def _as_kept(self, abstain: Abstain) -> Abstain:
+        return as_file(abstain, self._envelope)
 
-    async def _poll(self, now: Now) -> None:
-        before = self._turns.session.accepted
+    def _put_session(self) -> None:
+        self._around.state.put_session(self._document.digest, self.session.take_changes())
+
+
+class PlainPreparation(Preparation):
+    """Prepares the packages of one person in one plain experiment."""
+
+    _turns: PlainTurns
+    _rounds: Rounds
+    _patience = _FIRST_PATIENCE_MS
+
+    def plan(self, now: int) -> None:
+        self.at = now
+        self._patience = _FIRST_PATIENCE_MS
+
+    async def prepare(self, now: Now) -> bool:
+        turns, around = self._turns, self._around
+        accepted = turns.session.accepted
+        self.at = NEVER
+        if accepted is None or turns.session.phase is not Phase.COMPUTING:
+            return False
+        manifest = accepted.manifest
+        if self._distrust.why is not None:
+            turns.tell(Distrusted(self._distrust.why), now())
+            return False
         try:
-            news = await self._rounds.ask(now)
-        except CheatingError as fault:
-            self._turns.tell(Distrusted(str(fault), fault.evidence), now())
-            return
-        except (RemoteProtocolError, OverLimitError) as fault:
-            # Nothing has changed: it is asked again, and no round is joined meanwhile.
-            ours = isinstance(fault, OverLimitError)
-            self._turns.note(Abstain(Reason.DECLINED if ours else Reason.BAD_MANIFEST, str(fault)))
-            self._poll_at = self._polling.again(now())
-            return
-        if not self._asks:
-            # Whoever is paused meanwhile has heard the ending all the same: it is believed once, and not a second time.
-            if news is not None and news.ending is not None and not self._turns.left:
-                self._end(news.ending)
-            return
-        if news is None:
-            self._poll_at = self._polling.failed(now())
-            return
-        if news.manifest is not None:
-            self._turns.tell(ManifestArrived(news.manifest, news.ahead), now())
-        self.check_looks()
-        await self._go_on(news, before is not self._turns.session.accepted, now)
+            self._agree(manifest, now())
+            weights = await self._rounds.weights(manifest, now)
+            why = None if weights is None else next(filter(None, map(around.policy.caps.refuses, weights)), None)
+            session = turns.session
+            if turns.left or session.accepted is not accepted or session.phase is not Phase.COMPUTING:
+                return False
+            if why is not None:
+                raise ConsentRefusedError(why)
+            if weights is None:
+                self.at = now() + below(self._patience, around.words)
+                self._patience = min(2 * self._patience, _LONGEST_PATIENCE_MS)
+                return False
+            training, evaluation = weights
+            packages = self._contribute(manifest.round_number, training, evaluation)
+            self._keep_model(manifest)
+            turns.tell(PackagesReady(tuple(packages)), now())
+        except SecVMError as fault:
+            # Weights that are none, a gateway key that is none: nothing of the person is in these sentences.
+            if turns.session.phase is Phase.COMPUTING:
+                turns.tell(Declined(str(fault)), now())
+        else:
+            return True
+        return False
 
-    async def _go_on(self, news: RoundNews, new: bool, now: Now) -> None:
-        """After an asking that was answered: when the next is, and whether it is the last."""
-        accepted, ending = self._turns.session.accepted, news.ending
-        if new and accepted is not None and ending is None:
-            self.begin(now())
-            return
-        self._poll_at = self._polling.again(now())
-        if ending is None and accepted is not None and now() >= accepted.manifest.accept_until:
-            ending = await self._rounds.ask_for_ending(accepted, now)
-        if ending is not None:
-            self._end(ending)
+    def _agree(self, manifest: RoundManifest, now: int) -> None:
+        """Return if this device may take part in the round, as far as can be said before it is entered in the ledger.
 
-    def _end(self, ending: Ending) -> None:
-        self.ended = True
-        self._turns.hold(ending.evaluation_weights)
+        Raises
+        ------
+        ConsentRefusedError
+            Why not, in one sentence.
+        """
+        around, document = self._around, self._document
+        # Asked again, because the settings may be others than when the person joined.
+        why = around.policy.unknown_relay(document)
+        if why is None and public_key_bytes(document.kem) is None:
+            why = (
+                f"the experiment's gateway has keys of KEM {document.kem:#06x}, which the cryptography package of this"
+                " machine lacks; a newer one has it"
+            )
+        why = why or self._untimely(manifest.opens_at, now)
+        if why is not None:
+            raise ConsentRefusedError(why)
+        around.consent.check(document, around.state.ledger.accepted(document.digest))
 
 
 class PlainMembership(Membership[SendPackage]):
     """A device's part in one plain experiment."""
 
     _turns: PlainTurns
+    _rounds: Rounds
 
     def __init__(
         self, around: Surroundings, record: ExperimentRecord, document: ExperimentDocument, dice: Dice, *, now: int
     ) -> None:
-        if record.person is None:
-            raise LocalProtocolError("nobody has joined this experiment on this device")
-        super().__init__(around, document, Distrust(around.state, document.digest))
-        self._rounds: Rounds
+        super().__init__(around, record, document, Distrust(around.state, document.digest))
         if document.log is None:
             self._rounds = UnloggedRounds(around, document)
         else:
             self._rounds = logged = LoggedRounds(around, document, record.envelope)
             self._looking = FreshLooks(around, document.digest, logged.trusted)
-        self._turns = turns = PlainTurns(around, document, record.envelope, self._looking)
+        self._turns = PlainTurns(around, document, record.envelope, self._looking)
         self._preparation = PlainPreparation(
-            around, document, self._distrust, turns, self._rounds, person=record.person, dice=dice
-        )
-        self._listener: PlainListener = PlainListener(
-            turns,
-            self._rounds,
-            self._distrust,
-            self._looking,
-            polling=self._polling,
-            ended=record.ending is not None,
+            around, document, self._distrust, self._turns, self._rounds, self._person, dice
         )
         self._start(record, now)
 
@@ -172,7 +182,7 @@ class PlainMembership(Membership[SendPackage]):
                     self._stop_unbelieved(now)
                 elif manifest.round_number in self.rounds:
                     self._look_again(now)
-        self._listener.check_looks()
+        self._check_looks(now)
         self.set_status(record.status, now)
 
     def _stop_unbelieved(self, now: int) -> None:
@@ -188,7 +198,7 @@ class PlainMembership(Membership[SendPackage]):
 
     @property
     def distrusts(self) -> bool:
-        return self.distrust is not None or self.session.phase is Phase.STOPPED
+        return super().distrusts or self.session.phase is Phase.STOPPED
 
     @property
     def _idle(self) -> bool:
@@ -197,6 +207,38 @@ class PlainMembership(Membership[SendPackage]):
     @property
     def _stands_still(self) -> bool:
         return super()._stands_still or self.session.phase is Phase.STOPPED
+
+    @property
+    def _next_manifest_at(self) -> int:
+        manifest = self._turns.manifest
+        return 0 if manifest is None else manifest.accept_until
+
+    async def _hear(self, news: RoundNews, now: Now) -> None:
+        if self._stands_still:
+            # Whoever is paused meanwhile has heard the ending all the same: it is believed once, and not a second time.
+            if news.ending is not None:
+                self._end(news.ending)
+            return
+        before = self.session.accepted
+        if news.manifest is not None:
+            self._turns.tell(ManifestArrived(news.manifest, news.ahead), now())
+        self._check_looks(now())
+        accepted, ending = self.session.accepted, news.ending
+        if accepted is not before and ending is None:
+            self._ask_after_round(now())
+            return
+        self._poll_at = self._polling.again(now())
+        if ending is None and accepted is not None and now() >= accepted.manifest.accept_until:
+            ending = await self._rounds.ask_for_ending(accepted, now)
+        if ending is not None:
+            self._end(ending)
+
+    def _convict(self, sentence: str, evidence: bytes | None, now: int) -> None:
+        self._turns.tell(Distrusted(sentence, evidence), now)
+
+    def _stop_unseen(self, why: str, now: int) -> None:  # noqa: ARG002  (a round that runs goes on)
+        if self._distrust.why is None:
+            self._distrust.put(why)
 
     def _running(self, row: RoundHistory) -> RoundCounts:
         progress = self.session.progress
@@ -221,11 +263,11 @@ class PlainMembership(Membership[SendPackage]):
         if not self._may_send(due, now()):
             return
         self._around.traffic.add(len(due.capsule) + OVERHEAD_BYTES, now())
-        result = await self._around.transport.send(due.capsule, relay_for(due.capsule, self.document.relays))
-        if result.acknowledged:
+        reply = await self._around.transport.send(due.capsule, relay_for(due.capsule, self.document.relays))
+        if reply.content is not None:
             self._turns.tell(SendSucceeded(due.package_id), now())
         else:
-            self._turns.tell(SendFailed(due.package_id, result.retry_after_ms, result.final), now())
+            self._turns.tell(SendFailed(due.package_id, reply.retry_after_ms, reply.final), now())
 
     def leave(self) -> None:
         super().leave()

@@ -23,17 +23,16 @@ burst of them asks: that somebody was away so long, or is new. It does not see w
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from secvm.crypto.notes import MAX_NOTE_BYTES
 from secvm.crypto.signing import Envelope
 from secvm.errors import RemoteProtocolError, SecVMError, StaleRoundError
 from secvm.learning.weights import Weights
 from secvm.participant.sending.transport import MOST_DOCUMENT_BYTES, OVERHEAD_BYTES
-from secvm.participant.storage.state import BelievedModel
-from secvm.participant.storage.trust_book import STEPS
-from secvm.participant.trust.log_lines import LogGrewError, LogLines, ask_while_log_grows
+from secvm.participant.storage.books import STEPS
+from secvm.participant.trust.fresh_looks import LogGrewError, LogLines, ask_while_log_grows
 from secvm.participant.trust.surroundings import Now, Surroundings
 from secvm.protocol.documents.ending import Ending, accept_ending
 from secvm.protocol.documents.experiment import ExperimentDocument
@@ -54,9 +53,14 @@ class RoundNews:
     ending: Ending | None = None
 
 
-class Rounds(Protocol):
+class Rounds(ABC):
     """One experiment's rounds."""
 
+    def __init__(self, around: Surroundings, document: ExperimentDocument) -> None:
+        self._around, self._document = around, document
+        self._path = f"/v1/experiment/{document.digest}"
+
+    @abstractmethod
     async def ask(self, now: Now) -> RoundNews | None:
         """The newest manifest that may be told to the session; None where nobody answered.
 
@@ -69,23 +73,18 @@ class Rounds(Protocol):
         OverLimitError
             There is more to fetch than may be fetched today.
         """
-        ...
 
-    async def ask_for_ending(self, last: AcceptedManifest, now: Now) -> Ending | None:
+    async def ask_for_ending(self, last: AcceptedManifest, now: Now) -> Ending | None:  # noqa: ARG002
         """Whether it is over, where ``ask`` has not told that already."""
-        ...
+        return None
 
+    @abstractmethod
     async def weights(self, manifest: RoundManifest, now: Now) -> tuple[Weights, Weights] | None:
         """For training and for evaluation; None where they cannot be had now."""
-        ...
 
 
-class UnloggedRounds:
+class UnloggedRounds(Rounds):
     """Without a log: what the server signs is taken, and nobody can tell whether others are told the same."""
-
-    def __init__(self, around: Surroundings, document: ExperimentDocument) -> None:
-        self._around, self._document = around, document
-        self._path = f"/v1/experiment/{document.digest}"
 
     async def ask(self, now: Now) -> RoundNews | None:
         fetched = await self._around.fetch(f"{self._path}/manifest/latest", now)
@@ -105,8 +104,7 @@ class UnloggedRounds:
         if weights is None:
             return None
         with around.state.writing(durable=True):
-            around.state.put_ending(self._document.digest, fetched.content)
-            around.state.put_model(self._document.digest, BelievedModel(ending.round_number, ending.evaluation_weights))
+            around.state.put_ending(self._document.digest, fetched.content, ending)
         return ending
 
     async def weights(self, manifest: RoundManifest, now: Now) -> tuple[Weights, Weights] | None:
@@ -124,18 +122,15 @@ class UnloggedRounds:
         return await around.shelf.weights(digest, self._document, around.transport, gateway_keys=keys)
 
 
-#: So many fetches at once for whoever has to catch up.
-_AT_ONCE = 4
 #: More steps than this are played again in a thread of their own: capsules of other experiments are due meanwhile.
 _FEW_STEPS = 8
 
 
-class LoggedRounds:
+class LoggedRounds(Rounds):
     """One experiment's rounds, as this device believes them."""
 
     def __init__(self, around: Surroundings, document: ExperimentDocument, envelope: bytes) -> None:
-        self._around, self._document = around, document
-        self._path = f"/v1/experiment/{document.digest}"
+        super().__init__(around, document)
         parts = around.state.trust.trusted(document.digest)
         self.trusted = TrustedRounds(
             document,
@@ -151,7 +146,6 @@ class LoggedRounds:
         self._lines = LogLines(around)
 
     async def ask(self, now: Now) -> RoundNews | None:
-        """See ``Rounds``."""
         return await ask_while_log_grows(self._ask, now, give_up=self._forget_fetched)
 
     async def _ask(self, now: Now) -> RoundNews | None:
@@ -205,12 +199,8 @@ class LoggedRounds:
             return False
         return last.manifest.round_number > manifest.round_number or last.manifest.digest == manifest.digest
 
-    async def ask_for_ending(self, last: AcceptedManifest, now: Now) -> Ending | None:  # noqa: ARG002  (``ask`` tells it)
-        """See ``Rounds``."""
-        return None
-
     async def weights(self, manifest: RoundManifest, now: Now) -> tuple[Weights, Weights] | None:  # noqa: ARG002
-        """See ``Rounds``: computed here, from the state that is believed."""
+        # Computed here, from the state that is believed.
         last = self.trusted.last
         if last is None or last.manifest.digest != manifest.digest:
             raise StaleRoundError("the round to be computed is not the newest one that is believed")
@@ -224,10 +214,18 @@ class LoggedRounds:
         self, announced: RoundManifest | None, envelope: bytes, ending: bytes | None, now: Now
     ) -> Served | None:
         """All that ``check`` wants; None where something could not be had."""
-        first, documents = self.trusted.next_round, list[RoundManifest | Ending]()
+        around, first, documents = self._around, self.trusted.next_round, list[RoundManifest | Ending]()
+
+        async def fetch_manifest(number: int) -> bytes | None:
+            fetched = await around.fetch(f"{self._path}/manifest/{number}", now)
+            return None if fetched is None else fetched.content
+
+        async def fetch_tally(digest: str) -> bytes | None:
+            return await around.fetch_tally(digest, self._document, now)
+
         if announced is not None:
-            missing = [number for number in range(first, announced.round_number) if number not in self._manifests]
-            if not await self._fetch_manifests(missing, now):
+            before, most = range(first, announced.round_number), MOST_DOCUMENT_BYTES
+            if not await around.fetch_missing(self._manifests, before, fetch_manifest, most=most, now=now, unasked=0):
                 return None
             self._manifests[announced.round_number] = envelope
             numbers = range(first, announced.round_number + 1)
@@ -235,10 +233,10 @@ class LoggedRounds:
         manifests = tuple(self._manifests[number] for number in range(first, first + len(documents)))
         if ending is not None:
             documents.append(Ending.from_bytes(_payload(ending)))
-        wanted = tallies_named(documents)
-        if not await self._fetch_tallies([digest for digest in wanted if digest not in self._tallies], now):
+        wanted, most = tallies_named(documents), self._document.most_tally_bytes
+        if not await around.fetch_missing(self._tallies, wanted, fetch_tally, most=most, now=now):
             return None
-        fetched = await self._around.fetch(f"{self._path}/checkpoint", now, most=MAX_NOTE_BYTES)
+        fetched = await around.fetch(f"{self._path}/checkpoint", now, most=MAX_NOTE_BYTES)
         if fetched is None:
             return None
         checkpoint = fetched.content
@@ -250,32 +248,6 @@ class LoggedRounds:
             return None
         tallies = {digest: self._tallies[digest] for digest in wanted}
         return Served(manifests=manifests, checkpoint=checkpoint, lines=lines, tallies=tallies, ending=ending)
-
-    async def _fetch_manifests(self, numbers: list[int], now: Now) -> bool:
-        for start in range(0, len(numbers), _AT_ONCE):
-            some = numbers[start : start + _AT_ONCE]
-            self._around.traffic.check(len(some) * MOST_DOCUMENT_BYTES, now())
-            answers = await asyncio.gather(
-                *(self._around.fetch(f"{self._path}/manifest/{number}", now) for number in some)
-            )
-            for number, fetched in zip(some, answers, strict=True):
-                if fetched is None:
-                    return False
-                self._manifests[number] = fetched.content
-        return True
-
-    async def _fetch_tallies(self, digests: list[str], now: Now) -> bool:
-        around = self._around
-        for start in range(0, len(digests), _AT_ONCE):
-            some = digests[start : start + _AT_ONCE]
-            if len(digests) > 1:
-                around.traffic.check(len(some) * self._document.most_tally_bytes, now())
-            answers = await asyncio.gather(*(around.fetch_tally(digest, self._document, now) for digest in some))
-            for digest, data in zip(some, answers, strict=True):
-                if data is None:
-                    return False
-                self._tallies[digest] = data
-        return True
 
     def _forget_fetched(self) -> None:
         self._manifests, self._tallies = {}, {}
@@ -296,8 +268,7 @@ class LoggedRounds:
             state.trust.put_trusted(digest, kept.to_bytes(), kept.state)
             state.trust.count(digest, STEPS, checked.steps)
             if checked.ending is not None and served.ending is not None:
-                state.put_ending(digest, served.ending)
-                state.put_model(digest, BelievedModel(checked.ending.round_number, checked.ending.evaluation_weights))
+                state.put_ending(digest, served.ending, checked.ending)
         self.trusted.believe(checked)
         self._seal_fetches()
         self._forget_fetched()

@@ -2,12 +2,8 @@
 
 ==================== ==================================================================================
 rounds               which rounds it believes, fetched and checked
-agreement            whether it takes part: both relays' terms, its person's limits
+preparation          a round's request with its token, computed and sealed once relays and person agree
 canaries             looks for the one package of its own that it looks for, and recounts its shard
-distrust             why it takes no part, until its person resumes
-turns                its session: told, stored, then acted upon
-preparation          a round's request with its token, computed and sealed
-listener             asks for manifests, looks at the log and for canaries
-membership           one experiment: all of this, put together for the host
+membership           its session and its askings, put together for the host; why it takes no part any more
 ==================== ==================================================================================
 """

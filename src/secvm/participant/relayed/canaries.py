@@ -4,7 +4,7 @@ When the opening of a round is believed for which a receipt is held, the canary 
 files are fetched, the index of the shards and the run of digests into which the canary's falls, and checked under the
 root that the mixing relay signed. Three things can come of it:
 
-- it is there: in one round of 64 its shard is counted again (``Recounting``), and then everything that was kept of
+- it is there: in one round of 64 its shard is counted again, and then everything that was kept of
   the round is forgotten;
 - it is not there, and its neighbours show that: **a relay left it out**, and there is a file that shows it to others;
 - nothing that verifies came, three times, although other files were served: that is no accident either.
@@ -24,14 +24,14 @@ sub-tally that the coordinator signed and that is false is evidence.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from secvm.crypto.signing import Envelope
 from secvm.errors import BadProofError, CheatingError, MalformedMessageError, RemoteProtocolError
+from secvm.participant.membership import spread_ms
 from secvm.participant.sending.transport import MOST_DOCUMENT_BYTES
+from secvm.participant.storage.books import RECOUNTED, SEEN, UNCHECKED
 from secvm.participant.storage.relayed_book import KeptCanary
-from secvm.participant.storage.trust_book import RECOUNTED, SEEN, UNCHECKED
 from secvm.participant.trust.surroundings import Now, Surroundings
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.evidence.examination import examine_relayed
@@ -39,15 +39,17 @@ from secvm.protocol.evidence.missing_canary import examine_canary, missing_canar
 from secvm.protocol.evidence.relayed import RelayedEvidence, RelayedKind
 from secvm.protocol.plain.session import GRACE_MS
 from secvm.protocol.plain.session_memory import NEVER
-from secvm.protocol.relays.batches.counts import MixCount
-from secvm.protocol.relays.counting.recount import (
+from secvm.protocol.relays.counts import MixCount
+from secvm.protocol.relays.manifest import RelayedManifest
+from secvm.protocol.relays.opening import Opening
+from secvm.protocol.relays.recount import (
     MAX_CAPSULES_BYTES,
     MAX_SHARD_TALLY_BYTES,
     Recount,
     ShardTally,
     WrongCountError,
 )
-from secvm.protocol.relays.counting.shards import (
+from secvm.protocol.relays.shards import (
     DAY_MS,
     LEAST_DAYS,
     MAX_RUN_BYTES,
@@ -60,69 +62,7 @@ from secvm.protocol.relays.counting.shards import (
     read_run,
     shard_of,
 )
-from secvm.protocol.relays.manifest import RelayedManifest
-from secvm.protocol.relays.opening import Opening
 from secvm.protocol.schedule import below
-
-#: A path below the experiment, and the most bytes that are taken from there.
-Fetch = Callable[[str, int, Now], Awaitable[bytes]]
-
-
-class Recounting:
-    """Counts shards of one experiment again."""
-
-    def __init__(self, around: Surroundings, document: ExperimentDocument, envelope: bytes, fetch: Fetch) -> None:
-        """``envelope`` is the experiment's, for evidence."""
-        self._around, self._document, self._envelope, self._fetch = around, document, envelope, fetch
-
-    async def check(self, kept: KeptCanary, opening: Opening, run: ShardRun, now: Now) -> None:
-        """That the coordinator counted this shard, which was checked, as it should.
-
-        Raises
-        ------
-        CheatingError
-            It signed another count, with evidence.
-        RemoteProtocolError
-            Its files do not belong together; and whatever ``fetch`` raises.
-        """
-        checks, name = self._around.checks, (opening.digest, run.shard)
-        if not checks.known("recounted", name):
-            await self._count(kept, opening, run, now)
-            checks.keep("recounted", name, True)
-        with self._around.state.writing(durable=False):
-            self._around.state.trust.count(self._document.digest, RECOUNTED)
-
-    async def _count(self, kept: KeptCanary, opening: Opening, run: ShardRun, now: Now) -> None:
-        of_shard = f"{kept.round_number}/{run.shard}"
-        capsules = await self._fetch(f"capsules/{of_shard}", MAX_CAPSULES_BYTES, now)
-        tally = ShardTally.from_bytes(await self._fetch(f"tally/{of_shard}", MAX_SHARD_TALLY_BYTES, now))
-        manifest = RelayedManifest.from_bytes(kept.manifest)
-        recount = Recount.of(self._document, manifest, opening, self._around.sealer)
-        try:
-            await asyncio.to_thread(recount.check, run, capsules, tally)
-        except WrongCountError:
-            proof = ShardProof(label=manifest.label, shard=run.shard, path=tally.path, mix_path=run.path)
-            documents = (
-                await self._signed(f"manifest/{kept.round_number}", kept.manifest, now),
-                await self._signed(f"opening/{kept.round_number}", opening.data, now),
-            )
-            file = RelayedEvidence(
-                kind=RelayedKind.WRONG_COUNT,
-                experiment=self._envelope,
-                documents=documents,
-                blobs=(capsules, tally.sub_tally),
-                proof=proof,
-            ).to_bytes()
-            # What does not convince others is not kept as if it did.
-            raise CheatingError(examine_relayed(file).sentence.rstrip("."), evidence=file) from None
-
-    async def _signed(self, path: str, payload: bytes, now: Now) -> bytes:
-        """The envelope of a document that is believed; a device keeps what is in it alone."""
-        envelope = await self._fetch(path, MOST_DOCUMENT_BYTES, now)
-        if Envelope.from_bytes(envelope).payload != payload:
-            raise BadProofError(f"{path} is not the document that was believed")
-        return envelope
-
 
 #: So often nothing that verifies may come.
 MAX_TRIES = 3
@@ -150,14 +90,13 @@ class _UnansweredError(Exception):
 class Canaries:
     """The canaries of one experiment."""
 
-    def __init__(self, around: Surroundings, document: ExperimentDocument, envelope: bytes, *, spread_ms: int) -> None:
+    def __init__(self, around: Surroundings, document: ExperimentDocument, envelope: bytes) -> None:
         """``envelope`` is the experiment's, as it was served, for evidence."""
         self._around, self._document, self._envelope = around, document, envelope
         self._book = around.state.relayed
         self._path = f"/v1/experiment/{document.digest}"
-        self._spread = spread_ms
+        self._spread = spread_ms(document.windows)
         self._moments: dict[int, int] = {}
-        self._recounting = Recounting(around, document, envelope, self._fetch)
         #: Looks in a row that nobody answered, and nothing else either.
         self._silent = 0
         #: Askings for manifests that were answered, at the last look in vain.
@@ -185,9 +124,10 @@ class Canaries:
         CheatingError
             The coordinator signed a count of the canary's shard that is false; with evidence.
         """
-        number = min(self._moments, key=lambda one: self._moments[one])
-        at = self._moments.pop(number)
-        kept = next((one for one in self._book.canaries(self._document.digest) if one.round_number == number), None)
+        at, number = min((at, number) for number, at in self._moments.items())
+        del self._moments[number]
+        canaries = self._book.canaries(self._document.digest)
+        kept = next((canary for canary in canaries if canary.round_number == number), None)
         if kept is None or kept.opening is None:
             return None
         if at + GRACE_MS < now():
@@ -202,7 +142,7 @@ class Canaries:
             runs = await self._runs(kept, count, now)
             holding = [run for run in runs if run.find(kept.canary.inner_digest) is not None]
             if holding and kept.canary.recounts:
-                await self._recounting.check(kept, opening, holding[0], now)
+                await self._recount(kept, opening, holding[0], now)
         except _UnansweredError:
             return await self._unanswered(kept, now, answered=answered, ended=ended)
         except CheatingError:
@@ -252,6 +192,56 @@ class Canaries:
         if fetched is None:
             raise _UnansweredError
         return fetched.content
+
+    # ── the recount ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _recount(self, kept: KeptCanary, opening: Opening, run: ShardRun, now: Now) -> None:
+        """That the coordinator counted this shard, which was checked, as it should.
+
+        Raises
+        ------
+        CheatingError
+            It signed another count, with evidence.
+        RemoteProtocolError
+            Its files do not belong together; and whatever ``_fetch`` raises.
+        """
+        checks, name = self._around.checks, (opening.digest, run.shard)
+        if not checks.known("recounted", name):
+            await self._count_shard(kept, opening, run, now)
+            checks.keep("recounted", name, True)
+        with self._around.state.writing(durable=False):
+            self._around.state.trust.count(self._document.digest, RECOUNTED)
+
+    async def _count_shard(self, kept: KeptCanary, opening: Opening, run: ShardRun, now: Now) -> None:
+        of_shard = f"{kept.round_number}/{run.shard}"
+        capsules = await self._fetch(f"capsules/{of_shard}", MAX_CAPSULES_BYTES, now)
+        tally = ShardTally.from_bytes(await self._fetch(f"tally/{of_shard}", MAX_SHARD_TALLY_BYTES, now))
+        manifest = RelayedManifest.from_bytes(kept.manifest)
+        recount = Recount.of(self._document, manifest, opening, self._around.sealer)
+        try:
+            await asyncio.to_thread(recount.check, run, capsules, tally)
+        except WrongCountError:
+            proof = ShardProof(label=manifest.label, shard=run.shard, path=tally.path, mix_path=run.path)
+            documents = (
+                await self._signed(f"manifest/{kept.round_number}", kept.manifest, now),
+                await self._signed(f"opening/{kept.round_number}", opening.data, now),
+            )
+            file = RelayedEvidence(
+                kind=RelayedKind.WRONG_COUNT,
+                experiment=self._envelope,
+                documents=documents,
+                blobs=(capsules, tally.sub_tally),
+                proof=proof,
+            ).to_bytes()
+            # What does not convince others is not kept as if it did.
+            raise CheatingError(examine_relayed(file).sentence.rstrip("."), evidence=file) from None
+
+    async def _signed(self, path: str, payload: bytes, now: Now) -> bytes:
+        """The envelope of a document that is believed; a device keeps what is in it alone."""
+        envelope = await self._fetch(path, MOST_DOCUMENT_BYTES, now)
+        if Envelope.from_bytes(envelope).payload != payload:
+            raise BadProofError(f"{path} is not the document that was believed")
+        return envelope
 
     # ── what comes of it ─────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -1,69 +1,184 @@
-"""One experiment with two relays on one device: its turns, its requests and its askings, put together for the host.
+"""One experiment with two relays on one device: its session, its requests and its askings, put together.
 
-It starts nothing by itself: the host asks when it is to be woken, carries out what is due, and comes back. Whatever is
-told to the session is stored before it is acted upon (``turns``); a request is sealed and stored before its first byte
-leaves (``preparation``); what is heard may make the device stop (``listener``).
+It asks for a newer manifest, looks at the log again while a window is open, and looks for its canaries. What it hears
+goes to the session; what cannot be makes it stop. A request is sealed and stored before its first byte leaves
+(``preparation``).
 
-No round is joined, and no request sent, while ``distrust`` says why. The person has to resume.
+**Distrust** (docs/protocol.md §32). Four things make a device stop: its canary is missing; two of any ten consecutive
+rounds for which it holds a receipt were never opened; the coordinator signed what cannot be; the log is not what it
+was, or nobody answers looks at it. Each follows from the canary and from public files, and from nothing else that this
+device knows. No round is joined, and no request sent, until the person resumes. Evidence against the coordinator or its
+log stops it for good: a person who resumes does not change what was signed.
 """
 
 from __future__ import annotations
 
-from secvm.errors import LocalProtocolError
+from collections.abc import Sequence
+from itertools import pairwise
+
+from secvm.errors import CheatingError, InconsistentManifestError, OverLimitError, RemoteProtocolError
 from secvm.learning.individual.dice import Dice
 from secvm.participant.membership import Membership, RoundCounts
-from secvm.participant.relayed.canaries import Canaries
-from secvm.participant.relayed.distrust import RelayedDistrust
-from secvm.participant.relayed.listener import RelayedListener
+from secvm.participant.relayed.canaries import Canaries, CanaryLoss
 from secvm.participant.relayed.preparation import RequestPreparation
-from secvm.participant.relayed.rounds import RelayedRounds
-from secvm.participant.relayed.turns import RelayedTurns
+from secvm.participant.relayed.rounds import RelayedNews, RelayedRounds
 from secvm.participant.sending.transport import OVERHEAD_BYTES
+from secvm.participant.storage.books import MISSING
 from secvm.participant.storage.state import ExperimentRecord, RoundHistory
+from secvm.participant.trust.evidence import convicts
 from secvm.participant.trust.fresh_looks import FreshLooks
 from secvm.participant.trust.surroundings import Now, Surroundings
+from secvm.participant.turns import Distrust, Turns
 from secvm.protocol.documents.experiment import ExperimentDocument
-from secvm.protocol.plain.session_events import Restarted
-from secvm.protocol.relays.sending.session import NotTaken, RelayedSession, SendRequest, Stopped, Taken
-from secvm.protocol.relays.sending.session_memory import RelayedPhase
+from secvm.protocol.plain.session_events import Abstain, Reason, Restarted, Tick
+from secvm.protocol.plain.session_memory import NEVER, Phase
+from secvm.protocol.relays.manifest import RelayedManifest
+from secvm.protocol.relays.session import (
+    NotTaken,
+    RelayedEvent,
+    RelayedSession,
+    RequestReady,
+    RoundAnnounced,
+    RoundDone,
+    SendRequest,
+    Stopped,
+    Taken,
+)
+from secvm.protocol.trust.relayed_chain import Ended
 
-#: Where an experiment takes nothing late, moments are spread over this.
-_SHORTEST_MS = 1000
+#: Two unopened rounds among so many consecutive numbers are too many.
+UNOPENED_AMONG = 10
+_CONVICTED = "this device holds evidence against the coordinator or its log"
+_UNOPENED = "rounds {} and {} had this device's request and were never opened"
+
+
+class RelayedDistrust(Distrust):
+    """What has made one experiment stop, or may."""
+
+    def reread(self) -> None:
+        """See whether the person has resumed, and whether that is enough."""
+        super().reread()
+        if self.why is None and self.convicted:
+            self.why = _CONVICTED
+
+    @property
+    def convicted(self) -> bool:
+        """Whether evidence is held that stops it for good."""
+        return convicts(self._state, self._digest)
+
+    def convict(self, round_number: int, sentence: str, evidence: bytes | None) -> None:
+        """Stop because of the log; with what shows it, in one transaction."""
+        with self._state.writing(durable=True):
+            self._stop(round_number, sentence, evidence)
+
+    def lose(self, loss: CanaryLoss) -> None:
+        """Stop because of a canary; with what shows it, in one transaction."""
+        state, digest = self._state, self._digest
+        with state.writing(durable=True):
+            state.relayed.drop_canary(digest, loss.round_number)
+            state.trust.count(digest, MISSING)
+            self._stop(loss.round_number, loss.sentence, loss.evidence)
+
+    def _stop(self, round_number: int, sentence: str, evidence: bytes | None) -> None:
+        shows = () if evidence is None else (evidence,)
+        self.why = sentence
+        self._state.put_abstention(self._digest, round_number, Abstain(Reason.DISTRUST, sentence, shows))
+        self._state.trust.put_distrust(self._digest, sentence)
+
+    def settle(self, ended: Sequence[Ended]) -> None:
+        """How rounds ended, inside the transaction that stores what is believed; of those with a receipt."""
+        book = self._state.relayed
+        kept = {end.round_number for end in book.canaries(self._digest)}
+        for end in ended:
+            number = end.manifest.round_number
+            if number in kept and end.opened:
+                book.put_opening(self._digest, number, end.opening.data)
+            elif number in kept:
+                book.put_unopened(self._digest, number)
+
+    def without_opening(self, number: int) -> None:
+        """No opening of this round was served, as often as it was looked for."""
+        book = self._state.relayed
+        if any(canary.round_number == number and canary.opening is None for canary in book.canaries(self._digest)):
+            with self._state.writing(durable=True):
+                book.put_unopened(self._digest, number)
+
+    def count_unopened(self) -> None:
+        """Stop where two of any ten rounds with a receipt stayed unopened."""
+        numbers = sorted(self._state.relayed.unopened(self._digest))
+        near = [pair for pair in pairwise(numbers) if pair[1] - pair[0] < UNOPENED_AMONG]
+        if self.why is None and near:
+            self.put(_UNOPENED.format(*near[0]))
+
+
+class RelayedTurns(Turns[RelayedSession, SendRequest]):
+    """The session of one experiment with two relays, and what it wants done."""
+
+    def __init__(self, around: Surroundings, document: ExperimentDocument, looking: FreshLooks | None) -> None:
+        parts = around.state.relayed_session(document.digest)
+        session = RelayedSession(document) if parts is None else RelayedSession.from_parts(*parts, document)
+        super().__init__(around, document, session, looking, known=parts is not None)
+        #: Something that was deleted may still stand in SQLite's log.
+        self.stale_log = True
+
+    @property
+    def manifest(self) -> RelayedManifest | None:
+        return self.session.manifest
+
+    @property
+    def sending(self) -> bool:
+        return self.session.phase is Phase.SENDING
+
+    def tell(self, event: RelayedEvent, now: int) -> None:
+        if self.left:
+            return
+        actions = self.session.receive(event, now=now, words=self._around.words)
+        # That a request leaves is noted first: whoever is killed then sends it again also after the window.
+        noted = any(isinstance(action, RoundDone | SendRequest) for action in actions)
+        later = isinstance(event, Tick | Restarted) and not noted
+        fresh = isinstance(event, RequestReady | RoundAnnounced | Taken)
+        self._carry_out(actions, now, durable=None if later else fresh)
+        if not later:
+            self.cut_log()
+
+    def _put_session(self) -> None:
+        digest, state, changes = self._document.digest, self._around.state, self.session.take_changes()
+        state.put_relayed_session(digest, changes, b"" if self.manifest is None else self.manifest.data)
+        self.stale_log = self.stale_log or changes.forget
+        if changes.sealed is not None:
+            # The token travels in the request.
+            state.relayed.drop_token_seed(digest)
+            self.stale_log = True
+
+    def cut_log(self) -> None:
+        """After something was deleted, and outside of a transaction: another process may be reading just now."""
+        if self.stale_log:
+            self.stale_log = not self._around.state.empty_log()
 
 
 class RelayedMembership(Membership[SendRequest]):
     """A device's part in one experiment with two relays."""
 
     _turns: RelayedTurns
+    _rounds: RelayedRounds
     _distrust: RelayedDistrust
+    _preparation: RequestPreparation
 
     def __init__(
         self, around: Surroundings, record: ExperimentRecord, document: ExperimentDocument, dice: Dice, *, now: int
     ) -> None:
-        if record.person is None:
-            raise LocalProtocolError("nobody has joined this experiment on this device")
         self._rounds = rounds = RelayedRounds(around, document, record.envelope)
         around = rounds.around
-        distrust = RelayedDistrust(around.state, document.digest)
-        super().__init__(around, document, distrust)
+        self._distrust = distrust = RelayedDistrust(around.state, document.digest)
+        super().__init__(around, record, document, distrust)
         rounds.settle = distrust.settle
-        #: Over so many milliseconds moments are spread that nobody shall know a device by.
-        spread = 1000 * document.windows.grace_s or _SHORTEST_MS
         if rounds.log is not None:
             self._looking = FreshLooks(around, document.digest, rounds.log)
         self._turns = turns = RelayedTurns(around, document, self._looking)
-        self._preparation: RequestPreparation = RequestPreparation(
-            around, document, distrust, turns, rounds, person=record.person, dice=dice, spread_ms=spread
-        )
-        self._listener: RelayedListener = RelayedListener(
-            turns,
-            rounds,
-            distrust,
-            self._looking,
-            polling=self._polling,
-            canaries=Canaries(around, document, record.envelope, spread_ms=spread),
-            ended=record.ending is not None,
-        )
+        self._preparation = RequestPreparation(around, document, distrust, turns, rounds, self._person, dice)
+        self._canaries = Canaries(around, document, record.envelope)
+        #: Askings that were answered.
+        self._answered = 0
         self._start(record, now)
 
     def _start(self, record: ExperimentRecord, now: int) -> None:
@@ -73,9 +188,9 @@ class RelayedMembership(Membership[SendRequest]):
             if self._turns.round_number in self.rounds:
                 self._look_again(now)
         self._distrust.count_unopened()
-        self._listener.plan_canaries(now)
+        self._canaries.plan(now=now)
         self.set_status(record.status, now)
-        self._listener.check_looks(now)
+        self._check_looks(now)
         if self.distrust is not None and not self._idle:
             # It was killed after it had stored why, and before it had given the round up.
             self._turns.tell(Stopped(self.distrust), now)
@@ -91,7 +206,7 @@ class RelayedMembership(Membership[SendRequest]):
 
     @property
     def _idle(self) -> bool:
-        return self.session.phase is RelayedPhase.IDLE
+        return self.session.phase is Phase.IDLE
 
     def _running(self, row: RoundHistory) -> RoundCounts:
         return RoundCounts(row.round_number, self.document.budget, row.acknowledged, row.lost, done=False)
@@ -104,10 +219,90 @@ class RelayedMembership(Membership[SendRequest]):
             tell(NotTaken(), now())
             return
         self._around.traffic.add(len(due.body) + OVERHEAD_BYTES, now())
-        result = await self._around.transport.submit(
+        reply = await self._around.transport.submit(
             due.body, due.label, self.document.entry_relay, anonymous=self._preparation.anonymous
         )
-        if result.receipt is None:
-            tell(NotTaken(result.retry_after_ms, result.final), now())
+        if reply.content is None:
+            tell(NotTaken(reply.retry_after_ms, reply.final), now())
         else:
-            tell(Taken(result.receipt), now())
+            tell(Taken(reply.content), now())
+
+    # ── asking ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def _ask_at(self) -> int:
+        return min(super()._ask_at, self._canary_at)
+
+    @property
+    def _look_at(self) -> int:
+        return NEVER if self.ended or self.distrusts else super()._look_at
+
+    @property
+    def _canary_at(self) -> int:
+        return NEVER if self.distrusts else self._canaries.at
+
+    @property
+    def _next_manifest_at(self) -> int:
+        # At the earliest when the mixing relay has handed on.
+        manifest = self._turns.manifest
+        return 0 if manifest is None else manifest.instants.mix_by
+
+    async def _ask(self, now: Now) -> None:
+        if self._canary_at <= now() < self._look_at:
+            await self._look_for_canary(now)
+        else:
+            await super()._ask(now)
+
+    async def _hear(self, news: RelayedNews, now: Now) -> None:
+        self._answered += 1
+        if news.unopened is not None:
+            self._distrust.without_opening(news.unopened)
+        self._distrust.count_unopened()
+        self._check_looks(now())
+        # A round that stayed unopened takes its canary along.
+        self._turns.stale_log = True
+        before = self.session.manifest
+        if news.ending is not None:
+            self._end(news.ending)
+        elif news.manifest is not None and not self.session.paused:
+            self._turns.tell(RoundAnnounced(news.manifest, news.ahead), now())
+        if self.session.manifest is before:
+            self._poll_at = self._polling.again(now())
+        else:
+            self._ask_after_round(now())
+        self._canaries.plan(now=now())
+
+    async def _look_for_canary(self, now: Now) -> None:
+        loss = None
+        try:
+            loss = await self._canaries.look(now, answered=self._answered, ended=self.ended)
+        except CheatingError as fault:
+            self._convict(str(fault), fault.evidence, now())
+        self._turns.stale_log = True
+        if loss is not None and not self._turns.left:
+            self._distrust.lose(loss)
+            self._turns.tell(Stopped(loss.sentence), now())
+        self._turns.cut_log()
+
+    # ── stopping ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _disbelieve(self, fault: RemoteProtocolError | OverLimitError, now: int) -> None:
+        if not isinstance(fault, InconsistentManifestError):
+            super()._disbelieve(fault, now)
+        elif self._distrust.why is None:
+            # The coordinator signed what cannot be.
+            self._distrust.put(str(fault))
+            self._turns.tell(Stopped(str(fault)), now)
+
+    def _stop_unseen(self, why: str, now: int) -> None:
+        self._convict(why, None, now)
+
+    def _convict(self, sentence: str, evidence: bytes | None, now: int) -> None:
+        if self._turns.left:
+            return
+        first = self._distrust.why is None
+        # Evidence is kept whatever has stopped the device before; one piece is enough.
+        if first or (evidence is not None and not self._distrust.convicted):
+            self._distrust.convict(self._turns.round_number, sentence, evidence)
+        if first:
+            self._turns.tell(Stopped(sentence), now)

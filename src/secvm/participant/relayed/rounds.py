@@ -25,9 +25,8 @@ from secvm.crypto.notes import MAX_NOTE_BYTES
 from secvm.crypto.signing import Envelope
 from secvm.errors import RemoteProtocolError, StaleRoundError
 from secvm.participant.sending.transport import MOST_DOCUMENT_BYTES
-from secvm.participant.storage.state import BelievedModel
-from secvm.participant.storage.trust_book import STEPS
-from secvm.participant.trust.log_lines import LogGrewError, LogLines, ask_while_log_grows
+from secvm.participant.storage.books import STEPS
+from secvm.participant.trust.fresh_looks import LogGrewError, LogLines, ask_while_log_grows
 from secvm.participant.trust.surroundings import Now, Surroundings
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.documents.recomputation import Model
@@ -334,10 +333,7 @@ class RelayedRounds:
             state.trust.count(digest, STEPS, believing.steps)
             self.settle(believing.ended)
             if believing.ending is not None and served.ending is not None:
-                state.put_ending(digest, served.ending)
-                state.put_model(
-                    digest, BelievedModel(believing.ending.round_number, believing.ending.evaluation_weights)
-                )
+                state.put_ending(digest, served.ending, believing.ending)
         self.chain.believe(believing)
         if self.log is not None and log is not None:
             self.log.believe(log)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from secvm.crypto.sealing.kem import X25519, enc_bytes
+from secvm.crypto.sealing.layers import OUTER_BYTES
 from secvm.crypto.sealing.oblivious import RequestSealer, decode_key_configurations
 from secvm.crypto.tokens import TOKEN_BYTES
 from secvm.errors import UnknownKeyError
@@ -11,7 +12,6 @@ from secvm.participant.sending.transport import OVERHEAD_BYTES
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.plain.sealed_requests import REQUEST_BYTES, package_request
 from secvm.protocol.plain.session_memory import Seal
-from secvm.protocol.relays.batches.label import OUTER_BYTES
 
 
 def capsule_bytes(kem_id: int) -> int:

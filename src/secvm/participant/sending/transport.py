@@ -15,7 +15,7 @@ method            goes to                                 carries
 
 Beside these bodies a relay of the settings is told the device's credential, where it has one. Before a connection the
 operating system looks up the relay's name: whoever answers that learns to which relay the device goes, and when.
-What is sealed is decided in ``plain.preparation`` and ``relayed.preparation``, before it comes here; nothing here knows
+What is sealed is decided in ``plain.membership`` and ``relayed.preparation``, before it comes here; nothing here knows
 what is inside.
 
 Through a relay (docs/protocol.md §19.6) a package is one POST of sealed bytes, and a fetch is one too: the relay learns
@@ -54,10 +54,9 @@ from secvm.errors import LocalProtocolError, RemoteProtocolError, UnreachableErr
 from secvm.participant.dice import RandomBytes
 from secvm.protocol.documents.experiment import ExperimentDocument, Relay
 from secvm.protocol.plain.sealed_requests import FETCH_ANSWER_STEP, fetch_request, read_answer
-from secvm.protocol.relays.sending.canary import MAX_RECEIPT_BYTES
-from secvm.protocol.relays.sending.submission import MEDIA_TYPE as SUBMISSION
-from secvm.protocol.relays.statements import ENVELOPE_BYTES
-from secvm.protocol.relays.terms import RelayedTerms
+from secvm.protocol.relays.statements import ENVELOPE_BYTES, RelayedTerms
+from secvm.protocol.relays.submission import MAX_RECEIPT_BYTES
+from secvm.protocol.relays.submission import MEDIA_TYPE as SUBMISSION
 from secvm.runtime.http.client import HttpClient, goes_in_clear
 
 SEALED_REQUEST = "message/ohttp-req"
@@ -83,23 +82,12 @@ OVERHEAD_BYTES = 400
 
 
 @dataclass(frozen=True, slots=True)
-class SendResult:
-    """What became of a capsule."""
+class SendReply:
+    """What was said to a capsule, a request or the wish for a token."""
 
-    acknowledged: bool
+    #: Where it was taken: what may be a receipt or a token, of a capsule nothing; None: it was not, or nobody answered.
+    content: bytes | None = field(default=None, repr=False)
     #: The server asked to wait so long.
-    retry_after_ms: int = 0
-    #: Sending it again will not help.
-    final: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Submitted:
-    """What became of a request to the entry relay."""
-
-    #: What may be a receipt; None: there was none.
-    receipt: bytes | None = field(default=None, repr=False)
-    #: The relay asked to wait so long.
     retry_after_ms: int = 0
     #: Sending it again will not help.
     final: bool = False
@@ -123,16 +111,6 @@ class Fetched:
         return self if server is None else replace(self, ahead=server - min(max(server, sent), received))
 
 
-@dataclass(frozen=True, slots=True)
-class Issued:
-    """What an entry relay said that was asked for a token."""
-
-    #: None: it gave none, or nobody answered.
-    answer: bytes | None = field(default=None, repr=False)
-    #: Asking again will not help.
-    final: bool = False
-
-
 class Transport(Protocol):
     """The network, as a device sees it."""
 
@@ -140,7 +118,7 @@ class Transport(Protocol):
         """Raise ``LocalProtocolError`` where this way is not good enough for the experiment."""
         ...
 
-    async def send(self, capsule: bytes, relay: Relay | None) -> SendResult:
+    async def send(self, capsule: bytes, relay: Relay | None) -> SendReply:
         """Send one capsule."""
         ...
 
@@ -153,11 +131,11 @@ class Transport(Protocol):
         """
         ...
 
-    async def ask_token(self, request: bytes, label: bytes, relay: Relay) -> Issued:
+    async def ask_token(self, request: bytes, label: bytes, relay: Relay) -> SendReply:
         """Ask the entry relay for a round's token, as the client that this device is to it."""
         ...
 
-    async def submit(self, body: bytes, label: bytes, relay: Relay, *, anonymous: bool = False) -> Submitted:
+    async def submit(self, body: bytes, label: bytes, relay: Relay, *, anonymous: bool = False) -> SendReply:
         """Send a round's request to the entry relay. ``anonymous``: without a name, which a token stands for."""
         ...
 
@@ -194,7 +172,7 @@ class _HttpTransport:
         """The header field with the credential, where the server at this URL is told it."""
         return {}
 
-    async def ask_token(self, request: bytes, label: bytes, relay: Relay) -> Issued:
+    async def ask_token(self, request: bytes, label: bytes, relay: Relay) -> SendReply:
         url = f"{relay.url.rstrip('/')}/tokens/{label.hex()}"
         # An element for the one that was sent, and a proof in place of the key: a little more.
         most = len(request) + 2**8
@@ -203,24 +181,23 @@ class _HttpTransport:
             async with self._own_connection() as client:
                 answer = await client.ask(url, most=most, method="POST", headers=headers, body=request)
         except UnreachableError:
-            return Issued()
+            return SendReply()
         if answer.status == 200 and answer.media_type == TOKEN_ANSWER:
-            return Issued(answer.content if len(answer.content) <= most else None)
+            return SendReply(answer.content if len(answer.content) <= most else None)
         # 429: as many as one client is given.
-        return Issued(final=answer.status == 429 or _is_final(answer.status))
+        return SendReply(final=answer.status == 429 or _is_final(answer.status))
 
-    async def submit(self, body: bytes, label: bytes, relay: Relay, *, anonymous: bool = False) -> Submitted:
+    async def submit(self, body: bytes, label: bytes, relay: Relay, *, anonymous: bool = False) -> SendReply:
         url = f"{relay.url.rstrip('/')}/submit/{label.hex()}"
         headers = {**({} if anonymous else self._credential_for(relay.url)), "Content-Type": SUBMISSION}
         try:
             async with self._own_connection() as client:
                 answer = await client.ask(url, most=MAX_RECEIPT_BYTES, method="POST", headers=headers, body=body)
         except UnreachableError:
-            return Submitted()
+            return SendReply()
         if answer.status == 200:
-            return Submitted(answer.content if len(answer.content) <= MAX_RECEIPT_BYTES else None)
-        wait = _retry_after_ms(answer.headers.get("Retry-After"))
-        return Submitted(retry_after_ms=wait, final=_is_final(answer.status))
+            return SendReply(answer.content if len(answer.content) <= MAX_RECEIPT_BYTES else None)
+        return SendReply(None, _retry_after_ms(answer.headers.get("Retry-After")), _is_final(answer.status))
 
     async def relayed_terms(self, relay: Relay) -> RelayedTerms | None:
         away = UnreachableError(f"the {relay.role} relay {relay.host} does not answer when it is asked for its terms")
@@ -238,23 +215,20 @@ class _HttpTransport:
         except RemoteProtocolError:
             return None
 
-    async def _post_capsule(self, url: str, capsule: bytes) -> SendResult:
+    async def _post_capsule(self, url: str, capsule: bytes) -> SendReply:
         headers = _SEALED_HEADERS | self._credential_for(url)
         most = _MOST_ACKNOWLEDGEMENT_BYTES
         try:
             # A good answer is not looked into: what would open it is not kept.
             answer = await self._client.ask(url, most=most, method="POST", headers=headers, body=capsule)
         except UnreachableError:
-            return SendResult(acknowledged=False)
+            return SendReply()
         status = answer.status
         if status == 202 or (status == 200 and answer.media_type == SEALED_RESPONSE):
-            return SendResult(acknowledged=len(answer.content) <= most)
+            return SendReply(b"" if len(answer.content) <= most else None)
         # Another 4xx is about these very bytes; anything else (a redirect, a proxy's page) may be gone the next time.
-        return SendResult(
-            acknowledged=False,
-            retry_after_ms=_retry_after_ms(answer.headers.get("Retry-After")),
-            final=400 <= status < 500 and status not in (408, 425, 429),
-        )
+        final = 400 <= status < 500 and status not in (408, 425, 429)
+        return SendReply(None, _retry_after_ms(answer.headers.get("Retry-After")), final)
 
     async def close(self) -> None:
         await self._client.close()
@@ -294,7 +268,7 @@ class RelayTransport(_HttpTransport):
                 "the relays in the settings must begin with https, for this experiment is not marked as a test"
             )
 
-    async def send(self, capsule: bytes, relay: Relay | None) -> SendResult:
+    async def send(self, capsule: bytes, relay: Relay | None) -> SendReply:
         if relay is None:
             raise LocalProtocolError("a package needs a relay")
         return await self._post_capsule(relay.url, capsule)
@@ -368,7 +342,7 @@ class UnsafeDirectTransport(_HttpTransport):
         if not document.test:
             raise LocalProtocolError("sending without a relay is for experiments that are marked as a test")
 
-    async def send(self, capsule: bytes, relay: Relay | None) -> SendResult:  # noqa: ARG002  (there is none on this way)
+    async def send(self, capsule: bytes, relay: Relay | None) -> SendReply:  # noqa: ARG002  (there is none on this way)
         return await self._post_capsule(self._base + "/v1/capsule", capsule)
 
     async def fetch(

@@ -1,7 +1,7 @@
 """Files of one's own: a person of a people file, a table of words, lines of words.
 
 Features are taken as they stand, never changed, as in a people file (docs/protocol.md §2.1). With ``split=yes`` a text
-is cut into words first, as titles are (``words.py``); a word then counts once for every text that has it. Errors name
+is cut into words first, as titles are (``pages``); a word then counts once for every text that has it. Errors name
 the line, never what stands on it.
 """
 
@@ -14,11 +14,10 @@ from collections.abc import Iterator
 import orjson
 
 from secvm.errors import BadInputError, BadPeopleFileError
+from secvm.participant.sources.pages import words_of
 from secvm.participant.sources.port import Options
-from secvm.participant.sources.words import words_of
 from secvm.people.person import BLANK, MAX_VALUE
-from secvm.people.reference import numbered_people
-from secvm.people.source import OpenFile, open_people
+from secvm.people.source import OpenFile, numbered_people, open_people
 
 #: A value of more digits is refused before it is read; the sign is the other character.
 _MAX_DIGITS = len(str(MAX_VALUE))

@@ -7,18 +7,31 @@ wait, seeds of tokens until they are used, canaries that are looked for, and mod
 ``device.key`` in the device's folder holds 32 random bytes under the passphrase; everything else is locked with them.
 So another passphrase changes one small file. Where ``device.key`` is, the device is locked: what is still plain there
 belongs to a change that was interrupted, and is locked when it is next opened.
+
+**The pinned person** stands in the device's state: label, target and vector in three columns, or all of it in one,
+locked. Pinned when the person joined, and the same for all rounds. On a device with a passphrase the columns
+of label and target are empty, and that of the vector holds all three under the device's key, bound to the experiment.
 """
 
 from __future__ import annotations
 
+import sqlite3
+import struct
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
-from secvm.crypto.locking import DEFAULT_COST, KEY_BYTES, Cost, KeptKey, lock
+from secvm.crypto.locking import DEFAULT_COST, KEY_BYTES, Cost, KeptKey, is_kept, lock
 from secvm.crypto.sealing.kem import RandomBytes, throw
 from secvm.errors import BadInputError
-from secvm.runtime.disk.passphrases import Passphrase
-from secvm.runtime.disk.secret_files import check_new_passphrase, make_secret, protect, read_secret, remove_secret
+from secvm.runtime.disk.secret_files import (
+    Passphrase,
+    check_new_passphrase,
+    make_secret,
+    protect,
+    read_secret,
+    remove_secret,
+)
 
 FILE = "device.key"
 
@@ -86,3 +99,60 @@ def refuse_locked(folder: Path) -> None:
             f"{folder}: this device is under a passphrase, and none was given",
             next_step="Give --passphrase-file or --passphrase-fd, or type it at a terminal.",
         )
+
+
+_NUMBERS = struct.Struct("<qq")
+
+#: Label, target, vector; as columns.
+Columns = tuple[int | None, int | None, bytes]
+
+
+def lock_person(columns: Columns, digest: str, lock: DeviceLock | None) -> Columns:
+    """What is stored: locked, where there is a lock."""
+    label, target, vector = columns
+    if lock is None or label is None or target is None:
+        return columns
+    return None, None, lock.lock(_NUMBERS.pack(label, target) + vector, _place(digest))
+
+
+def unlock_person(columns: Columns, digest: str, lock: DeviceLock | None) -> Columns | None:
+    """What was pinned; None where it is locked and there is no lock to open it."""
+    if not _holds_all(columns[2]):
+        return columns
+    if lock is None:
+        return None
+    content = lock.unlock(columns[2], _place(digest))
+    label, target = _NUMBERS.unpack_from(content)
+    return label, target, content[_NUMBERS.size :]
+
+
+def rewrite_people(
+    db: sqlite3.Connection,
+    transaction: AbstractContextManager[None],
+    *,
+    old: DeviceLock | None,
+    new: DeviceLock | None,
+) -> None:
+    """Store everybody who is pinned as ``new`` wants it, in one transaction, where anything is to be changed."""
+    query = "SELECT digest, label, target, vector FROM experiment WHERE vector IS NOT NULL"
+    rows = [(digest, (label, target, vector)) for digest, label, target, vector in db.execute(query).fetchall()]
+    wrong = [(digest, columns) for digest, columns in rows if _holds_all(columns[2]) != (new is not None)]
+    if not wrong:
+        return
+    with transaction:
+        for digest, columns in wrong:
+            person = unlock_person(columns, digest, old)
+            assert person is not None
+            written = lock_person(person, digest, new)
+            db.execute("UPDATE experiment SET label = ?, target = ?, vector = ? WHERE digest = ?", (*written, digest))
+    # The log may still hold the pages as they were.
+    db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+
+def _holds_all(vector: object) -> bool:
+    # In a damaged file a column may hold anything; whoever reads on says so.
+    return isinstance(vector, bytes) and is_kept(vector)
+
+
+def _place(digest: str) -> str:
+    return f"pinned {digest}"

@@ -16,10 +16,9 @@ from secvm.participant.storage.device_lock import drop, open_lock, set_passphras
 from secvm.participant.storage.state import FILE as STATE_FILE
 from secvm.participant.storage.state import DeviceState
 from secvm.participant.storage.vault import Vault
-from secvm.runtime.disk.passphrases import Passphrase
 from secvm.runtime.disk.process_lock import FILE as LOCK_FILE
 from secvm.runtime.disk.process_lock import only_one
-from secvm.runtime.disk.secret_files import protect
+from secvm.runtime.disk.secret_files import Passphrase, protect
 
 
 def protect_device(

@@ -10,7 +10,7 @@
 
 What is deleted is overwritten with zeros; ``DeviceState.empty_log`` then cuts the log that held the pages as they were.
 
-- ``token_seed``: from which a round's anonymous token follows (``TokenSeeds``), until its packages are sealed.
+- ``token_seed``: from which a round's anonymous token follows, until its packages are sealed.
 
 A device writes the seed down, durably, before it asks the issuer. After a crash it asks again with the same bytes, and
 is given the same tokens: so it never has two sets for a round, and the issuer counts one. The commit that stores a
@@ -24,10 +24,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from secvm.errors import MalformedMessageError, StoreError
-from secvm.participant.storage.trust_book import TAKES_PART
+from secvm.participant.storage.books import TAKES_PART, Book
 from secvm.protocol.relays.manifest import RelayedManifest
-from secvm.protocol.relays.sending.canary import Canary
-from secvm.protocol.relays.sending.session_memory import RequestRow
+from secvm.protocol.relays.session_memory import RequestRow
+from secvm.protocol.relays.submission import Canary
 from secvm.protocol.trust.relayed_chain import RelayedTrust
 from secvm.protocol.trust.trusted_log import SeenLog
 
@@ -56,6 +56,12 @@ CREATE TABLE unopened (experiment TEXT NOT NULL, round INTEGER NOT NULL, PRIMARY
 """
 
 
+SEED_TABLES = """
+-- From which the tokens of a round follow. Goes when they are sealed in capsules, with the next round, or with forget.
+CREATE TABLE token_seed (experiment TEXT PRIMARY KEY, round INTEGER NOT NULL, seed BLOB NOT NULL) WITHOUT ROWID
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class KeptCanary:
     """A canary whose receipt is held."""
@@ -69,11 +75,11 @@ class KeptCanary:
     tries: int
 
 
-class RelayedBook:
-    """The tables above, in one device's state. Whoever writes does so inside ``DeviceState.writing``."""
+class RelayedBook(Book):
+    """What a device keeps of experiments with two relays."""
 
     def __init__(self, db: sqlite3.Connection) -> None:
-        self._db = db
+        super().__init__(db)
         #: How many canaries an experiment had after so many changes.
         self._counted: dict[str, tuple[int, int]] = {}
 
@@ -81,13 +87,12 @@ class RelayedBook:
 
     def trust(self, experiment: str) -> RelayedTrust | None:
         """What is believed; None: nothing yet."""
-        query = "SELECT manifest, opening, state FROM relayed_trust WHERE experiment = ?"
-        row = self._db.execute(query, (experiment,)).fetchone()
+        row = self._row("SELECT manifest, opening, state FROM relayed_trust WHERE experiment = ?", experiment)
         return None if row is None else RelayedTrust(manifest=row[0], opening=row[1], state=row[2])
 
     def log(self, experiment: str) -> SeenLog | None:
         """What was seen of the coordinator's log; None: nothing yet, or the experiment has none."""
-        row = self._db.execute("SELECT log FROM relayed_trust WHERE experiment = ?", (experiment,)).fetchone()
+        row = self._row("SELECT log FROM relayed_trust WHERE experiment = ?", experiment)
         try:
             return None if row is None or row[0] is None else SeenLog.from_bytes(row[0])
         except (MalformedMessageError, TypeError):
@@ -108,51 +113,44 @@ class RelayedBook:
 
     def bound(self, experiment: str) -> dict[bytes, int]:
         """What was seen in rounds that were believed, and in which."""
-        return dict(self._db.execute("SELECT value, round FROM bound WHERE experiment = ?", (experiment,)).fetchall())
+        return dict(self._rows("SELECT value, round FROM bound WHERE experiment = ?", experiment))
 
     # ── a round ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def bind(self, experiment: str, round_number: int, label: bytes) -> bool:
         """Take this label for the round, for ever; False: the round has another one."""
-        row = (experiment, round_number, label)
-        self._db.execute("INSERT OR IGNORE INTO label VALUES (?, ?, ?)", row)
+        self._run("INSERT OR IGNORE INTO label VALUES (?, ?, ?)", experiment, round_number, label)
         return self.label(experiment, round_number) == label
 
     def label(self, experiment: str, round_number: int) -> bytes | None:
         """The label of a round that was joined."""
-        query = "SELECT label FROM label WHERE experiment = ? AND round = ?"
-        row = self._db.execute(query, (experiment, round_number)).fetchone()
+        row = self._row("SELECT label FROM label WHERE experiment = ? AND round = ?", experiment, round_number)
         return None if row is None else bytes(row[0])
 
     def request(self, experiment: str) -> RequestRow | None:
         """The request that is on its way."""
-        query = "SELECT body, canary FROM request WHERE experiment = ?"
-        row = self._db.execute(query, (experiment,)).fetchone()
+        row = self._row("SELECT body, canary FROM request WHERE experiment = ?", experiment)
         return None if row is None else RequestRow(*row)
 
     def put_request(self, experiment: str, body: bytes, canary: bytes) -> None:
         """Keep a sealed request."""
-        self._db.execute(
-            f"INSERT INTO request SELECT ?, ?, ? WHERE {TAKES_PART}", (experiment, body, canary, experiment)
-        )
+        self._run(f"INSERT INTO request SELECT ?, ?, ? WHERE {TAKES_PART}", experiment, body, canary, experiment)
 
     def drop_request(self, experiment: str) -> None:
         """It was taken, or nobody takes it any more."""
-        self._db.execute("DELETE FROM request WHERE experiment = ?", (experiment,))
+        self._delete(experiment, "request")
 
     # ── after a round ────────────────────────────────────────────────────────────────────────────────────────────────
 
     def put_canary(self, experiment: str, canary: Canary, manifest: bytes) -> None:
         """A receipt has come."""
-        self._db.execute(
-            f"INSERT OR IGNORE INTO canary SELECT ?, ?, ?, ?, NULL, 0 WHERE {TAKES_PART}",
-            (experiment, canary.round_number, canary.to_bytes(), manifest, experiment),
-        )
+        query = f"INSERT OR IGNORE INTO canary SELECT ?, ?, ?, ?, NULL, 0 WHERE {TAKES_PART}"
+        self._run(query, experiment, canary.round_number, canary.to_bytes(), manifest, experiment)
 
     def canaries(self, experiment: str) -> list[KeptCanary]:
         """All that are kept, the oldest round first."""
         query = "SELECT round, canary, manifest, opening, tries FROM canary WHERE experiment = ? ORDER BY round"
-        rows = self._db.execute(query, (experiment,)).fetchall()
+        rows = self._rows(query, experiment)
         try:
             return [KeptCanary(row[0], Canary.from_bytes(row[1]), row[2], row[3], row[4]) for row in rows]
         except (MalformedMessageError, TypeError):
@@ -162,68 +160,51 @@ class RelayedBook:
         """How many are kept; none of them is read, and they are counted again only after something was written."""
         changes = self._db.total_changes
         if self._counted.get(experiment, (-1, 0))[0] != changes:
-            row = self._db.execute("SELECT count(*) FROM canary WHERE experiment = ?", (experiment,)).fetchone()
+            row = self._row("SELECT count(*) FROM canary WHERE experiment = ?", experiment)
             self._counted[experiment] = changes, int(row[0])
         return self._counted[experiment][1]
 
     def put_opening(self, experiment: str, round_number: int, opening: bytes) -> None:
         """The round is opened: its canary can be looked for."""
-        self._db.execute(
-            "UPDATE canary SET opening = ? WHERE experiment = ? AND round = ?", (opening, experiment, round_number)
-        )
+        query = "UPDATE canary SET opening = ? WHERE experiment = ? AND round = ?"
+        self._run(query, opening, experiment, round_number)
 
     def put_tries(self, experiment: str, round_number: int, tries: int) -> None:
         """So often nothing that verifies came by now."""
-        self._db.execute(
-            "UPDATE canary SET tries = ? WHERE experiment = ? AND round = ?", (tries, experiment, round_number)
-        )
+        self._run("UPDATE canary SET tries = ? WHERE experiment = ? AND round = ?", tries, experiment, round_number)
 
     def drop_canary(self, experiment: str, round_number: int) -> None:
         """It was seen, is missing, or cannot be looked for any more."""
-        self._db.execute("DELETE FROM canary WHERE experiment = ? AND round = ?", (experiment, round_number))
+        self._run("DELETE FROM canary WHERE experiment = ? AND round = ?", experiment, round_number)
 
     def unopened(self, experiment: str) -> set[int]:
         """Rounds that had a receipt and stayed unopened."""
-        rows = self._db.execute("SELECT round FROM unopened WHERE experiment = ?", (experiment,)).fetchall()
-        return {row[0] for row in rows}
+        return self._numbers("unopened", experiment)
 
     def put_unopened(self, experiment: str, round_number: int) -> None:
         """A round with a receipt stayed unopened; its canary cannot be looked for."""
-        self._db.execute("INSERT OR IGNORE INTO unopened VALUES (?, ?)", (experiment, round_number))
+        self._run("INSERT OR IGNORE INTO unopened VALUES (?, ?)", experiment, round_number)
         self.drop_canary(experiment, round_number)
 
     def clear_unopened(self, experiment: str) -> None:
         """The person has seen it, and goes on."""
-        self._db.execute("DELETE FROM unopened WHERE experiment = ?", (experiment,))
+        self._delete(experiment, "unopened")
 
     def forget(self, experiment: str) -> None:
         """All that is about this device's part; labels and what is bound stay."""
-        for table in ("relayed_trust", "request", "canary", "unopened"):
-            self._db.execute(f"DELETE FROM {table} WHERE experiment = ?", (experiment,))  # noqa: S608  (our own names)
+        self._delete(experiment, "relayed_trust", "request", "canary", "unopened", "token_seed")
 
+    # ── tokens ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-SEED_TABLES = """
--- From which the tokens of a round follow. Goes when they are sealed in capsules, with the next round, or with forget.
-CREATE TABLE token_seed (experiment TEXT PRIMARY KEY, round INTEGER NOT NULL, seed BLOB NOT NULL) WITHOUT ROWID
-"""
-
-
-class TokenSeeds:
-    """The table of them. Writes happen inside a transaction of the state."""
-
-    def __init__(self, db: sqlite3.Connection) -> None:
-        self._db = db
-
-    def get(self, digest: str, round_number: int) -> bytes | None:
+    def token_seed(self, experiment: str, round_number: int) -> bytes | None:
         """The seed of this round, if it asked for tokens before."""
-        query = "SELECT seed FROM token_seed WHERE experiment = ? AND round = ?"
-        row = self._db.execute(query, (digest, round_number)).fetchone()
+        row = self._row("SELECT seed FROM token_seed WHERE experiment = ? AND round = ?", experiment, round_number)
         return None if row is None else bytes(row[0])
 
-    def put(self, digest: str, round_number: int, seed: bytes) -> None:
+    def put_token_seed(self, experiment: str, round_number: int, seed: bytes) -> None:
         """Keep it, in place of another round's."""
-        self._db.execute("INSERT OR REPLACE INTO token_seed VALUES (?, ?, ?)", (digest, round_number, seed))
+        self._run("INSERT OR REPLACE INTO token_seed VALUES (?, ?, ?)", experiment, round_number, seed)
 
-    def drop(self, digest: str) -> None:
-        """Forget it."""
-        self._db.execute("DELETE FROM token_seed WHERE experiment = ?", (digest,))
+    def drop_token_seed(self, experiment: str) -> None:
+        """The token is sealed in the round's request."""
+        self._delete(experiment, "token_seed")

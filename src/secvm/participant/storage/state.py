@@ -16,7 +16,7 @@ in every round, or at every restart, would empty a history bit by bit.
 **What is forgotten.** A capsule: when it is acknowledged, or at the end of its window. Vector, label, session and
 capsules of an experiment, and what is believed of it: with ``forget``, overwritten with zeros (``secure_delete``), the
 log emptied. Cohort, counts and ledger stay: who forgets cannot join again to be drawn anew. No content of a package is
-kept, and no time but those still to come. What is kept to check the server is ``trust_book``'s.
+kept, and no time but those still to come. What is kept to check the server is ``books``'s.
 
 The folder is the person's alone (0700), the file too (0600). Two processes may have it open: one that runs, and a
 command that pauses or forgets; ``changed_elsewhere`` tells the first.
@@ -31,22 +31,29 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
+from typing import Protocol
 
 from secvm.errors import BadInputError, StoreError
 from secvm.learning.individual.binning import BinnedVector
 from secvm.learning.individual.contribution import Individual
 from secvm.learning.package import Cohort
-from secvm.participant.storage import pinned
-from secvm.participant.storage.device_lock import DeviceLock, refuse_locked
-from secvm.participant.storage.ledger_book import NOTHING, Accepted, LedgerBook
-from secvm.participant.storage.ledger_book import TABLES as LEDGER_TABLES
-from secvm.participant.storage.relayed_book import SEED_TABLES, RelayedBook, TokenSeeds
+from secvm.participant.storage.books import (
+    LEDGER_TABLES,
+    NOTHING,
+    TAKES_PART,
+    TRUST_TABLES,
+    UNSEEN_TABLES,
+    Accepted,
+    Book,
+    LedgerBook,
+    TrustBook,
+)
+from secvm.participant.storage.device_lock import DeviceLock, lock_person, refuse_locked, rewrite_people, unlock_person
+from secvm.participant.storage.relayed_book import SEED_TABLES, RelayedBook
 from secvm.participant.storage.relayed_book import TABLES as RELAYED_TABLES
-from secvm.participant.storage.trust_book import TABLES as TRUST_TABLES
-from secvm.participant.storage.trust_book import TAKES_PART, UNSEEN_TABLES, TrustBook
 from secvm.protocol.plain.session import Changes, WaitingRow
 from secvm.protocol.plain.session_events import Abstain, Finished
-from secvm.protocol.relays.sending.session_memory import RelayedChanges, RequestRow
+from secvm.protocol.relays.session_memory import RelayedChanges, RequestRow
 from secvm.runtime.disk.sqlite_file import FAULTS, SqliteFormat, connect_personal, refusal, statements, transaction
 
 FILE = "state.sqlite"
@@ -106,6 +113,16 @@ _FORMAT = SqliteFormat(
 )
 
 
+class Published(Protocol):
+    """A manifest or an ending, for the model that it names."""
+
+    @property
+    def round_number(self) -> int: ...
+
+    @property
+    def evaluation_weights(self) -> str: ...
+
+
 class Status(StrEnum):
     """What the person has decided about an experiment."""
 
@@ -152,7 +169,7 @@ class BelievedModel:
     weights: str
 
 
-class DeviceState:
+class DeviceState(Book):
     """The state of one device. ``close`` it; writes happen inside ``writing``."""
 
     def __init__(
@@ -168,26 +185,21 @@ class DeviceState:
         """
         self._path = folder / FILE
         self._lock = lock
-        self._db = database or connect_personal(self._path, "state", cached_statements=64)
+        super().__init__(database or connect_personal(self._path, "state", cached_statements=64))
         _FORMAT.prepare(self._db, self._path, synchronous="OFF" if unsafe_unsynced else "FULL")
         #: For hundreds of made-up people on one disk: a process that is killed loses nothing, a power cut may.
         self._unsynced = unsafe_unsynced
         self._durable = True
-        self._open_books()
-        if lock is not None:
-            # Pinned before there was a passphrase, or left by a change that was interrupted.
-            pinned.rewrite(self._db, self.writing(durable=True), old=lock, new=lock)
-
-    def _open_books(self) -> None:
         #: What it keeps to check the server.
         self.trust = TrustBook(self._db)
         #: Which rounds it has joined, for ever.
         self.ledger = LedgerBook(self._db)
-        #: From which anonymous tokens follow, until they are used.
-        self.tokens = TokenSeeds(self._db)
         #: What it keeps of experiments with two relays.
         self.relayed = RelayedBook(self._db)
         self._version = self._data_version()
+        if lock is not None:
+            # Pinned before there was a passphrase, or left by a change that was interrupted.
+            rewrite_people(self._db, self.writing(durable=True), old=lock, new=lock)
 
     def __repr__(self) -> str:
         return "DeviceState(...)"
@@ -223,7 +235,7 @@ class DeviceState:
             " ORDER BY digest"
         )
         try:
-            rows = self._db.execute(query).fetchall()
+            rows = self._rows(query)
         except FAULTS:
             raise StoreError("the state of this device cannot be read") from None
         return [_read_record(row, self._lock) for row in rows]
@@ -244,33 +256,19 @@ class DeviceState:
         """Take part from now on; what is pinned here stays. Only once: see ``forget``."""
         if self._lock is None:
             refuse_locked(self.folder)
-        row = pinned.locked((person.label, person.target, _write_vector(person.vector)), digest, self._lock)
+        row = lock_person((person.label, person.target, _write_vector(person.vector)), digest, self._lock)
         with self.writing(durable=True):
-            ((known,),) = self._db.execute(
-                "SELECT count(*) FROM experiment WHERE digest = ? AND status <> ?", (digest, Status.DECLINED)
-            ).fetchall()
-            if known:
+            if self._row("SELECT 1 FROM experiment WHERE digest = ? AND status <> ?", digest, Status.DECLINED):
                 raise BadInputError("this device has joined that experiment before, and cannot be drawn anew")
-            self._db.execute(
-                "INSERT OR REPLACE INTO experiment VALUES (?, ?, ?, ?, ?, ?, ?, NULL, ?)",
-                (
-                    digest,
-                    envelope,
-                    Status.JOINED,
-                    person.cohort.name,
-                    *row,
-                    salt,
-                ),
-            )
+            query = "INSERT OR REPLACE INTO experiment VALUES (?, ?, ?, ?, ?, ?, ?, NULL, ?)"
+            self._run(query, digest, envelope, Status.JOINED, person.cohort.name, *row, salt)
             self.ledger.put_accepted(digest, accepted)
 
     def decline(self, digest: str, envelope: bytes) -> None:
         """Remember that the person said no."""
         with self.writing(durable=True):
-            self._db.execute(
-                "INSERT OR IGNORE INTO experiment VALUES (?, ?, ?, NULL, NULL, NULL, NULL, NULL, NULL)",
-                (digest, envelope, Status.DECLINED),
-            )
+            query = "INSERT OR IGNORE INTO experiment VALUES (?, ?, ?, NULL, NULL, NULL, NULL, NULL, NULL)"
+            self._run(query, digest, envelope, Status.DECLINED)
 
     def set_status(self, digest: str, status: Status) -> None:
         """Pause or resume. Whoever resumes has seen why the device distrusted, if it did."""
@@ -278,33 +276,27 @@ class DeviceState:
             if status is Status.JOINED:
                 self.trust.clear_distrust(digest)
                 self.relayed.clear_unopened(digest)
-            changed = self._db.execute(
-                "UPDATE experiment SET status = ? WHERE digest = ? AND status IN (?, ?)",
-                (status, digest, Status.JOINED, Status.PAUSED),
-            ).rowcount
+            query = "UPDATE experiment SET status = ? WHERE digest = ? AND status IN (?, ?)"
+            changed = self._run(query, status, digest, Status.JOINED, Status.PAUSED)
         if not changed:
             raise BadInputError("this device does not take part in that experiment")
 
     def forget(self, digest: str) -> None:
         """Forget the person in this experiment for ever. Cohort, counts and ledger stay, and so does the decision."""
         with self.writing(durable=True):
-            self._db.execute(
-                "UPDATE experiment SET status = ?, label = NULL, target = NULL, vector = NULL WHERE digest = ?",
-                (Status.FORGOTTEN, digest),
-            )
+            query = "UPDATE experiment SET status = ?, label = NULL, target = NULL, vector = NULL WHERE digest = ?"
+            self._run(query, Status.FORGOTTEN, digest)
             # A round that runs is over with this: what does not wait any more has left the device.
-            self._db.execute(
+            self._run(
                 "UPDATE history SET acknowledged = packages - (SELECT count(*) FROM capsule WHERE experiment = ?1)"
                 " WHERE experiment = ?1 AND acknowledged + lost = 0"
                 " AND round = (SELECT max(round) FROM history WHERE experiment = ?1)"
                 " AND EXISTS (SELECT 1 FROM capsule WHERE experiment = ?1)",
-                (digest,),
+                digest,
             )
-            for table in ("session", "capsule", "model"):
-                self._db.execute(f"DELETE FROM {table} WHERE experiment = ?", (digest,))  # noqa: S608  (our own names)
+            self._delete(digest, "session", "capsule", "model")
             self.trust.forget(digest)
             self.relayed.forget(digest)
-            self.tokens.drop(digest)
         if not self.empty_log():
             raise BadInputError(
                 "forgotten, but another process reads the state, so its log still holds what was there before",
@@ -319,21 +311,21 @@ class DeviceState:
     def unlock_for_good(self) -> None:
         """Keep label and vector plain again; the person wants no passphrase any more."""
         old, self._lock = self._lock, None
-        pinned.rewrite(self._db, self.writing(durable=True), old=old, new=None)
+        rewrite_people(self._db, self.writing(durable=True), old=old, new=None)
 
     # ── sessions, inside ``writing`` ─────────────────────────────────────────────────────────────────────────────────
 
     def session_parts(self, digest: str) -> tuple[bytes, list[WaitingRow]] | None:
         """Header and capsules of a session, if it was ever stored."""
-        session = self._db.execute("SELECT header FROM session WHERE experiment = ?", (digest,)).fetchone()
+        session = self._row("SELECT header FROM session WHERE experiment = ?", digest)
         if session is None:
             return None
-        rows = self._db.execute("SELECT id, at, attempts, capsule FROM capsule WHERE experiment = ?", (digest,))
-        return session[0], [WaitingRow(*row) for row in rows.fetchall()]
+        rows = self._rows("SELECT id, at, attempts, capsule FROM capsule WHERE experiment = ?", digest)
+        return session[0], [WaitingRow(*row) for row in rows]
 
     def relayed_session(self, digest: str) -> tuple[bytes, RequestRow | None] | None:
         """Header and request of a session in an experiment with two relays, if it was ever stored."""
-        session = self._db.execute("SELECT header FROM session WHERE experiment = ?", (digest,)).fetchone()
+        session = self._row("SELECT header FROM session WHERE experiment = ?", digest)
         return None if session is None else (session[0], self.relayed.request(digest))
 
     def put_relayed_session(self, digest: str, changes: RelayedChanges, manifest: bytes) -> None:
@@ -361,80 +353,73 @@ class DeviceState:
 
     def _put_header(self, digest: str, header: bytes | None) -> bool:
         """Whether the experiment is still taken part in; then the session's header is written, where it changed."""
-        row = self._db.execute("SELECT status FROM experiment WHERE digest = ?", (digest,)).fetchone()
-        if row is None or row[0] not in (Status.JOINED, Status.PAUSED):
+        if not self._row(f"SELECT 1 WHERE {TAKES_PART}", digest):
             return False
         if header is not None:
-            self._db.execute("INSERT OR REPLACE INTO session VALUES (?, ?)", (digest, header))
+            self._run("INSERT OR REPLACE INTO session VALUES (?, ?)", digest, header)
         return True
 
     def put_joined(self, digest: str, round_number: int, packages: int) -> None:
         """A round's packages are sealed."""
-        self._db.execute("INSERT OR IGNORE INTO history VALUES (?, ?, ?, 0, 0)", (digest, round_number, packages))
+        self._run("INSERT OR IGNORE INTO history VALUES (?, ?, ?, 0, 0)", digest, round_number, packages)
 
     def put_finished(self, digest: str, finished: Finished) -> None:
         """A round is over for this device."""
-        self._db.execute(
-            "UPDATE history SET acknowledged = ?, lost = ? WHERE experiment = ? AND round = ?",
-            (finished.acknowledged, finished.lost, digest, finished.round_number),
-        )
+        query = "UPDATE history SET acknowledged = ?, lost = ? WHERE experiment = ? AND round = ?"
+        self._run(query, finished.acknowledged, finished.lost, digest, finished.round_number)
 
     def put_abstention(self, digest: str, round_number: int, abstain: Abstain) -> None:
         """Why nothing was sent, and what shows it."""
-        row = (digest, round_number, abstain.reason.name, abstain.sentence)
-        self._db.execute("INSERT OR REPLACE INTO abstention VALUES (?, ?, ?, ?)", row)
-        self._db.executemany(
-            "INSERT OR IGNORE INTO evidence VALUES (?, ?)", [(digest, data) for data in abstain.evidence]
-        )
+        query = "INSERT OR REPLACE INTO abstention VALUES (?, ?, ?, ?)"
+        self._run(query, digest, round_number, abstain.reason.name, abstain.sentence)
+        for data in abstain.evidence:
+            self._run("INSERT OR IGNORE INTO evidence VALUES (?, ?)", digest, data)
 
-    def put_model(self, digest: str, model: BelievedModel) -> None:
-        """The model that this device believes now."""
-        self._db.execute(
-            f"INSERT OR REPLACE INTO model SELECT ?, ?, ? WHERE {TAKES_PART}",
-            (digest, model.round_number, model.weights, digest),
-        )
+    def put_model(self, digest: str, published: Published) -> None:
+        """The model that this device believes now: the one of a round, or of the ending."""
+        query = f"INSERT OR REPLACE INTO model SELECT ?, ?, ? WHERE {TAKES_PART}"
+        self._run(query, digest, published.round_number, published.evaluation_weights, digest)
 
-    def put_ending(self, digest: str, envelope: bytes) -> None:
-        """The experiment is over."""
-        self._db.execute("UPDATE experiment SET ending = ? WHERE digest = ?", (envelope, digest))
+    def put_ending(self, digest: str, envelope: bytes, ending: Published) -> None:
+        """The experiment is over; its last model is believed."""
+        self._run("UPDATE experiment SET ending = ? WHERE digest = ?", envelope, digest)
+        self.put_model(digest, ending)
 
     def put_traffic(self, day: int, count: int) -> None:
         """So many bytes more."""
-        self._db.execute(
-            "INSERT INTO traffic VALUES (?, ?) ON CONFLICT (day) DO UPDATE SET bytes = bytes + excluded.bytes",
-            (day, count),
-        )
-        self._db.execute("DELETE FROM traffic WHERE day < ?", (day - _DAYS_KEPT,))
+        query = "INSERT INTO traffic VALUES (?, ?) ON CONFLICT (day) DO UPDATE SET bytes = bytes + excluded.bytes"
+        self._run(query, day, count)
+        self._run("DELETE FROM traffic WHERE day < ?", day - _DAYS_KEPT)
 
     # ── looking back ─────────────────────────────────────────────────────────────────────────────────────────────────
 
     def history(self, digest: str) -> list[RoundHistory]:
         """The rounds in which this device took part."""
         query = "SELECT round, packages, acknowledged, lost FROM history WHERE experiment = ? ORDER BY round"
-        return [RoundHistory(*row) for row in self._db.execute(query, (digest,)).fetchall()]
+        return [RoundHistory(*row) for row in self._rows(query, digest)]
 
     def abstentions(self, digest: str) -> list[tuple[int, str, str]]:
         """Round, reason, sentence."""
         query = "SELECT round, reason, sentence FROM abstention WHERE experiment = ? ORDER BY round, reason"
-        return self._db.execute(query, (digest,)).fetchall()
+        return self._rows(query, digest)
 
     def evidence(self, digest: str) -> list[bytes]:
         """Signed bytes that contradict each other, or the experiment."""
         query = "SELECT envelope FROM evidence WHERE experiment = ? ORDER BY rowid"
-        return [row[0] for row in self._db.execute(query, (digest,)).fetchall()]
+        return [row[0] for row in self._rows(query, digest)]
 
     def model(self, digest: str) -> BelievedModel | None:
         """The last model that this device believes."""
-        row = self._db.execute("SELECT round, weights FROM model WHERE experiment = ?", (digest,)).fetchone()
+        row = self._row("SELECT round, weights FROM model WHERE experiment = ?", digest)
         return None if row is None else BelievedModel(*row)
 
     def traffic(self, day: int) -> int:
         """Bytes of one day."""
-        row = self._db.execute("SELECT bytes FROM traffic WHERE day = ?", (day,)).fetchone()
+        row = self._row("SELECT bytes FROM traffic WHERE day = ?", day)
         return 0 if row is None else int(row[0])
 
     def _data_version(self) -> int:
-        return int(self._db.execute("PRAGMA data_version").fetchone()[0])
+        return int(self._row("PRAGMA data_version")[0])
 
 
 _Row = tuple[str, str, bytes, str | None, int | None, int | None, bytes | None, bytes | None, bytes | None]
@@ -447,7 +432,7 @@ def _read_record(row: _Row, lock: DeviceLock | None) -> ExperimentRecord:
         known = Status(status)
     except (KeyError, ValueError):
         raise StoreError("what the state keeps of an experiment is not whole") from None
-    columns = None if vector is None else pinned.unlocked((label, target, vector), digest, lock)
+    columns = None if vector is None else unlock_person((label, target, vector), digest, lock)
     person = None
     if cohort is not None and columns is not None and columns[0] is not None and columns[1] is not None:
         person = Individual(vector=_read_vector(columns[2]), label=columns[0], target=columns[1], cohort=cohort)

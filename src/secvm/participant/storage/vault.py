@@ -34,7 +34,7 @@ from typing import Self
 
 from secvm.errors import BadInputError
 from secvm.learning.individual.binning import utf8
-from secvm.learning.individual.draws import KeptOnDevice
+from secvm.learning.individual.dice import KeptOnDevice
 from secvm.learning.rows import MAX_UNITS
 from secvm.participant.storage.device_lock import DeviceLock, refuse_locked
 from secvm.people.person import MAX_VALUE

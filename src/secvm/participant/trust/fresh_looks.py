@@ -1,33 +1,113 @@
-"""Fresh looks at the log while the window is open: the check that the paper itself proposes (docs/protocol.md §22, 8).
+"""The log as a device reads it: its lines, and fresh looks at it while the window is open (docs/protocol.md §22, 8).
 
-A server that singles a device out must go on doing so whenever that device asks, and it does not see who asks. So in
-each window the device fetches the log's checkpoint again, at a few uniform random moments that are drawn afresh for the
-round, each over a connection of its own and another relay where there are several, as every fetch is. What comes back
-is the checkpoint that is believed, or one to which the log has grown since by entries of other experiments: the lines
-in between are fetched, and lead to it. Anything else is wrong, and no further package leaves.
+Fresh looks are the check that the paper itself proposes. A server that singles a device out must go on doing so
+whenever that device asks, and it does not see who asks. So in each window the device fetches the log's checkpoint
+again, at a few uniform random moments that are drawn afresh for the round, each over a connection of its own and
+another relay where there are several, as every fetch is. What comes back is the checkpoint that is believed, or one to
+which the log has grown since by entries of other experiments: the lines in between are fetched, and lead to it.
+Anything else is wrong, and no further package leaves.
 
 **No answer** is no difference. It is asked again, each time at another moment of what is left of the window; and if
 nobody answers at all, that is noted and the round goes on: networks fail. But a relay carries these looks, and one that
 drops a device's packages would drop the looks too. So after a few rounds in a row without one answer
 (``TrustPolicy.most_unseen``) the device takes no part any more until its person resumes; that is remembered over
 restarts. Whoever holds up its packets can stop it; that is better than to be watched by nobody.
+
+**Lines of the log** are fetched in tiles of entries (c2sp.org/tlog-tiles), for whoever has read the log so far.
+A tile has 256 lines, the last one of a log fewer; a device fetches those with lines that it has not seen. Each fetch is
+sealed like any other, and the same for everybody who asks at the same size. Nothing here is believed: lines are held to
+a signed root by ``protocol.trust.trusted_log``.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Protocol, TypeVar
 
 from secvm.crypto.notes import MAX_NOTE_BYTES
-from secvm.errors import CheatingError, OverLimitError, RemoteProtocolError
-from secvm.participant.storage.trust_book import REFETCHED, UNANSWERED
-from secvm.participant.trust.log_lines import LogLines
+from secvm.errors import CheatingError, OverLimitError, RemoteProtocolError, StaleRoundError
+from secvm.participant.storage.books import REFETCHED, UNANSWERED
 from secvm.participant.trust.surroundings import Now, Surroundings
+from secvm.protocol.log.entries import MAX_LINE_BYTES
+from secvm.protocol.log.tiles import TILE_WIDTH, Tile, read_bundle
 from secvm.protocol.plain.session import GRACE_MS
 from secvm.protocol.plain.session_events import Abstain, Distrusted, Reason
 from secvm.protocol.plain.session_memory import NEVER
 from secvm.protocol.schedule import Window, redraw, spread
+from secvm.protocol.version import LOG_ORIGIN
+
+MOST_TILE_BYTES = TILE_WIDTH * (2 + MAX_LINE_BYTES)
+#: So often an asking begins again when the log has grown meanwhile.
+_ATTEMPTS = 3
+News = TypeVar("News")
+
+
+class LogGrewError(Exception):
+    """What was fetched is of two moments: the log has grown in between."""
+
+
+async def ask_while_log_grows(
+    ask: Callable[[Now], Awaitable[News]], now: Now, *, give_up: Callable[[], None] = lambda: None
+) -> News:
+    """What ``ask`` brings; begun again, a few times, where the log has grown meanwhile.
+
+    Then it calls ``give_up`` and raises ``StaleRoundError``: a log does not grow that often, so something that was
+    fetched is not what it should be.
+    """
+    for _ in range(_ATTEMPTS - 1):
+        with contextlib.suppress(LogGrewError):
+            return await ask(now)
+    try:
+        return await ask(now)
+    except LogGrewError as grew:
+        give_up()
+        raise StaleRoundError(str(grew)) from None
+
+
+class LogLines:
+    """Fetches lines, and keeps full tiles until they are forgotten: those never change."""
+
+    def __init__(self, around: Surroundings) -> None:
+        self._around = around
+        self._full: dict[int, list[bytes]] = {}
+
+    async def fetch(self, since: int, size: int, now: Now) -> tuple[bytes, ...] | None:
+        """The lines from index ``since`` up to ``size``; None where a tile could not be had.
+
+        Raises
+        ------
+        MalformedMessageError
+            What was served is no tile.
+        OverLimitError
+            They are more than the person's limit of traffic for a day.
+        """
+        numbers = range(since // TILE_WIDTH, -(-size // TILE_WIDTH)) if since < size else range(0)
+        tiles: dict[int, list[bytes]] = {number: self._full[number] for number in numbers if number in self._full}
+
+        async def fetch(number: int) -> list[bytes] | None:
+            return await self._tile(number, size, now)
+
+        if not await self._around.fetch_missing(tiles, numbers, fetch, most=MOST_TILE_BYTES, now=now):
+            return None
+        lines = [line for number in numbers for line in tiles[number]]
+        return tuple(lines[since - numbers.start * TILE_WIDTH :]) if numbers else ()
+
+    def forget(self) -> None:
+        """What was fetched did not fit, or is not needed any more."""
+        self._full = {}
+
+    async def _tile(self, number: int, size: int, now: Now) -> list[bytes] | None:
+        tile = Tile(None, number, min(TILE_WIDTH, size - number * TILE_WIDTH))
+        fetched = await self._around.fetch(f"/{LOG_ORIGIN}/{tile.path}", now, most=MOST_TILE_BYTES)
+        if fetched is None:
+            return None
+        lines = read_bundle(fetched.content, width=tile.width)
+        if tile.width == TILE_WIDTH:
+            self._full[number] = lines
+        return lines
+
 
 #: More lines than this, 16 tiles, are not fetched for a look: it counts as not answered.
 MOST_NEW_LINES = 4096
@@ -55,85 +135,6 @@ class BelievedLog(Protocol):
         ...
 
 
-class LookSchedule:
-    """The fresh looks of one round."""
-
-    def __init__(self, words: Iterator[int], count: int) -> None:
-        self._words, self._count = words, count
-        self._window: Window | None = None
-        #: (when, how often it was asked for in vain)
-        self._moments: list[tuple[int, int]] = []
-        self.answered = self.unanswered = 0
-
-    def plan(self, window: Window, *, now: int) -> None:
-        """Draw the moments of this window. Those that have passed already are left out: the rest stays uniform."""
-        self._window = window
-        self._moments = sorted((at, 0) for at in spread(self._count, window, self._words) if at >= now)
-        self.answered = self.unanswered = 0
-
-    def stop(self) -> None:
-        """No more looks in this round."""
-        self._moments = []
-
-    @property
-    def at(self) -> int:
-        """When the next look is due."""
-        return self._moments[0][0] if self._moments else NEVER
-
-    @property
-    def blind(self) -> bool:
-        """Whether all looks of the round are over, and nobody has answered one."""
-        return not self._moments and self.unanswered > 0 and self.answered == 0
-
-    async def look(self, around: Surroundings, log: BelievedLog, experiment: str, now: Now) -> bool | None:
-        """Take the look that is due, and say whether it was answered; None where it was put off instead.
-
-        Raises
-        ------
-        CheatingError
-            The log was forked; with evidence.
-        RemoteProtocolError
-            Something else than what is believed was shown.
-        """
-        moment, window = now(), self._window
-        if window is None or moment >= window.closes_at:
-            self.unanswered += any(tries >= _TRIED for _, tries in self._moments)
-            self._moments = []
-            return False if self.blind else None
-        at, tries = self._moments.pop(0)
-        if at + GRACE_MS < moment:
-            # This device slept or was paused: a look right after waking would tell when.
-            self._put(redraw([at], window, self._words, now=moment)[0], tries)
-            return None
-        fetched = await around.fetch(f"/v1/experiment/{experiment}/checkpoint", now, most=MAX_NOTE_BYTES)
-        lines = None if fetched is None else await self._new_lines(fetched.content, around, log, now)
-        if fetched is not None and lines is not None:
-            self.answered += 1
-            log.compare(fetched.content, lines)
-            return True
-        if tries + 1 < MOST_TRIES and now() < window.closes_at:
-            left = Window(opens_at=now(), closes_at=window.closes_at)
-            self._put(spread(1, left, self._words)[0], tries + 1)
-        else:
-            self.unanswered += 1
-        return False
-
-    async def _new_lines(
-        self, checkpoint: bytes, around: Surroundings, log: BelievedLog, now: Now
-    ) -> tuple[bytes, ...] | None:
-        """What the log has appended since the believed checkpoint; None where it cannot be had."""
-        count, since = log.missing_lines(checkpoint), log.seen_size
-        if count > MOST_NEW_LINES:
-            return None
-        try:
-            return await LogLines(around).fetch(since, since + count, now)
-        except OverLimitError:
-            return None
-
-    def _put(self, at: int, tries: int) -> None:
-        self._moments = sorted([*self._moments, (at, tries)])
-
-
 _UNSEEN = (
     "in {} rounds in a row no fresh look at the log was answered, so nobody can tell whether this device is singled out"
 )
@@ -144,11 +145,13 @@ class FreshLooks:
 
     def __init__(self, around: Surroundings, experiment: str, log: BelievedLog) -> None:
         self._around, self._experiment, self._log = around, experiment, log
-        self._refetching = LookSchedule(around.words, around.policy.refetches)
-        #: Fresh looks by what became of them, not written yet.
-        self._counted = Counter[str]()
-        #: The round that was joined last.
+        #: The round that was joined last, and its window.
         self._round = 0
+        self._window: Window | None = None
+        #: Its looks still to come: when, and how often each was asked for in vain.
+        self._moments: list[tuple[int, int]] = []
+        #: Its looks by what became of them; and those of all rounds that are not written yet.
+        self._of_round, self._unwritten = Counter[str](), Counter[str]()
         self.reread()
 
     def reread(self) -> None:
@@ -157,48 +160,105 @@ class FreshLooks:
         self._unseen = self._around.state.trust.unseen(self._experiment)
 
     def joined(self, round_number: int, window: Window, now: int) -> None:
-        """A round is joined, or was before a restart."""
-        self._round = round_number
-        self._refetching.plan(window, now=now)
+        """A round is joined, or was before a restart: draw its moments. Those that have passed already are left out:
+        the rest stays uniform.
+        """
+        self._round, self._window = round_number, window
+        drawn = spread(self._around.policy.refetches, window, self._around.words)
+        self._moments = sorted((at, 0) for at in drawn if at >= now)
+        self._of_round.clear()
 
     @property
     def at(self) -> int:
         """When the log is looked at again."""
-        return self._refetching.at
+        return self._moments[0][0] if self._moments else NEVER
 
     @property
     def unwritten(self) -> bool:
         """Whether ``write`` has something to do."""
-        return bool(self._counted)
+        return bool(self._unwritten)
 
     def write(self) -> None:
         """Write what has changed, inside a transaction of the state."""
-        for name, count in self._counted.items():
+        for name, count in self._unwritten.items():
             self._around.state.trust.count(self._experiment, name, count)
-        self._counted.clear()
+        self._unwritten.clear()
 
     async def look(self, now: Now) -> Distrusted | Abstain | None:
         """Look at the log again."""
-        refetching = self._refetching
-        before = (refetching.answered, refetching.unanswered)
-        found: Distrusted | Abstain | None = None
+        before = self._of_round[UNANSWERED]
+        finding: Distrusted | Abstain | None = None
         seen: bool | None = True
         try:
-            seen = await refetching.look(self._around, self._log, self._experiment, now)
+            seen = await self._fetch(now)
         except CheatingError as fault:
-            found = Distrusted(str(fault), fault.evidence)
+            finding = Distrusted(str(fault), fault.evidence)
         except RemoteProtocolError as fault:
-            found = Distrusted(str(fault))
-        if found is not None:
-            refetching.stop()
-        answered, unanswered = refetching.answered - before[0], refetching.unanswered - before[1]
-        if answered or unanswered:
-            self._counted[REFETCHED if answered else UNANSWERED] += 1
+            finding = Distrusted(str(fault))
+        if finding is not None:
+            self._moments = []
         self._note(seen)
-        if found is None and unanswered and refetching.blind:
+        if finding is None and self._of_round[UNANSWERED] > before and self._blind:
             blind = self.too_many_unseen()
-            found = Abstain(Reason.UNSEEN, Reason.UNSEEN.value) if blind is None else Distrusted(blind)
-        return found
+            finding = Abstain(Reason.UNSEEN, Reason.UNSEEN.value) if blind is None else Distrusted(blind)
+        return finding
+
+    async def _fetch(self, now: Now) -> bool | None:
+        """Take the look that is due, and say whether it was answered; None where it was put off instead.
+
+        Raises
+        ------
+        CheatingError
+            The log was forked; with evidence.
+        RemoteProtocolError
+            Something else than what is believed was shown.
+        """
+        moment, window, words = now(), self._window, self._around.words
+        if window is None or moment >= window.closes_at:
+            if any(tries >= _TRIED for _, tries in self._moments):
+                self._count(UNANSWERED)
+            self._moments = []
+            return False if self._blind else None
+        at, tries = self._moments.pop(0)
+        if at + GRACE_MS < moment:
+            # This device slept or was paused: a look right after waking would tell when.
+            self._put(redraw([at], window, words, now=moment)[0], tries)
+            return None
+        path = f"/v1/experiment/{self._experiment}/checkpoint"
+        fetched = await self._around.fetch(path, now, most=MAX_NOTE_BYTES)
+        lines = None if fetched is None else await self._new_lines(fetched.content, now)
+        if fetched is not None and lines is not None:
+            self._count(REFETCHED)
+            self._log.compare(fetched.content, lines)
+            return True
+        if tries + 1 < MOST_TRIES and now() < window.closes_at:
+            left = Window(opens_at=now(), closes_at=window.closes_at)
+            self._put(spread(1, left, words)[0], tries + 1)
+        else:
+            self._count(UNANSWERED)
+        return False
+
+    async def _new_lines(self, checkpoint: bytes, now: Now) -> tuple[bytes, ...] | None:
+        """What the log has appended since the believed checkpoint; None where it cannot be had."""
+        count, since = self._log.missing_lines(checkpoint), self._log.seen_size
+        if count > MOST_NEW_LINES:
+            return None
+        try:
+            return await LogLines(self._around).fetch(since, since + count, now)
+        except OverLimitError:
+            return None
+
+    def _put(self, at: int, tries: int) -> None:
+        self._moments = sorted([*self._moments, (at, tries)])
+
+    def _count(self, name: str) -> None:
+        self._of_round[name] += 1
+        self._unwritten[name] += 1
+
+    @property
+    def _blind(self) -> bool:
+        """Whether all looks of the round are over, and nobody has answered one."""
+        return not self._moments and self._of_round[UNANSWERED] > 0 and self._of_round[REFETCHED] == 0
 
     def _note(self, seen: bool | None) -> None:
         """Remember a round in which no look was answered, until one is; at once, for a restart must not undo it."""
@@ -207,7 +267,7 @@ class FreshLooks:
             with self._around.state.writing(durable=False):
                 book.clear_unseen(digest)
             self._unseen = set()
-        elif seen is False and self._refetching.blind and self._round not in self._unseen:
+        elif seen is False and self._blind and self._round not in self._unseen:
             with self._around.state.writing(durable=False):
                 book.put_unseen(digest, self._round)
             self._unseen.add(self._round)
@@ -217,5 +277,5 @@ class FreshLooks:
 
         A round whose looks are not over yet does not count.
         """
-        unseen = self._unseen - ({self._round} if self._refetching.at < NEVER else set())
+        unseen = self._unseen - ({self._round} if self.at < NEVER else set())
         return None if len(unseen) < self._around.policy.most_unseen else _UNSEEN.format(len(unseen))

@@ -19,7 +19,7 @@ import contextlib
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, TypeVar
 
 from secvm.crypto.notes import NoteKey
 from secvm.errors import MalformedMessageError
@@ -32,41 +32,44 @@ from secvm.protocol.documents.experiment import ExperimentDocument, Relay
 from secvm.protocol.documents.manifest import AcceptedManifest
 from secvm.protocol.documents.recomputation import After, Model
 from secvm.protocol.log.checkpoints import SignedCheckpoint
-from secvm.protocol.relays.counting.shards import ShardRun
-from secvm.protocol.relays.terms import RelayedTerms
-from secvm.protocol.trust.checking import Checking
+from secvm.protocol.relays.shards import ShardRun
+from secvm.protocol.relays.statements import RelayedTerms
+from secvm.protocol.trust.trusted_log import Checking
 
 #: Signatures are small; models and tallies may have a million bins. Those of a few rounds of a few experiments.
 _SMALL, _LARGE = 1024, 8
-#: So many answers of ``once``, by their kind: what rounds come to has a model.
-_ANSWERS = {"manifest": _SMALL, "rounds": _LARGE}
-#: So many of what is known by what it must be, see ``known``; lines of a log may be many.
-_KNOWN = {"terms": 64, "opening": 64, "lines": _LARGE, "recounted": _SMALL}
+#: So much is remembered of each kind: what was judged; what was fetched for one device and holds for all (``known``).
+#: What rounds come to has a model, and lines of a log may be many.
+_KINDS = {
+    **dict.fromkeys(("accepted", "checkpoint", "times", "manifest", "recounted"), _SMALL),
+    **dict.fromkeys(("tally", "digest", "model", "after", "rounds", "blob", "lines"), _LARGE),
+    **dict.fromkeys(("terms", "opening"), 64),
+}
 #: At most so many shards' runs of digests, of 131 kB each, and no more than there are devices to look for canaries.
 _RUNS = 64
 Value = TypeVar("Value")
 
 
-class _Remembered(Generic[Value]):
+class _Remembered:
     """So many answers, the oldest forgotten first."""
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._found: dict[tuple[object, ...], Value] = {}
+        self._answers: dict[tuple[object, ...], Any] = {}
         #: Long replays run in threads of their own.
         self._lock = threading.Lock()
 
-    def find(self, key: tuple[object, ...]) -> Value | None:
-        return self._found.get(key)
+    def find(self, key: tuple[object, ...]) -> Any:
+        return self._answers.get(key)
 
     def get(self, key: tuple[object, ...], make: Callable[[], Value]) -> Value:
-        known = self._found.get(key)
+        known: Value | None = self._answers.get(key)
         if known is None:
             known = make()
             with self._lock:
-                while len(self._found) >= self._most:
-                    del self._found[next(iter(self._found))]
-                self._found[key] = known
+                while len(self._answers) >= self._most:
+                    del self._answers[next(iter(self._answers))]
+                self._answers[key] = known
         return known
 
 
@@ -74,18 +77,8 @@ class SharedChecks(Checking):
     """Judges what is new, and remembers."""
 
     def __init__(self, *, devices: int = 1) -> None:
-        self._accepted = _Remembered[AcceptedManifest](_SMALL)
-        self._checkpoints = _Remembered[SignedCheckpoint](_SMALL)
-        self._times = _Remembered[dict[NoteKey, int]](_SMALL)
-        self._tallies = _Remembered[Tally](_LARGE)
-        self._models = _Remembered[Model](_LARGE)
-        self._afters = _Remembered[After](_LARGE)
-        self._answers = {kind: _Remembered[object](most) for kind, most in _ANSWERS.items()}
-        #: Digests of tallies that this has read itself, by the tally.
-        self._read = _Remembered[tuple[Tally, str]](_LARGE)
+        self._remembered = {kind: _Remembered(most) for kind, most in _KINDS.items()}
         self._runs: deque[tuple[bytes, ShardRun]] = deque(maxlen=min(devices, _RUNS))
-        self._known = {kind: _Remembered[Any](most) for kind, most in _KNOWN.items()}
-        self._blobs: dict[str, bytes] = {}
         self._on_the_way: dict[str, asyncio.Future[bytes | None]] = {}
 
     def accept(
@@ -95,51 +88,53 @@ class SharedChecks(Checking):
         if last is not None and data == last.envelope:
             return last
         key = (document.digest, before, digest_of(data))
-        accepted = self._accepted.get(key, lambda: super(SharedChecks, self).accept(data, document=document, last=last))
+        accepted = self.once(
+            "accepted", key, lambda: super(SharedChecks, self).accept(data, document=document, last=last)
+        )
         # The same manifest under other signatures: whoever asks looks whether it is their own.
         return last if last is not None and accepted.manifest.digest == last.manifest.digest else accepted
 
     def checkpoint(self, data: bytes, *, log: NoteKey) -> SignedCheckpoint:
         key = (log.to_text(), digest_of(data))
-        return self._checkpoints.get(key, lambda: super(SharedChecks, self).checkpoint(data, log=log))
+        return self.once("checkpoint", key, lambda: super(SharedChecks, self).checkpoint(data, log=log))
 
     def times(self, signed: SignedCheckpoint, witnesses: Sequence[NoteKey]) -> dict[NoteKey, int]:
         key = (digest_of(signed.data), *(witness.to_text() for witness in witnesses))
-        return dict(self._times.get(key, lambda: super(SharedChecks, self).times(signed, witnesses)))
+        return dict(self.once("times", key, lambda: super(SharedChecks, self).times(signed, witnesses)))
 
     def tally(self, data: bytes, *, digest: str, document: ExperimentDocument) -> Tally:
         # The digest that is asked for goes in as well: bytes that do not have it are refused below, every time.
         key = (document.digest, digest, digest_of(data))
-        tally = self._tallies.get(key, lambda: super(SharedChecks, self).tally(data, digest=digest, document=document))
-        # While it is in here nothing else has its number.
-        self._read.get((id(tally),), lambda: (tally, digest))
+        tally = self.once("tally", key, lambda: super(SharedChecks, self).tally(data, digest=digest, document=document))
+        # Its digest was looked at here. While it is remembered nothing else has its number.
+        self.once("digest", (id(tally),), lambda: (tally, digest))
         return tally
 
     def first(self, document: ExperimentDocument) -> Model:
-        return self._models.get((document.digest,), lambda: super(SharedChecks, self).first(document))
+        return self.once("model", (document.digest,), lambda: super(SharedChecks, self).first(document))
 
     def model(self, state: bytes, *, digest: str, document: ExperimentDocument) -> Model:
         key = (document.digest, digest, digest_of(state))
-        return self._models.get(key, lambda: super(SharedChecks, self).model(state, digest=digest, document=document))
+        return self.once("model", key, lambda: super(SharedChecks, self).model(state, digest=digest, document=document))
 
     def following(self, document: ExperimentDocument, model: Model, tally: Tally | None) -> Model:
         if tally is None:
             return super().following(document, model, None)
         key = (document.digest, "after", model.names[0], self._digest(tally))
-        return self._models.get(key, lambda: super(SharedChecks, self).following(document, model, tally))
+        return self.once("model", key, lambda: super(SharedChecks, self).following(document, model, tally))
 
     def after_opened(self, document: ExperimentDocument, model: Model, net: Tally, *, clients: int) -> After:
         key = (document.digest, model.names[0], self._digest(net), clients)
         judge = super().after_opened
-        return self._afters.get(key, lambda: judge(document, model, net, clients=clients))
+        return self.once("after", key, lambda: judge(document, model, net, clients=clients))
 
     def _digest(self, tally: Tally) -> str:
-        known, digest = self._read.get((id(tally),), lambda: (tally, tally_digest(tally)))
+        known, digest = self.once("digest", (id(tally),), lambda: (tally, tally_digest(tally)))
         assert known is tally
         return digest
 
     def once(self, kind: str, asked: tuple[object, ...], judge: Callable[[], Value]) -> Value:
-        return cast("Value", self._answers[kind].get(asked, judge))
+        return self._remembered[kind].get(asked, judge)
 
     def runs(self, root: bytes) -> list[ShardRun]:
         """Shards' runs of digests that were checked under this root."""
@@ -151,12 +146,12 @@ class SharedChecks(Checking):
 
     def known(self, kind: str, name: tuple[object, ...]) -> Any:
         """What was fetched for another device, and is what its name says; None: it has to be fetched."""
-        return self._known[kind].find(name)
+        return self._remembered[kind].find(name)
 
     def keep(self, kind: str, name: tuple[object, ...], what: object | None) -> None:
         """Remember something that **was checked**. ``name`` binds it: nobody can show another under the same name."""
         if what is not None:
-            self._known[kind].get(name, lambda: what)
+            self._remembered[kind].get(name, lambda: what)
 
     async def relay_terms(self, relay: Relay, label: bytes, transport: Transport) -> RelayedTerms | None:
         """What a relay has signed that it takes on, asked once for a round of this label.
@@ -170,25 +165,21 @@ class SharedChecks(Checking):
 
     def keep_tally(self, digest: str, data: bytes, document: ExperimentDocument) -> None:
         """Remember a tally that came along with something else, where it is the one of this digest."""
-        if data and digest not in self._blobs:
+        if data and self.tally_at_hand(digest) is None:
             with contextlib.suppress(MalformedMessageError):
                 self.tally(data, digest=digest, document=document)
-                self._keep_blob(digest, data)
+                self.keep("blob", (digest,), data)
 
     def tally_at_hand(self, digest: str) -> bytes | None:
         """A tally of this digest that was checked for a device of this host."""
-        return self._blobs.get(digest)
-
-    def _keep_blob(self, digest: str, data: bytes) -> None:
-        while len(self._blobs) >= _LARGE:
-            del self._blobs[next(iter(self._blobs))]
-        self._blobs[digest] = data
+        blob: bytes | None = self.known("blob", (digest,))
+        return blob
 
     async def fetch_tally(
         self, digest: str, transport: Transport, *, document: ExperimentDocument, gateway_keys: bytes | None = None
     ) -> bytes | None:
         """A tally of this digest; None where it cannot be had now, or another was served."""
-        known = self._blobs.get(digest)
+        known = self.tally_at_hand(digest)
         if known is not None:
             return known
 
@@ -197,6 +188,6 @@ class SharedChecks(Checking):
             fetched = await transport.fetch(f"/v1/blob/{digest}", most=most, gateway_keys=gateway_keys)
             if fetched is not None:
                 self.keep_tally(digest, fetched.content, document)
-            return self._blobs.get(digest)
+            return self.tally_at_hand(digest)
 
         return await fetch_once(self._on_the_way, digest, fetch)

@@ -6,10 +6,12 @@ exactly B packages, or the number would say something. So the limit is asked bef
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import TypeVar
 
-from secvm.crypto.sealing.bulk_sealing import BulkSealer
+from secvm.crypto.sealing.layers import BulkSealer
 from secvm.errors import OverLimitError
 from secvm.participant.consent.policies import Consent
 from secvm.participant.dice import RandomBytes
@@ -23,6 +25,10 @@ from secvm.protocol.documents.manifest import RoundManifest
 from secvm.protocol.plain.session_memory import Seal
 
 _DAY_MS = 86_400_000
+#: So many fetches at once for whoever has to catch up.
+_AT_ONCE = 4
+Name = TypeVar("Name")
+Content = TypeVar("Content")
 
 
 class Traffic:
@@ -106,6 +112,32 @@ class Surroundings:
         fetched = await self.transport.fetch(path, most=most, gateway_keys=keys)
         self.traffic.add(OVERHEAD_BYTES if fetched is None else len(fetched.content) + OVERHEAD_BYTES, now())
         return None if fetched is None else fetched.held_to(sent, now())
+
+    async def fetch_missing(
+        self,
+        kept: dict[Name, Content],
+        wanted: Iterable[Name],
+        fetch: Callable[[Name], Awaitable[Content | None]],
+        *,
+        most: int,
+        now: Now,
+        unasked: int = 1,
+    ) -> bool:
+        """Fetch those wanted that are not kept yet, of at most so many bytes each, a few at once; False: one of them
+        could not be had. So few as ``unasked`` are fetched whatever the limit of traffic is.
+
+        Raises ``OverLimitError`` where there is more to fetch than may be fetched today.
+        """
+        missing = [name for name in wanted if name not in kept]
+        for start in range(0, len(missing), _AT_ONCE):
+            some = missing[start : start + _AT_ONCE]
+            if len(missing) > unasked:
+                self.traffic.check(len(some) * most, now())
+            for name, content in zip(some, await asyncio.gather(*map(fetch, some)), strict=True):
+                if content is None:
+                    return False
+                kept[name] = content
+        return True
 
     async def fetch_tally(self, digest: str, document: ExperimentDocument, now: Now) -> bytes | None:
         """A tally of this digest, counted in the traffic of the day; None where it cannot be had now."""

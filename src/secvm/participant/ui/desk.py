@@ -19,10 +19,9 @@ from secvm.errors import BadInputError
 from secvm.participant.consent.policies import Consent
 from secvm.participant.person import decisions
 from secvm.participant.person.decisions import Way
-from secvm.participant.person.pinning import fetch_salt
-from secvm.participant.person.prediction import Prediction, predict_for
+from secvm.participant.person.pinning import Prediction, fetch_salt, predict_for
+from secvm.participant.storage.books import Accepted
 from secvm.participant.storage.device_lock import DeviceLock
-from secvm.participant.storage.ledger_book import Accepted
 from secvm.participant.storage.state import DeviceState, ExperimentRecord, Status
 from secvm.participant.storage.vault import FILE as VAULT_FILE
 from secvm.participant.storage.vault import LOCKED_FILE, Vault

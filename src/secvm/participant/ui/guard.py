@@ -1,4 +1,4 @@
-"""Who may speak with the person's page: whoever knows its secret, from a page of its own. Pure.
+"""Who may speak with the person's page: whoever knows its secret, from a page of its own.
 
 Everything on this machine can reach a port of it, and so can every web page that somebody looks at
 (``pages.guarding``). In this order:
@@ -8,21 +8,31 @@ Everything on this machine can reach a port of it, and so can every web page tha
     same answer, as if there were nothing here.
  3. **No other origin.** Browsers say from where a request comes (``Sec-Fetch-Site``, ``Origin``). Only the page itself
     and an address that was typed or opened are let in. One door stands open to a link from elsewhere (``enter``, for a
-    file that opens the browser, ``opening``): it shows nothing and leads to the page.
+    file that opens the browser): it shows nothing and leads to the page.
  4. **What changes something is no form.** It is JSON, and has a header that a browser lets nobody set without asking us
     first, to which the answer is no.
 
 A refusal says one sentence that does not depend on what was asked.
+
+**Opening the browser** must not show the secret to everybody on this machine. A browser is started with what it is to
+open as an argument, and arguments are there for every account to see. So it is given a file, which its person alone can
+read and which leads to the page. The file goes when the page was reached, or ends.
 """
 
 from __future__ import annotations
 
 import base64
+import contextlib
 import hmac
-from collections.abc import Iterable
+import html
+import os
+import webbrowser
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
 from secvm.crypto.sealing.kem import RandomBytes, throw
+from secvm.errors import BadInputError
 from secvm.pages.guarding import (
     READING,
     Fields,
@@ -96,3 +106,37 @@ def _check_navigation(fields: Fields) -> None:
     modes, places = fields.get("sec-fetch-mode", ["navigate"]), fields.get("sec-fetch-dest", ["document"])
     if modes != ["navigate"] or places != ["document"] or "origin" in fields:
         raise RefusedRequestError(403, _OTHERS)
+
+
+FILE = "open-page.html"
+_PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="referrer" content="no-referrer">
+<meta http-equiv="refresh" content="0;url={address}"><title>Your device</title></head>
+<body><p><a rel="noreferrer" href="{address}">To your page</a></p></body></html>
+"""
+
+
+class OpeningFile:
+    """The file, in the device's folder. ``remove`` it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / FILE
+
+    def lead(self, address: str, browser: Callable[[str], bool] | None = None) -> bool:
+        """Write it, and let a browser open it; whether there was one."""
+        self.remove()
+        try:
+            file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), 0o600)
+            with os.fdopen(file, "w", encoding="utf-8") as written:
+                written.write(_PAGE.format(address=html.escape(f"{address}{ENTER}", quote=True)))
+        except OSError as error:
+            raise BadInputError(
+                f"the browser cannot be opened: {error.strerror or 'input/output error'}",
+                next_step="Open the address yourself.",
+            ) from None
+        return (browser or webbrowser.open)(self._path.as_uri())
+
+    def remove(self) -> None:
+        """What it led to is open, or over."""
+        with contextlib.suppress(OSError):
+            self._path.unlink(missing_ok=True)

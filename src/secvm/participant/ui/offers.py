@@ -17,7 +17,7 @@ from secvm.participant.consent.ledger import check_room
 from secvm.participant.consent.policies import Consent, needed_for
 from secvm.participant.person.decisions import Way, check_way
 from secvm.participant.sending.transport import OVERHEAD_BYTES
-from secvm.participant.storage.ledger_book import NOTHING, Accepted
+from secvm.participant.storage.books import NOTHING, Accepted
 from secvm.participant.storage.state import DeviceState, Status
 from secvm.participant.ui.view import VaultLook, about
 from secvm.protocol.documents.experiment import ExperimentDocument, HashedBins, read_published
@@ -50,7 +50,7 @@ class Offers:
     """What was found, by digest."""
 
     def __init__(self) -> None:
-        self.found: dict[str, Offer] = {}
+        self.known: dict[str, Offer] = {}
         #: Those that the person said no to, and wants to see again.
         self.again: set[str] = set()
         #: When it was last asked, and what was wrong then.
@@ -99,9 +99,9 @@ class Offers:
         """One more; the oldest goes where there are too many."""
         document = read_published(envelope, digest=digest)
         short, full = await reckon(document)
-        self.found[digest] = Offer(document, envelope, short, full)
-        while len(self.found) > MOST_OFFERS:
-            self.drop(next(iter(self.found)))
+        self.known[digest] = Offer(document, envelope, short, full)
+        while len(self.known) > MOST_OFFERS:
+            self.drop(next(iter(self.known)))
 
     async def put_again(self, digest: str, envelope: bytes, reckon: Reckon) -> None:
         """One that the device knows already: it was declined, and the person wants to see it again."""
@@ -110,14 +110,14 @@ class Offers:
 
     def drop(self, digest: str) -> None:
         """The person has decided."""
-        self.found.pop(digest, None)
+        self.known.pop(digest, None)
         self.again.discard(digest)
 
     def offer(self, digest: str) -> Offer:
         """One of them."""
-        if digest not in self.found:
+        if digest not in self.known:
             raise BadInputError("this experiment was not looked at yet")
-        return self.found[digest]
+        return self.known[digest]
 
 
 def read_list(data: bytes) -> list[str]:
@@ -214,7 +214,7 @@ def offers_view(
         if record.status is not Status.DECLINED or record.digest not in offers.again
     }
     # All at once: somebody may be looking for more meanwhile.
-    undecided = [item for digest, item in tuple(offers.found.items()) if digest not in decided]
+    undecided = [item for digest, item in tuple(offers.known.items()) if digest not in decided]
     shown = (
         [] if way is None else [offer_view(item, state, vault, way, consent, answered=answered) for item in undecided]
     )

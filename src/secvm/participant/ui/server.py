@@ -24,7 +24,7 @@ from secvm.errors import BadInputError, SecVMError, StoreError
 from secvm.pages.assets import Asset, Assets, asset
 from secvm.pages.guarding import RefusedRequestError
 from secvm.pages.serving import RunningPage, body_of, listen_on, loopback, problem, serve
-from secvm.participant.storage.ledger_book import Accepted
+from secvm.participant.storage.books import Accepted
 from secvm.participant.ui.desk import Desk
 from secvm.participant.ui.guard import ENTER, PageGuard
 from secvm.runtime.logs import Log

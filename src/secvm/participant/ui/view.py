@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from secvm.participant.consent.ledger import Ledger, in_words, read_ledger
@@ -23,7 +23,7 @@ from secvm.participant.sending.sealing import bytes_of_a_round
 from secvm.participant.storage.state import DeviceState, ExperimentRecord, Status
 from secvm.participant.trust.evidence import WATERMARK, Held
 from secvm.participant.trust.trust_policy import TrustPolicy
-from secvm.privacy.leakage.label_leakage import auc_of
+from secvm.privacy.leakage import auc_of
 from secvm.privacy.statements.plain import CHOSEN_WEIGHTS
 from secvm.privacy.statements.relayed import RelayedStatement
 from secvm.protocol.documents.experiment import ExperimentDocument, read_published
@@ -33,6 +33,8 @@ TIMES_FORGOTTEN = (
     "Only times still to come are known. When a package was sent is forgotten as soon as it has arrived, so nobody can"
     " read it here later, you included."
 )
+#: What of an experiment is shown as ``inspection`` says it.
+_INSPECTED = ("status", "ended", "rounds", "acknowledged", "lost", "waiting", "leaves", "risk", "abstentions")
 _APART = "What you accepted for one experiment alone is counted against that, and not against your budget here."
 CANNOT_BE_TAKEN_BACK = (
     "What was sent cannot be taken back: the counts it went into are public and stay so.",
@@ -78,12 +80,9 @@ def view(
         "now": now,
         "runs": runs,
         "vault": {
+            **asdict(vault),
             "sources": [{"name": name, "features": count} for name, count in sorted(vault.sources.items())],
             "features": sum(vault.sources.values()),
-            "labels": vault.labels,
-            "bytes": vault.bytes,
-            "changed_at": vault.changed_at,
-            "locked": vault.locked,
         },
         "budget": budget(ledger, consent, today=state.traffic(now // _DAY_MS), daily_bytes=daily_bytes),
         "experiments": [
@@ -141,23 +140,12 @@ def experiment_view(
 ) -> dict[str, Any]:
     """One experiment that this device takes part in, or took part in."""
     document = read_published(record.envelope, digest=record.digest)
-    model = state.model(record.digest)
+    model, trust = state.model(record.digest), inspected["trust"]
     spent = next((entry for entry in ledger.spendings if entry.digest == record.digest), None)
     return {
         **about(document),
-        "status": record.status.value,
-        "ended": inspected["ended"],
-        "means": _means(
-            record.status,
-            ended=inspected["ended"],
-            runs=runs,
-            stops=inspected["trust"]["convicted"],
-            trust=inspected["trust"],
-        ),
-        "rounds": inspected["rounds"],
-        "acknowledged": inspected["acknowledged"],
-        "lost": inspected["lost"],
-        "waiting": inspected["waiting"],
+        **{name: inspected[name] for name in _INSPECTED},
+        "means": _means(record.status, ended=inspected["ended"], runs=runs, trust=trust),
         "window": inspected["newest"],
         "times": times_to_come(state, record),
         "times_words": TIMES_FORGOTTEN,
@@ -171,12 +159,9 @@ def experiment_view(
             "accepted_epsilon": spent.accepted.epsilon,
             "accepted_auc": spent.accepted.auc,
         },
-        "leaves": inspected["leaves"],
-        "risk": inspected["risk"],
-        "checked": inspected["trust"]["told"],
-        "distrust": inspected["trust"]["distrust"],
-        "convicted": inspected["trust"]["convicted"],
-        "abstentions": inspected["abstentions"],
+        "checked": trust["told"],
+        "distrust": trust["distrust"],
+        "convicted": trust["convicted"],
         "model_round": None if model is None else model.round_number,
     }
 
@@ -263,10 +248,10 @@ def times_to_come(state: DeviceState, record: ExperimentRecord) -> list[dict[str
     return [{"at": at, "packages": count} for at, count in sorted(counted.items())]
 
 
-def _means(status: Status, *, ended: bool, runs: bool, stops: bool, trust: dict[str, Any]) -> str:
+def _means(status: Status, *, ended: bool, runs: bool, trust: dict[str, Any]) -> str:
     if status is Status.FORGOTTEN:
         return "You left, and your device has forgotten what it knew of you for this. It cannot be joined again."
-    if stops:
+    if trust["convicted"]:
         return "Your device has caught the server cheating. It sends nothing more, and keeps what proves it."
     if ended:
         return "This experiment is over. Nothing more is fetched or sent."

@@ -57,6 +57,13 @@ each of them is thinned more, since thinning is in proportion to a round's share
 theorem: one round was better by up to .02 and worse by at most .006, and with larger ε it was worse by up to .017.
 
 The constants were fitted on real texts and profiles of several sizes, and held to others (ADR 56, docs/privacy.md).
+
+**What Gaussian noise is worth**, exactly (Balle and Wang 2018; Dong, Roth and Su 2019). A sum that one person changes
+by a vector of length s at most, plus N(0, σ²) in each place, tells as much as one draw of N(0, 1) against N(μ, 1) with
+μ = s / σ. Many looks, each chosen after what the ones before have shown, tell as much as
+one with μ² = Σ μ_t². For that pair, whichever way round,
+
+    δ(ε) = Φ(-ε/μ + μ/2) - e^ε Φ(-ε/μ - μ/2)
 """
 
 from __future__ import annotations
@@ -66,10 +73,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
-from secvm.errors import BadExperimentError
+from secvm.errors import BadExperimentError, BadInputError
 from secvm.learning.aggregate.descent import Swift
 from secvm.learning.thinning import Thinning
-from secvm.privacy.accounting.gaussian import mu_for
 
 #: The noise of all rounds in the score of a person, in margins.
 SCORE_NOISE = 0.8
@@ -193,3 +199,38 @@ def floor_for(noise: float, *, bins: int, cells: int) -> Fraction:
     """Swift's floor under this noise in each bin of a round's mean direction; ``cells``: of a person, with the bias."""
     floor = Fraction(round(_PARTS * FLOOR * noise * (bins + 1) / math.sqrt(cells)), _PARTS)
     return max(Swift().floor, floor)
+
+
+#: Halvings of the interval in which μ lies: down to the last bits of a float.
+_HALVINGS = 100
+_MAX_MU = 1e4
+
+
+def normal_below(x: float) -> float:
+    """Φ(x), good to a few last digits also far below 0."""
+    return 0.5 * math.erfc(-x / math.sqrt(2.0))
+
+
+def gaussian_delta(epsilon: float, mu: float) -> float:
+    """δ(ε) of looks that together tell μ."""
+    if mu == 0:
+        return 0.0
+    second = normal_below(-epsilon / mu - mu / 2)
+    # e^ε can be more than a float holds where Φ is less than one holds: then their product is nothing.
+    raised = math.exp(epsilon + math.log(second)) if second > 0 else 0.0
+    return max(0.0, normal_below(-epsilon / mu + mu / 2) - raised)
+
+
+def mu_for(epsilon: float, delta: float) -> float:
+    """The most that looks may tell together under (ε, δ); δ grows with μ, so halving finds it, from below."""
+    if not (epsilon >= 0 and 0 < delta < 1):
+        raise BadInputError("ε must not be negative, and δ must lie between 0 and 1")
+    low, high = 0.0, 1.0
+    while gaussian_delta(epsilon, high) <= delta:
+        low, high = high, 2 * high
+        if high > _MAX_MU:
+            return math.inf
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if gaussian_delta(epsilon, middle) <= delta else (low, middle)
+    return low

@@ -1,7 +1,7 @@
 """PrivatePlan: an experiment with (ε, δ) by two relays' cover, all of it, from public numbers alone.
 
 ``plan_private`` chooses what nobody has given (rounds, ρ, step size and floor of swift: ``noise_settings``), plans the
-cover (``relay_plan``) and the times of a round (``relay_times``). Whoever makes an experiment and whoever only thinks
+cover (``relay_plan``) and the times of a round (``relay_plan``). Whoever makes an experiment and whoever only thinks
 of one ask here, and get the same.
 
 **Usefulness.** A plan leaves a model or not: the noise of a cell stands against the people in it. A cell of the train
@@ -28,8 +28,7 @@ from secvm.learning.aggregate.descent import Swift
 from secvm.learning.declared import USUAL_TRAIN_SHARE
 from secvm.learning.experiment import Experiment, PublishedRule
 from secvm.privacy.planning.noise_settings import NoiseSettings
-from secvm.privacy.planning.relay_plan import RelayPlan, plan_relays, question_for
-from secvm.privacy.planning.relay_times import Paces, RoundTimes, round_times
+from secvm.privacy.planning.relay_plan import Paces, PlannedTimes, RelayPlan, plan_relays, question_for, round_times
 from secvm.privacy.statements.operators import Operators
 from secvm.privacy.statements.relayed import CoveredTerms, RelayedAssumption, RelayedStatement, state_relayed
 from secvm.privacy.target import PrivacyTarget
@@ -123,7 +122,7 @@ class PrivatePlan:
     plan: RelayPlan
     #: With cover, budget, and all that was chosen.
     experiment: Experiment
-    times: RoundTimes
+    times: PlannedTimes
 
     @property
     def rounds(self) -> int:

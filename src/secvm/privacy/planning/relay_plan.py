@@ -5,17 +5,27 @@
     The odds are the smallest that keep it, by the accountant.
  3. D is the least multiple of S whose parts overflow with at most ``OVERFLOW_SHARE`` of δ over all rounds.
 
-Nothing here depends on how many take part: one honest relay of two is all that is counted on. People are asked for to
-say whether the noise leaves a model (``private_plan.usefulness``) and how long a round takes (``relay_times``).
+Nothing of this depends on how many take part: one honest relay of two is all that is counted on. People are asked for
+to say whether the noise leaves a model (``private_plan.usefulness``) and how long the steps after a window take.
+
+**Times.** With M devices of B capsules and D cover packages of a relay, in a round
+
+- the entry relay draws and seals D packages twice, and hands on n₁ = B M + D capsules of 128 bytes;
+- the mixing relay opens n₁, seals D packages once, and hands on n₂ = n₁ + D capsules of 80 bytes;
+- the coordinator opens n₂, and publishes them.
+
+Nothing can be sealed before a window has ended, because the cover is bound to the batch. Each step gets ``SLACK`` times
+what it takes for the expected people, and ``LEAST_S`` at least, so that a step that was interrupted can begin again.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
+from typing import Any
 
 from secvm.errors import BadExperimentError
 from secvm.learning.cover_law import COHORTS, MAX_ODDS, MAX_PACKAGES, RELAYS, Noise, RelayCover, relay_budget
@@ -125,10 +135,6 @@ class RelayPlan:
     cover: RelayCover
     #: ε at δ under zero-out.
     achieved: float
-    #: How δ divides at the asked ε.
-    delta_noise: float
-    delta_overflow: float
-    delta_sampler: float
 
     @property
     def mechanism(self) -> Mechanism:
@@ -145,15 +151,15 @@ class RelayPlan:
         return math.sqrt(RELAYS * self.cover.train.variance)
 
 
-def plan_relays(question: RelayQuestion, *, most_packages: int | None = None) -> RelayPlan:
+def plan_relays(question: RelayQuestion) -> RelayPlan:
     """The cover with the smallest odds that keep (ε, δ) over all rounds under zero-out.
 
     Raises
     ------
     BadExperimentError
-        No cover keeps it, or a relay would add more than ``most_packages`` in a round; None: the target's.
+        No cover keeps it, or a relay would add more in a round than the target allows.
     """
-    parts, most = question.target.parts, question.target.most_packages if most_packages is None else most_packages
+    parts, most = question.target.parts, question.target.most_packages
     epsilon, delta = float(question.target.epsilon), float(question.target.delta)
     both = 1 + math.exp(epsilon)
     kinds = _kinds(question, epsilon, delta * float(1 - OVERFLOW_SHARE))
@@ -183,62 +189,34 @@ def plan_relays(question: RelayQuestion, *, most_packages: int | None = None) ->
             f"{question.target} cannot be kept: the sampler's own error, e^ε times, is more than δ leaves; ask for a"
             " smaller ε or a larger δ"
         )
-    departures, rounds = mechanism.departures, question.rounds
     return RelayPlan(
         question=question,
         cover=cover,
         # Known to hold at ε; the search for the smallest may step over where δ is kept, and then finds none.
         achieved=min(epsilon, mechanism.epsilon(delta=delta)),
-        delta_noise=noise,
-        delta_overflow=both * rounds * departures.overflow,
-        delta_sampler=both * rounds * departures.sampler,
     )
 
 
 def question_for(
-    *,
-    target: PrivacyTarget,
-    people: int,
-    bins: int,
-    features: int,
-    labels: int = 2,
-    models: int = 1,
-    violable: int | None = None,
-    hashes: int = 1,
-    train_share: Fraction = USUAL_TRAIN_SHARE,
-    rounds: int | None = None,
-    rho: Fraction | None = None,
-    choose: Callable[..., NoiseSettings] = noise_settings,
+    *, rounds: int | None = None, rho: Fraction | None = None, **numbers: Any
 ) -> tuple[RelayQuestion, NoiseSettings]:
-    """A question whose rounds and ρ, where they are not given, ``choose`` takes from the same public numbers.
+    """A question whose rounds and ρ, where they are not given, follow from its other ``numbers``.
 
     With it comes all that was chosen: the rule's own numbers are part of an experiment, and of no plan.
     """
-    chosen = choose(
-        people=max(1, math.floor(people * train_share)),
-        bins=bins,
-        contribution=min(hashes * features, bins),
-        epsilon=float(target.epsilon),
-        delta=float(target.delta),
+    question = RelayQuestion(rounds=1, thinning=Thinning(), **numbers)
+    chosen = noise_settings(
+        people=max(1, math.floor(question.people * question.train_share)),
+        bins=question.bins,
+        contribution=question.contribution.cells - 1,
+        epsilon=float(question.target.epsilon),
+        delta=float(question.target.delta),
         covers=RELAYS,
-        models=models if violable is None else violable,
+        models=question.contribution.models,
         rounds=rounds,
         rho=rho,
     )
-    question = RelayQuestion(
-        target=target,
-        people=people,
-        bins=bins,
-        features=features,
-        rounds=chosen.rounds,
-        thinning=chosen.thinning,
-        labels=labels,
-        models=models,
-        violable=violable,
-        hashes=hashes,
-        train_share=train_share,
-    )
-    return question, chosen
+    return replace(question, rounds=chosen.rounds, thinning=chosen.thinning), chosen
 
 
 def _kinds(question: RelayQuestion, epsilon: float, delta: float) -> tuple[Noise, ...]:
@@ -270,3 +248,83 @@ def _noise(
 ) -> Noise:
     odds = smallest_odds(persons, epsilon, delta, steps=steps)
     return Noise(cells=cells, shape=question.shape, odds=odds)
+
+
+SLACK = 3
+#: In which a relay seals or opens a million packages, where nobody says: what relays' own settings say by default.
+SECONDS_PER_MILLION = 600
+#: Of every step; the reveals are two small messages and have no more.
+LEAST_S = 60
+#: The longest step that a document may name: a week.
+MOST_S = 7 * 86_400
+#: Capsules as they are handed on by the entry relay, and by the mixing relay.
+OUTER_BYTES, INNER_BYTES = 128, 80
+_MILLION = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Paces:
+    """Seconds for a million packages, as relays' terms and the coordinator's own measurements tell them."""
+
+    #: The entry relay: drawn and sealed twice.
+    seal_twice_s: float = 125.0
+    #: The mixing relay: drawn and sealed once, and the outer layer opened.
+    seal_s: float = 65.0
+    open_s: float = 65.0
+    #: The coordinator: the inner layer opened and counted.
+    count_s: float = 65.0
+    #: Bytes that go from one party to the next in a second.
+    bytes_per_s: float = 1e7
+
+    def __post_init__(self) -> None:
+        for name in ("seal_twice_s", "seal_s", "open_s", "count_s", "bytes_per_s"):
+            if not 0 < getattr(self, name) < math.inf:
+                raise BadExperimentError(f"a pace of {getattr(self, name)} for {name}: it lies above 0")
+
+
+def paces_of(*, entry: int, mix: int) -> Paces:
+    """Of two relays whose terms tell so many seconds for a million packages."""
+    return Paces(seal_twice_s=float(entry), seal_s=float(mix), open_s=float(mix))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedTimes:
+    """Whole seconds for each step, with its slack."""
+
+    batch_s: int
+    mix_s: int
+    reveal_s: int
+    open_s: int
+
+
+def round_times(plan: RelayPlan, paces: Paces | None = None) -> PlannedTimes:
+    """Times for a plan and the people that it expects.
+
+    Raises
+    ------
+    BadExperimentError
+        A step takes longer than a document may name.
+    """
+    pace = paces or Paces()
+    cover = plan.cover.packages
+    first = plan.budget * plan.question.people + cover
+    second = first + cover
+    return PlannedTimes(
+        batch_s=_step("batch_s", cover * pace.seal_twice_s / _MILLION + first * OUTER_BYTES / pace.bytes_per_s),
+        mix_s=_step(
+            "mix_s",
+            (first * pace.open_s + cover * pace.seal_s) / _MILLION + second * INNER_BYTES / pace.bytes_per_s,
+        ),
+        reveal_s=LEAST_S,
+        open_s=_step("open_s", second * pace.count_s / _MILLION + second * INNER_BYTES / pace.bytes_per_s),
+    )
+
+
+def _step(name: str, seconds: float) -> int:
+    total = max(LEAST_S, math.ceil(SLACK * seconds))
+    if total > MOST_S:
+        raise BadExperimentError(
+            f"{name} would be {total:,} seconds, and {MOST_S:,} are the limit: quicker relays (more cores), fewer bins,"
+            " or fewer people in a round"
+        )
+    return total

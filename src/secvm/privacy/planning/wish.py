@@ -15,7 +15,7 @@ from secvm.learning.aggregate.descent import AskedDescent
 from secvm.learning.declared import MAX_BINS, MAX_BUDGET, MAX_HASHES, USUAL_TRAIN_SHARE
 from secvm.learning.package import MAX_ROUNDS
 from secvm.privacy.accounting.guarantee import NO_PROTECTION
-from secvm.privacy.planning.relay_times import SECONDS_PER_MILLION
+from secvm.privacy.planning.relay_plan import SECONDS_PER_MILLION
 from secvm.privacy.statements.operators import Operators
 from secvm.privacy.target import PrivacyTarget
 

@@ -1,7 +1,7 @@
 """PrivacyStatement: what taking part in an experiment without cover tells about a person, before anybody joins.
 
 Everything follows from public values. Such an experiment adds no noise, so that there is no guarantee, and the
-**leak** is what the public tallies alone give away of a label in an honest run (``experiment_leak``). Where two relays
+**leak** is what the public tallies alone give away of a label in an honest run (``privacy.leakage``). Where two relays
 add cover there is another statement (``relayed``). ``words`` puts this one in words, for the person who is to decide.
 
 **Coalitions.** The separation of who and what ends with any one of the parties that ``coalitions`` lists. None of them
@@ -20,7 +20,7 @@ from fractions import Fraction
 from typing import Any
 
 from secvm.learning.experiment import Experiment
-from secvm.privacy.leakage.experiment_leak import PlannedLeak, planned_leak
+from secvm.privacy.leakage import PlannedLeak, planned_leak
 from secvm.privacy.statements.operators import Coalition, in_words
 
 

@@ -25,7 +25,7 @@ from secvm.learning.experiment import Experiment
 from secvm.privacy.accounting.accountant import Mechanism
 from secvm.privacy.accounting.guarantee import NO_PROTECTION, Guarantee, guarantee
 from secvm.privacy.accounting.relay_cover import contribution_of, relay_mechanism
-from secvm.privacy.leakage.experiment_leak import PlannedLeak, planned_leak
+from secvm.privacy.leakage import PlannedLeak, planned_leak
 from secvm.privacy.statements.detection import (
     blindly_for,
     canary,

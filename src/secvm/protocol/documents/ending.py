@@ -31,7 +31,8 @@ from secvm.protocol.documents.manifest import (
     read_relay_count,
     tells_count,
 )
-from secvm.protocol.records import Digest, ModelRecord, choice, whole
+from secvm.protocol.log.entries import EntryKind, ModelRecord
+from secvm.protocol.records import Digest, choice, whole
 from secvm.protocol.version import ENDING_TYPE, MAX_ROUND
 
 
@@ -52,9 +53,8 @@ class Ending(ModelRecord):
     title: ClassVar[str] = "the ending"
     longest: ClassVar[int] = MAX_MANIFEST_BYTES
     reserved: ClassVar[tuple[str, ...]] = ("log",)
+    entry_kind: ClassVar[EntryKind] = EntryKind.ENDING
 
-    #: Digest of the experiment.
-    experiment: Digest
     #: The last round; 0 where there was none.
     round_number: Annotated[int, whole(0, MAX_ROUND, name="round")]
     #: Digest of the last round's manifest; None where there was none.
@@ -108,10 +108,8 @@ def accept_ending(data: bytes, *, document: ExperimentDocument, last: AcceptedMa
     InconsistentManifestError
         Signed, but not what the experiment or its manifests allow.
     """
-    # (1)
-    payload = document.verified(data, purpose=ENDING_TYPE)
-    # (2)
-    ending = Ending.from_bytes(payload)
+    # (1), (2)
+    ending = document.read(Ending, data)
     # (3), (4), (5)
     fault = _fault(ending, document, None if last is None else last.manifest)
     if fault is not None:

@@ -5,7 +5,7 @@ document's digest. What the learning core needs is an ``Experiment``; around it 
 windows, floor, cohorts, the number of rounds, privacy, and whose signatures count.
 
 ``log`` says in whose log its rounds stand and whose cosignatures count; without one (null) nobody can be held to having
-told everybody the same. ``privacy`` is two relays' cover with all its numbers (``relay_terms``), or null: no
+told everybody the same. ``privacy`` is two relays' cover with all its numbers (``terms``), or null: no
 guarantee. A document with cover has a type of its own, and its relays have roles. The digest of the client's code
 proves nothing without attestation; it says what the publisher claims to have tested.
 """
@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
 from secvm.crypto.sealing.kem import PUBLIC_KEY_BYTES as KEM_KEY_BYTES
 from secvm.crypto.sealing.kem import X25519
@@ -46,7 +46,8 @@ from secvm.protocol.documents.terms import (
     write_learning,
     write_relay_cover,
 )
-from secvm.protocol.log.terms import LogTerms
+from secvm.protocol.log.entries import CoordinatorRecord
+from secvm.protocol.log.policy import LogTerms
 from secvm.protocol.records import (
     BESIDE,
     OMITTED,
@@ -70,6 +71,7 @@ _URL = r"https?://[!-~]{1,500}"
 _ZONE = r"[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+){0,2}"
 _NAME = r"[a-z0-9][a-z0-9.-]*"
 T = TypeVar("T")
+C = TypeVar("C", bound=CoordinatorRecord)
 
 
 def _read_hours(fields: Fields, name: str) -> tuple[tuple[int, int], ...]:
@@ -83,7 +85,6 @@ def _read_hours(fields: Fields, name: str) -> tuple[tuple[int, int], ...]:
 
 _HOURS = FieldKind(_read_hours, lambda hours: [list(pair) for pair in hours])
 _SALT = FieldKind(lambda fields, name: fields.hexadecimal(name, shortest=16, longest=64), lambda salt: salt.hex())
-_KEYS = listed(SignerKey, shortest=1, longest=MAX_KEYS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +119,8 @@ class VocabularyBins(Record):
     bins: Annotated[int, whole(1, MAX_BINS)]
     #: The list's name (docs/protocol.md §2.9), in hexadecimal.
     digest: Digest
+    #: A word has one bin.
+    hashes: ClassVar[int] = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,36 +175,54 @@ class Relay(Record):
         return re.split(r"[/?#\\]", self.url.partition("://")[2], maxsplit=1)[0].rpartition("@")[2]
 
 
-_RELAYS = listed(Relay, longest=16)
+def _read_binning(fields: Fields, name: str) -> HashedBins | VocabularyBins:
+    inner = fields.inner(name)
+    kind = inner.one_of("kind", ["hash", "vocabulary"])
+    return VocabularyBins.from_fields(inner) if kind == "vocabulary" else HashedBins.from_fields(inner)
+
+
+def _write_binning(binning: HashedBins | VocabularyBins) -> dict[str, Any]:
+    return {**binning.to_content(), "kind": "vocabulary" if isinstance(binning, VocabularyBins) else "hash"}
+
+
+def _read_share(fields: Fields, name: str) -> Fraction:
+    share = fields.ratio(name)
+    if not 0 < share <= 1:
+        raise fields.refuse(name, f"greater than 0 and at most 1, not {share}")
+    return share
+
+
+_BINNING = FieldKind(_read_binning, _write_binning)
+_SHARE = FieldKind(_read_share, ratio_text)
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExperimentDocument:
+class ExperimentDocument(Record):
     """One experiment, published."""
 
-    title: str
+    title: Annotated[str, text(shortest=1, longest=200)]
     #: What is asked, in words.
-    question: str
+    question: Annotated[str, text(longest=4000)]
     experiment: Experiment
     features: FeaturesWanted
-    binning: HashedBins | VocabularyBins
+    binning: Annotated[HashedBins | VocabularyBins, _BINNING]
     windows: Windows
     #: Fewest train participants; below, a round is abandoned.
-    floor: int
+    floor: Annotated[int, whole(1)]
     #: Probability with which a device trains; the others test.
-    train_share: Fraction
+    train_share: Annotated[Fraction, _SHARE]
     #: T: after so many rounds the experiment is over, abandoned ones included.
-    rounds: int
+    rounds: Annotated[int, whole(1, MAX_ROUND)]
     #: Whose signatures make a manifest, and how many of them are needed.
-    coordinator_keys: tuple[VerifyKey, ...]
-    threshold: int = 1
-    relays: tuple[Relay, ...] = ()
+    coordinator_keys: Annotated[tuple[VerifyKey, ...], listed(SignerKey, shortest=1, longest=MAX_KEYS)]
+    threshold: Annotated[int, whole(1)] = 1
+    relays: Annotated[tuple[Relay, ...], listed(Relay, longest=16)] = ()
     #: In words: who runs the gateway. Its keys come with the manifests.
-    gateway_note: str = ""
+    gateway_note: Annotated[str, text(longest=4000)] = ""
     #: Of the gateway's keys, by its number in HPKE's registry. A device that lacks it takes no part.
     kem: int = X25519
     #: SHA-256 of the client's code, in hexadecimal. Proves nothing without attestation.
-    client_code: str | None = None
+    client_code: Digest | None = None
     #: The log of its rounds; None: there is none.
     log: LogTerms | None = None
     #: What two relays' cover was asked for; None: there is none, and no guarantee.
@@ -209,7 +230,7 @@ class ExperimentDocument:
     #: Whether a submission to two relays needs an anonymous token, which the entry relay gives.
     tokens: bool = False
     #: A test experiment: no people, seeded dice allowed, http and no relay allowed.
-    test: bool = False
+    test: Flag = False
 
     @cached_property
     def data(self) -> bytes:
@@ -296,12 +317,24 @@ class ExperimentDocument:
         if not self.test:
             raise LocalProtocolError("seeded dice are for experiments that are marked as a test")
 
-    def verified(self, data: bytes, *, purpose: str) -> bytes:
-        """The payload of an envelope that enough of the coordinator's keys signed for this purpose.
+    def read(self, kind: type[C], envelope: bytes) -> C:
+        """The document of this kind in an envelope that enough of the coordinator's keys signed.
 
         Raises ``MalformedMessageError`` or ``BadSignatureError``.
         """
-        return verify(data, purpose=purpose, keys=self.coordinator_keys, threshold=self.threshold)
+        keys, threshold = self.coordinator_keys, self.threshold
+        return kind.from_bytes(verify(envelope, purpose=kind.purpose, keys=keys, threshold=threshold))
+
+    def read_any(self, kinds: tuple[type[C], ...], envelope: bytes) -> C:
+        """A document of this experiment, of one of these kinds. Raises as ``read``."""
+        payload = Envelope.from_bytes(envelope).payload
+        kind = next((kind for kind in kinds if f'"type":"{kind.purpose}"'.encode() in payload), None)
+        if kind is None:
+            raise MalformedMessageError(f"this is neither {' nor '.join(kind.title for kind in kinds)}")
+        document = self.read(kind, envelope)
+        if document.experiment != self.digest:
+            raise MalformedMessageError("the document is of another experiment")
+        return document
 
     @classmethod
     def from_bytes(cls, data: bytes) -> ExperimentDocument:
@@ -309,42 +342,19 @@ class ExperimentDocument:
         fields = Fields(decode_document(data, max_bytes=MAX_DOCUMENT_BYTES), "the experiment")
         kind = fields.one_of("type", [EXPERIMENT_TYPE, RELAYED_EXPERIMENT_TYPE])
         relayed = kind == RELAYED_EXPERIMENT_TYPE
-        binning = _read_binning(fields.inner("binning"))
-        keys: tuple[VerifyKey, ...] = _KEYS.read(fields, "coordinator_keys")
+        values = cls.take_values(fields)
         # Only documents of experiments with another KEM than X25519 have the field.
         kem = fields.integer("kem", 0) if fields.has("kem") else X25519
         if kem not in KEM_KEY_BYTES:
             raise fields.refuse("kem", f"one of {sorted(KEM_KEY_BYTES)}, not {kem}")
-        train_share = fields.ratio("train_share")
-        if not 0 < train_share <= 1:
-            raise fields.refuse("train_share", f"greater than 0 and at most 1, not {train_share}")
-        privacy, experiment = None, read_learning(fields.inner("learning"), binning.bins)
+        # Only documents of experiments with tokens have the field.
+        tokens = relayed and fields.has("tokens") and fields.flag("tokens")
+        privacy, experiment = None, read_learning(fields.inner("learning"), values["binning"].bins)
         if fields.is_null("privacy") == relayed:
             raise fields.refuse("privacy", "null without relays' cover, and only then")
         if relayed:
-            privacy, experiment = read_relay_cover(fields.inner("privacy"), experiment, train_share)
-        document = cls(
-            title=fields.text("title", shortest=1, longest=200),
-            question=fields.text("question", longest=4000),
-            experiment=experiment,
-            features=FeaturesWanted.from_fields(fields.inner("features")),
-            binning=binning,
-            windows=Windows.from_fields(fields.inner("windows")),
-            floor=fields.integer("floor", 1),
-            train_share=train_share,
-            rounds=fields.integer("rounds", 1, MAX_ROUND),
-            coordinator_keys=keys,
-            threshold=fields.integer("threshold", 1, len(set(keys))),
-            relays=_RELAYS.read(fields, "relays"),
-            gateway_note=fields.text("gateway_note", longest=4000),
-            kem=kem,
-            client_code=None if fields.is_null("client_code") else fields.digest("client_code"),
-            log=None if fields.is_null("log") else LogTerms.from_fields(fields.inner("log")),
-            # Only documents of experiments with tokens have the field.
-            tokens=relayed and fields.has("tokens") and fields.flag("tokens"),
-            privacy=privacy,
-            test=fields.flag("test"),
-        )
+            privacy, experiment = read_relay_cover(fields.inner("privacy"), experiment, values["train_share"])
+        document = cls(**values, experiment=experiment, privacy=privacy, kem=kem, tokens=tokens)
         fields.done()
         _check_parties(document, relayed=relayed)
         if relayed:
@@ -358,26 +368,12 @@ class ExperimentDocument:
         tokens = {"tokens": True} if self.tokens else {}
         kem = {} if self.kem == X25519 else {"kem": self.kem}
         return {
+            **self.to_content(),
             **kem,
             **tokens,
-            "binning": _write_binning(self.binning),
-            "client_code": self.client_code,
-            "coordinator_keys": _KEYS.write(self.coordinator_keys),
-            "features": self.features.to_content(),
-            "floor": self.floor,
-            "gateway_note": self.gateway_note,
             "learning": write_learning(self.experiment, self.binning.bins),
-            "log": None if self.log is None else self.log.to_content(),
             "privacy": self._privacy(),
-            "question": self.question,
-            "relays": _RELAYS.write(self.relays),
-            "rounds": self.rounds,
-            "test": self.test,
-            "threshold": self.threshold,
-            "title": self.title,
-            "train_share": ratio_text(self.train_share),
             "type": self.kind,
-            "windows": self.windows.to_content(),
         }
 
     def _privacy(self) -> dict[str, Any] | None:
@@ -399,29 +395,17 @@ def publish(document: ExperimentDocument, *, keys: tuple[SigningKey, ...]) -> by
 
 
 @lru_cache(maxsize=64)
-def read_published(data: bytes, *, digest: str) -> ExperimentDocument:
+def read_published(data: bytes, *, digest: str | None = None) -> ExperimentDocument:
     """The experiment of this digest, out of its envelope. Read once, by its bytes.
 
     The digest is what the person agreed to, and it fixes the keys; the signature says that their owners stand by it.
+    Without a digest it is whichever experiment the envelope holds: for evidence, which brings its own along.
     """
     from_inside = ExperimentDocument.from_bytes(Envelope.from_bytes(data).payload)
-    if from_inside.digest != digest:
+    if digest not in (None, from_inside.digest):
         raise MalformedMessageError("this is another experiment")
     verify(data, purpose=from_inside.kind, keys=from_inside.coordinator_keys, threshold=from_inside.threshold)
     return from_inside
-
-
-# ── the parts ────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _write_binning(binning: HashedBins | VocabularyBins) -> dict[str, Any]:
-    return {**binning.to_content(), "kind": "vocabulary" if isinstance(binning, VocabularyBins) else "hash"}
-
-
-def _read_binning(fields: Fields) -> HashedBins | VocabularyBins:
-    if fields.one_of("kind", ["hash", "vocabulary"]) == "vocabulary":
-        return VocabularyBins.from_fields(fields)
-    return HashedBins.from_fields(fields)
 
 
 def _check_parties(document: ExperimentDocument, *, relayed: bool) -> None:
@@ -429,6 +413,8 @@ def _check_parties(document: ExperimentDocument, *, relayed: bool) -> None:
     keys, relays = document.coordinator_keys, document.relays
     if len(set(keys)) != len(keys):
         raise MalformedMessageError(f"the experiment lists {len(keys)} coordinator keys, of which some are the same")
+    if document.threshold > len(keys):
+        raise MalformedMessageError(f"{document.threshold} signatures are needed, and there are {len(keys)} keys")
     if not relays and not document.test:
         raise MalformedMessageError("the experiment lists no relay; only one that is marked as a test may have none")
     if any((relay.role is None, relay.operator is None) != (not relayed, not relayed) for relay in relays):
@@ -446,10 +432,9 @@ def _check_parties(document: ExperimentDocument, *, relayed: bool) -> None:
 
 def _check_relayed(document: ExperimentDocument) -> None:
     """What an experiment with two relays is held to as a whole."""
-    binning = document.binning
     check_relayed(
         document.experiment,
-        hashes=binning.hashes if isinstance(binning, HashedBins) else 1,
+        hashes=document.binning.hashes,
         presence=document.features.presence,
         roles=[relay.role for relay in document.relays],
         keys=[relay.key.data for relay in document.relays],

@@ -18,13 +18,12 @@ log to ask. A manifest is accepted when
     there is one, is signed by a relay of the experiment.
 
 Two different manifests for one round are an attack, and are reported as one, with both as evidence. Over a gap (rounds
-this device missed) step 6 cannot see; ``accept_all`` takes the missing ones along. That the state follows from the
-tallies is not checked here; that everybody gets the same is what the log (``protocol.log``) is for.
+this device missed) step 6 cannot see. That the state follows from the tallies is not checked here; that everybody gets
+the same is what the log (``protocol.log``) is for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
@@ -40,20 +39,11 @@ from secvm.errors import (
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.label_models import MAX_MODELS
 from secvm.protocol.canonical import digest_of
-from secvm.protocol.documents.blobs import decode_tally, tally_digest
+from secvm.protocol.documents.blobs import tally_digest
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.documents.faults import Inconsistency
-from secvm.protocol.records import (
-    Digest,
-    FieldKind,
-    ModelRecord,
-    Record,
-    RoundNumber,
-    TypedRecord,
-    listed,
-    long_bytes,
-    whole,
-)
+from secvm.protocol.log.entries import EntryKind, ModelRecord
+from secvm.protocol.records import Digest, FieldKind, Record, TypedRecord, listed, long_bytes, whole
 from secvm.protocol.schedule import Window
 from secvm.protocol.version import MANIFEST_TYPE, RELAY_COUNT_TYPE
 
@@ -120,10 +110,8 @@ class RoundManifest(ModelRecord):
     title: ClassVar[str] = "the manifest"
     longest: ClassVar[int] = MAX_MANIFEST_BYTES
     reserved: ClassVar[tuple[str, ...]] = ("log",)
+    entry_kind: ClassVar[EntryKind] = EntryKind.MANIFEST
 
-    #: Digest of the experiment.
-    experiment: Digest
-    round_number: RoundNumber
     #: Digest of the manifest of the round before; None in round 1.
     previous: Digest | None
     #: Milliseconds, absolute: a number of seconds left would differ between two honest fetches.
@@ -196,18 +184,6 @@ def make_manifest(
     return manifest
 
 
-def read_tally(manifest: RoundManifest, data: bytes, document: ExperimentDocument) -> Tally:
-    """The tally of the round before, if these are its bytes and the manifest tells the same of it."""
-    if manifest.last is None or manifest.last.tally is None:
-        raise LocalProtocolError("this manifest names no tally")
-    tally = decode_tally(data, digest=manifest.last.tally, experiment=document.experiment)
-    if last_round(tally).cells != manifest.last.cells or last_round(tally).participants != manifest.last.participants:
-        raise InconsistentManifestError(
-            "the manifest tells other counts than its tally", evidence=(manifest.data, data)
-        )
-    return tally
-
-
 # ── what a device believes ───────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -234,14 +210,12 @@ def accept(data: bytes, *, document: ExperimentDocument, last: AcceptedManifest 
     EquivocationError
         A second manifest for the round of the last accepted one.
     """
-    # (1)
-    payload = document.verified(data, purpose=MANIFEST_TYPE)
-    # (2)
-    manifest = RoundManifest.from_bytes(payload)
+    # (1), (2)
+    manifest = document.read(RoundManifest, data)
     # (4) first where it concerns the same experiment: a second manifest is an attack, whatever else is wrong with it.
     if last is not None and manifest.experiment == last.manifest.experiment:
         if manifest.round_number == last.manifest.round_number:
-            if payload != last.manifest.data:
+            if manifest.digest != last.manifest.digest:
                 raise EquivocationError(last.envelope, data)
             return last
         if manifest.round_number < last.manifest.round_number:
@@ -254,17 +228,6 @@ def accept(data: bytes, *, document: ExperimentDocument, last: AcceptedManifest 
     if manifest.last is not None and manifest.last.relay_count is not None:
         read_relay_count(manifest.last.relay_count, document)
     return AcceptedManifest(manifest=manifest, envelope=data)
-
-
-def accept_all(
-    served: Iterable[bytes], *, document: ExperimentDocument, last: AcceptedManifest | None = None
-) -> AcceptedManifest:
-    """Several manifests in their order, each held to the one before; the newest comes back."""
-    for data in served:
-        last = accept(data, document=document, last=last)
-    if last is None:
-        raise LocalProtocolError("there is no manifest to accept")
-    return last
 
 
 def read_relay_count(data: bytes, document: ExperimentDocument) -> RelayCount:
@@ -331,11 +294,9 @@ __all__ = [
     "RelayCount",
     "RoundManifest",
     "accept",
-    "accept_all",
     "last_round",
     "make_manifest",
     "manifest_faults",
     "read_relay_count",
-    "read_tally",
     "tells_count",
 ]

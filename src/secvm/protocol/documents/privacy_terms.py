@@ -7,7 +7,7 @@ from secvm.privacy.statements.operators import Operators
 from secvm.privacy.statements.plain import Terms
 from secvm.privacy.statements.relayed import CoveredTerms
 from secvm.privacy.target import PrivacyTarget
-from secvm.protocol.documents.experiment import ExperimentDocument, HashedBins
+from secvm.protocol.documents.experiment import ExperimentDocument
 
 
 def terms_of(document: ExperimentDocument) -> Terms:
@@ -15,7 +15,7 @@ def terms_of(document: ExperimentDocument) -> Terms:
     return Terms(
         experiment=document.experiment,
         rounds=document.rounds,
-        hashes=document.binning.hashes if isinstance(document.binning, HashedBins) else 1,
+        hashes=document.binning.hashes,
         floor=document.floor,
         train_share=document.train_share,
         relays=len(document.relays),
@@ -35,7 +35,7 @@ def relayed_terms_of(document: ExperimentDocument, *, coordinator: str | None = 
     return CoveredTerms(
         experiment=document.experiment,
         rounds=document.rounds,
-        hashes=document.binning.hashes if isinstance(document.binning, HashedBins) else 1,
+        hashes=document.binning.hashes,
         floor=document.floor,
         train_share=document.train_share,
         claimed=PrivacyTarget(claimed.epsilon, claimed.delta),

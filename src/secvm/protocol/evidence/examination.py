@@ -1,39 +1,45 @@
 """``examine_relayed``: what a file of evidence about an experiment with two relays shows, if it shows it (§34).
 
-What it shows against a relay is the matter of ``relay_faults``. Here is what it shows against the coordinator, who
+What it shows against a relay is the matter of ``relayed``. Here is what it shows against the coordinator, who
 signs manifests, openings and endings, names models by their digests, and counts: an honest one publishes what the one
-rule of ``junk`` gives and takes off what was opened, so there is nothing that it could sign and this could refute.
+rule of ``counting`` gives and takes off what was opened, so there is nothing that it could sign and this could refute.
 """
 
 from __future__ import annotations
 
-from secvm.crypto.signing import Envelope, verify
+from secvm.crypto.sealing.layers import INNER_BYTES
 from secvm.errors import BadProofError, MalformedMessageError
-from secvm.protocol.canonical import digest_of
 from secvm.protocol.documents.blobs import decode_state, decode_tally
 from secvm.protocol.documents.experiment import ExperimentDocument, read_published
 from secvm.protocol.documents.recomputation import Model, after_opened, first_model
-from secvm.protocol.evidence.relay_faults import (
+from secvm.protocol.evidence.relayed import (
     MAX_EXAMINED_PACKAGES,
     MAX_EXAMINED_TALLY_BYTES,
+    RelayedEvidence,
+    RelayedFinding,
+    RelayedKind,
     Verdict,
+    Who,
     false_count,
     false_reveal,
     part_not_in_batch,
     two_statements,
 )
-from secvm.protocol.evidence.relayed import RelayedEvidence, RelayedFinding, RelayedKind, Who
-from secvm.protocol.relays.batches.counts import MixCount
-from secvm.protocol.relays.batches.label import INNER_BYTES, capsule_digest
-from secvm.protocol.relays.batches.pieces import cut
-from secvm.protocol.relays.counting.cells import Cells
-from secvm.protocol.relays.counting.opened_parts import parts_of
-from secvm.protocol.relays.counting.recount import MAX_CAPSULES_BYTES, RawCount, Recount
-from secvm.protocol.relays.counting.shards import ShardProof
-from secvm.protocol.relays.judgement import clients_of, following_faults, is_opened, opening_faults
+from secvm.protocol.relays.batches import capsule_digest, cut
+from secvm.protocol.relays.counting import Cells
+from secvm.protocol.relays.counts import MixCount
+from secvm.protocol.relays.cover_parts import parts_of
 from secvm.protocol.relays.manifest import RelayedManifest, manifest_faults
-from secvm.protocol.relays.opening import Opening, RelayedEnding, read_ending, read_opening
-from secvm.protocol.version import OPENING_TYPE, RELAYED_ENDING_TYPE, RELAYED_MANIFEST_TYPE
+from secvm.protocol.relays.opening import (
+    Opening,
+    RelayedEnding,
+    clients_of,
+    following_faults,
+    is_opened,
+    opening_faults,
+)
+from secvm.protocol.relays.recount import MAX_CAPSULES_BYTES, RawCount, Recount
+from secvm.protocol.relays.shards import ShardProof
 
 
 def wrong_count(
@@ -86,6 +92,7 @@ def _count(document: ExperimentDocument, manifest: RelayedManifest, opening: Ope
 
 
 RelayedDocument = RelayedManifest | Opening | RelayedEnding
+_DOCUMENTS: tuple[type[RelayedDocument], ...] = (RelayedManifest, Opening, RelayedEnding)
 #: A state has a few vectors as long as a tally.
 _MAX_STATE_BYTES = 2**29
 _NOTHING = "the evidence does not show what it says"
@@ -121,7 +128,7 @@ def examine_relayed(data: bytes) -> RelayedFinding:
     parts = (len(evidence.documents), len(evidence.statements), len(evidence.blobs), int(evidence.proof is not None))
     if parts not in _PARTS[evidence.kind]:
         raise MalformedMessageError("the evidence lacks a part, or has one too many")
-    document = read_published(evidence.experiment, digest=digest_of(Envelope.from_bytes(evidence.experiment).payload))
+    document = read_published(evidence.experiment)
     if document.experiment.cover is None:
         raise MalformedMessageError("the evidence is of an experiment without two relays")
     who, what = _examined(evidence, document)
@@ -158,21 +165,7 @@ def read_relayed_document(data: bytes, document: ExperimentDocument) -> RelayedD
     MalformedMessageError, BadSignatureError
         It is none.
     """
-    payload = Envelope.from_bytes(data).payload
-    read: RelayedDocument
-    if f'"type":"{RELAYED_MANIFEST_TYPE}"'.encode() in payload:
-        keys, threshold = document.coordinator_keys, document.threshold
-        payload = verify(data, purpose=RELAYED_MANIFEST_TYPE, keys=keys, threshold=threshold)
-        read = RelayedManifest.from_bytes(payload)
-    elif f'"type":"{OPENING_TYPE}"'.encode() in payload:
-        read = read_opening(data, document)
-    elif f'"type":"{RELAYED_ENDING_TYPE}"'.encode() in payload:
-        read = read_ending(data, document)
-    else:
-        raise MalformedMessageError("this is neither a manifest nor an opening nor an ending")
-    if read.experiment != document.digest:
-        raise MalformedMessageError("the document is of another experiment")
-    return read
+    return document.read_any(_DOCUMENTS, data)
 
 
 def _two_documents(first: RelayedDocument, second: RelayedDocument) -> str:

@@ -20,18 +20,15 @@ from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar
 
 from secvm.crypto.sealing.layers import EPHEMERAL_BYTES
-from secvm.crypto.signing import Envelope
 from secvm.errors import BadProofError, LocalProtocolError, MalformedMessageError
-from secvm.protocol.canonical import digest_of
 from secvm.protocol.documents.experiment import MAX_DOCUMENT_BYTES, ExperimentDocument, read_published
 from secvm.protocol.evidence.relayed import Who, who_lost
 from secvm.protocol.records import TypedRecord, long_bytes, short_bytes
-from secvm.protocol.relays.batches.capsule_tree import Absence, CapsuleTree, Place
-from secvm.protocol.relays.batches.counts import EntryCount, MixCount
-from secvm.protocol.relays.batches.label import capsule_digest
+from secvm.protocol.relays.batches import Absence, CapsuleTree, Place, capsule_digest
+from secvm.protocol.relays.counts import EntryCount, MixCount
 from secvm.protocol.relays.manifest import MAX_MANIFEST_BYTES, RelayedManifest
-from secvm.protocol.relays.sending.canary import MAX_RECEIPT_BYTES, Canary, Receipt, canary_capsules
 from secvm.protocol.relays.statements import ENVELOPE_BYTES
+from secvm.protocol.relays.submission import MAX_RECEIPT_BYTES, Canary, Receipt, canary_capsules
 from secvm.protocol.version import MISSING_CANARY_TYPE
 
 MAX_BYTES = 2**20
@@ -127,7 +124,7 @@ def examine_canary(data: bytes) -> CanaryFinding:
         It shows nothing: a part is not signed, is of another round, or the canary is where it should be.
     """
     evidence = MissingCanary.from_bytes(data)
-    document = read_published(evidence.experiment, digest=digest_of(Envelope.from_bytes(evidence.experiment).payload))
+    document = read_published(evidence.experiment)
     if document.experiment.cover is None:
         raise MalformedMessageError("the evidence is of an experiment without two relays")
     manifest = RelayedManifest.from_bytes(evidence.manifest)

@@ -25,16 +25,14 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from secvm.crypto.notes import NoteKey
-from secvm.crypto.signing import Envelope
 from secvm.errors import InconsistentManifestError, MalformedMessageError
 from secvm.learning.aggregate.tally import Tally
-from secvm.protocol.canonical import digest_of
 from secvm.protocol.documents.blobs import decode_state, decode_tally
 from secvm.protocol.documents.ending import Ending, accept_ending
 from secvm.protocol.documents.experiment import ExperimentDocument, read_published
 from secvm.protocol.documents.manifest import LastRound, RoundManifest, accept, last_round, read_relay_count
 from secvm.protocol.documents.recomputation import first_model, next_model, what_differs
-from secvm.protocol.evidence.logged_documents import entry_of, read_logged, read_signed
+from secvm.protocol.evidence.examination import read_relayed_document
 from secvm.protocol.evidence.plausibility import violations
 from secvm.protocol.log.checkpoints import SignedCheckpoint, read_checkpoint
 from secvm.protocol.log.entries import Entry, Placed, contradict
@@ -51,6 +49,7 @@ MAX_DOCUMENTS = 2**16
 #: What is made in memory to examine a file: a state has a few vectors.
 MAX_STATE_BYTES = 2**29
 _PART = long_bytes(MAX_PART_BYTES)
+_DOCUMENTS: tuple[type[RoundManifest | Ending], ...] = (RoundManifest, Ending)
 
 
 class Kind(enum.Enum):
@@ -117,7 +116,7 @@ def examine(data: bytes) -> Finding:
     evidence = Evidence.from_bytes(data)
     if not _has_its_parts(evidence):
         raise MalformedMessageError("the evidence lacks a part, or has one too many")
-    document = read_published(evidence.experiment, digest=digest_of(Envelope.from_bytes(evidence.experiment).payload))
+    document = read_published(evidence.experiment)
     sentence = _EXAMINE[evidence.kind](evidence, document)
     return Finding(evidence.kind, document.digest, document.title, sentence)
 
@@ -135,6 +134,11 @@ _PARTS = {
 }
 
 
+def _read(data: bytes, document: ExperimentDocument) -> RoundManifest | Ending:
+    """A document that the coordinator of an experiment without relays' cover signed."""
+    return document.read_any(_DOCUMENTS, data)
+
+
 def _has_its_parts(evidence: Evidence) -> bool:
     """Nothing that is not looked at: a file shows one thing, and carries nothing else along."""
     parts = (evidence.documents, evidence.checkpoints, evidence.blobs, evidence.entries)
@@ -142,7 +146,7 @@ def _has_its_parts(evidence: Evidence) -> bool:
 
 
 def _two_documents(evidence: Evidence, document: ExperimentDocument) -> str:
-    first, second = (read_signed(data, document) for data in evidence.documents)
+    first, second = (_read(data, document) for data in evidence.documents)
     if first.data == second.data:
         raise MalformedMessageError(_NOTHING)
     match first, second:
@@ -159,7 +163,7 @@ def _two_documents(evidence: Evidence, document: ExperimentDocument) -> str:
 def _bad_document(evidence: Evidence, document: ExperimentDocument) -> str:
     *before, data = evidence.documents
     last = accept(before[0], document=document) if before else None
-    accused = read_signed(data, document)
+    accused = _read(data, document)
     try:
         if isinstance(accused, Ending):
             accept_ending(data, document=document, last=last)
@@ -180,7 +184,7 @@ def _check_size(document: ExperimentDocument) -> None:
 def _wrong_step(evidence: Evidence, document: ExperimentDocument) -> str:
     _check_size(document)
     *earlier, data = evidence.documents
-    accused = read_signed(data, document)
+    accused = _read(data, document)
     if not earlier:
         first = accused.round_number == (0 if isinstance(accused, Ending) else 1)
         differs = what_differs(accused, first_model(document)) if first else None
@@ -206,7 +210,7 @@ def _wrong_step(evidence: Evidence, document: ExperimentDocument) -> str:
 def _wrong_counts(evidence: Evidence, document: ExperimentDocument) -> str:
     _check_size(document)
     (*earlier, data), (blob,) = evidence.documents, evidence.blobs
-    accused = read_signed(data, document)
+    accused = _read(data, document)
     if accused.last is None or accused.last.tally is None:
         raise MalformedMessageError(_NOTHING)
     tally = decode_tally(blob, digest=accused.last.tally, experiment=document.experiment)
@@ -230,7 +234,8 @@ def _forked_log(evidence: Evidence, document: ExperimentDocument) -> str:
 
 
 def _not_in_log(evidence: Evidence, document: ExperimentDocument) -> str:
-    signed, placed = entry_of(read_logged(evidence.documents[0], document)), _placed(evidence.entries[0], document)
+    read = _read if document.experiment.cover is None else read_relayed_document
+    signed, placed = read(evidence.documents[0], document).log_entry, _placed(evidence.entries[0], document)
     if placed.entry.key != signed.key or placed.entry == signed:
         raise MalformedMessageError(_NOTHING)
     what = signed.kind.value if signed.round_number is None else f"{signed.kind.value} of round {signed.round_number}"

@@ -43,7 +43,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from secvm.learning.aggregate.tally import Tally
-from secvm.protocol.documents.experiment import ExperimentDocument, HashedBins
+from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.documents.manifest import RelayCount
 
 
@@ -140,7 +140,7 @@ def _units_in_a_model(document: ExperimentDocument) -> int:
     features = document.experiment.features_per_person
     if features is None or not document.features.presence:
         return _own_units(document)
-    hashes = document.binning.hashes if isinstance(document.binning, HashedBins) else 1
+    hashes = document.binning.hashes
     return min(_own_units(document), features * hashes + 1)
 
 

@@ -6,7 +6,7 @@ each device. A witness alone takes them, from logs of others, and cosigns them w
 (``Checkpoint.of_any_log``). The log's key has the origin as its name.
 
 A cosignature of a witness says: at that time this was the largest tree of that origin I had seen, and it has grown out
-of all that I had seen before. ``check_quorum`` counts each witness once, whatever stands under the note.
+of all that I had seen before. ``check_enough`` counts each witness once, whatever stands under the note.
 """
 
 from __future__ import annotations
@@ -153,39 +153,20 @@ def read_checkpoint(data: bytes, *, log: NoteKey) -> SignedCheckpoint:
     return SignedCheckpoint(checkpoint, note)
 
 
-def check_quorum(
-    signed: SignedCheckpoint, *, witnesses: Sequence[NoteKey], quorum: int, now: int, freshness_s: int
-) -> dict[NoteKey, int]:
-    """That enough of these witnesses have cosigned it, not longer ago than ``freshness_s``; ``now`` in milliseconds.
+def check_enough(times: dict[NoteKey, int], quorum: Quorum, *, now: int, freshness_s: int | None) -> dict[NoteKey, int]:
+    """That enough witnesses have cosigned a checkpoint, not longer ago than ``freshness_s``; ``now`` in milliseconds.
 
-    When each of them did comes back. A witness is its key: the same key under two names counts once. What lies more
-    than a minute ahead does not count: it would stay fresh for as long as its witness likes.
+    ``times``: when each of them did (``SignedCheckpoint.times``); those that are fresh come back. A witness is its key:
+    the same key under two names counts once. What lies more than a minute ahead does not count: it would stay fresh for
+    as long as its witness likes. Without ``freshness_s`` they count whenever they did: for a log that has ended.
 
     Raises
     ------
     BadSignatureError
-        Too few have, at any time; or a cosignature is wrong.
+        Too few have, at any time.
     StaleCheckpointError
         Enough have, but too few of them lately.
     """
-    return check_times(signed.times(witnesses), witnesses=witnesses, quorum=quorum, now=now, freshness_s=freshness_s)
-
-
-def check_times(
-    times: dict[NoteKey, int], *, witnesses: Sequence[NoteKey], quorum: int, now: int, freshness_s: int | None
-) -> dict[NoteKey, int]:
-    """The same, where it is known already when each of these witnesses cosigned (``SignedCheckpoint.times``).
-
-    Without ``freshness_s`` they count whenever they did: for a log that has come to its end.
-    """
-    keys = tuple(dict.fromkeys(witness.key for witness in witnesses))
-    if not 1 <= quorum <= len(keys):
-        raise LocalProtocolError(f"a quorum of {quorum}; it must be from 1 to {len(keys)}, the number of witnesses")
-    return check_enough(times, Quorum(quorum, keys), now=now, freshness_s=freshness_s)
-
-
-def check_enough(times: dict[NoteKey, int], quorum: Quorum, *, now: int, freshness_s: int | None) -> dict[NoteKey, int]:
-    """The same, for any quorum."""
     if not quorum.met_by(witness.key for witness in times):
         raise BadSignatureError("too few witnesses have cosigned the checkpoint")
     if freshness_s is None:

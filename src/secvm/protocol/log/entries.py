@@ -15,9 +15,13 @@ from __future__ import annotations
 
 import enum
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import ClassVar
 
+from secvm.crypto.signing import SigningKey, sign
 from secvm.errors import LocalProtocolError, MalformedMessageError
+from secvm.protocol.records import Digest, FixedRecord, RoundNumber
 from secvm.protocol.version import MAX_ROUND
 
 #: What every line begins with; one version for all of them.
@@ -113,6 +117,43 @@ class Document:
 
     entry: Entry
     envelope: bytes
+
+
+@dataclass(frozen=True, kw_only=True)
+class CoordinatorRecord(FixedRecord):
+    """A document that a coordinator signs, and that has a line in its log."""
+
+    #: What that line calls it.
+    entry_kind: ClassVar[EntryKind]
+
+    #: Digest of the experiment.
+    experiment: Digest
+    round_number: RoundNumber
+
+    @property
+    def log_entry(self) -> Entry:
+        """Its line in the log."""
+        number = None if self.entry_kind is EntryKind.ENDING else self.round_number
+        return Entry(kind=self.entry_kind, experiment=self.experiment, round_number=number, digest=self.digest)
+
+    def signed(self, keys: Iterable[SigningKey]) -> bytes:
+        """In its envelope, as it is served."""
+        return sign(self.data, purpose=self.purpose, keys=keys)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelRecord(CoordinatorRecord):
+    """A document of a coordinator that names a model by digests."""
+
+    #: The descent state, and the weights that follow from it.
+    state: Digest
+    training_weights: Digest
+    evaluation_weights: Digest
+
+    @property
+    def model(self) -> tuple[str, str, str]:
+        """The three together: they stay where a round is not stepped."""
+        return self.state, self.training_weights, self.evaluation_weights
 
 
 def follows(before: Entry | None, entry: Entry, *, openings: bool) -> bool:

@@ -1,4 +1,10 @@
-"""Which logs, and which witnesses are enough: a policy file, as C2SP writes it (c2sp.org/tlog-policy).
+"""Whose log it is, and whose cosignatures count: by the experiment, and by a reader's own policy (§20).
+
+A coordinator has one log for all its experiments, with one origin, ``name/secvm/v2``; its entries are lines
+(``log.entries``). ``LogTerms`` stand in the experiment document: the log's name and key, the witnesses, and
+how many of them are enough. Experiments of one log may name different witnesses, and never another log.
+
+A policy is a file, as C2SP writes it (c2sp.org/tlog-policy), that says which logs, and which witnesses are enough:
 
     log coordinator.example/secvm/v2+3b2e…+AV… https://coordinator.example/secvm/v2
     witness w1 witness.newspaper.example+7ad9…+BD… https://witness.newspaper.example
@@ -18,12 +24,81 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Annotated
 
 from secvm.crypto.notes import NoteKey, SignatureKind
 from secvm.crypto.signing import VerifyKey
 from secvm.errors import BadInputError, LocalProtocolError, MalformedMessageError
-from secvm.protocol.log.checkpoints import Quorum
-from secvm.protocol.log.terms import LogTerms
+from secvm.protocol.log.checkpoints import Quorum, SignedCheckpoint, check_enough
+from secvm.protocol.records import Record, SignerKey, listed, text, whole
+from secvm.protocol.version import LOG_ORIGIN
+
+MAX_WITNESSES = 16
+#: A week: an older view is no view.
+MAX_FRESHNESS_S = 7 * 86_400
+#: A host and a path, as they stand in a URL without its scheme.
+_LOG_NAME = r"[a-z0-9][a-z0-9.:-]*(/[a-z0-9._-]+)*"
+#: Anything that is seen, but no plus: witnesses run elsewhere have the names they have.
+_WITNESS_NAME = r"[!-*,-~]+"
+
+
+@dataclass(frozen=True, slots=True)
+class Witness(Record):
+    """Somebody else, who cosigns what extends what they have seen."""
+
+    name: Annotated[str, text(longest=200, pattern=_WITNESS_NAME)]
+    key: SignerKey
+
+    @property
+    def note_key(self) -> NoteKey:
+        """The key as it stands under checkpoints."""
+        return NoteKey(self.name, self.key, SignatureKind.COSIGNATURE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogTerms(Record):
+    """Whose log it is, and whose cosignatures count. Part of the experiment; never changes."""
+
+    #: What the log's origin begins with: host and path.
+    name: Annotated[str, text(longest=200, pattern=_LOG_NAME)]
+    key: SignerKey
+    witnesses: Annotated[tuple[Witness, ...], listed(Witness, shortest=1, longest=MAX_WITNESSES)]
+    #: So many of the witnesses must have cosigned: more than half, else two halves could be shown two logs.
+    quorum: Annotated[int, whole(1)]
+    #: How long ago that may have been.
+    freshness_s: Annotated[int, whole(1, MAX_FRESHNESS_S)]
+
+    @property
+    def log_key(self) -> NoteKey:
+        """The key of the log; its name is the log's origin."""
+        return NoteKey(f"{self.name}/{LOG_ORIGIN}", self.key)
+
+    @property
+    def witness_keys(self) -> tuple[NoteKey, ...]:
+        """The witnesses' keys as they stand under checkpoints."""
+        return tuple(witness.note_key for witness in self.witnesses)
+
+    @property
+    def rule(self) -> Quorum:
+        """Who must have cosigned."""
+        return Quorum(self.quorum, tuple(witness.key for witness in self.witnesses))
+
+    def check_quorum(self, signed: SignedCheckpoint, *, now: int) -> dict[NoteKey, int]:
+        """That enough of the witnesses have cosigned lately; see ``checkpoints.check_enough``."""
+        return check_enough(signed.times(self.witness_keys), self.rule, now=now, freshness_s=self.freshness_s)
+
+    def _check_whole(self) -> None:
+        keys, names = {witness.key for witness in self.witnesses}, {witness.name for witness in self.witnesses}
+        count = len(self.witnesses)
+        if {len(keys), len(names)} != {count}:
+            raise MalformedMessageError("a witness of the log stands there twice")
+        if not count // 2 < self.quorum <= count:
+            raise MalformedMessageError(
+                f"a quorum of {self.quorum} of {count} witnesses; it must be from {count // 2 + 1} to {count}"
+            )
+        if self.key in keys:
+            raise MalformedMessageError("a log cannot be its own witness")
+
 
 MOST_POLICY_BYTES = 2**16
 #: Logs, witnesses or groups of a file: C2SP asks for at least 32 of each.
@@ -70,10 +145,10 @@ class LogPolicy:
     def to_bytes(self) -> bytes:
         """A file that says so."""
         names: dict[VerifyKey | Quorum, str] = {}
-        lines = [_line("log", one.key.to_text(), one.url) for one in self.logs]
-        for number, one in enumerate(self.witnesses, start=1):
-            names[one.key.key] = f"w{number}"
-            lines.append(_line("witness", names[one.key.key], one.key.to_text(), one.url))
+        lines = [_line("log", log.key.to_text(), log.url) for log in self.logs]
+        for number, witness in enumerate(self.witnesses, start=1):
+            names[witness.key.key] = f"w{number}"
+            lines.append(_line("witness", names[witness.key.key], witness.key.to_text(), witness.url))
 
         def name(rule: VerifyKey | Quorum) -> str:
             if isinstance(rule, Quorum) and rule not in names:

@@ -5,17 +5,17 @@
     … .p/W               a tile that is not full yet: its first W
 
 N is written in groups of three digits, all but the last with an x before them: 1234067 is x001/x234/067. Whoever has
-the tiles of a size computes every root and proof up to it (``TileReader`` with ``crypto.merkle``). Tiles are not
+the tiles of a size computes every root and proof up to it (``crypto.merkle``). Tiles are not
 signed: what follows from them is held to a checkpoint, or it is worth nothing.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from secvm.crypto.merkle import HASH_BYTES, MAX_SIZE, NodeReader, node_hash
+from secvm.crypto.merkle import MAX_SIZE, NodeReader
 from secvm.errors import LocalProtocolError, MalformedMessageError
 
 TILE_WIDTH = 256
@@ -96,13 +96,6 @@ def write_tile(tile: Tile, read: NodeReader) -> bytes:
     return b"".join(read(level, start + i) for i in range(tile.width))
 
 
-def read_tile(data: bytes, *, width: int = TILE_WIDTH) -> list[bytes]:
-    """The hashes of a tile."""
-    if len(data) != width * HASH_BYTES:
-        raise MalformedMessageError(f"a tile of {len(data)} bytes; one of {width} hashes has {width * HASH_BYTES}")
-    return [data[at : at + HASH_BYTES] for at in range(0, len(data), HASH_BYTES)]
-
-
 def write_bundle(entries: Iterable[bytes]) -> bytes:
     """A tile of entries."""
     bundle = list(entries)
@@ -135,30 +128,3 @@ def read_entries(data: bytes) -> list[bytes]:
         entries.append(data[at + 2 : end])
         at = end
     return entries
-
-
-class TileReader:
-    """The hashes of complete subtrees, out of the tiles of a log of one size.
-
-    ``fetch`` gives a tile's bytes, exactly as wide as it is asked for. Each tile is fetched once.
-    """
-
-    def __init__(self, size: int, fetch: Callable[[Tile], bytes]) -> None:
-        self._size = size
-        self._fetch = fetch
-        self._tiles: dict[Tile, Sequence[bytes]] = {}
-
-    def node(self, level: int, index: int) -> bytes:
-        """The hash of a complete subtree (a ``NodeReader``)."""
-        if level < 0 or not 0 < (index + 1) << level <= self._size:
-            raise LocalProtocolError("the log has no such subtree")
-        high, low = divmod(level, TILE_HEIGHT)
-        number, start = divmod(index << low, TILE_WIDTH)
-        width = min(TILE_WIDTH, (self._size >> TILE_HEIGHT * high) - number * TILE_WIDTH)
-        tile = Tile(high, number, width)
-        if tile not in self._tiles:
-            self._tiles[tile] = read_tile(self._fetch(tile), width=width)
-        hashes = self._tiles[tile][start : start + (1 << low)]
-        while len(hashes) > 1:
-            hashes = [node_hash(left, right) for left, right in zip(hashes[::2], hashes[1::2], strict=True)]
-        return hashes[0]

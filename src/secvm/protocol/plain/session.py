@@ -117,7 +117,7 @@ class ParticipantSession(SessionMemory):
             case PackagesReady():
                 actions = self._packages_ready(event, now, words)
             case Declined(why):
-                actions = self._declined(why)
+                actions = [self._declined(why)]
             case SendSucceeded(package_id):
                 # One that is not there was acknowledged before, or came after the window: no harm.
                 self._acknowledged += self._drop(package_id)
@@ -193,12 +193,6 @@ class ParticipantSession(SessionMemory):
             self._put(i, Waiting(at=at, attempts=0, under_way=False, capsule=capsule))
         self._phase = Phase.SENDING
         return []
-
-    def _declined(self, why: str) -> list[Action]:
-        if self._phase is not Phase.COMPUTING:
-            raise LocalProtocolError("there is nothing to decline")
-        self._phase = Phase.IDLE
-        return [Abstain(Reason.DECLINED, why)]
 
     def _distrusted(self, sentence: str, evidence: bytes | None) -> list[Action]:
         if self._phase is Phase.STOPPED:

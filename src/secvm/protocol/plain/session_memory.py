@@ -14,11 +14,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from secvm.errors import MalformedMessageError
+from secvm.errors import LocalProtocolError, MalformedMessageError
 from secvm.learning.declared import MAX_BUDGET
 from secvm.protocol.canonical import Fields, base64_text, decode_document, encode_document
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.documents.manifest import MAX_MANIFEST_BYTES, AcceptedManifest, accept
+from secvm.protocol.plain.session_events import Abstain, Reason
 from secvm.protocol.records import FieldKind, listed
 from secvm.protocol.version import SESSION_HEADER_TYPE
 
@@ -96,26 +97,17 @@ class Progress:
     lost: int
 
 
-class SessionMemory:
-    """The part of a session that is stored. What it decides is ``ParticipantSession``'s."""
+class AnyMemory:
+    """What a session remembers, whatever its rounds are like."""
 
-    def __init__(self, document: ExperimentDocument, *, seal: Seal) -> None:
+    def __init__(self, document: ExperimentDocument) -> None:
         self._document = document
-        self._seal = seal
         self._phase = Phase.IDLE
         self._paused = False
         #: The latest instant seen, to notice a clock that falls back.
         self._latest = 0
-        self._accepted: AcceptedManifest | None = None
-        self._evidence: tuple[bytes, ...] = ()
-        self._waiting: dict[int, Waiting] = {}
-        #: Times of those that are not under way, the next one first; some are out of date, and passed over.
-        self._order: list[tuple[int, int]] = []
-        self._acknowledged = 0
-        self._lost = 0
-        #: What the owner was told last, and which rows are another since.
+        #: The header that the owner was told last.
         self._told: bytes | None = None
-        self._touched: set[int] = set()
 
     @property
     def phase(self) -> Phase:
@@ -126,6 +118,30 @@ class SessionMemory:
     def paused(self) -> bool:
         """Whether the person has paused."""
         return self._paused
+
+    def _declined(self, why: str) -> Abstain:
+        """Somebody says no to the round that was to be computed."""
+        if self._phase is not Phase.COMPUTING:
+            raise LocalProtocolError("there is nothing to decline")
+        self._phase = Phase.IDLE
+        return Abstain(Reason.DECLINED, why)
+
+
+class SessionMemory(AnyMemory):
+    """The part of a session that is stored. What it decides is ``ParticipantSession``'s."""
+
+    def __init__(self, document: ExperimentDocument, *, seal: Seal) -> None:
+        super().__init__(document)
+        self._seal = seal
+        self._accepted: AcceptedManifest | None = None
+        self._evidence: tuple[bytes, ...] = ()
+        self._waiting: dict[int, Waiting] = {}
+        #: Times of those that are not under way, the next one first; some are out of date, and passed over.
+        self._order: list[tuple[int, int]] = []
+        self._acknowledged = 0
+        self._lost = 0
+        #: Which rows are another since the owner was told.
+        self._touched: set[int] = set()
 
     @property
     def evidence(self) -> tuple[bytes, ...]:

@@ -2,11 +2,10 @@
 
 A round in the order in which it happens:
 
-- ``terms``, ``statements``: what a relay takes on, and the form of all that it signs;
-- ``cover.commitments``, ``manifest``: what both relays are bound to before a round, and the round as it is announced;
-- ``sending``: what a device sends, the receipt that it gets, and the canary that it looks for afterwards;
-- ``batches``: the capsules on their way from relay to relay, and the counts that are signed of them;
-- ``cover.reveals``, ``counting``: the part of the cover that is opened, and the capsules in public, counted;
-- ``opening``, ``judgement``, ``step``: how a round ended, whether that is true, and the model after it;
-- ``news``, ``ending``: what a device fetches to believe the next round, and what remains of an experiment.
+- ``statements``: what a relay takes on, and the form of all that it signs;
+- ``commitments``, ``manifest``: what both relays are bound to before a round, and the round as it is announced;
+- ``submission``, ``session``, ``session_memory``: what a device sends, the receipt that it gets, and the canary;
+- ``batches``, ``counts``: the capsules on their way from relay to relay, and what is signed of them;
+- ``cover_parts``, ``counting``, ``shards``, ``recount``: the opened part of the cover, and the capsules counted;
+- ``opening``, ``news``: how a round ended, whether that is true, and what a device fetches to believe the next one.
 """

@@ -12,16 +12,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import pairwise
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Self
 
 from secvm.crypto.sealing.kem import X25519, X25519PublicKey
 from secvm.crypto.sealing.oblivious import decode_key_configurations, leaves_no_choice
 from secvm.errors import BadSignatureError, InconsistentManifestError, MalformedMessageError
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.documents.faults import Inconsistency
-from secvm.protocol.records import BESIDE, Digest, Hash, ModelRecord, Record, RoundNumber, long_bytes, whole
-from secvm.protocol.relays.batches.label import label_of
-from secvm.protocol.relays.cover.commitments import EntryCommitment, MixCommitment, SealingKey
+from secvm.protocol.log.entries import EntryKind, ModelRecord
+from secvm.protocol.records import BESIDE, Digest, Hash, Record, long_bytes, whole
+from secvm.protocol.relays.batches import label_of
+from secvm.protocol.relays.commitments import EntryCommitment, MixCommitment, SealingKey
 from secvm.protocol.relays.statements import enveloped
 from secvm.protocol.schedule import Window
 from secvm.protocol.version import RELAYED_MANIFEST_TYPE
@@ -67,10 +68,8 @@ class RelayedManifest(ModelRecord):
     purpose: ClassVar[str] = RELAYED_MANIFEST_TYPE
     title: ClassVar[str] = "the manifest"
     longest: ClassVar[int] = MAX_MANIFEST_BYTES
+    entry_kind: ClassVar[EntryKind] = EntryKind.MANIFEST
 
-    #: Digest of the experiment.
-    experiment: Digest
-    round_number: RoundNumber
     #: Digest of the manifest of the round before, and of that round's opening; None in round 1.
     previous: Digest | None
     opening: Digest | None
@@ -124,14 +123,10 @@ class RelayedManifest(ModelRecord):
             raise MalformedMessageError("round 1 follows nothing, and every other round follows one and its opening")
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> RelayedManifest:
+    @lru_cache(maxsize=64)
+    def from_bytes(cls, data: bytes) -> Self:
         """The manifest of canonical bytes, complete in itself; nothing is checked against anything else."""
-        return _read(data)
-
-
-@lru_cache(maxsize=64)
-def _read(data: bytes) -> RelayedManifest:
-    return super(RelayedManifest, RelayedManifest).from_bytes(data)
+        return super().from_bytes(data)
 
 
 def manifest_faults(
@@ -168,7 +163,7 @@ def read_manifest(data: bytes, document: ExperimentDocument, before: RelayedMani
     InconsistentManifestError
         Signed, but not what the experiment or the round before allow.
     """
-    manifest = RelayedManifest.from_bytes(document.verified(data, purpose=RELAYED_MANIFEST_TYPE))
+    manifest = document.read(RelayedManifest, data)
     faults = manifest_faults(manifest, document, before)
     if faults:
         raise InconsistentManifestError(faults[0].value, evidence=(data,))

@@ -4,17 +4,22 @@ Each kind has a type, which is also the purpose of its signature, and a most num
 exactly one signature: so the envelope's size is known wherever it is kept inside another document.
 
 Digests of documents are hexadecimal text, as everywhere in ``secvm.protocol``; labels, roots, keys, seeds and nonces
-are bytes.
+are bytes. The first kind is here: ``RelayedTerms``, what a relay takes on at all. Whoever plans an experiment asks both
+relays; a relay refuses a document that goes beyond its own, and a device one whose relays' terms are of other URLs or
+operators.
 """
 
 from __future__ import annotations
 
-from typing import ClassVar, Self
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Self
 
 from secvm.crypto.signing import Envelope, SigningKey, VerifyKey, sign, verify
 from secvm.errors import MalformedMessageError
 from secvm.protocol.canonical import Fields, base64_text
-from secvm.protocol.records import FieldKind, FixedRecord
+from secvm.protocol.documents.terms import ROLES, RelayRole
+from secvm.protocol.records import FieldKind, FixedRecord, text, whole, words
+from secvm.protocol.version import RELAYED_TERMS_TYPE
 
 #: What an envelope with one signature has beside its payload: its first line, a count, key id and signature, a length.
 ENVELOPE_BYTES = 18 + 1 + 80 + 4
@@ -65,3 +70,24 @@ def enveloped(kind: type[Statement]) -> FieldKind:
         return envelope
 
     return FieldKind(read, base64_text)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RelayedTerms(Statement):
+    """The terms of one relay."""
+
+    purpose: ClassVar[str] = RELAYED_TERMS_TYPE
+    title: ClassVar[str] = "the relay's terms"
+    longest: ClassVar[int] = 2048
+
+    url: Annotated[str, text(longest=510, shortest=1)]
+    operator: Annotated[str, text(longest=200, shortest=1)]
+    role: Annotated[RelayRole, words(*ROLES)]
+    #: Submissions of one client in a round.
+    quota: Annotated[int, whole(1)]
+    #: Cells of an experiment, of all kinds; D; and n₁: at most.
+    cells: Annotated[int, whole(1)]
+    packages: Annotated[int, whole(1)]
+    capsules: Annotated[int, whole(1)]
+    #: Seconds in which it seals or opens a million packages.
+    seconds_per_million: Annotated[int, whole(1)]

@@ -25,12 +25,17 @@ from secvm.protocol.canonical import digest_of
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.documents.faults import Inconsistency
 from secvm.protocol.documents.recomputation import Model, ModelNames
-from secvm.protocol.log.entries import Document, ending_entry, manifest_entry, opening_entry
-from secvm.protocol.relays.judgement import clients_of, following_faults, is_opened
+from secvm.protocol.log.entries import Document
 from secvm.protocol.relays.manifest import RelayedManifest, read_manifest
-from secvm.protocol.relays.opening import Opening, RelayedEnding, read_ending, read_opening
-from secvm.protocol.relays.sending.session_memory import read_accepted
-from secvm.protocol.trust.checking import Checking
+from secvm.protocol.relays.opening import (
+    Opening,
+    RelayedEnding,
+    clients_of,
+    following_faults,
+    is_opened,
+)
+from secvm.protocol.relays.session_memory import read_accepted
+from secvm.protocol.trust.trusted_log import Checking
 
 #: What must never come again, and in which round it came.
 Seen = Mapping[bytes, int]
@@ -108,7 +113,7 @@ class RelayedChain:
         envelope, opening = self.trust.manifest, self.trust.opening
         #: The newest manifest believed, and its opening where that is.
         self.last = None if envelope is None else read_accepted(envelope, document)
-        self.opening = None if opening is None else read_opening(opening, document)
+        self.opening = None if opening is None else document.read(Opening, opening)
 
     @property
     def next_round(self) -> int:
@@ -117,14 +122,12 @@ class RelayedChain:
 
     def newest(self) -> list[Document]:
         """The newest manifest believed, and its opening where that is."""
-        digest, documents = self._document.digest, list[Document]()
-        if self.last is not None and self.trust.manifest is not None:
-            entry = manifest_entry(digest, self.last.round_number, self.last.digest)
-            documents.append(Document(entry, self.trust.manifest))
-        if self.opening is not None and self.trust.opening is not None:
-            entry = opening_entry(digest, self.opening.round_number, self.opening.digest)
-            documents.append(Document(entry, self.trust.opening))
-        return documents
+        kept = ((self.last, self.trust.manifest), (self.opening, self.trust.opening))
+        return [
+            Document(document.log_entry, envelope)
+            for document, envelope in kept
+            if document is not None and envelope is not None
+        ]
 
     def model(self) -> Model:
         """The model of the newest manifest believed, from the state that is kept."""
@@ -229,8 +232,7 @@ class _Walk:
         self._last, self._envelope, self._state = manifest, envelope, self._model.state_bytes
         self._opening = self._opening_envelope = None
         self._manifests.append(manifest)
-        entry = manifest_entry(document.digest, manifest.round_number, manifest.digest)
-        self.documents.append(Document(entry, envelope))
+        self.documents.append(Document(manifest.log_entry, envelope))
 
     def add_opening(self, *, required: bool) -> None:
         """The opening of the last manifest, unless it is believed already."""
@@ -242,18 +244,17 @@ class _Walk:
             if required:
                 raise MalformedMessageError(f"the opening of round {manifest.round_number} was not served")
             return
-        opening = read_opening(envelope, document)
+        opening = document.read(Opening, envelope)
         names = (opening.experiment, opening.round_number, opening.label)
         if names != (document.digest, manifest.round_number, manifest.label):
             raise MalformedMessageError(f"another opening was served than that of round {manifest.round_number}")
         self._opening, self._opening_envelope = opening, envelope
         self._ended.append(Ended(manifest, opening, is_opened(opening, manifest, document)))
-        entry = opening_entry(document.digest, manifest.round_number, opening.digest)
-        self.documents.append(Document(entry, envelope))
+        self.documents.append(Document(opening.log_entry, envelope))
 
     def add_ending(self, envelope: bytes) -> None:
         """The last of all."""
-        ending, last, opening = read_ending(envelope, self._document), self._last, self._opening
+        ending, last, opening = self._document.read(RelayedEnding, envelope), self._last, self._opening
         names = (None, None) if last is None or opening is None else (last.digest, opening.digest)
         number = 0 if last is None else last.round_number
         if (ending.experiment, ending.round_number) != (self._document.digest, number):
@@ -262,9 +263,9 @@ class _Walk:
             raise InconsistentManifestError(Inconsistency.OTHER_ROUND.value, evidence=(envelope,))
         if last is not None and opening is not None:
             self._step(last, opening)
-        self._compare((ending.state, ending.training_weights, ending.evaluation_weights), "the ending", envelope)
+        self._compare(ending.model, "the ending", envelope)
         self._ending = ending
-        self.documents.append(Document(ending_entry(self._document.digest, ending.digest), envelope))
+        self.documents.append(Document(ending.log_entry, envelope))
 
     def _step(self, manifest: RelayedManifest, opening: Opening) -> None:
         """The model after a round: §31, *the step*."""

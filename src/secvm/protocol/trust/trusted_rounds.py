@@ -45,13 +45,11 @@ from secvm.protocol.documents.ending import Ending, accept_ending
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.documents.manifest import AcceptedManifest, RoundManifest, last_round
 from secvm.protocol.documents.recomputation import Model, what_differs
-from secvm.protocol.evidence.logged_documents import entry_of
 from secvm.protocol.evidence.plain import Evidence, Kind, count_fault
 from secvm.protocol.log.entries import Document
 from secvm.protocol.log.policy import LogPolicy
 from secvm.protocol.records import BESIDE, TypedRecord, long_bytes
-from secvm.protocol.trust.checking import Checking
-from secvm.protocol.trust.trusted_log import SeenLog, TrustedLog
+from secvm.protocol.trust.trusted_log import Checking, SeenLog, TrustedLog
 from secvm.protocol.version import TRUSTED_TYPE
 
 _MAX_PART_BYTES = 2**21
@@ -220,7 +218,7 @@ class TrustedRounds:
         # (4), (5)
         documents = list(map(_document, chain))
         if ending is not None and served.ending is not None:
-            documents.append(Document(entry_of(ending), served.ending))
+            documents.append(Document(ending.log_entry, served.ending))
         log = self._log.grow(
             self._trusted.log, served.checkpoint, served.lines, documents, believed=self._believed_documents()
         )
@@ -388,4 +386,4 @@ class TrustedRounds:
 
 
 def _document(accepted: AcceptedManifest) -> Document:
-    return Document(entry_of(accepted.manifest), accepted.envelope)
+    return Document(accepted.manifest.log_entry, accepted.envelope)

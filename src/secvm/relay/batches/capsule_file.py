@@ -12,11 +12,8 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 
-from secvm.errors import LocalProtocolError
-from secvm.protocol.relays.batches.capsule_tree import capsule_root
-from secvm.protocol.relays.batches.label import capsule_digest
-from secvm.protocol.relays.batches.pieces import PIECE_CAPSULES
-from secvm.relay.database import RelayDatabase, destroy_database
+from secvm.protocol.relays.batches import PIECE_CAPSULES, capsule_digest, capsule_root
+from secvm.relay.database import RelayDatabase
 
 _VERSION = 1
 _SCHEMA = """
@@ -24,6 +21,7 @@ CREATE TABLE capsules (digest BLOB PRIMARY KEY, capsule BLOB NOT NULL) WITHOUT R
 -- What has been done with them, such as "part 3": each in the transaction that did it.
 CREATE TABLE done (step TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID
 """
+_NEXT_DIGESTS = "SELECT digest FROM capsules WHERE digest > ? ORDER BY digest LIMIT ?"
 _READ_AT_ONCE = 4096
 _WRITE_AT_ONCE = 2**14
 
@@ -37,12 +35,12 @@ class CapsuleFile(RelayDatabase):
 
     def count(self) -> int:
         """Distinct capsules so far."""
-        return _integer(self.value("SELECT count(*) FROM capsules"))
+        return int(self.value("SELECT count(*) FROM capsules"))
 
     def done(self, step: str) -> int | None:
         """What was noted when this step was done; None: it was not."""
-        found = self.value("SELECT value FROM done WHERE step = ?", (step,))
-        return None if found is None else _integer(found)
+        noted: int | None = self.value("SELECT value FROM done WHERE step = ?", (step,))
+        return noted
 
     def add(self, capsules: Iterable[bytes], step: str) -> int:
         """Add those that are not there, all or none and once for each step; how many were there already."""
@@ -56,22 +54,14 @@ class CapsuleFile(RelayDatabase):
 
     def digests(self) -> Iterator[list[bytes]]:
         """All digests in order, some at a time."""
-        return (list(some) for some in self._in_order("digest"))
+        last = b""
+        while rows := self.rows(_NEXT_DIGESTS, (last, _READ_AT_ONCE)):
+            last = rows[-1][0]
+            yield [digest for (digest,) in rows]
 
     def root(self) -> bytes:
         """The root over all that is here."""
         return capsule_root(digest for some in self.digests() for digest in some)
-
-    def pieces(self) -> Iterator[bytes]:
-        """The batch as it travels, piece after piece."""
-        held: list[bytes] = []
-        for some in self._in_order("capsule"):
-            held += some
-            if len(held) >= PIECE_CAPSULES:
-                yield b"".join(held[:PIECE_CAPSULES])
-                held = held[PIECE_CAPSULES:]
-        if held:
-            yield b"".join(held)
 
     def piece(self, index: int) -> bytes:
         """One piece of it; none: there is no such."""
@@ -79,19 +69,7 @@ class CapsuleFile(RelayDatabase):
         if first is None:
             return b""
         question = "SELECT capsule FROM capsules WHERE digest >= ? ORDER BY digest LIMIT ?"
-        return b"".join(_bytes(row[0]) for row in self.rows(question, (first, PIECE_CAPSULES)))
-
-    def _in_order(self, column: str) -> Iterator[list[bytes]]:
-        question = f"SELECT digest, {column} FROM capsules WHERE digest > ? ORDER BY digest LIMIT {_READ_AT_ONCE}"  # noqa: S608  (a name of ours)
-        last = b""
-        while found := self.rows(question, (last,)):
-            last = _bytes(found[-1][0])
-            yield [_bytes(row[1]) for row in found]
-
-    def destroy(self) -> None:
-        """Overwrite and remove it."""
-        self.close()
-        destroy_database(self.path)
+        return b"".join(capsule for (capsule,) in self.rows(question, (first, PIECE_CAPSULES)))
 
 
 def put_capsules(db: sqlite3.Connection, capsules: Iterable[bytes]) -> int:
@@ -102,15 +80,3 @@ def put_capsules(db: sqlite3.Connection, capsules: Iterable[bytes]) -> int:
         db.executemany("INSERT OR IGNORE INTO capsules VALUES (?, ?)", rows)
         count += len(rows)
     return count - (db.total_changes - before)
-
-
-def _integer(value: object) -> int:
-    if not isinstance(value, int):
-        raise LocalProtocolError("the relay's store has something else where a number belongs")
-    return value
-
-
-def _bytes(value: object) -> bytes:
-    if not isinstance(value, bytes):
-        raise LocalProtocolError("the relay's store has something else where bytes belong")
-    return value

@@ -19,18 +19,17 @@ import re
 import sqlite3
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from secvm.errors import MalformedMessageError, RemoteProtocolError, SecVMError
 from secvm.protocol.canonical import Fields, decode_document
-from secvm.protocol.relays.batches.label import label_from_text
+from secvm.protocol.relays.batches import label_from_text
 from secvm.protocol.version import MAX_ROUND
 from secvm.relay.batches.ledger import PAPERS
-from secvm.relay.batches.round_custody import RoundCustody
-from secvm.relay.batches.round_metrics import RoundMeter
 from secvm.relay.batches.rounds import BatchRound
+from secvm.relay.batches.running_rounds import RunningRounds
 from secvm.relay.refusals import RelayRefusalError, answer_to, refusal
-from secvm.runtime.clock import Clock
 from secvm.runtime.http.server import HttpRequest, HttpResponse
 
 #: Of a request for a commitment, and of a count or reveal in its envelope.
@@ -59,57 +58,45 @@ def read_index(text: str) -> int:
     return int(text)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class RoleDoors(ABC, Generic[B]):
     """The doors of one role. ``handle`` answers, or returns None where the path is none of them."""
 
-    def __init__(
-        self,
-        path: str,
-        rounds: Mapping[bytes, B],
-        keeping: RoundCustody,
-        *,
-        terms: bytes,
-        tokens: Mapping[str, str],
-        commit: Commit,
-        clock: Clock,
-        wake: Callable[[bytes], None],
-        retry_after_s: int,
-        meter: RoundMeter,
-    ) -> None:
-        """``tokens``: of each coordinator, by URL. ``wake``: there is something to do for this label."""
-        self._path = f"{path}/"
-        self._rounds = rounds
-        self._keeping = keeping
-        self._terms = HttpResponse(200, terms, _OCTETS)
-        self._tokens = tokens
-        self._commit = commit
-        self._clock = clock
-        self._wake = wake
-        self._retry_after_s = retry_after_s
-        self._meter = meter
+    path: str
+    running: RunningRounds[B]
+    #: What we take on, signed.
+    terms: bytes
+    #: Of each coordinator, by URL.
+    tokens: Mapping[str, str]
+    commit: Commit
+    retry_after_s: int
 
     def handle(self, request: HttpRequest) -> Answer | None:
         """Answer one request, or say that it is for somebody else."""
-        if not request.path.startswith(self._path):
+        if not request.path.startswith(f"{self.path}/"):
             return None
-        parts = request.path[len(self._path) :].split("/")
+        parts = request.path[len(self.path) + 1 :].split("/")
         try:
             answer = self._common(request, parts) or self._role(request, parts)
         except RemoteProtocolError as error:
-            answer = answer_to(error, retry_after_s=self._retry_after_s)
-        return None if answer is None else self._metered(parts[0], answer)
-
-    def _metered(self, door: str, answer: Answer) -> Answer:
+            answer = answer_to(error, retry_after_s=self.retry_after_s)
         if isinstance(answer, HttpResponse):
-            self._meter.answered(door, answer.status)
+            self.running.meter.answered(parts[0], answer.status)
             return answer
+        return None if answer is None else self._awaited(parts[0], answer)
 
-        async def awaited() -> HttpResponse:
-            answered = await answer
-            self._meter.answered(door, answered.status)
-            return answered
+    async def _awaited(self, door: str, waiting: Awaitable[HttpResponse]) -> HttpResponse:
+        try:
+            answer = await waiting
+        except RemoteProtocolError as error:
+            answer = answer_to(error, retry_after_s=self.retry_after_s)
+        except (SecVMError, sqlite3.Error):
+            answer = self._try_later()
+        self.running.meter.answered(door, answer.status)
+        return answer
 
-        return awaited()
+    def _try_later(self) -> HttpResponse:
+        return refusal(503, retry_after_s=self.retry_after_s)
 
     @abstractmethod
     def _role(self, request: HttpRequest, parts: list[str]) -> Answer | None:
@@ -122,7 +109,7 @@ class RoleDoors(ABC, Generic[B]):
     def _common(self, request: HttpRequest, parts: list[str]) -> Answer | None:
         match request.method, parts:
             case "GET", ["terms"]:
-                return self._terms
+                return HttpResponse(200, self.terms, _OCTETS)
             case "POST", ["commitment"]:
                 return self._commitment(request)
             case "GET", ["counts", label]:
@@ -130,55 +117,45 @@ class RoleDoors(ABC, Generic[B]):
             case "PUT", ["counts", label, name]:
                 return self._paper(self._round(label), name, request.body)
             case "GET", ["leaves", label, index]:
-                answered = self._keeping.leaf_piece(label_from_text(label), read_index(index))
-                return refusal(404) if answered is None else HttpResponse(200, answered, _OCTETS)
+                leaves = self.running.keeping.leaf_piece(label_from_text(label), read_index(index))
+                return refusal(404) if leaves is None else HttpResponse(200, leaves, _OCTETS)
         return None
 
     def _round(self, label: str) -> B:
-        answered = self._rounds.get(label_from_text(label))
-        if answered is None:
+        batch_round = self.running.rounds.get(label_from_text(label))
+        if batch_round is None:
             raise RelayRefusalError("no round of this label is served here", why="wrong-label")
-        return answered
+        return batch_round
 
     def _commitment(self, request: HttpRequest) -> Answer:
         given = request.headers.get("authorization", "").encode()
-        known = [url for url, token in self._tokens.items() if hmac.compare_digest(given, f"Bearer {token}".encode())]
+        known = [url for url, token in self.tokens.items() if hmac.compare_digest(given, f"Bearer {token}".encode())]
         if not known:
             return refusal(401)
         experiment, round_number = read_asked(request.body)
         return self._committed(known[0], experiment, round_number)
 
     async def _committed(self, url: str, experiment: str, round_number: int) -> HttpResponse:
-        try:
-            return HttpResponse(200, await self._commit(url, experiment, round_number), _OCTETS)
-        except RemoteProtocolError as error:
-            return answer_to(error, retry_after_s=self._retry_after_s)
-        except (SecVMError, sqlite3.Error):
-            return refusal(503, retry_after_s=self._retry_after_s)
+        return HttpResponse(200, await self.commit(url, experiment, round_number), _OCTETS)
 
     def _counts(self, label: bytes) -> HttpResponse:
-        if label not in self._rounds:
+        if label not in self.running.rounds:
             raise RelayRefusalError("no round of this label is served here", why="unknown")
-        papers = {name: self._shown(self._rounds[label], name) for name in PAPERS}
+        papers = {name: self._shown(self.running.rounds[label], name) for name in PAPERS}
         content = {name: None if data is None else base64.b64encode(data).decode() for name, data in papers.items()}
         return HttpResponse(200, json.dumps(content, separators=(",", ":")).encode(), _JSON)
 
     def _shown(self, batch_round: B, name: str) -> bytes | None:
         """A paper as anybody may see it now."""
-        return self._keeping.ledger.paper(batch_round.plan.label, name)
+        return self.running.keeping.ledger.paper(batch_round.plan.label, name)
 
     def _paper(self, batch_round: B, name: str, envelope: bytes) -> Answer:
         if len(envelope) > MOST_PAPER_BYTES:
             return refusal(413)
-        return self._kept(lambda: self._take_paper(batch_round, name, envelope, self._clock.now()), batch_round)
+        return self._kept(lambda: self._take_paper(batch_round, name, envelope, self.running.clock.now()), batch_round)
 
     async def _kept(self, act: Callable[[], None], batch_round: B) -> HttpResponse:
         """200 when the act is durable."""
-        try:
-            await asyncio.to_thread(act)
-        except RemoteProtocolError as error:
-            return answer_to(error, retry_after_s=self._retry_after_s)
-        except (SecVMError, sqlite3.Error):
-            return refusal(503, retry_after_s=self._retry_after_s)
-        self._wake(batch_round.plan.label)
+        await asyncio.to_thread(act)
+        self.running.wake(batch_round.plan.label)
         return HttpResponse(200)

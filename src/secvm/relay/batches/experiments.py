@@ -3,25 +3,26 @@
 A document is served if its coordinator signed it, if it names this relay by role, URL, operator and key, if it keeps
 within the relay's terms, and if its cover is worth what it says. A manifest is a round's if it is the first one, if it
 stands in the coordinator's log, where the experiment has one, and if both relays' commitments in it are signed by them:
-ours are the very bytes that we gave.
+ours are the very bytes that we gave. ``CoordinatorFollower`` asks coordinators for both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import asyncio
+import sqlite3
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 
 from secvm.crypto.sealing.kem import RandomBytes
 from secvm.crypto.sealing.part_streams import seeded_round_secret
 from secvm.crypto.signing import Envelope, SigningKey
-from secvm.errors import InconsistentManifestError
+from secvm.errors import InconsistentManifestError, RemoteProtocolError, SecVMError
 from secvm.privacy.accounting.guarantee import guarantee
 from secvm.privacy.accounting.relay_cover import contribution_of, relay_mechanism
 from secvm.privacy.target import PrivacyTarget
-from secvm.protocol.documents.experiment import ExperimentDocument, HashedBins, read_published
-from secvm.protocol.log.entries import manifest_entry
+from secvm.protocol.documents.experiment import ExperimentDocument, read_published
 from secvm.protocol.log.proofs import LogProof
-from secvm.protocol.relays.cover.commitments import (
+from secvm.protocol.relays.commitments import (
     SEED_BYTES,
     EntryCommitment,
     MixCommitment,
@@ -30,10 +31,13 @@ from secvm.protocol.relays.cover.commitments import (
     mix_commitment,
 )
 from secvm.protocol.relays.manifest import RelayedManifest, read_manifest
-from secvm.protocol.relays.sending.submission import token_bytes
-from secvm.protocol.relays.terms import RelayedTerms
+from secvm.protocol.relays.statements import RelayedTerms
+from secvm.protocol.relays.submission import token_bytes
+from secvm.relay.batches.ledger import RoundLedger
 from secvm.relay.batches.round_custody import RoundCustody, RoundPlan
 from secvm.relay.refusals import RelayRefusalError
+from secvm.runtime.http.messages import HttpResponse
+from secvm.runtime.logs import Log
 
 _MILLION = 10**6
 
@@ -58,8 +62,7 @@ def check_document(document: ExperimentDocument, own: OwnRelay, worth: Worth) ->
     if cover is None:
         raise _refused("the experiment has no cover of two relays")
     ours = document.entry_relay if terms.role == "entry" else document.mix_relay
-    told = (ours.url, ours.operator, ours.key)
-    if told != (terms.url, terms.operator, own.key.public):
+    if (ours.url, ours.operator, ours.key) != (terms.url, terms.operator, own.key.public):
         raise _refused(f"the experiment's {terms.role} relay is another one, by URL, operator or key")
     if own.seed is not None and not document.test:
         raise _refused("a relay with seeded dice serves experiments that are marked as a test, and no others")
@@ -122,8 +125,8 @@ class Experiments:
 
     def document(self, digest: str) -> ExperimentDocument | None:
         """An experiment that is served."""
-        found = self._served.get(digest)
-        return None if found is None else found[0]
+        served = self._served.get(digest)
+        return None if served is None else served[0]
 
     def coordinator(self, digest: str) -> str:
         """The URL of the coordinator it came from."""
@@ -190,8 +193,7 @@ class Experiments:
             raise RelayRefusalError(f"the manifest contradicts its experiment: {fault}", why="refused") from None
         if document.log is not None:
             # Who is shown a manifest that devices do not see is shown a line that they see. A quorum is theirs to ask.
-            entry = manifest_entry(digest, manifest.round_number, manifest.digest)
-            LogProof.from_bytes(proof or b"").check(entry.to_bytes(), log=document.log.log_key)
+            LogProof.from_bytes(proof or b"").check(manifest.log_entry.to_bytes(), log=document.log.log_key)
         ours = manifest.entry if self._own.terms.role == "entry" else manifest.mix
         if ours != self._ledger.commitment(digest, manifest.round_number):
             raise RelayRefusalError("the commitment in the manifest is not the one that we gave", why="refused")
@@ -201,22 +203,18 @@ class Experiments:
 
     def _before(self, document: ExperimentDocument, envelope: bytes) -> RelayedManifest | None:
         """The manifest of the round before that of this one, as far as we have taken one."""
-        told = RelayedManifest.from_bytes(Envelope.from_bytes(envelope).payload).round_number
+        round_number = RelayedManifest.from_bytes(Envelope.from_bytes(envelope).payload).round_number
         known = [
             RelayedManifest.from_bytes(Envelope.from_bytes(taken).payload)
             for _, digest, number, taken in self._ledger.labels()
-            if digest == document.digest and number < told
+            if digest == document.digest and number < round_number
         ]
         return max(known, key=lambda manifest: manifest.round_number, default=None)
 
     def plans(self) -> list[RoundPlan]:
         """All rounds that have a label."""
-        found = []
-        for _, digest, _, envelope in self._ledger.labels():
-            document = self.document(digest)
-            if document is not None:
-                found.append(plan_of(document, read_manifest(envelope, document)))
-        return found
+        taken = [(self.document(digest), envelope) for _, digest, _, envelope in self._ledger.labels()]
+        return [plan_of(document, read_manifest(envelope, document)) for document, envelope in taken if document]
 
 
 #: Of an ε: documents are planned with the same accountant, on another machine.
@@ -228,12 +226,95 @@ def check_worth(document: ExperimentDocument) -> None:
     terms = document.privacy
     if not isinstance(terms, PrivacyTarget):
         raise RelayRefusalError("the experiment has no cover of two relays", why="refused")
-    hashes = document.binning.hashes if isinstance(document.binning, HashedBins) else 1
+    hashes = document.binning.hashes
     contribution = contribution_of(document.experiment, rounds=document.rounds, hashes=hashes)
-    found = guarantee(relay_mechanism(contribution, document.relay_cover), float(terms.delta)).epsilon
+    epsilon = guarantee(relay_mechanism(contribution, document.relay_cover), float(terms.delta)).epsilon
     claimed = float(terms.epsilon)
-    if not found <= claimed * (1 + _ROUNDING):
+    if not epsilon <= claimed * (1 + _ROUNDING):
         raise RelayRefusalError(
-            f"the cover gives ε = {found:.6g}, and the document says {claimed:.6g}: plan it with more noise",
+            f"the cover gives ε = {epsilon:.6g}, and the document says {claimed:.6g}: plan it with more noise",
             why="refused",
         )
+
+
+#: Gets what is at a URL; also that nobody answers is an answer.
+Get = Callable[[str], Awaitable[HttpResponse]]
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class CoordinatorFollower:
+    """Follows coordinators: documents when a commitment is asked for, manifests when they are there (§27).
+
+    A relay asks only the coordinators of its own settings, and only for what they asked it to commit to: never at an
+    address that a device or a document names.
+    """
+
+    experiments: Experiments
+    ledger: RoundLedger
+    get: Get
+    #: Told of every round that has a label now.
+    named: Callable[[RoundPlan], None]
+    log: Log
+    #: Between two looks for manifests.
+    poll_s: float
+    _asked: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+    _refused: set[tuple[str, int, bytes, bytes | None]] = field(default_factory=set, init=False)
+    _commits_in_turn: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
+
+    async def commit(self, coordinator: str, experiment: str, round_number: int) -> bytes:
+        """Our commitment; the document is fetched first, where it is not known.
+
+        Raises
+        ------
+        RemoteProtocolError
+            The coordinator has no such document, or it is not served.
+        """
+        async with self._commits_in_turn:
+            if self.experiments.document(experiment) is None:
+                answer = await self.get(f"{coordinator}/v2/experiment/{experiment}")
+                if answer.status != 200:
+                    raise RelayRefusalError("the coordinator does not show the experiment", why="try-later")
+                await asyncio.to_thread(self.experiments.add, experiment, coordinator, answer.body)
+                self.log.tell("experiment", state="served", experiment=experiment)
+            if self.experiments.coordinator(experiment) != coordinator:
+                raise RelayRefusalError("this experiment is another coordinator's", why="conflict")
+            commitment = await asyncio.to_thread(self.experiments.commit, experiment, round_number)
+        self.log.tell("step", stage="committed", round=round_number)
+        self._asked.set()
+        return commitment
+
+    async def run(self) -> None:
+        """Look for the manifests of rounds that we committed to, until cancelled."""
+        while True:
+            self._asked.clear()
+            waiting = self.ledger.unnamed()
+            for experiment, round_number in waiting:
+                await self._look(experiment, round_number)
+            if waiting:
+                # The machine's time: it is the network that is waited for.
+                await asyncio.sleep(self.poll_s)
+            else:
+                await self._asked.wait()
+
+    async def _look(self, experiment: str, round_number: int) -> None:
+        document = self.experiments.document(experiment)
+        if document is None:
+            return
+        place = f"{self.experiments.coordinator(experiment)}/v2/experiment/{experiment}"
+        manifest, proof = await self.get(f"{place}/manifest/{round_number}"), None
+        if manifest.status == 200 and document.log is not None:
+            shown = await self.get(f"{place}/proof/{round_number}")
+            proof = shown.body if shown.status == 200 else None
+        known = (experiment, round_number, manifest.body, proof)
+        if manifest.status != 200 or known in self._refused:
+            return
+        try:
+            plan = await asyncio.to_thread(self.experiments.name, experiment, manifest.body, proof)
+        except RemoteProtocolError:
+            self._refused.add(known)
+            self.log.tell("manifest", state="refused", experiment=experiment, round=round_number)
+        except (SecVMError, sqlite3.Error):
+            self.log.tell("manifest", state="failed", experiment=experiment, round=round_number)
+        else:
+            self.log.tell("step", stage="named", round=round_number)
+            self.named(plan)

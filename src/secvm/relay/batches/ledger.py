@@ -60,17 +60,16 @@ class RoundLedger(KeyedDatabase):
 
     def keep_experiment(self, digest: str, coordinator: str, envelope: bytes) -> None:
         """Of this coordinator; the first one that brings it stays."""
-        self._write("INSERT OR IGNORE INTO experiments VALUES (?, ?, ?)", (digest, coordinator, envelope))
+        self.write("INSERT OR IGNORE INTO experiments VALUES (?, ?, ?)", (digest, coordinator, envelope))
 
     def experiments(self) -> list[tuple[str, str, bytes]]:
         """Digest, coordinator and envelope of each."""
-        return self.rows("SELECT digest, coordinator, envelope FROM experiments")  # type: ignore[return-value]  # as the table has them
+        return self.rows("SELECT digest, coordinator, envelope FROM experiments")
 
     def keep_commitment(self, experiment: str, round_number: int, envelope: bytes) -> bytes:
         """The commitment that stands: this one, if there was none."""
-        self._write("INSERT OR IGNORE INTO commitments VALUES (?, ?, ?)", (experiment, round_number, envelope))
-        found = self.commitment(experiment, round_number)
-        return envelope if found is None else found
+        self.write("INSERT OR IGNORE INTO commitments VALUES (?, ?, ?)", (experiment, round_number, envelope))
+        return self.commitment(experiment, round_number) or envelope
 
     def commitment(self, experiment: str, round_number: int) -> bytes | None:
         """The one commitment for this round."""
@@ -82,12 +81,11 @@ class RoundLedger(KeyedDatabase):
     ) -> bool:
         """Whether this is the label of its round, the first one that came, and nothing in it is of another round."""
         with self.transaction() as db:
-            found = db.execute(
+            known = self.value(
                 "SELECT label FROM labels WHERE experiment = ? AND round = ?", (experiment, round_number)
             )
-            known = found.fetchone()
             if known is not None:
-                return bool(known[0] == label)
+                return bool(known == label)
             values = sorted(bound)
             marks = ",".join("?" * len(values))
             if db.execute(f"SELECT 1 FROM bound WHERE value IN ({marks})", values).fetchone():  # noqa: S608  (marks alone)
@@ -102,17 +100,17 @@ class RoundLedger(KeyedDatabase):
             SELECT experiment, round FROM commitments
             EXCEPT SELECT experiment, round FROM labels ORDER BY experiment, round
         """
-        return self.rows(question)  # type: ignore[return-value]  # as the table has them
+        return self.rows(question)
 
     def labels(self) -> list[tuple[bytes, str, int, bytes]]:
         """Label, experiment, round and manifest of all."""
-        return self.rows("SELECT label, experiment, round, manifest FROM labels")  # type: ignore[return-value]  # as above
+        return self.rows("SELECT label, experiment, round, manifest FROM labels")
 
     # ── marks, papers, steps ─────────────────────────────────────────────────────────────────────────────────────────
 
     def mark(self, label: bytes, kind: str, value: bytes) -> bool:
         """Whether this value is the one that stands here; the first one stands, for ever."""
-        self._write("INSERT OR IGNORE INTO marks VALUES (?, ?, ?)", (label, kind, value))
+        self.write("INSERT OR IGNORE INTO marks VALUES (?, ?, ?)", (label, kind, value))
         return self.marked(label, kind) == value
 
     def marked(self, label: bytes, kind: str) -> bytes | None:
@@ -121,9 +119,8 @@ class RoundLedger(KeyedDatabase):
 
     def keep_paper(self, label: bytes, name: str, envelope: bytes) -> bytes:
         """The paper of this name that stands: this one, if there was none."""
-        self._write("INSERT OR IGNORE INTO papers VALUES (?, ?, ?)", (label, name, envelope))
-        found = self.paper(label, name)
-        return envelope if found is None else found
+        self.write("INSERT OR IGNORE INTO papers VALUES (?, ?, ?)", (label, name, envelope))
+        return self.paper(label, name) or envelope
 
     def paper(self, label: bytes, name: str) -> bytes | None:
         """The paper of this name."""
@@ -131,16 +128,12 @@ class RoundLedger(KeyedDatabase):
 
     def note(self, label: bytes, step: str) -> None:
         """Say that a step is behind it."""
-        self._write("INSERT OR IGNORE INTO done VALUES (?, ?)", (label, step))
+        self.write("INSERT OR IGNORE INTO done VALUES (?, ?)", (label, step))
 
     def is_done(self, label: bytes, step: str) -> bool:
         """Whether this step is behind it."""
         return self.value("SELECT 1 FROM done WHERE label = ? AND step = ?", (label, step)) is not None
 
-    def _write(self, statement: str, values: tuple[object, ...]) -> None:
-        with self.transaction() as db:
-            db.execute(statement, values)
-
     def _bytes(self, question: str, values: tuple[object, ...]) -> bytes | None:
-        found = self.value(question, values)
-        return found if isinstance(found, bytes) else None
+        stored: bytes | None = self.value(question, values)
+        return stored

@@ -3,26 +3,40 @@
     FOLDER/ledger.db            what was promised and said (``ledger``)
     FOLDER/LABEL.capsules       a round's capsules, until they are handed on (``capsule_file``)
     FOLDER/LABEL.leaves         digests of the entry relay's batch, side by side; public, and kept
-    SECRETS/                    the secrets of rounds and their marks (``round_secrets``), in memory
+    SECRETS/                    the secrets of rounds and their marks, in memory
 
-The drawing rule stands here once for both roles: ``may_draw`` says for which batch a round's secret may be used.
+That memory outlives the process, not the machine.
+What two draws over one batch would tell (their average has less noise), and one draw over two batches (their difference
+has none), is what a relay's cover is there to hide. So the round secret, from which all noise follows, is made once; a
+*mark* says which batch it was used for, in memory and on the disk, and either refuses another one (``may_draw``, for
+both roles):
+
+    the process was killed      both are there: the same batch gives the same bytes
+    the disk was restored       the mark in memory refuses what the disk has forgotten
+    the machine was restarted   the secret is gone: the round cannot be drawn, and never is
+
+A machine that is restored with its memory is outside the promise: no snapshots of a relay's memory.
 """
 
 from __future__ import annotations
 
 import os
+import re
+import stat
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from secvm.crypto.sealing.kem import RandomBytes, throw
 from secvm.crypto.signing import VerifyKey
+from secvm.errors import BadInputError, LocalProtocolError
 from secvm.files import sync_folder
-from secvm.protocol.relays.batches.label import DIGEST_BYTES
-from secvm.protocol.relays.batches.pieces import PIECE_CAPSULES
-from secvm.protocol.relays.cover.commitments import EntryCommitment, MixCommitment
+from secvm.protocol.canonical import DIGEST_BYTES
+from secvm.protocol.relays.batches import PIECE_CAPSULES
+from secvm.protocol.relays.commitments import EntryCommitment, MixCommitment
 from secvm.protocol.relays.manifest import Instants
 from secvm.relay.batches.ledger import RoundLedger
-from secvm.relay.batches.round_secrets import RoundSecrets
+from secvm.runtime.disk.secret_files import make_secret, read_secret, remove_secret, write_secret
 
 #: The mark for the batch over which cover is drawn, and the one for the statement that is answered.
 BATCH, ANSWERED = "batch", "answered"
@@ -31,6 +45,112 @@ HANDED_ON, OVER = "handed-on", "over"
 
 #: A seed of a part and the root of the incoming batch → the part's capsules, sealed.
 DrawPart = Callable[[bytes, bytes], Iterable[bytes]]
+
+SECRET_BYTES = 32
+_MARK_BYTES = 32
+_HEX = re.compile(r"[0-9a-f]{64}")
+_KIND = re.compile(r"[a-z-]{1,20}")
+
+
+class RoundSecrets:
+    """The folder of secrets and marks. Whoever uses it holds the relay's lock: one process at a time."""
+
+    def __init__(self, folder: Path) -> None:
+        """Made where it is not there, for its owner alone.
+
+        Raises
+        ------
+        BadInputError
+            Something else is there, or others may look into it.
+        """
+        self._folder = folder
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            status = folder.lstat()
+        except OSError as error:
+            raise BadInputError(f"cannot make the folder for secrets {folder}: {error.strerror}") from None
+        if not stat.S_ISDIR(status.st_mode) or status.st_mode & 0o077 or status.st_uid not in (os.geteuid(), 0):
+            raise BadInputError(
+                f"the folder for secrets {folder} is not this account's alone", next_step=f"chmod 700 {folder}"
+            )
+        for left in folder.glob(".*.tmp"):
+            # Of a process that was killed while it wrote.
+            remove_secret(left)
+
+    def __repr__(self) -> str:
+        return "RoundSecrets(...)"
+
+    @property
+    def is_memory(self) -> bool:
+        """Whether the folder lies in memory, as far as the system says."""
+        return _file_system(self._folder) in ("tmpfs", "ramfs")
+
+    # ── secrets ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def make(self, experiment: str, round_number: int, dice: RandomBytes) -> bytes:
+        """The secret of this round: the one that is there, else a new one, whole before anybody sees it."""
+        known = self.find(experiment, round_number)
+        if known is None:
+            known = throw(dice, SECRET_BYTES)
+            make_secret(self._secret(experiment, round_number), known)
+        return known
+
+    def find(self, experiment: str, round_number: int) -> bytes | None:
+        """What is there of this round: the secret, or what ``narrow`` put in its place; None: nothing, for ever."""
+        path = self._secret(experiment, round_number)
+        return read_secret(path) if path.exists() else None
+
+    def narrow(self, experiment: str, round_number: int, seeds: bytes) -> None:
+        """Put what is still needed of a secret in its place; from these bytes the rest does not follow."""
+        path = self._secret(experiment, round_number)
+        if not path.exists():
+            raise LocalProtocolError("a secret that is gone cannot be narrowed")
+        write_secret(path, seeds)
+
+    def forget(self, experiment: str, round_number: int) -> None:
+        """Overwrite and remove it. Twice is once."""
+        remove_secret(self._secret(experiment, round_number))
+
+    # ── marks ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def mark(self, label: bytes, kind: str, value: bytes) -> bool:
+        """Whether this value is the one that stands here; the first one stands, for ever."""
+        if len(value) != _MARK_BYTES:
+            raise LocalProtocolError(f"a mark has {_MARK_BYTES} bytes")
+        known = self.marked(label, kind)
+        if known is None:
+            make_secret(self._mark(label, kind), value)
+        return known in (None, value)
+
+    def marked(self, label: bytes, kind: str) -> bytes | None:
+        """The value that stands here."""
+        path = self._mark(label, kind)
+        return read_secret(path) if path.exists() else None
+
+    def _secret(self, experiment: str, round_number: int) -> Path:
+        if not _HEX.fullmatch(experiment) or round_number < 1:
+            raise LocalProtocolError("a round is named by its experiment's digest and a number from 1")
+        return self._folder / f"{experiment}-{round_number}.secret"
+
+    def _mark(self, label: bytes, kind: str) -> Path:
+        if len(label) != _MARK_BYTES or not _KIND.fullmatch(kind):
+            raise LocalProtocolError("a mark is named by a label and a kind")
+        return self._folder / f"{label.hex()}.{kind}"
+
+
+def _file_system(folder: Path) -> str | None:
+    """The kind of file system that a folder is on; None where the system does not tell."""
+    try:
+        lines = Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()
+        device = folder.stat().st_dev
+    except OSError:
+        return None
+    wanted = f"{os.major(device)}:{os.minor(device)}"
+    for line in lines:
+        before, _, after = line.partition(" - ")
+        if before.split()[2] == wanted:
+            return after.split()[0]
+    return None
 
 
 @dataclass(frozen=True, slots=True)

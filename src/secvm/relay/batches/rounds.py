@@ -3,7 +3,7 @@
 ``advance`` does the next thing that is due and says its name. Each is durable when it returns, and killed at any moment
 it is done again with the same outcome:
 
-    …           the batch is built: see ``relay.entry.rounds`` and ``relay.mix.rounds``
+    …           the batch is built: see ``relay.entry.rounds`` and ``relay.mix``
     part-J      each part of the cover, drawn over the root of the incoming batch
     counted     our count is kept
                 (the shell hands the batch on at its time, and tells ``handed_on`` when the next has it, durably)
@@ -25,20 +25,26 @@ from typing import ClassVar, Generic, TypeVar
 
 from secvm.crypto.signing import SigningKey
 from secvm.errors import LocalProtocolError
+from secvm.protocol.relays.counts import EntryCount, EntryReveal, MixCount, MixReveal
 from secvm.relay.batches.capsule_file import CapsuleFile
+from secvm.relay.batches.ledger import ENTRY_REVEAL, MIX_COUNT
 from secvm.relay.batches.round_custody import BATCH, HANDED_ON, OVER, DrawPart, RoundCustody, RoundPlan
 from secvm.relay.database import destroy_database
 from secvm.relay.refusals import RelayRefusalError
 
 F = TypeVar("F", bound=CapsuleFile)
+_WORDS = {MIX_COUNT: "count of the mixing relay", ENTRY_REVEAL: "reveal of the entry relay"}
 
 
 class BatchRound(ABC, Generic[F]):
     """One round. Methods may be called from any thread; one process holds the folder."""
 
-    #: Which papers of the ledger are ours.
+    #: Which papers of the ledger are ours, and which one of the other relay is answered with a seed.
     own_count: ClassVar[str]
     own_reveal: ClassVar[str]
+    answers: ClassVar[str]
+    #: What our count is.
+    count_type: ClassVar[type[EntryCount | MixCount]]
 
     def __init__(self, plan: RoundPlan, keeping: RoundCustody, key: SigningKey, draw: DrawPart) -> None:
         self.plan = plan
@@ -65,9 +71,9 @@ class BatchRound(ABC, Generic[F]):
         return self._ledger.paper(self.plan.label, self.own_count)
 
     @property
-    @abstractmethod
     def capsules(self) -> int:
         """How many our count says; 0: there is none yet."""
+        return 0 if self.count is None else self.count_type.enclosed(self.count).capsules
 
     @property
     def marked(self) -> bytes | None:
@@ -138,8 +144,28 @@ class BatchRound(ABC, Generic[F]):
         """The next step towards our count."""
 
     @abstractmethod
+    def _open_part(self, answered: bytes) -> EntryReveal | MixReveal | None:
+        """Our reveal, which answers this statement of the other relay; None: nothing may be opened."""
+
+    @abstractmethod
+    def tells(self, now: int) -> tuple[str, ...]:
+        """The papers that the other relay is told now."""
+
+    def _take_answered(self, envelope: bytes, digest: str, now: int) -> None:
+        """Keep the statement that ``advance`` answers. Raises ``RelayRefusalError``: too late, or there is another."""
+        with self._lock:
+            self._check_time(now)
+            if not self._keeping.may_answer(self.plan, digest):
+                raise RelayRefusalError(f"another {_WORDS[self.answers]} was taken before", why="conflict")
+            self._ledger.keep_paper(self.plan.label, self.answers, envelope)
+
     def _reveal(self) -> str | None:
-        """Sign our reveal, if the statement that it answers is here."""
+        answered = self._ledger.paper(self.plan.label, self.answers)
+        reveal = None if answered is None else self._open_part(answered)
+        if reveal is None:
+            return None
+        self._ledger.keep_paper(self.plan.label, self.own_reveal, reveal.signed(self._key))
+        return "revealed"
 
     def _cover(self, file: F, seeds: tuple[bytes, ...], root: bytes) -> str | None:
         """Add the next part that is missing; None: all are there. The batch of this root may be drawn over."""

@@ -19,10 +19,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from secvm.crypto.sealing.kem import RandomBytes, throw
+from secvm.crypto.sealing.layers import OUTER_BYTES
 from secvm.errors import LocalProtocolError, MalformedMessageError
-from secvm.protocol.relays.batches.capsule_tree import capsule_root
-from secvm.protocol.relays.batches.label import OUTER_BYTES, capsule_digest
-from secvm.protocol.relays.batches.pieces import split_piece
+from secvm.protocol.relays.batches import capsule_digest, capsule_root, split_piece
 from secvm.relay.admission import Identity
 from secvm.relay.batches.capsule_file import CapsuleFile, put_capsules
 from secvm.relay.refusals import RelayRefusalError
@@ -110,11 +109,8 @@ class Intake(CapsuleFile):
         key = self.value("SELECT key FROM client_key")
         if key is None:
             key = throw(dice, _KEY_BYTES)
-            with self.transaction() as db:
-                db.execute("INSERT INTO client_key VALUES (?)", (key,))
-        if not isinstance(key, bytes):
-            raise LocalProtocolError("the relay's store has something else where bytes belong")
-        self._key = key
+            self.write("INSERT INTO client_key VALUES (?)", (key,))
+        self._key: bytes = key
         self._taken = self._count_submissions()
 
     def __repr__(self) -> str:
@@ -218,12 +214,10 @@ class Intake(CapsuleFile):
     def _is_over(self, db: sqlite3.Connection, names: dict[bytes, int]) -> bool:
         question = "SELECT submissions FROM clients WHERE name = ?"
         counted = [(db.execute(question, (name,)).fetchone(), quota) for name, quota in names.items()]
-        return any(found is not None and found[0] >= quota for found, quota in counted)
+        return any(row is not None and row[0] >= quota for row, quota in counted)
 
     def _count_submissions(self) -> int:
-        found = self.value("SELECT count(*) FROM submissions")
-        assert isinstance(found, int)
-        return found
+        return int(self.value("SELECT count(*) FROM submissions"))
 
     def _name(self, part: bytes) -> bytes:
         return hashlib.blake2b(part, key=self._key, digest_size=_NAME_BYTES).digest()

@@ -9,6 +9,10 @@ Rules they keep:
  4. ``protect`` puts a secret under a passphrase, or another, or none. It writes beside, looks whether what was written
     opens, and only then renames: whenever it is killed, the file is the old one or the new one.
  5. No message holds anything of a secret.
+
+A ``Passphrase`` comes from a file, an open descriptor, systemd's credentials, or whoever sits at the terminal. Never
+from the command line or the environment, which other programs of the machine can read. It is asked for when the first
+secret needs it and not before, so a party whose keys are under none never asks.
 """
 
 from __future__ import annotations
@@ -18,15 +22,101 @@ import glob
 import os
 import re
 import stat
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from secvm.crypto.locking import DEFAULT_COST, Cost, is_locked, lock, unlock
+from secvm.crypto.locking import DEFAULT_COST, MOST_PASSPHRASE_BYTES, Cost, is_locked, lock, unlock
 from secvm.crypto.sealing.kem import RandomBytes
 from secvm.crypto.signing import SigningKey
 from secvm.errors import BadInputError, WrongPassphraseError
 from secvm.files import sync_folder
-from secvm.runtime.disk.passphrases import Passphrase
+
+#: The name of the credential: ``LoadCredential=secvm-passphrase:/etc/secvm/coordinator.passphrase`` in a unit.
+CREDENTIAL = "secvm-passphrase"
+_FOLDER = "CREDENTIALS_DIRECTORY"
+
+
+class Passphrase:
+    """Knows how to get a passphrase, and gets it once. It does not print itself."""
+
+    def __init__(self, ask: Callable[[], bytes]) -> None:
+        self._ask = ask
+        self._known: bytes | None = None
+
+    def __repr__(self) -> str:
+        return "Passphrase(...)"
+
+    def get(self) -> bytes:
+        """The passphrase itself.
+
+        Raises
+        ------
+        BadInputError
+            When there is none, or its file is no such file.
+        """
+        if self._known is None:
+            self._known = _checked(self._ask())
+        return self._known
+
+    @classmethod
+    def in_file(cls, path: Path) -> Passphrase:
+        """The first line of a file that only its owner can read."""
+        return cls(lambda: _read_file(path, credential=False))
+
+    @classmethod
+    def in_descriptor(cls, descriptor: int) -> Passphrase:
+        """What comes out of a descriptor that this process was started with, up to the first line's end."""
+        return cls(lambda: _read_descriptor(descriptor))
+
+    @classmethod
+    def around(
+        cls, environment: Mapping[str, str] = os.environ, *, otherwise: Callable[[], bytes] | None = None
+    ) -> Passphrase:
+        """The service's credential, where systemd hands one over; ``otherwise`` asks a person, where one is there."""
+        return cls(lambda: _read_around(environment, otherwise))
+
+
+def _read_around(environment: Mapping[str, str], otherwise: Callable[[], bytes] | None) -> bytes:
+    folder = environment.get(_FOLDER, "")
+    path = Path(folder) / CREDENTIAL
+    if folder and path.exists():
+        return _read_file(path, credential=True)
+    if otherwise is not None:
+        return otherwise()
+    raise BadInputError(
+        "a secret is under a passphrase, and none was given",
+        next_step=f"Give --passphrase-file, --passphrase-fd, or a credential named {CREDENTIAL} in the unit.",
+    )
+
+
+def _read_file(path: Path, *, credential: bool) -> bytes:
+    """``credential``: systemd lets a service's account read by an access list, which shows as the group's right."""
+    forbidden = stat.S_IRWXO if credential else stat.S_IRWXG | stat.S_IRWXO
+    size = MOST_PASSPHRASE_BYTES + 2
+    return _read_private(path, "the passphrase", size, forbidden=forbidden if os.name == "posix" else 0)
+
+
+def _read_descriptor(descriptor: int) -> bytes:
+    data = b""
+    try:
+        while len(data) <= MOST_PASSPHRASE_BYTES + 1:
+            more = os.read(descriptor, MOST_PASSPHRASE_BYTES + 2 - len(data))
+            data += more
+            if not more or b"\n" in more:
+                break
+    except OSError:
+        raise BadInputError("the descriptor with the passphrase cannot be read") from None
+    return data
+
+
+def _checked(data: bytes) -> bytes:
+    line = data.partition(b"\n")[0].removesuffix(b"\r")
+    if not line:
+        raise BadInputError("the passphrase is empty")
+    if len(line) > MOST_PASSPHRASE_BYTES:
+        raise BadInputError(f"a passphrase has at most {MOST_PASSPHRASE_BYTES} bytes")
+    return line
+
 
 #: No secret of ours is longer: whoever names a larger file here has mistaken it.
 _MOST_SECRET_BYTES = 2**16
@@ -159,8 +249,8 @@ def protect(
     """
     word = None if new is None else check_new_passphrase(new.get())
     # All of them are read before the first is written: a wrong passphrase changes nothing.
-    found = {path: _read(path) for path in paths}
-    contents = {path: _either(path, data, old, word) for path, data in found.items()}
+    files = {path: _read(path) for path in paths}
+    contents = {path: _either(path, data, old, word) for path, data in files.items()}
     changed = []
     for path, content in contents.items():
         if content is None:
@@ -205,37 +295,40 @@ def _opened(path: Path, data: bytes, passphrase: Passphrase) -> bytes:
 
 def _read(path: Path) -> bytes:
     _check_link(path)
-    try:
-        # Not blocking: a pipe of that name would keep us waiting for ever.
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        with os.fdopen(descriptor, "rb") as file:
-            # Asked of what was opened, not of the name: in between it could have become another file.
-            found = os.fstat(file.fileno())
-            if not stat.S_ISREG(found.st_mode):
-                raise BadInputError(f"the secret {path} is no file")
-            if found.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
-                raise BadInputError(
-                    f"the secret {path} is open to others than its owner", next_step=f"chmod 600 {path}"
-                )
-            if not _is_ours(found):
-                raise BadInputError(
-                    f"the secret {path} belongs to another account, which could change it",
-                    next_step="Run this as the account that owns it (sudo -u NAME), or give the file to this one.",
-                )
-            data = file.read(_MOST_SECRET_BYTES + 1)
-    except OSError as error:
-        raise BadInputError(f"cannot read the secret {path}: {error.strerror or 'input/output error'}") from None
+    data = _read_private(path, "the secret", _MOST_SECRET_BYTES + 1, forbidden=stat.S_IRWXG | stat.S_IRWXO)
     _check_folder(path)
     if len(data) > _MOST_SECRET_BYTES:
         raise BadInputError(f"the secret {path} is longer than {_MOST_SECRET_BYTES} bytes")
     return data
 
 
+def _read_private(path: Path, what: str, size: int, *, forbidden: int) -> bytes:
+    """The beginning of a file of ours or root's, to which nobody has one of the ``forbidden`` rights."""
+    try:
+        # Not blocking: a pipe of that name would keep us waiting for ever.
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        with os.fdopen(descriptor, "rb") as file:
+            # Asked of what was opened, not of the name: in between it could have become another file.
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                raise BadInputError(f"{what} {path} is no file")
+            if status.st_mode & forbidden:
+                raise BadInputError(f"{what} {path} is open to others than its owner", next_step=f"chmod 600 {path}")
+            if not _is_ours(status):
+                raise BadInputError(
+                    f"{what} {path} belongs to another account, which could change it",
+                    next_step="Run this as the account that owns it (sudo -u NAME), or give the file to this one.",
+                )
+            return file.read(size)
+    except OSError as error:
+        raise BadInputError(f"cannot read {what} {path}: {error.strerror or 'input/output error'}") from None
+
+
 def _check_link(path: Path) -> None:
     """Whoever may make a link may choose which of our files we take for this secret."""
     with contextlib.suppress(OSError):
-        found = path.lstat()
-        if stat.S_ISLNK(found.st_mode) and not _is_ours(found):
+        status = path.lstat()
+        if stat.S_ISLNK(status.st_mode) and not _is_ours(status):
             raise BadInputError(f"the secret {path} is a link that another account made")
 
 
@@ -250,8 +343,8 @@ def _check_folder(path: Path) -> None:
             )
 
 
-def _is_ours(found: os.stat_result) -> bool:
-    return os.name != "posix" or found.st_uid in (os.geteuid(), 0)
+def _is_ours(status: os.stat_result) -> bool:
+    return os.name != "posix" or status.st_uid in (os.geteuid(), 0)
 
 
 def _beside(path: Path) -> Path:
@@ -270,7 +363,7 @@ def _write(path: Path, data: bytes) -> None:
 
 def _overwrite(descriptor: int) -> None:
     """Zeros over what nobody can name any more; a second name of the same file is somebody's copy, and stays."""
-    found = os.fstat(descriptor)
-    if found.st_nlink == 0:
-        os.pwrite(descriptor, bytes(found.st_size), 0)
+    status = os.fstat(descriptor)
+    if status.st_nlink == 0:
+        os.pwrite(descriptor, bytes(status.st_size), 0)
         os.fsync(descriptor)

@@ -99,7 +99,7 @@ def refusal(sentence: str, next_step: str | None = None) -> Refusal:
 
 def statements(*scripts: str) -> tuple[str, ...]:
     """What ``executescript`` would run, one by one: that would commit on its own."""
-    return tuple(one for script in scripts for one in script.split(";\n") if one.strip())
+    return tuple(statement for script in scripts for statement in script.split(";\n") if statement.strip())
 
 
 @dataclass(frozen=True, slots=True)

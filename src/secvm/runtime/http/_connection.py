@@ -1,4 +1,4 @@
-"""One HTTP connection: bytes → requests (``http_reading``) → answers, in order.
+"""One HTTP connection: bytes → requests (``_parser``) → answers, in order.
 
 Its rules:
 
@@ -15,38 +15,19 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Mapping
-from typing import Protocol
+from typing import TYPE_CHECKING
 
-from secvm.runtime.http._parser import Keeper, Reading
-from secvm.runtime.http.messages import Handler, Heads, HttpRequest, HttpResponse
+from secvm.runtime.http._parser import Reading
+from secvm.runtime.http.messages import HttpRequest, HttpResponse
+
+if TYPE_CHECKING:
+    from secvm.runtime.http.server import HttpServer
 
 #: How long somebody who was refused may go on talking.
 _LINGER_S = 5.0
 #: Answers to pipelined requests are written together, up to about this much; content beyond it goes piece by piece.
 _WRITE_TOGETHER = 2**16
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
-
-
-class Owner(Keeper, Protocol):
-    """What a connection knows of its server."""
-
-    handler: Handler
-    refusals: Mapping[int, HttpResponse]
-    heads: Heads
-    draining: bool
-
-    def opened(self, connection: Connection, peer: str) -> bool:
-        """Whether there is room for one more."""
-        ...
-
-    def closed(self, connection: Connection) -> None:
-        """It is gone."""
-        ...
-
-    def keep(self, task: asyncio.Task[HttpResponse]) -> None:
-        """Hold a handler's task until it is done: the loop alone would not."""
-        ...
 
 
 class Connection(Reading, asyncio.Protocol):
@@ -64,7 +45,6 @@ class Connection(Reading, asyncio.Protocol):
         "_leaving",
         "_out",
         "_out_bytes",
-        "_owner",
         "_reading",
         "_refused",
         "_stuck_since",
@@ -74,9 +54,8 @@ class Connection(Reading, asyncio.Protocol):
         "_writing",
     )
 
-    def __init__(self, owner: Owner) -> None:
-        super().__init__(owner)
-        self._owner = owner
+    def __init__(self, server: HttpServer) -> None:
+        super().__init__(server)
         self._transport: asyncio.Transport
         #: Requests that may not be handed over yet, and refusals behind them. Both are made when they are needed: an
         #: empty queue takes more memory than all the rest.
@@ -105,10 +84,10 @@ class Connection(Reading, asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport  # type: ignore[assignment]  # a stream's; uvloop's is no subclass of asyncio's
-        self._since = self._owner.time()
+        self._since = self._server.time()
         peer = transport.get_extra_info("peername")
         self._peer = str(peer[0]) if peer else ""
-        if not self._owner.opened(self, self._peer):
+        if not self._server.opened(self, self._peer):
             self._ending = self._gone = True
             transport.abort()  # type: ignore[attr-defined]  # as above
 
@@ -119,7 +98,7 @@ class Connection(Reading, asyncio.Protocol):
         self._unparsed = b""
         self._forget_body()
         self._drop_large()
-        self._owner.closed(self)
+        self._server.closed(self)
 
     def data_received(self, data: bytes) -> None:
         if self._ending:
@@ -146,7 +125,7 @@ class Connection(Reading, asyncio.Protocol):
 
     def pause_writing(self) -> None:
         self._writing = False
-        self._stuck_since = self._owner.time()
+        self._stuck_since = self._server.time()
         self._steer()
 
     def resume_writing(self) -> None:
@@ -162,7 +141,7 @@ class Connection(Reading, asyncio.Protocol):
         return self._writing and self._large is None
 
     def _requested(self, request: HttpRequest) -> None:
-        if self._owner.draining or not self._parser.should_keep_alive():
+        if self._server.draining or not self._parser.should_keep_alive():
             self._ending = True
         self._fresh = False
         self._used = True
@@ -183,17 +162,17 @@ class Connection(Reading, asyncio.Protocol):
         self._busy = False
         self._flush()
 
-    def _hold(self, one: HttpRequest | HttpResponse) -> None:
+    def _hold(self, message: HttpRequest | HttpResponse) -> None:
         if not isinstance(self._held, deque):
             self._held = deque()
-        self._held.append(one)
+        self._held.append(message)
 
     # ── answers ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _handle(self, request: HttpRequest) -> None:
         answer: asyncio.Future[HttpResponse] | HttpResponse
         try:
-            given = self._owner.handler(request)
+            given = self._server.handler(request)
             if isinstance(given, HttpResponse):
                 answer = given
             elif asyncio.isfuture(given):
@@ -201,7 +180,7 @@ class Connection(Reading, asyncio.Protocol):
                 answer.add_done_callback(self._answered)
             else:
                 answer = asyncio.ensure_future(given)
-                self._owner.keep(answer)
+                self._server.keep(answer)
                 answer.add_done_callback(self._answered)
         except Exception:  # noqa: BLE001  (one request's fault is not the server's end; what it was stays unsaid)
             answer = HttpResponse(500)
@@ -241,11 +220,11 @@ class Connection(Reading, asyncio.Protocol):
         self._write_large()
         self._send_ready()
         while self._held and self._may_hand_over():
-            one = self._held.popleft()
-            if isinstance(one, HttpResponse):
-                self._owe(one, head_only=False)
+            message = self._held.popleft()
+            if isinstance(message, HttpResponse):
+                self._owe(message, head_only=False)
             else:
-                self._handle(one)
+                self._handle(message)
         if self._unparsed and not self._ending and self._has_room():
             self._read(b"")
         self._busy = False
@@ -254,11 +233,11 @@ class Connection(Reading, asyncio.Protocol):
         self._steer()
 
     def _may_hand_over(self) -> bool:
-        return not self._gone and self._can_write() and len(self._waiting) < self._owner.limits.pipelined
+        return not self._gone and self._can_write() and len(self._waiting) < self._server.limits.pipelined
 
     def _send(self, response: HttpResponse, *, head_only: bool) -> None:
         last = self._ending and not self._waiting and not self._held
-        head, body = self._owner.heads.answer(response, keep_alive=not last, head_only=head_only)
+        head, body = self._server.heads.answer(response, keep_alive=not last, head_only=head_only)
         if len(body) > _WRITE_TOGETHER:
             self._out.append(head)
             self._flush()
@@ -267,7 +246,7 @@ class Connection(Reading, asyncio.Protocol):
             self._out.append(head + body)
             self._out_bytes += len(head) + len(body)
         if not self._receiving:
-            self._since = self._owner.time()
+            self._since = self._server.time()
         if self._large is not None:
             return
         if last:
@@ -285,8 +264,8 @@ class Connection(Reading, asyncio.Protocol):
     # ── (4) ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _begin_large(self, body: bytes) -> None:
-        self._large, self._large_at, self._begun = body, 0, self._owner.time()
-        self._owner.guard.hold(self, body)
+        self._large, self._large_at, self._begun = body, 0, self._server.time()
+        self._server.guard.hold(self, body)
         self._write_large()
 
     def _write_large(self) -> None:
@@ -294,7 +273,7 @@ class Connection(Reading, asyncio.Protocol):
             at = self._large_at
             self._large_at = at + _WRITE_TOGETHER
             piece, last = self._large[at : self._large_at], self._large_at >= len(self._large)
-            self._owner.guard.moved(self)
+            self._server.guard.moved(self)
             if last:
                 self._drop_large()
             self._transport.write(piece)
@@ -303,14 +282,14 @@ class Connection(Reading, asyncio.Protocol):
 
     def _after_large(self) -> None:
         if not self._receiving:
-            self._since = self._owner.time()
+            self._since = self._server.time()
         if self._ending and not self._waiting and not self._held and not self._receiving:
             self._leave()
 
     def _drop_large(self) -> None:
         if self._large is not None:
             body, self._large = self._large, None
-            self._owner.guard.release(self, body)
+            self._server.guard.release(self, body)
 
     # ── refusals ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -323,7 +302,7 @@ class Connection(Reading, asyncio.Protocol):
 
     def _refuse(self, status: int, sentence: str) -> None:
         plain = HttpResponse(status, (sentence + "\n").encode(), "text/plain")
-        self._refuse_with(self._owner.refusals.get(status, plain))
+        self._refuse_with(self._server.refusals.get(status, plain))
 
     def _refuse_with(self, response: HttpResponse) -> None:
         self._ending = self._refused = True
@@ -345,7 +324,7 @@ class Connection(Reading, asyncio.Protocol):
         self._reading = reading
         if reading:
             # The pause was ours, and does not count against them.
-            self._since = self._owner.time()
+            self._since = self._server.time()
             self._transport.resume_reading()
         else:
             self._transport.pause_reading()
@@ -354,7 +333,7 @@ class Connection(Reading, asyncio.Protocol):
         if self._leaving or self._gone:
             return
         self._ending = self._leaving = True
-        self._since = self._owner.time()
+        self._since = self._server.time()
         self._flush()
         if self._refused:
             # (3)
@@ -373,7 +352,7 @@ class Connection(Reading, asyncio.Protocol):
 
     def look(self, now: float) -> None:
         """End what took too long."""
-        limits = self._owner.limits
+        limits = self._server.limits
         took = now - self._since
         if self._leaving:
             if took > (limits.idle_s if self._transport.get_write_buffer_size() else _LINGER_S):
@@ -394,7 +373,7 @@ class Connection(Reading, asyncio.Protocol):
 
     def _patience_s(self) -> float:
         """How long it may be silent; who has said nothing at all has no longer than for a head."""
-        limits = self._owner.limits
+        limits = self._server.limits
         return min(limits.head_s, limits.idle_s) if self._fresh else limits.idle_s
 
     def abort(self) -> None:

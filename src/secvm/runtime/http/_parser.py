@@ -1,6 +1,6 @@
 """One connection's requests: bytes → requests, each whole, or one refusal.
 
-Its rules, beside those of ``http_connection``:
+Its rules, beside those of ``_connection``:
 
  1. A request whose end is not certain (two lengths, a length and chunks) is refused, never guessed.
  2. A head has a limit of bytes, of fields and of time, content has one of bytes and of pace, and what stands between
@@ -12,13 +12,15 @@ Its rules, beside those of ``http_connection``:
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import httptools
 
-from secvm.runtime.http.guard import Guard
-from secvm.runtime.http.messages import BeforeBody, HttpRequest, HttpResponse, Limits
+from secvm.runtime.http.messages import HttpRequest, HttpResponse
+
+if TYPE_CHECKING:
+    from secvm.runtime.http.server import HttpServer
 
 #: So much is parsed at a time, where it may be requests: at most a hundred or two.
 _PIECE_BYTES = 2**12
@@ -36,20 +38,6 @@ _HOST = re.compile(r"(\[[0-9A-Za-z:.%_~-]+\]|([A-Za-z0-9._~!$&'()*+;=-]|%[0-9A-F
 #: A chunk of one byte has so many others around it: size and line ends.
 _AROUND_A_BYTE = 5
 _METHODS = {name.encode(): name for name in ("GET", "HEAD", "POST")}
-
-
-class Keeper(Protocol):
-    """What reading needs of a server."""
-
-    before_body: BeforeBody
-    limits: Limits
-    guard: Guard
-    #: Seconds, from anywhere.
-    time: Callable[[], float]
-
-    def body_limit(self, path: str) -> int:
-        """Most bytes of the content of a request for this path."""
-        ...
 
 
 class _Stop(Exception):  # noqa: N818  (no error: it only ends the parser's work)
@@ -73,20 +61,20 @@ class Reading:
         "_head_pieces",
         "_headers",
         "_in_head",
-        "_keeper",
         "_owes_continue",
         "_parser",
         "_path",
         "_peer",
         "_query",
         "_receiving",
+        "_server",
         "_since",
         "_target",
         "_unparsed",
     )
 
-    def __init__(self, keeper: Keeper) -> None:
-        self._keeper = keeper
+    def __init__(self, server: HttpServer) -> None:
+        self._server = server
         self._parser: Any = httptools.HttpRequestParser(self)
         self._peer = ""
         #: No request is taken any more; when all answers are given, the connection ends.
@@ -165,34 +153,34 @@ class Reading:
         if not self._receiving:
             return
         if len(self._body) > self._counted:
-            if not self._keeper.guard.take(len(self._body) - self._counted):
+            if not self._server.guard.take(len(self._body) - self._counted):
                 self._refuse(503, "too much is under way")
                 return
             self._counted = len(self._body)
         if content is not None and not self._completed:
             # All of this belongs to one content. The parser passes over extensions of chunks, however long.
             self._framing += len(data) - (len(self._body) - content)
-            if self._framing > self._keeper.limits.head_bytes + _AROUND_A_BYTE * len(self._body):
+            if self._framing > self._server.limits.head_bytes + _AROUND_A_BYTE * len(self._body):
                 self._refuse(400, "too much between the chunks")
                 return
         if self._in_head and not self._completed:
             # All of this belongs to one head. The parser keeps an unfinished field to itself: uncounted, it could grow
             # for ever.
             self._head_pieces += len(data)
-            if self._head_pieces > self._keeper.limits.head_bytes:
+            if self._head_pieces > self._server.limits.head_bytes:
                 self._refuse(431, "too many header fields")
 
     def _forget_body(self) -> None:
         """What has come of a content is handed over, or of no use."""
         if self._counted:
-            self._keeper.guard.give(self._counted)
+            self._server.guard.give(self._counted)
             self._counted = 0
         self._body = b""
         self._body_left = 0
 
     def _is_slow(self, now: float) -> bool:
         """Whether the request under way takes too long."""
-        limits, took = self._keeper.limits, now - self._since
+        limits, took = self._server.limits, now - self._since
         if self._in_head:
             return took > limits.head_s
         return took > limits.request_s + len(self._body) / limits.bytes_per_s
@@ -203,7 +191,7 @@ class Reading:
         if self._ending:
             raise _Stop
         self._receiving = self._in_head = True
-        self._since = self._keeper.time()
+        self._since = self._server.time()
         self._target = b""
         self._headers = {}
         self._head_bytes = self._head_pieces = self._fields = 0
@@ -211,13 +199,13 @@ class Reading:
     def on_url(self, url: bytes) -> None:
         self._target = self._target + url if self._target else url
         self._head_bytes += len(url)
-        if self._head_bytes > self._keeper.limits.head_bytes:
+        if self._head_bytes > self._server.limits.head_bytes:
             self._too_long()
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self._head_bytes += len(name) + len(value) + 4
         self._fields += 1
-        limits = self._keeper.limits
+        limits = self._server.limits
         if self._head_bytes > limits.head_bytes or self._fields > limits.fields:
             self._too_long()
         if not self._in_head:
@@ -240,7 +228,7 @@ class Reading:
         if problem is None and not self._take_target():
             problem = (400, "this is no target")
         self._body_left = self._framing = 0
-        self._body_limit = self._keeper.body_limit(self._path)
+        self._body_limit = self._server.body_limit(self._path)
         if problem is None and length is not None:
             self._body_left = int(length)
             if self._body_left > self._body_limit:
@@ -248,7 +236,7 @@ class Reading:
         if problem is not None:
             self._refuse(*problem)
             raise _Stop
-        refusal = self._keeper.before_body(self._path, headers)
+        refusal = self._server.before_body(self._path, headers)
         if refusal is not None:
             self._refuse_with(refusal)
             raise _Stop
@@ -280,8 +268,8 @@ class Reading:
     def _take_target(self) -> bool:
         target = self._target.decode("latin-1")
         if not target.startswith("/"):
-            scheme, found, rest = target.partition("://")
-            if found and scheme.lower() in {"http", "https"}:
+            scheme, separator, rest = target.partition("://")
+            if separator and scheme.lower() in {"http", "https"}:
                 end = min((at for at in (rest.find("/"), rest.find("?")) if at >= 0), default=len(rest))
                 target = rest[end:] if rest[end : end + 1] == "/" else "/" + rest[end:]
             elif target != "*":
@@ -305,7 +293,7 @@ class Reading:
     def on_message_complete(self) -> None:
         self._receiving = self._owes_continue = False
         self._completed = True
-        self._since = self._keeper.time()
+        self._since = self._server.time()
         method = self._parser.get_method()
         request = HttpRequest(
             _METHODS.get(method) or method.decode("latin-1"),

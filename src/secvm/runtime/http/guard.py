@@ -6,16 +6,22 @@
    are exempt: a reverse proxy, or a relay, is one address for many people. They give way to each other alone.
 3. So many bytes of requests whose content is under way.
 4. So many bytes of answers that were not read yet. An answer that many are sent is one object, and counts once.
+
+``HttpLimits`` is the table ``[limits]`` of a party's settings, where an operator changes these numbers.
+docs/how-to/limit-a-server.md says what each is for, and what it costs.
 """
 
 from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterable
-from typing import Protocol
+from typing import Any, Protocol
+
+import pydantic
 
 from secvm.errors import BadInputError
 from secvm.runtime.http.messages import LOOPBACK, Limits, Network
+from secvm.runtime.settings import Count, Seconds, Settings
 
 #: Connections that are asked whether they may go, for one that comes.
 _MOST_ASKED = 64
@@ -54,22 +60,14 @@ class Guard:
         self._from: dict[str, int] = {}
         #: Strangers, and exempt ones, in the order in which they are asked whether they may go.
         self._queue: tuple[dict[Guarded, None], dict[Guarded, None]] = ({}, {})
-        self._receiving = 0
-        #: Bodies of answers that are being sent, by identity: how many are sent each, and its size.
-        self._unread: dict[int, tuple[int, int]] = {}
-        self._unread_bytes = 0
+        #: Bytes of requests that are under way.
+        self.receiving = 0
+        #: Bodies of large answers that are being sent, by identity: how many are sent each, and its size.
+        self._bodies: dict[int, tuple[int, int]] = {}
+        #: Bytes of these; one that is sent to many counts once.
+        self.unread = 0
         #: Who waits for a reader, the one that does for longest first.
         self._stuck: dict[Guarded, None] = {}
-
-    @property
-    def receiving(self) -> int:
-        """Bytes of requests that are under way."""
-        return self._receiving
-
-    @property
-    def unread(self) -> int:
-        """Bytes of large answers that are being sent; one that is sent to many counts once."""
-        return self._unread_bytes
 
     # ── (1), (2) ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -97,11 +95,11 @@ class Guard:
     def _silent(queue: dict[Guarded, None]) -> Guarded | None:
         """One that may go. Whoever may not goes to the end of the queue; few are asked, a newcomer shall be cheap."""
         for _ in range(min(_MOST_ASKED, len(queue))):
-            one = next(iter(queue))
-            if one.may_go():
-                return one
-            del queue[one]
-            queue[one] = None
+            oldest = next(iter(queue))
+            if oldest.may_go():
+                return oldest
+            del queue[oldest]
+            queue[oldest] = None
         return None
 
     def _counted(self, peer: str) -> str | None:
@@ -134,25 +132,25 @@ class Guard:
 
     def take(self, count: int) -> bool:
         """Whether there is room for so many more bytes of a request; then they are counted until ``give``."""
-        if self._receiving + count > self._limits.receiving_bytes:
+        if self.receiving + count > self._limits.receiving_bytes:
             return False
-        self._receiving += count
+        self.receiving += count
         return True
 
     def give(self, count: int) -> None:
         """They are handed over, or thrown away."""
-        self._receiving -= count
+        self.receiving -= count
 
     # ── (4) ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def hold(self, connection: Guarded, body: bytes) -> None:
         """A large answer is begun. When it is too much together, those go who have read nothing for longest."""
-        copies, size = self._unread.get(id(body), (0, len(body)))
-        self._unread[id(body)] = (copies + 1, size)
+        copies, size = self._bodies.get(id(body), (0, len(body)))
+        self._bodies[id(body)] = (copies + 1, size)
         self._stuck[connection] = None
         if not copies:
-            self._unread_bytes += size
-        while self._unread_bytes > self._limits.unread_bytes and len(self._stuck) > 1:
+            self.unread += size
+        while self.unread > self._limits.unread_bytes and len(self._stuck) > 1:
             slowest = next(iter(self._stuck))
             del self._stuck[slowest]
             # It lets go of its answers.
@@ -167,9 +165,48 @@ class Guard:
     def release(self, connection: Guarded, body: bytes) -> None:
         """It is written, or given up."""
         self._stuck.pop(connection, None)
-        copies, size = self._unread[id(body)]
+        copies, size = self._bodies[id(body)]
         if copies > 1:
-            self._unread[id(body)] = (copies - 1, size)
+            self._bodies[id(body)] = (copies - 1, size)
         else:
-            del self._unread[id(body)]
-            self._unread_bytes -= size
+            del self._bodies[id(body)]
+            self.unread -= size
+
+
+_DEFAULT = Limits()
+
+
+class HttpLimits(Settings):
+    """What every server puts up with; a party's own limits stand beside these."""
+
+    #: Open connections. Each takes a file descriptor, and a few kilobytes of memory while it is idle.
+    connections: Count = _DEFAULT.connections
+    #: Of these, from one address (IPv6: one network of 64 bits).
+    per_address: Count = _DEFAULT.per_address
+    #: Addresses and networks to which per_address does not apply, beside loopback: a reverse proxy, relays.
+    exempt: tuple[str, ...] = ()
+    #: From a request's first byte to the end of its head, and from the opening of a connection to its first request.
+    head_s: Seconds = _DEFAULT.head_s
+    #: From there on until its last byte; content that comes at bytes_per_s has longer.
+    request_s: Seconds = _DEFAULT.request_s
+    bytes_per_s: Count = _DEFAULT.bytes_per_s
+    #: Between two requests of a connection, and as long as nothing of an answer is read.
+    idle_s: Seconds = _DEFAULT.idle_s
+    #: Content of requests under way, of all connections together; more is answered 503.
+    receiving_bytes: Count = _DEFAULT.receiving_bytes
+    #: Large answers on their way, of all connections together; beyond, the slowest readers are cut off.
+    unread_bytes: Count = _DEFAULT.unread_bytes
+
+    @pydantic.field_validator("exempt")
+    @classmethod
+    def _are_networks(cls, texts: tuple[str, ...]) -> tuple[str, ...]:
+        try:
+            read_networks(texts)
+        except BadInputError as error:
+            raise ValueError(str(error)) from None
+        return texts
+
+    def server_limits(self, *, also_exempt: tuple[str, ...] = (), **others: Any) -> Limits:
+        """As ``HttpServer`` takes them; ``others`` are limits that a party sets by itself."""
+        own = {name: getattr(self, name) for name in HttpLimits.model_fields if name != "exempt"}
+        return Limits(**{**own, "exempt": read_networks((*self.exempt, *also_exempt)), **others})

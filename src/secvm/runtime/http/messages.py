@@ -138,12 +138,10 @@ class Heads:
             lines = self._lines(response, keep_alive=keep_alive)
         else:
             key = (response.status, response.media_type, len(response.body), keep_alive)
-            found = self._kept.get(key)
-            if found is None:
-                found = self._lines(response, keep_alive=keep_alive)
-                if len(self._kept) < _MOST_HEADS:
-                    self._kept[key] = found
-            lines = found
+            kept = self._kept.get(key)
+            lines = self._lines(response, keep_alive=keep_alive) if kept is None else kept
+            if kept is None and len(self._kept) < _MOST_HEADS:
+                self._kept[key] = lines
         if self._date is None:
             return lines + b"\r\n"
         text = self._date()

@@ -17,7 +17,7 @@ from secvm.errors import BadInputError
 from secvm.runtime.http._connection import Connection
 from secvm.runtime.http.guard import Guard
 from secvm.runtime.http.messages import BeforeBody, Handler, Heads, HttpRequest, HttpResponse, Limits, http_date
-from secvm.runtime.tasks import stop_listening
+from secvm.runtime.service import stop_listening
 
 __all__ = ["Handler", "HttpRequest", "HttpResponse", "HttpServer", "Limits", "http_date"]
 
@@ -92,8 +92,8 @@ class HttpServer:
             raise BadInputError(f"cannot listen on {host} port {port}: {reason}") from None
         self.guard.connections = min(self.limits.connections, _file_descriptors(self.limits.connections))
         self._sweeper = loop.call_later(_SWEEP_S, self._sweep_again)
-        found: int = self._server.sockets[0].getsockname()[1]
-        return found
+        listening: int = self._server.sockets[0].getsockname()[1]
+        return listening
 
     async def drain(self, *, patience_s: float = 10.0) -> None:
         """Take no new connections or requests, finish what is under way, close."""
@@ -126,14 +126,8 @@ class HttpServer:
 
     def body_limit(self, path: str) -> int:
         """Most bytes of the content of a request for this path."""
-        found = self._body_limits.get(path)
-        if found is not None:
-            return found
-        return next((most for prefix, most in self._below if path.startswith(prefix)), self.limits.body_bytes)
-
-    def head(self, response: HttpResponse, *, keep_alive: bool) -> bytes:
-        """Status line and header fields of an answer."""
-        return self.heads.head(response, keep_alive=keep_alive)
+        below = (most for prefix, most in self._below if path.startswith(prefix))
+        return self._body_limits[path] if path in self._body_limits else next(below, self.limits.body_bytes)
 
     # ── what its connections ask of it ───────────────────────────────────────────────────────────────────────────────
 

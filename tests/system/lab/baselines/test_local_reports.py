@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from secvm.errors import BadInputError
-from secvm_lab.baselines.baseline import Floats, two_labels
+from secvm_lab.baselines.baseline import Floats, UnitRows, two_labels
 from secvm_lab.baselines.local_dp import Cell, FedSel, Integers, OneDimension, OneShot, Reports, Sphere, best_cap
-from secvm_lab.baselines.unit_rows import UnitRows
 from tests.unit.lab.baselines.crowds import crowd, rows_of, split
 
 #: Two features and the bias of five bins; a shorter row; the same with the other sign; one who does not violate.

@@ -13,11 +13,11 @@ import pytest
 from secvm.errors import BadInputError
 from secvm.learning.aggregate.descent import Pegasos
 from secvm.learning.rows import BinnedRows
-from secvm.pages.reports import ReportPage
-from secvm_lab.baselines.packages import Packages
-from secvm_lab.baselines.scikit import Scikit, unit_matrix
+from secvm_lab.baselines.plain import Packages
+from secvm_lab.baselines.unprotected import Scikit, unit_matrix
+from secvm_lab.paper.offline.figures import add, figure, table
 from secvm_lab.paper.offline_baselines import EPSILONS, NOBODY, Way, baselines, run, summary, ways
-from secvm_lab.paper.offline_baselines_page import add, figure, table
+from secvm_lab.reports import ReportPage
 from tests.unit.lab.baselines.crowds import crowd, rows_of
 
 _EPSILON = 4.0

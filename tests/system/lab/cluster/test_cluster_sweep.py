@@ -28,9 +28,7 @@ from secvm.learning.aggregate.descent import Pegasos, Swift
 from secvm.learning.experiment import Experiment
 from secvm.learning.thinning import Thinning
 from secvm_lab.cluster.connection import is_exposed
-from secvm_lab.cluster.group import Bits, Group, cut, train_group
-from secvm_lab.cluster.program import difference, this_program
-from secvm_lab.cluster.recipe import KeptRows, SentRows
+from secvm_lab.cluster.group import Bits, Group, KeptRows, SentRows, cut, difference, this_program, train_group
 from secvm_lab.cluster.sweep import ClusterSweep
 from secvm_lab.engine import Swept, collapse, sweep
 from tests.unit.lab.cluster import on_workers

@@ -8,14 +8,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from secvm_lab.online import parameter_choice as choosing
 from secvm_lab.online import reproduction
-from secvm_lab.online.parameter_choice import Tried, choose, pilot
+from secvm_lab.online import reproduction as choosing
 from secvm_lab.online.population.crowd import crowd
-from secvm_lab.online.population.day import Rhythm
-from secvm_lab.online.population.plan import Plan
+from secvm_lab.online.population.plan import Plan, Rhythm
 from secvm_lab.online.population.words import TitleWords
-from secvm_lab.online.reproduction import reproduce
+from secvm_lab.online.reproduction import Tried, choose, pilot, reproduce
 from tests.unit.lab.online.people import small
 
 PLAN = small(

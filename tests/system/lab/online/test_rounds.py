@@ -15,13 +15,12 @@ from secvm.learning.cover_law import Noise, RelayCover
 from secvm.learning.experiment import Experiment, Robust
 from secvm.learning.thinning import Thinning
 from secvm.protocol.round_state import RoundState
-from secvm_lab.online.malice import Malicious
 from secvm_lab.online.population.attendance import Present
 from secvm_lab.online.population.crowd import Crowd, crowd
 from secvm_lab.online.population.dice import ONE
 from secvm_lab.online.population.plan import Learning, Plan
 from secvm_lab.online.population.words import TitleWords
-from secvm_lab.online.rounds import OnlineRounds
+from secvm_lab.online.rounds import Malicious, OnlineRounds
 from tests.unit.lab.online.people import by_packages, present, small
 
 ROUNDS = 4

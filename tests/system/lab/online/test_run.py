@@ -13,15 +13,13 @@ import pytest
 from secvm.errors import BadInputError, SecVMError
 from secvm.learning.experiment import Robust
 from secvm.privacy.target import PrivacyTarget
-from secvm_lab.online.cover import Promise, covered, fewest
 from secvm_lab.online.population.crowd import crowd
-from secvm_lab.online.population.day import Rhythm
-from secvm_lab.online.population.plan import daytime
+from secvm_lab.online.population.plan import Rhythm, daytime
 from secvm_lab.online.population.words import TitleWords
 from secvm_lab.online.reproduction import reproduce
 from secvm_lab.online.reproduction_page import page
 from secvm_lab.online.run import Attack, simulate
-from secvm_lab.online.scenario import Scenario, play
+from secvm_lab.online.scenario import Promise, Scenario, covered, fewest, play
 from secvm_lab.online.scenario import page as scenario_page
 from tests.unit.lab.online.people import small
 

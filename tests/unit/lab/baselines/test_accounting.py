@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from secvm.errors import BadInputError
-from secvm.privacy.accounting import gaussian
-from secvm_lab.baselines import subsampled
+from secvm.privacy.planning import noise_settings as gaussian
+from secvm_lab.baselines import dp_sgd
 from secvm_lab.baselines.local_dp import composed_delta, epsilon_of_each
 from tests.deep.statistical.bounds import standard_errors
 from tests.seeds import FALSE_ALARM, seed_for
@@ -52,30 +52,30 @@ def test_delta_of_a_gaussian_is_the_gain_of_the_best_test(mu: float, epsilon: fl
     best = epsilon / mu + mu / 2
     places = best + np.linspace(-1, 1, 201)
     gains = [gaussian.normal_below(mu - x) - math.exp(epsilon) * gaussian.normal_below(-x) for x in places]
-    assert max(gains) == pytest.approx(gaussian.delta_of(epsilon, mu), rel=1e-9, abs=1e-15)
+    assert max(gains) == pytest.approx(gaussian.gaussian_delta(epsilon, mu), rel=1e-9, abs=1e-15)
 
 
 @given(epsilon=st.floats(0.01, 8), log_delta=st.floats(-9, -2))
 def test_mu_spends_all_of_epsilon_and_no_more(epsilon: float, log_delta: float) -> None:
     delta = 10**log_delta
     mu = gaussian.mu_for(epsilon, delta)
-    assert gaussian.delta_of(epsilon, mu) <= delta
-    assert gaussian.delta_of(epsilon, mu * (1 + 1e-6)) > delta
+    assert gaussian.gaussian_delta(epsilon, mu) <= delta
+    assert gaussian.gaussian_delta(epsilon, mu * (1 + 1e-6)) > delta
 
 
 def test_a_gaussian_of_published_figures() -> None:
     # μ = 1 keeps δ(0) = 2 Φ(1/2) - 1, and δ(1) = Φ(-1/2) - e Φ(-3/2) (Dong, Roth and Su 2019, equation 6).
-    assert gaussian.delta_of(0.0, 1.0) == pytest.approx(0.38292492, rel=1e-7)
-    assert gaussian.delta_of(1.0, 1.0) == pytest.approx(0.12693674, rel=1e-6)
+    assert gaussian.gaussian_delta(0.0, 1.0) == pytest.approx(0.38292492, rel=1e-7)
+    assert gaussian.gaussian_delta(1.0, 1.0) == pytest.approx(0.12693674, rel=1e-6)
 
 
 def test_epsilon_and_mu_undo_each_other() -> None:
-    assert gaussian.delta_of(1.0, gaussian.mu_for(1.0, 1e-6)) == pytest.approx(1e-6)
+    assert gaussian.gaussian_delta(1.0, gaussian.mu_for(1.0, 1e-6)) == pytest.approx(1e-6)
 
 
 def test_no_limit_on_epsilon_needs_no_noise() -> None:
     assert gaussian.mu_for(math.inf, 1e-6) == math.inf
-    assert gaussian.delta_of(1.0, 0.0) == 0.0
+    assert gaussian.gaussian_delta(1.0, 0.0) == 0.0
 
 
 @pytest.mark.parametrize("asked", [(-1.0, 1e-6), (1.0, 0.0), (1.0, 1.0)])
@@ -83,24 +83,24 @@ def test_nonsense_is_refused(asked: tuple[float, float]) -> None:
     with pytest.raises(BadInputError):
         gaussian.mu_for(*asked)
     with pytest.raises(BadInputError):
-        subsampled.sigma_for(*asked, q=0.1, steps=1)
+        dp_sgd.sigma_for(*asked, q=0.1, steps=1)
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 0.5, 1.0, 2.0])
 @pytest.mark.parametrize("sigma", [1.0, 5.0])
 def test_without_sampling_the_bound_is_the_closed_form(sigma: float, epsilon: float) -> None:
-    exact = gaussian.delta_of(epsilon, math.sqrt(4) / sigma)
-    found = subsampled.delta_of(epsilon, sigma=sigma, q=1.0, steps=4)
+    exact = gaussian.gaussian_delta(epsilon, math.sqrt(4) / sigma)
+    found = dp_sgd.delta_of(epsilon, sigma=sigma, q=1.0, steps=4)
     assert exact <= found <= exact * 1.02 + 1e-12
 
 
 def test_sampling_comes_out_below_the_published_renyi_bounds_which_are_found_again() -> None:
     # Abadi et al. 2016: q = .01, σ = 4, 10,000 steps, δ = 1e-5 give ε = 1.26.
     assert renyi_epsilon(0.01, 4.0, 10_000, 1e-5) == pytest.approx(1.26, abs=0.005)
-    assert 0.9 < subsampled.epsilon_of(1e-5, sigma=4.0, q=0.01, steps=10_000) < 1.26
+    assert 0.9 < dp_sgd.epsilon_of(1e-5, sigma=4.0, q=0.01, steps=10_000) < 1.26
     # TensorFlow Privacy's example: 60 epochs of 60,000 people in batches of 256, σ = 1.12, give ε = 2.92.
     assert renyi_epsilon(256 / 60_000, 1.12, 14_062, 1e-5) == pytest.approx(2.92, abs=0.005)
-    assert 2.2 < subsampled.epsilon_of(1e-5, sigma=1.12, q=256 / 60_000, steps=14_062) < 2.92
+    assert 2.2 < dp_sgd.epsilon_of(1e-5, sigma=1.12, q=256 / 60_000, steps=14_062) < 2.92
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.2, 0.5, 1.0])
@@ -108,20 +108,20 @@ def test_sampling_agrees_with_dice(epsilon: float) -> None:
     # Fails by chance with probability at most 1e-6: Efron's bound.
     played, error = played_delta(epsilon, sigma=1.5, q=0.25, steps=12, plays=100_000, seed=seed_for("played delta"))
     assert played >= 1e-3
-    assert abs(subsampled.delta_of(epsilon, sigma=1.5, q=0.25, steps=12) - played) <= ERRORS * error + 0.005 * played
+    assert abs(dp_sgd.delta_of(epsilon, sigma=1.5, q=0.25, steps=12) - played) <= ERRORS * error + 0.005 * played
 
 
 def test_dice_notice_an_accountant_that_forgets_a_step() -> None:
     played, error = played_delta(0.2, sigma=1.5, q=0.25, steps=12, plays=100_000, seed=seed_for("played delta"))
-    assert played - subsampled.delta_of(0.2, sigma=1.5, q=0.25, steps=11) > ERRORS * error + 0.005 * played
+    assert played - dp_sgd.delta_of(0.2, sigma=1.5, q=0.25, steps=11) > ERRORS * error + 0.005 * played
 
 
 @settings(max_examples=10, deadline=None)
 @given(epsilon=st.floats(0.3, 4), q=st.floats(0.02, 1), steps=st.integers(1, 200))
 def test_noise_for_sampling_keeps_what_it_was_asked_for(epsilon: float, q: float, steps: int) -> None:
-    sigma = subsampled.sigma_for(epsilon, 1e-6, q=q, steps=steps)
-    assert subsampled.delta_of(epsilon, sigma=sigma, q=q, steps=steps) <= 1e-6
-    assert subsampled.delta_of(epsilon, sigma=sigma * 0.99, q=q, steps=steps) > 1e-6
+    sigma = dp_sgd.sigma_for(epsilon, 1e-6, q=q, steps=steps)
+    assert dp_sgd.delta_of(epsilon, sigma=sigma, q=q, steps=steps) <= 1e-6
+    assert dp_sgd.delta_of(epsilon, sigma=sigma * 0.99, q=q, steps=steps) > 1e-6
 
 
 def test_one_local_report_has_the_delta_of_randomised_response() -> None:

@@ -16,7 +16,7 @@ from secvm.estimator.training import OfflineTraining, Population
 from secvm.learning.aggregate.descent import DescentRule, Pegasos, Swift
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.experiment import Experiment
-from secvm.privacy.accounting.gaussian import mu_for
+from secvm.privacy.planning.noise_settings import mu_for
 from secvm_lab.baselines.baseline import clipped
 from secvm_lab.baselines.central_gaussian import PARTICIPATION_SHARE, CentralGaussian, CentralNoise
 from secvm_lab.baselines.plain import Plain

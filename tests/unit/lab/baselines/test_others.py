@@ -16,14 +16,12 @@ from hypothesis import strategies as st
 from benchmarks import baselines as benchmark
 from secvm.errors import BadInputError
 from secvm.learning.individual.binning import HashBinning
-from secvm.privacy.leakage.label_leakage import auc_of
-from secvm_lab.baselines.baseline import clipped, two_labels
+from secvm.privacy.leakage import auc_of
+from secvm_lab.baselines.baseline import UnitRows, clipped, two_labels
 from secvm_lab.baselines.compare import compare, file_split
 from secvm_lab.baselines.dp_sgd import DPSGD
-from secvm_lab.baselines.federated_averaging import FederatedAveraging
-from secvm_lab.baselines.plain import Plain
-from secvm_lab.baselines.secure_summation import SecureSummation
-from secvm_lab.baselines.unit_rows import UnitRows
+from secvm_lab.baselines.plain import Plain, SecureSummation
+from secvm_lab.baselines.unprotected import FederatedAveraging
 from tests.deep.statistical.bounds import counts
 from tests.seeds import FALSE_ALARM, seed_for
 from tests.unit.lab.baselines.crowds import crowd, rows_of, split

@@ -13,7 +13,7 @@ from secvm_lab.beyond import findings as cost
 from secvm_lab.beyond import hashes, page
 from secvm_lab.beyond.findings import Asked, Findings
 from secvm_lab.beyond.hashes import Cell
-from secvm_lab.beyond.texts import FileText, MadeUpText
+from secvm_lab.beyond.problems import FileText, MadeUpText
 from secvm_lab.beyond.trial import Mean
 from secvm_lab.paper.twitter.people import TwitterPeople
 

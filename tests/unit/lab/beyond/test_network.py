@@ -13,8 +13,8 @@ from secvm.learning.individual.binning import BinnedVector
 from secvm.learning.individual.dice import Purpose
 from secvm.learning.rows import BinnedRows
 from secvm_lab.beyond.crowds import Crowd, predict
+from secvm_lab.beyond.methods import losses, mean_update, passes, unit_rows
 from secvm_lab.beyond.network import MOST, ONE, Bounds, Question, Shape, quantised
-from secvm_lab.beyond.real_valued import losses, mean_update, passes, unit_rows
 from tests.rigs.network_device import entries, forward, packages
 from tests.unit.lab.beyond.networks import (
     BINS,

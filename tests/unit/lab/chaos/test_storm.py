@@ -10,8 +10,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from secvm_lab.chaos.deployment import Part
 from secvm_lab.chaos.faults import DATABASE, DRIVER, NODE, Fault, Kind
-from secvm_lab.chaos.parts import Part
 from secvm_lab.chaos.storm import Plan, Storm, Wanted, draw
 
 KINDS = {NODE: 4, DRIVER: 3, DATABASE: 3}

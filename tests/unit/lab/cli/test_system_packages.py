@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from secvm_lab.cli.dev import system_packages
+from secvm_lab.cli.dev import tiers
 
 
 class Machine:
@@ -39,7 +39,7 @@ def root(tmp_path: Path) -> Path:
 
 def provide(machine: Machine, root: Path, monkeypatch: pytest.MonkeyPatch, *, user: int = 0) -> None:
     monkeypatch.setattr("os.geteuid", lambda: user)
-    system_packages.provide(root, which=machine.which, run=machine.run)
+    tiers.provide(root, which=machine.which, run=machine.run)
 
 
 def test_what_the_deep_tier_needs_is_installed_for_it_alone(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,9 +47,9 @@ def test_what_the_deep_tier_needs_is_installed_for_it_alone(root: Path, monkeypa
     (root / "tests/deep").mkdir()
     (root / "tests/deep/system_packages.txt").write_text("nginx: nginx\n", encoding="utf-8")
     machine = Machine({"chromium", "tor", "apt-get"}, {"nginx": "nginx"})
-    system_packages.provide(root, which=machine.which, run=machine.run)
+    tiers.provide(root, which=machine.which, run=machine.run)
     assert machine.asked == []
-    system_packages.provide(root, deep=True, which=machine.which, run=machine.run)
+    tiers.provide(root, deep=True, which=machine.which, run=machine.run)
     assert machine.asked == ["nginx"]
 
 
@@ -99,9 +99,9 @@ def test_who_may_not_install_is_told_what_is_missing(
 
 
 def test_the_list_of_this_repository_can_be_read(repository: Path) -> None:
-    packages = system_packages.wanted(repository / "tests/system_packages.txt")
+    packages = tiers.wanted(repository / "tests/system_packages.txt")
     assert {"chromium", "postgresql"} <= set(packages)
-    deep = system_packages.wanted(repository / "tests/deep/system_packages.txt")
+    deep = tiers.wanted(repository / "tests/deep/system_packages.txt")
     assert {"firefox-esr", "nginx"} <= set(deep)
     assert all((packages | deep).values())
 
@@ -109,4 +109,4 @@ def test_the_list_of_this_repository_can_be_read(repository: Path) -> None:
 def test_a_package_without_programs_is_there_when_its_file_is(tmp_path: Path) -> None:
     (tmp_path / "note.go").write_text("package note", encoding="utf-8")
     packages = {"there": [str(tmp_path / "note.go")], "not": [str(tmp_path / "tlog.go")], "relative": ["note.go"]}
-    assert system_packages.missing(packages) == ["not", "relative"]
+    assert tiers.missing(packages) == ["not", "relative"]

@@ -6,7 +6,7 @@ import typer
 
 from secvm.cli.main import run
 from secvm.errors import BadInputError
-from secvm_lab.cli.dev import system_packages, tiers
+from secvm_lab.cli.dev import tiers
 
 
 class Calls:
@@ -17,7 +17,7 @@ class Calls:
         self.environment: dict[str, str] = {}
         self.deep_packages: bool | None = None
         monkeypatch.setattr(tiers, "call", self._call)
-        monkeypatch.setattr(system_packages, "provide", self._provide)
+        monkeypatch.setattr(tiers, "provide", self._provide)
 
     def _call(self, arguments: list[str], root: Path, environment: dict[str, str]) -> int:
         self.arguments, self.environment = arguments, environment

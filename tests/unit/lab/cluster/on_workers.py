@@ -83,7 +83,7 @@ def pretend(version: str | None) -> None:
     """Let this process say that it has another numpy; None: no more."""
     from importlib import metadata
 
-    from secvm_lab.cluster import program
+    from secvm_lab.cluster import group
 
     class Pretended:
         PackageNotFoundError = metadata.PackageNotFoundError
@@ -92,7 +92,7 @@ def pretend(version: str | None) -> None:
         def version(name: str) -> str:
             return version if name == "numpy" and version is not None else metadata.version(name)
 
-    setattr(program, "metadata", Pretended)  # noqa: B010  (a name that the module does not export)
+    setattr(group, "metadata", Pretended)  # noqa: B010  (a name that the module does not export)
 
 
 #: Source of a module that notes every address that its process talks to or listens on.

@@ -18,11 +18,10 @@ from secvm.learning.individual.contribution import contribute
 from secvm.learning.individual.dice import UnsafeSeededDice
 from secvm.learning.package import Cohort, Package
 from secvm_lab.online.population.attendance import Attendance, Present
-from secvm_lab.online.population.calendar import openings
 from secvm_lab.online.population.crowd import Crowd
-from secvm_lab.online.population.day import Rhythm
 from secvm_lab.online.population.dice import LabDice
-from secvm_lab.online.population.plan import Learning, Plan
+from secvm_lab.online.population.plan import Learning, Plan, Rhythm
+from secvm_lab.online.population.residents import openings
 from secvm_lab.online.population.words import TitleWords
 from secvm_lab.online.stragglers import arrived, individual
 

@@ -11,16 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from secvm.errors import BadInputError
-from secvm.learning.individual.dice import UnsafeSeededDice
-from secvm.learning.individual.draws import draw_cohort
+from secvm.learning.individual.dice import UnsafeSeededDice, draw_cohort
 from secvm.learning.package import Cohort
 from secvm_lab.online.population.attendance import Attendance
-from secvm_lab.online.population.calendar import Opening, openings
 from secvm_lab.online.population.crowd import crowd, draw_cohorts
-from secvm_lab.online.population.day import NIGHT, Rhythm
 from secvm_lab.online.population.dice import ONE, LabDice
-from secvm_lab.online.population.plan import Plan, daytime
-from secvm_lab.online.population.residents import DAY_MS, residents
+from secvm_lab.online.population.plan import NIGHT, Plan, Rhythm, daytime
+from secvm_lab.online.population.residents import DAY_MS, Opening, openings, residents
 from secvm_lab.online.population.words import TitleWords
 from tests.unit.lab.online.people import small
 

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from secvm.learning.aggregate.scoring import score_cells
-from secvm_lab.online import figures
-from secvm_lab.online.population.calendar import Opening
-from secvm_lab.online.population.residents import DAY_MS
+from secvm_lab.online import reproduction_page
+from secvm_lab.online.population.residents import DAY_MS, Opening
 from secvm_lab.online.reproduction import Pair
 from secvm_lab.online.reproduction_page import _dropped, _steadier
 from secvm_lab.online.result import Drop, Line, Run
@@ -86,7 +85,7 @@ def test_of_one_hour_there_is_no_spread() -> None:
 
 def test_night_rounds_are_shaded_and_no_others() -> None:
     lines = [line(n, hour, 5) for n, hour in enumerate((22.0, 22.9, 23.0, 1.0, 5.9, 6.0, 12.0, 23.2), start=1)]
-    assert [(shade.low, shade.high) for shade in figures.nights(run_of(*lines))] == [(2.5, 5.5), (7.5, 8.5)]
+    assert [(shade.low, shade.high) for shade in reproduction_page.nights(run_of(*lines))] == [(2.5, 5.5), (7.5, 8.5)]
 
 
 @pytest.mark.parametrize(

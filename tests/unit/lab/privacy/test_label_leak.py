@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from secvm.errors import BadInputError
 from secvm.learning.thinning import Thinning
-from secvm.privacy.leakage.label_leakage import auc_of, d_squared_of, exact_auc, law
+from secvm.privacy.leakage import auc_of, d_squared_of, exact_auc, law
 from secvm_lab.privacy.label_leak import LabelGame, label_leak, total_variation_of
 from secvm_lab.privacy.label_lemma import paper_leak
 from secvm_lab.privacy.popularity import popularity

@@ -9,9 +9,16 @@ from hypothesis import strategies as st
 
 from secvm.errors import BadInputError
 from secvm.learning.thinning import Thinning
-from secvm.privacy.leakage.label_leakage import d_squared_of
-from secvm_lab.privacy.label_leak import LabelGame, label_leak
-from secvm_lab.privacy.leak_plan import fewest_participants, most_bins, most_rounds, plan, split_by_label
+from secvm.privacy.leakage import d_squared_of
+from secvm_lab.privacy.label_leak import (
+    LabelGame,
+    fewest_participants,
+    label_leak,
+    most_bins,
+    most_rounds,
+    plan,
+    split_by_label,
+)
 
 GAME = LabelGame(positive=200_000, negative=800_000, bins=1_000, features=50, rounds=1, zipf=1.0)
 UNIFORM = replace(GAME, zipf=0.0)

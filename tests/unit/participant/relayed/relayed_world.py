@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.relays.manifest import RelayedManifest
 from secvm_lab.rigs.histories.relayed_rounds import relayed_document
 from tests.rigs.relayed_history import PlayedRound, RelayedHistory, terms_of_relays
-from tests.unit.participant.world import ANYTHING, MortalState, World
+from tests.unit.participant.world import World
 
 
 def trusting(document: ExperimentDocument, **changes: Any) -> TrustPolicy:
@@ -37,14 +36,9 @@ class RelayedWorld(World):
     def serve(self, of: ExperimentDocument) -> bytes:
         return self.history.files[f"/v1/experiment/{of.digest}"]
 
-    def start(self, **changes: Any) -> Device:
-        told: dict[str, Any] = {
-            "now": self.clock.now,
-            "random_bytes": os.urandom,
-            "policy": trusting(self.of),
-            "consent": ANYTHING,
-        }
-        return Device(MortalState(self.folder, self.points), self.transport, **{**told, **changes})
+    @property
+    def policy(self) -> TrustPolicy:
+        return trusting(self.of)
 
     def membership(self, device: Device) -> RelayedMembership:
         return device.relayed[self.of.digest]
@@ -52,14 +46,14 @@ class RelayedWorld(World):
     def announce_relayed(self) -> RelayedManifest:
         return self.history.announce()
 
-    async def play_round(self, device: Device, **ending: Any) -> PlayedRound:
+    def play_round(self, device: Device, **ending: Any) -> PlayedRound:
         """A round from its announcement until its opening is there and the device had time to look."""
         manifest = self.history.announce()
-        await self.drive(device, until=manifest.instants.mix_by)
-        return await self.finish(device, manifest, **ending)
+        self.drive(device, until=manifest.instants.mix_by)
+        return self.finish(device, manifest, **ending)
 
-    async def finish(self, device: Device, manifest: RelayedManifest, **ending: Any) -> PlayedRound:
+    def finish(self, device: Device, manifest: RelayedManifest, **ending: Any) -> PlayedRound:
         played = self.history.conclude(**ending)
         # The next manifest would open at open_by: what is looked for is looked for before.
-        await self.drive(device, until=manifest.instants.open_by - 10_000)
+        self.drive(device, until=manifest.instants.open_by - 10_000)
         return played

@@ -1,6 +1,5 @@
 """Whether a device joins an experiment with two relays: who runs them, what they signed, what their noise is worth."""
 
-import asyncio
 import math
 from dataclasses import replace
 from fractions import Fraction
@@ -13,12 +12,13 @@ from secvm.errors import BadInputError, ConsentRefusedError, LocalProtocolError
 from secvm.learning.aggregate.descent import Swift
 from secvm.participant.consent.ledger import spending
 from secvm.participant.consent.policies import Consent, check_kept, needed_for
+from secvm.participant.device import Device
 from secvm.participant.person.disclosure import what_leaves
 from secvm.participant.person.inspection import as_text, inspect
-from secvm.participant.relayed.agreement import term_against
+from secvm.participant.relayed.preparation import term_against
 from secvm.participant.sending.sealing import bytes_of_a_round
 from secvm.participant.settings import ParticipantSettings
-from secvm.participant.storage.ledger_book import Accepted
+from secvm.participant.storage.books import Accepted
 from secvm.participant.trust.trust_policy import TrustedRelay
 from secvm.privacy.accounting.accountant import Mechanism
 from secvm.privacy.accounting.guarantee import delta_at
@@ -29,6 +29,9 @@ from secvm_lab.rigs.histories.relayed_rounds import relayed_document, relayed_ex
 from tests.rigs.relayed_history import terms_of_relays
 from tests.unit.participant.relayed.relayed_world import RelayedWorld, trusting
 from tests.unit.participant.world import ANYTHING
+
+#: In which the tests here live.
+WORLD = RelayedWorld
 
 DOCUMENT = relayed_document()
 
@@ -101,19 +104,14 @@ def test_terms_must_be_large_enough_and_of_this_relay(changes: dict[str, Any], s
         assert "has not signed" in (term_against(DOCUMENT, relay, None) or "")
 
 
-def test_without_both_terms_no_round_is_joined(tmp_path: Path) -> None:
-    world = RelayedWorld(tmp_path)
+def test_without_both_terms_no_round_is_joined(world: RelayedWorld) -> None:
     world.net.both_terms.popitem()
-
-    async def live() -> None:
-        device = world.joined()
-        await world.play_round(device)
-        assert world.net.requests == []
-        assert device.state.ledger.rounds() == {}, "nothing is charged"
-        ((_, reason, sentence),) = device.state.abstentions(world.of.digest)
-        assert (reason, "has not signed" in sentence) == ("DECLINED", True)
-
-    asyncio.run(live())
+    device = world.joined()
+    world.play_round(device)
+    assert world.net.requests == []
+    assert device.state.ledger.rounds() == {}, "nothing is charged"
+    ((_, reason, sentence),) = device.state.abstentions(world.of.digest)
+    assert (reason, "has not signed" in sentence) == ("DECLINED", True)
 
 
 def test_a_test_experiment_is_refused_without_testing(tmp_path: Path) -> None:
@@ -212,34 +210,22 @@ def test_repro_a_person_is_told_that_the_mixing_relay_sees_an_address() -> None:
     assert "asks both relays for their terms, so the second sees its address" in told
 
 
-def test_inspect_tells_of_rounds_and_canaries(tmp_path: Path) -> None:
-    world = RelayedWorld(tmp_path)
-
-    async def live() -> str:
-        device = world.joined()
-        await world.play_round(device)
-        manifest = world.history.announce()
-        await world.drive(device, until=manifest.instants.opens_at - 1)
-        policy = trusting(world.of)
-        found = inspect(device.state, now=world.clock.now(), consent=ANYTHING, policy=policy)
-        assert found[world.of.digest]["waiting"] == world.of.budget
-        assert found[world.of.digest]["trust"]["checks"]["seen"] == 1
-        return as_text(found)
-
-    told = asyncio.run(live())
+def test_inspect_tells_of_rounds_and_canaries(world: RelayedWorld, device: Device) -> None:
+    world.play_round(device)
+    manifest = world.history.announce()
+    world.drive(device, until=manifest.instants.opens_at - 1)
+    policy = trusting(world.of)
+    found = inspect(device.state, now=world.clock.now(), consent=ANYTHING, policy=policy)
+    assert found[world.of.digest]["waiting"] == world.of.budget
+    assert found[world.of.digest]["trust"]["checks"]["seen"] == 1
+    told = as_text(found)
     assert "It found 1 of its canaries among what was handed on" in told
     assert "The newest round it knows is 2" in told
 
 
-def test_inspect_names_the_rounds_that_were_unopened(tmp_path: Path) -> None:
-    world = RelayedWorld(tmp_path)
-
-    async def live() -> dict[str, Any]:
-        device = world.joined()
-        await world.play_round(device, unopened=True)
-        await world.play_round(device)
-        return inspect(device.state, now=world.clock.now(), consent=ANYTHING, policy=trusting(world.of))
-
-    found = asyncio.run(live())
+def test_inspect_names_the_rounds_that_were_unopened(world: RelayedWorld, device: Device) -> None:
+    world.play_round(device, unopened=True)
+    world.play_round(device)
+    found = inspect(device.state, now=world.clock.now(), consent=ANYTHING, policy=trusting(world.of))
     assert [one["unopened"] for one in found[world.of.digest]["rounds"]] == [True, False]
     assert "1 of its rounds were unopened (1)." in as_text(found)

@@ -10,32 +10,32 @@ import pytest
 
 from secvm.errors import UnreachableError
 from secvm.learning.package import NullPackage, ParticipationPackage
+from secvm.participant.device import Device
 from secvm.participant.person import decisions
 from secvm.participant.relayed.membership import RelayedMembership
 from secvm.participant.sending.transport import Fetched
 from secvm.participant.trust.evidence import evidence_of
 from secvm.protocol.documents.experiment import Relay
 from secvm.protocol.plain.session import CLOCK_TOLERANCE_MS
-from secvm.protocol.relays.sending import canary
-from secvm.protocol.relays.sending.session_memory import RelayedPhase
-from secvm.protocol.relays.terms import RelayedTerms
+from secvm.protocol.plain.session_memory import Phase
+from secvm.protocol.relays import submission as canary
+from secvm.protocol.relays.statements import RelayedTerms
 from secvm_lab.rigs.histories.relayed_rounds import COORDINATOR
 from tests.unit.participant.relayed.relayed_world import RelayedWorld
 from tests.unit.participant.world import Fate
 
+#: In which the tests here live.
+WORLD = RelayedWorld
+
 
 def play(world: RelayedWorld, rounds: int = 1) -> RelayedMembership:
-    async def live() -> RelayedMembership:
-        device = world.joined()
-        for _ in range(rounds):
-            await world.play_round(device)
-        return world.membership(device)
-
-    return asyncio.run(live())
+    device = world.joined()
+    for _ in range(rounds):
+        world.play_round(device)
+    return world.membership(device)
 
 
-def test_a_round_is_one_request_of_exactly_b_packages_in_the_window(tmp_path: Path) -> None:
-    world = RelayedWorld(tmp_path)
+def test_a_round_is_one_request_of_exactly_b_packages_in_the_window(world: RelayedWorld) -> None:
     member = play(world)
     (request,) = world.net.requests
     played = world.history.rounds[0]
@@ -65,8 +65,7 @@ def test_the_canary_was_found_and_nothing_is_kept(tmp_path: Path, monkeypatch: p
 
 
 @pytest.mark.parametrize("fate", [Fate.LOST, Fate.ANSWER_LOST, Fate.BUSY])
-def test_a_retry_is_the_same_bytes(tmp_path: Path, fate: Fate) -> None:
-    world = RelayedWorld(tmp_path)
+def test_a_retry_is_the_same_bytes(world: RelayedWorld, fate: Fate) -> None:
     world.net.script = iter([fate, fate])
     member = play(world)
     assert len({(one.label, one.body) for one in world.net.requests}) == 1
@@ -74,35 +73,27 @@ def test_a_retry_is_the_same_bytes(tmp_path: Path, fate: Fate) -> None:
     assert [one.acknowledged for one in member.rounds.values()] == [world.of.budget]
 
 
-def test_a_relay_that_never_takes_it_costs_the_round(tmp_path: Path) -> None:
-    world = RelayedWorld(tmp_path)
+def test_a_relay_that_never_takes_it_costs_the_round(world: RelayedWorld) -> None:
     world.net.script = iter([Fate.REFUSED])
     member = play(world)
     assert len(world.net.requests) == 1
     assert [(one.acknowledged, one.lost) for one in member.rounds.values()] == [(0, world.of.budget)]
-    assert member.session.phase is RelayedPhase.IDLE
+    assert member.session.phase is Phase.IDLE
     assert member._around.state.relayed.canaries(world.of.digest) == []
     # It counts all the same.
     assert member._around.state.ledger.rounds() == {world.of.digest: 1}
 
 
-def test_x_leaves_the_canary_out(tmp_path: Path) -> None:
-    world = RelayedWorld(tmp_path)
-
-    async def live() -> RelayedMembership:
-        device = world.joined()
-        manifest = world.history.announce()
-        await world.drive(device, until=manifest.instants.mix_by)
-        (kept,) = device.state.relayed.canaries(world.of.digest)
-        assert world.membership(device).canaries == 1
-        await world.finish(device, manifest, mix_leaves_out=frozenset({kept.canary.inner_digest}))
-        await world.play_round(device)
-        return world.membership(device)
-
-    member = asyncio.run(live())
+def test_x_leaves_the_canary_out(world: RelayedWorld, device: Device) -> None:
+    manifest = world.history.announce()
+    world.drive(device, until=manifest.instants.mix_by)
+    (kept,) = device.state.relayed.canaries(world.of.digest)
+    assert world.membership(device).canaries == 1
+    world.finish(device, manifest, mix_leaves_out=frozenset({kept.canary.inner_digest}))
+    world.play_round(device)
+    member = world.membership(device)
     state = member._around.state
-    assert member.distrust is not None
-    assert "left it out" in member.distrust
+    assert "left it out" in (member.distrust or "")
     assert len(world.net.requests) == 1, "no further round"
     (evidence,) = state.evidence(world.of.digest)
     (held,) = evidence_of(state, state.records())
@@ -110,152 +101,105 @@ def test_x_leaves_the_canary_out(tmp_path: Path) -> None:
     assert held.data == evidence
 
 
-def test_a_person_who_resumes_goes_on_after_a_missing_canary(tmp_path: Path) -> None:
-    world = RelayedWorld(tmp_path)
-
-    async def live() -> None:
-        device = world.joined()
-        manifest = world.history.announce()
-        await world.drive(device, until=manifest.instants.mix_by)
-        (kept,) = device.state.relayed.canaries(world.of.digest)
-        await world.finish(device, manifest, mix_leaves_out=frozenset({kept.canary.inner_digest}))
-        assert world.membership(device).distrusts
-        assert decisions.resume(device.state, world.of.digest)
-        device._look()
-        await world.play_round(device)
-        assert len(world.net.requests) == 2
-
-    asyncio.run(live())
+def test_a_person_who_resumes_goes_on_after_a_missing_canary(world: RelayedWorld, device: Device) -> None:
+    manifest = world.history.announce()
+    world.drive(device, until=manifest.instants.mix_by)
+    (kept,) = device.state.relayed.canaries(world.of.digest)
+    world.finish(device, manifest, mix_leaves_out=frozenset({kept.canary.inner_digest}))
+    assert world.membership(device).distrusts
+    assert decisions.resume(device.state, world.of.digest)
+    device._look()
+    world.play_round(device)
+    assert len(world.net.requests) == 2
 
 
 @pytest.mark.parametrize(("unopened", "requests"), [({1, 2}, 2), ({1, 3}, 3), ({2}, 4), (set(), 4)])
-def test_two_unopened_rounds_of_any_ten_end_it(tmp_path: Path, unopened: set[int], requests: int) -> None:
-    world = RelayedWorld(tmp_path)
-
-    async def live() -> RelayedMembership:
-        device = world.joined()
-        for number in range(1, 5):
-            await world.play_round(device, unopened=number in unopened)
-        return world.membership(device)
-
-    member = asyncio.run(live())
+def test_two_unopened_rounds_of_any_ten_end_it(
+    world: RelayedWorld, device: Device, unopened: set[int], requests: int
+) -> None:
+    for number in range(1, 5):
+        world.play_round(device, unopened=number in unopened)
+    member = world.membership(device)
     assert len(world.net.requests) == requests
     assert member.distrusts == (len(unopened) == 2)
     assert member._around.state.evidence(world.of.digest) == [], "it accuses nobody"
 
 
-def test_an_opening_that_is_never_served_is_an_unopened_round(tmp_path: Path) -> None:
-    world = RelayedWorld(tmp_path)
-
-    async def live() -> RelayedMembership:
-        device = world.joined()
-        manifest = world.history.announce()
-        await world.drive(device, until=manifest.instants.open_by)
-        assert device.state.relayed.unopened(world.of.digest) == set()
-        await world.drive(device, until=manifest.instants.open_by + 3_600_000)
-        return world.membership(device)
-
-    member = asyncio.run(live())
+def test_an_opening_that_is_never_served_is_an_unopened_round(world: RelayedWorld, device: Device) -> None:
+    manifest = world.history.announce()
+    world.drive(device, until=manifest.instants.open_by)
+    assert device.state.relayed.unopened(world.of.digest) == set()
+    world.drive(device, until=manifest.instants.open_by + 3_600_000)
+    member = world.membership(device)
     assert member._around.state.relayed.unopened(world.of.digest) == {1}
     assert member._around.state.relayed.canaries(world.of.digest) == []
     assert not member.distrusts
 
 
-def test_without_any_answer_a_round_is_not_unopened(tmp_path: Path) -> None:
-    world = RelayedWorld(tmp_path)
-
-    async def live() -> RelayedMembership:
-        device = world.joined()
-        manifest = world.history.announce()
-        await world.drive(device, until=manifest.instants.accept_until)
-        world.net.files = {}
-        await world.drive(device, until=manifest.instants.open_by + 3_600_000)
-        return world.membership(device)
-
-    assert asyncio.run(live())._around.state.relayed.unopened(world.of.digest) == set()
+def test_without_any_answer_a_round_is_not_unopened(world: RelayedWorld, device: Device) -> None:
+    manifest = world.history.announce()
+    world.drive(device, until=manifest.instants.accept_until)
+    world.net.files = {}
+    world.drive(device, until=manifest.instants.open_by + 3_600_000)
+    assert world.membership(device)._around.state.relayed.unopened(world.of.digest) == set()
 
 
 @pytest.mark.parametrize("lie", ["none", "short", "other"])
-def test_digests_that_are_withheld_or_do_not_verify_end_it_without_evidence(tmp_path: Path, lie: str) -> None:
-    world = RelayedWorld(tmp_path)
+def test_digests_that_are_withheld_or_do_not_verify_end_it_without_evidence(world: RelayedWorld, lie: str) -> None:
     path = f"/v1/experiment/{world.of.digest}/shard/1/0"
-
-    async def live() -> RelayedMembership:
-        device = world.joined()
-        manifest = world.history.announce()
-        await world.drive(device, until=manifest.instants.mix_by)
-        world.history.conclude(publish_shards=lie != "none")
-        if lie != "none":
-            run = world.history.files[path]
-            world.history.files[path] = run[:-1] if lie == "short" else run[:-1] + bytes([run[-1] ^ 1])
-        await world.drive(device, until=manifest.instants.open_by + 3_600_000)
-        return world.membership(device)
-
-    member = asyncio.run(live())
-    assert member.distrust is not None
-    assert "although other files are served" in member.distrust
+    device = world.joined()
+    manifest = world.history.announce()
+    world.drive(device, until=manifest.instants.mix_by)
+    world.history.conclude(publish_shards=lie != "none")
+    if lie != "none":
+        run = world.history.files[path]
+        world.history.files[path] = run[:-1] if lie == "short" else run[:-1] + bytes([run[-1] ^ 1])
+    world.drive(device, until=manifest.instants.open_by + 3_600_000)
+    member = world.membership(device)
+    assert "although other files are served" in (member.distrust or "")
     assert member._around.state.evidence(world.of.digest) == []
 
 
-def test_models_that_do_not_follow_stop_it(tmp_path: Path) -> None:
-    world = RelayedWorld(tmp_path)
-
-    async def live() -> RelayedMembership:
-        device = world.joined()
-        await world.play_round(device)
-        model = world.history.model
-        bent = replace(model.training, mantissas=model.training.mantissas + np.int32(1))
-        world.history.model = type(model)(model.state, bent, model.evaluation)
-        assert world.history.model.names != model.names
-        await world.play_round(device)
-        return world.membership(device)
-
-    member = asyncio.run(live())
+def test_models_that_do_not_follow_stop_it(world: RelayedWorld, device: Device) -> None:
+    world.play_round(device)
+    model = world.history.model
+    bent = replace(model.training, mantissas=model.training.mantissas + np.int32(1))
+    world.history.model = type(model)(model.state, bent, model.evaluation)
+    assert world.history.model.names != model.names
+    world.play_round(device)
+    member = world.membership(device)
     assert len(world.net.requests) == 1
     assert member.distrust is not None
     # Whether the round before was stepped depends on its noise.
     assert any(words in member.distrust for words in ("does not follow", "changed the state"))
 
 
-def test_what_was_seen_in_an_earlier_round_is_refused(tmp_path: Path) -> None:
-    world = RelayedWorld(tmp_path)
-
-    async def live() -> RelayedMembership:
-        device = world.joined()
-        await world.play_round(device)
-        await world.play_round(device)
-        # Round 3 has the count key of round 1 again.
-        manifest = world.history.announce()
-        first = world.history.rounds[0].manifest
-        again = replace(manifest, count_key=first.count_key, count_seed_hash=first.count_seed_hash)
-        world.history.files[f"/v1/experiment/{world.of.digest}/manifest/latest"] = again.signed([COORDINATOR])
-        await world.drive(device, until=manifest.instants.mix_by)
-        return world.membership(device)
-
-    member = asyncio.run(live())
+def test_what_was_seen_in_an_earlier_round_is_refused(world: RelayedWorld, device: Device) -> None:
+    world.play_round(device)
+    world.play_round(device)
+    # Round 3 has the count key of round 1 again.
+    manifest = world.history.announce()
+    first = world.history.rounds[0].manifest
+    again = replace(manifest, count_key=first.count_key, count_seed_hash=first.count_seed_hash)
+    world.history.files[f"/v1/experiment/{world.of.digest}/manifest/latest"] = again.signed([COORDINATOR])
+    world.drive(device, until=manifest.instants.mix_by)
+    member = world.membership(device)
     assert len(world.net.requests) == 2
-    assert member.distrust is not None
-    assert "another round" in member.distrust
+    assert "another round" in (member.distrust or "")
 
 
-def test_an_ending_is_heard(tmp_path: Path) -> None:
-    world = RelayedWorld(tmp_path)
-
-    async def live() -> RelayedMembership:
-        device = world.joined()
-        await world.play_round(device)
-        world.history.end()
-        await world.drive(device, until=world.clock.now() + 3_600_000)
-        return world.membership(device)
-
-    member = asyncio.run(live())
+def test_an_ending_is_heard(world: RelayedWorld, device: Device) -> None:
+    world.play_round(device)
+    world.history.end()
+    world.drive(device, until=world.clock.now() + 3_600_000)
+    member = world.membership(device)
     assert member.ended
     assert not member.distrusts
 
 
 @pytest.mark.parametrize("ahead", [0, -CLOCK_TOLERANCE_MS - 1, CLOCK_TOLERANCE_MS + 1])
-def test_repro_files_that_take_their_time_cast_no_doubt_on_the_clock(tmp_path: Path, ahead: int) -> None:
-    world, slow = RelayedWorld(tmp_path), CLOCK_TOLERANCE_MS + 1
+def test_repro_files_that_take_their_time_cast_no_doubt_on_the_clock(world: RelayedWorld, ahead: int) -> None:
+    slow = CLOCK_TOLERANCE_MS + 1
     quick = world.net.fetch
 
     async def fetch(path: str, **told: Any) -> Fetched | None:
@@ -265,27 +209,24 @@ def test_repro_files_that_take_their_time_cast_no_doubt_on_the_clock(tmp_path: P
         world.clock.advance(0 if ahead > 0 else slow)
         return found
 
-    async def live() -> None:
-        device = world.joined()
-        manifest = world.history.announce()
-        await world.drive(device, until=manifest.instants.mix_by)
-        world.history.conclude()
-        world.history.announce()
-        world.net.fetch = fetch  # type: ignore[method-assign]
-        world.net.server_ahead_ms = ahead
-        asked = world.clock.now()
-        news = await world.membership(device)._rounds.ask(world.clock.now)
-        # The news came late, which was not the clock's fault.
-        assert world.clock.now() >= asked + slow
-        assert news is not None
-        assert news.ahead == ahead
-
-    asyncio.run(live())
+    device = world.joined()
+    manifest = world.history.announce()
+    world.drive(device, until=manifest.instants.mix_by)
+    world.history.conclude()
+    world.history.announce()
+    world.net.fetch = fetch  # type: ignore[method-assign]
+    world.net.server_ahead_ms = ahead
+    asked = world.clock.now()
+    news = asyncio.run(world.membership(device)._rounds.ask(world.clock.now))
+    # The news came late, which was not the clock's fault.
+    assert world.clock.now() >= asked + slow
+    assert news is not None
+    assert news.ahead == ahead
 
 
 @pytest.mark.parametrize("away", ["a moment", "for ever"])
-def test_repro_a_relay_that_does_not_answer_for_a_moment_costs_no_round(tmp_path: Path, away: str) -> None:
-    world, asked = RelayedWorld(tmp_path), list[int]()
+def test_repro_a_relay_that_does_not_answer_for_a_moment_costs_no_round(world: RelayedWorld, away: str) -> None:
+    asked = list[int]()
     answering = world.net.relayed_terms
 
     async def terms(relay: Relay) -> RelayedTerms | None:
@@ -317,21 +258,17 @@ def after_the_ending(world: RelayedWorld, *, away_ms: int = 0, silent: bool = Fa
 
     ``away_ms``: it hears of the opening and the ending so late. ``silent``: from then on nobody answers anything.
     """
-
-    async def live() -> RelayedMembership:
-        device = world.joined()
-        manifest = world.history.announce()
-        await world.drive(device, until=manifest.instants.mix_by)
-        world.history.conclude(publish_shards=False)
-        world.history.end()
-        world.clock.advance(away_ms)
-        await world.membership(device)._listener.poll(world.clock.now)
-        if silent:
-            world.net.files = {}
-        await world.drive(device, until=world.clock.now() + (7 if silent else 1) * 86_400_000)
-        return world.membership(device)
-
-    member = asyncio.run(live())
+    device = world.joined()
+    manifest = world.history.announce()
+    world.drive(device, until=manifest.instants.mix_by)
+    world.history.conclude(publish_shards=False)
+    world.history.end()
+    world.clock.advance(away_ms)
+    asyncio.run(world.membership(device).poll(world.clock.now))
+    if silent:
+        world.net.files = {}
+    world.drive(device, until=world.clock.now() + (7 if silent else 1) * 86_400_000)
+    member = world.membership(device)
     assert member.ended
     assert member.canaries == 0
     return member, sum("/shards/1" in path for path, _ in world.net.fetches)
@@ -339,21 +276,18 @@ def after_the_ending(world: RelayedWorld, *, away_ms: int = 0, silent: bool = Fa
 
 def test_repro_digests_that_are_withheld_after_the_ending_are_looked_for_three_times(tmp_path: Path) -> None:
     member, looks = after_the_ending(RelayedWorld(tmp_path))
-    assert member.distrust is not None
-    assert "although other files are served" in member.distrust
+    assert "although other files are served" in (member.distrust or "")
     assert looks == 3
 
 
-def test_repro_whoever_comes_when_the_digests_are_gone_looks_once_and_accuses_nobody(tmp_path: Path) -> None:
-    world = RelayedWorld(tmp_path)
+def test_repro_whoever_comes_when_the_digests_are_gone_looks_once_and_accuses_nobody(world: RelayedWorld) -> None:
     member, looks = after_the_ending(world, away_ms=7 * 86_400_000)
     assert member.distrust is None
     assert looks == 1
     assert member._around.state.trust.checks(world.of.digest)["unchecked"] == 1
 
 
-def test_repro_where_nobody_answers_after_the_ending_looks_come_to_an_end(tmp_path: Path) -> None:
-    world = RelayedWorld(tmp_path)
+def test_repro_where_nobody_answers_after_the_ending_looks_come_to_an_end(world: RelayedWorld) -> None:
     member, looks = after_the_ending(world, silent=True)
     assert member.distrust is None
     # Over six days; each time the moment is spread wider, up to 64 times the grace.
@@ -361,22 +295,18 @@ def test_repro_where_nobody_answers_after_the_ending_looks_come_to_an_end(tmp_pa
     assert member._around.state.trust.checks(world.of.digest)["unchecked"] == 1
 
 
-def test_repro_a_device_that_starts_again_and_again_without_a_network_accuses_nobody(tmp_path: Path) -> None:
-    world = RelayedWorld(tmp_path)
-
-    async def live() -> RelayedMembership:
-        device = world.joined()
-        manifest = world.history.announce()
-        await world.drive(device, until=manifest.instants.mix_by)
-        world.history.conclude(publish_shards=False)
-        await world.membership(device)._listener.poll(world.clock.now)
-        world.net.files = {}
-        for _ in range(5):
-            device.state.close()
-            device = world.start()
-            await world.drive(device, until=world.clock.now() + 300_000)
-        return world.membership(device)
-
-    member = asyncio.run(live())
+def test_repro_a_device_that_starts_again_and_again_without_a_network_accuses_nobody(
+    world: RelayedWorld, device: Device
+) -> None:
+    manifest = world.history.announce()
+    world.drive(device, until=manifest.instants.mix_by)
+    world.history.conclude(publish_shards=False)
+    asyncio.run(world.membership(device).poll(world.clock.now))
+    world.net.files = {}
+    for _ in range(5):
+        device.state.close()
+        device = world.start()
+        world.drive(device, until=world.clock.now() + 300_000)
+    member = world.membership(device)
     assert member.distrust is None
     assert member.canaries == 1

@@ -1,6 +1,5 @@
 """To which key a device seals its fetches: to the logged one, once there is one, and to no other ever after."""
 
-import asyncio
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,12 +15,11 @@ from secvm.crypto.sealing.oblivious import (
     seal_request,
 )
 from secvm.errors import OpeningError
-from secvm.participant.relayed.membership import RelayedMembership
 from secvm.participant.sending.transport import Fetched
 from secvm.protocol.plain.sealed_requests import fetch_request
 from secvm.testing.transport import MemoryTransport
-from secvm_lab.rigs.histories.known_log import known_log_terms
 from secvm_lab.rigs.histories.relayed_rounds import relayed_document
+from secvm_lab.rigs.histories.witnessed_log import known_log_terms
 from tests.unit.participant.relayed.relayed_world import RelayedWorld, trusting
 
 
@@ -98,15 +96,10 @@ def test_repro_a_gateway_with_a_key_for_each_device_gains_nothing_after_the_firs
     sealed_to: list[dict[str, set[int | None]]] = []
     for name in ("a", "b", "c"):
         world, gateway = hostile_world(tmp_path / name)
-
-        async def live(world: RelayedWorld) -> RelayedMembership:
-            device = world.joined(policy=trusting(world.of, without_log=False))
-            for _ in range(3):
-                await world.play_round(device)
-            return world.membership(device)
-
-        member = asyncio.run(live(world))
-        assert member.distrust is None
+        device = world.joined(policy=trusting(world.of, without_log=False))
+        for _ in range(3):
+            world.play_round(device)
+        assert world.membership(device).distrust is None
         assert len(world.net.requests) == 3
         check_all_logged(gateway)
         kinds: dict[str, set[int | None]] = {}
@@ -123,16 +116,12 @@ def test_repro_a_gateway_with_a_key_for_each_device_gains_nothing_after_the_firs
 def test_after_a_restart_the_logged_key_is_the_only_one(tmp_path: Path) -> None:
     world, gateway = hostile_world(tmp_path)
     policy = trusting(world.of, without_log=False)
-
-    async def live() -> None:
-        device = world.joined(policy=policy)
-        await world.play_round(device)
-        device.state.close()
-        gateway.opened.clear()
-        device = world.start(policy=policy)
-        await world.play_round(device)
-
-    asyncio.run(live())
+    device = world.joined(policy=policy)
+    world.play_round(device)
+    device.state.close()
+    gateway.opened.clear()
+    device = world.start(policy=policy)
+    world.play_round(device)
     assert {number for _, number in gateway.opened} == {1, 2}
     assert len(world.net.requests) == 2
 
@@ -143,20 +132,16 @@ def test_where_the_logged_key_is_refused_nothing_is_sent_and_no_other_key_is_tak
 ) -> None:
     world, gateway = hostile_world(tmp_path)
     policy = trusting(world.of, without_log=False)
-
-    async def live() -> RelayedMembership:
-        device = world.joined(policy=policy)
-        await world.play_round(device)
-        gateway.knows = False
-        gateway.opened.clear()
-        if restarted:
-            device.state.close()
-            device = world.start(policy=policy)
-        for _ in range(2):
-            await world.play_round(device)
-        return world.membership(device)
-
-    member = asyncio.run(live())
+    device = world.joined(policy=policy)
+    world.play_round(device)
+    gateway.knows = False
+    gateway.opened.clear()
+    if restarted:
+        device.state.close()
+        device = world.start(policy=policy)
+    for _ in range(2):
+        world.play_round(device)
+    member = world.membership(device)
     assert gateway.opened
     assert {number for _, number in gateway.opened} == {1}
     assert len(world.net.requests) == 1
@@ -165,15 +150,10 @@ def test_where_the_logged_key_is_refused_nothing_is_sent_and_no_other_key_is_tak
 
 def test_looks_that_a_refused_key_leaves_unanswered_count_as_such(tmp_path: Path) -> None:
     world, gateway = hostile_world(tmp_path)
-
-    async def live() -> RelayedMembership:
-        device = world.joined(policy=trusting(world.of, without_log=False, most_unseen=1))
-        manifest = world.announce_relayed()
-        await world.drive(device, until=manifest.instants.opens_at)
-        gateway.knows = False
-        await world.drive(device, until=manifest.instants.mix_by)
-        return world.membership(device)
-
-    member = asyncio.run(live())
-    assert member.distrust is not None
-    assert "no fresh look" in member.distrust
+    device = world.joined(policy=trusting(world.of, without_log=False, most_unseen=1))
+    manifest = world.announce_relayed()
+    world.drive(device, until=manifest.instants.opens_at)
+    gateway.knows = False
+    world.drive(device, until=manifest.instants.mix_by)
+    member = world.membership(device)
+    assert "no fresh look" in (member.distrust or "")

@@ -1,6 +1,5 @@
 """What a device keeps of a round with two relays, looked for in the bytes of its folder; and what a kill leaves."""
 
-import asyncio
 import hashlib
 import itertools
 import os
@@ -20,16 +19,25 @@ from secvm.participant.host import Host
 from secvm.participant.relayed import preparation as preparing
 from secvm.protocol.codec import AddressedPackage, encode
 from secvm.protocol.documents.experiment import ExperimentDocument
-from secvm.protocol.relays.batches.label import capsule_digest
-from secvm.protocol.relays.sending import canary
-from secvm.protocol.relays.sending.canary import RECOUNTED_ONE_IN, Canary
-from secvm.protocol.relays.sending.submission import SECRETS_BYTES, Submission, read_request, seal_submission
-from secvm_lab.rigs.histories.known_log import known_log_terms
+from secvm.protocol.relays import submission as canary
+from secvm.protocol.relays.batches import capsule_digest
+from secvm.protocol.relays.submission import (
+    RECOUNTED_ONE_IN,
+    SECRETS_BYTES,
+    Canary,
+    Submission,
+    read_request,
+    seal_submission,
+)
 from secvm_lab.rigs.histories.relayed_rounds import relayed_document, relayed_experiment
+from secvm_lab.rigs.histories.witnessed_log import known_log_terms
 from tests.effort import scaled
 from tests.seeds import seed_for
 from tests.unit.participant.relayed.relayed_world import RelayedWorld
 from tests.unit.participant.world import Crash, Fate
+
+#: In which the tests here live.
+WORLD = RelayedWorld
 
 
 class Noted:
@@ -58,17 +66,12 @@ def forms(secret: bytes) -> list[bytes]:
     return [secret, secret.hex().encode()]
 
 
-def test_after_the_receipt_nothing_is_kept_but_the_canary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    world, noted = RelayedWorld(tmp_path), Noted(monkeypatch)
-
-    async def live() -> Device:
-        device = world.joined()
-        manifest = world.history.announce()
-        await world.drive(device, until=manifest.instants.mix_by - 1)
-        device.flush(durable=True)
-        return device
-
-    device = asyncio.run(live())
+def test_after_the_receipt_nothing_is_kept_but_the_canary(world: RelayedWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    noted = Noted(monkeypatch)
+    device = world.joined()
+    manifest = world.history.announce()
+    world.drive(device, until=manifest.instants.mix_by - 1)
+    device.flush(durable=True)
     ((made, secrets, plain),) = noted.made
     (kept,) = device.state.relayed.canaries(world.of.digest)
     found = folder_bytes(world.folder)
@@ -84,35 +87,30 @@ def test_after_the_receipt_nothing_is_kept_but_the_canary(tmp_path: Path, monkey
     assert made.canary.receipt is None
 
 
-def test_repro_a_host_counts_canaries_without_reading_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_repro_a_host_counts_canaries_without_reading_them(
+    world: RelayedWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Every question for a host's counts decoded the canaries of all its devices."""
-    world = RelayedWorld(tmp_path)
 
     def read(_data: bytes) -> Canary:
         raise AssertionError("nobody looks for a canary when they are counted")
 
-    async def live() -> None:
-        device = world.joined()
-        host = Host([device], clock=world.clock)
-        assert host.status()[world.of.digest]["canaries"] == 0
-        manifest = world.history.announce()
-        await world.drive(device, until=manifest.instants.mix_by - 1)
-        monkeypatch.setattr(Canary, "from_bytes", read)
-        assert host.status()[world.of.digest]["canaries"] == 1
-
-    asyncio.run(live())
+    device = world.joined()
+    host = Host([device], clock=world.clock)
+    assert host.status()[world.of.digest]["canaries"] == 0
+    manifest = world.history.announce()
+    world.drive(device, until=manifest.instants.mix_by - 1)
+    monkeypatch.setattr(Canary, "from_bytes", read)
+    assert host.status()[world.of.digest]["canaries"] == 1
 
 
-def test_when_the_canary_was_seen_nothing_of_the_round_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    world, noted = RelayedWorld(tmp_path), Noted(monkeypatch)
-
-    async def live() -> Device:
-        device = world.joined()
-        await world.play_round(device)
-        device.flush(durable=True)
-        return device
-
-    device = asyncio.run(live())
+def test_when_the_canary_was_seen_nothing_of_the_round_is_kept(
+    world: RelayedWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    noted = Noted(monkeypatch)
+    device = world.joined()
+    world.play_round(device)
+    device.flush(durable=True)
     ((made, secrets, _),) = noted.made
     assert device.state.trust.checks(world.of.digest)["seen"] == 1
     found = folder_bytes(world.folder)
@@ -123,54 +121,46 @@ def test_when_the_canary_was_seen_nothing_of_the_round_is_kept(tmp_path: Path, m
 
 
 def test_while_it_waits_the_request_is_on_the_disk_and_its_secrets_are_not(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    world: RelayedWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world, noted = RelayedWorld(tmp_path), Noted(monkeypatch)
+    noted = Noted(monkeypatch)
     world.net.script = iter([Fate.LOST] * 1000)
-
-    async def live() -> None:
-        device = world.joined()
-        manifest = world.history.announce()
-        await world.drive(device, until=manifest.instants.opens_at - 1)
-        found = folder_bytes(world.folder)
-        ((made, secrets, plain),) = noted.made
-        assert made.body[:1000] in found
-        each = [secrets[at : at + 32] for at in range(0, len(secrets), 32)]
-        hidden = [one for one in each if one not in made.canary.ephemerals]
-        assert not [one for secret in hidden + plain for one in forms(secret) if one in found]
-        await world.drive(device, until=manifest.instants.accept_until + 1)
-        device.flush(durable=True)
-        found = folder_bytes(world.folder)
-        assert not any(capsule in found for capsule in read_request(made.body, budget=world.of.budget))
-        assert made.canary.ephemerals.hex().encode() not in found, "without a receipt there is nothing to look for"
-
-    asyncio.run(live())
+    device = world.joined()
+    manifest = world.history.announce()
+    world.drive(device, until=manifest.instants.opens_at - 1)
+    found = folder_bytes(world.folder)
+    ((made, secrets, plain),) = noted.made
+    assert made.body[:1000] in found
+    each = [secrets[at : at + 32] for at in range(0, len(secrets), 32)]
+    hidden = [one for one in each if one not in made.canary.ephemerals]
+    assert not [one for secret in hidden + plain for one in forms(secret) if one in found]
+    world.drive(device, until=manifest.instants.accept_until + 1)
+    device.flush(durable=True)
+    found = folder_bytes(world.folder)
+    assert not any(capsule in found for capsule in read_request(made.body, budget=world.of.budget))
+    assert made.canary.ephemerals.hex().encode() not in found, "without a receipt there is nothing to look for"
 
 
 # ── kills ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_repro_a_request_that_left_before_a_kill_is_sent_again_after_the_window(tmp_path: Path) -> None:
-    world = RelayedWorld(tmp_path)
+def test_repro_a_request_that_left_before_a_kill_is_sent_again_after_the_window(world: RelayedWorld) -> None:
 
     async def submit(*_: object, **__: object) -> NoReturn:
         raise Crash
 
-    async def live() -> None:
-        device, quiet = world.joined(), world.net.submit
-        world.net.submit = submit  # type: ignore[method-assign]
-        manifest = world.history.announce()
-        with pytest.raises(Crash):
-            await world.drive(device, until=manifest.instants.closes_at)
-        device.state.close()
-        world.net.submit = quiet  # type: ignore[method-assign]
-        world.clock.advance(manifest.instants.closes_at + 1 - world.clock.now())
-        device = await begin(world)
-        await world.drive(device, until=manifest.instants.accept_until)
-        assert len(world.net.requests) == 1
-        assert [one.round_number for one in device.state.relayed.canaries(world.of.digest)] == [1], "with its receipt"
-
-    asyncio.run(live())
+    device, quiet = world.joined(), world.net.submit
+    world.net.submit = submit  # type: ignore[method-assign]
+    manifest = world.history.announce()
+    with pytest.raises(Crash):
+        world.drive(device, until=manifest.instants.closes_at)
+    device.state.close()
+    world.net.submit = quiet  # type: ignore[method-assign]
+    world.clock.advance(manifest.instants.closes_at + 1 - world.clock.now())
+    device = begin(world)
+    world.drive(device, until=manifest.instants.accept_until)
+    assert len(world.net.requests) == 1
+    assert [one.round_number for one in device.state.relayed.canaries(world.of.digest)] == [1], "with its receipt"
 
 
 @pytest.mark.parametrize("number", range(scaled(12, 400)))
@@ -180,31 +170,27 @@ def test_killed_anywhere_it_never_sends_two_requests_nor_forgets_a_charge(tmp_pa
     world = RelayedWorld(tmp_path, relayed_document(log=known_log_terms() if number % 2 else None))
     fates = [Fate.ARRIVES, Fate.LOST, Fate.ANSWER_LOST, Fate.BUSY]
     world.net.script = iter([thrown.choice(fates) for _ in range(8)])
-
-    async def live() -> None:
-        device = world.joined()
-        for _ in range(2):
-            manifest = world.history.announce()
-            world.points.left = thrown.randrange(60)
-            while True:
-                try:
-                    await world.drive(device, until=manifest.instants.mix_by)
-                    break
-                except Crash:
-                    if thrown.random() < 0.5:
-                        world.cut_power(device)
-                    else:
-                        device.state.close()
-                    world.points.left = None if thrown.random() < 0.3 else thrown.randrange(80)
-                    device = await begin(world)
-            world.points.left = None
-            await world.finish(device, manifest)
-        check(world, device)
-
-    asyncio.run(live())
+    device = world.joined()
+    for _ in range(2):
+        manifest = world.history.announce()
+        world.points.left = thrown.randrange(60)
+        while True:
+            try:
+                world.drive(device, until=manifest.instants.mix_by)
+                break
+            except Crash:
+                if thrown.random() < 0.5:
+                    world.cut_power(device)
+                else:
+                    device.state.close()
+                world.points.left = None if thrown.random() < 0.3 else thrown.randrange(80)
+                device = begin(world)
+        world.points.left = None
+        world.finish(device, manifest)
+    check(world, device)
 
 
-async def begin(world: RelayedWorld) -> Device:
+def begin(world: RelayedWorld) -> Device:
     while True:
         try:
             return world.start()
@@ -250,26 +236,22 @@ def everybody_trains() -> ExperimentDocument:
 def trace(folder: Path, label: str, name: str) -> tuple[object, int]:
     """All that can be seen of a person's device while C and X drop every package of a sign, and how many these were."""
     world = RelayedWorld(folder, everybody_trains())
-
-    async def live() -> tuple[object, int]:
-        world.fill(label=label)
-        # What is learnt is thrown with other dice: how many are needed depends on the person.
-        device = world.start(random_bytes=dice(name), dice_for=safe_dice(os.urandom))
-        world.join(device)
-        manifest = world.history.announce()
-        await world.drive(device, until=manifest.instants.mix_by)
-        seen = replace(world.history.running, bodies=tuple(world.history.requests.values()))
-        victims = frozenset(
-            inner for inner, one in seen.packages_of.items() if isinstance(one, TrainPackage) and one.sign == 1
-        )
-        await world.finish(device, manifest, mix_leaves_out=victims)
-        await world.play_round(device)
-        member = world.membership(device)
-        requests = [(one.relay.url, one.at, len(one.body), one.fate) for one in world.net.requests]
-        told = device.state.abstentions(world.of.digest), device.state.evidence(world.of.digest)
-        return (requests, world.net.fetches, member.distrust, sorted(member.rounds), told), len(victims)
-
-    return asyncio.run(live())
+    world.fill(label=label)
+    # What is learnt is thrown with other dice: how many are needed depends on the person.
+    device = world.start(random_bytes=dice(name), dice_for=safe_dice(os.urandom))
+    world.join(device)
+    manifest = world.history.announce()
+    world.drive(device, until=manifest.instants.mix_by)
+    seen = replace(world.history.running, bodies=tuple(world.history.requests.values()))
+    victims = frozenset(
+        inner for inner, one in seen.packages_of.items() if isinstance(one, TrainPackage) and one.sign == 1
+    )
+    world.finish(device, manifest, mix_leaves_out=victims)
+    world.play_round(device)
+    member = world.membership(device)
+    requests = [(one.relay.url, one.at, len(one.body), one.fate) for one in world.net.requests]
+    told = device.state.abstentions(world.of.digest), device.state.evidence(world.of.digest)
+    return (requests, world.net.fetches, member.distrust, sorted(member.rounds), told), len(victims)
 
 
 @pytest.mark.parametrize("one_in", [1, RECOUNTED_ONE_IN])

@@ -1,6 +1,5 @@
 """A device holds rounds with two relays to its coordinator's log, in which other experiments stand as well."""
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -8,17 +7,17 @@ from typing import Any
 
 import pytest
 
+from secvm.participant.device import Device
 from secvm.participant.person import decisions
 from secvm.participant.person.inspection import inspect
 from secvm.participant.relayed.membership import RelayedMembership
 from secvm.participant.trust.trust_policy import TrustPolicy
-from secvm.protocol.evidence.logged_documents import entry_of
 from secvm.protocol.evidence.plain import Kind, examine
 from secvm.protocol.log.entries import Entry, ending_entry, experiment_entry, manifest_entry, opening_entry
+from secvm.protocol.plain.session_memory import Phase
 from secvm.protocol.relays.manifest import RelayedManifest
-from secvm.protocol.relays.sending.session_memory import RelayedPhase
-from secvm_lab.rigs.histories.known_log import KnownLog, known_log_terms
 from secvm_lab.rigs.histories.relayed_rounds import relayed_document
+from secvm_lab.rigs.histories.witnessed_log import KnownLog, known_log_terms
 from tests.unit.participant.relayed.relayed_world import RelayedWorld, trusting
 from tests.unit.participant.world import ANYTHING
 
@@ -30,6 +29,10 @@ def logged_world(folder: Path) -> RelayedWorld:
     return RelayedWorld(folder, relayed_document(log=known_log_terms()))
 
 
+#: In which the tests here live.
+WORLD = logged_world
+
+
 def enter_others(world: RelayedWorld, *entries: Entry) -> None:
     for entry in entries:
         world.history.log.append(entry)
@@ -37,51 +40,39 @@ def enter_others(world: RelayedWorld, *entries: Entry) -> None:
 
 
 def play(world: RelayedWorld, rounds: int = 1, policy: TrustPolicy | None = None) -> RelayedMembership:
-    async def live() -> RelayedMembership:
-        device = world.joined(policy=policy or trusting(world.of, without_log=False))
-        for _ in range(rounds):
-            await world.play_round(device)
-        return world.membership(device)
-
-    return asyncio.run(live())
+    device = world.joined(policy=policy or trusting(world.of, without_log=False))
+    for _ in range(rounds):
+        world.play_round(device)
+    return world.membership(device)
 
 
-def test_rounds_are_joined_whatever_other_experiments_stand_in_the_log(tmp_path: Path) -> None:
-    world = logged_world(tmp_path)
+def test_rounds_are_joined_whatever_other_experiments_stand_in_the_log(world: RelayedWorld) -> None:
     enter_others(world, experiment_entry(PLAIN), experiment_entry(RELAYED), manifest_entry(PLAIN, 1, DIGEST))
-
-    async def live() -> RelayedMembership:
-        device = world.joined()
-        await world.play_round(device)
-        # What is no rule of this experiment is one of others: rounds without openings, and endings.
-        enter_others(world, manifest_entry(RELAYED, 1, DIGEST), manifest_entry(PLAIN, 2, DIGEST))
-        await world.play_round(device)
-        enter_others(world, opening_entry(RELAYED, 1, DIGEST), ending_entry(PLAIN, DIGEST))
-        await world.play_round(device)
-        return world.membership(device)
-
-    member = asyncio.run(live())
+    device = world.joined()
+    world.play_round(device)
+    # What is no rule of this experiment is one of others: rounds without openings, and endings.
+    enter_others(world, manifest_entry(RELAYED, 1, DIGEST), manifest_entry(PLAIN, 2, DIGEST))
+    world.play_round(device)
+    enter_others(world, opening_entry(RELAYED, 1, DIGEST), ending_entry(PLAIN, DIGEST))
+    world.play_round(device)
+    member = world.membership(device)
     assert [request.label for request in world.net.requests] == [one.label for one in world.history.rounds]
     assert member.distrust is None
     seen = member._around.state.relayed.log(world.of.digest)
     assert seen is not None
-    assert seen.entry == entry_of(world.history.rounds[-1].opening)
+    assert seen.entry == world.history.rounds[-1].opening.log_entry
     assert seen.frontier.root == world.history.log.tree.root(seen.frontier.size)
 
 
-def test_fresh_looks_are_taken_in_the_window_and_lines_of_others_are_passed_over(tmp_path: Path) -> None:
-    world = logged_world(tmp_path)
-
-    async def live() -> RelayedMembership:
-        device = world.joined()
-        manifest = world.announce_relayed()
-        await world.drive(device, until=manifest.instants.opens_at)
-        enter_others(world, experiment_entry(PLAIN), manifest_entry(PLAIN, 1, DIGEST))
-        await world.drive(device, until=manifest.instants.mix_by)
-        await world.finish(device, manifest)
-        return world.membership(device)
-
-    member = asyncio.run(live())
+def test_fresh_looks_are_taken_in_the_window_and_lines_of_others_are_passed_over(
+    world: RelayedWorld, device: Device
+) -> None:
+    manifest = world.announce_relayed()
+    world.drive(device, until=manifest.instants.opens_at)
+    enter_others(world, experiment_entry(PLAIN), manifest_entry(PLAIN, 1, DIGEST))
+    world.drive(device, until=manifest.instants.mix_by)
+    world.finish(device, manifest)
+    member = world.membership(device)
     window = world.history.rounds[0].manifest.window
     asked = [at for path, at in world.net.fetches if path.endswith("/checkpoint")]
     looks = [at for at in asked if window.opens_at <= at < window.closes_at]
@@ -91,8 +82,7 @@ def test_fresh_looks_are_taken_in_the_window_and_lines_of_others_are_passed_over
     assert len(world.net.requests) == 1
 
 
-def test_a_newcomer_reads_the_whole_log(tmp_path: Path) -> None:
-    world = logged_world(tmp_path)
+def test_a_newcomer_reads_the_whole_log(world: RelayedWorld) -> None:
     enter_others(world, experiment_entry(PLAIN))
     for _ in range(2):
         manifest = world.announce_relayed()
@@ -103,53 +93,37 @@ def test_a_newcomer_reads_the_whole_log(tmp_path: Path) -> None:
     assert member.distrust is None
 
 
-def test_whoever_comes_after_the_end_hears_it(tmp_path: Path) -> None:
-    world = logged_world(tmp_path)
+def test_whoever_comes_after_the_end_hears_it(world: RelayedWorld) -> None:
     manifest = world.announce_relayed()
     world.history.conclude()
     world.clock.advance(manifest.instants.open_by - world.clock.now())
     world.history.end()
-
-    async def live() -> RelayedMembership:
-        device = world.joined()
-        await world.drive(device, until=world.clock.now() + 3_600_000)
-        return world.membership(device)
-
-    member = asyncio.run(live())
+    device = world.joined()
+    world.drive(device, until=world.clock.now() + 3_600_000)
+    member = world.membership(device)
     assert member.ended
     assert member.distrust is None
     assert not world.net.requests
 
 
-def test_repro_a_round_whose_opening_is_logged_and_not_fetched_yet_is_believed(tmp_path: Path) -> None:
+def test_repro_a_round_whose_opening_is_logged_and_not_fetched_yet_is_believed(world: RelayedWorld) -> None:
     """Whoever was away finds the newest round ended, its opening in the log, and no manifest after it."""
-    world = logged_world(tmp_path)
     manifest = world.announce_relayed()
     world.history.conclude()
     world.clock.advance(manifest.instants.open_by - world.clock.now())
-
-    async def live() -> RelayedMembership:
-        device = world.joined()
-        await world.drive(device, until=world.clock.now() + 600_000)
-        return world.membership(device)
-
-    member = asyncio.run(live())
+    device = world.joined()
+    world.drive(device, until=world.clock.now() + 600_000)
+    member = world.membership(device)
     assert member._rounds.chain.opening is not None
     assert member._around.state.relayed.log(world.of.digest) is not None
 
 
-def test_what_was_seen_survives_a_restart(tmp_path: Path) -> None:
-    world = logged_world(tmp_path)
-
-    async def live() -> RelayedMembership:
-        device = world.joined()
-        await world.play_round(device)
-        device.close()
-        again = world.start()
-        await world.play_round(again)
-        return world.membership(again)
-
-    member = asyncio.run(live())
+def test_what_was_seen_survives_a_restart(world: RelayedWorld, device: Device) -> None:
+    world.play_round(device)
+    device.close()
+    again = world.start()
+    world.play_round(again)
+    member = world.membership(again)
     assert len(world.net.requests) == 2
     assert member.distrust is None
     tiles = [path for path, _ in world.net.fetches if "/tile/entries/" in path]
@@ -164,11 +138,11 @@ def _instead(entry: Entry) -> Entry:
 
 
 def _another_manifest(world: RelayedWorld, manifest: RelayedManifest) -> None:
-    _show(world, KnownLog([*world.history.log.entries[:-1], _instead(entry_of(manifest)).to_bytes()]))
+    _show(world, KnownLog([*world.history.log.entries[:-1], _instead(manifest.log_entry).to_bytes()]))
 
 
 def _two_manifests(world: RelayedWorld, manifest: RelayedManifest) -> None:
-    _show(world, KnownLog([*world.history.log.entries, entry_of(manifest).to_bytes()]))
+    _show(world, KnownLog([*world.history.log.entries, manifest.log_entry.to_bytes()]))
 
 
 def _before_the_experiment(world: RelayedWorld, _manifest: RelayedManifest) -> None:
@@ -188,37 +162,27 @@ def _show(world: RelayedWorld, log: KnownLog) -> None:
         (_before_the_experiment, Kind.TWO_ENTRIES),
     ],
 )
-def test_a_log_that_holds_something_else_convicts_and_nothing_is_sent(tmp_path: Path, lie: Lie, kind: Kind) -> None:
-    world = logged_world(tmp_path)
-
-    async def live() -> RelayedMembership:
-        device = world.joined()
-        manifest = world.announce_relayed()
-        lie(world, manifest)
-        await world.drive(device, until=manifest.instants.mix_by)
-        return world.membership(device)
-
-    member = asyncio.run(live())
+def test_a_log_that_holds_something_else_convicts_and_nothing_is_sent(
+    world: RelayedWorld, device: Device, lie: Lie, kind: Kind
+) -> None:
+    manifest = world.announce_relayed()
+    lie(world, manifest)
+    world.drive(device, until=manifest.instants.mix_by)
+    member = world.membership(device)
     assert not world.net.requests
     assert member.distrust is not None
     (file,) = member._around.state.evidence(world.of.digest)
     assert examine(file).kind is kind
 
 
-def test_an_opening_other_than_the_logged_one_convicts(tmp_path: Path) -> None:
-    world = logged_world(tmp_path)
-
-    async def live() -> RelayedMembership:
-        device = world.joined()
-        manifest = world.announce_relayed()
-        await world.drive(device, until=manifest.instants.mix_by)
-        before = list(world.history.log.entries)
-        played = world.history.conclude()
-        _show(world, KnownLog([*before, _instead(entry_of(played.opening)).to_bytes()]))
-        await world.drive(device, until=manifest.instants.open_by - 10_000)
-        return world.membership(device)
-
-    member = asyncio.run(live())
+def test_an_opening_other_than_the_logged_one_convicts(world: RelayedWorld, device: Device) -> None:
+    manifest = world.announce_relayed()
+    world.drive(device, until=manifest.instants.mix_by)
+    before = list(world.history.log.entries)
+    played = world.history.conclude()
+    _show(world, KnownLog([*before, _instead(played.opening.log_entry).to_bytes()]))
+    world.drive(device, until=manifest.instants.open_by - 10_000)
+    member = world.membership(device)
     assert member.distrust is not None
     (file,) = member._around.state.evidence(world.of.digest)
     finding = examine(file)
@@ -247,142 +211,103 @@ def _an_opening_of_nothing(world: RelayedWorld, _manifest: RelayedManifest) -> N
 
 
 @pytest.mark.parametrize("lie", [_not_logged, _too_few_witnesses, _other_lines, _an_opening_of_nothing])
-def test_without_proof_nothing_is_believed_and_nobody_accused(tmp_path: Path, lie: Lie) -> None:
-    world = logged_world(tmp_path)
-
-    async def live() -> RelayedMembership:
-        device = world.joined()
-        manifest = world.announce_relayed()
-        lie(world, manifest)
-        await world.drive(device, until=manifest.instants.mix_by)
-        return world.membership(device)
-
-    member = asyncio.run(live())
+def test_without_proof_nothing_is_believed_and_nobody_accused(world: RelayedWorld, device: Device, lie: Lie) -> None:
+    manifest = world.announce_relayed()
+    lie(world, manifest)
+    world.drive(device, until=manifest.instants.mix_by)
+    member = world.membership(device)
     assert not world.net.requests
     assert member.distrust is None
     assert member._around.state.evidence(world.of.digest) == []
     assert member._rounds.chain.last is None
 
 
-def test_a_fork_that_is_shown_in_the_window_convicts(tmp_path: Path) -> None:
-    world = logged_world(tmp_path)
-
-    async def live() -> RelayedMembership:
-        device = world.joined()
-        manifest = world.announce_relayed()
-        await world.drive(device, until=manifest.instants.opens_at)
-        _show(world, KnownLog([*world.history.log.entries[:-1], experiment_entry(PLAIN).to_bytes()]))
-        await world.drive(device, until=manifest.instants.mix_by)
-        return world.membership(device)
-
-    member = asyncio.run(live())
+def test_a_fork_that_is_shown_in_the_window_convicts(world: RelayedWorld, device: Device) -> None:
+    manifest = world.announce_relayed()
+    world.drive(device, until=manifest.instants.opens_at)
+    _show(world, KnownLog([*world.history.log.entries[:-1], experiment_entry(PLAIN).to_bytes()]))
+    world.drive(device, until=manifest.instants.mix_by)
+    member = world.membership(device)
     assert member.distrust is not None
     (file,) = member._around.state.evidence(world.of.digest)
     assert examine(file).kind is Kind.FORKED_LOG
 
 
-def test_an_own_line_in_the_window_stops_the_round(tmp_path: Path) -> None:
-    world = logged_world(tmp_path)
-
-    async def live() -> RelayedMembership:
-        device = world.joined()
-        manifest = world.announce_relayed()
-        await world.drive(device, until=manifest.instants.opens_at)
-        enter_others(world, opening_entry(world.of.digest, 1, DIGEST))
-        await world.drive(device, until=manifest.instants.mix_by)
-        return world.membership(device)
-
-    member = asyncio.run(live())
-    assert member.distrust is not None
-    assert "while the window is still open" in member.distrust
+def test_an_own_line_in_the_window_stops_the_round(world: RelayedWorld, device: Device) -> None:
+    manifest = world.announce_relayed()
+    world.drive(device, until=manifest.instants.opens_at)
+    enter_others(world, opening_entry(world.of.digest, 1, DIGEST))
+    world.drive(device, until=manifest.instants.mix_by)
+    member = world.membership(device)
+    assert "while the window is still open" in (member.distrust or "")
     assert member._around.state.evidence(world.of.digest) == []
 
 
-def test_rounds_in_which_no_look_is_answered_end_it(tmp_path: Path) -> None:
-    world = logged_world(tmp_path)
+def test_rounds_in_which_no_look_is_answered_end_it(world: RelayedWorld) -> None:
     most = TrustPolicy().most_unseen
-
-    async def live() -> RelayedMembership:
-        device = world.joined()
-        for _ in range(most + 1):
-            manifest = world.announce_relayed()
-            await world.drive(device, until=manifest.instants.opens_at)
-            path = f"/v1/experiment/{world.of.digest}/checkpoint"
-            note = world.history.files.pop(path)
-            await world.drive(device, until=manifest.instants.mix_by)
-            world.history.files[path] = note
-            await world.finish(device, manifest)
-        return world.membership(device)
-
-    member = asyncio.run(live())
+    device = world.joined()
+    for _ in range(most + 1):
+        manifest = world.announce_relayed()
+        world.drive(device, until=manifest.instants.opens_at)
+        path = f"/v1/experiment/{world.of.digest}/checkpoint"
+        note = world.history.files.pop(path)
+        world.drive(device, until=manifest.instants.mix_by)
+        world.history.files[path] = note
+        world.finish(device, manifest)
+    member = world.membership(device)
     # Looks and the request have random moments: in the last round either may come first.
     assert len(world.net.requests) in (most - 1, most)
-    assert member.distrust is not None
-    assert "no fresh look" in member.distrust
+    assert "no fresh look" in (member.distrust or "")
 
 
 # ── evidence stops a device for good ─────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("restarted", [False, True])
-def test_repro_a_device_that_holds_evidence_sends_nothing_after_a_resume(tmp_path: Path, *, restarted: bool) -> None:
-    world = logged_world(tmp_path)
-
-    async def live() -> RelayedMembership:
-        device = world.joined()
-        manifest = world.announce_relayed()
-        honest = world.history.log
-        _another_manifest(world, manifest)
-        await world.drive(device, until=manifest.instants.opens_at - 1)
-        assert not decisions.resume(device.state, world.of.digest), "the person is told that it does not go on"
-        if restarted:
-            device.close()
-            device = world.start(policy=trusting(world.of, without_log=False))
-        device._look()
-        # From now on the log is as it should be.
-        _show(world, honest)
-        await world.drive(device, until=manifest.instants.mix_by)
-        await world.finish(device, manifest)
-        await world.play_round(device)
-        return world.membership(device)
-
-    member = asyncio.run(live())
+def test_repro_a_device_that_holds_evidence_sends_nothing_after_a_resume(
+    world: RelayedWorld, device: Device, *, restarted: bool
+) -> None:
+    manifest = world.announce_relayed()
+    honest = world.history.log
+    _another_manifest(world, manifest)
+    world.drive(device, until=manifest.instants.opens_at - 1)
+    assert not decisions.resume(device.state, world.of.digest), "the person is told that it does not go on"
+    if restarted:
+        device.close()
+        device = world.start(policy=trusting(world.of, without_log=False))
+    device._look()
+    # From now on the log is as it should be.
+    _show(world, honest)
+    world.drive(device, until=manifest.instants.mix_by)
+    world.finish(device, manifest)
+    world.play_round(device)
+    member = world.membership(device)
     assert not world.net.requests
     assert member.distrust is not None
 
 
-def test_repro_killed_after_storing_why_it_does_not_send_the_round_that_was_sealed(tmp_path: Path) -> None:
-    world = logged_world(tmp_path)
-
-    async def live() -> RelayedMembership:
-        device = world.joined()
-        manifest = world.announce_relayed()
-        await world.drive(device, until=manifest.instants.opens_at - 1)
-        member = world.membership(device)
-        assert member.session.phase is RelayedPhase.SENDING
-        member._distrust.convict(1, "the log was forked", b"evidence")
-        device.close()
-        again = world.start()
-        await world.drive(again, until=manifest.instants.mix_by)
-        return world.membership(again)
-
-    member = asyncio.run(live())
+def test_repro_killed_after_storing_why_it_does_not_send_the_round_that_was_sealed(
+    world: RelayedWorld, device: Device
+) -> None:
+    manifest = world.announce_relayed()
+    world.drive(device, until=manifest.instants.opens_at - 1)
+    member = world.membership(device)
+    assert member.session.phase is Phase.SENDING
+    member._distrust.convict(1, "the log was forked", b"evidence")
+    device.close()
+    again = world.start()
+    world.drive(again, until=manifest.instants.mix_by)
+    member = world.membership(again)
     assert not world.net.requests
     assert member.distrust == "the log was forked"
 
 
-def test_repro_evidence_that_comes_while_it_takes_no_part_is_kept(tmp_path: Path) -> None:
-    world = logged_world(tmp_path)
-
-    async def live() -> RelayedMembership:
-        device = world.joined()
-        world.membership(device)._distrust.put("two rounds were never opened")
-        manifest = world.announce_relayed()
-        _another_manifest(world, manifest)
-        await world.drive(device, until=manifest.instants.mix_by)
-        return world.membership(device)
-
-    member = asyncio.run(live())
+def test_repro_evidence_that_comes_while_it_takes_no_part_is_kept(world: RelayedWorld, device: Device) -> None:
+    world.membership(device)._distrust.put("two rounds were never opened")
+    manifest = world.announce_relayed()
+    _another_manifest(world, manifest)
+    world.drive(device, until=manifest.instants.mix_by)
+    member = world.membership(device)
     (file,) = member._around.state.evidence(world.of.digest)
     assert examine(file).kind is Kind.NOT_IN_LOG
 
@@ -390,8 +315,7 @@ def test_repro_evidence_that_comes_while_it_takes_no_part_is_kept(tmp_path: Path
 # ── what a person is shown ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_repro_a_person_is_shown_the_state_of_the_log(tmp_path: Path) -> None:
-    world = logged_world(tmp_path)
+def test_repro_a_person_is_shown_the_state_of_the_log(world: RelayedWorld) -> None:
     member = play(world, rounds=2)
     trust = _trust(world, member)
     assert trust["checkpoint"]["size"] == member._rounds.log.seen_size > 0  # type: ignore[union-attr]
@@ -401,17 +325,13 @@ def test_repro_a_person_is_shown_the_state_of_the_log(tmp_path: Path) -> None:
     assert "It looked at the log again" in told
 
 
-def test_repro_evidence_against_the_log_is_not_called_a_relays_and_offers_no_way_on(tmp_path: Path) -> None:
-    world = logged_world(tmp_path)
-
-    async def live() -> RelayedMembership:
-        device = world.joined()
-        manifest = world.announce_relayed()
-        _another_manifest(world, manifest)
-        await world.drive(device, until=manifest.instants.mix_by)
-        return world.membership(device)
-
-    trust = _trust(world, asyncio.run(live()))
+def test_repro_evidence_against_the_log_is_not_called_a_relays_and_offers_no_way_on(
+    world: RelayedWorld, device: Device
+) -> None:
+    manifest = world.announce_relayed()
+    _another_manifest(world, manifest)
+    world.drive(device, until=manifest.instants.mix_by)
+    trust = _trust(world, world.membership(device))
     told = " ".join(trust["told"])
     assert trust["convicted"]
     assert "evidence against the server, and sends nothing more" in told

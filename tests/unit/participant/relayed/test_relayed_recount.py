@@ -1,6 +1,5 @@
 """A device counts the shard of its canary again, now and then: what is true, what is withheld, and what was signed."""
 
-import asyncio
 import os
 from pathlib import Path
 from typing import Any
@@ -10,12 +9,15 @@ import pytest
 from secvm.participant.person.inspection import as_text, inspect
 from secvm.participant.relayed.membership import RelayedMembership
 from secvm.participant.trust.evidence import evidence_of
-from secvm.protocol.relays.batches.capsule_tree import Place
-from secvm.protocol.relays.counting.shards import read_sub_tally, write_sub_tally
-from secvm.protocol.relays.sending import canary as canaries
-from secvm.protocol.relays.sending.canary import Canary
+from secvm.protocol.relays import submission as canaries
+from secvm.protocol.relays.batches import Place
+from secvm.protocol.relays.shards import read_sub_tally, write_sub_tally
+from secvm.protocol.relays.submission import Canary
 from tests.rigs.relayed_history import PlayedRound
 from tests.unit.participant.relayed.relayed_world import RelayedWorld
+
+#: In which the tests here live.
+WORLD = RelayedWorld
 
 
 @pytest.fixture
@@ -33,25 +35,20 @@ def fetched(world: RelayedWorld) -> list[str]:
 
 def play(world: RelayedWorld, lie: Any = None, **ending: Any) -> RelayedMembership:
     """Two rounds; or one and an hour after it, with a ``lie`` that changes the files before anybody looks."""
-
-    async def live() -> RelayedMembership:
-        device = world.joined()
-        manifest = world.history.announce()
-        await world.drive(device, until=manifest.instants.mix_by)
-        played = world.history.conclude(**ending)
-        if lie is not None:
-            lie(world.history.files, f"/v1/experiment/{world.of.digest}", played)
-        await world.drive(device, until=manifest.instants.open_by + (0 if lie is None else 3_600_000) - 10_000)
-        if lie is None:
-            await world.play_round(device)
-        return world.membership(device)
-
-    return asyncio.run(live())
+    device = world.joined()
+    manifest = world.history.announce()
+    world.drive(device, until=manifest.instants.mix_by)
+    played = world.history.conclude(**ending)
+    if lie is not None:
+        lie(world.history.files, f"/v1/experiment/{world.of.digest}", played)
+    world.drive(device, until=manifest.instants.open_by + (0 if lie is None else 3_600_000) - 10_000)
+    if lie is None:
+        world.play_round(device)
+    return world.membership(device)
 
 
 @pytest.mark.usefixtures("always")
-def test_shard_of_the_canary_is_fetched_and_counted_again(tmp_path: Path) -> None:
-    world = RelayedWorld(tmp_path)
+def test_shard_of_the_canary_is_fetched_and_counted_again(world: RelayedWorld) -> None:
     member = play(world)
     assert fetched(world)[:4] == ["shards/1", "shard/1/0", "capsules/1/0", "tally/1/0"]
     state = member._around.state
@@ -120,23 +117,19 @@ def cut_short(kind: str) -> Any:
         cut_short("tally"),
     ],
 )
-def test_shard_that_is_withheld_or_does_not_verify_ends_it_without_evidence(tmp_path: Path, lie: Any) -> None:
-    world = RelayedWorld(tmp_path)
+def test_shard_that_is_withheld_or_does_not_verify_ends_it_without_evidence(world: RelayedWorld, lie: Any) -> None:
     member = play(world, lie)
-    assert member.distrust is not None
-    assert "no shard that verifies can be had, although other files are served" in member.distrust
+    assert "no shard that verifies can be had, although other files are served" in (member.distrust or "")
     assert member._around.state.evidence(world.of.digest) == []
     # Looks at which other files were not asked for meanwhile do not count.
     assert fetched(world).count("capsules/1/0") >= 3
 
 
 @pytest.mark.usefixtures("always")
-def test_false_count_that_was_signed_is_evidence_and_ends_it_for_good(tmp_path: Path) -> None:
-    world = RelayedWorld(tmp_path)
+def test_false_count_that_was_signed_is_evidence_and_ends_it_for_good(world: RelayedWorld) -> None:
     member = play(world, false_tallies=(write_sub_tally({0: 1}),))
     state = member._around.state
-    assert member.distrust is not None
-    assert "shard 0 of round 1" in member.distrust
+    assert "shard 0 of round 1" in (member.distrust or "")
     (held,) = evidence_of(state, state.records())
     assert (held.kind, held.experiment) == ("wrong-count", world.of.digest)
     assert (member._distrust.convicted, member.canaries) == (True, 0)
@@ -146,8 +139,7 @@ def test_false_count_that_was_signed_is_evidence_and_ends_it_for_good(tmp_path: 
 
 
 @pytest.mark.usefixtures("always")
-def test_false_count_whose_documents_are_not_served_any_more_ends_it_without_evidence(tmp_path: Path) -> None:
-    world = RelayedWorld(tmp_path)
+def test_false_count_whose_documents_are_not_served_any_more_ends_it_without_evidence(world: RelayedWorld) -> None:
 
     def lie(files: dict[str, bytes], path: str, _played: PlayedRound) -> None:
         del files[f"{path}/manifest/1"]
@@ -158,8 +150,7 @@ def test_false_count_whose_documents_are_not_served_any_more_ends_it_without_evi
 
 
 @pytest.mark.usefixtures("always")
-def test_whatever_strangers_put_into_a_shard_it_is_counted_by_one_rule(tmp_path: Path) -> None:
-    world = RelayedWorld(tmp_path)
+def test_whatever_strangers_put_into_a_shard_it_is_counted_by_one_rule(world: RelayedWorld) -> None:
     member = play(world)
     played = world.history.rounds[0]
     counts = read_sub_tally(played.sub_tallies[0], cells=30, capsules=4096)

@@ -16,16 +16,15 @@ from secvm.participant.relayed.canaries import Canaries
 from secvm.participant.sending.transport import Fetched
 from secvm.participant.trust.shared_checks import SharedChecks
 from secvm.protocol.documents.experiment import Relay
-from secvm.protocol.relays.batches.counts import MixCount
-from secvm.protocol.relays.counting.shards import ShardRun
+from secvm.protocol.relays.counts import MixCount
 from secvm.protocol.relays.manifest import RelayedManifest, read_manifest
-from secvm.protocol.relays.terms import RelayedTerms
+from secvm.protocol.relays.shards import ShardRun
+from secvm.protocol.relays.statements import RelayedTerms
 from secvm.protocol.trust import relayed_chain as chain_module
-from secvm.protocol.trust.checking import Checking
 from secvm.protocol.trust.relayed_chain import RelayedChain, RelayedServed
-from secvm.protocol.trust.trusted_log import SeenLog
-from secvm_lab.rigs.histories.known_log import known_log_terms
+from secvm.protocol.trust.trusted_log import Checking
 from secvm_lab.rigs.histories.relayed_rounds import relayed_document
+from secvm_lab.rigs.histories.witnessed_log import known_log_terms
 from tests.rigs.relayed_history import RelayedHistory, terms_of_relays
 from tests.unit.participant.relayed.relayed_world import RelayedWorld, trusting
 
@@ -128,7 +127,7 @@ def test_a_run_is_fetched_once_and_one_that_does_not_verify_is_kept_for_nobody()
         return Fetched(files[path])
 
     around: Any = SimpleNamespace(checks=SharedChecks(), fetch=fetch, state=SimpleNamespace(relayed=None))
-    canaries = Canaries(around, history.document, b"", spread_ms=1)
+    canaries = Canaries(around, history.document, b"")
 
     def look(digest: bytes, count: MixCount) -> list[ShardRun]:
         kept: Any = SimpleNamespace(canary=SimpleNamespace(inner_digest=digest), round_number=1)
@@ -185,20 +184,16 @@ def test_devices_of_a_host_fetch_lines_of_the_log_once(tmp_path: Path) -> None:
     for world in worlds:
         # One coordinator, one entry relay.
         world.net.files, world.net.entry = history.files, history.take
-
-    async def live() -> list[SeenLog | None]:
-        policy = trusting(document, without_log=False)
-        devices = [world.joined(checks=shared, policy=policy) for world in worlds]
-        until = history.announce().instants.mix_by
-        for world, device in zip(worlds, devices, strict=True):
-            await world.drive(device, until=until)
-        history.conclude()
-        until = history.announce().instants.opens_at
-        for world, device in zip(worlds, devices, strict=True):
-            await world.drive(device, until=until)
-        return [device.state.relayed.log(document.digest) for device in devices]
-
-    one, other = asyncio.run(live())
+    policy = trusting(document, without_log=False)
+    devices = [world.joined(checks=shared, policy=policy) for world in worlds]
+    until = history.announce().instants.mix_by
+    for world, device in zip(worlds, devices, strict=True):
+        world.drive(device, until=until)
+    history.conclude()
+    until = history.announce().instants.opens_at
+    for world, device in zip(worlds, devices, strict=True):
+        world.drive(device, until=until)
+    one, other = [device.state.relayed.log(document.digest) for device in devices]
     assert one == other
     assert one is not None
     assert one.frontier.size == 4

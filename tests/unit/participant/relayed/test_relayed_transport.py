@@ -10,7 +10,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from secvm.errors import UnreachableError
-from secvm.participant.sending.transport import RelayTransport, Submitted
+from secvm.participant.sending.transport import RelayTransport, SendReply
 from secvm.protocol.documents.experiment import Relay
 from secvm.runtime.http.client import HttpClient
 from secvm.testing.processes import free_port
@@ -21,7 +21,7 @@ ROUND = RelayedRound()
 BODY = bytes(128 * ROUND.document.budget)
 
 
-def against(handler: Callable[[web.Request], Awaitable[web.StreamResponse]]) -> tuple[Submitted, list[web.Request]]:
+def against(handler: Callable[[web.Request], Awaitable[web.StreamResponse]]) -> tuple[SendReply, list[web.Request]]:
     """What becomes of a request, and what the relay saw."""
     seen: list[web.Request] = []
 
@@ -30,7 +30,7 @@ def against(handler: Callable[[web.Request], Awaitable[web.StreamResponse]]) -> 
         seen.append(request)
         return await handler(request)
 
-    async def run() -> Submitted:
+    async def run() -> SendReply:
         app = web.Application()
         app.router.add_route("*", "/{path:.*}", noted)
         async with TestServer(app) as server, HttpClient(connections=4) as session:
@@ -49,7 +49,7 @@ async def _answer(status: int, body: bytes = b"", headers: dict[str, str] | None
 def test_a_request_goes_to_the_label_and_says_nothing_else() -> None:
     receipt = ROUND.receipt.signed(ENTRY)
     found, (request,) = against(lambda _request: _answer(200, receipt))
-    assert found == Submitted(receipt)
+    assert found == SendReply(receipt)
     assert (request.method, request.path) == ("POST", f"/relay/submit/{ROUND.label.hex()}")
     assert request.headers["Content-Type"] == "application/vnd.secvm.submission"
     assert set(request.headers) <= {"Host", "Content-Type", "Content-Length", "Secvm-Credential"}
@@ -61,12 +61,12 @@ def test_a_request_goes_to_the_label_and_says_nothing_else() -> None:
 )
 def test_statuses_that_will_not_change_are_final(status: int, final: bool) -> None:
     found, _ = against(lambda _request: _answer(status, headers={"Retry-After": "7"}))
-    assert found == Submitted(retry_after_ms=7000, final=final)
+    assert found == SendReply(retry_after_ms=7000, final=final)
 
 
 def test_redirects_long_answers_and_nobody_are_no_receipts() -> None:
-    assert against(lambda _request: _answer(307, headers={"Location": "/elsewhere"}))[0].receipt is None
-    assert against(lambda _request: _answer(200, bytes(10_000)))[0] == Submitted()
+    assert against(lambda _request: _answer(307, headers={"Location": "/elsewhere"}))[0].content is None
+    assert against(lambda _request: _answer(200, bytes(10_000)))[0] == SendReply()
 
 
 def test_terms_are_taken_from_the_relays_key_alone() -> None:

@@ -7,7 +7,7 @@ from urllib.parse import unquote, urlparse
 import pytest
 
 from secvm.errors import BadInputError
-from secvm.participant.ui.opening import FILE, OpeningFile
+from secvm.participant.ui.guard import FILE, OpeningFile
 
 ADDRESS = "http://127.0.0.1:8431/secret-secret/"
 

@@ -1,6 +1,5 @@
 """What the page shows is what the state holds, and no more."""
 
-import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from secvm.errors import RemoteProtocolError
 from secvm.participant.consent.ledger import read_ledger
 from secvm.participant.consent.policies import Consent, needed_for
 from secvm.participant.person.inspection import inspect
-from secvm.participant.storage.ledger_book import Accepted
+from secvm.participant.storage.books import Accepted
 from secvm.participant.storage.state import DeviceState
 from secvm.participant.trust.evidence import evidence_of
 from secvm.participant.ui.offers import read_list
@@ -28,7 +27,7 @@ def in_mid_round(world: World) -> None:
     """Some packages are acknowledged, the others wait."""
     device = world.joined()
     manifest = world.publish(1)
-    asyncio.run(world.drive_into(device, manifest))
+    world.drive_into(device, manifest)
     device.close()
 
 
@@ -40,8 +39,7 @@ def seen(world: World, *, runs: bool = True) -> tuple[dict[str, Any], DeviceStat
     return told, state
 
 
-def test_counts_and_words_are_those_of_the_state(tmp_path: Path) -> None:
-    world = World(tmp_path)
+def test_counts_and_words_are_those_of_the_state(world: World) -> None:
     in_mid_round(world)
     told, state = seen(world)
     (one,) = told["experiments"]
@@ -57,8 +55,7 @@ def test_counts_and_words_are_those_of_the_state(tmp_path: Path) -> None:
     state.close()
 
 
-def test_times_are_those_to_come_by_quarters_and_no_others(tmp_path: Path) -> None:
-    world = World(tmp_path)
+def test_times_are_those_to_come_by_quarters_and_no_others(world: World) -> None:
     in_mid_round(world)
     told, state = seen(world)
     (one,) = told["experiments"]
@@ -78,16 +75,12 @@ def test_times_are_those_to_come_by_quarters_and_no_others(tmp_path: Path) -> No
 
 def test_repro_a_canary_that_a_relay_left_out_leaves_the_way_on_to_the_person(tmp_path: Path) -> None:
     world = RelayedWorld(tmp_path)
-
-    async def live() -> None:
-        device = world.joined()
-        manifest = world.announce_relayed()
-        await world.drive(device, until=manifest.instants.mix_by)
-        (kept,) = device.state.relayed.canaries(world.of.digest)
-        await world.finish(device, manifest, mix_leaves_out=frozenset({kept.canary.inner_digest}))
-        device.close()
-
-    asyncio.run(live())
+    device = world.joined()
+    manifest = world.announce_relayed()
+    world.drive(device, until=manifest.instants.mix_by)
+    (kept,) = device.state.relayed.canaries(world.of.digest)
+    world.finish(device, manifest, mix_leaves_out=frozenset({kept.canary.inner_digest}))
+    device.close()
     told, state = seen(world)
     (one,) = told["experiments"]
     assert len(told["evidence"]) == 1
@@ -97,8 +90,7 @@ def test_repro_a_canary_that_a_relay_left_out_leaves_the_way_on_to_the_person(tm
     state.close()
 
 
-def test_nothing_of_the_person_is_in_the_view(tmp_path: Path) -> None:
-    world = World(tmp_path)
+def test_nothing_of_the_person_is_in_the_view(world: World) -> None:
     in_mid_round(world)
     told, state = seen(world)
     state.close()
@@ -134,8 +126,7 @@ def test_standing_is_told_in_plain_words(tmp_path: Path, decide: str, runs: bool
     assert words in told["experiments"][0]["means"]
 
 
-def test_declined_experiments_are_told_apart(tmp_path: Path) -> None:
-    world = World(tmp_path)
+def test_declined_experiments_are_told_apart(world: World) -> None:
     state = DeviceState(world.folder)
     state.decline(world.of.digest, world.net.files[f"/v1/experiment/{world.of.digest}"])
     state.close()
@@ -145,8 +136,7 @@ def test_declined_experiments_are_told_apart(tmp_path: Path) -> None:
     assert told["declined"] == [{"digest": world.of.digest, "title": world.of.title}]
 
 
-def test_budget_is_what_the_ledger_counts(tmp_path: Path) -> None:
-    world = World(tmp_path)
+def test_budget_is_what_the_ledger_counts(world: World) -> None:
     in_mid_round(world)
     state = DeviceState(world.folder)
     ledger = read_ledger(state, Consent())

@@ -15,9 +15,8 @@ from secvm.learning.cover_law import Noise, RelayCover
 from secvm.learning.losses import Loss
 from secvm.protocol.codec import AddressedPackage, encode
 from secvm.protocol.documents.experiment import ExperimentDocument
-from secvm.protocol.relays.counting.cells import Cells
-from secvm.protocol.relays.counting.junk import JUNK, NULL, BulkReader, CapsuleReader, add_sub_tally, sub_tally_of
-from secvm.protocol.relays.counting.shards import write_sub_tally
+from secvm.protocol.relays.counting import JUNK, NULL, BulkReader, CapsuleReader, Cells, add_sub_tally, sub_tally_of
+from secvm.protocol.relays.shards import write_sub_tally
 from secvm_lab.rigs.histories.relayed_rounds import RelayedRound, relayed_document, relayed_experiment
 from tests.effort import scaled
 

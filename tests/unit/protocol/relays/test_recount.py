@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from secvm.crypto.sealing.layers import INNER_BYTES
 from secvm.errors import BadProofError, LocalProtocolError, MalformedMessageError
 from secvm.learning.package import TrainPackage
-from secvm.protocol.relays.batches.capsule_tree import run_root
-from secvm.protocol.relays.batches.label import INNER_BYTES, capsule_digest
-from secvm.protocol.relays.counting.junk import CapsuleReader
-from secvm.protocol.relays.counting.recount import MAX_SUB_TALLY_BYTES, Counted, Recount, ShardTally, WrongCountError
-from secvm.protocol.relays.counting.shards import ShardRun, ShardTree, read_run, read_sub_tally, write_sub_tally
+from secvm.protocol.relays.batches import capsule_digest, run_root
+from secvm.protocol.relays.counting import CapsuleReader
+from secvm.protocol.relays.recount import MAX_SUB_TALLY_BYTES, Counted, Recount, ShardTally, WrongCountError
+from secvm.protocol.relays.shards import ShardRun, ShardTree, read_run, read_sub_tally, write_sub_tally
 from secvm_lab.rigs.histories.audited_rounds import SealedRound
 from secvm_lab.rigs.histories.relayed_rounds import known_bytes
 from tests.effort import scaled

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from secvm.crypto import merkle
 from secvm.errors import BadProofError, LocalProtocolError, MalformedMessageError
 from secvm.protocol.canonical import Fields
-from secvm.protocol.relays.batches.capsule_tree import RUN, Absence, CapsuleTree, Place, capsule_root, run_root
-from secvm.protocol.relays.batches.label import label_from_text
+from secvm.protocol.relays.batches import RUN, Absence, CapsuleTree, Place, capsule_root, label_from_text, run_root
 
 COUNTS = st.integers(0, 70)
 

@@ -11,8 +11,8 @@ from secvm.crypto.sealing.kem import X25519PrivateKey
 from secvm.errors import BadSignatureError, InconsistentManifestError, LocalProtocolError, MalformedMessageError
 from secvm.protocol.canonical import digest_of, encode_document
 from secvm.protocol.documents.faults import Inconsistency as Fault
-from secvm.protocol.relays.batches.label import label_of
-from secvm.protocol.relays.cover.commitments import entry_commitment, mix_commitment
+from secvm.protocol.relays.batches import label_of
+from secvm.protocol.relays.commitments import entry_commitment, mix_commitment
 from secvm.protocol.relays.manifest import Instants, RelayedManifest, manifest_faults, read_manifest
 from secvm_lab.rigs.histories.relayed_rounds import (
     COORDINATOR,

@@ -10,11 +10,16 @@ from secvm.errors import MalformedMessageError, OpeningError, RemoteProtocolErro
 from secvm.learning.package import NullPackage, Package, TrainPackage
 from secvm.protocol.evidence.missing_canary import BEGINS, MissingCanary, examine_canary
 from secvm.protocol.evidence.relayed import Who
-from secvm.protocol.relays.batches.capsule_tree import CapsuleTree
-from secvm.protocol.relays.batches.counts import EntryCount, MixCount
-from secvm.protocol.relays.batches.label import capsule_digest
-from secvm.protocol.relays.sending.canary import canary_capsules, receipt_for
-from secvm.protocol.relays.sending.submission import SECRETS_BYTES, draw_order, read_request, seal_submission
+from secvm.protocol.relays.batches import CapsuleTree, capsule_digest
+from secvm.protocol.relays.counts import EntryCount, MixCount
+from secvm.protocol.relays.submission import (
+    SECRETS_BYTES,
+    canary_capsules,
+    draw_order,
+    read_request,
+    receipt_for,
+    seal_submission,
+)
 from secvm_lab.rigs.histories.relayed_rounds import ENTRY, MIX, STRANGER, known_bytes
 from secvm_lab.rigs.histories.sealed_round import SealedRound
 from tests.effort import scaled

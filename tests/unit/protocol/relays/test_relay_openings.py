@@ -14,11 +14,18 @@ from secvm.crypto.sealing.kem import X25519PrivateKey
 from secvm.errors import BadSignatureError, LocalProtocolError, MalformedMessageError
 from secvm.protocol.canonical import digest_of, encode_document
 from secvm.protocol.documents.faults import Inconsistency, Missing, OpeningFault
-from secvm.protocol.relays.cover.commitments import part_path
-from secvm.protocol.relays.cover.reveals import entry_reveal, mix_reveal
-from secvm.protocol.relays.judgement import clients_of, following_faults, is_opened, opening_faults
+from secvm.protocol.relays.commitments import part_path
+from secvm.protocol.relays.counts import entry_reveal, mix_reveal
 from secvm.protocol.relays.manifest import RelayedManifest
-from secvm.protocol.relays.opening import MAX_OPENING_BYTES, Opening, RelayedEnding, read_ending, read_opening
+from secvm.protocol.relays.opening import (
+    MAX_OPENING_BYTES,
+    Opening,
+    RelayedEnding,
+    clients_of,
+    following_faults,
+    is_opened,
+    opening_faults,
+)
 from secvm_lab.rigs.histories.relayed_rounds import COORDINATOR, ENTRY, MIX, STRANGER, RelayedRound
 
 ROUND = RelayedRound()
@@ -36,7 +43,7 @@ def test_an_honest_round_is_opened() -> None:
     assert faults() == set()
     assert is_opened(OPENING, MANIFEST, DOCUMENT)
     assert clients_of(OPENING) == 5
-    assert read_opening(OPENING.signed([COORDINATOR]), DOCUMENT) == OPENING
+    assert DOCUMENT.read(Opening, OPENING.signed([COORDINATOR])) == OPENING
 
 
 @given(st.sets(st.sampled_from(NAMES), min_size=1))
@@ -171,7 +178,7 @@ def test_a_count_key_that_its_seed_does_not_give_opens_nothing() -> None:
 
 def test_an_opening_that_was_not_signed_or_written_in_its_way_is_refused() -> None:
     with pytest.raises(BadSignatureError):
-        read_opening(OPENING.signed([STRANGER]), DOCUMENT)
+        DOCUMENT.read(Opening, OPENING.signed([STRANGER]))
     content = json.loads(OPENING.data)
     for bad in (
         {**content, "more": 1},
@@ -222,9 +229,9 @@ def test_an_ending_names_the_last_round_or_none() -> None:
     told: dict[str, Any] = {"experiment": DOCUMENT.digest, "why": "finished"}
     told |= dict(zip(("state", "training_weights", "evaluation_weights"), MANIFEST.model, strict=True))
     ending = RelayedEnding(round_number=1, manifest=MANIFEST.digest, opening=OPENING.digest, **told)
-    assert read_ending(ending.signed([COORDINATOR]), DOCUMENT) == ending
+    assert DOCUMENT.read(RelayedEnding, ending.signed([COORDINATOR])) == ending
     with pytest.raises(BadSignatureError):
-        read_ending(ending.signed([STRANGER]), DOCUMENT)
+        DOCUMENT.read(RelayedEnding, ending.signed([STRANGER]))
     none = RelayedEnding(round_number=0, manifest=None, opening=None, **told)
     assert RelayedEnding.from_bytes(none.data) == none
     for bad in ({"opening": None}, {"round_number": 0}, {"manifest": None}):

@@ -8,9 +8,9 @@ import pytest
 
 from secvm.errors import LocalProtocolError, MalformedMessageError
 from secvm.protocol.plain.session_events import Abstain, Declined, Paused, Reason, Restarted, Resumed, Tick, Wait
-from secvm.protocol.relays.batches.label import capsule_digest
-from secvm.protocol.relays.sending.canary import receipt_for
-from secvm.protocol.relays.sending.session import (
+from secvm.protocol.plain.session_memory import Phase
+from secvm.protocol.relays.batches import capsule_digest
+from secvm.protocol.relays.session import (
     NotTaken,
     Prepare,
     RelayedAction,
@@ -23,8 +23,8 @@ from secvm.protocol.relays.sending.session import (
     Stopped,
     Taken,
 )
-from secvm.protocol.relays.sending.session_memory import RelayedPhase, RequestRow
-from secvm.protocol.relays.sending.submission import read_request
+from secvm.protocol.relays.session_memory import RequestRow
+from secvm.protocol.relays.submission import read_request, receipt_for
 from secvm_lab.rigs.histories.relayed_rounds import COORDINATOR, ENTRY, STRANGER
 from secvm_lab.rigs.histories.sealed_round import SealedRound
 from tests.effort import scaled
@@ -114,7 +114,7 @@ def test_one_request_at_a_moment_of_the_window_and_a_receipt_ends_it() -> None:
     assert INSTANTS.opens_at <= owner.now < INSTANTS.closes_at
     assert (request.label, request.body) == (FIRST.label, MADE[1, 0].body)
     assert owner.tell(Taken(receipt(FIRST, request.body))) == [RoundDone(1, receipt=True)]
-    assert (owner.row, owner.kept, owner.session.phase) == (None, [1], RelayedPhase.IDLE)
+    assert (owner.row, owner.kept, owner.session.phase) == (None, [1], Phase.IDLE)
     assert owner.tell(Tick()) == []
 
 
@@ -160,7 +160,7 @@ def test_repro_what_is_not_taken_in_the_last_seconds_is_sent_again() -> None:
 def test_repro_retries_do_not_pile_up_before_accept_until() -> None:
     owner = sending()
     attempts = 0
-    while owner.session.phase is RelayedPhase.SENDING:
+    while owner.session.phase is Phase.SENDING:
         due(owner)
         attempts += 1
         owner.tell(NotTaken())
@@ -196,7 +196,7 @@ def test_it_abstains_and_says_why(now: int, ahead: int | None, reason: Reason) -
     owner = Owner(now=now)
     told = owner.tell(RoundAnnounced(FIRST.manifest.signed([COORDINATOR]), ahead))
     assert told == [Abstain(reason, reason.value)]
-    assert owner.session.phase is RelayedPhase.IDLE
+    assert owner.session.phase is Phase.IDLE
 
 
 def test_declined_stopped_and_too_late() -> None:
@@ -280,12 +280,12 @@ def test_whatever_happens_a_round_has_one_request(number: int) -> None:
             if thrown.random() < 0.5:
                 owner.store()
             actions = owner.restart()
-        wanted = owner.session.phase is RelayedPhase.COMPUTING
+        wanted = owner.session.phase is Phase.COMPUTING
         for action in actions:
             if isinstance(action, SendRequest):
                 sent.setdefault(action.label, set()).add(action.body)
                 assert owner.row is not None
                 assert owner.row.body == action.body, "nothing leaves that is not stored"
-        assert (owner.row is None) == (owner.session.phase is not RelayedPhase.SENDING)
+        assert (owner.row is None) == (owner.session.phase is not Phase.SENDING)
     assert all(len(bodies) == 1 for bodies in sent.values())
     assert len(set(owner.kept)) == len(owner.kept)

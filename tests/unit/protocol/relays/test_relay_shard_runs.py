@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from secvm.errors import BadProofError, MalformedMessageError
-from secvm.protocol.relays.batches.capsule_tree import RUN, CapsuleTree
-from secvm.protocol.relays.counting.shards import (
+from secvm.protocol.relays.batches import RUN, CapsuleTree
+from secvm.protocol.relays.shards import (
     PREFIX_BYTES,
     ShardRun,
     ShardTree,

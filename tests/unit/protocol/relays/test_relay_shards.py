@@ -9,18 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from secvm.crypto.sealing.layers import seal_inner
+from secvm.crypto.sealing.layers import INNER_BYTES, seal_inner
 from secvm.errors import BadProofError, LocalProtocolError, MalformedMessageError
 from secvm.learning.aggregate.descent import Pegasos
 from secvm.learning.experiment import Experiment
 from secvm.learning.losses import Loss
 from secvm.learning.package import Cohort, NullPackage, ParticipationPackage, TestPackage, TrainPackage
 from secvm.protocol.codec import AddressedPackage, ExperimentId, encode
-from secvm.protocol.relays.batches.capsule_tree import capsule_root
-from secvm.protocol.relays.batches.label import INNER_BYTES
-from secvm.protocol.relays.counting.cells import Cells
-from secvm.protocol.relays.counting.junk import CapsuleReader
-from secvm.protocol.relays.counting.shards import (
+from secvm.protocol.relays.batches import capsule_root
+from secvm.protocol.relays.counting import CapsuleReader, Cells
+from secvm.protocol.relays.shards import (
     SHARD,
     ShardProof,
     ShardTree,

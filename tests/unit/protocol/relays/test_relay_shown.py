@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from secvm.errors import MalformedMessageError
-from secvm.protocol.relays.batches.pieces import PIECE_CAPSULES, capsules_in_piece, cut, piece_count
-from secvm.protocol.relays.public_counts import MAX_PAPER_BYTES, MAX_SHOWN_BYTES, NAMES, read_shown, write_shown
+from secvm.protocol.relays.batches import PIECE_CAPSULES, capsules_in_piece, cut, piece_count
+from secvm.protocol.relays.counts import MAX_PAPER_BYTES, MAX_SHOWN_BYTES, NAMES, read_shown, write_shown
 
 
 @given(st.dictionaries(st.sampled_from(NAMES), st.binary(min_size=1, max_size=60)))

@@ -11,15 +11,8 @@ from secvm.crypto.sealing.kem import X25519PrivateKey
 from secvm.crypto.signing import SigningKey, sign
 from secvm.errors import BadProofError, BadSignatureError, LocalProtocolError, MalformedMessageError
 from secvm.protocol.canonical import encode_document
-from secvm.protocol.relays.batches.counts import MixCount
-from secvm.protocol.relays.cover.commitments import (
-    MAX_PARTS,
-    RoundSecret,
-    check_part,
-    part_path,
-    parts_root,
-)
-from secvm.protocol.relays.cover.reveals import part_index
+from secvm.protocol.relays.commitments import MAX_PARTS, RoundSecret, check_part, part_path, parts_root
+from secvm.protocol.relays.counts import MixCount, part_index
 from secvm.protocol.relays.statements import ENVELOPE_BYTES, Statement
 from secvm_lab.rigs.histories.relayed_rounds import ENTRY, MIX, STRANGER, RelayedRound
 

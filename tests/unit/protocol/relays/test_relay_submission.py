@@ -6,20 +6,21 @@ import random
 
 import pytest
 
-from secvm.crypto.sealing.bulk_sealing import BulkSealer
 from secvm.crypto.sealing.lanes import Lanes
-from secvm.crypto.sealing.layers import OUTER_BYTES, open_inner, open_outer
+from secvm.crypto.sealing.layers import OUTER_BYTES, BulkSealer, open_inner, open_outer
 from secvm.errors import LocalProtocolError, MalformedMessageError
 from secvm.learning.package import Cohort, NullPackage, Package, ParticipationPackage, TrainPackage
 from secvm.protocol.codec import decode
-from secvm.protocol.relays.batches.capsule_tree import capsule_root
-from secvm.protocol.relays.batches.label import capsule_digest
-from secvm.protocol.relays.sending.canary import Canary, Receipt, canary_capsules, receipt_for
-from secvm.protocol.relays.sending.submission import (
+from secvm.protocol.relays.batches import capsule_digest, capsule_root
+from secvm.protocol.relays.submission import (
     SECRETS_BYTES,
+    Canary,
+    Receipt,
     Submission,
+    canary_capsules,
     draw_order,
     read_request,
+    receipt_for,
     seal_submission,
 )
 from secvm_lab.rigs.histories.relayed_rounds import ENTRY, RelayedRound, known_bytes

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from secvm.crypto.sealing.part_streams import seeded_round_secret
 from secvm.errors import BadSignatureError, MalformedMessageError
 from secvm.protocol.canonical import decode_document, encode_document
-from secvm.protocol.relays.batches.pieces import PieceTicket, check_ticket, ticket_for
-from secvm.protocol.relays.terms import RelayedTerms
+from secvm.protocol.relays.batches import PieceTicket, check_ticket, ticket_for
+from secvm.protocol.relays.statements import RelayedTerms
 from secvm_lab.rigs.histories.relayed_rounds import ENTRY, MIX, known_bytes
 
 LABEL, PIECE = known_bytes("label"), known_bytes("piece", 256)

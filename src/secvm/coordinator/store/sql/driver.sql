@@ -1,4 +1,5 @@
--- Who drives, and the fence before everything that a driver changes. Time is the database's, read when a row is held.
+-- Who drives, and the fence before everything that a driver changes; and how nodes keep out of one another's way. Time is
+-- the database's, read when a row is held.
 
 -- fence --
 -- Whether this term drives; and nobody takes over before the end of this transaction.
@@ -34,3 +35,23 @@ UPDATE lease SET holder = NULL, until = '-infinity' WHERE term = %(term)s;
 -- tell --
 -- Wake up whoever listens, once this is committed.
 SELECT pg_notify('secvm_changes', '');
+
+-- in_turn --
+-- One at a time adds experiments (1), or appends to the log (2), until the end of the transaction.
+SELECT pg_advisory_xact_lock(1399153494, %(turn)s);
+
+-- drop_soon --
+-- Drop the tables of an epoch or a batch, and wait for others a moment only.
+SET LOCAL lock_timeout = '1s';
+DROP TABLE IF EXISTS {tables};
+
+-- drop --
+-- The same, and wait as long as anybody does.
+DROP TABLE IF EXISTS {tables};
+
+-- end_readers --
+-- End sessions that still use these tables: a node that is stopped while it reads holds them for ever.
+SELECT pg_terminate_backend(pid) FROM pg_locks
+WHERE relation IN (SELECT to_regclass(name) FROM unnest(%(names)s::text[]) AS dropped (name))
+    AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+    AND granted AND pid <> pg_backend_pid();

@@ -5,20 +5,12 @@
 -- A name for a node that no other has.
 SELECT gen_random_uuid();
 
--- begin --
--- An epoch that nobody has used yet begins open. Nothing is returned when it is there.
-INSERT INTO epochs (epoch) VALUES (%(epoch)s) ON CONFLICT (epoch) DO NOTHING RETURNING true;
-
--- make_tables --
+-- make_epoch_tables --
 -- The tables of an epoch that begins, like the moulds.
 CREATE TABLE {sealed} (LIKE sealed INCLUDING ALL);
 CREATE TABLE {opened} (LIKE opened INCLUDING ALL);
 CREATE TABLE {shards} (LIKE shards INCLUDING ALL);
 CREATE TABLE {keys} (LIKE keys INCLUDING ALL);
-
--- epoch --
--- How an epoch stands.
-SELECT closed, scrubbed FROM epochs WHERE epoch = %(epoch)s;
 
 -- hold_open --
 -- Whether the epoch is open; and nobody closes it before the end of this transaction.
@@ -55,23 +47,9 @@ WITH held AS MATERIALIZED (
 )
 SELECT count(*) > 0 FROM counted;
 
--- deposit_count --
--- The count alone, where there are too many groups for one statement.
-INSERT INTO deposits (epoch, relay, count) VALUES (%(epoch)s, %(relay)s, %(count)b)
-ON CONFLICT (epoch, relay) DO NOTHING
-RETURNING true;
-
 -- put_sealed --
 -- Groups of whoever holds the epoch open.
 INSERT INTO {sealed} (packed) SELECT packed FROM {groups} AS given (packed);
-
--- deposited --
--- Whether the relay has deposited.
-SELECT true FROM deposits WHERE epoch = %(epoch)s AND relay = %(relay)s;
-
--- deposits --
--- All counts of an epoch.
-SELECT epoch, relay, count FROM deposits WHERE epoch = %(epoch)s ORDER BY relay;
 
 -- claim_sealed --
 -- The oldest groups that nobody else is opening, for this node. Groups that another is claiming just now are not
@@ -98,7 +76,7 @@ SELECT EXISTS (SELECT FROM {sealed}) AND EXISTS (SELECT FROM epochs WHERE epoch 
 
 -- take_sealed --
 -- Groups that were opened go, unless another node has claimed them since.
-DELETE FROM {sealed} WHERE number = ANY(%(numbers)s) AND (node IS NULL OR node = %(node)s);
+DELETE FROM {sealed} WHERE number = ANY(%(numbers)s) AND (node IS NULL OR node = %(node)s) RETURNING true;
 
 -- put_opened --
 -- A block in the place of groups, also in a closed epoch.
@@ -139,14 +117,10 @@ ORDER BY claim.node IS DISTINCT FROM %(node)s, every.shard LIMIT 1;
 -- claim_shard --
 -- The shard is this node's, unless another one was quicker.
 INSERT INTO shard_claims (epoch, shard, node, claimed_until)
-VALUES (%(epoch)s, %(shard)s, %(node)s, clock_timestamp() + %(claim_s)s * interval '1 second')
+VALUES (%(epoch)s, %(index)s, %(node)s, clock_timestamp() + %(claim_s)s * interval '1 second')
 ON CONFLICT (epoch, shard) DO UPDATE SET node = excluded.node, claimed_until = excluded.claimed_until
 WHERE shard_claims.node = excluded.node OR shard_claims.claimed_until <= clock_timestamp()
 RETURNING shard;
-
--- hold_counted --
--- How the epoch stands; and nobody scrubs it before the end of this transaction.
-SELECT closed, scrubbed FROM epochs WHERE epoch = %(epoch)s FOR SHARE;
 
 -- keep_shard --
 -- One piece of a shard's result. Nothing is returned when it is there.
@@ -164,40 +138,6 @@ SELECT result FROM {shards}
 WHERE shard = %(shard)s AND EXISTS (SELECT FROM epochs WHERE epoch = %(epoch)s AND NOT scrubbed)
 ORDER BY piece;
 
--- close --
--- Nothing is appended any more. Waits for everybody who holds the epoch open.
-UPDATE epochs SET closed = true WHERE epoch = %(epoch)s AND NOT closed;
-
--- mark_scrubbed --
--- From here on nothing of it is shown. An epoch that nobody has used needs no tables.
-INSERT INTO epochs (epoch, closed, scrubbed) VALUES (%(epoch)s, true, true)
-ON CONFLICT (epoch) DO UPDATE SET closed = true, scrubbed = true;
-
--- drop_claims --
--- Nobody counts it any more.
-DELETE FROM shard_claims WHERE epoch = %(epoch)s;
-
--- left_to_drop --
--- Scrubbed epochs that still have tables: all of an epoch go at once, so one stands for the others.
-SELECT epoch FROM epochs WHERE scrubbed AND to_regclass(format('epoch_%%s_keys', epoch)) IS NOT NULL ORDER BY epoch;
-
--- drop_soon --
--- Wait for others a moment only.
-SET LOCAL lock_timeout = '1s';
-
--- drop_tables --
--- All that came in the epoch is gone.
-DROP TABLE IF EXISTS {sealed}, {opened}, {shards}, {keys};
-
--- end_readers --
--- End sessions that still use tables of a scrubbed epoch: a node that is stopped while it reads holds them for ever.
-SELECT pg_terminate_backend(pid) FROM pg_locks
-WHERE relation IN (
-    to_regclass('{sealed}'), to_regclass('{opened}'), to_regclass('{shards}'), to_regclass('{keys}')
-)
-    AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
-    AND granted AND pid <> pg_backend_pid();
-
 -- begun --
 -- Open epochs, and closed ones that are not scrubbed.
 SELECT epoch FROM epochs WHERE NOT scrubbed ORDER BY epoch;
@@ -210,19 +150,10 @@ UPDATE {sealed} SET node = NULL, claimed_until = NULL WHERE node = %(node)s;
 -- Let go of the shards that this node has claimed.
 DELETE FROM shard_claims WHERE node = %(node)s;
 
--- add_fetch_key --
--- The epoch's fetch key, unless it has one.
-INSERT INTO fetch_keys (epoch, key_id, private) VALUES (%(epoch)s, %(key_id)s, %(private)b)
-ON CONFLICT (epoch) DO NOTHING;
+-- drop_shard_claims --
+-- Nobody counts it any more.
+DELETE FROM shard_claims WHERE epoch = %(epoch)s;
 
--- fetch_key --
--- The fetch key of one epoch.
-SELECT epoch, key_id, private FROM fetch_keys WHERE epoch = %(epoch)s;
-
--- fetch_keys --
--- All fetch keys.
-SELECT epoch, key_id, private FROM fetch_keys ORDER BY epoch;
-
--- forget_fetch_key --
--- It is gone.
-DELETE FROM fetch_keys WHERE epoch = %(epoch)s;
+-- scrubbed_with_tables --
+-- Scrubbed epochs that still have tables: all of an epoch go at once, so one stands for the others.
+SELECT epoch FROM epochs WHERE scrubbed AND to_regclass(format('epoch_%%s_keys', epoch)) IS NOT NULL ORDER BY epoch;

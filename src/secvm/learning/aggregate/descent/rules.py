@@ -12,7 +12,7 @@ from secvm.errors import BadExperimentError
 from secvm.learning.aggregate.descent.pegasos import Pegasos
 from secvm.learning.aggregate.descent.rule import DescentRule
 from secvm.learning.aggregate.descent.swift import Swift
-from secvm.learning.registry import Registry
+from secvm.learning.declared import Registry
 from secvm.learning.thinning import Thinning, parse_thinning
 
 #: Rules by name, as experiments and the command line say it.

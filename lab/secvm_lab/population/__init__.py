@@ -1,1 +1,0 @@
-"""People who do not exist, made by seeded generators."""

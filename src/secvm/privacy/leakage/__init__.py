@@ -1,1 +1,0 @@
-"""Leakage: what public tallies give away of a label where nothing is guaranteed."""

@@ -1,1 +1,0 @@
-"""What one relay hands to the next: labelled capsules in pieces, the tree over them, and signed counts."""
