@@ -109,6 +109,8 @@ def _run_quietly(command: Sequence[str]) -> bool:
 #: The longest cases first: so that at the end there are short ones to share out among workers.
 DEFAULT_TIER = ("tests/system", "tests/contract", "tests/unit")
 DEEP_TIER = ("tests/deep", *DEFAULT_TIER)
+#: Seconds after which a test of a tier is taken to hang; the longest of the default tier takes one of these minutes.
+_HANGS_AFTER_S = {"default": 480, "deep": 2400}
 
 
 def run_tests(
@@ -144,7 +146,7 @@ def run_tests(
     given = _from_the_root(arguments or [])
     named = any(Path(argument.partition("::")[0]).exists() for argument in given)
     provide(root, deep=deep or any("tests/deep" in argument for argument in given))
-    options = ["--durations=10"]
+    options = ["--durations=10", *end_hanging(_HANGS_AFTER_S["deep" if deep else "default"])]
     if not named:
         options += [*parallel(deep=deep), *(DEEP_TIER if deep else DEFAULT_TIER)]
     environment = {"SECVM_TEST_TIER": "default"}
@@ -170,6 +172,11 @@ def parallel(*, deep: bool = False) -> list[str]:
     of the deep tier start many processes of their own, and have a worker for each core.
     """
     return ["-n", str((os.cpu_count() or 1) + (not deep)), "--dist", "worksteal"]
+
+
+def end_hanging(seconds: int) -> list[str]:
+    """Options that end a test which hangs, with the stack of every thread: its worker dies, and the others go on."""
+    return ["-o", f"faulthandler_timeout={seconds}", "-o", "faulthandler_exit_on_timeout=true"]
 
 
 def _from_the_root(arguments: Sequence[str]) -> list[str]:
