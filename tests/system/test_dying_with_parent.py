@@ -10,7 +10,6 @@ import sys
 from pathlib import Path
 
 from secvm.testing.processes import dying_with_parent
-from secvm_lab.rigs import postgres
 
 PARENT = """
 import subprocess, sys, time
@@ -36,7 +35,10 @@ def test_a_child_dies_when_its_parent_is_killed() -> None:
         os.close(handle)
 
 
-def test_repro_a_server_was_started_with_python_between_fork_and_exec() -> None:
-    # Under a tracer, with other threads running, the new process waited for ever for a lock that nobody gave back.
-    assert "preexec_fn" not in Path(postgres.__file__).read_text(encoding="utf-8")
+def test_repro_processes_were_started_with_python_between_fork_and_exec(repository: Path) -> None:
+    # With other threads running, the new process waited for ever for a lock that nobody gave back.
+    argument = "preexec" + "_fn="
+    for folder in ("src", "lab", "tests", "benchmarks"):
+        for file in (repository / folder).rglob("*.py"):
+            assert argument not in file.read_text(encoding="utf-8"), file
     assert dying_with_parent(["true"])[-1] == "true"

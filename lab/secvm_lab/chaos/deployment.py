@@ -16,7 +16,6 @@ what was sent is closed and handed on; the count, the step and the next manifest
 from __future__ import annotations
 
 import contextlib
-import functools
 import json
 import shutil
 import signal
@@ -32,7 +31,6 @@ from secvm.testing.federation_settings import COORDINATOR, RELAY, RELAY_PATH, Pa
 from secvm.testing.played_rounds import RelayedPlay
 from secvm_lab.chaos.accounting import Acknowledged
 from secvm_lab.chaos.network import HUB_ADDRESS, Network
-from secvm_lab.chaos.network import enter as enter_place
 from secvm_lab.chaos.passage import FAIR, Answer, Instead, Passage, Request
 
 if TYPE_CHECKING:
@@ -133,12 +131,12 @@ class Deployment(Federation):
         self.forgotten: set[int] = set()
         self._liar = liar
         addresses: dict[str, str] = {}
-        enter: dict[str, Callable[[], None]] = {}
+        wrappers: dict[str, Sequence[str]] = {}
         if self.network is not None:
             addresses = {f"witness-{number}": HUB_ADDRESS for number in range(_WITNESSES)}
             for name in (f"node-{number}" for number in range(nodes)):
                 addresses[name] = self.network.add(name)
-                enter[name] = functools.partial(enter_place, self.network.place(name))
+                wrappers[name] = ["nsenter", f"--net={self.network.place(name)}"]
         super().__init__(
             folder,
             hosts=hosts,
@@ -153,7 +151,7 @@ class Deployment(Federation):
             doors=self._make_passage,
             addresses=addresses,
             disks=disks,
-            enter=enter,
+            wrappers=wrappers,
             relay_tables=_RELAY_TABLES,
         )
 

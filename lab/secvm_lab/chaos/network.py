@@ -60,7 +60,7 @@ def why_no_network() -> str | None:
 
 
 def enter(place: Path) -> None:
-    """Move this thread, and all that it starts, into a namespace. One system call: also right after a fork."""
+    """Move this thread, and all that it starts, into a namespace."""
     assert _LIBC is not None
     handle = os.open(place, os.O_RDONLY | os.O_CLOEXEC)
     try:

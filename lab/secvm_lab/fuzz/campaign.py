@@ -25,7 +25,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from secvm.errors import BadInputError, LocalProtocolError
-from secvm.testing.processes import die_with_parent
+from secvm.testing.processes import dying_with_parent
 from secvm_lab.fuzz import world
 from secvm_lab.fuzz.target import Escape, Target, attempt, read_corpus
 from secvm_lab.fuzz.worker import COUNT, Job
@@ -241,14 +241,13 @@ class _Worker:
     def __init__(self) -> None:
         self.run: _Run | None = None
         # A group of its own, so that nothing of it is left behind.
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "secvm_lab.fuzz.worker"],
+        self._process = subprocess.Popen(  # noqa: S603  (our own program)
+            dying_with_parent([sys.executable, "-P", "-m", "secvm_lab.fuzz.worker"]),
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             text=True,
             start_new_session=True,
-            preexec_fn=die_with_parent,  # noqa: PLW1509  (one system call)
         )
 
     def begin(self, run: _Run) -> None:

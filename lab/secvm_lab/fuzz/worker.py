@@ -9,10 +9,12 @@ and that it has ended, in ``done``. A hang and too much memory are libFuzzer's t
 
 from __future__ import annotations
 
+import ctypes
 import json
 import mmap
 import os
 import resource
+import signal
 import struct
 import sys
 import traceback
@@ -21,11 +23,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from secvm.files import write_atomically
-from secvm.testing.processes import die_with_parent
 
 if TYPE_CHECKING:
     from secvm_lab.fuzz.target import Target
 
+_PR_SET_PDEATHSIG = 1
 #: An input that takes longer is a hang.
 TIMEOUT_S = 20
 #: More memory than this is too much, whatever the input.
@@ -73,7 +75,7 @@ def main() -> None:
         child = os.fork()
         if child == 0:
             # Nobody is left behind, however the others end.
-            die_with_parent()
+            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
             said = os.open(folder / "said", os.O_WRONLY | os.O_CREAT, 0o600)
             os.dup2(said, 1)
             os.dup2(said, 2)

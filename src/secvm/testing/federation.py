@@ -13,7 +13,7 @@ Faults are arguments, of this class or of a round:
 
 - ``doors`` puts something of the caller's before parties, such as a proxy that delays, loses or changes messages, or a
   balancer before several nodes of a coordinator;
-- ``disks`` lets the state of a server lie on a small or failing disk; ``addresses`` and ``enter`` put processes on
+- ``disks`` lets the state of a server lie on a small or failing disk; ``addresses`` and ``wrappers`` put processes on
   machines of their own; ``relay_tables`` changes the relays' settings;
 - ``play_round(between=…)`` calls somebody between the steps of a round, and ``clock.meanwhile`` is called again and
   again while something is waited for: the places to ``kill``, ``restart`` or pause processes (``children``);
@@ -119,7 +119,7 @@ class Federation:
         doors: MakeDoor | None = None,
         addresses: Mapping[str, str] | None = None,
         disks: Mapping[str, Path] | None = None,
-        enter: Mapping[str, Callable[[], None]] | None = None,
+        wrappers: Mapping[str, Sequence[str]] | None = None,
         relay_tables: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> None:
         """Choose the ports and the settings; nothing runs yet.
@@ -143,9 +143,9 @@ class Federation:
             Of every device, as its settings say it.
         doors
             What stands before parties; see ``MakeDoor``.
-        addresses, disks, enter
-            By name of a process: where it listens in place of 127.0.0.1, the folder that its state lies in, and what it
-            calls before anything else, a few system calls and no more.
+        addresses, disks, wrappers
+            By name of a process: where it listens in place of 127.0.0.1, the folder that its state lies in, and the
+            command that it is run by, such as ``nsenter``.
         relay_tables
             What all relays have in their settings besides, by table.
         """
@@ -155,7 +155,7 @@ class Federation:
         self.pace = pace or Pace()
         if covered and self.pace.relays is None:
             self.pace = replace(self.pace, relays=RELAY_STEPS)
-        self._seed, self._enter = seed, enter or {}
+        self._seed, self._wrappers = seed, wrappers or {}
         self.document: ExperimentDocument | None = None
         self.children = Children(folder)
         self._hosts = list(hosts)
@@ -246,7 +246,7 @@ class Federation:
 
     def _start(self, name: str, *command: str) -> None:
         arguments = [*command, "--config", str(self.folder / f"{name}.toml")]
-        self.children.start(name, arguments, enter=self._enter.get(name))
+        self.children.start(name, arguments, wrapper=self._wrappers.get(name, ()))
 
     def start_host(self, name: str) -> None:
         """Start one host; a federation that measures its hosts starts them in its own way."""

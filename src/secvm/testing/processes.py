@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import itertools
 import os
 import random
@@ -12,12 +11,9 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-_PR_SET_PDEATHSIG = 1
-#: Found before any process is started: between fork and exec nothing may be imported.
-_PRCTL = ctypes.CDLL(None).prctl if sys.platform == "linux" else None
 #: How long a process may take to end by itself.
 PATIENCE_S = 10.0
 
@@ -31,7 +27,7 @@ class Children:
 
     def __init__(self, logs: Path) -> None:
         self._logs = logs
-        self._commands: dict[str, tuple[Sequence[str], Callable[[], None] | None]] = {}
+        self._commands: dict[str, tuple[Sequence[str], Sequence[str]]] = {}
         self._running: dict[str, subprocess.Popen[bytes]] = {}
 
     def start(
@@ -40,28 +36,22 @@ class Children:
         arguments: Sequence[str],
         *,
         environment: Mapping[str, str] | None = None,
-        enter: Callable[[], None] | None = None,
+        wrapper: Sequence[str] = (),
     ) -> None:
-        """Start ``secvm`` with these arguments; what it tells on stderr is added to its log. ``enter`` is called in the
-        new process before anything else: a few system calls and no more.
+        """Start ``secvm`` with these arguments; what it tells on stderr is added to its log. ``wrapper`` is a command
+        that becomes the one behind it, such as ``nsenter``.
         """
-        self._commands[name] = arguments, enter
-
-        def begin() -> None:
-            die_with_parent()
-            if enter is not None:
-                enter()
-
+        self._commands[name] = arguments, wrapper
+        program = [sys.executable, "-P", "-m", "secvm.cli.main", *arguments]
         with self.log(name).open("ab") as log:
             # A session of its own: Ctrl-C is for us, and we pass it on in our own time.
             self._running[name] = subprocess.Popen(  # noqa: S603  (our own program)
-                [sys.executable, "-P", "-m", "secvm.cli.main", *arguments],
+                [*wrapper, *dying_with_parent(program, signal.SIGTERM)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
                 env={**os.environ, **(environment or {})},
-                preexec_fn=begin if sys.platform == "linux" else None,  # noqa: PLW1509  (a few system calls)
             )
 
     def log(self, name: str) -> Path:
@@ -96,8 +86,8 @@ class Children:
 
     def restart(self, name: str) -> None:
         """Start again as it was started the first time."""
-        arguments, enter = self._commands[name]
-        self.start(name, arguments, enter=enter)
+        arguments, wrapper = self._commands[name]
+        self.start(name, arguments, wrapper=wrapper)
 
     def send(self, name: str, number: signal.Signals) -> None:
         """A signal that it goes on after, such as SIGSTOP and SIGCONT."""
@@ -122,19 +112,13 @@ class Children:
                 process.wait()
 
 
-def dying_with_parent(command: Sequence[str]) -> list[str]:
-    """The command, run so that it dies with us, and without any Python between fork and exec.
+def dying_with_parent(command: Sequence[str], by: signal.Signals = signal.SIGKILL) -> list[str]:
+    """The command, run so that it gets a signal when we are gone, and without any Python between fork and exec.
 
-    For processes that are started while other threads run: in the new process nobody gives back the locks that those
-    threads held, and Python's own code waits for them there for ever, for one under a tracer of coverage.
+    Where other threads run, in the new process nobody gives back the locks that those threads held, and Python's own
+    code (``preexec_fn``) may wait for them there for ever, and we for it.
     """
-    return ["setpriv", "--pdeathsig", "KILL", *command] if sys.platform == "linux" else list(command)
-
-
-def die_with_parent() -> None:
-    """In the new process: SIGTERM when whoever started it is gone, however that went."""
-    if _PRCTL is not None:
-        _PRCTL(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    return ["setpriv", "--pdeathsig", by.name[3:], *command] if sys.platform == "linux" else list(command)
 
 
 def free_port() -> int:
