@@ -79,7 +79,8 @@ Page = tuple[str, str | None]
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 #: Names that RFC 6761, RFC 6762, RFC 8375, ICANN, or habit keep out of the public DNS.
-_PRIVATE_ENDINGS = ("localhost", "local", "internal", "intranet", "lan", "home", "corp", "home.arpa", "test", "invalid")
+_PRIVATE = ("localhost", "local", "internal", "intranet", "lan", "home", "corp", "home.arpa", "test", "invalid")
+_PRIVATE_ENDINGS = tuple(f".{name}" for name in _PRIVATE)
 _NAME = re.compile(r"[a-z0-9_-]+(?:\.[a-z0-9_-]+)*")
 #: A host name has at most 253 characters (RFC 1035).
 _MAX_HOST = 253
@@ -115,6 +116,9 @@ def host_of(url: str, *, local: bool = False) -> str | None:
 
 
 def _is_address(name: str) -> bool:
+    # Most names: an address has a colon or ends with a digit.
+    if ":" not in name and not name[-1].isdigit():
+        return False
     try:
         ipaddress.ip_address(name)
     except ValueError:
@@ -133,7 +137,7 @@ def _public_name(name: str, *, local: bool) -> str | None:
     name = name.removesuffix(".")
     if len(name) > _MAX_HOST or not _NAME.fullmatch(name):
         return None
-    if not local and ("." not in name or any(name.endswith(f".{ending}") for ending in _PRIVATE_ENDINGS)):
+    if not local and ("." not in name or name.endswith(_PRIVATE_ENDINGS)):
         return None
     rest = name.removeprefix("www.")
     return rest if "." in rest else name
