@@ -40,6 +40,8 @@ X25519 = 0x0020
 MLKEM768_X25519 = 0x647A
 
 _X25519_BYTES = 32
+#: What an exchange with a point of low order gives.
+_ZERO = bytes(_X25519_BYTES)
 _MLKEM_PUBLIC_BYTES = 1184
 _MLKEM_ENC_BYTES = 1088
 _MLKEM_SEED_BYTES = 64
@@ -90,7 +92,7 @@ def _diffie_hellman(private: x25519.X25519PrivateKey, peer: bytes) -> bytes | No
     except ValueError:
         return None
     # pyca's OpenSSL has refused zero already. RFC 9180 §7.1.4 makes it our duty, so it does not rest on that.
-    return secret if any(secret) else None
+    return None if secret == _ZERO else secret
 
 
 def low_order() -> OpeningError:
