@@ -40,7 +40,7 @@ def test_the_readme_shows_what_the_whole_demonstration_prints(tmp_path: Path) ->
 def test_a_whole_plain_one_is_as_good_as_all_data_in_one_place(tmp_path: Path) -> None:
     told = json.loads(finish(tmp_path, start(tmp_path, "--format", "json", size="--plain"))[0])
     assert (told["participants"], told["rounds"], told["guarantee"]) == (340, 8, "none")
-    assert told["packages_counted"] == told["packages_sent"] >= 100_000
+    assert told["packages_counted"] == told["packages_sent"] >= 40_000
     assert told["bit_exact_with_offline"] is True
     assert abs(told["accuracy"] - told["central_accuracy"]) <= 0.02
 

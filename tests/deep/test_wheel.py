@@ -123,11 +123,11 @@ def test_installed_program_tells_its_help(installed: Path) -> None:
 
 
 @pytest.mark.parametrize("command", [["dev", "check"], ["test"]])
-def test_installed_program_says_which_commands_need_a_checkout(installed: Path, command: list[str]) -> None:
+def test_installed_program_says_which_commands_the_laboratory_brings(installed: Path, command: list[str]) -> None:
     told = run_installed(installed, *command)
     assert told.returncode == 2
     assert told.stdout == ""
-    assert told.stderr.startswith("secvm: this command works on a checkout")
+    assert told.stderr.startswith(f"secvm: 'secvm {command[0]}' is part of secvm-lab, which is not installed\n")
     assert "Traceback" not in told.stderr
 
 

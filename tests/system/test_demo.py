@@ -65,16 +65,19 @@ class Ran:
     said: str
 
 
-@pytest.fixture(scope="module")
-def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
-    """One run with a guarantee and with its page. The README's demo and plain ones are run in the deep tier."""
-    folder = tmp_path_factory.mktemp("demo")
-    out, said = finish(folder, start(folder, "--format", "json", size=SMALL))
+def test_a_small_demonstration_with_a_guarantee_and_its_page(tmp_path: Path) -> None:
+    """One run, looked at from all sides. The README's demo and plain ones are run in the deep tier."""
+    out, said = finish(tmp_path, start(tmp_path, "--format", "json", size=SMALL))
     assert out.count("\n") == 1
-    return Ran(folder, json.loads(out), said)
+    ran = Ran(tmp_path, json.loads(out), said)
+    summary_is_one_json_object_with_every_key(ran)
+    progress_tells_rounds_packages_and_accuracy(ran)
+    nothing_is_left_behind(ran)
+    audit_finds_nothing_and_offline_has_the_same_bytes(ran)
+    attack_is_played_and_stands_beside_what_is_allowed(ran)
 
 
-def test_the_summary_is_one_json_object_with_every_key(ran: Ran) -> None:
+def summary_is_one_json_object_with_every_key(ran: Ran) -> None:
     told = ran.told
     assert told["participants"] == 24
     assert told["rounds"] == 2
@@ -94,18 +97,18 @@ def test_the_summary_is_one_json_object_with_every_key(ran: Ran) -> None:
     assert (ran.folder / "report.html").read_text(encoding="utf-8").startswith("<!doctype html>")
 
 
-def test_progress_tells_rounds_packages_and_accuracy(ran: Ran) -> None:
+def progress_tells_rounds_packages_and_accuracy(ran: Ran) -> None:
     said = ran.said
     assert said.index("the page is at http://127.0.0.1:") < said.index("round 1/2")
     assert "round 2/2" in said
     assert "accuracy 0." in said
 
 
-def test_nothing_is_left_behind(ran: Ran) -> None:
+def nothing_is_left_behind(ran: Ran) -> None:
     assert sorted(path.name for path in ran.folder.iterdir()) == ["report.html", "temporary"]
 
 
-def test_the_audit_finds_nothing_and_offline_has_the_same_bytes(ran: Ran) -> None:
+def audit_finds_nothing_and_offline_has_the_same_bytes(ran: Ran) -> None:
     told = ran.told
     assert told["bit_exact_with_offline"] is True
     # Of so few people noise may leave nobody in a round, which is then opened and not stepped.
@@ -121,7 +124,7 @@ def test_the_audit_finds_nothing_and_offline_has_the_same_bytes(ran: Ran) -> Non
     assert privacy["cover_packages"] % privacy["parts"] == 0
 
 
-def test_the_attack_is_played_and_stands_beside_what_is_allowed(ran: Ran) -> None:
+def attack_is_played_and_stands_beside_what_is_allowed(ran: Ran) -> None:
     told = ran.told
     assert (told["guarantee"], told["epsilon"], told["delta"]) == ("formal", 8, 0.001)
     low, high = told["attack_auc_interval"]

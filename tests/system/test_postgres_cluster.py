@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 from contextlib import closing
 from pathlib import Path
 
@@ -54,6 +55,19 @@ def test_cluster_lives_dies_and_leaves_nothing() -> None:
         with pytest.raises(ProcessLookupError):
             os.kill(ended, 0)
     assert not folder.exists()
+
+
+def test_repro_a_server_that_ended_by_itself_is_waited_for_when_it_is_started_again() -> None:
+    with PostgresCluster() as cluster:
+        first = cluster.pid
+        assert first is not None
+        os.kill(first, signal.SIGINT)
+        os.waitid(os.P_PID, first, os.WEXITED | os.WNOWAIT)
+        cluster.start()
+        assert cluster.pid != first
+        # It was waited for: the kernel has forgotten it, and no object of ours is dropped before.
+        with pytest.raises(ChildProcessError):
+            os.waitid(os.P_PID, first, os.WEXITED | os.WNOHANG)
 
 
 def test_cluster_that_does_not_start_says_why_and_leaves_nothing() -> None:

@@ -110,6 +110,8 @@ class PostgresCluster:
 
     def start(self) -> None:
         """Start it, the first time on an empty cluster, and return when it takes connections."""
+        # A server that has ended by itself is not waited for yet.
+        self.kill()
         if not self._data.exists():
             self._make()
         with (self.folder / "server.log").open("ab") as log:

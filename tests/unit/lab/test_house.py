@@ -55,7 +55,10 @@ def test_each_way_is_counted_in_the_product_alone() -> None:
 
 
 def test_the_table_says_what_is_over_its_limit(repository: Path) -> None:
-    found = house(modules_of(repository))
+    # A twentieth of the tree: all of it takes a quarter of a minute.
+    modules = modules_of(repository)
+    assert len(modules) > 1000
+    found = house(modules[::20])
     assert found.keys() >= LIMITS.keys()
     text = as_text({**found, "http_clients": 2, "sqlite_openings": 1}, None)
     assert [line.split()[-1] for line in text.splitlines() if line.startswith(("http", "sqlite"))] == ["over", "1"]
