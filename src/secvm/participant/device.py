@@ -91,9 +91,8 @@ class Device:
         only_tests: bool = False,
     ) -> None:
         self.state = state
-        self.memberships: dict[str, PlainMembership] = {}
-        #: Of experiments with two relays.
-        self.relayed: dict[str, RelayedMembership] = {}
+        #: All experiments that it takes part in.
+        self.memberships: dict[str, Membership[Any]] = {}
         self._now = now
         self._way = decisions.Way(
             transport, policy or TrustPolicy(), dice_for or safe_dice(random_bytes), only_tests=only_tests
@@ -152,20 +151,15 @@ class Device:
     @property
     def wake_at(self) -> int:
         """When there is something to do next, if nothing happens before; 0: at once."""
-        if self._under_way < self._limits.parallel_sends and any(
-            membership.has_due for membership in self.everything()
-        ):
+        everything = self.memberships.values()
+        if self._under_way < self._limits.parallel_sends and any(membership.outbox for membership in everything):
             return 0
-        return min((membership.wake_at for membership in self.everything()), default=NEVER)
-
-    def everything(self) -> list[Membership[Any]]:
-        """All experiments that it takes part in."""
-        return [*self.memberships.values(), *self.relayed.values()]
+        return min((membership.wake_at for membership in everything), default=NEVER)
 
     def wake(self) -> list[Job]:
         """What is to be done now. Each job wants ``carry_out``, once."""
         now, jobs = self._now(), list[Job]()
-        for membership in self.everything():
+        for membership in self.memberships.values():
             membership.tick(now)
             if membership.wants_work(now):
                 membership.begin_work()
@@ -194,7 +188,7 @@ class Device:
 
     def flush(self, *, durable: bool = False) -> None:
         """Write what has changed since the last time, in one transaction."""
-        unwritten = [membership for membership in self.everything() if membership.unwritten]
+        unwritten = [membership for membership in self.memberships.values() if membership.unwritten]
         if unwritten or self._traffic.unwritten:
             with self.state.writing(durable=durable):
                 for membership in unwritten:
@@ -210,14 +204,12 @@ class Device:
     def _look(self) -> None:
         now = self._now()
         records = {record.digest: record for record in self.state.records()}
-        for membership in self.everything():
-            digest = membership.document.digest
+        for digest, membership in list(self.memberships.items()):
             if records[digest].status in _TAKES_PART:
                 membership.set_status(records.pop(digest).status, now)
             else:
                 membership.leave()
-                self.memberships.pop(digest, None)
-                self.relayed.pop(digest, None)
+                del self.memberships[digest]
         for record in records.values():
             if record.status in _TAKES_PART:
                 self._take_up(record, now)
@@ -225,8 +217,6 @@ class Device:
     def _take_up(self, record: ExperimentRecord, now: int) -> None:
         document = read_published(record.envelope, digest=record.digest)
         decisions.check_way(document, self._way)
-        dice = self._way.dice_for(document)
-        if document.experiment.cover is not None:
-            self.relayed[record.digest] = RelayedMembership(self._around, record, document, dice, now=now)
-        else:
-            self.memberships[record.digest] = PlainMembership(self._around, record, document, dice, now=now)
+        kind = PlainMembership if document.experiment.cover is None else RelayedMembership
+        made = kind(self._around, record, document, self._way.dice_for(document), now=now)
+        self.memberships[record.digest] = made

@@ -87,8 +87,7 @@ class Host:
         """
         counts_of: dict[str, Any] = {}
         for device in self._devices:
-            for membership in device.everything():
-                digest = membership.document.digest
+            for digest, membership in device.memberships.items():
                 sums = counts_of.setdefault(digest, {**dict.fromkeys(_COUNTED, 0), "rounds": {}})
                 sums["devices"] += 1
                 sums["canaries"] += membership.canaries
@@ -185,7 +184,7 @@ class Host:
     def _tell_of_manifests(self) -> None:
         """Once when none can be had, once when that is over: nobody would see otherwise that a relay is away."""
         failed = max(
-            (membership.unanswered for device in self._devices for membership in device.everything()), default=0
+            (membership.unanswered for device in self._devices for membership in device.memberships.values()), default=0
         )
         if (failed >= _UNANSWERED) != self._unanswered and (failed == 0 or not self._unanswered):
             self._unanswered = not self._unanswered

@@ -1,8 +1,7 @@
 """A device's part in one experiment: what plain experiments and those with two relays have in common.
 
-``Membership`` puts the session's turns (``turns``), the packages of its rounds (``Preparation``) and its askings
-together for the host. It starts nothing by itself: the host asks when it is to be woken, carries out what is due, and
-comes back with what became of it.
+``Membership`` is the session with its turns (``turns``), and adds the packages of its rounds and its askings. It starts
+nothing by itself: the host asks when it is to be woken, carries out what is due, and comes back with what became of it.
 
 **When it asks for the next manifest** (``Polling``): at a phase that says nothing about the device. A device that asks
 every ten minutes has a pseudonym: its time modulo ten minutes. So every asking has a fresh random time: after the last
@@ -14,29 +13,28 @@ several graces between a round's end and the next opening.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Generic
+from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from secvm.errors import CheatingError, LocalProtocolError, OverLimitError, RemoteProtocolError
-from secvm.learning.individual.contribution import Individual, contribute
+from secvm.learning.individual.contribution import contribute
 from secvm.learning.individual.dice import Dice
 from secvm.learning.package import Package
 from secvm.learning.weights import Weights
 from secvm.participant.consent.ledger import enter
 from secvm.participant.sending.sealing import bytes_of_a_round
 from secvm.participant.storage.state import ExperimentRecord, RoundHistory, Status
-from secvm.participant.trust.fresh_looks import FreshLooks
 from secvm.participant.trust.surroundings import Now, Surroundings
 from secvm.participant.turns import Distrust, Due, Turns
 from secvm.protocol.documents.ending import Ending
 from secvm.protocol.documents.experiment import ExperimentDocument, Windows
 from secvm.protocol.documents.manifest import RoundManifest
 from secvm.protocol.plain.session_events import Abstain, Distrusted, Paused, Reason, Resumed
-from secvm.protocol.plain.session_memory import NEVER
+from secvm.protocol.plain.session_memory import NEVER, Phase
 from secvm.protocol.relays.manifest import RelayedManifest
 from secvm.protocol.relays.opening import RelayedEnding
 from secvm.protocol.schedule import below
@@ -91,60 +89,6 @@ class RoundCounts:
     done: bool
 
 
-@dataclass(eq=False, repr=False)
-class Preparation(ABC):
-    """Prepares what one person sends in the rounds of one experiment. It does not print itself."""
-
-    _around: Surroundings
-    _document: ExperimentDocument
-    _distrust: Distrust
-    _turns: Any
-    _rounds: Any
-    _person: Individual
-    _dice: Dice
-    #: When a round's packages are to be computed.
-    at: int = NEVER
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}(...)"
-
-    @abstractmethod
-    def plan(self, now: int) -> None:
-        """The session wants the packages of its round."""
-
-    @abstractmethod
-    async def prepare(self, now: Now) -> bool:
-        """Compute and seal the packages of the round that the session is in; whether they are there now."""
-
-    def _untimely(self, opens_at: int, now: int) -> str | None:
-        """Why a round whose window opens then is not for this device, in one sentence; None: it is."""
-        if not opens_in_hours(self._document.windows, opens_at):
-            return "the window opens outside the experiment's hours of the day"
-        if not self._around.traffic.allows(bytes_of_a_round(self._document), now):
-            return "this round would go beyond the device's limit of traffic for a day"
-        return None
-
-    def _contribute(self, round_number: int, training: Weights, evaluation: Weights) -> list[Package]:
-        """The person's packages. The round is in the ledger, on the disk, before anything of it exists."""
-        around, document = self._around, self._document
-        # From here on it counts: nothing of the round exists before.
-        enter(around.state, document, round_number, around.consent)
-        return contribute(
-            self._person,
-            experiment=document.experiment,
-            training=training,
-            evaluation=evaluation,
-            dice=self._dice,
-            round_number=round_number,
-        )
-
-    def _keep_model(self, manifest: RoundManifest | RelayedManifest) -> None:
-        """The model of this round is the last one that the device believes, with its file."""
-        self._turns.hold(manifest.evaluation_weights)
-        with self._around.state.writing(durable=False):
-            self._around.state.put_model(self._document.digest, manifest)
-
-
 def opens_in_hours(windows: Windows, opens_at: int) -> bool:
     """Whether a window may open at this instant, by the time zone database of this device."""
     if windows.hours == ((0, 24),):
@@ -156,50 +100,43 @@ def opens_in_hours(windows: Windows, opens_at: int) -> bool:
     return offset is not None and windows.open_at_hour(opens_at, offset_s=int(offset.total_seconds()))
 
 
-class Membership(ABC, Generic[Due]):
+class Membership(Turns[Due]):
     """A device's part in one experiment, for the host."""
 
-    _turns: Turns[Any, Due]
-    _preparation: Preparation
     #: Which rounds it believes; ``ask`` brings what is new of them.
     _rounds: Any
+    #: When a round's packages are to be computed.
+    _prepare_at = NEVER
 
     def __init__(
-        self, around: Surroundings, record: ExperimentRecord, document: ExperimentDocument, distrust: Distrust
+        self,
+        around: Surroundings,
+        record: ExperimentRecord,
+        document: ExperimentDocument,
+        dice: Dice,
+        distrust: Distrust,
+        *,
+        now: int,
     ) -> None:
         if record.person is None:
             raise LocalProtocolError("nobody has joined this experiment on this device")
-        self._around, self.document, self._distrust = around, document, distrust
-        self._person = record.person
+        super().__init__(around, document)
+        self._person, self._dice, self._distrust = record.person, dice, distrust
         #: Whether the experiment is over.
         self.ended = record.ending is not None
-        self._polling, self._poll_at = Polling(document.windows, around.words), NEVER
-        #: None: there is no log.
-        self._looking: FreshLooks | None = None
+        self._polling = Polling(document.windows, around.words)
         self._busy = False
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}(...)"
-
-    def _start(self, record: ExperimentRecord, now: int) -> None:
-        """Take up where the process before this one has stopped."""
-        self._turns.prepare = self._preparation.plan
-        model = self._around.state.model(record.digest)
+        model = around.state.model(document.digest)
         if model is not None:
-            self._turns.hold(model.weights)
+            self._hold(model.weights)
         self._ask_after_round(now)
 
     # ── what is known ────────────────────────────────────────────────────────────────────────────────────────────────
 
     @property
-    def rounds(self) -> dict[int, RoundHistory]:
-        """What became of every round that was joined."""
-        return self._turns.rounds
-
-    @property
     def abstains(self) -> bool:
         """Whether the newest round that it knows goes on without it."""
-        newest = self._turns.round_number
+        newest = self.round_number
         return self._idle and newest > 0 and newest not in self.rounds
 
     @property
@@ -210,7 +147,7 @@ class Membership(ABC, Generic[Due]):
     @property
     def distrusts(self) -> bool:
         """Whether it takes no part because of what it has seen of the server."""
-        return self.distrust is not None
+        return self.distrust is not None or self.session.phase is Phase.STOPPED
 
     @property
     def unanswered(self) -> int:
@@ -225,7 +162,7 @@ class Membership(ABC, Generic[Due]):
     def counts(self) -> Iterator[RoundCounts]:
         """What became of every round it joined, the running one included."""
         for number, row in self.rounds.items():
-            if self._turns.sending and number == self._turns.round_number:
+            if self._sending and number == self.round_number:
                 yield self._running(row)
             else:
                 yield RoundCounts(number, 0, row.acknowledged, row.lost, done=True)
@@ -235,41 +172,27 @@ class Membership(ABC, Generic[Due]):
         """How far the running round is."""
 
     @property
-    @abstractmethod
-    def _idle(self) -> bool:
-        """Whether no round is joined now."""
-
-    @property
     def _stands_still(self) -> bool:
         """Whether nothing at all is fetched or computed."""
-        return self._turns.left or bool(self._turns.session.paused)
+        return self.left or self.session.paused or self.session.phase is Phase.STOPPED
 
     # ── what the host asks ───────────────────────────────────────────────────────────────────────────────────────────
 
     @property
     def wake_at(self) -> int:
         """When there is something to do next, if nothing happens before."""
-        return min(self._turns.at, NEVER if self._busy else self._work_at)
+        return min(self._tick_at, self._last_moment or NEVER, NEVER if self._busy else self._work_at)
 
     @property
     def _work_at(self) -> int:
         """When something is to be fetched or computed next."""
         if self._stands_still:
             return NEVER
-        return min(NEVER if self.ended else self._preparation.at, self._ask_at)
-
-    def tick(self, now: int) -> None:
-        """Let the session see the time."""
-        self._turns.tick(now)
-
-    @property
-    def has_due(self) -> bool:
-        """Whether something is due that nobody has taken yet: after a restart that may be so at once."""
-        return bool(self._turns.outbox)
+        return min(NEVER if self.ended else self._prepare_at, self._ask_at)
 
     def next_due(self, now: int) -> Due | None:  # noqa: ARG002  (whether it is too late depends on the kind)
         """Take one of what is due."""
-        return self._turns.outbox.popleft() if self._turns.outbox else None
+        return self.outbox.popleft() if self.outbox else None
 
     @abstractmethod
     async def send(self, due: Due, now: Now) -> None:
@@ -289,16 +212,16 @@ class Membership(ABC, Generic[Due]):
             moment = now()
             if self._work_at > moment:
                 return
-            if self.ended or self._preparation.at > moment:
+            if self.ended or self._prepare_at > moment:
                 await self._ask(now)
-            elif await self._preparation.prepare(now):
+            elif await self._prepare(now):
                 self._look_again(now())
         finally:
             self._busy = False
 
     def _look_again(self, now: int) -> None:
         """A round is joined, or was before a restart: the log is looked at again in its window."""
-        manifest = self._turns.manifest
+        manifest = self.manifest
         if self._looking is not None and manifest is not None:
             self._looking.joined(manifest.round_number, manifest.window, now)
 
@@ -307,29 +230,59 @@ class Membership(ABC, Generic[Due]):
         self._distrust.reread()
         if self._looking is not None:
             self._looking.reread()
-        paused = self._turns.session.paused
+        paused = self.session.paused
         if status is Status.PAUSED and not paused:
-            self._turns.tell(Paused(), now)
+            self.tell(Paused(), now)
         elif status is Status.JOINED and paused:
-            self._turns.tell(Resumed(), now)
+            self.tell(Resumed(), now)
             # A round that runs is left to its end; else there may be something new.
             if self._idle:
                 self._poll_at = self._polling.first(now)
             else:
                 self._ask_after_round(now)
 
-    @property
-    def unwritten(self) -> bool:
-        """Whether ``write`` has something to do."""
-        return self._turns.unwritten
+    # ── preparing ────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def write(self) -> None:
-        """Write what has changed, inside a transaction of the state."""
-        self._turns.write()
+    @abstractmethod
+    async def _prepare(self, now: Now) -> bool:
+        """Compute and seal the packages of the round that the session is in; whether they are there now."""
 
-    def leave(self) -> None:
-        """The person has left: nothing more is asked, sent or written here."""
-        self._turns.leave()
+    def _untimely(self, opens_at: int, now: int) -> str | None:
+        """Why a round whose window opens then is not for this device, in one sentence; None: it is."""
+        if not opens_in_hours(self.document.windows, opens_at):
+            return "the window opens outside the experiment's hours of the day"
+        if not self._around.traffic.allows(bytes_of_a_round(self.document), now):
+            return "this round would go beyond the device's limit of traffic for a day"
+        return None
+
+    def _too_large(self, training: Weights, evaluation: Weights) -> str | None:
+        """Why the person's limits refuse this model, in one sentence; None: they do not."""
+        refuses = self._around.policy.caps.refuses
+        return refuses(training) or refuses(evaluation)
+
+    def _contribute(self, training: Weights, evaluation: Weights) -> list[Package]:
+        """The person's packages. The round is in the ledger, on the disk, before anything of it exists."""
+        around, document, round_number = self._around, self.document, self.round_number
+        # From here on it counts: nothing of the round exists before.
+        enter(around.state, document, round_number, around.consent)
+        return contribute(
+            self._person,
+            experiment=document.experiment,
+            training=training,
+            evaluation=evaluation,
+            dice=self._dice,
+            round_number=round_number,
+        )
+
+    def _keep_model(self, manifest: RoundManifest | RelayedManifest) -> None:
+        """The model of this round is the last one that the device believes, with its file."""
+        self._hold(manifest.evaluation_weights)
+        with self._around.state.writing(durable=False):
+            self._around.state.put_model(self.document.digest, manifest)
+
+    def _hold(self, weights: str) -> None:
+        """Keep the file of this model for the experiment, in place of the one before."""
+        self._around.shelf.hold(self, weights)
 
     # ── asking ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -358,12 +311,12 @@ class Membership(ABC, Generic[Due]):
             await self.poll(now)
             return
         finding = await self._looking.look(now)
-        if self._turns.left:
+        if self.left:
             return
         if isinstance(finding, Distrusted):
             self._convict(finding.sentence, finding.evidence, now())
         elif finding is not None:
-            self._turns.note(finding)
+            self.note(finding)
         self._check_looks(now())
 
     async def poll(self, now: Now) -> None:
@@ -374,7 +327,7 @@ class Membership(ABC, Generic[Due]):
             self._disbelieve(fault, now())
             self._poll_at = self._polling.again(now())
             return
-        if self._turns.left:
+        if self.left:
             return
         if news is None:
             self._poll_at = self._polling.failed(now())
@@ -389,7 +342,7 @@ class Membership(ABC, Generic[Due]):
             self._convict(str(fault), fault.evidence, now)
         else:
             ours = isinstance(fault, OverLimitError)
-            self._turns.note(Abstain(Reason.DECLINED if ours else Reason.BAD_MANIFEST, str(fault)))
+            self.note(Abstain(Reason.DECLINED if ours else Reason.BAD_MANIFEST, str(fault)))
 
     @abstractmethod
     async def _hear(self, news: Any, now: Now) -> None:
@@ -411,4 +364,4 @@ class Membership(ABC, Generic[Due]):
 
     def _end(self, ending: Ending | RelayedEnding) -> None:
         self.ended = True
-        self._turns.hold(ending.evaluation_weights)
+        self._hold(ending.evaluation_weights)

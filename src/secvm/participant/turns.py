@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Generic, TypeVar, cast
 
 from secvm.participant.storage.state import DeviceState, RoundHistory
@@ -16,16 +16,14 @@ from secvm.participant.trust.fresh_looks import FreshLooks
 from secvm.participant.trust.surroundings import Surroundings
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.documents.manifest import RoundManifest
-from secvm.protocol.plain.session import ParticipantSession
 from secvm.protocol.plain.session_events import Abstain, Action, Compute, Finished, SendPackage, Tick, Wait
-from secvm.protocol.plain.session_memory import NEVER
+from secvm.protocol.plain.session_memory import NEVER, Phase
 from secvm.protocol.relays.manifest import RelayedManifest
-from secvm.protocol.relays.session import Prepare, RelayedAction, RelayedSession, RoundDone, SendRequest
+from secvm.protocol.relays.session import Prepare, RelayedAction, RoundDone, SendRequest
 from secvm.protocol.schedule import Window
 
 #: What a session sends: one capsule of a plain experiment, or all of a round with two relays.
 Due = TypeVar("Due", bound=SendPackage | SendRequest)
-Session = TypeVar("Session", bound=ParticipantSession | RelayedSession)
 #: A timer is never exact, and nothing may leave after the window: its last moment is a tenth of a second, or a
 #: two-hundredth of a short window.
 _LAST_MOMENT_MS, _LAST_PART = 100, 200
@@ -56,30 +54,22 @@ class Distrust:
             self._state.trust.put_distrust(self._digest, sentence)
 
 
-class Turns(ABC, Generic[Session, Due]):
-    """The session of one experiment, and what it wants done."""
+class Turns(ABC, Generic[Due]):
+    """The session of one experiment, and what it wants done. It does not print itself."""
 
-    def __init__(
-        self,
-        around: Surroundings,
-        document: ExperimentDocument,
-        session: Session,
-        looking: FreshLooks | None,
-        *,
-        known: bool,
-    ) -> None:
-        """``looking`` is None where there is no log; ``known``: there was a session before this process."""
-        self._around, self._document, self._looking = around, document, looking
-        self.session: Session = session
-        self.known = known
+    #: That decides.
+    session: Any
+    #: None: there is no log.
+    _looking: FreshLooks | None = None
+
+    def __init__(self, around: Surroundings, document: ExperimentDocument) -> None:
+        self._around, self.document = around, document
         #: What became of every round that was joined.
         self.rounds = {row.round_number: row for row in around.state.history(document.digest)}
         #: The person has forgotten the experiment while something of it was under way.
         self.left = False
         #: What is due.
         self.outbox: deque[Due] = deque()
-        #: Told when the session wants a round's packages.
-        self.prepare: Callable[[int], None] = lambda _now: None
         self._pending: list[Finished | tuple[int, Abstain]] = []
         #: What was last noted about a server that could not be believed: once is enough.
         self._noted: tuple[int, Abstain] | None = None
@@ -96,14 +86,13 @@ class Turns(ABC, Generic[Session, Due]):
     def manifest(self) -> RoundManifest | RelayedManifest | None:
         """Of the newest round that the session knows."""
 
-    @property
-    @abstractmethod
-    def sending(self) -> bool:
-        """Whether the session's round is joined and not over."""
-
     @abstractmethod
     def tell(self, event: Any, now: int) -> None:
         """One turn. What must not be lost is stored before anything is done about it."""
+
+    @abstractmethod
+    def _plan(self, now: int) -> None:
+        """The session wants the packages of its round."""
 
     @abstractmethod
     def _put_session(self) -> None:
@@ -113,27 +102,28 @@ class Turns(ABC, Generic[Session, Due]):
         """What is kept of an abstention of the session."""
         return abstain
 
-    def hold(self, weights: str) -> None:
-        """Keep the file of this model for the experiment, in place of the one before."""
-        self._around.shelf.hold(self, weights)
-
     @property
     def round_number(self) -> int:
         """The newest round that the session knows; 0: none."""
         return 0 if self.manifest is None else self.manifest.round_number
 
-    # ── the time ─────────────────────────────────────────────────────────────────────────────────────────────────────
+    @property
+    def _idle(self) -> bool:
+        """Whether no round is joined now."""
+        return bool(self.session.phase is Phase.IDLE)
 
     @property
-    def at(self) -> int:
-        """When the session wants to see the time."""
-        return min(self._tick_at, self._last_moment or NEVER)
+    def _sending(self) -> bool:
+        """Whether the session's round is joined and not over."""
+        return bool(self.session.phase is Phase.SENDING)
+
+    # ── the time ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     @property
     def _last_moment(self) -> int | None:
         """When the last moment of the window begins, if packages wait for it and it has not begun yet."""
         manifest = self.manifest
-        if manifest is None or not self.sending or self._hurried == manifest.round_number:
+        if manifest is None or not self._sending or self._hurried == manifest.round_number:
             return None
         return None if self.session.paused else last_moment(manifest.window)
 
@@ -153,7 +143,7 @@ class Turns(ABC, Generic[Session, Due]):
         self._dirty = True
         for action in actions:
             if isinstance(action, RoundDone):
-                budget = self._document.budget
+                budget = self.document.budget
                 self._finish(Finished(action.round_number, *((budget, 0) if action.receipt else (0, budget))))
             elif isinstance(action, Finished):
                 self._finish(action)
@@ -168,7 +158,7 @@ class Turns(ABC, Generic[Session, Due]):
                 case SendPackage() | SendRequest():
                     self.outbox.append(cast("Due", action))
                 case Compute() | Prepare():
-                    self.prepare(now)
+                    self._plan(now)
                 case Wait(until):
                     self._tick_at = until
                 case _:
@@ -192,10 +182,10 @@ class Turns(ABC, Generic[Session, Due]):
 
     def write(self) -> None:
         """Write what has changed, inside a transaction of the state."""
-        digest, state = self._document.digest, self._around.state
+        digest, state = self.document.digest, self._around.state
         self._put_session()
-        if self.sending and self.round_number not in self.rounds:
-            state.put_joined(digest, self.round_number, self._document.budget)
+        if self._sending and self.round_number not in self.rounds:
+            state.put_joined(digest, self.round_number, self.document.budget)
             self._count(self.round_number, 0, 0)
         if self._looking is not None:
             self._looking.write()
@@ -208,7 +198,7 @@ class Turns(ABC, Generic[Session, Due]):
         self._dirty = False
 
     def _count(self, round_number: int, acknowledged: int, lost: int) -> None:
-        self.rounds[round_number] = RoundHistory(round_number, self._document.budget, acknowledged, lost)
+        self.rounds[round_number] = RoundHistory(round_number, self.document.budget, acknowledged, lost)
 
     def leave(self) -> None:
         """The person has left: nothing more is sent or written here."""

@@ -23,7 +23,7 @@ from secvm.coordinator.store.memory import MemoryStore
 from secvm.coordinator.store.port import StoredRound
 from secvm.participant import membership
 from secvm.participant.consent.ledger import enter
-from secvm.participant.plain.membership import PlainTurns
+from secvm.participant.plain.membership import PlainMembership
 from secvm.participant.storage.state import DeviceState
 from secvm.relay.store import RoundStore, accepted
 from secvm.runtime.disk.group_commit import GroupCommit
@@ -237,9 +237,9 @@ def test_capsules_that_are_not_on_the_disk_when_they_are_sent_are_found_out(monk
         with real(self, durable=durable):
             yield
 
-    tell = PlainTurns.tell
+    tell = PlainMembership.tell
 
-    def telling(self: PlainTurns, event: Any, now: int) -> None:
+    def telling(self: PlainMembership, event: Any, now: int) -> None:
         self._around.state.sealing = type(event).__name__ == "PackagesReady"  # type: ignore[attr-defined]
         try:
             tell(self, event, now)
@@ -247,7 +247,7 @@ def test_capsules_that_are_not_on_the_disk_when_they_are_sent_are_found_out(monk
             self._around.state.sealing = False  # type: ignore[attr-defined]
 
     monkeypatch.setattr(DeviceState, "writing", writing)
-    monkeypatch.setattr(PlainTurns, "tell", telling)
+    monkeypatch.setattr(PlainMembership, "tell", telling)
     assert found("sends more than", weights={"until": 3, "upload": 4, "crash": 6, "wait": 2})
 
 

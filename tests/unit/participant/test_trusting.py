@@ -155,7 +155,7 @@ def test_repro_what_does_not_fit_is_fetched_anew(world: LoggedWorld) -> None:
         world.drive(device, until=world.clock.now() + 1000)
     world.net.files[path] = kept
     world.drive(device, until=manifest.accept_until)
-    assert device.memberships[world.of.digest]._turns.round_number == 4
+    assert device.memberships[world.of.digest].round_number == 4
 
 
 def test_newcomer_catches_up_within_the_limit_of_traffic(world: LoggedWorld) -> None:
@@ -242,7 +242,7 @@ def test_what_cannot_be_believed_is_noted_once_and_asked_again(
     files.update(kept)
     world.history.cosign(world.clock.now())
     world.drive(device, until=manifest.accept_until)
-    assert device.memberships[world.of.digest]._turns.round_number == 3
+    assert device.memberships[world.of.digest].round_number == 3
     assert device.state.evidence(world.of.digest) == []
 
 
@@ -287,7 +287,7 @@ def test_log_that_grows_meanwhile_is_asked_again_at_once(world: LoggedWorld, dev
     fetch = world.net.fetch
     world.net.fetch = first_shows_the_old  # type: ignore[method-assign,assignment]
     world.drive(device, until=second.opens_at)
-    assert device.memberships[world.of.digest]._turns.round_number == 2
+    assert device.memberships[world.of.digest].round_number == 2
 
 
 def test_caps_decline_a_model_that_goes_too_far(world: LoggedWorld) -> None:

@@ -132,10 +132,10 @@ MUTATIONS: Mapping[str, Mutation] = {
             ),
             Edit(
                 "src/secvm/participant/plain/membership.py",
-                "            self._turns.tell(SendSucceeded(due.package_id), now())\n",
-                "            self._turns.tell(SendSucceeded(due.package_id), now())\n"
+                "            self.tell(SendSucceeded(due.package_id), now())\n",
+                "            self.tell(SendSucceeded(due.package_id), now())\n"
                 "            from secvm.participant.consent.ledger import enter\n"
-                "            state, number = self._around.state, self._turns.round_number\n"
+                "            state, number = self._around.state, self.round_number\n"
                 "            enter(state, self.document, number, self._around.consent)\n",
             ),
         ),

@@ -11,14 +11,14 @@ from __future__ import annotations
 from secvm.crypto.sealing.kem import public_key_bytes
 from secvm.errors import ConsentRefusedError, SecVMError
 from secvm.learning.individual.dice import Dice
-from secvm.participant.membership import Membership, Preparation, RoundCounts
+from secvm.participant.membership import Membership, RoundCounts
 from secvm.participant.plain.rounds import LoggedRounds, RoundNews, Rounds, UnloggedRounds
 from secvm.participant.sending.transport import OVERHEAD_BYTES, relay_for
 from secvm.participant.storage.state import ExperimentRecord, RoundHistory
 from secvm.participant.trust.evidence import as_file
 from secvm.participant.trust.fresh_looks import FreshLooks
 from secvm.participant.trust.surroundings import Now, Surroundings
-from secvm.participant.turns import Distrust, Turns
+from secvm.participant.turns import Distrust
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.documents.manifest import RoundManifest
 from secvm.protocol.plain.session import ParticipantSession, Phase
@@ -44,29 +44,54 @@ _LONGEST_PATIENCE_MS = 60_000
 _UNBELIEVED = "the round that had begun was never held to the experiment's log"
 
 
-class PlainTurns(Turns[ParticipantSession, SendPackage]):
-    """The session of one plain experiment, and what it wants done."""
+class PlainMembership(Membership[SendPackage]):
+    """A device's part in one plain experiment."""
+
+    session: ParticipantSession
+    _rounds: Rounds
+    _patience = _FIRST_PATIENCE_MS
 
     def __init__(
-        self, around: Surroundings, document: ExperimentDocument, envelope: bytes, looking: FreshLooks | None
+        self, around: Surroundings, record: ExperimentRecord, document: ExperimentDocument, dice: Dice, *, now: int
     ) -> None:
-        """``envelope`` is the experiment's, for evidence."""
         parts, seal = around.state.session_parts(document.digest), around.seal
         if parts is None:
-            session = ParticipantSession(document, seal=seal)
+            self.session = ParticipantSession(document, seal=seal)
         else:
-            session = ParticipantSession.from_parts(*parts, document, seal=seal)
-        super().__init__(around, document, session, looking, known=parts is not None)
-        self._envelope = envelope
+            self.session = ParticipantSession.from_parts(*parts, document, seal=seal)
+        #: For evidence.
+        self._envelope = record.envelope
+        super().__init__(around, record, document, dice, Distrust(around.state, document.digest), now=now)
+        if document.log is None:
+            self._rounds = UnloggedRounds(around, document)
+        else:
+            self._rounds = logged = LoggedRounds(around, document, record.envelope)
+            self._looking = FreshLooks(around, document.digest, logged.trusted)
+        if parts is not None:
+            self._go_on(now)
+        self._check_looks(now)
+        self.set_status(record.status, now)
+
+    def _go_on(self, now: int) -> None:
+        """Take up where the process before this one has stopped."""
+        self.tell(Restarted(), now)
+        manifest = self.manifest
+        if isinstance(self._rounds, LoggedRounds) and manifest is not None:
+            if not self._rounds.believes(manifest):
+                self._stop_unbelieved(now)
+            elif manifest.round_number in self.rounds:
+                self._look_again(now)
+
+    def _stop_unbelieved(self, now: int) -> None:
+        """What a version that knew of no log has begun is not gone on with: nobody has checked it."""
+        if self.session.phase in (Phase.COMPUTING, Phase.SENDING):
+            self.tell(Distrusted(_UNBELIEVED), now)
+        self.outbox.clear()
 
     @property
     def manifest(self) -> RoundManifest | None:
         accepted = self.session.accepted
         return None if accepted is None else accepted.manifest
-
-    @property
-    def sending(self) -> bool:
-        return self.session.phase is Phase.SENDING
 
     def tell(self, event: Event, now: int) -> None:
         if self.left:
@@ -80,51 +105,41 @@ class PlainTurns(Turns[ParticipantSession, SendPackage]):
         return as_file(abstain, self._envelope)
 
     def _put_session(self) -> None:
-        self._around.state.put_session(self._document.digest, self.session.take_changes())
+        self._around.state.put_session(self.document.digest, self.session.take_changes())
 
+    # ── preparing ────────────────────────────────────────────────────────────────────────────────────────────────────
 
-class PlainPreparation(Preparation):
-    """Prepares the packages of one person in one plain experiment."""
+    def _plan(self, now: int) -> None:
+        self._prepare_at, self._patience = now, _FIRST_PATIENCE_MS
 
-    _turns: PlainTurns
-    _rounds: Rounds
-    _patience = _FIRST_PATIENCE_MS
-
-    def plan(self, now: int) -> None:
-        self.at = now
-        self._patience = _FIRST_PATIENCE_MS
-
-    async def prepare(self, now: Now) -> bool:
-        turns, around = self._turns, self._around
-        accepted = turns.session.accepted
-        self.at = NEVER
-        if accepted is None or turns.session.phase is not Phase.COMPUTING:
+    async def _prepare(self, now: Now) -> bool:
+        accepted, session = self.session.accepted, self.session
+        self._prepare_at = NEVER
+        if accepted is None or session.phase is not Phase.COMPUTING:
             return False
         manifest = accepted.manifest
         if self._distrust.why is not None:
-            turns.tell(Distrusted(self._distrust.why), now())
+            self.tell(Distrusted(self._distrust.why), now())
             return False
         try:
             self._agree(manifest, now())
             weights = await self._rounds.weights(manifest, now)
-            why = None if weights is None else next(filter(None, map(around.policy.caps.refuses, weights)), None)
-            session = turns.session
-            if turns.left or session.accepted is not accepted or session.phase is not Phase.COMPUTING:
+            why = None if weights is None else self._too_large(*weights)
+            if self.left or session.accepted is not accepted or session.phase is not Phase.COMPUTING:
                 return False
             if why is not None:
                 raise ConsentRefusedError(why)
             if weights is None:
-                self.at = now() + below(self._patience, around.words)
+                self._prepare_at = now() + below(self._patience, self._around.words)
                 self._patience = min(2 * self._patience, _LONGEST_PATIENCE_MS)
                 return False
-            training, evaluation = weights
-            packages = self._contribute(manifest.round_number, training, evaluation)
+            packages = self._contribute(*weights)
             self._keep_model(manifest)
-            turns.tell(PackagesReady(tuple(packages)), now())
+            self.tell(PackagesReady(tuple(packages)), now())
         except SecVMError as fault:
             # Weights that are none, a gateway key that is none: nothing of the person is in these sentences.
-            if turns.session.phase is Phase.COMPUTING:
-                turns.tell(Declined(str(fault)), now())
+            if session.phase is Phase.COMPUTING:
+                self.tell(Declined(str(fault)), now())
         else:
             return True
         return False
@@ -137,7 +152,7 @@ class PlainPreparation(Preparation):
         ConsentRefusedError
             Why not, in one sentence.
         """
-        around, document = self._around, self._document
+        around, document = self._around, self.document
         # Asked again, because the settings may be others than when the person joined.
         why = around.policy.unknown_relay(document)
         if why is None and public_key_bytes(document.kem) is None:
@@ -150,67 +165,11 @@ class PlainPreparation(Preparation):
             raise ConsentRefusedError(why)
         around.consent.check(document, around.state.ledger.accepted(document.digest))
 
-
-class PlainMembership(Membership[SendPackage]):
-    """A device's part in one plain experiment."""
-
-    _turns: PlainTurns
-    _rounds: Rounds
-
-    def __init__(
-        self, around: Surroundings, record: ExperimentRecord, document: ExperimentDocument, dice: Dice, *, now: int
-    ) -> None:
-        super().__init__(around, record, document, Distrust(around.state, document.digest))
-        if document.log is None:
-            self._rounds = UnloggedRounds(around, document)
-        else:
-            self._rounds = logged = LoggedRounds(around, document, record.envelope)
-            self._looking = FreshLooks(around, document.digest, logged.trusted)
-        self._turns = PlainTurns(around, document, record.envelope, self._looking)
-        self._preparation = PlainPreparation(
-            around, document, self._distrust, self._turns, self._rounds, self._person, dice
-        )
-        self._start(record, now)
-
-    def _start(self, record: ExperimentRecord, now: int) -> None:
-        super()._start(record, now)
-        manifest = self._turns.manifest
-        if self._turns.known:
-            self._turns.tell(Restarted(), now)
-            if isinstance(self._rounds, LoggedRounds) and manifest is not None:
-                if not self._rounds.believes(manifest):
-                    self._stop_unbelieved(now)
-                elif manifest.round_number in self.rounds:
-                    self._look_again(now)
-        self._check_looks(now)
-        self.set_status(record.status, now)
-
-    def _stop_unbelieved(self, now: int) -> None:
-        """What a version that knew of no log has begun is not gone on with: nobody has checked it."""
-        if self.session.phase in (Phase.COMPUTING, Phase.SENDING):
-            self._turns.tell(Distrusted(_UNBELIEVED), now)
-        self._turns.outbox.clear()
-
-    @property
-    def session(self) -> ParticipantSession:
-        """That decides."""
-        return self._turns.session
-
-    @property
-    def distrusts(self) -> bool:
-        return super().distrusts or self.session.phase is Phase.STOPPED
-
-    @property
-    def _idle(self) -> bool:
-        return self.session.phase is Phase.IDLE
-
-    @property
-    def _stands_still(self) -> bool:
-        return super()._stands_still or self.session.phase is Phase.STOPPED
+    # ── asking ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     @property
     def _next_manifest_at(self) -> int:
-        manifest = self._turns.manifest
+        manifest = self.manifest
         return 0 if manifest is None else manifest.accept_until
 
     async def _hear(self, news: RoundNews, now: Now) -> None:
@@ -221,7 +180,7 @@ class PlainMembership(Membership[SendPackage]):
             return
         before = self.session.accepted
         if news.manifest is not None:
-            self._turns.tell(ManifestArrived(news.manifest, news.ahead), now())
+            self.tell(ManifestArrived(news.manifest, news.ahead), now())
         self._check_looks(now())
         accepted, ending = self.session.accepted, news.ending
         if accepted is not before and ending is None:
@@ -234,11 +193,13 @@ class PlainMembership(Membership[SendPackage]):
             self._end(ending)
 
     def _convict(self, sentence: str, evidence: bytes | None, now: int) -> None:
-        self._turns.tell(Distrusted(sentence, evidence), now)
+        self.tell(Distrusted(sentence, evidence), now)
 
     def _stop_unseen(self, why: str, now: int) -> None:  # noqa: ARG002  (a round that runs goes on)
         if self._distrust.why is None:
             self._distrust.put(why)
+
+    # ── sending ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _running(self, row: RoundHistory) -> RoundCounts:
         progress = self.session.progress
@@ -251,11 +212,11 @@ class PlainMembership(Membership[SendPackage]):
 
     def _may_send(self, due: SendPackage, now: int) -> bool:
         """Whether this capsule may still leave; one that may not goes back to the session."""
-        manifest = self._turns.manifest
-        if self._turns.left or not self._turns.sending or manifest is None or now >= manifest.closes_at:
+        manifest = self.manifest
+        if self.left or not self._sending or manifest is None or now >= manifest.closes_at:
             return False
         if self.session.paused:
-            self._turns.tell(SendFailed(due.package_id), now)
+            self.tell(SendFailed(due.package_id), now)
             return False
         return True
 
@@ -265,9 +226,9 @@ class PlainMembership(Membership[SendPackage]):
         self._around.traffic.add(len(due.capsule) + OVERHEAD_BYTES, now())
         reply = await self._around.transport.send(due.capsule, relay_for(due.capsule, self.document.relays))
         if reply.content is not None:
-            self._turns.tell(SendSucceeded(due.package_id), now())
+            self.tell(SendSucceeded(due.package_id), now())
         else:
-            self._turns.tell(SendFailed(due.package_id, reply.retry_after_ms, reply.final), now())
+            self.tell(SendFailed(due.package_id, reply.retry_after_ms, reply.final), now())
 
     def leave(self) -> None:
         super().leave()

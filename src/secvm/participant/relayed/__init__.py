@@ -2,8 +2,8 @@
 
 ==================== ==================================================================================
 rounds               which rounds it believes, fetched and checked
-preparation          a round's request with its token, computed and sealed once relays and person agree
+preparation          what comes before a request is sealed: relays and person agree, and there is a token
 canaries             looks for the one package of its own that it looks for, and recounts its shard
-membership           its session and its askings, put together for the host; why it takes no part any more
+membership           its session, its requests and its askings, for the host; why it takes no part any more
 ==================== ==================================================================================
 """

@@ -1,8 +1,8 @@
 """One experiment with two relays on one device: its session, its requests and its askings, put together.
 
 It asks for a newer manifest, looks at the log again while a window is open, and looks for its canaries. What it hears
-goes to the session; what cannot be makes it stop. A request is sealed and stored before its first byte leaves
-(``preparation``).
+goes to the session; what cannot be makes it stop. A round is prepared in this order, each step durably: its one label
+and its place in the ledger; the sealed request with its canary, before its first byte leaves.
 
 **Distrust** (docs/protocol.md §32). Four things make a device stop: its canary is missing; two of any ten consecutive
 rounds for which it holds a receipt were never opened; the coordinator signed what cannot be; the log is not what it
@@ -16,11 +16,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from secvm.errors import CheatingError, InconsistentManifestError, OverLimitError, RemoteProtocolError
+from secvm.errors import (
+    CheatingError,
+    ConsentRefusedError,
+    InconsistentManifestError,
+    OverLimitError,
+    RemoteProtocolError,
+    SecVMError,
+    UnreachableError,
+)
 from secvm.learning.individual.dice import Dice
-from secvm.participant.membership import Membership, RoundCounts
+from secvm.participant.membership import Membership, RoundCounts, spread_ms
 from secvm.participant.relayed.canaries import Canaries, CanaryLoss
-from secvm.participant.relayed.preparation import RequestPreparation
+from secvm.participant.relayed.preparation import RoundToken, agree, bind
 from secvm.participant.relayed.rounds import RelayedNews, RelayedRounds
 from secvm.participant.sending.transport import OVERHEAD_BYTES
 from secvm.participant.storage.books import MISSING
@@ -28,9 +36,9 @@ from secvm.participant.storage.state import ExperimentRecord, RoundHistory
 from secvm.participant.trust.evidence import convicts
 from secvm.participant.trust.fresh_looks import FreshLooks
 from secvm.participant.trust.surroundings import Now, Surroundings
-from secvm.participant.turns import Distrust, Turns
+from secvm.participant.turns import Distrust
 from secvm.protocol.documents.experiment import ExperimentDocument
-from secvm.protocol.plain.session_events import Abstain, Reason, Restarted, Tick
+from secvm.protocol.plain.session_events import Abstain, Declined, Reason, Restarted, Tick
 from secvm.protocol.plain.session_memory import NEVER, Phase
 from secvm.protocol.relays.manifest import RelayedManifest
 from secvm.protocol.relays.session import (
@@ -44,6 +52,8 @@ from secvm.protocol.relays.session import (
     Stopped,
     Taken,
 )
+from secvm.protocol.relays.submission import SECRETS_BYTES, draw_order, seal_submission
+from secvm.protocol.schedule import below
 from secvm.protocol.trust.relayed_chain import Ended
 
 #: Two unopened rounds among so many consecutive numbers are too many.
@@ -111,23 +121,46 @@ class RelayedDistrust(Distrust):
             self.put(_UNOPENED.format(*near[0]))
 
 
-class RelayedTurns(Turns[RelayedSession, SendRequest]):
-    """The session of one experiment with two relays, and what it wants done."""
+class RelayedMembership(Membership[SendRequest]):
+    """A device's part in one experiment with two relays."""
 
-    def __init__(self, around: Surroundings, document: ExperimentDocument, looking: FreshLooks | None) -> None:
-        parts = around.state.relayed_session(document.digest)
-        session = RelayedSession(document) if parts is None else RelayedSession.from_parts(*parts, document)
-        super().__init__(around, document, session, looking, known=parts is not None)
+    session: RelayedSession
+    _rounds: RelayedRounds
+    _distrust: RelayedDistrust
+
+    def __init__(
+        self, around: Surroundings, record: ExperimentRecord, document: ExperimentDocument, dice: Dice, *, now: int
+    ) -> None:
+        self._rounds = rounds = RelayedRounds(around, document, record.envelope)
+        around, state = rounds.around, around.state
+        parts = state.relayed_session(document.digest)
+        self.session = RelayedSession(document) if parts is None else RelayedSession.from_parts(*parts, document)
+        distrust = RelayedDistrust(state, document.digest)
+        rounds.settle = distrust.settle
+        super().__init__(around, record, document, dice, distrust, now=now)
+        if rounds.log is not None:
+            self._looking = FreshLooks(around, document.digest, rounds.log)
+        self._token = RoundToken(around, document)
+        self._canaries = Canaries(around, document, record.envelope)
+        #: Askings that were answered.
+        self._answered = 0
         #: Something that was deleted may still stand in SQLite's log.
-        self.stale_log = True
+        self._stale_log = True
+        if parts is not None:
+            self.tell(Restarted(), now)
+            if self.round_number in self.rounds:
+                self._look_again(now)
+        distrust.count_unopened()
+        self._canaries.plan(now=now)
+        self.set_status(record.status, now)
+        self._check_looks(now)
+        if distrust.why is not None and not self._idle:
+            # It was killed after it had stored why, and before it had given the round up.
+            self.tell(Stopped(distrust.why), now)
 
     @property
     def manifest(self) -> RelayedManifest | None:
         return self.session.manifest
-
-    @property
-    def sending(self) -> bool:
-        return self.session.phase is Phase.SENDING
 
     def tell(self, event: RelayedEvent, now: int) -> None:
         if self.left:
@@ -139,88 +172,103 @@ class RelayedTurns(Turns[RelayedSession, SendRequest]):
         fresh = isinstance(event, RequestReady | RoundAnnounced | Taken)
         self._carry_out(actions, now, durable=None if later else fresh)
         if not later:
-            self.cut_log()
+            self._cut_log()
 
     def _put_session(self) -> None:
-        digest, state, changes = self._document.digest, self._around.state, self.session.take_changes()
+        digest, state, changes = self.document.digest, self._around.state, self.session.take_changes()
         state.put_relayed_session(digest, changes, b"" if self.manifest is None else self.manifest.data)
-        self.stale_log = self.stale_log or changes.forget
+        self._stale_log = self._stale_log or changes.forget
         if changes.sealed is not None:
             # The token travels in the request.
             state.relayed.drop_token_seed(digest)
-            self.stale_log = True
+            self._stale_log = True
 
-    def cut_log(self) -> None:
+    def _cut_log(self) -> None:
         """After something was deleted, and outside of a transaction: another process may be reading just now."""
-        if self.stale_log:
-            self.stale_log = not self._around.state.empty_log()
-
-
-class RelayedMembership(Membership[SendRequest]):
-    """A device's part in one experiment with two relays."""
-
-    _turns: RelayedTurns
-    _rounds: RelayedRounds
-    _distrust: RelayedDistrust
-    _preparation: RequestPreparation
-
-    def __init__(
-        self, around: Surroundings, record: ExperimentRecord, document: ExperimentDocument, dice: Dice, *, now: int
-    ) -> None:
-        self._rounds = rounds = RelayedRounds(around, document, record.envelope)
-        around = rounds.around
-        self._distrust = distrust = RelayedDistrust(around.state, document.digest)
-        super().__init__(around, record, document, distrust)
-        rounds.settle = distrust.settle
-        if rounds.log is not None:
-            self._looking = FreshLooks(around, document.digest, rounds.log)
-        self._turns = turns = RelayedTurns(around, document, self._looking)
-        self._preparation = RequestPreparation(around, document, distrust, turns, rounds, self._person, dice)
-        self._canaries = Canaries(around, document, record.envelope)
-        #: Askings that were answered.
-        self._answered = 0
-        self._start(record, now)
-
-    def _start(self, record: ExperimentRecord, now: int) -> None:
-        super()._start(record, now)
-        if self._turns.known:
-            self._turns.tell(Restarted(), now)
-            if self._turns.round_number in self.rounds:
-                self._look_again(now)
-        self._distrust.count_unopened()
-        self._canaries.plan(now=now)
-        self.set_status(record.status, now)
-        self._check_looks(now)
-        if self.distrust is not None and not self._idle:
-            # It was killed after it had stored why, and before it had given the round up.
-            self._turns.tell(Stopped(self.distrust), now)
-
-    @property
-    def session(self) -> RelayedSession:
-        """That decides."""
-        return self._turns.session
+        if self._stale_log:
+            self._stale_log = not self._around.state.empty_log()
 
     @property
     def canaries(self) -> int:
         return self._around.state.relayed.count_canaries(self.document.digest)
 
-    @property
-    def _idle(self) -> bool:
-        return self.session.phase is Phase.IDLE
+    # ── preparing ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _plan(self, now: int) -> None:
+        self._prepare_at = NEVER if self.manifest is None else self._token.when(self.manifest, now)
+
+    def _wanted(self, manifest: RelayedManifest) -> bool:
+        """Whether the session still wants it: it may be over, or another, since something was asked."""
+        return self.manifest is manifest and self.session.phase is Phase.COMPUTING
+
+    async def _prepare(self, now: Now) -> bool:
+        manifest, around, document = self.manifest, self._around, self.document
+        self._prepare_at = NEVER
+        if manifest is None or not self._wanted(manifest):
+            return False
+        if self._distrust.why is not None:
+            self.tell(Declined(self._distrust.why), now())
+            return False
+        # Where each package goes, the canary too, before anything of the person is looked at.
+        order = draw_order(document.budget, around.words)
+        try:
+            await agree(around, document, manifest, self._untimely(manifest.instants.opens_at, now()))
+            token = await self._token.ask(manifest, now)
+            model = self._rounds.model()
+            why = self._too_large(model.training, model.evaluation)
+            if self.left or not self._wanted(manifest):
+                return False
+            if why is not None:
+                raise ConsentRefusedError(why)
+            if token is None:
+                # Asked again, with the same bytes, until the window closes.
+                self._prepare_at = self._token.again(manifest, now())
+                return False
+            bind(around.state, document, manifest)
+            packages = self._contribute(model.training, model.evaluation)
+            secrets = around.random_bytes(SECRETS_BYTES * document.budget)
+            submission = seal_submission(
+                document, manifest, packages, order=order, ephemerals=secrets, token=token, sealer=around.sealer
+            )
+            self._keep_model(manifest)
+            self.tell(RequestReady(submission), now())
+        except UnreachableError as fault:
+            self._prepare_later(manifest, str(fault), now())
+        except SecVMError as fault:
+            # Terms that do not do, a budget that is spent: nothing of the person is in these sentences.
+            if self.session.phase is Phase.COMPUTING:
+                self.tell(Declined(str(fault)), now())
+        else:
+            return True
+        return False
+
+    def _prepare_later(self, manifest: RelayedManifest, why: str, now: int) -> None:
+        """A relay that is away for a moment costs nobody a round: it is asked again as long as the window is not over,
+        each time after a random while.
+        """
+        if not self._wanted(manifest):
+            return
+        at = now + below(spread_ms(self.document.windows), self._around.words)
+        if at < manifest.instants.closes_at:
+            self._prepare_at = at
+        else:
+            self.tell(Declined(why), now)
+
+    # ── sending ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _running(self, row: RoundHistory) -> RoundCounts:
         return RoundCounts(row.round_number, self.document.budget, row.acknowledged, row.lost, done=False)
 
     async def send(self, due: SendRequest, now: Now) -> None:
-        manifest, tell = self._turns.manifest, self._turns.tell
-        if self._turns.left or manifest is None or not self._turns.sending or manifest.label != due.label:
+        manifest, tell = self.manifest, self.tell
+        if self.left or manifest is None or not self._sending or manifest.label != due.label:
             return
         if self.session.paused or now() >= manifest.instants.accept_until:
             tell(NotTaken(), now())
             return
         self._around.traffic.add(len(due.body) + OVERHEAD_BYTES, now())
         reply = await self._around.transport.submit(
-            due.body, due.label, self.document.entry_relay, anonymous=self._preparation.anonymous
+            due.body, due.label, self.document.entry_relay, anonymous=self.document.tokens
         )
         if reply.content is None:
             tell(NotTaken(reply.retry_after_ms, reply.final), now())
@@ -244,7 +292,7 @@ class RelayedMembership(Membership[SendRequest]):
     @property
     def _next_manifest_at(self) -> int:
         # At the earliest when the mixing relay has handed on.
-        manifest = self._turns.manifest
+        manifest = self.manifest
         return 0 if manifest is None else manifest.instants.mix_by
 
     async def _ask(self, now: Now) -> None:
@@ -260,12 +308,12 @@ class RelayedMembership(Membership[SendRequest]):
         self._distrust.count_unopened()
         self._check_looks(now())
         # A round that stayed unopened takes its canary along.
-        self._turns.stale_log = True
+        self._stale_log = True
         before = self.session.manifest
         if news.ending is not None:
             self._end(news.ending)
         elif news.manifest is not None and not self.session.paused:
-            self._turns.tell(RoundAnnounced(news.manifest, news.ahead), now())
+            self.tell(RoundAnnounced(news.manifest, news.ahead), now())
         if self.session.manifest is before:
             self._poll_at = self._polling.again(now())
         else:
@@ -278,11 +326,11 @@ class RelayedMembership(Membership[SendRequest]):
             loss = await self._canaries.look(now, answered=self._answered, ended=self.ended)
         except CheatingError as fault:
             self._convict(str(fault), fault.evidence, now())
-        self._turns.stale_log = True
-        if loss is not None and not self._turns.left:
+        self._stale_log = True
+        if loss is not None and not self.left:
             self._distrust.lose(loss)
-            self._turns.tell(Stopped(loss.sentence), now())
-        self._turns.cut_log()
+            self.tell(Stopped(loss.sentence), now())
+        self._cut_log()
 
     # ── stopping ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -292,17 +340,17 @@ class RelayedMembership(Membership[SendRequest]):
         elif self._distrust.why is None:
             # The coordinator signed what cannot be.
             self._distrust.put(str(fault))
-            self._turns.tell(Stopped(str(fault)), now)
+            self.tell(Stopped(str(fault)), now)
 
     def _stop_unseen(self, why: str, now: int) -> None:
         self._convict(why, None, now)
 
     def _convict(self, sentence: str, evidence: bytes | None, now: int) -> None:
-        if self._turns.left:
+        if self.left:
             return
         first = self._distrust.why is None
         # Evidence is kept whatever has stopped the device before; one piece is enough.
         if first or (evidence is not None and not self._distrust.convicted):
-            self._distrust.convict(self._turns.round_number, sentence, evidence)
+            self._distrust.convict(self.round_number, sentence, evidence)
         if first:
-            self._turns.tell(Stopped(sentence), now)
+            self.tell(Stopped(sentence), now)

@@ -15,7 +15,7 @@ method            goes to                                 carries
 
 Beside these bodies a relay of the settings is told the device's credential, where it has one. Before a connection the
 operating system looks up the relay's name: whoever answers that learns to which relay the device goes, and when.
-What is sealed is decided in ``plain.membership`` and ``relayed.preparation``, before it comes here; nothing here knows
+What is sealed is decided in ``plain.membership`` and ``relayed.membership``, before it comes here; nothing here knows
 what is inside.
 
 Through a relay (docs/protocol.md §19.6) a package is one POST of sealed bytes, and a fetch is one too: the relay learns

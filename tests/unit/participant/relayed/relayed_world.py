@@ -41,7 +41,9 @@ class RelayedWorld(World):
         return trusting(self.of)
 
     def membership(self, device: Device) -> RelayedMembership:
-        return device.relayed[self.of.digest]
+        member = device.memberships[self.of.digest]
+        assert isinstance(member, RelayedMembership)
+        return member
 
     def announce_relayed(self) -> RelayedManifest:
         return self.history.announce()

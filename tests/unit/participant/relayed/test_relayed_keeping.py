@@ -16,7 +16,7 @@ from secvm.learning.package import TrainPackage
 from secvm.participant.device import Device
 from secvm.participant.dice import RandomBytes, safe_dice
 from secvm.participant.host import Host
-from secvm.participant.relayed import preparation as preparing
+from secvm.participant.relayed import membership
 from secvm.protocol.codec import AddressedPackage, encode
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.relays import submission as canary
@@ -53,7 +53,7 @@ class Noted:
             self.made.append((made, ephemerals, plain))
             return made
 
-        monkeypatch.setattr(preparing, "seal_submission", seal)
+        monkeypatch.setattr(membership, "seal_submission", seal)
 
 
 def folder_bytes(folder: Path) -> bytes:
