@@ -28,7 +28,7 @@ from secvm.learning.aggregate.descent import Pegasos
 from secvm.learning.experiment import Experiment
 from secvm.learning.individual.dice import UnsafeSeededDice
 from secvm.learning.thinning import Thinning
-from secvm.participant.consent.policies import TOTAL_AUC, Consent, default_policy
+from secvm.participant.consent.policies import TOTAL_AUC, Consent
 from secvm.participant.device import DAILY_BYTES, Device
 from secvm.participant.person.decisions import Way, decline, pause
 from secvm.participant.storage.books import Accepted
@@ -133,7 +133,7 @@ class MadeUpPerson:
         self.clock = ManualClock(START + 6 * _HOUR_MS)
         self.net = MemoryTransport(self.clock.now)
         # Somebody who has said yes, in the settings, to what tells little without a guarantee.
-        self.consent = Consent(policy=default_policy(auc=TOTAL_AUC))
+        self.consent = Consent(most_auc=TOTAL_AUC)
         self._dice = random.Random(seed)  # noqa: S311  (a made-up world)
         self.garden, self.sleep, self.shoes, self.radio, self.travel, self.endless = (
             one.history(self._dice) for one in (GARDEN, SLEEP, SHOES, RADIO, TRAVEL, ENDLESS)

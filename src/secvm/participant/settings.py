@@ -24,7 +24,6 @@ from secvm.participant.consent.policies import (
     TOTAL_DELTA,
     Budget,
     Consent,
-    default_policy,
 )
 from secvm.participant.device import DAILY_BYTES, PARALLEL_SENDS
 from secvm.participant.trust.trust_policy import MOST_UNSEEN, REFETCHES, TrustedRelay, TrustPolicy
@@ -178,7 +177,9 @@ class ConsentSettings(Settings):
             anything = Consent.unsafe_accept_anything()
             return replace(anything, delta=self.delta, coordinator=coordinator, one_relay=one_relay)
         return Consent(
-            policy=default_policy(auc=self.most_auc, epsilon=self.most_epsilon, rounds=self.most_rounds),
+            most_auc=self.most_auc,
+            most_epsilon=self.most_epsilon,
+            most_rounds=self.most_rounds,
             delta=self.delta,
             budget=Budget(epsilon=self.total_epsilon, delta=self.total_delta, auc=self.total_auc),
             coordinator=coordinator,

@@ -9,16 +9,7 @@ from secvm.errors import BadInputError, ConsentRefusedError
 from secvm.learning.aggregate.descent import Pegasos
 from secvm.learning.experiment import Experiment
 from secvm.learning.losses import Loss
-from secvm.participant.consent.policies import (
-    AllOf,
-    Consent,
-    ConsentPolicy,
-    MostLeakage,
-    MostRounds,
-    UnsafeAcceptAnything,
-    default_policy,
-    needed_for,
-)
+from secvm.participant.consent.policies import Consent, needed_for
 from secvm.participant.settings import ConsentSettings
 from secvm.participant.storage.books import Accepted
 from secvm.protocol.documents.experiment import ExperimentDocument
@@ -28,9 +19,9 @@ from tests.unit.participant.world import World, real_document
 HARMLESS = {"rounds": 2, "floor": 500_000}
 
 
-def refusal(document: ExperimentDocument, policy: ConsentPolicy, accepted: Accepted | None = None) -> str:
+def refusal(document: ExperimentDocument, consent: Consent, accepted: Accepted | None = None) -> str:
     with pytest.raises(ConsentRefusedError) as found:
-        policy.check(Consent().statement(document), accepted or Accepted())
+        consent.weigh(Consent().statement(document), accepted or Accepted())
     assert found.value.next_step
     assert "\n" not in str(found.value)
     return str(found.value)
@@ -38,7 +29,7 @@ def refusal(document: ExperimentDocument, policy: ConsentPolicy, accepted: Accep
 
 def test_default_refuses_a_plain_experiment_that_leaks_and_says_how_to_go_on() -> None:
     document = real_document(floor=1000, rounds=10)
-    assert "no formal guarantee" in refusal(document, default_policy())
+    assert "no formal guarantee" in refusal(document, Consent())
     statement = Consent().statement(document)
     assert statement.leak is not None
     assert statement.leak.auc > 0.55
@@ -49,7 +40,7 @@ def test_default_refuses_a_plain_experiment_that_leaks_and_says_how_to_go_on() -
     assert "total_auc" in step
     # What the next step names is enough.
     Consent().check(document, Accepted(auc=needed))
-    Consent(policy=default_policy(auc=needed)).check(document)
+    Consent(most_auc=needed).check(document)
 
 
 def test_repro_a_plain_experiment_was_joined_by_the_law_of_honest_weights() -> None:
@@ -57,38 +48,28 @@ def test_repro_a_plain_experiment_was_joined_by_the_law_of_honest_weights() -> N
     statement = Consent().statement(document)
     assert statement.leak is not None
     assert statement.leak.auc < 0.55
-    said = refusal(document, default_policy())
+    said = refusal(document, Consent())
     assert "chooses the weights" in said
     assert "AUC of 1.00" in said
     # The person's own word, for this experiment or for all of them.
     needed = needed_for(statement)
     assert needed is not None
     Consent().check(document, needed)
-    Consent(policy=default_policy(auc=0.55)).check(document)
+    Consent(most_auc=0.55).check(document)
 
 
 def test_an_accepted_auc_below_the_laws_is_not_enough() -> None:
-    assert "0.6 of the second at most" in refusal(real_document(rounds=10), default_policy(), Accepted(auc=0.6))
+    assert "0.6 of the second at most" in refusal(real_document(rounds=10), Consent(), Accepted(auc=0.6))
 
 
 def test_rounds_have_a_limit_of_their_own() -> None:
     document = real_document(**HARMLESS)
-    assert "2 rounds" in refusal(document, MostRounds(1))
-
-
-def test_policies_compose() -> None:
-    document, no = real_document(floor=1000, rounds=10), MostRounds(1)
-    statement = Consent().statement(document)
-    yes = UnsafeAcceptAnything()
-    AllOf((yes, yes)).check(statement)
-    AllOf(()).check(statement)
-    with pytest.raises(ConsentRefusedError):
-        AllOf((yes, no)).check(statement)
+    assert "2 rounds" in refusal(document, Consent(most_rounds=1))
 
 
 def test_accepting_leakage_does_not_accept_other_things() -> None:
     document = real_document(floor=3, rounds=10)
-    assert "10 rounds" in refusal(document, default_policy(rounds=9), Accepted(auc=1.0))
+    assert "10 rounds" in refusal(document, Consent(most_rounds=9), Accepted(auc=1.0))
 
 
 @pytest.mark.parametrize("made", [lambda: Accepted(auc=0.4), lambda: Accepted(auc=1.1), lambda: Accepted(epsilon=0.0)])
@@ -103,7 +84,7 @@ def test_label_that_is_a_number_is_refused_unless_anything_is_accepted() -> None
         n_bins=20, labels=("age",), rule=Pegasos(), loss=Loss("epsilon-insensitive", Fraction(1, 10)), budget=8
     )
     document = real_document(experiment=numbers, **HARMLESS)
-    assert "nobody knows the risk" in refusal(document, default_policy())
+    assert "nobody knows the risk" in refusal(document, Consent())
     Consent().check(document, Accepted(auc=1.0))
 
 
@@ -114,8 +95,7 @@ def test_settings_make_the_consent_and_the_default_is_the_safe_one() -> None:
     assert math.isinf(loud.budget.epsilon)
     own = ConsentSettings(most_auc=0.6, most_epsilon=2, delta=1e-7, total_epsilon=3).consent(coordinator="us")
     assert (own.delta, own.coordinator) == (1e-7, "us")
-    assert own.budget.epsilon == 3
-    assert MostLeakage(0.6) in own.policy.policies  # type: ignore[attr-defined]
+    assert (own.most_auc, own.most_epsilon, own.budget.epsilon) == (0.6, 2, 3)
 
 
 def test_device_joins_only_what_it_agrees_to_and_draws_nothing_before(world: World) -> None:

@@ -14,7 +14,7 @@ from secvm.errors import ConsentRefusedError
 from secvm.learning.individual.contribution import Individual, contribute
 from secvm.participant import membership
 from secvm.participant.consent import ledger
-from secvm.participant.consent.policies import AllOf, Budget, Consent
+from secvm.participant.consent.policies import Budget, Consent
 from secvm.participant.device import Device
 from secvm.participant.person.inspection import as_text, inspect
 from secvm.participant.storage.books import Accepted
@@ -34,7 +34,7 @@ A_ROUND = 20 * 2 / 50_000
 
 def room_for(rounds: float) -> Consent:
     """Agrees to any experiment, as long as all together fit into so many rounds."""
-    return Consent(policy=AllOf(()), budget=Budget(auc=auc_of((rounds + 0.5) * A_ROUND)))
+    return Consent(most_auc=1.0, budget=Budget(auc=auc_of((rounds + 0.5) * A_ROUND)))
 
 
 def joined(world: World, consent: Consent) -> Device:
@@ -226,14 +226,14 @@ _SPENDER = """
 import sys
 from pathlib import Path
 from secvm.errors import ConsentRefusedError
-from secvm.participant.consent.policies import AllOf, Budget, Consent
+from secvm.participant.consent.policies import Budget, Consent
 from secvm.participant.consent.ledger import enter
 from secvm.participant.storage.state import DeviceState
 from secvm.protocol.documents.experiment import read_published
 state = DeviceState(Path(sys.argv[1]))
 (record,) = state.records()
 document = read_published(record.envelope, digest=record.digest)
-consent = Consent(policy=AllOf(()), budget=Budget(auc=float(sys.argv[2])))
+consent = Consent(most_auc=1.0, budget=Budget(auc=float(sys.argv[2])))
 for number in range(1, 1000):
     try:
         enter(state, document, number, consent)

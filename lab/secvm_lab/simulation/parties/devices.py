@@ -17,7 +17,7 @@ from typing import Any, cast
 from secvm.errors import BadInputError
 from secvm.learning.individual.dice import KeptOnDevice
 from secvm.participant.consent.ledger import spending
-from secvm.participant.consent.policies import AllOf, Budget, Consent
+from secvm.participant.consent.policies import Budget, Consent
 from secvm.participant.device import Device, Job
 from secvm.participant.dice import RandomBytes, SystemDice
 from secvm.participant.person.pinning import pin_person
@@ -96,10 +96,10 @@ class SimulatedTransport(RelayTransport):
 @lru_cache(maxsize=64)
 def thrifty(document: ExperimentDocument, rounds: int) -> Consent:
     """A person who agrees to anything, but to no more than so many rounds of such an experiment in all."""
-    free = Consent(policy=AllOf(()), budget=Budget(auc=1.0))
+    free = Consent(most_auc=1.0, budget=Budget(auc=1.0))
     once = spending(document, 1, free, NOTHING).d_squared
     assert once is not None
-    return Consent(policy=AllOf(()), budget=Budget(auc=auc_of((rounds + 0.5) * once)))
+    return Consent(most_auc=1.0, budget=Budget(auc=auc_of((rounds + 0.5) * once)))
 
 
 @lru_cache(maxsize=64)

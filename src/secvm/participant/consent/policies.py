@@ -1,20 +1,16 @@
-"""What a device agrees to, as values: policies that look at a privacy statement and refuse in one sentence, or do not.
+"""What a device agrees to: limits that are held to a privacy statement, which refuse in one sentence, or do not.
 
-A policy has one method. ``AllOf`` puts policies together; ``UnsafeAcceptAnything`` agrees to everything,
-is for tests and demos, and says so in its name wherever it is used. Nothing here looks at a person's data, so a refusal
-tells nothing of it: only public documents count, and what the person has decided. For one experiment they may accept
-more than their device does by itself (``Accepted``).
-
-``Consent`` is all that a person decides about this: the policy, who runs what as far as they know, the chance that a
-guarantee may leave aside, and how much may be told in all experiments together (``ledger``). An experiment's own claim
-of ε is never believed.
+``Consent`` is all that a person decides about this: the limits of one experiment, who runs what as far as they know,
+the chance that a guarantee may leave aside, and how much may be told in all experiments together (``ledger``). For one
+experiment they may accept more than their device does by itself (``Accepted``). Nothing here looks at a person's data,
+so a refusal tells nothing of it: only public documents count, and what the person has decided. An experiment's own
+claim of ε is never believed.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from secvm.crypto.sealing.layers import OUTER_BYTES
 from secvm.errors import ConsentRefusedError
@@ -47,101 +43,6 @@ DELTA = float(USUAL.delta)
 TOTAL_DELTA = 1e-5
 
 
-class ConsentPolicy(Protocol):
-    """Looks at what an experiment tells about a person."""
-
-    def check(self, statement: Statement, accepted: Accepted = NOTHING) -> None:
-        """Return, or raise ``ConsentRefusedError`` with one sentence and what the person can do."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class MostLeakage:
-    """Without a formal guarantee: the largest AUC with which whoever knows a person's features and reads an
-    honest run's tallies may tell the label. 0.5 refuses every such experiment.
-    """
-
-    auc: float = MOST_AUC
-
-    def check(self, statement: Statement, accepted: Accepted = NOTHING) -> None:
-        limit = max(self.auc, accepted.auc or 0.0)
-        if (isinstance(statement, RelayedStatement) and statement.formal) or limit >= 1:
-            return
-        if statement.leak is None:
-            raise ConsentRefusedError(
-                "this experiment has no formal guarantee, and for a label that is a number nobody knows the risk",
-                next_step=_how("--accept-leakage", "auc", "1"),
-            )
-        if statement.leak.auc <= limit:
-            return
-        needed = _rounded_up(statement.leak.auc, 1000)
-        own = f"to {limit:g} of the second at most" if limit > MOST_AUC else "to neither by itself"
-        raise ConsentRefusedError(
-            f"this experiment has no formal guarantee: {CHOSEN_WEIGHTS}, and whoever knows your features and reads the"
-            f" tallies, with one of {needed:.3f}; this device agrees {own}",
-            next_step=_how("--accept-leakage", "auc", f"{needed:.3f}"),
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class MostEpsilon:
-    """With a formal guarantee: ε over all rounds may be at most this."""
-
-    epsilon: float = MOST_EPSILON
-
-    def check(self, statement: Statement, accepted: Accepted = NOTHING) -> None:
-        own = statement.own if isinstance(statement, RelayedStatement) else None
-        limit = max(self.epsilon, accepted.epsilon or 0.0)
-        if own is None or own.epsilon <= limit:
-            return
-        if math.isinf(own.epsilon):
-            raise ConsentRefusedError(
-                "this experiment guarantees nothing: the noise of one relay is not enough",
-                next_step="Its operator has to plan it with more noise; nothing on this device helps.",
-            )
-        needed = _rounded_up(own.epsilon, 100)
-        raise ConsentRefusedError(
-            f"this experiment's guarantee is ε = {needed:.2f} if one of its two relays is honest; this device agrees to"
-            f" {limit:g} at most",
-            next_step=_how(
-                "--accept-epsilon", "epsilon", f"{needed:.2f}", total=f"{_rounded_up(own.charged, 100):.2f}"
-            ),
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class MostRounds:
-    """No experiment with more rounds."""
-
-    rounds: int = MOST_ROUNDS
-
-    def check(self, statement: Statement, accepted: Accepted = NOTHING) -> None:  # noqa: ARG002
-        if statement.terms.rounds > self.rounds:
-            raise ConsentRefusedError(
-                f"this experiment has {statement.terms.rounds} rounds, and this device agrees to {self.rounds} at most",
-                next_step="The limit is most_rounds under [consent] in the settings.",
-            )
-
-
-@dataclass(frozen=True, slots=True)
-class AllOf:
-    """Each of them must agree; the first that does not is heard."""
-
-    policies: tuple[ConsentPolicy, ...]
-
-    def check(self, statement: Statement, accepted: Accepted = NOTHING) -> None:
-        for policy in self.policies:
-            policy.check(statement, accepted)
-
-
-@dataclass(frozen=True, slots=True)
-class UnsafeAcceptAnything:
-    """Agrees to everything, whatever it tells. For made-up people in tests and demos."""
-
-    def check(self, statement: Statement, accepted: Accepted = NOTHING) -> None:
-        pass
-
-
 def needed_for(statement: Statement) -> Accepted | None:
     """What the person would have to accept for this experiment; None: no number helps."""
     if isinstance(statement, RelayedStatement) and statement.own is not None:
@@ -153,16 +54,6 @@ def needed_for(statement: Statement) -> Accepted | None:
 def _rounded_up(number: float, parts: int) -> float:
     """Towards what would be accepted: a limit rounded down would refuse again."""
     return math.ceil(parts * number) / parts
-
-
-def default_policy(
-    *,
-    auc: float = MOST_AUC,
-    epsilon: float = MOST_EPSILON,
-    rounds: int = MOST_ROUNDS,
-) -> ConsentPolicy:
-    """What protects a person who has decided nothing."""
-    return AllOf((MostRounds(rounds), MostLeakage(auc), MostEpsilon(epsilon)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,7 +80,13 @@ def allowance(auc: float) -> float:
 class Consent:
     """All that a person has decided about what is told of them."""
 
-    policy: ConsentPolicy = field(default_factory=default_policy)
+    #: Without a formal guarantee: the largest AUC of whoever reads the tallies. 0.5 refuses every such experiment.
+    most_auc: float = MOST_AUC
+    #: With one: the largest ε over all rounds.
+    most_epsilon: float = MOST_EPSILON
+    most_rounds: int = MOST_ROUNDS
+    #: Agrees to everything, whatever it tells. For made-up people in tests and demos.
+    unsafe: bool = False
     #: The chance that each experiment's guarantee may leave aside.
     delta: float = DELTA
     budget: Budget = field(default_factory=Budget)
@@ -201,11 +98,7 @@ class Consent:
     @classmethod
     def unsafe_accept_anything(cls) -> Consent:
         """No limit at all. For made-up people."""
-        return cls(policy=UnsafeAcceptAnything(), budget=Budget(epsilon=math.inf, delta=math.inf, auc=1.0))
-
-    @property
-    def unsafe(self) -> bool:
-        return isinstance(self.policy, UnsafeAcceptAnything)
+        return cls(unsafe=True, budget=Budget(epsilon=math.inf, delta=math.inf, auc=1.0))
 
     def statement(self, document: ExperimentDocument, *, curve: bool = False) -> Statement:
         """What this experiment tells about a person."""
@@ -227,7 +120,67 @@ class Consent:
         statement = self.statement(document)
         if isinstance(statement, RelayedStatement):
             check_kept(statement)
-        self.policy.check(statement, accepted)
+        self.weigh(statement, accepted)
+
+    def weigh(self, statement: Statement, accepted: Accepted = NOTHING) -> None:
+        """Return if this device agrees to what is told; or raise ``ConsentRefusedError`` with one sentence and what the
+        person can do.
+        """
+        _against_rounds(self, statement)
+        _against_leakage(self, statement, accepted)
+        _against_epsilon(self, statement, accepted)
+
+
+def _against_rounds(consent: Consent, statement: Statement) -> None:
+    """A guarantee was made for a number of rounds, and nobody plans with more."""
+    if statement.terms.rounds > consent.most_rounds:
+        raise ConsentRefusedError(
+            f"this experiment has {statement.terms.rounds} rounds, and this device agrees to {consent.most_rounds} at"
+            " most",
+            next_step="The limit is most_rounds under [consent] in the settings.",
+        )
+
+
+def _against_leakage(consent: Consent, statement: Statement, accepted: Accepted) -> None:
+    """Without a formal guarantee: the AUC with which whoever knows a person's features and reads an honest run's
+    tallies may tell the label.
+    """
+    limit = max(consent.most_auc, accepted.auc or 0.0)
+    if (isinstance(statement, RelayedStatement) and statement.formal) or limit >= 1:
+        return
+    if statement.leak is None:
+        raise ConsentRefusedError(
+            "this experiment has no formal guarantee, and for a label that is a number nobody knows the risk",
+            next_step=_how("--accept-leakage", "auc", "1"),
+        )
+    if statement.leak.auc <= limit:
+        return
+    needed = _rounded_up(statement.leak.auc, 1000)
+    own = f"to {limit:g} of the second at most" if limit > MOST_AUC else "to neither by itself"
+    raise ConsentRefusedError(
+        f"this experiment has no formal guarantee: {CHOSEN_WEIGHTS}, and whoever knows your features and reads the"
+        f" tallies, with one of {needed:.3f}; this device agrees {own}",
+        next_step=_how("--accept-leakage", "auc", f"{needed:.3f}"),
+    )
+
+
+def _against_epsilon(consent: Consent, statement: Statement, accepted: Accepted) -> None:
+    """With a formal guarantee: ε over all rounds."""
+    own = statement.own if isinstance(statement, RelayedStatement) else None
+    limit = max(consent.most_epsilon, accepted.epsilon or 0.0)
+    if own is None or own.epsilon <= limit:
+        return
+    if math.isinf(own.epsilon):
+        raise ConsentRefusedError(
+            "this experiment guarantees nothing: the noise of one relay is not enough",
+            next_step="Its operator has to plan it with more noise; nothing on this device helps.",
+        )
+    needed = _rounded_up(own.epsilon, 100)
+    raise ConsentRefusedError(
+        f"this experiment's guarantee is ε = {needed:.2f} if one of its two relays is honest; this device agrees to"
+        f" {limit:g} at most",
+        next_step=_how("--accept-epsilon", "epsilon", f"{needed:.2f}", total=f"{_rounded_up(own.charged, 100):.2f}"),
+    )
 
 
 def check_kept(statement: RelayedStatement) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from secvm.cli.main import run
-from secvm.participant.consent.policies import Consent, default_policy
+from secvm.participant.consent.policies import Consent
 from secvm.participant.storage.state import DeviceState, Status
 from secvm.participant.storage.vault import Vault
 from tests.unit.participant.ui.asking import Page, Said, desk_of, with_page
@@ -177,7 +177,7 @@ def test_no_is_remembered_and_can_be_thought_over(world: World) -> None:
 
 def test_what_tells_too_much_is_joined_only_with_the_number_that_is_shown(world: World) -> None:
     digest = other_of(world)
-    strict = Consent(policy=default_policy())
+    strict = Consent()
 
     async def scenario(page: Page) -> Any:
         state = await after(page, await page.act("find"))
@@ -201,7 +201,7 @@ def test_what_no_number_helps_is_refused_for_good(world: World) -> None:
     async def scenario(page: Page) -> Any:
         return (await after(page, await page.act("find")))["offers"]["list"]
 
-    (offer,) = with_page(world, scenario, desk=desk_of(world, consent=Consent(policy=default_policy(rounds=1))))
+    (offer,) = with_page(world, scenario, desk=desk_of(world, consent=Consent(most_rounds=1)))
     assert offer["accept"] is None
     assert "this device agrees to 1 at most" in offer["refusal"]
 
