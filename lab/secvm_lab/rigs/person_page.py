@@ -152,7 +152,7 @@ class MadeUpPerson:
     @property
     def way(self) -> Way:
         """How it reaches its coordinators."""
-        return Way(self.net, self.policy, lambda _document: UnsafeSeededDice(b"person", 1))
+        return Way(self.net, self.policy, lambda _document: UnsafeSeededDice(b"person", 1), self.consent)
 
     def start(self) -> Device:
         """The device, as its process would begin."""

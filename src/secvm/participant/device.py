@@ -44,16 +44,6 @@ _TAKES_PART = (Status.JOINED, Status.PAUSED)
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceLimits:
-    """What a device may use."""
-
-    #: Bytes sent and fetched in a day.
-    daily_bytes: int = DAILY_BYTES
-    #: Capsules under way at once.
-    parallel_sends: int = PARALLEL_SENDS
-
-
-@dataclass(frozen=True, slots=True)
 class Send:
     """Send what is due in one experiment."""
 
@@ -87,18 +77,24 @@ class Device:
         sealer: BulkSealer | None = None,
         policy: TrustPolicy | None = None,
         consent: Consent | None = None,
-        limits: DeviceLimits | None = None,
+        daily_bytes: int = DAILY_BYTES,
+        parallel_sends: int = PARALLEL_SENDS,
         only_tests: bool = False,
     ) -> None:
+        """``daily_bytes``: sent and fetched in a day; ``parallel_sends``: capsules under way at once."""
         self.state = state
         #: All experiments that it takes part in.
         self.memberships: dict[str, Membership[Any]] = {}
         self._now = now
         self._way = decisions.Way(
-            transport, policy or TrustPolicy(), dice_for or safe_dice(random_bytes), only_tests=only_tests
+            transport,
+            policy or TrustPolicy(),
+            dice_for or safe_dice(random_bytes),
+            consent or Consent(),
+            only_tests=only_tests,
         )
-        self._limits = limits or DeviceLimits()
-        self._traffic = Traffic(state, daily_bytes=self._limits.daily_bytes)
+        self._parallel_sends = parallel_sends
+        self._traffic = Traffic(state, daily_bytes=daily_bytes)
         self._around = Surroundings(
             state=state,
             transport=transport,
@@ -106,7 +102,7 @@ class Device:
             checks=checks or SharedChecks(),
             traffic=self._traffic,
             policy=self._way.policy,
-            consent=consent or Consent(),
+            consent=self._way.consent,
             words=system_words(random_bytes),
             seal=gateway_seal(random_bytes),
             random_bytes=random_bytes,
@@ -126,23 +122,13 @@ class Device:
         envelope: bytes,
         vault: Vault,
         *,
-        source: str | None = None,
         vocabulary: VocabularyBinning | None = None,
         salt: bytes | None = None,
         accepted: Accepted = NOTHING,
     ) -> None:
         """Take part: the person has agreed to the experiment of this digest (``decisions.join``)."""
         decisions.join(
-            self.state,
-            digest,
-            envelope,
-            vault,
-            self._way,
-            self._around.consent,
-            source=source,
-            vocabulary=vocabulary,
-            salt=salt,
-            accepted=accepted,
+            self.state, digest, envelope, vault, self._way, vocabulary=vocabulary, salt=salt, accepted=accepted
         )
         self._look()
 
@@ -152,7 +138,7 @@ class Device:
     def wake_at(self) -> int:
         """When there is something to do next, if nothing happens before; 0: at once."""
         everything = self.memberships.values()
-        if self._under_way < self._limits.parallel_sends and any(membership.outbox for membership in everything):
+        if self._under_way < self._parallel_sends and any(membership.outbox for membership in everything):
             return 0
         return min((membership.wake_at for membership in everything), default=NEVER)
 
@@ -164,7 +150,7 @@ class Device:
             if membership.wants_work(now):
                 membership.begin_work()
                 jobs.append(Work(membership))
-            while self._under_way < self._limits.parallel_sends and (due := membership.next_due(now)) is not None:
+            while self._under_way < self._parallel_sends and (due := membership.next_due(now)) is not None:
                 self._under_way += 1
                 jobs.append(Send(membership, due))
         return jobs

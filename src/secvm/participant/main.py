@@ -17,7 +17,7 @@ from pathlib import Path
 
 from secvm.crypto.sealing.layers import BulkSealer
 from secvm.errors import BadInputError, BeaconUnavailableError, RemoteProtocolError
-from secvm.participant.device import Device, DeviceLimits
+from secvm.participant.device import Device
 from secvm.participant.dice import DiceFor, safe_dice, unsafe_seeded_dice
 from secvm.participant.host import Host
 from secvm.participant.person.decisions import Way
@@ -137,7 +137,6 @@ def open_device(
 ) -> Device:
     """The device in the settings' folder, or that of one test person."""
     testing = settings.testing
-    traffic = settings.traffic
     unsynced = testing is not None and testing.unsafe_unsynced
     place = folder or settings.device.folder
     return Device(
@@ -151,7 +150,8 @@ def open_device(
         sealer=sealer,
         policy=settings.policy(),
         consent=settings.agreed(),
-        limits=DeviceLimits(daily_bytes=traffic.daily_bytes, parallel_sends=traffic.parallel_sends),
+        daily_bytes=settings.traffic.daily_bytes,
+        parallel_sends=settings.traffic.parallel_sends,
         only_tests=testing is not None,
     )
 
@@ -168,7 +168,8 @@ def opened(settings: ParticipantSettings, passphrase: Passphrase | None = None) 
 
 def way_of(settings: ParticipantSettings, transport: Transport) -> Way:
     """How the device of these settings reaches others, and what it demands of them."""
-    return Way(transport, settings.policy(), _dice(settings.testing, 0), only_tests=settings.testing is not None)
+    testing = settings.testing
+    return Way(transport, settings.policy(), _dice(testing, 0), settings.agreed(), only_tests=testing is not None)
 
 
 async def open_devices(

@@ -29,7 +29,7 @@ def join_beside(world: World, other: ExperimentDocument) -> None:
     envelope, settings = world.serve(other), settings_of(world)
     world.fill(world.of, other)
     with opened(settings) as (state, vault):
-        decisions.join(state, other.digest, envelope, vault, way_of(settings, world.net), settings.agreed())
+        decisions.join(state, other.digest, envelope, vault, way_of(settings, world.net))
 
 
 def in_mid_round(world: World) -> Device:

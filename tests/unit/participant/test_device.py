@@ -14,7 +14,7 @@ from secvm.crypto.sealing.oblivious import GatewayKey, encode_key_configurations
 from secvm.errors import BadInputError, InconsistentManifestError, LocalProtocolError, UnknownKeyError
 from secvm.learning import aggregate
 from secvm.learning.package import Cohort, ParticipationPackage
-from secvm.participant.device import Device, DeviceLimits
+from secvm.participant.device import Device
 from secvm.participant.dice import unsafe_seeded_dice
 from secvm.participant.sending.sealing import capsule_bytes, gateway_seal
 from secvm.participant.sending.transport import Fetched, relay_for
@@ -198,7 +198,7 @@ def test_window_outside_the_hours_of_the_day_is_declined(tmp_path: Path) -> None
 
 
 def test_round_beyond_the_limit_of_traffic_is_not_begun(world: World) -> None:
-    device = world.joined(limits=DeviceLimits(daily_bytes=5000))
+    device = world.joined(daily_bytes=5000)
     manifest = world.publish(1)
     world.drive(device, until=manifest.accept_until)
     assert world.net.seen == []
@@ -220,7 +220,7 @@ def test_package_of_the_last_moment_is_sent_before_the_window_closes(world: Worl
 
 
 def test_no_more_capsules_are_under_way_than_allowed(world: World) -> None:
-    device = world.joined(limits=DeviceLimits(parallel_sends=2))
+    device = world.joined(parallel_sends=2)
     manifest = world.publish(1)
     world.drive(device, until=manifest.opens_at)
     world.clock.advance(manifest.closes_at - 5000 - manifest.opens_at)

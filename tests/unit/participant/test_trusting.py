@@ -15,7 +15,7 @@ from secvm.crypto.signing import Envelope
 from secvm.errors import BadInputError, StaleRoundError
 from secvm.learning.aggregate.descent import Pegasos
 from secvm.learning.experiment import Experiment
-from secvm.participant.device import Device, DeviceLimits
+from secvm.participant.device import Device
 from secvm.participant.storage.state import DeviceState
 from secvm.participant.trust.trust_policy import TrustPolicy
 from secvm.protocol.documents.recomputation import Caps
@@ -162,7 +162,7 @@ def test_newcomer_catches_up_within_the_limit_of_traffic(world: LoggedWorld) -> 
     world.history.play(6, abandoned=0)
     world.clock.advance(world.history.now - world.clock.now())
     manifest = world.announce()
-    device = world.joined(limits=DeviceLimits(daily_bytes=100_000))
+    device = world.joined(daily_bytes=100_000)
     world.drive(device, until=manifest.accept_until)
     device.flush()
     assert world.net.seen == []
@@ -261,7 +261,7 @@ def test_a_newcomer_reads_a_long_log_of_others_in_tiles(world: LoggedWorld) -> N
 def test_a_log_of_more_than_a_days_traffic_is_read_another_day(world: LoggedWorld) -> None:
     for number in range(700):
         world.history.log.append(experiment_entry(f"{number:064x}"))
-    device = world.joined(limits=DeviceLimits(daily_bytes=100_000))
+    device = world.joined(daily_bytes=100_000)
     world.play(device)
     assert world.distinct(1) == 0
     assert not [path for path, _ in world.net.fetches if "/tile/entries/" in path]

@@ -113,7 +113,6 @@ def join(
                         envelope,
                         own_vault,
                         way_of(settings, transport),
-                        consent,
                         source=source,
                         vocabulary=words,
                         salt=salt,

@@ -30,11 +30,14 @@ from secvm.protocol.documents.experiment import ExperimentDocument, read_publish
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """How a device reaches others, what it demands of them and whose dice it throws, as its settings say."""
+    """How a device reaches others, what it demands of them, what it agrees to tell and whose dice it throws, as its
+    settings say.
+    """
 
     transport: Transport
     policy: TrustPolicy
     dice_for: DiceFor
+    consent: Consent
     #: Where a clock is steered: experiments that are not marked as a test are left alone.
     only_tests: bool = False
 
@@ -45,7 +48,6 @@ def join(
     envelope: bytes,
     vault: Vault,
     way: Way,
-    consent: Consent,
     *,
     source: str | None = None,
     vocabulary: VocabularyBinning | None = None,
@@ -60,12 +62,12 @@ def join(
     document = read_published(envelope, digest=digest)
     check_way(document, way)
     way.policy.check(document)
-    consent.check(document, accepted)
+    way.consent.check(document, accepted)
     known = state.record(digest)
     if known is not None and known.status is not Status.DECLINED:
         # Before anything is drawn.
         raise BadInputError("this device has joined that experiment before, and cannot be drawn anew")
-    check_room(state, document, consent, accepted)
+    check_room(state, document, way.consent, accepted)
     person = pin_person(document, vault, way.dice_for(document), source=source, vocabulary=vocabulary, salt=salt)
     state.join(digest, envelope, person, salt=salt, accepted=accepted)
 

@@ -93,10 +93,7 @@ class Desk:
                 runs=is_running(self._folder / LOCK_FILE),
                 policy=self._policy,
             )
-            offers = offers_view(
-                self._offers, state, vault, self._way, self._consent, answered=self._answered.__contains__
-            )
-            return {**shown, "offers": offers}
+            return {**shown, "offers": offers_view(self._offers, state, vault, self._way, answered=self._answered)}
 
     async def examples(self, source: str) -> list[tuple[str, int]]:
         """Some of the person's own features of a source, those that weigh most. Only ever on their own screen."""
@@ -184,7 +181,7 @@ class Desk:
             if answer is not None:
                 vault.set_label(digest, answer)
             try:
-                decisions.join(state, digest, offer.envelope, vault, way, self._consent, salt=salt, accepted=accepted)
+                decisions.join(state, digest, offer.envelope, vault, way, salt=salt, accepted=accepted)
             except BaseException:
                 # Who was refused has told nothing.
                 if answer is not None and before is None:

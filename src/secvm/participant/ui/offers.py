@@ -8,13 +8,13 @@ in memory, until the page ends.
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any
 
 from secvm.errors import BadInputError, RemoteProtocolError, SecVMError
 from secvm.participant.consent.ledger import check_room
-from secvm.participant.consent.policies import Consent, needed_for
+from secvm.participant.consent.policies import needed_for
 from secvm.participant.person.decisions import Way, check_way
 from secvm.participant.sending.transport import OVERHEAD_BYTES
 from secvm.participant.storage.books import NOTHING, Accepted
@@ -146,9 +146,9 @@ class Judgement:
     accept: Accepted | None = None
 
 
-def judge(offer: Offer, state: DeviceState, way: Way, consent: Consent) -> Judgement:
+def judge(offer: Offer, state: DeviceState, way: Way) -> Judgement:
     """Whether it could be joined as it is."""
-    document = offer.document
+    document, consent = offer.document, way.consent
 
     def refused(accepted: Accepted) -> SecVMError | None:
         try:
@@ -174,16 +174,10 @@ def judge(offer: Offer, state: DeviceState, way: Way, consent: Consent) -> Judge
 
 
 def offer_view(
-    offer: Offer,
-    state: DeviceState,
-    vault: VaultLook,
-    way: Way,
-    consent: Consent,
-    *,
-    answered: Callable[[str], bool],
+    offer: Offer, state: DeviceState, vault: VaultLook, way: Way, *, answered: Collection[str]
 ) -> dict[str, Any]:
     """One offer, with its statement in plain words and what the device says to it."""
-    document, judgement = offer.document, judge(offer, state, way, consent)
+    document, judgement = offer.document, judge(offer, state, way)
     accept = judgement.accept
     return {
         **about(document),
@@ -191,7 +185,7 @@ def offer_view(
         "leaves": list(offer.full),
         # A number of features of this source, and whether there is an answer: not which.
         "features_here": vault.sources.get(document.features.source, 0),
-        "answered": answered(document.digest),
+        "answered": document.digest in answered,
         "refusal": judgement.refusal,
         "next_step": judgement.next_step,
         "accept": None if accept is None else {"auc": accept.auc, "epsilon": accept.epsilon},
@@ -199,15 +193,9 @@ def offer_view(
 
 
 def offers_view(
-    offers: Offers,
-    state: DeviceState,
-    vault: VaultLook,
-    way: Way | None,
-    consent: Consent,
-    *,
-    answered: Callable[[str], bool],
+    offers: Offers, state: DeviceState, vault: VaultLook, way: Way | None, *, answered: Collection[str]
 ) -> dict[str, Any]:
-    """All that was found and is not decided."""
+    """All that was found and is not decided; ``answered``: the questions that the person has answered."""
     decided = {
         record.digest
         for record in state.records()
@@ -215,9 +203,7 @@ def offers_view(
     }
     # All at once: somebody may be looking for more meanwhile.
     undecided = [item for digest, item in tuple(offers.known.items()) if digest not in decided]
-    shown = (
-        [] if way is None else [offer_view(item, state, vault, way, consent, answered=answered) for item in undecided]
-    )
+    shown = [] if way is None else [offer_view(item, state, vault, way, answered=answered) for item in undecided]
     # First what the device agrees to, last what it refuses whatever its person says.
     shown.sort(key=lambda item: (item["refusal"] is not None, item["accept"] is None, item["title"], item["digest"]))
     return {

@@ -79,7 +79,7 @@ class Page:
 
 
 def desk_of(world: World, *, consent: Consent = ANYTHING, with_way: bool = True) -> Desk:
-    way = Way(world.net, TrustPolicy(without_log=True), safe_dice(os.urandom))
+    way = Way(world.net, TrustPolicy(without_log=True), safe_dice(os.urandom), consent)
     return Desk(
         world.folder,
         now=world.clock.now,
