@@ -147,7 +147,7 @@ def test_prediction_uses_all_features_and_sends_nothing(tmp_path: Path) -> None:
     device = world.start()
     assert "joined: the experiment is over." in as_text(inspect(device.state, now=START))
     with Vault(world.folder) as vault:
-        found = predict_for(world.of.digest, device.state, vault, world.folder / "models")
+        found = predict_for(world.of.digest, device.state, vault)
     assert found.label == "b"
     # λ = default, one step of mean direction ½ in each of the person's bins: every bin adds its count.
     weights = aggregate.evaluation_weights(
@@ -207,14 +207,14 @@ def test_number_is_predicted_without_a_margin() -> None:
 def test_without_a_model_prediction_says_why(world: World, device: Device) -> None:
     with Vault(world.folder) as vault:
         with pytest.raises(BadInputError, match="does not know"):
-            predict_for("0" * 64, device.state, vault, world.folder / "models")
+            predict_for("0" * 64, device.state, vault)
         with pytest.raises(BadInputError, match="no model"):
-            predict_for(world.of.digest, device.state, vault, world.folder / "models")
+            predict_for(world.of.digest, device.state, vault)
         manifest = world.publish(1)
         world.drive(device, until=manifest.opens_at)
         with pytest.raises(BadInputError, match="learnt nothing yet"):
-            predict_for(world.of.digest, device.state, vault, world.folder / "models")
+            predict_for(world.of.digest, device.state, vault)
         for path in (world.folder / "models").iterdir():
             path.unlink()
         with pytest.raises(BadInputError, match="file is not there"):
-            predict_for(world.of.digest, device.state, vault, world.folder / "models")
+            predict_for(world.of.digest, device.state, vault)

@@ -56,10 +56,7 @@ def test_salt_is_that_of_the_beacons_and_decides_the_bins(tmp_path: Path) -> Non
     # What it says later of the person is binned in the same way.
     world.play(device, 3)
     with Vault(world.folder) as vault:
-        assert (
-            predict_for(world.of.digest, device.state, vault, world.folder / "models").label
-            in world.of.experiment.labels
-        )
+        assert predict_for(world.of.digest, device.state, vault).label in world.of.experiment.labels
     device.close()
 
 

@@ -222,10 +222,7 @@ def predict(
     with closing(open_state(config, folder)) as state:
         experiment = known_digest(state, experiment)
         with open_vault(state.folder, passphrase_of(passphrase_file, passphrase_fd)) as own_vault:
-            # People of a test share one shelf, beside their folders.
-            own, shared = state.folder / "models", state.folder.parent / "models"
-            models = shared if shared.is_dir() and not own.is_dir() else own
-            predicted = predict_for(experiment, state, own_vault, models, source=source, vocabulary=words)
+            predicted = predict_for(experiment, state, own_vault, source=source, vocabulary=words)
     emit({"label": predicted.label, "margin": predicted.margin, "round": predicted.round_number}, output_format)
 
 

@@ -34,22 +34,13 @@ def evidence(
         ./secvm participant evidence --export evidence.json --config device.toml
     """
     from secvm.files import write_atomically
-    from secvm.participant.trust.evidence import WATERMARK, choose_one, evidence_of
+    from secvm.participant.trust.evidence import WATERMARK, choose_one, evidence_of, in_a_list
 
     with closing(open_state(config, folder)) as state:
         digest = None if experiment is None else known_digest(state, experiment)
         records = [record for record in state.records() if digest in (None, record.digest)]
         held = evidence_of(state, records)
-    pieces = [
-        {
-            "number": i,
-            "experiment": piece.experiment,
-            "title": piece.title,
-            "kind": piece.kind,
-            "sentence": piece.sentence,
-        }
-        for i, piece in enumerate(held, 1)
-    ]
+    pieces = in_a_list(held)
     lines = [f"{piece['number']}. {piece['title']} ({piece['experiment']})\n   {piece['sentence']}" for piece in pieces]
     text = "\n".join(lines) or "This device holds nothing against any server."
     if export is not None:

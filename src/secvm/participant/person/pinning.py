@@ -17,7 +17,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from math import sqrt
-from pathlib import Path
 
 import numpy as np
 
@@ -204,7 +203,6 @@ def predict_for(
     digest: str,
     state: DeviceState,
     vault: Vault,
-    models: Path,
     *,
     source: str | None = None,
     vocabulary: VocabularyBinning | None = None,
@@ -216,7 +214,9 @@ def predict_for(
     if model is None:
         raise BadInputError("there is no model of that experiment on this device yet")
     document = read_published(record.envelope, digest=digest)
-    weights = ModelShelf(models).kept(model.weights, document)
+    # People of a test share one shelf, beside their folders.
+    own, shared = state.folder / "models", state.folder.parent / "models"
+    weights = ModelShelf(shared if shared.is_dir() and not own.is_dir() else own).kept(model.weights, document)
     if weights.first:
         raise BadInputError("the model has learnt nothing yet", next_step="Ask again after the next round.")
     features = vault.features(source or document.features.source).value

@@ -8,6 +8,7 @@ that who received it.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,8 +18,7 @@ from secvm.participant.storage.state import DeviceState, ExperimentRecord
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.evidence.examination import examine_relayed
 from secvm.protocol.evidence.missing_canary import BEGINS, examine_canary
-from secvm.protocol.evidence.plain import Evidence, Finding, Kind, examine
-from secvm.protocol.evidence.relayed import RelayedFinding
+from secvm.protocol.evidence.plain import Evidence, Kind, examine
 from secvm.protocol.log.checkpoints import Checkpoint, read_checkpoint
 from secvm.protocol.log.policy import LogTerms
 from secvm.protocol.plain.session_events import Abstain, Reason
@@ -70,34 +70,29 @@ def convicts(state: DeviceState, digest: str) -> bool:
 
 def evidence_of(state: DeviceState, records: list[ExperimentRecord]) -> list[Held]:
     """All evidence of these experiments that verifies."""
-    pieces = []
-    for record in records:
-        for data in state.evidence(record.digest):
-            if data.startswith(BEGINS):
-                held = _of_canary(data)
-                pieces += [] if held is None else [held]
-                continue
-            finding = _examined(data)
-            if finding is not None:
-                pieces.append(Held(finding.experiment, finding.title, finding.sentence, finding.kind.value, data))
-    return pieces
+    pieces = (_examined(data) for record in records for data in state.evidence(record.digest))
+    return [held for held in pieces if held is not None]
 
 
-def _examined(data: bytes) -> Finding | RelayedFinding | None:
-    """What evidence of one relay or of two shows; None: nothing, as single documents of older states."""
+def _examined(data: bytes) -> Held | None:
+    """What this shows; None: nothing, as single documents of older states."""
+    with contextlib.suppress(RemoteProtocolError):
+        if data.startswith(BEGINS):
+            missing = examine_canary(data)
+            return Held(missing.document.digest, missing.document.title, missing.sentence, "missing-canary", data)
     for judge in (examine, examine_relayed):
         with contextlib.suppress(RemoteProtocolError):
-            return judge(data)
+            finding = judge(data)
+            return Held(finding.experiment, finding.title, finding.sentence, finding.kind.value, data)
     return None
 
 
-def _of_canary(data: bytes) -> Held | None:
-    try:
-        finding = examine_canary(data)
-    except RemoteProtocolError:
-        return None
-    document = finding.document
-    return Held(document.digest, document.title, finding.sentence, "missing-canary", data)
+def in_a_list(held: Sequence[Held]) -> list[dict[str, Any]]:
+    """What a person is told of each piece, by the number that names it."""
+    return [
+        {"number": i, "experiment": one.experiment, "title": one.title, "kind": one.kind, "sentence": one.sentence}
+        for i, one in enumerate(held, 1)
+    ]
 
 
 def choose_one(held: list[Held], number: int | None) -> Held:

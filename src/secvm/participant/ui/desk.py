@@ -9,11 +9,12 @@ be reckoned: who wants to pause or to leave can do so meanwhile.
 from __future__ import annotations
 
 import asyncio
+import functools
 import hashlib
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Coroutine
+from contextlib import AbstractContextManager, closing
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from secvm.errors import BadInputError
 from secvm.participant.consent.policies import Consent
@@ -41,6 +42,20 @@ MOST_EXAMPLES = 40
 PATIENCE_S = 60.0
 
 Answer = TypeVar("Answer")
+Asked = ParamSpec("Asked")
+
+
+def in_turn(
+    work: Callable[Concatenate[Desk, Asked], Answer],
+) -> Callable[Concatenate[Desk, Asked], Coroutine[Any, Any, Answer]]:
+    """Carry this out on a thread, when nobody else's turn is."""
+
+    @functools.wraps(work)
+    async def taken(desk: Desk, /, *told: Asked.args, **named: Asked.kwargs) -> Answer:
+        async with desk._turn:  # noqa: SLF001  (a desk's own)
+            return await asyncio.to_thread(work, desk, *told, **named)
+
+    return taken
 
 
 class Desk:
@@ -76,11 +91,9 @@ class Desk:
 
     # ── looking ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def look(self) -> dict[str, Any]:
+    @in_turn
+    def look(self) -> dict[str, Any]:
         """All that the page shows."""
-        return await self._do(self._look)
-
-    def _look(self) -> dict[str, Any]:
         with self._state() as state:
             vault = self._look_at_vault()
             shown = view(
@@ -95,34 +108,24 @@ class Desk:
             )
             return {**shown, "offers": offers_view(self._offers, state, vault, self._way, answered=self._answered)}
 
-    async def examples(self, source: str) -> list[tuple[str, int]]:
+    @in_turn
+    def examples(self, source: str) -> list[tuple[str, int]]:
         """Some of the person's own features of a source, those that weigh most. Only ever on their own screen."""
+        with self._vault() as vault:
+            features = vault.features(source).value
+        return sorted(features.items(), key=lambda item: (-abs(item[1]), item[0]))[:MOST_EXAMPLES]
 
-        def read() -> list[tuple[str, int]]:
-            with self._vault() as vault:
-                features = vault.features(source).value
-            return sorted(features.items(), key=lambda item: (-abs(item[1]), item[0]))[:MOST_EXAMPLES]
-
-        return await self._do(read)
-
-    async def predict(self, digest: str) -> Prediction:
+    @in_turn
+    def predict(self, digest: str) -> Prediction:
         """The label by the last model that the device believes."""
+        with self._state() as state, self._vault() as vault:
+            return predict_for(digest, state, vault)
 
-        def read() -> Prediction:
-            with self._state() as state, self._vault() as vault:
-                own, shared = self._folder / "models", self._folder.parent / "models"
-                return predict_for(digest, state, vault, shared if shared.is_dir() and not own.is_dir() else own)
-
-        return await self._do(read)
-
-    async def evidence(self, number: int) -> bytes:
+    @in_turn
+    def evidence(self, number: int) -> bytes:
         """One piece as a file, by its number."""
-
-        def read() -> bytes:
-            with self._state() as state:
-                return choose_one(self._evidence(state), number).data
-
-        return await self._do(read)
+        with self._state() as state:
+            return choose_one(self._evidence(state), number).data
 
     # ── deciding ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -133,7 +136,7 @@ class Desk:
             raise BadInputError("an experiment is named by its digest, 64 hexadecimal digits")
         async with self._asking:
             went = await self._offers.look(way, now=self._now(), reckon=self._reckon, digest=digest)
-        await self._do(lambda: self._count(went))
+        await self._count(went)
 
     async def _reckon(self, document: ExperimentDocument) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """What it means to take part, in short and in full; or say that nobody can tell."""
@@ -149,18 +152,14 @@ class Desk:
         except (ArithmeticError, MemoryError, ValueError):
             raise UnreckonedError("what it would mean to take part cannot be reckoned") from None
 
+    @in_turn
     def _count(self, went: int) -> None:
         with self._state() as state, state.writing(durable=False):
             state.put_traffic(self._now() // _DAY_MS, went)
 
     async def reconsider(self, digest: str) -> None:
         """Show an experiment again that was declined."""
-
-        def read() -> ExperimentRecord:
-            with self._state() as state:
-                return _known(state, digest)
-
-        record = await self._do(read)
+        record = await self._decide(_known, digest)
         if record.status is Status.DECLINED:
             await self._offers.put_again(digest, record.envelope, self._reckon)
 
@@ -171,9 +170,10 @@ class Desk:
         way.policy.check(offer.document)
         await asyncio.to_thread(self._consent.check, offer.document, accepted)
         salt = await fetch_salt(offer.document, way.transport, way.policy, now=self._now())
-        await self._do(lambda: self._join(way, offer, answer, accepted, salt))
+        await self._join(way, offer, answer, accepted, salt)
         self._offers.drop(digest)
 
+    @in_turn
     def _join(self, way: Way, offer: Offer, answer: str | None, accepted: Accepted, salt: bytes | None) -> None:
         digest = offer.document.digest
         with self._state() as state, self._vault() as vault:
@@ -190,45 +190,33 @@ class Desk:
                     vault.set_label(digest, before.value)
                 raise
 
-    async def decline(self, digest: str) -> None:
+    @in_turn
+    def decline(self, digest: str) -> None:
         """No; and it is remembered, so that nobody asks again."""
-
-        def write() -> None:
-            offer = self._offers.offer(digest)
-            with self._state() as state:
-                decisions.decline(state, digest, offer.envelope)
-            self._offers.drop(digest)
-
-        await self._do(write)
+        offer = self._offers.offer(digest)
+        with self._state() as state:
+            decisions.decline(state, digest, offer.envelope)
+        self._offers.drop(digest)
 
     async def pause(self, digest: str) -> None:
         """Send and fetch nothing more, until resumed."""
-        await self._do(lambda: self._decide(decisions.pause, digest))
+        await self._decide(decisions.pause, digest)
 
     async def resume(self, digest: str) -> bool:
         """Go on; whether it does."""
-        return await self._do(lambda: self._decide(decisions.resume, digest))
+        return await self._decide(decisions.resume, digest)
 
     async def forget(self, digest: str) -> None:
         """Leave for good."""
+        await self._decide(lambda state, name: decisions.forget(state, name, self._vault), digest)
 
-        def write() -> None:
-            with self._state() as state:
-                _known(state, digest)
-                decisions.forget(state, digest, self._vault)
-
-        await self._do(write)
-
+    @in_turn
     def _decide(self, what: Callable[[DeviceState, str], Answer], digest: str) -> Answer:
         with self._state() as state:
             _known(state, digest)
             return what(state, digest)
 
     # ── what it stands on ────────────────────────────────────────────────────────────────────────────────────────────
-
-    async def _do(self, work: Callable[[], Answer]) -> Answer:
-        async with self._turn:
-            return await asyncio.to_thread(work)
 
     @property
     def _policy(self) -> TrustPolicy | None:
@@ -241,13 +229,8 @@ class Desk:
             )
         return self._way
 
-    @contextmanager
-    def _state(self) -> Iterator[DeviceState]:
-        state = DeviceState(self._folder, lock=self._lock)
-        try:
-            yield state
-        finally:
-            state.close()
+    def _state(self) -> AbstractContextManager[DeviceState]:
+        return closing(DeviceState(self._folder, lock=self._lock))
 
     def _vault(self) -> Vault:
         return Vault(self._folder, lock=self._lock)

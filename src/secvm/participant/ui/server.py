@@ -12,7 +12,9 @@ What is refused is a problem document with one sentence. ``pages.serving`` does 
 
 from __future__ import annotations
 
+import functools
 import json
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
@@ -80,15 +82,13 @@ class _Doors:
         self._actions: dict[str, Callable[[dict[str, Any]], Awaitable[web.Response]]] = {
             "find": self._find,
             "join": self._join,
-            "decline": lambda said: self._simple(desk.decline, said),
-            "reconsider": lambda said: self._simple(desk.reconsider, said),
-            "pause": lambda said: self._simple(desk.pause, said),
             "resume": self._resume,
-            "forget": lambda said: self._simple(desk.forget, said),
             "predict": self._predict,
             "examples": self._examples,
             "evidence": self._evidence,
         }
+        for act in (desk.decline, desk.reconsider, desk.pause, desk.forget):
+            self._actions[act.__name__] = functools.partial(self._simple, act)
 
     async def answer(self, request: web.BaseRequest) -> web.Response:
         """Guard, then the route; refusals of the device itself are sentences."""
@@ -131,8 +131,7 @@ class _Doors:
 
     async def _join(self, said: dict[str, Any]) -> web.Response:
         answer = None if said.get("answer") is None else _text(said, "answer")
-        wanted = said.get("accept")
-        wanted = {} if wanted is None else wanted
+        wanted = {} if said.get("accept") is None else said["accept"]
         if not isinstance(wanted, dict):
             raise BadInputError("what is accepted is an object")
         accepted = Accepted(_number(wanted, "auc"), _number(wanted, "epsilon"))
@@ -166,10 +165,8 @@ async def _read(request: web.BaseRequest) -> dict[str, Any]:
 
 def _text(said: dict[str, Any], name: str) -> str:
     value = said.get(name)
-    if not isinstance(value, str) or not 0 < len(value) <= 1000:
-        raise RefusedRequestError(400, f"'{name}' is missing, or no text.")
     # JSON can write halves of a letter, which nothing can store.
-    if any("\ud800" <= letter <= "\udfff" for letter in value):
+    if not isinstance(value, str) or not 0 < len(value) <= 1000 or re.search("[\ud800-\udfff]", value):
         raise RefusedRequestError(400, f"'{name}' is missing, or no text.")
     return value
 

@@ -21,7 +21,7 @@ from secvm.participant.person.disclosure import what_leaves
 from secvm.participant.person.inspection import inspect
 from secvm.participant.sending.sealing import bytes_of_a_round
 from secvm.participant.storage.state import DeviceState, ExperimentRecord, Status
-from secvm.participant.trust.evidence import WATERMARK, Held
+from secvm.participant.trust.evidence import WATERMARK, Held, in_a_list
 from secvm.participant.trust.trust_policy import TrustPolicy
 from secvm.privacy.leakage import auc_of
 from secvm.privacy.statements.plain import CHOSEN_WEIGHTS
@@ -93,16 +93,7 @@ def view(
             for record in records
             if record.status is Status.DECLINED
         ],
-        "evidence": [
-            {
-                "number": i,
-                "experiment": piece.experiment,
-                "title": piece.title,
-                "kind": piece.kind,
-                "sentence": piece.sentence,
-            }
-            for i, piece in enumerate(held, 1)
-        ],
+        "evidence": in_a_list(held),
         "evidence_warning": WATERMARK,
         "forgetting": list(CANNOT_BE_TAKEN_BACK),
     }
