@@ -39,11 +39,11 @@ from __future__ import annotations
 import asyncio
 import copy
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from email.utils import parsedate_to_datetime
-from typing import Protocol
+from typing import Any, Protocol
 
 import yarl
 
@@ -57,7 +57,7 @@ from secvm.protocol.plain.sealed_requests import FETCH_ANSWER_STEP, fetch_reques
 from secvm.protocol.relays.statements import ENVELOPE_BYTES, RelayedTerms
 from secvm.protocol.relays.submission import MAX_RECEIPT_BYTES
 from secvm.protocol.relays.submission import MEDIA_TYPE as SUBMISSION
-from secvm.runtime.http.client import HttpClient, goes_in_clear
+from secvm.runtime.http.client import HttpAnswer, HttpClient, goes_in_clear
 
 SEALED_REQUEST = "message/ohttp-req"
 SEALED_RESPONSE = "message/ohttp-res"
@@ -75,6 +75,9 @@ _LONGEST_WAIT_MS = 86_400_000
 _FETCHES_AT_ONCE = 64
 #: Connections of one process; a person's device needs one or two.
 _CONNECTIONS = 64
+#: What a server may say of bytes that it takes later. 421: the entry relay has not pulled the manifest yet. 425: its
+#: clock says that the window is not open.
+_LATER = (408, 425, 429)
 _SEALED_HEADERS = {"Content-Type": SEALED_REQUEST}
 _CREDENTIAL = "Secvm-Credential"
 #: A request line, a few headers and the frames around them; what a transport counts on top of what it was given.
@@ -173,46 +176,43 @@ class _HttpTransport:
         return {}
 
     async def ask_token(self, request: bytes, label: bytes, relay: Relay) -> SendReply:
-        url = f"{relay.url.rstrip('/')}/tokens/{label.hex()}"
         # An element for the one that was sent, and a proof in place of the key: a little more.
-        most = len(request) + 2**8
-        headers = {**self._credential_for(relay.url), "Content-Type": TOKEN_REQUEST}
-        try:
-            async with self._own_connection() as client:
-                answer = await client.ask(url, most=most, method="POST", headers=headers, body=request)
-        except UnreachableError:
+        headers, most = {**self._credential_for(relay.url), "Content-Type": TOKEN_REQUEST}, len(request) + 2**8
+        answer = await self._ask_alone(relay, f"tokens/{label.hex()}", most=most, headers=headers, body=request)
+        if answer is None:
             return SendReply()
-        if answer.status == 200 and answer.media_type == TOKEN_ANSWER:
-            return SendReply(answer.content if len(answer.content) <= most else None)
+        taken = answer.status == 200 and answer.media_type == TOKEN_ANSWER
         # 429: as many as one client is given.
-        return SendReply(final=answer.status == 429 or _is_final(answer.status))
+        return _reply(answer, taken=taken, most=most, later=(408, 421, 425))
 
     async def submit(self, body: bytes, label: bytes, relay: Relay, *, anonymous: bool = False) -> SendReply:
-        url = f"{relay.url.rstrip('/')}/submit/{label.hex()}"
         headers = {**({} if anonymous else self._credential_for(relay.url)), "Content-Type": SUBMISSION}
-        try:
-            async with self._own_connection() as client:
-                answer = await client.ask(url, most=MAX_RECEIPT_BYTES, method="POST", headers=headers, body=body)
-        except UnreachableError:
+        most = MAX_RECEIPT_BYTES
+        answer = await self._ask_alone(relay, f"submit/{label.hex()}", most=most, headers=headers, body=body)
+        if answer is None:
             return SendReply()
-        if answer.status == 200:
-            return SendReply(answer.content if len(answer.content) <= MAX_RECEIPT_BYTES else None)
-        return SendReply(None, _retry_after_ms(answer.headers.get("Retry-After")), _is_final(answer.status))
+        return _reply(answer, taken=answer.status == 200, most=most, later=(421, *_LATER))
 
     async def relayed_terms(self, relay: Relay) -> RelayedTerms | None:
-        away = UnreachableError(f"the {relay.role} relay {relay.host} does not answer when it is asked for its terms")
-        try:
-            async with self._own_connection() as client:
-                answer = await client.ask(relay.url.rstrip("/") + "/terms", most=_MOST_TERMS_BYTES)
-        except UnreachableError:
-            raise away from None
-        if answer.status >= 500:
-            raise away
+        answer = await self._ask_alone(relay, "terms", most=_MOST_TERMS_BYTES)
+        if answer is None or answer.status >= 500:
+            raise UnreachableError(
+                f"the {relay.role} relay {relay.host} does not answer when it is asked for its terms"
+            )
         if answer.status != 200 or len(answer.content) > _MOST_TERMS_BYTES:
             return None
         try:
             return RelayedTerms.read(answer.content, relay.key)
         except RemoteProtocolError:
+            return None
+
+    async def _ask_alone(self, relay: Relay, path: str, *, most: int, **asked: Any) -> HttpAnswer | None:
+        """One request to a relay of an experiment, a POST where it has a ``body``; None where nobody answers."""
+        method = "POST" if "body" in asked else "GET"
+        try:
+            async with self._own_connection() as client:
+                return await client.ask(f"{relay.url.rstrip('/')}/{path}", most=most, method=method, **asked)
+        except UnreachableError:
             return None
 
     async def _post_capsule(self, url: str, capsule: bytes) -> SendReply:
@@ -223,12 +223,9 @@ class _HttpTransport:
             answer = await self._client.ask(url, most=most, method="POST", headers=headers, body=capsule)
         except UnreachableError:
             return SendReply()
-        status = answer.status
-        if status == 202 or (status == 200 and answer.media_type == SEALED_RESPONSE):
-            return SendReply(b"" if len(answer.content) <= most else None)
-        # Another 4xx is about these very bytes; anything else (a redirect, a proxy's page) may be gone the next time.
-        final = 400 <= status < 500 and status not in (408, 425, 429)
-        return SendReply(None, _retry_after_ms(answer.headers.get("Retry-After")), final)
+        taken = answer.status == 202 or (answer.status == 200 and answer.media_type == SEALED_RESPONSE)
+        reply = _reply(answer, taken=taken, most=most, later=_LATER)
+        return reply if reply.content is None else SendReply(b"")
 
     async def close(self) -> None:
         await self._client.close()
@@ -370,12 +367,14 @@ def open_transport(
     return RelayTransport(client, relays, random_bytes, credential=credential)
 
 
-def _is_final(status: int) -> bool:
-    """Whether the entry relay will never take these bytes.
-
-    421: it has not pulled the manifest yet. 425: its clock says that the window is not open.
+def _reply(answer: HttpAnswer, *, taken: bool, most: int, later: Container[int]) -> SendReply:
+    """What an answer says; one that is too long says nothing. A 4xx other than those that may be gone ``later`` is
+    about these very bytes; anything else, as a redirect or a proxy's page, may be gone the next time.
     """
-    return 400 <= status < 500 and status not in (408, 421, 425, 429)
+    if taken:
+        return SendReply(answer.content if len(answer.content) <= most else None)
+    final = 400 <= answer.status < 500 and answer.status not in later
+    return SendReply(None, _retry_after_ms(answer.headers.get("Retry-After")), final)
 
 
 def _retry_after_ms(text: str | None) -> int:
