@@ -22,6 +22,7 @@ from secvm.participant.storage.state import DeviceState, _write_vector
 from secvm.participant.storage.vault import Vault
 from secvm.runtime.disk.process_lock import only_one
 from secvm.runtime.disk.secret_files import Passphrase, make_secret, read_secret
+from tests.there import there
 
 CHEAP = Cost(log2_n=10)
 OLD, NEW = b"the old passphrase", b"another passphrase"
@@ -55,9 +56,7 @@ def set_word(folder: Path, new: bytes = OLD, old: bytes | None = None, credentia
 
 
 def lock_of(folder: Path, word: bytes = OLD) -> DeviceLock:
-    found = open_lock(folder, known(word), os.urandom)
-    assert found is not None
-    return found
+    return there(open_lock(folder, known(word), os.urandom))
 
 
 def lies_plain(folder: Path) -> list[bytes]:
@@ -125,8 +124,7 @@ def test_without_the_passphrase_no_second_vault_is_begun_and_nobody_joins(folder
     assert not (folder / "vault.db").exists()
     state = DeviceState(folder)
     # Counts can be looked at; the person is not there, and cannot be pinned in the open.
-    record = state.record("d" * 64)
-    assert record is not None
+    record = there(state.record("d" * 64))
     assert (record.person, record.cohort) == (None, Cohort.TEST)
     with pytest.raises(BadInputError, match="under a passphrase"):
         state.join("e" * 64, b"envelope", PERSON)
@@ -200,6 +198,7 @@ KILLED = """
 import os, shutil, sys
 from pathlib import Path
 from secvm.participant.storage.passphrase import protect_device, unprotect_device
+from tests.there import there
 from tests.system.participant import test_device_lock as t
 
 folder, kind = Path(sys.argv[1]), sys.argv[2]

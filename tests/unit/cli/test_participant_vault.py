@@ -6,6 +6,7 @@ from typer.testing import CliRunner
 from secvm.cli.participant import app
 from secvm.errors import BadInputError
 from secvm.participant.storage.vault import Vault
+from tests.there import there
 
 
 def run(*arguments: str | Path, answer: str | None = None) -> str:
@@ -42,8 +43,7 @@ def test_label_is_asked_for_without_being_shown(folder: Path) -> None:
     assert told.endswith("Your label is kept on this device.\n")
     assert "wombat" not in told
     with Vault(folder) as vault:
-        label = vault.label("sex")
-        assert label is not None
+        label = there(vault.label("sex"))
         assert label.value == "wombat"
     assert run("label", "sex", "--forget", "--folder", folder) == "Your label is forgotten.\n"
     with Vault(folder) as vault:

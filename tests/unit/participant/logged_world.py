@@ -48,6 +48,11 @@ class LoggedWorld(World):
         self.clock.advance(max(0, self.next_opening - LEAD_MS - self.clock.now()))
         return self.history.announce(self.clock.now(), **changes)
 
+    def take_part(self, device: Device, number: int = 0, **changes: Any) -> RoundManifest:
+        manifest = self.announce(**changes)
+        self.drive(device, until=manifest.accept_until)
+        return manifest
+
     def conclude(self, *, abandoned: bool = False) -> None:
         """Count the round."""
         self.history.conclude(None if abandoned else self.history.draw_tally())
@@ -55,8 +60,7 @@ class LoggedWorld(World):
     def play(self, device: Device, rounds: int = 1) -> None:
         """Whole rounds in which the device takes part."""
         for _ in range(rounds):
-            manifest = self.announce()
-            self.drive(device, until=manifest.accept_until)
+            self.take_part(device)
             self.conclude()
 
     def asked(self, part: str) -> list[int]:

@@ -13,6 +13,7 @@ from secvm.participant.consent.policies import Consent, needed_for
 from secvm.participant.settings import ConsentSettings
 from secvm.participant.storage.books import Accepted
 from secvm.protocol.documents.experiment import ExperimentDocument
+from tests.there import there
 from tests.unit.participant.world import World, real_document
 
 #: 20 bins, 2 rounds, half a million people: nobody's label is told with an AUC above .55.
@@ -52,8 +53,7 @@ def test_repro_a_plain_experiment_was_joined_by_the_law_of_honest_weights() -> N
     assert "chooses the weights" in said
     assert "AUC of 1.00" in said
     # The person's own word, for this experiment or for all of them.
-    needed = needed_for(statement)
-    assert needed is not None
+    needed = there(needed_for(statement))
     Consent().check(document, needed)
     Consent(most_auc=0.55).check(document)
 

@@ -10,6 +10,7 @@ from secvm.participant.settings import ParticipantSettings
 from secvm.participant.storage.state import DeviceState, Status
 from secvm.participant.storage.vault import Vault
 from secvm.protocol.documents.experiment import ExperimentDocument
+from tests.there import there
 from tests.unit.participant.world import BUDGET, RELAY_URLS, World, real_document
 
 
@@ -80,8 +81,7 @@ def test_pause_resume_and_forget_are_the_persons(world: World) -> None:
     decisions.forget(state, digest, lambda: Vault(world.folder))
     running.look()
     assert not running.memberships
-    found = state.record(digest)
-    assert found is not None
+    found = there(state.record(digest))
     assert found.status is Status.FORGOTTEN
     with Vault(world.folder) as vault:
         assert vault.label(digest) is None
@@ -99,7 +99,6 @@ def test_whoever_forgot_the_passphrase_can_still_be_forgotten_by_the_state(world
 
     with pytest.raises(BadInputError, match="wrong passphrase"):
         decisions.forget(state, world.of.digest, locked)
-    found = state.record(world.of.digest)
-    assert found is not None
+    found = there(state.record(world.of.digest))
     assert found.status is Status.FORGOTTEN
     state.close()

@@ -23,13 +23,13 @@ from secvm.protocol.documents.experiment import Windows
 from secvm.protocol.documents.manifest import accept
 from secvm.protocol.evidence.plain import examine
 from secvm.protocol.plain.session import Phase
+from tests.there import there
 from tests.unit.participant.world import BUDGET, FEATURES, RELAYS, START, Fate, World, real_document
 from tests.unit.protocol.helpers import COORDINATOR, GRACE_S, LENGTH_S, SECOND
 
 
 def test_whole_round_sends_exactly_the_budget_within_the_window(world: World, device: Device) -> None:
-    manifest = world.publish(1)
-    world.drive(device, until=manifest.accept_until)
+    manifest = world.take_part(device)
     packages = world.opened()
     assert len(world.net.seen) == len(packages) == BUDGET
     assert all(manifest.opens_at <= one.at < manifest.closes_at for one in world.net.seen)
@@ -47,16 +47,14 @@ def test_whole_round_sends_exactly_the_budget_within_the_window(world: World, de
 
 def test_rounds_follow_each_other_and_each_is_joined(world: World, device: Device) -> None:
     for number in (1, 2, 3):
-        manifest = world.publish(number, opens_at=START + (number - 1) * 1000 * (LENGTH_S + 6 * GRACE_S))
-        world.drive(device, until=manifest.accept_until)
+        world.take_part(device, number, opens_at=START + (number - 1) * 1000 * (LENGTH_S + 6 * GRACE_S))
     assert Counter(number for _, number, _ in world.opened()) == {1: BUDGET, 2: BUDGET, 3: BUDGET}
 
 
 def test_late_manifest_means_the_next_round(tmp_path: Path) -> None:
     world = World(tmp_path, now=START + 1000)
     device = world.joined()
-    manifest = world.publish(1)
-    world.drive(device, until=manifest.accept_until)
+    manifest = world.take_part(device)
     assert world.net.seen == []
     second = world.publish(2, opens_at=manifest.accept_until + 300_000)
     world.drive(device, until=second.accept_until)
@@ -67,8 +65,7 @@ def test_late_manifest_means_the_next_round(tmp_path: Path) -> None:
 @pytest.mark.parametrize("ahead", [-120_000, 120_000])
 def test_wrong_clock_means_abstaining(world: World, device: Device, ahead: int) -> None:
     world.net.server_ahead_ms = ahead
-    manifest = world.publish(1)
-    world.drive(device, until=manifest.accept_until)
+    world.take_part(device)
     assert world.net.seen == []
     device.flush()
     assert [reason for _, reason, _ in device.state.abstentions(world.of.digest)] == ["CLOCK"]
@@ -83,16 +80,14 @@ def test_repro_an_answer_that_takes_two_minutes_is_no_wrong_clock(world: World) 
         return found
 
     world.net.fetch = fetch  # type: ignore[method-assign]
-    manifest = world.publish(1, opens_at=world.clock.now() + 3_600_000)
-    world.drive(device, until=manifest.accept_until)
+    world.take_part(device, opens_at=world.clock.now() + 3_600_000)
     assert len(world.net.arrived) == BUDGET
     assert device.state.abstentions(world.of.digest) == []
 
 
 def test_lost_answers_are_sent_again_the_same_way_and_count_once(world: World, device: Device) -> None:
     world.net.script = iter([Fate.LOST, Fate.ANSWER_LOST, Fate.BUSY, Fate.LOST] * 3)
-    manifest = world.publish(1)
-    world.drive(device, until=manifest.accept_until)
+    manifest = world.take_part(device)
     assert len(world.net.seen) > BUDGET
     assert len({one.capsule for one in world.net.seen}) == len(world.net.arrived) == BUDGET
     assert all(manifest.opens_at <= one.at < manifest.closes_at for one in world.net.seen)
@@ -110,8 +105,7 @@ def test_packages_spread_over_all_relays(tmp_path: Path) -> None:
 
 def test_refused_packages_are_given_up_and_counted_as_lost(world: World, device: Device) -> None:
     world.net.script = iter([Fate.REFUSED] * 3)
-    manifest = world.publish(1)
-    world.drive(device, until=manifest.accept_until)
+    world.take_part(device)
     device.flush()
     (history,) = device.state.history(world.of.digest)
     assert (history.acknowledged, history.lost) == (BUDGET - 3, 3)
@@ -190,8 +184,7 @@ def test_window_outside_the_hours_of_the_day_is_declined(tmp_path: Path) -> None
     for hours, expected in (((1, 2),), BUDGET), (((0, 1), (9, 20)), 0):
         world = World(tmp_path / str(expected), real_document(windows=Windows(hours=hours, **windows)))
         device = world.joined()
-        manifest = world.publish(1)
-        world.drive(device, until=manifest.accept_until)
+        world.take_part(device)
         assert world.distinct() == expected
         reasons = [sentence for _, _, sentence in device.state.abstentions(world.of.digest)]
         assert any("hours of the day" in sentence for sentence in reasons) == (expected == 0)
@@ -199,8 +192,7 @@ def test_window_outside_the_hours_of_the_day_is_declined(tmp_path: Path) -> None
 
 def test_round_beyond_the_limit_of_traffic_is_not_begun(world: World) -> None:
     device = world.joined(daily_bytes=5000)
-    manifest = world.publish(1)
-    world.drive(device, until=manifest.accept_until)
+    world.take_part(device)
     assert world.net.seen == []
     ((_, reason, sentence),) = device.state.abstentions(world.of.digest)
     assert reason == "DECLINED"
@@ -279,8 +271,7 @@ def test_device_that_has_the_experiments_kem_seals_with_it(tmp_path: Path) -> No
     world = World(tmp_path, real_document(kem=kem.MLKEM768_X25519))
     world.key = GatewayKey(1, kem.HybridPrivateKey(bytes(32)))
     device = world.joined()
-    manifest = world.publish(1)
-    world.drive(device, until=manifest.accept_until)
+    world.take_part(device)
     assert world.distinct() == world.of.budget
     assert {len(one.capsule) for one in world.net.seen} == {capsule_bytes(kem.MLKEM768_X25519)}
 
@@ -313,8 +304,7 @@ def test_experiment_is_joined_once(world: World, device: Device) -> None:
     device._look()
     with pytest.raises(BadInputError, match="cannot be drawn anew"):
         world.join(device)
-    record = device.state.record(world.of.digest)
-    assert record is not None
+    record = there(device.state.record(world.of.digest))
     assert record.cohort is not None
     assert record.person is None
 
@@ -345,8 +335,7 @@ def test_steered_clock_is_refused_for_a_real_experiment(world: World) -> None:
 
 
 def test_last_model_is_kept_when_the_experiment_ends(world: World, device: Device) -> None:
-    manifest = world.publish(1)
-    world.drive(device, until=manifest.accept_until)
+    manifest = world.take_part(device)
     tally = aggregate.empty_tally(world.of.experiment).count(
         [ParticipationPackage(cohort=Cohort.TRAIN, class_index=i) for i in (0, 1)]
     )

@@ -21,13 +21,13 @@ from secvm.participant.person import pinning as joining
 from secvm.participant.person.pinning import pin_person
 from secvm.participant.storage.state import DeviceState
 from secvm.participant.storage.vault import Vault
+from tests.there import there
 from tests.unit.participant.world import BUDGET, EXPERIMENT, FEATURES, START, World, real_document
 from tests.unit.protocol.helpers import GRACE_S, LENGTH_S, document, words
 
 
 def vector_of(state: DeviceState, digest: str) -> BinnedVector:
-    record = state.record(digest)
-    assert record is not None
+    record = there(state.record(digest))
     assert record.person is not None
     return record.person.vector
 
@@ -100,8 +100,7 @@ def test_privacy_6_every_kind_of_package_waits_for_its_random_time(tmp_path: Pat
         world.fill(label=label)
         device = world.start()
         world.join(device)
-        manifest = world.publish(1)
-        world.drive(device, until=manifest.accept_until)
+        manifest = world.take_part(device)
         at = {one.capsule: one.at for one in world.net.seen}
         for (package, _, _), capsule in zip(world.opened(), dict.fromkeys(at), strict=True):
             kinds.setdefault(type(package).__name__, []).append(at[capsule] - manifest.opens_at)
@@ -144,14 +143,12 @@ def wait_after_failures(polling: Polling, bound: int, grace: int) -> int:
 def test_privacy_8_who_joins_late_sends_nothing_rather_than_densely(tmp_path: Path) -> None:
     world = World(tmp_path, now=START)
     device = world.joined()
-    manifest = world.publish(1)
-    world.drive(device, until=manifest.accept_until)
+    world.take_part(device)
     assert world.net.seen == []
 
 
 def test_privacy_12_no_time_of_what_was_sent_is_stored(world: World, device: Device) -> None:
-    manifest = world.publish(1)
-    world.drive(device, until=manifest.accept_until)
+    world.take_part(device)
     device.close()
     state = DeviceState(world.folder)
     columns = {
@@ -170,8 +167,7 @@ def test_privacy_13_without_the_persons_own_label_and_yes_nothing_is_joined(worl
     device = world.start()
     with pytest.raises(BadInputError, match="no label for this experiment"):
         world.join(device)
-    manifest = world.publish(1)
-    world.drive(device, until=manifest.accept_until)
+    world.take_part(device)
     assert world.net.fetches == []
     # A no is kept, and holds for this experiment alone.
     device.state.decline(world.of.digest, world.serve(world.of))

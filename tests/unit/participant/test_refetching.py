@@ -170,8 +170,7 @@ def test_repro_two_rounds_in_a_row_without_an_answered_look_end_participation(
 ) -> None:
     block_windows(world, monkeypatch)
     for _ in range(4):
-        manifest = world.announce()
-        world.drive(device, until=manifest.accept_until)
+        world.take_part(device)
         world.conclude()
         if restarts:
             device.close()

@@ -16,6 +16,7 @@ from secvm.participant.trust.trust_policy import TrustPolicy
 from secvm.protocol.documents.experiment import HashedBins
 from secvm.protocol.log.policy import LogPolicy
 from secvm.protocol.trust.salt import salt_of
+from tests.there import there
 from tests.unit.participant.logged_world import LoggedWorld
 from tests.unit.participant.world import FEATURES, World
 
@@ -44,8 +45,7 @@ def test_salt_is_that_of_the_beacons_and_decides_the_bins(tmp_path: Path) -> Non
     device = world.start(policy=UNSAFE)
     with Vault(world.folder) as vault:
         device.join(world.of.digest, history.envelope, vault, salt=salt)
-    record = device.state.record(world.of.digest)
-    assert record is not None
+    record = there(device.state.record(world.of.digest))
     assert record.person is not None
     assert record.salt == salt
     assert salt is not None

@@ -18,6 +18,7 @@ from secvm.participant.storage.state import DeviceState, Status, _read_vector, _
 from secvm.participant.storage.vault import Vault
 from secvm.protocol.plain.session import Changes, WaitingRow
 from secvm.protocol.plain.session_events import Abstain, Finished, Reason
+from tests.there import there
 from tests.unit.participant.world import BUDGET, FEATURES, SECRET, World
 
 PERSON = Individual(vector=BinnedVector(values={3: 1, 5: -2}, n_bins=9), label=1, target=-7, cohort=Cohort.TEST)
@@ -47,8 +48,7 @@ def test_what_was_joined_comes_back_and_stays(tmp_path: Path) -> None:
     state.join("d", b"envelope", PERSON)
     state.close()
     state = DeviceState(tmp_path / "device")
-    record = state.record("d")
-    assert record is not None
+    record = there(state.record("d"))
     assert (record.status, record.envelope, record.cohort, record.person) == (
         Status.JOINED,
         b"envelope",
@@ -153,8 +153,7 @@ def test_forget_leaves_no_byte_of_the_person_in_the_files(world: World, device: 
     assert not any(capsule in after for capsule in capsules)
     assert not any(feature.encode() in after for feature in FEATURES)
     device.close()
-    record = DeviceState(world.folder).record(world.of.digest)
-    assert record is not None
+    record = there(DeviceState(world.folder).record(world.of.digest))
     assert record.status is Status.FORGOTTEN
     assert record.cohort is not None
 

@@ -25,6 +25,7 @@ from secvm.participant.sending.transport import (
 from secvm.protocol.documents.experiment import Relay
 from secvm.protocol.plain.sealed_requests import FetchRequest, fetch_answer, read_request
 from secvm.runtime.http.client import HttpClient
+from tests.there import there
 from tests.unit.participant.world import BUDGET, World, real_document
 from tests.unit.protocol.helpers import RELAY, START, document
 
@@ -353,8 +354,7 @@ def test_repro_every_fetch_takes_a_connection_of_its_own(monkeypatch: pytest.Mon
         relay.files["/v1/experiments"] = b"{}"
         for _ in range(3):
             assert await transport.send(b"capsule", way) == SendReply(b"")
-            found = await transport.fetch("/v1/experiments")
-            assert found is not None
+            found = there(await transport.fetch("/v1/experiments"))
             assert found.content == b"{}"
 
     monkeypatch.setattr(TinyRelay, "handle", noted)

@@ -80,8 +80,7 @@ def test_a_relay_that_was_struck_from_the_settings_gets_nothing_more(world: Worl
     world.joined(policy=policy()).close()
     strict = replace(policy(), relays=(TrustedRelay(url=RELAY_URLS[0]),))
     device = world.start(policy=strict)
-    manifest = world.publish(1)
-    world.drive(device, until=manifest.accept_until)
+    world.take_part(device)
     device.flush()
     assert world.distinct(1) == 0
     ((_, _, sentence),) = device.state.abstentions(world.of.digest)

@@ -24,6 +24,7 @@ from secvm.protocol.log.entries import experiment_entry
 from secvm.protocol.log.policy import Listed, LogPolicy
 from secvm.protocol.log.tiles import Tile
 from secvm.protocol.plain.session import Phase
+from tests.there import there
 from tests.unit.participant.logged_world import LEAD_MS, LoggedWorld
 from tests.unit.participant.world import BUDGET, World
 from tests.unit.protocol.helpers import document
@@ -46,8 +47,7 @@ def test_rounds_of_a_log_are_joined_and_no_weights_are_fetched(world: LoggedWorl
     assert blobs == tallies
     checks = device.state.trust.checks(world.of.digest)
     assert (checks["steps"], checks["refetched"]) == (3, 8)
-    model = device.state.model(world.of.digest)
-    assert model is not None
+    model = there(device.state.model(world.of.digest))
     assert (world.folder / "models" / model.weights).exists()
 
 
@@ -209,8 +209,7 @@ def test_wrong_model_is_caught_before_the_first_package_leaves(world: LoggedWorl
     sent = len(world.net.seen)
     # The step is taken twice.
     world.history.state = world.history.step(world.history.state, world.history.draw_tally())
-    manifest = world.announce()
-    world.drive(device, until=manifest.accept_until)
+    world.take_part(device)
     assert len(world.net.seen) == sent
     (data,) = device.state.evidence(world.of.digest)
     assert examine(data).kind is Kind.WRONG_STEP

@@ -14,6 +14,7 @@ from secvm.learning.rows import MAX_UNITS
 from secvm.participant.storage.state import DeviceState
 from secvm.participant.storage.vault import Vault
 from secvm.people.person import MAX_VALUE
+from tests.there import there
 
 FEATURES = st.dictionaries(st.text(), st.integers(-1000, 1000), max_size=20)
 
@@ -58,8 +59,7 @@ def test_what_was_put_is_there_after_reopening(folder: Path) -> None:
         vault.set_label("sex", "other")
     with Vault(folder) as vault:
         assert vault.features().value == {"quokka": 2}
-        label = vault.label("sex")
-        assert label is not None
+        label = there(vault.label("sex"))
         assert label.value == "other"
         assert vault.label("age") is None
 

@@ -176,6 +176,12 @@ class World:
         self.net.files[f"/v1/experiment/{of.digest}/manifest/latest"] = manifest.signed([COORDINATOR])
         return manifest
 
+    def take_part(self, device: Device, number: int = 1, **changes: Any) -> RoundManifest:
+        """A round, from its manifest until nobody takes its packages any more."""
+        manifest = self.publish(number, **changes)
+        self.drive(device, until=manifest.accept_until)
+        return manifest
+
     def end(self, weights: bytes) -> None:
         of = self.of
         ending = make_ending(

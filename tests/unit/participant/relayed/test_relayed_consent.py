@@ -27,6 +27,7 @@ from secvm.privacy.target import PrivacyTarget
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm_lab.rigs.histories.relayed_rounds import relayed_document, relayed_experiment
 from tests.rigs.relayed_history import terms_of_relays
+from tests.there import there
 from tests.unit.participant.relayed.relayed_world import RelayedWorld, trusting
 from tests.unit.participant.world import ANYTHING
 
@@ -37,8 +38,7 @@ DOCUMENT = relayed_document()
 
 
 def relays(**changes: Any) -> tuple[TrustedRelay, ...]:
-    both = trusting(DOCUMENT).relays
-    assert both is not None
+    both = there(trusting(DOCUMENT).relays)
     return tuple(replace(one, **changes) for one in both)
 
 
@@ -185,11 +185,9 @@ def test_the_ledger_is_charged_with_the_labels_figure() -> None:
     assert charged == pytest.approx(statement.own.charged)
     assert charged is not None
     assert charged > statement.own.epsilon
-    one = spending(PLANNED, 1, consent, Accepted()).charged
-    assert one is not None
+    one = there(spending(PLANNED, 1, consent, Accepted()).charged)
     assert 0 < one < charged
-    needed = needed_for(statement)
-    assert needed is not None
+    needed = there(needed_for(statement))
     assert needed.epsilon is not None
     assert charged <= needed.epsilon < charged + 0.011
     # Nobody honest is left: nothing is small enough.

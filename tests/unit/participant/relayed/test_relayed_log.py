@@ -18,6 +18,7 @@ from secvm.protocol.plain.session_memory import Phase
 from secvm.protocol.relays.manifest import RelayedManifest
 from secvm_lab.rigs.histories.relayed_rounds import relayed_document
 from secvm_lab.rigs.histories.witnessed_log import KnownLog, known_log_terms
+from tests.there import there
 from tests.unit.participant.relayed.relayed_world import RelayedWorld, trusting
 from tests.unit.participant.world import ANYTHING
 
@@ -58,8 +59,7 @@ def test_rounds_are_joined_whatever_other_experiments_stand_in_the_log(world: Re
     member = world.membership(device)
     assert [request.label for request in world.net.requests] == [one.label for one in world.history.rounds]
     assert member.distrust is None
-    seen = member._around.state.relayed.log(world.of.digest)
-    assert seen is not None
+    seen = there(member._around.state.relayed.log(world.of.digest))
     assert seen.entry == world.history.rounds[-1].opening.log_entry
     assert seen.frontier.root == world.history.log.tree.root(seen.frontier.size)
 

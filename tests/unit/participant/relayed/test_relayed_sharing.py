@@ -26,6 +26,7 @@ from secvm.protocol.trust.trusted_log import Checking
 from secvm_lab.rigs.histories.relayed_rounds import relayed_document
 from secvm_lab.rigs.histories.witnessed_log import known_log_terms
 from tests.rigs.relayed_history import RelayedHistory, terms_of_relays
+from tests.there import there
 from tests.unit.participant.relayed.relayed_world import RelayedWorld, trusting
 
 
@@ -61,8 +62,7 @@ def test_what_was_judged_for_one_device_is_not_judged_again_and_is_the_same(monk
     shared = SharedChecks()
     for _ in range(3):
         chain = RelayedChain(history.document, checking=shared)
-        newest = chain.look(served.manifests[-1])
-        assert newest is not None
+        newest = there(chain.look(served.manifests[-1]))
         assert newest.round_number == 3
         found = chain.check(served)
         assert (found.trust, found.documents, found.steps) == (alone.trust, alone.documents, alone.steps)

@@ -13,6 +13,7 @@ from secvm.cli.main import run
 from secvm.participant.consent.policies import Consent
 from secvm.participant.storage.state import DeviceState, Status
 from secvm.participant.storage.vault import Vault
+from tests.there import there
 from tests.unit.participant.ui.asking import Page, Said, desk_of, with_page
 from tests.unit.participant.world import FEATURES, RELAY_URLS, SECRET, World, real_document
 
@@ -126,8 +127,7 @@ def test_join_takes_the_answer_and_joins_as_the_command_does(world: World) -> No
     }
     assert state["offers"]["list"] == []
     own = DeviceState(world.folder)
-    record = own.record(digest)
-    assert record is not None
+    record = there(own.record(digest))
     assert record.person is not None
     assert record.person.label == 0
     own.close()
@@ -148,8 +148,7 @@ def test_answer_of_a_refused_join_is_not_kept(world: World) -> None:
 
     with_page(world, scenario)
     with Vault(world.folder) as vault:
-        kept = vault.label(digest)
-        assert kept is not None
+        kept = there(vault.label(digest))
         assert kept.value == "b"
 
 

@@ -16,6 +16,7 @@ from secvm.participant.trust.evidence import evidence_of
 from secvm.participant.ui.offers import read_list
 from secvm.participant.ui.view import QUARTER_MS, VaultLook, _up, about, budget, in_short, view, what_it_means
 from secvm.privacy.statements.relayed import RelayedStatement
+from tests.there import there
 from tests.unit.participant.relayed.relayed_world import RelayedWorld
 from tests.unit.participant.relayed.test_relayed_consent import PLANNED
 from tests.unit.participant.world import ANYTHING, BUDGET, FEATURES, SECRET, World, real_document
@@ -59,8 +60,7 @@ def test_times_are_those_to_come_by_quarters_and_no_others(world: World) -> None
     in_mid_round(world)
     told, state = seen(world)
     (one,) = told["experiments"]
-    parts = state.session_parts(world.of.digest)
-    assert parts is not None
+    parts = there(state.session_parts(world.of.digest))
     waiting = [row.at for row in parts[1]]
     assert sum(quarter["packages"] for quarter in one["times"]) == len(waiting) == one["waiting"]
     assert {quarter["at"] for quarter in one["times"]} == {at // QUARTER_MS * QUARTER_MS for at in waiting}
@@ -179,8 +179,7 @@ def test_who_asks_is_named_from_the_signed_document() -> None:
 
 def test_what_would_have_to_be_accepted_is_then_accepted() -> None:
     for document in (real_document(), PLANNED):
-        needed = needed_for(Consent().statement(document))
-        assert needed is not None
+        needed = there(needed_for(Consent().statement(document)))
         assert needed != Accepted()
         strict = Consent()
         statement = strict.statement(document)
