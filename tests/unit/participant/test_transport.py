@@ -5,6 +5,7 @@ import os
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from email.utils import formatdate
 
 import pytest
@@ -14,7 +15,7 @@ from secvm.crypto.sealing.kem import X25519PrivateKey
 from secvm.crypto.sealing.oblivious import GatewayKey, GatewayKeys, encode_key_configurations
 from secvm.crypto.tokens import ANSWER_MEDIA_TYPE as TOKEN_ANSWER
 from secvm.crypto.tokens import REQUEST_MEDIA_TYPE as TOKEN_REQUEST
-from secvm.errors import LocalProtocolError, RemoteProtocolError
+from secvm.errors import LocalProtocolError, RemoteProtocolError, UnreachableError
 from secvm.participant.sending.transport import (
     Fetched,
     RelayTransport,
@@ -25,9 +26,11 @@ from secvm.participant.sending.transport import (
 from secvm.protocol.documents.experiment import Relay
 from secvm.protocol.plain.sealed_requests import FetchRequest, fetch_answer, read_request
 from secvm.runtime.http.client import HttpClient
+from secvm_lab.rigs.histories.relayed_rounds import ENTRY, STRANGER, relayed_document
+from tests.rigs.relayed_history import terms_of_relays
 from tests.there import there
-from tests.unit.participant.world import BUDGET, World, real_document
-from tests.unit.protocol.helpers import RELAY, START, document
+from tests.unit.participant.world import real_document
+from tests.unit.protocol.helpers import RELAY, document
 
 SERVER_TIME = 1_767_225_601_000
 
@@ -41,6 +44,8 @@ class TinyRelay:
         self.files: dict[str, bytes] = {}
         self.requests: list[tuple[str, str, dict[str, str], bytes]] = []
         self.answers: list[web.Response] = []
+        #: From where each came.
+        self.ports: list[int] = []
         self.key_requests = 0
         self.url = ""
         self.date = formatdate(SERVER_TIME / 1000, usegmt=True)
@@ -48,6 +53,7 @@ class TinyRelay:
     async def handle(self, request: web.Request) -> web.StreamResponse:
         body = await request.read()
         self.requests.append((request.method, request.path, dict(request.headers), body))
+        self.ports.append(there(request.transport).get_extra_info("peername")[1])
         if request.path == "/r/keys":
             self.key_requests += 1
             data = encode_key_configurations([self.key.configuration])
@@ -108,7 +114,9 @@ def over_sockets(
 
 
 def test_package_is_one_post_with_nothing_but_what_http_needs() -> None:
-    async def scenario(_: TinyRelay, transport: Transport, way: Relay) -> None:
+    async def scenario(relay: TinyRelay, transport: Transport, way: Relay) -> None:
+        # A cookie is not kept.
+        relay.answers.append(web.Response(status=202, headers={"Set-Cookie": "who=you"}))
         for i in range(3):
             assert await transport.send(b"capsule %d" % i, way) == SendReply(b"")
 
@@ -119,19 +127,6 @@ def test_package_is_one_post_with_nothing_but_what_http_needs() -> None:
     for _, _, headers, _ in relay.requests:
         assert set(headers) == {"Host", "Content-Type", "Content-Length"}
         assert headers["Content-Type"] == "message/ohttp-req"
-
-
-def test_credential_is_told_to_the_relay_by_each_client_its_own() -> None:
-    async def scenario(relay: TinyRelay, transport: Transport, way: Relay) -> None:
-        assert isinstance(transport, RelayTransport)
-        await transport.for_client("one").send(b"capsule", way)
-        await transport.for_client("two").fetch("/v1/experiments")
-        await transport.send(b"capsule", way)
-
-    told = [
-        headers.get("Secvm-Credential") for _, path, headers, _ in over_sockets(scenario).requests if path != "/r/keys"
-    ]
-    assert told == ["one", "two", None]
 
 
 def test_repro_the_credential_goes_only_to_the_relays_of_the_settings() -> None:
@@ -194,15 +189,6 @@ def test_answers_mean_acknowledged_later_or_never(answer: web.Response, expected
     assert len(relay.requests) == 1
 
 
-def test_cookies_are_not_kept() -> None:
-    async def scenario(relay: TinyRelay, transport: Transport, way: Relay) -> None:
-        relay.answers.append(web.Response(status=202, headers={"Set-Cookie": "who=you"}))
-        await transport.send(b"one", way)
-        await transport.send(b"two", way)
-
-    assert all("Cookie" not in headers for _, _, headers, _ in over_sockets(scenario).requests)
-
-
 def test_relay_that_is_not_there_is_a_failure_and_no_error() -> None:
     async def main() -> None:
         transport = RelayTransport(HttpClient(connections=1), ["http://127.0.0.1:1/r"], os.urandom)
@@ -250,17 +236,10 @@ def test_repro_fetches_are_sealed_to_the_key_of_now_or_to_the_one_that_the_log_n
 
 
 @pytest.mark.parametrize("direct", [False, True])
-def test_answer_longer_than_asked_for_is_not_read(direct: bool) -> None:
-    async def scenario(relay: TinyRelay, transport: Transport, _: Relay) -> None:
-        relay.files["/v1/experiment/x"] = bytes(100_000)
-        assert await transport.fetch("/v1/experiment/x", most=10_000) is None
-        assert await transport.fetch("/v1/experiment/x", most=100_000) is not None
-
-    over_sockets(scenario, direct=direct)
-
-
 @pytest.mark.parametrize("count", [0, 8, 4_000, 4_090, 4_096, 8_150])
-def test_repro_a_file_of_exactly_what_may_be_read_is_read_whatever_its_answer_is_padded_to(count: int) -> None:
+def test_repro_a_file_of_exactly_what_may_be_read_is_read_whatever_its_answer_is_padded_to(
+    count: int, direct: bool
+) -> None:
     async def scenario(relay: TinyRelay, transport: Transport, _: Relay) -> None:
         relay.files["/v1/experiment/x"] = bytes(count)
         assert await transport.fetch("/v1/experiment/x", most=count) == Fetched(bytes(count), SERVER_TIME)
@@ -268,17 +247,7 @@ def test_repro_a_file_of_exactly_what_may_be_read_is_read_whatever_its_answer_is
         relay.files["/v1/experiment/x"] = bytes(count + 1)
         assert await transport.fetch("/v1/experiment/x", most=count) is None
 
-    over_sockets(scenario)
-
-
-def test_direct_way_takes_public_paths_and_capsules_as_they_are() -> None:
-    async def scenario(relay: TinyRelay, transport: Transport, way: Relay) -> None:
-        relay.files["/v1/experiment/x"] = b"content"
-        assert await transport.fetch("/v1/experiment/x") == Fetched(b"content", SERVER_TIME)
-        assert await transport.send(b"capsule", way) == SendReply(b"")
-
-    relay = over_sockets(scenario, direct=True)
-    assert [path for _, path, _, _ in relay.requests] == ["/v1/experiment/x", "/v1/capsule"]
+    over_sockets(scenario, direct=direct)
 
 
 def test_direct_way_is_refused_for_people() -> None:
@@ -302,65 +271,27 @@ def test_direct_way_is_refused_for_people() -> None:
     asyncio.run(main())
 
 
-def test_whole_round_through_a_relay_over_sockets(world: World) -> None:
-
-    async def scenario(relay: TinyRelay, transport: Transport, way: Relay) -> None:
-        world.of = document(experiment=world.of.experiment, test=True, relays=(way,))
-        world.key = relay.key
-        world.serve(world.of)
-        relay.files, relay.date = world.net.files, formatdate((START - 50_000) / 1000, usegmt=True)
-        manifest = world.publish(1)
-        world.transport = transport
-        device = world.joined()
-        await world.driven(device, until=manifest.accept_until)
-        device.close()
-
-    relay = over_sockets(scenario)
-    capsules = [body for method, path, _, body in relay.requests if path == "/r" and method == "POST"]
-    assert len(capsules) == len(set(capsules)) == BUDGET
-    assert len({len(capsule) for capsule in capsules}) == 1
-
-
-def test_what_a_round_of_two_relays_sends_takes_a_connection_of_its_own_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    handle, ports = TinyRelay.handle, list[int]()
-
-    async def noted(relay: TinyRelay, request: web.Request) -> web.StreamResponse:
-        assert request.transport is not None
-        ports.append(request.transport.get_extra_info("peername")[1])
-        return await handle(relay, request)
-
+def test_what_a_round_of_two_relays_sends_takes_a_connection_of_its_own_each() -> None:
     async def scenario(_: TinyRelay, transport: Transport, way: Relay) -> None:
         for _turn in range(3):
             await transport.relayed_terms(way)
             await transport.ask_token(b"blinded", bytes(32), way)
             await transport.submit(b"capsules", bytes(32), way)
 
-    monkeypatch.setattr(TinyRelay, "handle", noted)
-    over_sockets(scenario)
-    assert len(ports) == 9
-    assert len(set(ports)) == 9
+    ports = over_sockets(scenario).ports
+    assert len(ports) == len(set(ports)) == 9
 
 
-def test_repro_every_fetch_takes_a_connection_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    ports: list[tuple[str, int]] = []
-    handle = TinyRelay.handle
-
-    async def noted(self: TinyRelay, request: web.Request) -> web.StreamResponse:
-        assert request.transport is not None
-        ports.append((request.path, request.transport.get_extra_info("peername")[1]))
-        return await handle(self, request)
-
+def test_repro_every_fetch_takes_a_connection_of_its_own() -> None:
     async def scenario(relay: TinyRelay, transport: Transport, way: Relay) -> None:
         relay.files["/v1/experiments"] = b"{}"
         for _ in range(3):
             assert await transport.send(b"capsule", way) == SendReply(b"")
-            found = there(await transport.fetch("/v1/experiments"))
-            assert found.content == b"{}"
+            assert there(await transport.fetch("/v1/experiments")).content == b"{}"
 
-    monkeypatch.setattr(TinyRelay, "handle", noted)
-    over_sockets(scenario)
-    assert [path for path, _ in ports] == ["/r", "/r/keys", "/r/fetch"] * 3
-    packages, keys, fetches = ([port for _, port in ports[i::3]] for i in range(3))
+    relay = over_sockets(scenario)
+    assert [path for _, path, _, _ in relay.requests] == ["/r", "/r/keys", "/r/fetch"] * 3
+    packages, keys, fetches = (relay.ports[i::3] for i in range(3))
     assert keys == fetches
     assert len({*packages, *fetches}) == 1 + 3
 
@@ -409,3 +340,49 @@ def test_a_token_is_asked_for_in_clear_and_the_answer_is_taken_or_not(direct: bo
     }
     assert {fields["Content-Type"] for _, _, fields, _ in relay.requests} == {TOKEN_REQUEST}
     assert not any("User-Agent" in fields or "Cookie" in fields for _, _, fields, _ in relay.requests)
+
+
+# ── requests of a round with two relays ──────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_request_goes_to_the_label_and_says_nothing_else() -> None:
+    """And what is answered: a receipt, later, or never."""
+    answers = {
+        web.Response(body=b"receipt"): SendReply(b"receipt"),
+        web.Response(body=bytes(10_000)): SendReply(),
+        web.Response(status=307, headers={"Location": "/elsewhere"}): SendReply(),
+        **{
+            web.Response(status=status, headers={"Retry-After": "7"}): SendReply(
+                retry_after_ms=7000, final=status < 420
+            )
+            for status in (401, 409, 410, 413, 421, 425, 429, 503)
+        },
+    }
+
+    async def scenario(relay: TinyRelay, transport: Transport, way: Relay) -> None:
+        relay.answers = list(answers)
+        assert [await transport.submit(b"capsules", b"l" * 32, way) for _ in answers] == list(answers.values())
+
+    requests = over_sockets(scenario).requests
+    assert len(requests) == len(answers)
+    for method, path, headers, body in requests:
+        assert (method, path, body) == ("POST", f"/r/submit/{(b'l' * 32).hex()}", b"capsules")
+        assert headers["Content-Type"] == "application/vnd.secvm.submission"
+        assert set(headers) == {"Host", "Content-Type", "Content-Length"}
+
+
+def test_terms_are_taken_from_the_relays_key_alone() -> None:
+    of = relayed_document().entry_relay
+    terms = terms_of_relays(relayed_document())[of.url]
+
+    async def scenario(relay: TinyRelay, transport: Transport, way: Relay) -> None:
+        entry = replace(of, url=way.url)
+        relay.answers = [web.Response(body=terms.signed(signer)) for signer in (ENTRY, STRANGER)]
+        relay.answers += [web.Response(status=404), web.Response(status=503)]
+        assert [await transport.relayed_terms(entry) for _ in range(3)] == [terms, None, None]
+        # It may answer in a moment, as one that nobody runs.
+        for away in (entry, replace(of, url="http://127.0.0.1:1/r")):
+            with pytest.raises(UnreachableError, match=r"entry relay .* does not answer"):
+                await transport.relayed_terms(away)
+
+    over_sockets(scenario)
