@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Self
 
 from secvm.coordinator.store.postgres_pool import Patience, Pool
-from secvm.coordinator.store.sql_store import Row
+from secvm.coordinator.store.queries import Row
 from secvm.errors import StoreError
 from secvm_lab.chaos.network import HUB_ADDRESS
 from secvm_lab.rigs.postgres import PostgresCluster

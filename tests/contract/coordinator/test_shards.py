@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from secvm.coordinator.counting.epoch_count import EpochCount, RoundToCount, ShardCounting, add_shards, count_epoch
 from secvm.coordinator.store.memory import CLAIM_S, MemoryStore
-from secvm.coordinator.store.port import SHARDS, CoordinatorStore
+from secvm.coordinator.store.port import CoordinatorStore
+from secvm.coordinator.store.rules import SHARDS
 from secvm.coordinator.store.sqlite import SQLiteStore
 from secvm.errors import MalformedMessageError
 from secvm.learning.package import Cohort, NullPackage, Package, ParticipationPackage, TestPackage, TrainPackage

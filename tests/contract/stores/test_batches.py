@@ -223,10 +223,10 @@ def test_forgetting_that_was_killed_is_finished_at_the_next_start(
     store.add_experiment(experiment(), {})
     fill(store)
 
-    def killed(batch: int) -> None:
+    def killed(query: str, **_place: int) -> None:
         raise StoreError("killed")
 
-    monkeypatch.setattr(store, "_remove_piece", killed)
+    monkeypatch.setattr(store, "_removed", killed)
     with pytest.raises(StoreError):
         store.forget_batch(*WHERE)
     assert store.piece(*WHERE, 0) is None

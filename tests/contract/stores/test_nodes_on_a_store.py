@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from secvm.coordinator.store import rules
 from secvm.coordinator.store.memory import CLAIM_S, MemoryStore
-from secvm.coordinator.store.port import SHARDS, CoordinatorStore, Standing, StoredKey
+from secvm.coordinator.store.port import CoordinatorStore, Standing, StoredKey
+from secvm.coordinator.store.rules import SHARDS
 from secvm.errors import LocalProtocolError, StaleDriverError, StoreError
 from secvm.protocol.round_state import RoundState
 from secvm.testing.clock import ManualClock

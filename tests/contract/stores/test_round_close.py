@@ -120,11 +120,11 @@ def test_writers_that_wait_for_the_closing_are_refused(url: str, method: str) ->
     with closing(PostgresStore(url)) as store, closing(PostgresStore(url)) as node, ThreadPoolExecutor(1) as threads:
         driver = driver_of(store)
         assert store.append_sealed(7, [b"early"])
-        with driver.driven() as connection:
-            connection.execute(b"UPDATE epochs SET closed = true WHERE epoch = 7")
+        with driver.driven() as ask:
+            ask("close_epoch", epoch=7)
             writing = threads.submit(APPENDS[method], node)
-            waits = b"SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-            wait_until(lambda: connection.execute(waits).fetchall())
+            waits = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+            wait_until(lambda: store.pool.once(waits))
         assert not writing.result()
         assert content(store) == [b"early"]
         assert store.deposits(7) == []

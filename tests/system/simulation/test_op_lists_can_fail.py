@@ -20,7 +20,7 @@ from secvm.coordinator.intake.opener import Opener
 from secvm.coordinator.log.logbook import Logbook
 from secvm.coordinator.store import rules
 from secvm.coordinator.store.memory import MemoryStore
-from secvm.coordinator.store.port import StoredRound
+from secvm.coordinator.store.port import Ask, StoredRound
 from secvm.participant import membership
 from secvm.participant.consent.ledger import enter
 from secvm.participant.plain.membership import PlainMembership
@@ -179,25 +179,26 @@ def test_a_witness_whose_commits_are_not_synced_is_found_out(monkeypatch: pytest
 
 def test_a_store_without_fences_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     @contextlib.contextmanager
-    def unfenced(self: MemoryStore) -> Iterator[None]:
-        with self._lock:
-            yield
+    def unfenced(self: MemoryStore, *, by_anyone: bool = False) -> Iterator[Ask]:
+        with self._changing() as ask:
+            yield ask
 
-    monkeypatch.setattr(MemoryStore, "_fenced", unfenced)
+    monkeypatch.setattr(MemoryStore, "driven", unfenced)
     assert found("was accepted under term", weights={"until": 2, "fail over": 4, "stall": 1})
 
 
 def test_a_coordinator_that_announces_twice_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = Driver._announce
+    real, announce = Driver._announce, MemoryStore.announce
 
     def twice(self: Driver, book: Any, now: int) -> None:
         real(self, book, now)
         real(self, book, now + 1_000_000)
 
     def replace(self: MemoryStore, announced: StoredRound, blobs: Mapping[str, bytes]) -> None:
-        with self._fenced():
-            self._rounds[announced.experiment][announced.number] = announced
-            self._keep(blobs)
+        with self._database.changing() as connection:
+            where = "WHERE experiment = ? AND number = ?"
+            connection.execute(f"DELETE FROM rounds {where}", (announced.experiment, announced.number))
+        announce(self, announced, blobs)
 
     monkeypatch.setattr(Driver, "_announce", twice)
     monkeypatch.setattr(MemoryStore, "announce", replace)

@@ -3,7 +3,6 @@
 import asyncio
 import json
 from collections.abc import Callable
-from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 
@@ -318,9 +317,10 @@ def restarted(coordinator: Logged, witnesses: list[TinyWitness], store: Coordina
     return made
 
 
-def copied(store: CoordinatorStore) -> MemoryStore:
+def copied(store: MemoryStore) -> MemoryStore:
     copy = MemoryStore()
-    vars(copy).update(deepcopy({name: held for name, held in vars(store).items() if name != "_lock"}))
+    with store._database.reading() as connection, copy._database.reading() as other:
+        connection.backup(other)
     return copy
 
 
@@ -332,6 +332,7 @@ def test_an_old_copy_of_the_store_is_found_out_before_it_signs_anything_else(lat
 
     async def scenario() -> None:
         await coordinator.go(until=lambda: len(coordinator.sent) == 1)
+        assert isinstance(coordinator.store, MemoryStore)
         old = copied(coordinator.store)
         add(coordinator.store, logged(title="forgotten"))
         await coordinator.go(until=lambda: len(coordinator.sent) == 3)

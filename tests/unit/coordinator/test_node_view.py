@@ -16,7 +16,8 @@ from secvm.coordinator.log.log_files import log_path
 from secvm.coordinator.nodes.node_view import NodeView, ShardHelper
 from secvm.coordinator.publisher import Publisher
 from secvm.coordinator.store.memory import MemoryStore
-from secvm.coordinator.store.port import SHARDS, CoordinatorStore, Standing
+from secvm.coordinator.store.port import CoordinatorStore, Standing
+from secvm.coordinator.store.rules import SHARDS
 from secvm.errors import StoreError
 from secvm.protocol.log.policy import LogTerms
 from secvm.runtime.logs import Log
@@ -158,7 +159,9 @@ def test_an_ending_is_shown_when_the_driver_has_kept_it_and_its_counts_not_befor
     clock.advance(600_000)
     asyncio.run(driver.step())
     assert store.experiments()[0].standing is Standing.FINISHED
-    kept = store._blobs.pop(ending_name(of.digest))
+    kept = store.blob(ending_name(of.digest))
+    with store._database.changing() as connection:
+        connection.execute("DELETE FROM blobs WHERE digest = ?", (ending_name(of.digest),))
     follower = Follower(store.another_node(), clock)
     follower.following.read()
     assert not follower.publisher.is_shown(ending_path(of.digest))

@@ -578,7 +578,7 @@ def life(dies_at: int | None, of: ExperimentDocument) -> tuple[dict[str, bytes],
     store = MemoryStore()
     add(store, of)
     relays = TwoRelays(of)
-    mortal = Mortal(store, dies_at)
+    mortal: Any = Mortal(store, dies_at)
     first = Federation(mortal, relays, dice=throws("the first"))
     try:
         asyncio.run(first.go())

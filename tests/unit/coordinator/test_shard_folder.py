@@ -173,7 +173,7 @@ class Scene:
     def live(self, disk: MortalDisk | None = None, forgets_at: int | None = None) -> None:
         """A process until it has nothing to do, or is killed."""
         store = SQLiteStore(self.store)
-        mortal = Mortal(store, forgets_at, ("forget_batch",))
+        mortal: Any = Mortal(store, forgets_at, ("forget_batch",))
         federation = Federation(mortal, self.relays, self.clock, folder=self.public)
         try:
             with (MortalDisk(None) if disk is None else disk).under():

@@ -74,9 +74,9 @@ MUTATIONS: Mapping[str, Mutation] = {
     "fencing": Mutation(
         (
             Edit(
-                "src/secvm/coordinator/store/memory.py",
-                "if self._term is not None and (self._term != self._lead.term or self._lead.holder is None):",
-                "if self._lead.term < 0:",
+                "src/secvm/coordinator/store/sqlite.py",
+                "if self._term is not None and self._term not in self._holders:",
+                "if self._term is not None and self._term < 0:",
             ),
         ),
         (f"{_LISTS}::test_a_driver_that_lost_its_lead_changes_nothing",),

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import copy
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
 
 from secvm.coordinator.store import rules
-from secvm.coordinator.store.port import SHARDS, Deposit, StoredKey
+from secvm.coordinator.store.port import Ask, CoordinatorStore, Deposit, StoredKey, begin_epoch
 from secvm.coordinator.store.postgres_migrations import check_schema
 from secvm.coordinator.store.postgres_pool import (
     BusyError,
@@ -26,8 +27,9 @@ from secvm.coordinator.store.postgres_pool import (
     run,
     table_names,
 )
+from secvm.coordinator.store.queries import NoTableError, Row, queries
 from secvm.coordinator.store.records import check_block
-from secvm.coordinator.store.sql_store import NoTableError, Row, SqlStore, queries
+from secvm.coordinator.store.rules import SHARDS
 from secvm.errors import LocalProtocolError, StaleDriverError, StoreError
 
 #: How long a claim lasts: longer than opening what was claimed takes, shorter than people wait for a round.
@@ -41,8 +43,8 @@ _STATEMENT_BYTES = 2**26
 _SQL = queries("shared", "driver", "epochs", "batches")
 
 
-class PostgresStore(SqlStore[Connection]):
-    """The port on one database; any number of them, in any number of processes."""
+class PostgresStore(CoordinatorStore):
+    """The store in one database; any number of them, in any number of processes."""
 
     _scrubs = ("drop_shard_claims",)
     _forgets = ("drop_run_claims",)
@@ -83,17 +85,13 @@ class PostgresStore(SqlStore[Connection]):
         """
         return self._listening.wait(seconds)
 
-    def _changing(self, *, bulk: bool = False) -> AbstractContextManager[Connection]:
-        return self._pool.changing(bulk=bulk)
-
-    def _ask(self, connection: Connection, query: str, **given: object) -> list[Row]:
-        return run(connection, _SQL[query].format(**own_tables(given)), **given)
+    @contextmanager
+    def _changing(self, *, bulk: bool = False) -> Iterator[Ask]:
+        with self._pool.changing(bulk=bulk) as connection:
+            yield partial(_ask, connection)
 
     def _once(self, query: str, **given: object) -> list[Row]:
         return self._pool.once(_SQL[query].format(**own_tables(given)), given)
-
-    def _make_tables(self, connection: Connection, **place: int) -> None:
-        self._ask(connection, "make_epoch_tables" if "epoch" in place else "make_batch_tables", **place)
 
     # ── who drives ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -101,24 +99,24 @@ class PostgresStore(SqlStore[Connection]):
         rules.may_lead(holder, lease_s)
         for (term,) in self._once("renew", holder=holder, lease_s=lease_s):
             return int(term)
-        with self._pool.changing() as connection:
-            ((leads, runs),) = self._ask(connection, "hold_lease")
+        with self._changing() as ask:
+            ((leads, runs),) = ask("hold_lease")
             if leads is not None and runs:
                 return None
-            ((term,),) = self._ask(connection, "next_term")
-            self._ask(connection, "take_lease", term=term, holder=holder, lease_s=lease_s)
-            self._ask(connection, "tell")
+            ((term,),) = ask("next_term")
+            ask("take_lease", term=term, holder=holder, lease_s=lease_s)
+            ask("tell")
         # What a driver that was killed has left of its scrub. Never a reason not to drive.
         with suppress(StoreError):
             self.driving(term)._remove_left()  # noqa: SLF001  (a copy of ourselves)
         return int(term)
 
     def resign(self, term: int) -> None:
-        with self._pool.changing() as connection:
-            self._ask(connection, "hold_lease")
-            self._ask(connection, "resign", term=term)
-            self._ask(connection, "drop_lease", term=term)
-            self._ask(connection, "tell")
+        with self._changing() as ask:
+            ask("hold_lease")
+            ask("resign", term=term)
+            ask("drop_lease", term=term)
+            ask("tell")
 
     def driving(self, term: int) -> PostgresStore:
         view = copy.copy(self)
@@ -126,24 +124,20 @@ class PostgresStore(SqlStore[Connection]):
         return view
 
     @contextmanager
-    def driven(self, *, by_anyone: bool = False) -> Iterator[Connection]:
+    def driven(self, *, by_anyone: bool = False) -> Iterator[Ask]:
         if self._term is None and not by_anyone:
             raise LocalProtocolError("nobody drives this store without a term: it has many nodes")
-        with self._fenced() as connection:
-            yield connection
-            self._ask(connection, "tell")
+        with self._fenced() as ask:
+            yield ask
+            ask("tell")
 
     @contextmanager
-    def _fenced(self) -> Iterator[Connection]:
-        """A transaction of our term, if we have one."""
-        with self._pool.changing() as connection:
-            if self._term is not None and not self._may_drive(connection, self._term):
+    def _fenced(self) -> Iterator[Ask]:
+        """A transaction of our term, if we have one: nobody takes over before it ends."""
+        with self._changing() as ask:
+            if self._term is not None and not ask("fence", term=self._term):
                 raise StaleDriverError
-            yield connection
-
-    def _may_drive(self, connection: Connection, term: int) -> bool:
-        """Whether the term drives; if so, nobody takes over before this transaction ends."""
-        return bool(self._ask(connection, "fence", term=term))
+            yield ask
 
     def _remove_left(self) -> None:
         """Drop the tables of everything that is marked as gone, each in a transaction of its own: dropping in the one
@@ -154,15 +148,15 @@ class PostgresStore(SqlStore[Connection]):
         for kind, number in gone:
             names = table_names(kind, number)
             try:
-                self._drop("drop_soon", *names.values())
+                self._drop("drop_soon", names)
             except BusyError:
                 # No session has had a reason to read them since they were marked: one that still does was stopped.
                 self._once("end_readers", names=list(names.values()))
-                self._drop("drop", *names.values())
+                self._drop("drop", names)
 
-    def _drop(self, query: str, *names: str) -> None:
-        with self._fenced() as connection:
-            run(connection, _SQL[query].format(tables=", ".join(names)))
+    def _drop(self, query: str, names: Mapping[str, str]) -> None:
+        with self._fenced() as ask:
+            ask(query, {"tables": ", ".join(names.values())})
 
     # ── epochs ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -193,8 +187,8 @@ class PostgresStore(SqlStore[Connection]):
         try:
             return append()
         except NoTableError:
-            with self._pool.changing() as connection:
-                self._begin_epoch(connection, epoch)
+            with self._changing() as ask:
+                begin_epoch(ask, epoch)
         try:
             return append()
         except NoTableError:
@@ -208,16 +202,15 @@ class PostgresStore(SqlStore[Connection]):
 
     def _append_much(self, epoch: int, packed: Sequence[bytes], deposit: dict[str, object] | None = None) -> bool:
         """More than one statement takes, in one transaction all the same."""
-        tables = own_tables({"epoch": epoch})
-        with self._pool.changing(bulk=True) as connection:
-            self._begin_epoch(connection, epoch)
-            if not self._ask(connection, "hold_open", epoch=epoch):
+        with self._changing(bulk=True) as ask:
+            begin_epoch(ask, epoch)
+            if not ask("hold_open", epoch=epoch):
                 return False
-            if deposit is not None and not self._ask(connection, "put_deposit", epoch=epoch, **deposit):
+            if deposit is not None and not ask("put_deposit", epoch=epoch, **deposit):
                 return False
             for portion in _portions(packed):
                 groups, parameters = given_groups(portion)
-                run(connection, _SQL["put_sealed"].format(groups=groups, **tables), **parameters)
+                ask("put_sealed", {"groups": groups}, epoch=epoch, **parameters)
         return True
 
     def sealed(self, epoch: int, limit: int) -> list[tuple[int, bytes]]:
@@ -230,11 +223,11 @@ class PostgresStore(SqlStore[Connection]):
     def replace_sealed(self, epoch: int, numbers: Sequence[int], block: bytes) -> None:
         check_block(block)
         ordered, ends = rules.by_shard(block)
-        with suppress(NoTableError), self._pool.changing() as connection:
-            taken = self._ask(connection, "take_sealed", epoch=epoch, numbers=list(numbers), node=self._node)
+        with suppress(NoTableError), self._changing() as ask:
+            taken = ask("take_sealed", epoch=epoch, numbers=list(numbers), node=self._node)
             # A refusal undoes the deletion.
             if rules.replaces(numbers, len(taken)) and block:
-                self._ask(connection, "put_opened", epoch=epoch, block=ordered, ends=ends)
+                ask("put_opened", epoch=epoch, block=ordered, ends=ends)
             return
         rules.replaces(numbers, 0)
 
@@ -274,11 +267,11 @@ class PostgresStore(SqlStore[Connection]):
                     return int(free[0][0])
         return None
 
-    def _keep_result(self, connection: Connection, epoch: int, shard: int, result: bytes) -> None:
+    def _keep_result(self, ask: Ask, epoch: int, shard: int, result: bytes, /) -> None:
         for piece, at in enumerate(range(0, max(1, len(result)), _STATEMENT_BYTES)):
             part = result[at : at + _STATEMENT_BYTES]
             # The first piece decides: whoever comes second leaves all to the first.
-            if not self._ask(connection, "keep_shard", epoch=epoch, shard=shard, piece=piece, result=part):
+            if not ask("keep_shard", epoch=epoch, shard=shard, piece=piece, result=part):
                 return
 
     # ── batches ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -326,6 +319,11 @@ class _Listening:
             if self._connection is not None:
                 self._connection.close()
                 self._connection = None
+
+
+def _ask(connection: Connection, query: str, names: Mapping[str, str] | None = None, /, **given: object) -> list[Row]:
+    """A named query in a transaction. ``names`` stand for what is in braces beside the place's own tables."""
+    return run(connection, _SQL[query].format(**own_tables(given), **(names or {})), **given)
 
 
 def _portions(packed: Sequence[bytes]) -> Iterator[list[bytes]]:

@@ -22,7 +22,7 @@ from importlib.resources.abc import Traversable
 from typing import Literal
 
 from secvm.coordinator.store.postgres_pool import Connection, Pool, run
-from secvm.coordinator.store.sql_store import FOLDER, NoTableError, queries
+from secvm.coordinator.store.queries import FOLDER, NoTableError, queries
 from secvm.errors import BadInputError, LocalProtocolError
 
 Phase = Literal["before", "after"]

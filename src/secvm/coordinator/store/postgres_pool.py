@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
-from secvm.coordinator.store.sql_store import NoTableError, Row
+from secvm.coordinator.store.queries import NoTableError, Row
 from secvm.errors import BadInputError, LocalProtocolError, StoreError
 
 #: The tables that each epoch has for itself, and each batch.

@@ -17,15 +17,25 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 
 from secvm.coordinator.store import rules
-from secvm.coordinator.store.port import CoordinatorStore, Deposit, StoredKey
+from secvm.coordinator.store.port import Ask, CoordinatorStore, Deposit, StoredKey, begin_epoch
+from secvm.coordinator.store.queries import Row, for_sqlite, queries
 from secvm.coordinator.store.records import check_block
-from secvm.coordinator.store.sql_store import Row, SqlStore, for_sqlite, queries
 from secvm.errors import SecVMError, StaleDriverError, StoreError
-from secvm.runtime.disk.sqlite_file import FAULTS, SqliteFormat, connect, emptied_log, fault_name, refusal, transaction
+from secvm.runtime.disk.sqlite_file import (
+    FAULTS,
+    SqliteFormat,
+    connect,
+    emptied_log,
+    fault_name,
+    in_memory,
+    refusal,
+    transaction,
+)
 
 #: "SeV2": SQLite keeps it in the file's header, so that another program's database is not taken for ours.
 APPLICATION_ID = 0x53655632
@@ -74,13 +84,18 @@ _FORMAT = SqliteFormat(
 class Database:
     """The one connection of a store. Any thread may use it, one at a time."""
 
-    def __init__(self, path: Path, migrations: tuple[tuple[str, ...], ...] = MIGRATIONS) -> None:
+    def __init__(self, path: Path | None, migrations: tuple[tuple[str, ...], ...] = MIGRATIONS) -> None:
+        """Without a path it is in memory."""
         self._lock = threading.RLock()
+        refused = f"the database {path} cannot be opened"
         # Private keys lie in it: nobody else may read it.
-        self._connection = connect(
-            path, f"the database {path} cannot be opened", patience_s=_PATIENCE_S, check_same_thread=False
+        self._connection = (
+            in_memory(check_same_thread=False)
+            if path is None
+            else connect(path, refused, patience_s=_PATIENCE_S, check_same_thread=False)
         )
-        replace(_FORMAT, migrations=migrations, version=len(migrations)).prepare(self._connection, path)
+        kind = replace(_FORMAT, migrations=migrations, version=len(migrations))
+        kind.prepare(self._connection, path or Path(":memory:"))
 
     @contextmanager
     def changing(self) -> Iterator[sqlite3.Connection]:
@@ -124,8 +139,8 @@ _PIECE_ROWS = 4096
 _SQL = {**{name: for_sqlite(query) for name, query in queries("shared").items()}, **queries("sqlite")}
 
 
-class SQLiteStore(SqlStore[sqlite3.Connection]):
-    """The port on one file; one object, and one process, for a file.
+class SQLiteStore(CoordinatorStore):
+    """The store in one file; one object, and one process, for a file.
 
     So nobody else can drive: a lease lasts until it is let go of or the file is, and claims are not needed.
     """
@@ -133,7 +148,7 @@ class SQLiteStore(SqlStore[sqlite3.Connection]):
     _scrubs = ("forget_key", "forget_shards")
     _forgets = ("forget_seed", "forget_runs")
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path | None) -> None:
         self._database = Database(path)
         #: By term; at most one. Shared with the views of those who drive.
         self._holders: dict[int, str] = {}
@@ -144,27 +159,26 @@ class SQLiteStore(SqlStore[sqlite3.Connection]):
             self._database.close()
             raise
 
-    def _changing(self, *, bulk: bool = False) -> AbstractContextManager[sqlite3.Connection]:  # noqa: ARG002  # all wait
-        return self._database.changing()
+    @contextmanager
+    def _changing(self, *, bulk: bool = False) -> Iterator[Ask]:  # noqa: ARG002  # all wait
+        with self._database.changing() as connection:
+            yield partial(_ask, connection)
 
-    def _reading(self) -> AbstractContextManager[sqlite3.Connection]:
+    def _reading(self) -> AbstractContextManager[object]:
         return self._database.reading()
-
-    def _ask(self, connection: sqlite3.Connection, query: str, **given: object) -> list[Row]:
-        return connection.execute(_SQL[query], given).fetchall()
 
     def _once(self, query: str, **given: object) -> list[Row]:
         with self._database.reading() as connection:
-            return self._ask(connection, query, **given)
+            return _ask(connection, query, **given)
 
     # ── who drives ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def lead(self, holder: str, lease_s: float) -> int | None:
         rules.may_lead(holder, lease_s)
-        with self._database.changing() as connection:
+        with self._changing() as ask:
             for term, leads in self._holders.items():
                 return term if leads == holder else None
-            ((term,),) = self._ask(connection, "next_term")
+            ((term,),) = ask("next_term")
             self._holders[term] = holder
             return int(term)
 
@@ -178,12 +192,11 @@ class SQLiteStore(SqlStore[sqlite3.Connection]):
         return view
 
     @contextmanager
-    def driven(self, *, by_anyone: bool = False) -> Iterator[sqlite3.Connection]:  # noqa: ARG002  # anyone may
-        """A transaction of somebody who may drive: without a term there is one process, and it may."""
-        with self._database.changing() as connection:
+    def driven(self, *, by_anyone: bool = False) -> Iterator[Ask]:  # noqa: ARG002  # without a term there is one process
+        with self._changing() as ask:
             if self._term is not None and self._term not in self._holders:
                 raise StaleDriverError
-            yield connection
+            yield ask
 
     # ── epochs ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -195,25 +208,26 @@ class SQLiteStore(SqlStore[sqlite3.Connection]):
         self._database.empty_log()
 
     def append_sealed(self, epoch: int, packed: Sequence[bytes]) -> bool:
-        with self._database.changing() as connection:
-            return self._append(connection, epoch, packed)
+        with self._changing() as ask:
+            return self._append(ask, epoch, packed)
 
     def deposit(self, deposit: Deposit, packed: Sequence[bytes]) -> bool:
         given = {"epoch": deposit.epoch, "relay": deposit.relay}
-        with self._database.changing() as connection:
-            if self._ask(connection, "deposited", **given):
+        with self._changing() as ask:
+            if ask("deposited", **given):
                 return True
-            taken = self._append(connection, deposit.epoch, packed)
+            taken = self._append(ask, deposit.epoch, packed)
             if taken:
-                self._ask(connection, "put_deposit", count=deposit.count, **given)
+                ask("put_deposit", count=deposit.count, **given)
             return taken
 
-    def _append(self, connection: sqlite3.Connection, epoch: int, packed: Sequence[bytes]) -> bool:
+    def _append(self, ask: Ask, epoch: int, packed: Sequence[bytes]) -> bool:
         """Whether the epoch is open; if so, the groups are in it."""
-        self._begin_epoch(connection, epoch)
-        ((closed, _),) = self._ask(connection, "epoch", epoch=epoch)
+        begin_epoch(ask, epoch)
+        ((closed, _),) = ask("epoch", epoch=epoch)
         if not closed:
-            connection.executemany(_SQL["put_sealed"], [{"epoch": epoch, "packed": group} for group in packed])
+            for group in packed:
+                ask("put_sealed", epoch=epoch, packed=group)
         return not closed
 
     def sealed(self, epoch: int, limit: int) -> list[tuple[int, bytes]]:
@@ -221,11 +235,11 @@ class SQLiteStore(SqlStore[sqlite3.Connection]):
 
     def replace_sealed(self, epoch: int, numbers: Sequence[int], block: bytes) -> None:
         check_block(block)
-        with self._database.changing() as connection:
-            taken = sum(len(self._ask(connection, "take_sealed", number=number, epoch=epoch)) for number in numbers)
+        with self._changing() as ask:
+            taken = sum(len(ask("take_sealed", number=number, epoch=epoch)) for number in numbers)
             # A refusal undoes the deletion.
             if rules.replaces(numbers, taken) and block:
-                self._ask(connection, "put_opened", epoch=epoch, block=block)
+                ask("put_opened", epoch=epoch, block=block)
 
     def opened(self, epoch: int, shard: int | None = None) -> Iterator[bytes]:
         return self._pieces(epoch) if shard in (None, 0) else iter(())
@@ -235,10 +249,10 @@ class SQLiteStore(SqlStore[sqlite3.Connection]):
         last = 0
         while True:
             with self._database.reading() as connection:
-                if self._ask(connection, "epoch", epoch=epoch) not in ([(0, 0)], [(1, 0)]):
+                if _ask(connection, "epoch", epoch=epoch) not in ([(0, 0)], [(1, 0)]):
                     return
                 after, last = last, _end_of_piece(connection, "opened", epoch, last)
-                blocks = self._ask(connection, "opened", epoch=epoch, after=after, last=last)
+                blocks = _ask(connection, "opened", epoch=epoch, after=after, last=last)
             if not blocks:
                 return
             for (block,) in blocks:
@@ -253,8 +267,8 @@ class SQLiteStore(SqlStore[sqlite3.Connection]):
             complete = self._once("epoch", epoch=epoch) == [(1, 0)] and not self.left_sealed(epoch)
             return 0 if complete and not self.counted_shards(epoch) else None
 
-    def _keep_result(self, connection: sqlite3.Connection, epoch: int, shard: int, result: bytes) -> None:
-        self._ask(connection, "keep_shard", epoch=epoch, shard=shard, result=result)
+    def _keep_result(self, ask: Ask, epoch: int, shard: int, result: bytes, /) -> None:
+        ask("keep_shard", epoch=epoch, shard=shard, result=result)
 
     # ── batches ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -273,7 +287,7 @@ class SQLiteStore(SqlStore[sqlite3.Connection]):
     def _remove_left(self) -> None:
         """Remove, a little at a time so that others can write meanwhile, rows of what is gone, and their bytes."""
         for (batch,) in self._once("forgotten_with_pieces"):
-            while self._remove_piece(batch):
+            while self._removed("remove_piece", batch=batch):
                 pass
         for (epoch,) in self._once("scrubbed_with_rows"):
             for table in ("sealed", "opened"):
@@ -281,15 +295,19 @@ class SQLiteStore(SqlStore[sqlite3.Connection]):
                     pass
         self._database.empty_log()
 
-    def _remove_piece(self, batch: int) -> bool:
-        with self._database.changing() as connection:
-            return bool(self._ask(connection, "remove_piece", batch=batch))
+    def _removed(self, query: str, **place: int) -> bool:
+        with self._changing() as ask:
+            return bool(ask(query, **place))
 
     def _remove_some(self, table: str, epoch: int) -> bool:
         with self._database.changing() as connection:
             last = _end_of_piece(connection, table, epoch, 0)
             connection.execute(_SQL["remove_rows"].format(table=table), {"epoch": epoch, "last": last})
             return last > 0
+
+
+def _ask(connection: sqlite3.Connection, query: str, **given: object) -> list[Row]:
+    return connection.execute(_SQL[query], given).fetchall()
 
 
 def _end_of_piece(connection: sqlite3.Connection, table: str, epoch: int, after: int) -> int:

@@ -61,9 +61,9 @@ def connect_personal(path: Path, what: str, **more: Any) -> sqlite3.Connection:
     return connect(path, f"{path}: the {what} cannot be opened", patience_s=_PATIENCE_S, **more)
 
 
-def in_memory() -> sqlite3.Connection:
+def in_memory(*, check_same_thread: bool = True) -> sqlite3.Connection:
     """A database that is gone when it is closed."""
-    return sqlite3.connect(":memory:", isolation_level=None)
+    return sqlite3.connect(":memory:", isolation_level=None, check_same_thread=check_same_thread)
 
 
 @contextmanager

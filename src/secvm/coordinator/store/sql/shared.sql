@@ -1,5 +1,5 @@
 -- What is asked alike of a SQLite file and of PostgreSQL: experiments, rounds, blobs, the log, beacons, and how epochs and
--- batches stand. It is written for PostgreSQL; ``sql_store.for_sqlite`` makes of it what SQLite understands.
+-- batches stand. It is written for PostgreSQL; ``queries.for_sqlite`` makes of it what SQLite understands.
 
 -- experiment --
 -- One experiment, held until the end of the transaction.

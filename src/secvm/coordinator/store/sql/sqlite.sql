@@ -5,6 +5,14 @@
 -- One transaction runs at a time: whoever asks has its turn.
 SELECT 1;
 
+-- make_epoch_tables --
+-- Epochs share theirs.
+SELECT 1;
+
+-- make_batch_tables --
+-- So do batches.
+SELECT 1;
+
 -- next_term --
 -- The next term begins. Who has it, the process knows.
 UPDATE driver SET term = term + 1 RETURNING term;
