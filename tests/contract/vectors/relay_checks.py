@@ -23,6 +23,7 @@ from secvm.errors import (
 from secvm.protocol.canonical import Fields, encode_document
 from secvm.protocol.codec import check_package, decode
 from secvm.protocol.documents.experiment import ExperimentDocument, read_published
+from secvm.protocol.documents.faults import OpeningFault
 from secvm.protocol.relays.batches import Absence, Place, capsule_root, label_from_text, label_of
 from secvm.protocol.relays.commitments import (
     EntryCommitment,
@@ -215,6 +216,9 @@ def check_bad_openings(content: JSON) -> None:
     manifest = RelayedManifest.from_bytes(content["manifest"].encode())
     good = json.loads(content["good"])
     assert is_opened(Opening.from_bytes(content["good"].encode()), manifest, document)
+    # A count key that its seed does not give is a fault of the manifest: no opening shows it alone.
+    seen = {fault for case in content["cases"] for fault in case["faults"]}
+    assert seen == {fault.name for fault in OpeningFault} - {"COUNT_KEY"}
     for case in content["cases"]:
         opening = Opening.from_bytes(encode_document({**good, **case["changes"]}))
         assert [fault.name for fault in opening_faults(opening, manifest, document)] == case["faults"] != []

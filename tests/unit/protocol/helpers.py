@@ -1,6 +1,7 @@
 """An experiment with its keys, manifests of it, and dice, for the tests of the protocol."""
 
 import hashlib
+import json
 from collections.abc import Iterator
 from copy import copy
 from fractions import Fraction
@@ -16,6 +17,7 @@ from secvm.learning.aggregate.descent import Pegasos
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.experiment import Experiment
 from secvm.learning.package import Cohort, NullPackage, Package, ParticipationPackage, TrainPackage
+from secvm.protocol.canonical import encode_document
 from secvm.protocol.documents.experiment import ExperimentDocument, FeaturesWanted, HashedBins, Relay, Windows
 from secvm.protocol.documents.manifest import LastRound, RelayCount, RoundManifest, last_round, make_manifest
 from secvm.protocol.log.policy import LogTerms, Witness
@@ -64,6 +66,29 @@ def document(**changes: Any) -> ExperimentDocument:
         "relays": (Relay(url="https://relay.example/", key=RELAY.public),),
     }
     return ExperimentDocument(**{**told, **changes})
+
+
+def changed(data: bytes, path: str, value: object) -> bytes:
+    """The document of these bytes with the field at a dotted path changed; ``KeyError`` takes it out."""
+    content: Any = json.loads(data)
+    *outer, name = path.split(".")
+    inner = content
+    for step in outer:
+        inner = inner[int(step)] if isinstance(inner, list) else inner[step]
+    if value is KeyError:
+        del inner[name]
+    else:
+        inner[name] = value
+    return encode_document(content)
+
+
+def paths(value: object, prefix: str = "") -> list[str]:
+    """Dotted paths to every field of a document, those of objects in lists included."""
+    if isinstance(value, dict):
+        return [p for name, inner in value.items() for p in (f"{prefix}{name}", *paths(inner, f"{prefix}{name}."))]
+    if isinstance(value, list):
+        return [p for i, inner in enumerate(value) if isinstance(inner, dict) for p in paths(inner, f"{prefix}{i}.")]
+    return []
 
 
 def opening(round_number: int) -> int:

@@ -1,6 +1,5 @@
 """Tallies, states and weights as bytes: named by digest, of one experiment, in one spelling."""
 
-import struct
 import zlib
 
 import numpy as np
@@ -23,7 +22,6 @@ from secvm.protocol.documents.blobs import (
     read_tally_bytes,
     tally_digest,
 )
-from secvm_lab.rigs.histories.relayed_rounds import relayed_experiment
 
 PEGASOS = Experiment(n_bins=3, labels=("a", "b", "c"), rule=Pegasos(), budget=5)
 SWIFT = Experiment(n_bins=3, labels=("a", "b"), rule=Swift(), thinning=Thinning(rho=3), budget=5)  # type: ignore[arg-type]  # any number will do
@@ -44,26 +42,6 @@ def test_tally_comes_back_whole(counts: list[int]) -> None:
     assert len(data) < 8 * 36 + 64
     # Whatever way it was deflated.
     assert decode_tally(zlib.compress(zlib.decompress(data), 1), digest=digest, experiment=PEGASOS) == tally
-
-
-def test_a_tally_is_named_by_its_canonical_bytes() -> None:
-    tally = aggregate.empty_tally(PEGASOS)
-    tally.minus[2, 3], tally.cells[0, 1] = 2**53 - 1, 7
-    numbers = [0] * 23 + [2**53 - 1] + [0, 0, 0] + [0, 7, 0, 0, 0, 0, 0, 0, 0]
-    head = b'secvm-tally-v1\n{"bins":4,"labels":3,"models":3}\n'
-    assert tally_digest(tally) == digest_of(head + struct.pack("<36q", *numbers))
-
-
-def test_the_known_mean_of_cover_does_not_travel() -> None:
-    experiment = relayed_experiment()
-    means = aggregate.known_means(experiment)
-    assert (means.plus[0, 0], means.participants[0], means.cells[0, 0]) == (3, 3, 4)
-    # 22 train cells, 2 of participation, 4 of tests, one byte each.
-    assert zlib.decompress(encode_tally(means, experiment)) == bytes(28)
-    assert decode_tally(encode_tally(means, experiment), digest=tally_digest(means), experiment=experiment) == means
-    below = aggregate.empty_tally(experiment)
-    below.plus[0, 1] = 5
-    assert zlib.decompress(encode_tally(below, experiment)) == bytes([5, 4] + 20 * [5] + 2 * [5] + 4 * [7])
 
 
 def refused(data: bytes, digest: str) -> None:

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from secvm.errors import BadSignatureError, InconsistentManifestError, LocalProtocolError, MalformedMessageError
+from secvm.errors import InconsistentManifestError, LocalProtocolError, MalformedMessageError
 from secvm.protocol.documents.ending import Ending, Why, accept_ending, make_ending
 from secvm.protocol.documents.manifest import AcceptedManifest, RelayCount, RoundManifest, accept, last_round
-from tests.unit.protocol.helpers import COORDINATOR, RELAY, SECOND, STRANGER, document, ended, manifests, served, tally
+from tests.unit.protocol.helpers import COORDINATOR, RELAY, document, ended, manifests, served, tally
 
 OF = document()
 MANIFESTS = manifests(3, OF)
@@ -40,12 +40,6 @@ def test_an_ending_survives_its_bytes(after: RoundManifest | None, why: Why) -> 
     assert accept_ending(made.signed([COORDINATOR]), document=OF) == made
 
 
-def test_an_ending_is_believed_after_its_round_and_after_rounds_before_it() -> None:
-    data = ending().signed([COORDINATOR])
-    assert accept_ending(data, document=OF, last=accepted(2)) == ending()
-    assert accept_ending(data, document=OF, last=accepted(1)) == ending()
-
-
 def test_repro_ending_without_the_count_of_the_relay_that_makes_one_is_refused() -> None:
     (before,) = manifests(1, OF)
     count = RelayCount(before.opens_at, clients=4, capsules=20).signed(RELAY)
@@ -63,15 +57,6 @@ def test_an_ending_is_not_believed_once_a_later_round_was() -> None:
     with pytest.raises(InconsistentManifestError, match="there was a round after it") as caught:
         accept_ending(data, document=OF, last=accepted(3))
     assert caught.value.evidence == (served(MANIFESTS[2]), data)
-
-
-def test_an_ending_needs_as_many_signatures_as_a_manifest() -> None:
-    both = document(coordinator_keys=(COORDINATOR.public, SECOND.public), threshold=2)
-    made = ending(None, of=both)
-    assert accept_ending(made.signed([COORDINATOR, SECOND]), document=both) == made
-    for keys in ([COORDINATOR], [COORDINATOR, STRANGER]):
-        with pytest.raises(BadSignatureError):
-            accept_ending(made.signed(keys), document=both)
 
 
 def test_what_a_device_would_refuse_cannot_be_made() -> None:

@@ -16,7 +16,6 @@ from secvm.learning.aggregate.descent import Pegasos, Swift
 from secvm.learning.experiment import Experiment
 from secvm.learning.losses import LOSSES, Loss
 from secvm.learning.thinning import Thinning
-from secvm.protocol.canonical import encode_document
 from secvm.protocol.documents.experiment import (
     Beacon,
     ExperimentDocument,
@@ -28,7 +27,19 @@ from secvm.protocol.documents.experiment import (
     read_published,
 )
 from secvm_lab.rigs.histories.relayed_rounds import relayed_document
-from tests.unit.protocol.helpers import COORDINATOR, LENGTH_S, LOG, RELAY, SECOND, START, STRANGER, document, log_terms
+from tests.unit.protocol.helpers import (
+    COORDINATOR,
+    LENGTH_S,
+    LOG,
+    RELAY,
+    SECOND,
+    START,
+    STRANGER,
+    changed,
+    document,
+    log_terms,
+    paths,
+)
 
 RATIOS = st.fractions(min_value=Fraction(1, 1000), max_value=Fraction(999, 1000), max_denominator=1000)
 
@@ -77,29 +88,9 @@ def test_every_experiment_comes_back_whole(experiment: Experiment, text: str, vo
     assert published.experiment_id == bytes.fromhex(published.digest)[:16]
 
 
-def changed(path: str, value: object, of: ExperimentDocument | None = None) -> bytes:
-    """The bytes of a good document with one field changed, or taken away."""
-    content: Any = json.loads((of or document()).data)
-    inner = content
-    *outer, name = path.split(".")
-    for step in outer:
-        inner = inner[int(step)] if step.isdigit() else inner[step]
-    if value is KeyError:
-        del inner[name]
-    else:
-        inner[name] = value
-    return encode_document(content)
-
-
-def paths(value: object, prefix: str = "") -> list[str]:
-    if isinstance(value, dict):
-        return [p for name, inner in value.items() for p in (f"{prefix}{name}", *paths(inner, f"{prefix}{name}."))]
-    if isinstance(value, list):
-        return [p for i, inner in enumerate(value) if isinstance(inner, dict) for p in paths(inner, f"{prefix}{i}.")]
-    return []
-
-
-ALL = paths(json.loads(document().data))
+PLAIN, LOGGED, RELAYED = document().data, document(log=log_terms()).data, relayed_document().data
+#: Every field of a plain document with a log and of one with two relays.
+EVERY = [(data, path) for data in (LOGGED, RELAYED) for path in paths(json.loads(data))]
 
 
 @pytest.mark.parametrize(
@@ -118,76 +109,48 @@ def test_repro_texts_that_repaint_a_screen_or_look_like_others_are_refused(
     path: str, value: object, sentence: str
 ) -> None:
     with pytest.raises(MalformedMessageError, match=re.escape(sentence)):
-        ExperimentDocument.from_bytes(changed(path, value))
+        ExperimentDocument.from_bytes(changed(PLAIN, path, value))
 
 
-@pytest.mark.parametrize("path", ALL)
-def test_every_field_is_needed_and_has_its_type(path: str) -> None:
-    wrong: tuple[Any, ...] = (KeyError, {}, {"x": 1}, [None], "", "x" * 5000, -1, True)
-    for value in wrong:
-        if json.loads(changed(path, value)) == json.loads(document().data):
+@pytest.mark.parametrize(("data", "path"), EVERY, ids=lambda told: told if isinstance(told, str) else "")
+def test_every_field_is_needed_and_has_its_type(data: bytes, path: str) -> None:
+    for value in (KeyError, {}, {"x": 1}, [None], "", "x" * 5000, -1, True):
+        wrong = changed(data, path, value)
+        if wrong == data:
             continue
         try:
-            taken = ExperimentDocument.from_bytes(changed(path, value))
+            ExperimentDocument.from_bytes(wrong)
         except MalformedMessageError:
             continue
         # Some fields may be empty, or the other truth.
         assert (path, value) in {("question", ""), ("gateway_note", ""), ("features.description", ""), ("test", True)}
-        assert taken.digest != document().digest
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "x",
-        "binning.x",
-        "features.x",
-        "learning.x",
-        "learning.loss.x",
-        "learning.rule.x",
-        "learning.rule.constants.x",
-        "learning.target.x",
-        "learning.thinning.x",
-        "relays.0.x",
-        "windows.x",
-    ],
-)
-def test_left_over_fields_are_refused_at_every_depth(path: str) -> None:
-    for value in (None, 1, "x"):
+@pytest.mark.parametrize("data", [LOGGED, RELAYED])
+def test_left_over_fields_are_refused_at_every_depth(data: bytes) -> None:
+    for path in {path.rpartition(".")[0] for path in paths(json.loads(data))}:
         with pytest.raises(MalformedMessageError):
-            ExperimentDocument.from_bytes(changed(path, value))
+            ExperimentDocument.from_bytes(changed(data, f"{path}.x".removeprefix("."), None))
 
 
 @pytest.mark.parametrize(
     ("path", "value"),
     [
         ("type", "secvm-v2-experiment"),
-        ("type", "secvm-v1-manifest"),
-        ("log", "https://log.example"),
         ("privacy", {"kind": "cover"}),
-        ("binning.salt", None),
         ("binning.salt", "00"),
-        ("binning.beacons", [{"chain": "nist-2.0", "round": 1}]),
         ("binning.kind", "vocabulary"),
         ("binning.bins", 0),
         ("binning.bins", 2**24 + 1),
         ("binning.hashes", 17),
-        ("coordinator_keys", []),
         ("coordinator_keys", ["00" * 31]),
         ("coordinator_keys", [COORDINATOR.public.data.hex()] * 2),
-        ("threshold", 2),
-        ("relays", []),
-        ("relays", [{"key": RELAY.public.data.hex(), "url": "http://relay.example/"}]),
         ("relays", [{"key": RELAY.public.data.hex(), "url": "ftp://relay.example/"}]),
         ("relays", [{"key": RELAY.public.data.hex(), "url": "https://relay example/"}]),
         ("floor", 0),
         ("rounds", 0),
         ("rounds", 2**20),
-        ("train_share", "0"),
         ("train_share", "2/1"),
-        ("train_share", "3/2"),
-        ("train_share", "14/20"),
-        ("learning.budget", None),
         ("learning.budget", 1),
         ("learning.labels", ["a"]),
         ("learning.labels", ["a", "a"]),
@@ -197,7 +160,6 @@ def test_left_over_fields_are_refused_at_every_depth(path: str) -> None:
         ("learning.class_weights", ["1", 1]),
         ("learning.class_weights", ["1", "2/2"]),
         ("learning.rule", {"constants": {}, "name": "pegasos"}),
-        ("learning.rule", {"constants": {"lambda": "1/10"}, "name": "pegasos"}),
         ("learning.rule", {"constants": {"averaging": "2", "lambda": "0.1"}, "name": "pegasos"}),
         ("learning.rule", {"constants": {"averaging": "2", "lambda": "2/20"}, "name": "pegasos"}),
         ("learning.rule", {"constants": {"averaging": "2", "lambda": "x"}, "name": "pegasos"}),
@@ -207,23 +169,18 @@ def test_left_over_fields_are_refused_at_every_depth(path: str) -> None:
         ("learning.thinning", {"q": None, "rho": "3"}),
         ("learning.target.spread", "0"),
         ("windows.length_s", 0),
-        ("windows.grace_s", -1),
-        ("windows.hours", []),
         ("windows.hours", [[8, 25]]),
         ("windows.hours", [[8, 8]]),
-        ("windows.hours", [[12, 14], [8, 10]]),
         ("windows.hours", [[8, 12], [12, 14]]),
         ("windows.hours", [[8, 12, 14]]),
         ("windows.hours", [8, 12]),
         ("windows.time_zone", "Europe/Berlin/../.."),
-        ("windows.time_zone", "/etc/passwd"),
         ("features.source", "Words of mine"),
-        ("client_code", "00"),
     ],
 )
 def test_what_contradicts_itself_is_refused(path: str, value: object) -> None:
     with pytest.raises(MalformedMessageError):
-        ExperimentDocument.from_bytes(changed(path, value))
+        ExperimentDocument.from_bytes(changed(PLAIN, path, value))
 
 
 @pytest.mark.parametrize(
@@ -285,50 +242,14 @@ def test_hours_of_the_day_are_those_of_the_place() -> None:
     assert windows.open_at_hour(2 * hour, offset_s=-5 * 3600)
 
 
-def test_log_comes_back_whole_and_is_part_of_the_digest() -> None:
-    logged = document(log=log_terms())
-    again = ExperimentDocument.from_bytes(logged.data)
-    assert again == logged
-    assert again.log == log_terms()
-    assert logged.digest != document().digest
-    assert ExperimentDocument.from_bytes(document().data).log is None
-
-
 @pytest.mark.parametrize(
-    "path", [path for path in paths(json.loads(document(log=log_terms()).data)) if path[:4] == "log."]
+    ("path", "key"),
+    [("log.witnesses.0.key", key) for key in (COORDINATOR, RELAY, LOG)]
+    + [("log.key", COORDINATOR), ("log.key", RELAY)],
 )
-def test_every_field_of_a_log_is_needed_and_has_its_type(path: str) -> None:
-    wrong: tuple[Any, ...] = (KeyError, None, {}, {"x": 1}, [None], "", "x" * 5000, -1, True)
-    for value in wrong:
-        with pytest.raises(MalformedMessageError):
-            ExperimentDocument.from_bytes(changed(path, value, document(log=log_terms())))
-
-
-@pytest.mark.parametrize("path", ["log.x", "log.witnesses.0.x"])
-def test_left_over_fields_of_a_log_are_refused(path: str) -> None:
+def test_keys_of_a_log_and_its_witnesses_are_those_of_no_other_party(path: str, key: SigningKey) -> None:
     with pytest.raises(MalformedMessageError):
-        ExperimentDocument.from_bytes(changed(path, None, document(log=log_terms())))
-
-
-@pytest.mark.parametrize("key", [COORDINATOR, RELAY, LOG])
-def test_witness_is_none_of_the_parties_that_it_watches(key: SigningKey) -> None:
-    with pytest.raises(MalformedMessageError):
-        ExperimentDocument.from_bytes(changed("log.witnesses.0.key", key.public.data.hex(), document(log=log_terms())))
-
-
-@pytest.mark.parametrize("key", [COORDINATOR, RELAY])
-def test_key_of_a_log_signs_nothing_else(key: SigningKey) -> None:
-    with pytest.raises(MalformedMessageError):
-        ExperimentDocument.from_bytes(changed("log.key", key.public.data.hex(), document(log=log_terms())))
-    with pytest.raises(LocalProtocolError):
-        assert document(log=replace(log_terms(), key=key.public)).data
-
-
-def test_a_relay_that_tells_a_mode_is_refused() -> None:
-    # Every relay of a plain experiment holds packages until the window's end: there is nothing to tell.
-    relay = {"key": RELAY.public.data.hex(), "mode": "round", "url": "https://relay.example/"}
-    with pytest.raises(MalformedMessageError, match=r"relays\[0\] has fields that it should not have: mode"):
-        ExperimentDocument.from_bytes(changed("relays", [relay], document()))
+        ExperimentDocument.from_bytes(changed(LOGGED, path, key.public.data.hex()))
 
 
 def test_floor_is_reached_by_all_labels_together() -> None:
@@ -337,9 +258,6 @@ def test_floor_is_reached_by_all_labels_together() -> None:
 
 
 def test_a_document_for_one_relay_has_no_privacy() -> None:
-    of = document()
-    assert of.privacy is None
-    assert b'"privacy":null' in of.data
     with pytest.raises(LocalProtocolError, match="tells what it was asked for"):
         _ = document(privacy=relayed_document().privacy).data
     with pytest.raises(LocalProtocolError, match="tells what it was asked for"):

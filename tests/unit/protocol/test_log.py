@@ -4,29 +4,18 @@ from typing import Any
 
 import pytest
 
-from secvm.crypto.merkle import Tree, leaf_hash
+from secvm.crypto.merkle import Tree
 from secvm.crypto.signing import SigningKey
 from secvm.errors import (
-    BadProofError,
-    BadSignatureError,
     MalformedMessageError,
-    StaleCheckpointError,
 )
 from secvm.protocol.canonical import Fields
 from secvm.protocol.log.checkpoints import Checkpoint
-from secvm.protocol.log.entries import Entry, ending_entry, experiment_entry, manifest_entry
 from secvm.protocol.log.policy import LogTerms
 from secvm.protocol.log.proofs import LogProof
-from tests.unit.protocol.helpers import LOG, START, WITNESSES, log_terms
+from tests.unit.protocol.helpers import LOG, WITNESSES, log_terms
 
 EXPERIMENT, FIRST, SECOND, END = (f"{i:02x}" * 32 for i in (10, 11, 12, 13))
-ENTRIES = [
-    experiment_entry(EXPERIMENT),
-    manifest_entry(EXPERIMENT, 1, FIRST),
-    experiment_entry(SECOND),
-    ending_entry(EXPERIMENT, END),
-]
-TREE = Tree(leaf_hash(entry.to_bytes()) for entry in ENTRIES)
 
 
 def test_a_coordinator_has_one_log_with_one_origin() -> None:
@@ -91,46 +80,6 @@ def test_terms_that_prove_nothing_are_refused(fields: dict[str, object]) -> None
 
 
 # ── a proof file of a round ──────────────────────────────────────────────────────────────────────────────────────────
-
-
-def proof(
-    index: int, *, origin: str = "log.example/secvm/v2", key: SigningKey = LOG, witnesses: int = 2, age_s: int = 60
-) -> bytes:
-    checkpoint = Checkpoint(origin, TREE.size, TREE.root())
-    data = checkpoint.sign(key)
-    lines = [
-        checkpoint.cosign(witness, name=f"w{i}.example", time_s=START // 1000 - age_s).to_line().encode()
-        for i, witness in enumerate(WITNESSES[:witnesses])
-    ]
-    return LogProof(index, TREE.inclusion_proof(index), data + b"".join(lines)).to_bytes()
-
-
-def check(data: bytes, entry: Entry) -> int:
-    signed = LogProof.from_bytes(data).check(entry.to_bytes(), log=log_terms().log_key)
-    log_terms().check_quorum(signed, now=START)
-    return signed.checkpoint.size
-
-
-def test_every_entry_is_shown() -> None:
-    for index, entry in enumerate(ENTRIES):
-        assert check(proof(index), entry) == 4
-
-
-def test_each_way_of_not_being_logged_has_its_error() -> None:
-    with pytest.raises(BadProofError):
-        check(proof(1), manifest_entry(EXPERIMENT, 1, SECOND))
-    with pytest.raises(BadProofError):
-        check(proof(1), manifest_entry(EXPERIMENT, 2, FIRST))
-    with pytest.raises(BadProofError):
-        check(proof(2), ENTRIES[1])
-    with pytest.raises(MalformedMessageError):
-        check(proof(1, origin="other.example/secvm/v2"), ENTRIES[1])
-    with pytest.raises(BadSignatureError):
-        check(proof(1, key=WITNESSES[0]), ENTRIES[1])
-    with pytest.raises(BadSignatureError):
-        check(proof(1, witnesses=1), ENTRIES[1])
-    with pytest.raises(StaleCheckpointError):
-        check(proof(1, age_s=3601), ENTRIES[1])
 
 
 def test_proof_of_a_round_is_small() -> None:

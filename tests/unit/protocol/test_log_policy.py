@@ -47,80 +47,27 @@ def test_a_policy_is_logs_witnesses_and_a_quorum() -> None:
     assert read.quorum == Quorum(2, (Quorum(2, (A.key, B.key)), C.key))
 
 
-@pytest.mark.parametrize(
-    ("lines", "enough"),
-    [
-        ("quorum b\n", ["B"]),
-        ("group g any a b c\nquorum g\n", ["A", "B", "C"]),
-        ("group g 2 a b c\nquorum g\n", ["AB", "AC", "BC"]),
-        ("group g all a b c\nquorum g\n", ["ABC"]),
-        ("group ab any a b\ngroup g all ab c\nquorum g\n", ["AC", "BC"]),
-        ("group ab all a b\ngroup g any ab c\nquorum g\n", ["AB", "C"]),
-        # Groups that the quorum does not name mean nothing.
-        ("group g all a b c\nquorum c\n", ["C"]),
-    ],
-)
-def test_a_quorum_is_met_by_whoever_is_enough_and_by_nobody_less(lines: str, enough: list[str]) -> None:
-    quorum = policy(ABC + lines).quorum
-    assert quorum is not None
-    keys = dict(zip("ABCD", (key.key for key in KEYS), strict=False))
-    for count in range(5):
-        for some in combinations("ABCD", count):
-            expected = any(set(least) <= set(some) for least in enough)
-            assert quorum.met_by(keys[letter] for letter in some) == expected
-
-
 def test_no_cosignatures_may_be_demanded_and_no_log_be_named() -> None:
     assert policy("quorum none\n") == LogPolicy()
     assert policy(f"{ABC}quorum none\n") == LogPolicy.of_witnesses([A, B, C])
-
-
-def test_names_are_octets() -> None:
-    kelvin = "\N{KELVIN SIGN}"
-    read = policy(f"witness K $A\nwitness {kelvin} $B\nwitness \udcff $C\ngroup g all {kelvin} \udcff\nquorum g\n")
-    assert read.quorum == Quorum(2, (B.key, C.key))
 
 
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
         ("", "one line quorum, and this one 0"),
-        (ABC, "one line quorum, and this one 0"),
-        ("quorum none\nquorum none\n", "one line quorum, and this one 2"),
         ("quorum none", "not whole"),
-        (f"{ABC}group g 2 a b c\nquorum g", "not whole"),
-        ("quorum none\r\n", "control characters"),
         ("quorum\vnone\n", "control characters"),
-        ("quorum none\x7f\n", "control characters"),
         ("quorum a\n", "no line before it defines .line 1 "),
-        ("quorum a\nwitness a $A\n", "no line before it defines"),
         (f"{ABC}group g 1 h\ngroup h 1 a\nquorum g\n", "no line before it defines .line 4 "),
-        (f"{ABC}group g 1 g\nquorum g\n", "no line before it defines"),
-        (f"{ABC}group g 1 a none\nquorum g\n", "no line before it defines"),
-        ("witness none $A\nquorum none\n", "meaning already"),
-        (f"{ABC}group none 1 a\nquorum none\n", "meaning already"),
-        (f"{ABC}group a 1 b\nquorum a\n", "meaning already"),
         (f"{ABC}witness a $D\nquorum a\n", "meaning already"),
         (f"{ABC}witness d $A\nquorum a\n", "twice"),
-        ("log $LOG\nlog $LOG https://x\nquorum none\n", "twice"),
-        (f"{ABC}group g 0 a b\nquorum g\n", "how many are enough"),
         (f"{ABC}group g 3 a b\nquorum g\n", "how many are enough"),
-        (f"{ABC}group g 02 a b\nquorum g\n", "how many are enough"),
-        (f"{ABC}group g some a b\nquorum g\n", "how many are enough"),
-        (f"{ABC}group g -1 a b\nquorum g\n", "how many are enough"),
-        (f"{ABC}group g all\nquorum g\n", "no log, witness, group or quorum"),
-        (f"{ABC}group g 2 a b a\nquorum g\n", "member of one group, once"),
         (f"{ABC}group g 1 a\ngroup h 2 a b\nquorum h\n", "member of one group, once"),
         ("log $A\nquorum none\n", "type 04 stands where one of type 01"),
         ("witness a $LOG\nquorum a\n", "type 01 stands where one of type 04"),
         ("witness a w.example+00000000+BAAA\nquorum a\n", "no Ed25519 key"),
-        (f"witness a {A.to_text().replace(A.key_id.hex(), '00000000')}\nquorum a\n", "no Ed25519 key"),
-        ("witness a $A https://x y\nquorum a\n", "no log, witness, group or quorum"),
-        ("witness $A\nquorum none\n", "no log, witness, group or quorum"),
         ("log\nquorum none\n", "no log, witness, group or quorum"),
-        (f"{ABC}quorum a b\n", "no log, witness, group or quorum"),
-        ("Quorum none\n", "no log, witness, group or quorum"),
-        ("quorum none # why\n", "no log, witness, group or quorum"),
     ],
 )
 def test_what_is_no_policy_is_refused_in_one_sentence(text: str, sentence: str) -> None:

@@ -63,13 +63,6 @@ def test_examples_of_the_specification_are_read_and_written_again() -> None:
     assert write_cosignatures(answered).decode() == C2SP_ANSWERED
 
 
-def test_proof_file_has_the_lines_of_the_specification() -> None:
-    lines = GOOD.decode().split("\n")
-    assert lines[:2] == ["c2sp.org/tlog-proof@v1", "index 6"]
-    assert lines[2 + len(TREE.inclusion_proof(6))] == ""
-    assert GOOD.endswith(SIGNED)
-
-
 def test_every_entry_can_be_shown() -> None:
     for index, entry in enumerate(ENTRIES):
         for size in range(index + 1, len(ENTRIES) + 1):
@@ -112,29 +105,6 @@ def test_any_bytes_are_refused_or_the_same_again(data: bytes) -> None:
         assert write_cosignatures(read_cosignatures(data)) == data
     with contextlib.suppress(MalformedMessageError):
         assert write_size(read_size(data)) == data
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        (b"tlog-proof@v1", b"tlog-proof@v2"),
-        (b"index 6", b"extra AAAA\nindex 6"),
-        (b"index 6", b"index 06"),
-        (b"index 6", b"index  6"),
-        (b"index 6", b"index 6 "),
-        (b"index 6", b"old 6"),
-        (b"index 6\n", b""),
-        (b"index 6\n", b"index 6\n\n"),
-        (b"index 6\n", b"index 6\n" + b"A" * 43 + b"=\n" * 65),
-        (b"index 6\n", b"index 6\nAAAA\n"),
-        (b"\n11\n", b"\n11\n\n"),
-        (b"\n11\n", b"\n011\n"),
-    ],
-)
-def test_what_is_no_proof_file_is_refused(old: bytes, new: bytes) -> None:
-    assert old in GOOD
-    with pytest.raises(MalformedMessageError):
-        LogProof.from_bytes(GOOD.replace(old, new, 1))
 
 
 def test_more_hashes_than_any_tree_needs_are_refused() -> None:

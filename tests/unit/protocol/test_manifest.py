@@ -9,7 +9,6 @@ import pytest
 from secvm.crypto.sealing import kem
 from secvm.crypto.sealing.kem import HybridPrivateKey, X25519PrivateKey
 from secvm.crypto.sealing.oblivious import OUR_ALGORITHMS, GatewayKey, encode_key_configurations
-from secvm.crypto.signing import sign
 from secvm.errors import (
     BadSignatureError,
     EquivocationError,
@@ -18,7 +17,6 @@ from secvm.errors import (
     MalformedMessageError,
     StaleRoundError,
 )
-from secvm.protocol.canonical import encode_document
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.documents.manifest import (
     LastRound,
@@ -29,7 +27,6 @@ from secvm.protocol.documents.manifest import (
     make_manifest,
     read_relay_count,
 )
-from secvm.protocol.version import EXPERIMENT_TYPE, MANIFEST_TYPE
 from tests.unit.protocol.helpers import (
     COORDINATOR,
     GATEWAY_KEYS,
@@ -37,34 +34,17 @@ from tests.unit.protocol.helpers import (
     SECOND,
     START,
     STRANGER,
+    changed,
     document,
     manifests,
     opening,
+    paths,
     served,
     tally,
 )
 
 OF = document()
 ROUNDS = manifests(3, OF)
-
-
-def test_manifest_comes_back_whole() -> None:
-    for manifest in ROUNDS:
-        assert RoundManifest.from_bytes(manifest.data) == manifest
-    count = RelayCount(opens_at=7, clients=10, capsules=50)
-    full = replace(
-        ROUNDS[1],
-        last=last_round(tally(3, 4), relay_count=count.signed(RELAY)),
-    )
-    assert RoundManifest.from_bytes(full.data) == full
-    assert accept(served(full), document=OF).manifest == full
-
-
-def test_chain_of_rounds_is_accepted_one_by_one() -> None:
-    last = None
-    for manifest in ROUNDS:
-        last = accept(served(manifest), document=OF, last=last)
-        assert last.manifest == manifest
 
 
 def test_same_manifest_again_is_the_same_also_with_another_signature() -> None:
@@ -97,13 +77,7 @@ def test_accept_refuses_going_back() -> None:
         accept(served(ROUNDS[1]), document=OF, last=last)
 
 
-def test_accept_refuses_strangers_too_few_signatures_and_other_purposes() -> None:
-    with pytest.raises(BadSignatureError):
-        accept(served(ROUNDS[0], STRANGER), document=OF)
-    with pytest.raises(BadSignatureError):
-        accept(served(ROUNDS[0], RELAY), document=OF)
-    with pytest.raises(BadSignatureError):
-        accept(sign(ROUNDS[0].data, purpose=EXPERIMENT_TYPE, keys=[COORDINATOR]), document=OF)
+def test_accept_refuses_too_few_signatures() -> None:
     of = document(coordinator_keys=(COORDINATOR.public, SECOND.public), threshold=2)
     (first,) = manifests(1, of)
     with pytest.raises(BadSignatureError):
@@ -111,23 +85,12 @@ def test_accept_refuses_strangers_too_few_signatures_and_other_purposes() -> Non
     assert accept(served(first, COORDINATOR, SECOND), document=of).manifest == first
 
 
-OTHER = document(title="Another question")
-
-
 @pytest.mark.parametrize(
     ("changes", "fault"),
     [
-        ({"experiment": OTHER.digest}, "another experiment"),
-        ({"round_number": 31}, "fewer rounds"),
-        ({"closes_at": ROUNDS[1].closes_at - 1000}, "another length"),
         ({"opens_at": ROUNDS[1].opens_at + 60_000}, "another length"),
-        ({"accept_until": ROUNDS[1].accept_until + 1}, "late packages"),
-        ({"previous": "00" * 32}, "continue"),
         ({"last": last_round(tally(1, 1))}, "floor"),
         ({"last": LastRound(tally="00" * 32, participants=(5,), cells=((0,),))}, "labels"),
-        ({"last": last_round(None)}, "abandoned"),
-        ({"quota": 4}, "quota"),
-        ({"gateway_keys": b""}, "gateway keys"),
     ],
 )
 def test_signed_manifest_that_breaks_the_experiments_word_is_refused_with_evidence(
@@ -246,26 +209,11 @@ def test_repro_gateway_keys_that_leave_a_choice_are_refused_and_every_machine_sa
             manifests(1, of)
 
 
-def changed(path: str, value: object) -> bytes:
-    content: Any = json.loads(ROUNDS[1].data)
-    inner = content
-    *outer, name = path.split(".")
-    for step in outer:
-        inner = inner[step]
-    if value is KeyError:
-        del inner[name]
-    else:
-        inner[name] = value
-    return encode_document(content)
-
-
-@pytest.mark.parametrize(
-    "path", [*json.loads(ROUNDS[1].data), *(f"last.{n}" for n in json.loads(ROUNDS[1].data)["last"])]
-)
+@pytest.mark.parametrize("path", paths(json.loads(ROUNDS[1].data)))
 def test_every_field_of_a_manifest_is_needed_and_has_its_type(path: str) -> None:
     for value in (KeyError, {}, {"x": 1}, [None], "x", -1, False, 2**53 - 1):
         try:
-            RoundManifest.from_bytes(changed(path, value))
+            RoundManifest.from_bytes(changed(ROUNDS[1].data, path, value))
         except MalformedMessageError:
             continue
         # Far in the future is no fault in itself.
@@ -275,32 +223,20 @@ def test_every_field_of_a_manifest_is_needed_and_has_its_type(path: str) -> None
 @pytest.mark.parametrize(
     ("path", "value"),
     [
-        ("x", None),
         ("last.x", None),
-        ("type", EXPERIMENT_TYPE),
-        ("log", {}),
-        ("round", 0),
         ("round", 1),
-        ("round", 2**20),
-        ("previous", None),
         ("last", None),
-        ("closes_at", ROUNDS[1].opens_at),
         ("accept_until", ROUNDS[1].closes_at - 1),
-        ("quota", 0),
-        ("state", "AB" * 32),
-        ("gateway_keys", "AAB="),
         ("last.tally", None),
         ("last.participants", []),
         ("last.participants", [1, -1]),
-        ("last.participants", [1, True]),
         ("last.cells", [[0, 0]]),
         ("last.cells", [[0, 0], [0]]),
-        ("last.cells", [0, 0]),
     ],
 )
 def test_manifest_that_is_not_complete_in_itself_is_refused(path: str, value: object) -> None:
     with pytest.raises(MalformedMessageError):
-        RoundManifest.from_bytes(changed(path, value))
+        RoundManifest.from_bytes(changed(ROUNDS[1].data, path, value))
 
 
 def test_every_truncated_extended_or_flipped_manifest_is_refused() -> None:
@@ -314,12 +250,6 @@ def test_every_truncated_extended_or_flipped_manifest_is_refused() -> None:
         flipped = data[:at] + bytes([data[at] ^ 1 << at % 8]) + data[at + 1 :]
         with pytest.raises((MalformedMessageError, BadSignatureError)):
             accept(flipped, document=OF)
-
-
-def test_signed_nonsense_is_no_manifest() -> None:
-    for payload in (b"", b"{}", OF.data, ROUNDS[0].data + b"\n"):
-        with pytest.raises(MalformedMessageError):
-            accept(sign(payload, purpose=MANIFEST_TYPE, keys=[COORDINATOR]), document=OF)
 
 
 @pytest.mark.parametrize(
@@ -351,19 +281,3 @@ def test_experiment_of_t_rounds_has_no_round_after_them() -> None:
             gateway_keys=b"",
         )
     assert first.round_number == 1
-
-
-def test_everything_a_server_could_vary_changes_the_digest() -> None:
-    digests = {ROUNDS[1].digest}
-    changes: list[dict[str, Any]] = [
-        {"state": "00" * 32},
-        {"training_weights": "00" * 32},
-        {"evaluation_weights": "00" * 32},
-        {"gateway_keys": b"other"},
-        {"quota": 9},
-        {"opens_at": ROUNDS[1].opens_at - 1},
-        {"accept_until": ROUNDS[1].accept_until + 1},
-    ]
-    digests |= {replace(ROUNDS[1], **change).digest for change in changes}
-    assert len(digests) == 1 + len(changes)
-    assert isinstance(OF, ExperimentDocument)

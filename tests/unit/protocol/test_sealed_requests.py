@@ -82,17 +82,6 @@ def test_a_fetch_is_no_package() -> None:
         package_in(fetch_request("/v1/keys"))
 
 
-def test_a_relay_cannot_tell_by_its_length_what_a_device_fetches() -> None:
-    digest = "0" * 64
-    place = f"/v1/experiment/{digest}"
-    paths = ["/v1/keys", place, f"/v1/blob/{digest}", f"/secvm/v1/{digest}/checkpoint"]
-    paths += [f"{place}/{name}" for name in ("manifest/latest", "manifest/1048575", "proof/1048576", "ending", "first")]
-    paths += [f"{place}/beacon/7", f"{place}/opening/1048575", f"{place}/shards/1048575"]
-    paths += [f"{place}/{kind}/1048575/{2**32 - 1}" for kind in ("shard", "capsules", "tally")]
-    assert {len(fetch_request(path)) for path in paths} == {256}
-    assert read_request(fetch_request(paths[-1])) == FetchRequest(paths[-1])
-
-
 @given(st.integers(200, 599), st.binary(max_size=3000))
 def test_answers_to_fetches_are_padded_in_steps(status: int, content: bytes) -> None:
     answer = fetch_answer(status, content, DATE)

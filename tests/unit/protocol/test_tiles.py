@@ -26,23 +26,6 @@ def tree() -> Tree:
     return Tree(leaf_hash(b"%d" % i) for i in range(BIG))
 
 
-@pytest.mark.parametrize(
-    ("tile", "path"),
-    [
-        (Tile(0, 0), "tile/0/000"),
-        (Tile(1, 7), "tile/1/007"),
-        (Tile(0, 1_234_067), "tile/0/x001/x234/067"),
-        (Tile(0, 1000, 5), "tile/0/x001/000.p/5"),
-        (Tile(2, 0, 1), "tile/2/000.p/1"),
-        (Tile(None, 999, 255), "tile/entries/999.p/255"),
-        (Tile(None, 1_234_067), "tile/entries/x001/x234/067"),
-    ],
-)
-def test_paths_of_the_specification(tile: Tile, path: str) -> None:
-    assert tile.path == path
-    assert Tile.from_path(path) == tile
-
-
 @given(st.none() | st.integers(0, 7), st.integers(0, 2**20), st.integers(1, 256))
 def test_paths_lead_back_to_their_tiles(level: int | None, index: int, width: int) -> None:
     try:
@@ -63,36 +46,6 @@ def test_any_path_is_refused_or_the_same_again(path: str) -> None:
     except MalformedMessageError:
         return
     assert tile.path == path
-
-
-@pytest.mark.parametrize(
-    "path",
-    [
-        "",
-        "/tile/0/000",
-        "tile/0/000/",
-        "tile/0/0",
-        "tile/00/000",
-        "tile/8/000",
-        "tile/64/000",
-        "tile/-1/000",
-        "tile/0/x000/000",
-        "tile/0/001/000",
-        "tile/0/x001/x000",
-        "tile/0/000.p/0",
-        "tile/0/000.p/256",
-        "tile/0/000.p/01",
-        "tile/0/000.p/",
-        "tile/0/000\n",
-        "tile/7/x001/000",
-        "tile/data/000",
-        "tile/0/\u0660\u0660\u0660",
-        "tile/0/../000",
-    ],
-)
-def test_what_is_no_path_is_refused(path: str) -> None:
-    with pytest.raises(MalformedMessageError):
-        Tile.from_path(path)
 
 
 def test_log_of_the_specifications_example_has_its_tiles() -> None:

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from secvm.crypto.merkle import Frontier
-from secvm.crypto.signing import SigningKey
 from secvm.errors import (
     BadProofError,
     BadSignatureError,
@@ -253,16 +252,6 @@ def test_a_log_that_is_too_long_is_refused_before_a_line_is_fetched() -> None:
         else:
             with pytest.raises(MalformedMessageError, match="no log has more"):
                 made.trusted.missing(made.seen, note)
-
-
-def test_only_the_logs_own_checkpoint_counts() -> None:
-    made = world(E0, M1)
-    found = made.log.checkpoint().checkpoint
-    with pytest.raises(BadSignatureError):
-        made.trusted.missing(made.seen, found.sign(SigningKey(bytes(32))))
-    elsewhere = Checkpoint("log.example/secvm/v1", found.size, found.root).sign(LOG)
-    with pytest.raises(MalformedMessageError, match="another log"):
-        made.trusted.missing(made.seen, elsewhere)
 
 
 def test_a_second_tree_of_the_size_that_was_seen_convicts() -> None:

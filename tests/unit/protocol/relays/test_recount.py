@@ -8,15 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from secvm.crypto.sealing.layers import INNER_BYTES
 from secvm.errors import BadProofError, LocalProtocolError, MalformedMessageError
 from secvm.learning.package import TrainPackage
 from secvm.protocol.relays.batches import capsule_digest, run_root
-from secvm.protocol.relays.counting import CapsuleReader
 from secvm.protocol.relays.recount import MAX_SUB_TALLY_BYTES, Counted, Recount, ShardTally, WrongCountError
 from secvm.protocol.relays.shards import ShardRun, ShardTree, read_run, read_sub_tally, write_sub_tally
 from secvm_lab.rigs.histories.audited_rounds import SealedRound
-from secvm_lab.rigs.histories.relayed_rounds import known_bytes
 from tests.effort import scaled
 
 ROUND = SealedRound(told=((TrainPackage(model=0, bin_index=3, sign=1),),))
@@ -47,18 +44,6 @@ def test_honest_shard_is_what_it_says() -> None:
     counts = read_sub_tally(found.sub_tally, cells=30, capsules=found.capsules)
     assert found.capsules == len(ROUND.mixed) == sum(counts.values()) + found.junk + found.nulls
     assert recount().shards == 1
-
-
-def test_quick_count_is_the_rule_capsule_by_capsule() -> None:
-    _, capsules, _ = shard()
-    reader = CapsuleReader.of(ROUND.document, ROUND.manifest, ROUND.count_seed)
-    listed = [capsules[at : at + INNER_BYTES] for at in range(0, len(capsules), INNER_BYTES)]
-    # Whatever can be wrong with a capsule of the right length.
-    wrong = [bytes(80), b"\xff" * 80, listed[0][:-1] + bytes([listed[0][-1] ^ 1]), known_bytes("nobody's", 80)]
-    found = recount().count(b"".join(listed + wrong))
-    assert found.sub_tally == reader.sub_tally(listed + wrong)
-    assert found.junk == sum(reader.package(capsule) is None for capsule in listed + wrong) >= len(wrong)
-    assert recount().count(b"") == Counted(0, 0, 0, b"")
 
 
 def swapped(one: Shard) -> Shard:

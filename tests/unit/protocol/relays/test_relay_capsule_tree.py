@@ -34,10 +34,6 @@ def test_runs_change_nothing_of_a_root(count: int) -> None:
     assert capsule_root(iter(digests(count))) == reference(digests(count))
 
 
-def test_no_capsules_have_the_root_of_nothing() -> None:
-    assert capsule_root([]) == CapsuleTree(b"").root == hashlib.sha256(b"").digest()
-
-
 @pytest.mark.parametrize("count", [2, RUN + 1])
 def test_digests_that_do_not_ascend_have_no_root(count: int) -> None:
     good = digests(count)

@@ -9,13 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from secvm.crypto.sealing.layers import INNER_BYTES, seal_inner
 from secvm.errors import BadProofError, LocalProtocolError, MalformedMessageError
 from secvm.learning.aggregate.descent import Pegasos
 from secvm.learning.experiment import Experiment
 from secvm.learning.losses import Loss
 from secvm.learning.package import Cohort, NullPackage, ParticipationPackage, TestPackage, TrainPackage
-from secvm.protocol.codec import AddressedPackage, ExperimentId, encode
 from secvm.protocol.relays.batches import capsule_root
 from secvm.protocol.relays.counting import CapsuleReader, Cells
 from secvm.protocol.relays.shards import (
@@ -29,7 +27,7 @@ from secvm.protocol.relays.shards import (
     shards_root,
     write_sub_tally,
 )
-from secvm_lab.rigs.histories.relayed_rounds import RelayedRound, known_bytes
+from secvm_lab.rigs.histories.relayed_rounds import RelayedRound
 
 ROUND = RelayedRound()
 LABEL = bytes(32)
@@ -71,18 +69,10 @@ def test_no_other_shard_leads_there() -> None:
     proof = tree.proof(2)
     told = {"capsules": count, "shards": tree.root, "mix_root": tree.mix_root}
     bad = [
-        (proof, shards[2][:-1], SUB_TALLY, told),
-        (proof, [*shards[2][:-1], bytes(32)], SUB_TALLY, told),
-        (proof, [shards[2][1], shards[2][0], *shards[2][2:]], SUB_TALLY, told),
         (proof, [*shards[2][:-1], shards[2][-1][:31]], SUB_TALLY, told),
-        (proof, shards[2], write_sub_tally({3: 2}), told),
-        (proof, shards[2], SUB_TALLY, {**told, "capsules": count + 1}),
-        (proof, shards[2], SUB_TALLY, {**told, "capsules": 3 * SHARD + 5}),
         (proof, shards[2], SUB_TALLY, {**told, "shards": bytes(32)}),
         (proof, shards[2], SUB_TALLY, {**told, "mix_root": bytes(32)}),
         (replace(proof, shard=1), shards[1], SUB_TALLY, told),
-        (replace(proof, path=()), shards[2], SUB_TALLY, told),
-        (replace(proof, mix_path=(bytes(32), *proof.mix_path)), shards[2], SUB_TALLY, told),
     ]
     for one, shard, sub_tally, roots in bad:
         with pytest.raises(BadProofError):
@@ -113,14 +103,7 @@ def line(cell: int, count: int) -> bytes:
 @pytest.mark.parametrize(
     "data",
     [
-        b"\0",
-        line(1, 1)[:-1],
-        line(1, 0),
-        line(1, 1) * 2,
-        line(2, 1) + line(1, 1),
-        line(30, 1),
         line(2**64 - 1, 1),
-        line(1, 5),
         line(1, 2) + line(2, 3),
         b"".join(line(cell, 1) for cell in range(5)),
     ],
@@ -176,58 +159,11 @@ def test_cells_of_cover_are_these_cells() -> None:
 # ── junk ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 READER = CapsuleReader.of(ROUND.document, ROUND.manifest, ROUND.count_seed)
-OWN = ROUND.document.experiment_id
-TRAIN = TrainPackage(model=0, bin_index=10, sign=-1)
-
-
-def package(experiment_id: ExperimentId = OWN, round_number: int = 1, kind: object = TRAIN) -> bytes:
-    return encode(AddressedPackage(experiment_id, round_number, kind))  # type: ignore[arg-type]  # any kind
-
-
-def capsule(content: bytes, *, label: bytes = ROUND.label, name: str = "") -> bytes:
-    return seal_inner(ROUND.count_key.public_key, label, known_bytes(f"ephemeral {name}"), content)
-
-
-def test_packages_of_the_round_count() -> None:
-    for kind in (TRAIN, NullPackage(), TestPackage(true_class=0, predicted_class=1)):
-        assert READER.package(capsule(package(kind=kind))) == kind
-
-
-@pytest.mark.parametrize(
-    "bad",
-    [
-        b"",
-        bytes(INNER_BYTES),
-        bytes(INNER_BYTES - 1),
-        capsule(package())[:-1],
-        capsule(package()) + b"\0",
-        capsule(package())[:-1] + bytes([capsule(package())[-1] ^ 1]),
-        capsule(package(), label=bytes(32)),
-        capsule(bytes(32)),
-        capsule(b"\2" + package()[1:]),
-        capsule(package()[:-1] + b"\1"),
-        capsule(package(experiment_id=ExperimentId(bytes(16)))),
-        capsule(package(round_number=2)),
-        capsule(package(kind=TrainPackage(model=1, bin_index=0, sign=1))),
-        capsule(package(kind=TrainPackage(model=0, bin_index=11, sign=1))),
-        capsule(package(kind=TestPackage(true_class=0, predicted_class=2))),
-        capsule(package(kind=ParticipationPackage(cohort=Cohort.TEST, class_index=2))),
-    ],
-)
-def test_all_else_is_junk_and_no_error(bad: bytes) -> None:
-    assert READER.package(bad) is None
-    assert READER.sub_tally([bad]) == b""
 
 
 @given(st.binary(max_size=100))
 def test_no_bytes_are_an_error(data: bytes) -> None:
     assert READER.package(data) is None
-
-
-def test_the_same_package_twice_is_two() -> None:
-    cell = Cells.of(ROUND.document.experiment).cell_of(TRAIN)
-    both = [capsule(package(), name="one"), capsule(package(), name="two"), capsule(package(kind=NullPackage()))]
-    assert READER.sub_tally(both) == write_sub_tally({cell or 0: 2})
 
 
 def test_who_counts_does_not_print_the_key() -> None:
