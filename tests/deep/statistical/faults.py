@@ -20,6 +20,7 @@ from secvm.participant.sending.sealing import CAPSULE_BYTES
 from secvm.participant.sending.transport import SendReply
 from secvm.protocol.documents.experiment import Relay
 from secvm.protocol.plain import session as session_module
+from secvm.protocol.plain import session_memory
 from secvm.protocol.plain.session import ParticipantSession
 from secvm.protocol.plain.session_events import PackagesReady, Reason
 from secvm.protocol.plain.session_memory import Seal
@@ -117,17 +118,17 @@ def _knowing_now(patch: pytest.MonkeyPatch) -> list[int]:
 
 def from_fetch_to_deadline(patch: pytest.MonkeyPatch) -> None:
     """Who comes late takes part, and sends all the more densely."""
-    cell, against = _knowing_now(patch), session_module.reason_against
+    cell, against = _knowing_now(patch), ParticipantSession._reason_against
 
-    def lenient(*round_: Any, **clock: Any) -> Reason | None:
-        reason = against(*round_, **clock)
+    def lenient(self: ParticipantSession, *round_: Any, **clock: Any) -> Reason | None:
+        reason = against(self, *round_, **clock)
         return None if reason is Reason.LATE else reason
 
     def dense(count: int, window: Window, words: Iterator[int]) -> list[int]:
         left = Window(max(window.opens_at, cell[0]), window.closes_at)
         return spread(count, left if count > 1 else window, words)
 
-    patch.setattr(session_module, "reason_against", lenient)
+    patch.setattr(ParticipantSession, "_reason_against", lenient)
     patch.setattr(session_module, "spread", dense)
 
 
@@ -169,7 +170,7 @@ def a_burst_within_the_grace(patch: pytest.MonkeyPatch) -> None:
     """Who comes back sends at once what it missed in the last ten seconds, and draws only the rest again."""
 
     def hasty(times: Sequence[int], window: Window, words: Iterator[int], *, now: int, grace: int = 0) -> list[int]:
-        redrawn = redraw(times, window, words, now=now, grace=grace or session_module.GRACE_MS)
+        redrawn = redraw(times, window, words, now=now, grace=grace or session_memory.GRACE_MS)
         return [max(at, now) for at in redrawn]
 
     patch.setattr(session_module, "redraw", hasty)

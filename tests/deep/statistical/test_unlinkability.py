@@ -27,7 +27,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from secvm.protocol.plain import session as session_module
+from secvm.protocol.plain import session_memory
 from tests.deep.statistical import faults
 from tests.deep.statistical.bounds import equal_counts, grid, kolmogorov, poisson_limit, rank_correlation, smallest_gaps
 from tests.deep.statistical.crowd import BUDGET, GRACE_MS, LENGTH_MS, Fault, Stay, crowd
@@ -231,7 +231,7 @@ def test_sleepers_send_at_their_waking_no_more_than_a_slow_timer_would() -> None
     """
     sleepers = [stay for stay in troubled(crowd(DEVICES, ROUNDS)) if stay.trouble.kind == "asleep"]
     at_once = sum(stay.times.count(stay.ends) for stay in sleepers)
-    claimed = len(sleepers) * BUDGET * (session_module.GRACE_MS + 1) / LENGTH_MS
+    claimed = len(sleepers) * BUDGET * (session_memory.GRACE_MS + 1) / LENGTH_MS
     assert at_once < poisson_limit(claimed, RATE)
     # That it can fail: twice as much would be noticed.
     assert 2 * claimed > poisson_limit(claimed, RATE) + 5 * (2 * claimed) ** 0.5

@@ -22,7 +22,7 @@ from secvm.participant.storage.state import DeviceState, Status
 from secvm.protocol.documents.experiment import Windows
 from secvm.protocol.documents.manifest import accept
 from secvm.protocol.evidence.plain import examine
-from secvm.protocol.plain.session import Phase
+from secvm.protocol.plain.session_memory import Phase
 from tests.there import there
 from tests.unit.participant.world import BUDGET, FEATURES, RELAYS, START, Fate, World, real_document
 from tests.unit.protocol.helpers import COORDINATOR, GRACE_S, LENGTH_S, SECOND

@@ -18,8 +18,7 @@ from secvm.participant.trust.fresh_looks import MOST_TRIES, FreshLooks
 from secvm.participant.trust.trust_policy import TrustPolicy
 from secvm.protocol.evidence.plain import Kind, examine
 from secvm.protocol.log.entries import experiment_entry, manifest_entry
-from secvm.protocol.plain.session import GRACE_MS, Phase
-from secvm.protocol.plain.session_memory import NEVER
+from secvm.protocol.plain.session_memory import GRACE_MS, NEVER, Phase
 from secvm.protocol.schedule import Window
 from tests.unit.participant.logged_world import LoggedWorld
 from tests.unit.participant.world import BUDGET

@@ -16,8 +16,8 @@ from secvm.learning.package import Cohort
 from secvm.participant.device import Device
 from secvm.participant.storage.state import DeviceState, Status, _read_vector, _write_vector
 from secvm.participant.storage.vault import Vault
-from secvm.protocol.plain.session import Changes, WaitingRow
 from secvm.protocol.plain.session_events import Abstain, Finished, Reason
+from secvm.protocol.plain.session_memory import Changes, WaitingRow
 from tests.there import there
 from tests.unit.participant.world import BUDGET, FEATURES, SECRET, World
 

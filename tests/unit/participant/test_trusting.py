@@ -23,7 +23,7 @@ from secvm.protocol.evidence.plain import Kind, examine
 from secvm.protocol.log.entries import experiment_entry
 from secvm.protocol.log.policy import Listed, LogPolicy
 from secvm.protocol.log.tiles import Tile
-from secvm.protocol.plain.session import Phase
+from secvm.protocol.plain.session_memory import Phase
 from tests.there import there
 from tests.unit.participant.logged_world import LEAD_MS, LoggedWorld
 from tests.unit.participant.world import BUDGET, World

@@ -13,7 +13,7 @@ from secvm.errors import LocalProtocolError, MalformedMessageError
 from secvm.learning.package import NullPackage, TrainPackage
 from secvm.protocol.codec import decode
 from secvm.protocol.documents.experiment import ExperimentDocument
-from secvm.protocol.plain.session import GRACE_MS, ParticipantSession, Phase, WaitingRow, unsafe_no_seal
+from secvm.protocol.plain.session import ParticipantSession, unsafe_no_seal
 from secvm.protocol.plain.session_events import (
     Abstain,
     Action,
@@ -33,6 +33,7 @@ from secvm.protocol.plain.session_events import (
     Tick,
     Wait,
 )
+from secvm.protocol.plain.session_memory import GRACE_MS, Phase, WaitingRow
 from tests.effort import scaled
 from tests.unit.protocol.helpers import (
     GATEWAY_KEYS,

@@ -3,7 +3,7 @@
 import pytest
 
 from secvm.errors import MalformedMessageError
-from secvm.protocol.plain.session import ParticipantSession, Phase
+from secvm.protocol.plain.session import ParticipantSession
 from secvm.protocol.plain.session_events import (
     Abstain,
     Distrusted,
@@ -13,6 +13,7 @@ from secvm.protocol.plain.session_events import (
     SendSucceeded,
     Tick,
 )
+from secvm.protocol.plain.session_memory import Phase
 from tests.unit.protocol.helpers import served
 from tests.unit.protocol.test_session import FIRST, OF, ROUNDS, Device, reasons, sends
 

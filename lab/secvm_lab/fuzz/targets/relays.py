@@ -37,8 +37,7 @@ from secvm.protocol.relays.opening import (
     opening_faults,
 )
 from secvm.protocol.relays.recount import RawCount, ShardTally, entry_bytes
-from secvm.protocol.relays.session import RelayedSession, RequestReady, RoundAnnounced
-from secvm.protocol.relays.session_memory import RequestRow
+from secvm.protocol.relays.session import RelayedSession, RequestReady, RequestRow, RoundAnnounced
 from secvm.protocol.relays.shards import (
     SHARD,
     ShardProof,

@@ -21,7 +21,7 @@ from secvm.participant.trust.surroundings import Now, Surroundings
 from secvm.participant.turns import Distrust
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.documents.manifest import RoundManifest
-from secvm.protocol.plain.session import ParticipantSession, Phase
+from secvm.protocol.plain.session import ParticipantSession
 from secvm.protocol.plain.session_events import (
     Abstain,
     Declined,
@@ -35,7 +35,7 @@ from secvm.protocol.plain.session_events import (
     SendSucceeded,
     Tick,
 )
-from secvm.protocol.plain.session_memory import NEVER
+from secvm.protocol.plain.session_memory import NEVER, Phase
 from secvm.protocol.schedule import below
 
 #: Weights that could not be had are asked for again within this time, doubled each time.

@@ -37,8 +37,7 @@ from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.evidence.examination import examine_relayed
 from secvm.protocol.evidence.missing_canary import examine_canary, missing_canary
 from secvm.protocol.evidence.relayed import RelayedEvidence, RelayedKind
-from secvm.protocol.plain.session import GRACE_MS
-from secvm.protocol.plain.session_memory import NEVER
+from secvm.protocol.plain.session_memory import GRACE_MS, NEVER
 from secvm.protocol.relays.counts import MixCount
 from secvm.protocol.relays.manifest import RelayedManifest
 from secvm.protocol.relays.opening import Opening

@@ -25,7 +25,7 @@ from secvm.participant.sending.transport import OVERHEAD_BYTES
 from secvm.participant.storage.state import DeviceState
 from secvm.participant.trust.surroundings import Now, Surroundings
 from secvm.protocol.documents.experiment import ExperimentDocument, Relay
-from secvm.protocol.plain.session import FIRST_BACKOFF_MS, LONGEST_BACKOFF_MS
+from secvm.protocol.plain.session_memory import FIRST_BACKOFF_MS, LONGEST_BACKOFF_MS
 from secvm.protocol.relays.counting import Cells
 from secvm.protocol.relays.manifest import RelayedManifest
 from secvm.protocol.relays.statements import RelayedTerms

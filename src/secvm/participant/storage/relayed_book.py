@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from secvm.errors import MalformedMessageError, StoreError
 from secvm.participant.storage.books import TAKES_PART, Book
 from secvm.protocol.relays.manifest import RelayedManifest
-from secvm.protocol.relays.session_memory import RequestRow
+from secvm.protocol.relays.session import RequestRow
 from secvm.protocol.relays.submission import Canary
 from secvm.protocol.trust.relayed_chain import RelayedTrust
 from secvm.protocol.trust.trusted_log import SeenLog

@@ -51,9 +51,9 @@ from secvm.participant.storage.books import (
 from secvm.participant.storage.device_lock import DeviceLock, lock_person, refuse_locked, rewrite_people, unlock_person
 from secvm.participant.storage.relayed_book import SEED_TABLES, RelayedBook
 from secvm.participant.storage.relayed_book import TABLES as RELAYED_TABLES
-from secvm.protocol.plain.session import Changes, WaitingRow
 from secvm.protocol.plain.session_events import Abstain, Finished
-from secvm.protocol.relays.session_memory import RelayedChanges, RequestRow
+from secvm.protocol.plain.session_memory import Changes, WaitingRow
+from secvm.protocol.relays.session import RelayedChanges, RequestRow
 from secvm.runtime.disk.sqlite_file import FAULTS, SqliteFormat, connect_personal, refusal, statements, transaction
 
 FILE = "state.sqlite"

@@ -32,9 +32,8 @@ from secvm.participant.storage.books import REFETCHED, UNANSWERED
 from secvm.participant.trust.surroundings import Now, Surroundings
 from secvm.protocol.log.entries import MAX_LINE_BYTES
 from secvm.protocol.log.tiles import TILE_WIDTH, Tile, read_bundle
-from secvm.protocol.plain.session import GRACE_MS
 from secvm.protocol.plain.session_events import Abstain, Distrusted, Reason
-from secvm.protocol.plain.session_memory import NEVER
+from secvm.protocol.plain.session_memory import GRACE_MS, NEVER
 from secvm.protocol.schedule import Window, redraw, spread
 from secvm.protocol.version import LOG_ORIGIN
 

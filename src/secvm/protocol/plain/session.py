@@ -38,41 +38,19 @@ from secvm.protocol.plain.session_events import (
     Abstain,
     Action,
     Compute,
-    Declined,
     Distrusted,
     Event,
     Finished,
     ManifestArrived,
     PackagesReady,
-    Paused,
     Reason,
-    Restarted,
-    Resumed,
     SendFailed,
     SendPackage,
     SendSucceeded,
-    Tick,
     Wait,
 )
-from secvm.protocol.plain.session_memory import (
-    MAX_CAPSULE_BYTES,
-    Changes,
-    Phase,
-    Progress,
-    Seal,
-    SessionMemory,
-    Waiting,
-    WaitingRow,
-)
-from secvm.protocol.schedule import Window, below, redraw, shuffle, spread
-
-#: When nothing is later than this, what is due is sent: an owner's timer is never exact. Else all of it is drawn anew.
-GRACE_MS = 10_000
-#: So far may this device's clock be from the server's, or fall back, before it joins nothing.
-CLOCK_TOLERANCE_MS = 60_000
-#: The first retry comes within this time; the bound doubles up to the second number.
-FIRST_BACKOFF_MS = 4_000
-LONGEST_BACKOFF_MS = 15 * 60_000
+from secvm.protocol.plain.session_memory import MAX_CAPSULE_BYTES, Phase, SessionMemory, Waiting
+from secvm.protocol.schedule import Window, redraw, shuffle, spread
 
 
 def unsafe_no_seal(plaintext: bytes, _gateway_keys: bytes) -> bytes:
@@ -80,61 +58,25 @@ def unsafe_no_seal(plaintext: bytes, _gateway_keys: bytes) -> bytes:
     return plaintext
 
 
-def reason_against(window: Window, closed: int | None, *, ahead: int | None, now: int, latest: int) -> Reason | None:
-    """Why a device should not join a round with this window, by the clock; None: it may.
-
-    ``closed``: when the window before closed, if there was one; ``ahead``: how far the server's clock is ahead, where
-    that is known; ``latest``: the latest instant that this device has seen.
-    """
-    # Without the server's word, a clock that falls back is noticed; and the next manifest is signed after the round
-    # before has ended, so who has it earlier has a slow clock.
-    wrong = now < latest - CLOCK_TOLERANCE_MS if ahead is None else abs(ahead) > CLOCK_TOLERANCE_MS
-    if wrong or (closed is not None and now < closed - CLOCK_TOLERANCE_MS):
-        return Reason.CLOCK
-    return Reason.LATE if now >= window.opens_at else None
-
-
-# ── the session ──────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 class ParticipantSession(SessionMemory):
     """One device in one experiment."""
 
-    def receive(self, event: Event, *, now: int, words: Iterator[int]) -> list[Action]:
-        """What to do about an event. ``now`` in milliseconds; ``words`` are fresh dice, uniform 64-bit words.
+    ready = PackagesReady
 
-        Raises
-        ------
-        LocalProtocolError
-            The owner told something that cannot be, such as packages nobody asked for. Nothing has changed then.
-        """
-        if now < 0:
-            raise LocalProtocolError("time begins at zero")
-        actions: list[Action] = []
+    def _handle(self, event: Event, now: int, words: Iterator[int]) -> list[Action]:
         match event:
             case ManifestArrived(data, ahead):
-                actions = self._manifest_arrived(data, ahead, now)
+                return self._manifest_arrived(data, ahead, now)
             case PackagesReady():
-                actions = self._packages_ready(event, now, words)
-            case Declined(why):
-                actions = [self._declined(why)]
+                return self._packages_ready(event, now, words)
             case SendSucceeded(package_id):
                 # One that is not there was acknowledged before, or came after the window: no harm.
                 self._acknowledged += self._drop(package_id)
             case SendFailed():
                 self._send_failed(event, now, words)
             case Distrusted(sentence, evidence):
-                actions = self._distrusted(sentence, evidence)
-            case Paused() | Resumed():
-                self._paused = isinstance(event, Paused)
-            case Restarted():
-                actions = self._restarted(now)
-            case Tick():
-                pass
-        self._latest = max(self._latest, now)
-        # The owner was away, or is late by itself: what is overdue now is no timer's fault.
-        came_back = isinstance(event, Restarted | Resumed | PackagesReady)
-        return [*actions, *self._go_on(now, words, grace=0 if came_back else GRACE_MS)]
+                return self._distrusted(sentence, evidence)
+        return super()._handle(event, now, words)
 
     # ── joining ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -161,11 +103,7 @@ class ParticipantSession(SessionMemory):
         # The round before is over: its tally is in this manifest.
         actions = [] if before is None else self._close(before.manifest)
         closed = None if before is None else before.manifest.closes_at
-        reason = (
-            Reason.PAUSED
-            if self._paused
-            else reason_against(accepted.manifest.window, closed, ahead=ahead, now=now, latest=self._latest)
-        )
+        reason = self._reason_against(accepted.manifest.window, closed, ahead=ahead, now=now)
         if reason is not None:
             return [*actions, Abstain(reason, reason.value)]
         self._phase, self._acknowledged, self._lost = Phase.COMPUTING, 0, 0
@@ -226,8 +164,7 @@ class ParticipantSession(SessionMemory):
             self._drop(event.package_id)
             self._lost += 1
             return
-        patience = min(LONGEST_BACKOFF_MS, FIRST_BACKOFF_MS << min(max(waiting.attempts - 1, 0), 20))
-        at = earliest + below(min(patience, closes_at - earliest), words)
+        at = self._retry_at(earliest, closes_at, waiting.attempts, words)
         self._put(event.package_id, replace(waiting, at=at, under_way=False))
 
     def _go_on(self, now: int, words: Iterator[int], *, grace: int) -> list[Action]:
@@ -288,18 +225,3 @@ class ParticipantSession(SessionMemory):
         self._drop_all()
         self._phase = Phase.IDLE
         return finished
-
-
-__all__ = [
-    "CLOCK_TOLERANCE_MS",
-    "FIRST_BACKOFF_MS",
-    "GRACE_MS",
-    "LONGEST_BACKOFF_MS",
-    "Changes",
-    "ParticipantSession",
-    "Phase",
-    "Progress",
-    "Seal",
-    "WaitingRow",
-    "unsafe_no_seal",
-]

@@ -10,19 +10,37 @@ from __future__ import annotations
 
 import enum
 import heapq
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Annotated, Any, ClassVar, Generic, Self, TypeVar
 
 from secvm.errors import LocalProtocolError, MalformedMessageError
 from secvm.learning.declared import MAX_BUDGET
-from secvm.protocol.canonical import Fields, base64_text, decode_document, encode_document
+from secvm.protocol.canonical import base64_text
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.documents.manifest import MAX_MANIFEST_BYTES, AcceptedManifest, accept
-from secvm.protocol.plain.session_events import Abstain, Reason
-from secvm.protocol.records import FieldKind, listed
+from secvm.protocol.plain.session_events import (
+    Abstain,
+    Action,
+    Declined,
+    Event,
+    Paused,
+    Reason,
+    Restarted,
+    Resumed,
+    Tick,
+)
+from secvm.protocol.records import Digest, FieldKind, Flag, TypedRecord, choice, listed, long_bytes, whole
+from secvm.protocol.schedule import Window, below
 from secvm.protocol.version import SESSION_HEADER_TYPE
 
+#: When nothing is later than this, what is due is sent: an owner's timer is never exact. Else all of it is drawn anew.
+GRACE_MS = 10_000
+#: So far may this device's clock be from the server's, or fall back, before it joins nothing.
+CLOCK_TOLERANCE_MS = 60_000
+#: The first retry comes within this time; the bound doubles up to the second number.
+FIRST_BACKOFF_MS = 4_000
+LONGEST_BACKOFF_MS = 15 * 60_000
 #: Later than every instant.
 NEVER = 2**63
 MAX_CAPSULE_BYTES = 2**14
@@ -97,14 +115,35 @@ class Progress:
     lost: int
 
 
-class AnyMemory:
-    """What a session remembers, whatever its rounds are like."""
+@dataclass(frozen=True, kw_only=True)
+class SessionHeader(TypedRecord):
+    """What is stored of every session, whatever its rounds are like."""
+
+    title: ClassVar[str] = "the session"
+
+    experiment: Digest
+    #: Envelope of the manifest that was accepted last.
+    accepted: Annotated[bytes, long_bytes(MAX_ENVELOPE_BYTES)] | None
+    phase: Annotated[Phase, choice(Phase)]
+    paused: Flag
+    #: The latest instant seen, to notice a clock that falls back.
+    latest: Annotated[int, whole(0)]
+
+
+E = TypeVar("E")
+A = TypeVar("A")
+
+
+class AnySession(Generic[E, A]):
+    """A device in an experiment, whatever its rounds are like: events come in, actions go out."""
+
+    #: Of what the owner tells, whatever is as good as coming back: what is overdue then is no timer's fault.
+    ready: ClassVar[type]
 
     def __init__(self, document: ExperimentDocument) -> None:
         self._document = document
         self._phase = Phase.IDLE
         self._paused = False
-        #: The latest instant seen, to notice a clock that falls back.
         self._latest = 0
         #: The header that the owner was told last.
         self._told: bytes | None = None
@@ -119,15 +158,91 @@ class AnyMemory:
         """Whether the person has paused."""
         return self._paused
 
-    def _declined(self, why: str) -> Abstain:
-        """Somebody says no to the round that was to be computed."""
-        if self._phase is not Phase.COMPUTING:
-            raise LocalProtocolError("there is nothing to decline")
-        self._phase = Phase.IDLE
-        return Abstain(Reason.DECLINED, why)
+    def receive(self, event: E, *, now: int, words: Iterator[int]) -> list[A]:
+        """What to do about an event. ``now`` in milliseconds; ``words`` are fresh dice, uniform 64-bit words.
+
+        Raises
+        ------
+        LocalProtocolError
+            The owner told something that cannot be, such as packages nobody asked for. Nothing has changed then.
+        """
+        if now < 0:
+            raise LocalProtocolError(f"the time is {now}, and begins at zero")
+        actions = self._handle(event, now, words)
+        self._latest = max(self._latest, now)
+        # The owner was away, or is late by itself: what is overdue now is no timer's fault.
+        came_back = isinstance(event, Restarted | Resumed | self.ready)
+        return [*actions, *self._go_on(now, words, grace=0 if came_back else GRACE_MS)]
+
+    def _handle(self, event: Any, now: int, words: Iterator[int]) -> list[Any]:  # noqa: ARG002  (others draw)
+        """What an event that every session knows brings about."""
+        match event:
+            case Declined(why):
+                if self._phase is not Phase.COMPUTING:
+                    raise LocalProtocolError("there is nothing to decline")
+                self._phase = Phase.IDLE
+                return [Abstain(Reason.DECLINED, why)]
+            case Paused() | Resumed():
+                self._paused = isinstance(event, Paused)
+            case Restarted():
+                return self._restarted(now)
+            case Tick():
+                pass
+        return []
+
+    def _restarted(self, now: int) -> list[Any]:
+        """What was under way is lost from sight; what was computed is computed again."""
+        raise NotImplementedError
+
+    def _go_on(self, now: int, words: Iterator[int], *, grace: int) -> list[Any]:
+        """What time alone brings about."""
+        raise NotImplementedError
+
+    def _reason_against(self, window: Window, closed: int | None, *, ahead: int | None, now: int) -> Reason | None:
+        """Why the device should not join a round with this window; None: it may.
+
+        ``closed``: when the window before closed, if there was one; ``ahead``: how far the server's clock is ahead,
+        where that is known.
+        """
+        if self._paused:
+            return Reason.PAUSED
+        # Without the server's word, a clock that falls back is noticed; and the next manifest is signed after the round
+        # before has ended, so who has it earlier has a slow clock.
+        wrong = now < self._latest - CLOCK_TOLERANCE_MS if ahead is None else abs(ahead) > CLOCK_TOLERANCE_MS
+        if wrong or (closed is not None and now < closed - CLOCK_TOLERANCE_MS):
+            return Reason.CLOCK
+        return Reason.LATE if now >= window.opens_at else None
+
+    @staticmethod
+    def _retry_at(earliest: int, until: int, attempts: int, words: Iterator[int]) -> int:
+        """When to send again what failed after so many attempts."""
+        patience = min(LONGEST_BACKOFF_MS, FIRST_BACKOFF_MS << min(max(attempts - 1, 0), 20))
+        return earliest + below(min(patience, until - earliest), words)
+
+    def _common(self) -> dict[str, Any]:
+        """What stands in every header, but for the manifest."""
+        told = {"phase": self._phase, "paused": self._paused, "latest": self._latest}
+        return {"experiment": self._document.digest, **told}
+
+    def _take_common(self, header: SessionHeader) -> None:
+        if header.experiment != self._document.digest:
+            raise MalformedMessageError(f"experiment of the session must be {self._document.digest}")
+        self._phase, self._paused, self._latest = header.phase, header.paused, header.latest
 
 
-class SessionMemory(AnyMemory):
+@dataclass(frozen=True, kw_only=True)
+class PlainHeader(SessionHeader):
+    """All of a session but its capsules."""
+
+    purpose: ClassVar[str] = SESSION_HEADER_TYPE
+    longest: ClassVar[int] = MAX_SESSION_BYTES
+
+    acknowledged: Annotated[int, whole(0, MAX_BUDGET)]
+    lost: Annotated[int, whole(0, MAX_BUDGET)]
+    evidence: Annotated[tuple[bytes, ...], _EVIDENCE]
+
+
+class SessionMemory(AnySession[Event, Action]):
     """The part of a session that is stored. What it decides is ``ParticipantSession``'s."""
 
     def __init__(self, document: ExperimentDocument, *, seal: Seal) -> None:
@@ -193,7 +308,13 @@ class SessionMemory(AnyMemory):
         Whoever stores this, and nothing else, has the session (``from_parts``) but for what is under way, which a
         restart forgets anyway.
         """
-        header = encode_document({**self._header(), "type": SESSION_HEADER_TYPE})
+        header = PlainHeader(
+            accepted=None if self._accepted is None else self._accepted.envelope,
+            acknowledged=self._acknowledged,
+            lost=self._lost,
+            evidence=self._evidence,
+            **self._common(),
+        ).to_bytes()
         touched = sorted(self._touched)
         changes = Changes(
             header=None if header == self._told else header,
@@ -207,26 +328,14 @@ class SessionMemory(AnyMemory):
         self._told, self._touched = header, set()
         return changes
 
-    def _header(self) -> dict[str, Any]:
-        return {
-            "accepted": None if self._accepted is None else base64_text(self._accepted.envelope),
-            "acknowledged": self._acknowledged,
-            "evidence": _EVIDENCE.write(self._evidence),
-            "experiment": self._document.digest,
-            "latest": self._latest,
-            "lost": self._lost,
-            "paused": self._paused,
-            "phase": self._phase.value,
-        }
-
     @classmethod
     def from_parts(cls, header: bytes, rows: Iterable[WaitingRow], document: ExperimentDocument, *, seal: Seal) -> Self:
         """The session whose changes were stored as they came. Tell it ``Restarted`` first of all."""
-        fields = Fields(decode_document(header, max_bytes=MAX_SESSION_BYTES), "the session")
-        fields.constant("type", SESSION_HEADER_TYPE)
+        told = PlainHeader.from_bytes(header)
         session = cls(document, seal=seal)
-        session._read_header(fields)
-        fields.done()
+        session._take_common(told)
+        session._accepted = None if told.accepted is None else accept(told.accepted, document=document)
+        session._acknowledged, session._lost, session._evidence = told.acknowledged, told.lost, told.evidence
         for row in sorted(rows, key=lambda row: row.package_id):
             if not 0 <= row.package_id < document.budget or min(row.at, row.attempts) < 0:
                 raise MalformedMessageError(
@@ -238,19 +347,6 @@ class SessionMemory(AnyMemory):
             session._waiting[row.package_id] = Waiting(row.at, row.attempts, under_way=False, capsule=row.capsule)
         session._told = header
         return session._checked()
-
-    def _read_header(self, fields: Fields) -> None:
-        document = self._document
-        fields.constant("experiment", document.digest)
-        if not fields.is_null("accepted"):
-            envelope = fields.base64("accepted", longest=MAX_ENVELOPE_BYTES)
-            self._accepted = accept(envelope, document=document)
-        self._evidence = _EVIDENCE.read(fields, "evidence")
-        self._phase = Phase(fields.one_of("phase", [phase.value for phase in Phase]))
-        self._paused = fields.flag("paused")
-        self._latest = fields.integer("latest", 0)
-        self._acknowledged = fields.integer("acknowledged", 0, MAX_BUDGET)
-        self._lost = fields.integer("lost", 0, MAX_BUDGET)
 
     def _checked(self) -> Self:
         """Itself, if what was read hangs together."""

@@ -16,6 +16,7 @@ from typing import Annotated, ClassVar, Self
 
 from secvm.crypto.sealing.kem import X25519, X25519PublicKey
 from secvm.crypto.sealing.oblivious import decode_key_configurations, leaves_no_choice
+from secvm.crypto.signing import Envelope
 from secvm.errors import BadSignatureError, InconsistentManifestError, MalformedMessageError
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.documents.faults import Inconsistency
@@ -167,6 +168,14 @@ def read_manifest(data: bytes, document: ExperimentDocument, before: RelayedMani
     faults = manifest_faults(manifest, document, before)
     if faults:
         raise InconsistentManifestError(faults[0].value, evidence=(data,))
+    return manifest
+
+
+def read_accepted(envelope: bytes, document: ExperimentDocument) -> RelayedManifest:
+    """The manifest in an envelope, whose signatures were checked when it was believed."""
+    manifest = RelayedManifest.from_bytes(Envelope.from_bytes(envelope).payload)
+    if manifest.experiment != document.digest:
+        raise MalformedMessageError("the session's manifest is of another experiment")
     return manifest
 
 

@@ -12,21 +12,27 @@ carries out the actions. The rules (docs/protocol.md §28):
     accept_until. What was under way during a crash is sent again too: the entry relay knows it by its root.
  5. Nothing is sent for the first time from ``closes_at`` on, nor anything while paused. With the receipt, or at
     accept_until, the request is forgotten. The canary stays only where there is a receipt.
+
+What is stored is a header, which is small, and the request with its canary while it is on its way: rows of their own,
+stored durably before the first byte leaves and deleted when they are done with. A canary with its receipt is handed
+over once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from typing import Annotated, ClassVar, Self
 
 from secvm.errors import BadProofError, BadSignatureError, LocalProtocolError, MalformedMessageError
-from secvm.protocol.plain.session import FIRST_BACKOFF_MS, GRACE_MS, LONGEST_BACKOFF_MS, reason_against
+from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.plain.session_events import Abstain, Declined, Paused, Reason, Restarted, Resumed, Tick, Wait
-from secvm.protocol.plain.session_memory import Phase
-from secvm.protocol.relays.manifest import RelayedManifest
-from secvm.protocol.relays.session_memory import PendingRequest, RelayedMemory, read_accepted
-from secvm.protocol.relays.submission import Receipt, Submission
+from secvm.protocol.plain.session_memory import AnySession, Phase, SessionHeader
+from secvm.protocol.records import whole
+from secvm.protocol.relays.manifest import RelayedManifest, read_accepted
+from secvm.protocol.relays.submission import Canary, Receipt, Submission, read_request, token_bytes
 from secvm.protocol.schedule import Window, below, spread
+from secvm.protocol.version import RELAYED_SESSION_TYPE
 
 # ── events: what the owner tells the session ─────────────────────────────────────────────────────────────────────────
 
@@ -110,42 +116,159 @@ RelayedAction = Prepare | SendRequest | RoundDone | Abstain | Wait
 _LAST_BACKOFF_MS = 250
 
 
-class RelayedSession(RelayedMemory):
-    """One device in one experiment."""
+@dataclass(frozen=True, slots=True, repr=False)
+class PendingRequest:
+    """A sealed request on its way, and its canary as bytes."""
 
-    def receive(self, event: RelayedEvent, *, now: int, words: Iterator[int]) -> list[RelayedAction]:
-        """What to do about an event. ``now`` in milliseconds; ``words`` are fresh dice, uniform 64-bit words.
+    #: When it is to be sent.
+    at: int
+    attempts: int
+    under_way: bool
+    body: bytes
+    canary: bytes
+
+    @property
+    def kept(self) -> Canary:
+        """The canary."""
+        return Canary.from_bytes(self.canary)
+
+    def __repr__(self) -> str:
+        return f"PendingRequest(due at {self.at})"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class RelayedChanges:
+    """What has changed since the owner last asked."""
+
+    #: None: as before.
+    header: bytes | None
+    #: Body and canary of a request that is new; it is never another one of the same round.
+    sealed: tuple[bytes, bytes] | None = None
+    #: The request is done with.
+    forget: bool = False
+    #: A canary whose receipt has come.
+    taken: Canary | None = None
+
+    def __repr__(self) -> str:
+        return "RelayedChanges(...)"
+
+
+@dataclass(frozen=True, slots=True)
+class RequestRow:
+    """A request as it was stored."""
+
+    body: bytes = field(repr=False)
+    canary: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RelayedHeader(SessionHeader):
+    """All of a session but its request and canary."""
+
+    purpose: ClassVar[str] = RELAYED_SESSION_TYPE
+    longest: ClassVar[int] = 2**14
+
+    #: Of the request that is on its way: when it is to be sent, and how often it was.
+    at: Annotated[int, whole(0)] | None
+    attempts: Annotated[int, whole(0)] | None
+
+
+class RelayedSession(AnySession[RelayedEvent, RelayedAction]):
+    """One device in one experiment. It is never ``Phase.STOPPED``: what convicts a server is its owner's."""
+
+    ready = RequestReady
+
+    def __init__(self, document: ExperimentDocument) -> None:
+        super().__init__(document)
+        self._accepted: bytes | None = None
+        #: Of the round that was announced last.
+        self.manifest: RelayedManifest | None = None
+        self._request: PendingRequest | None = None
+        self._receipted: Canary | None = None
+        self._sealed = self._forget = False
+
+    def __repr__(self) -> str:
+        return "RelayedSession(...)"
+
+    @property
+    def accepted(self) -> bytes | None:
+        """Envelope of the round that was announced last."""
+        return self._accepted
+
+    def _put_request(self, request: PendingRequest) -> None:
+        if self._request is None:
+            self._sealed = True
+        elif (self._request.body, self._request.canary) != (request.body, request.canary):
+            raise LocalProtocolError("a round has one request, and this is another")
+        self._request = request
+
+    def _drop_request(self) -> None:
+        self._forget = self._forget or self._request is not None
+        self._request = None
+
+    def take_changes(self) -> RelayedChanges:
+        """What is to be stored, in one transaction, before any action is carried out."""
+        request = self._request
+        header = RelayedHeader(
+            accepted=self._accepted,
+            at=None if request is None else request.at,
+            attempts=None if request is None else request.attempts,
+            **self._common(),
+        ).to_bytes()
+        changes = RelayedChanges(
+            header=None if header == self._told else header,
+            sealed=(request.body, request.canary) if request is not None and self._sealed else None,
+            forget=self._forget,
+            taken=self._receipted,
+        )
+        self._told, self._sealed, self._forget, self._receipted = header, False, False, None
+        return changes
+
+    @classmethod
+    def from_parts(cls, header: bytes, row: RequestRow | None, document: ExperimentDocument) -> Self:
+        """The session whose changes were stored as they came. Tell it ``Restarted`` first of all.
 
         Raises
         ------
-        LocalProtocolError
-            The owner told something that cannot be, such as a request nobody asked for. Nothing has changed then.
+        MalformedMessageError
+            The parts are none that a session has written, or do not fit together.
         """
-        if now < 0:
-            raise LocalProtocolError(f"the time is {now}, and begins at zero")
-        actions: list[RelayedAction] = []
+        told = RelayedHeader.from_bytes(header)
+        session = cls(document)
+        session._take_common(told)
+        if told.accepted is not None:
+            session._accepted, session.manifest = told.accepted, read_accepted(told.accepted, document)
+        if told.at is not None and told.attempts is not None and row is not None:
+            session._request = PendingRequest(told.at, told.attempts, under_way=False, body=row.body, canary=row.canary)
+        session._told = header
+        session._check_parts(row)
+        return session
+
+    def _check_parts(self, row: RequestRow | None) -> None:
+        request, manifest, sending = self._request, self.manifest, self._phase is Phase.SENDING
+        fits = sending == (request is not None) and (row is None) == (request is None)
+        if not fits or self._phase is Phase.STOPPED or (self._phase is not Phase.IDLE and manifest is None):
+            raise MalformedMessageError("the session's parts do not fit together")
+        if request is not None and manifest is not None:
+            read_request(request.body, budget=self._document.budget, token=token_bytes(self._document))
+            if request.kept.label != manifest.label:
+                raise MalformedMessageError("the session's request is of another round than its manifest")
+
+    # ── events ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _handle(self, event: RelayedEvent, now: int, words: Iterator[int]) -> list[RelayedAction]:
         match event:
             case RoundAnnounced(envelope, ahead):
-                actions = self._announced(envelope, ahead, now)
+                return self._announced(envelope, ahead, now)
             case RequestReady(submission):
-                actions = self._ready(submission.body, submission.canary.to_bytes(), now, words)
-            case Declined(why):
-                actions = [self._declined(why)]
+                return self._ready(submission.body, submission.canary.to_bytes(), now, words)
             case Taken(receipt):
-                actions = self._taken(receipt, now, words)
+                return self._taken(receipt, now, words)
             case NotTaken():
-                actions = self._not_taken(event, now, words)
+                return self._not_taken(event, now, words)
             case Stopped(sentence):
-                actions = [*self._close(receipt=False), Abstain(Reason.DISTRUST, sentence)]
-            case Paused() | Resumed():
-                self._paused = isinstance(event, Paused)
-            case Restarted():
-                actions = self._restarted(now)
-            case Tick():
-                pass
-        self._latest = max(self._latest, now)
-        came_back = isinstance(event, Restarted | Resumed | RequestReady)
-        return [*actions, *self._go_on(now, words, grace=0 if came_back else GRACE_MS)]
+                return [*self._close(receipt=False), Abstain(Reason.DISTRUST, sentence)]
+        return super()._handle(event, now, words)
 
     # ── joining ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -161,11 +284,7 @@ class RelayedSession(RelayedMemory):
         actions = self._close(receipt=False)
         self._accepted, self.manifest = envelope, manifest
         closed = None if before is None else before.instants.closes_at
-        reason = (
-            Reason.PAUSED
-            if self._paused
-            else reason_against(manifest.window, closed, ahead=ahead, now=now, latest=self._latest)
-        )
+        reason = self._reason_against(manifest.window, closed, ahead=ahead, now=now)
         if reason is not None:
             return [*actions, Abstain(reason, reason.value)]
         self._phase = Phase.COMPUTING
@@ -215,8 +334,7 @@ class RelayedSession(RelayedMemory):
         # Each retry takes half of the last seconds, in the mean: the entry relay takes these bytes until accept_until.
         if event.final or earliest + _LAST_BACKOFF_MS > until:
             return self._close(receipt=False)
-        patience = min(LONGEST_BACKOFF_MS, FIRST_BACKOFF_MS << min(max(request.attempts - 1, 0), 20))
-        at = earliest + below(min(patience, until - earliest), words)
+        at = self._retry_at(earliest, until, request.attempts, words)
         self._put_request(replace(request, at=at, under_way=False))
         return []
 

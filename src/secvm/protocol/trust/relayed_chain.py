@@ -26,7 +26,7 @@ from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.documents.faults import Inconsistency
 from secvm.protocol.documents.recomputation import Model, ModelNames
 from secvm.protocol.log.entries import Document
-from secvm.protocol.relays.manifest import RelayedManifest, read_manifest
+from secvm.protocol.relays.manifest import RelayedManifest, read_accepted, read_manifest
 from secvm.protocol.relays.opening import (
     Opening,
     RelayedEnding,
@@ -34,7 +34,6 @@ from secvm.protocol.relays.opening import (
     following_faults,
     is_opened,
 )
-from secvm.protocol.relays.session_memory import read_accepted
 from secvm.protocol.trust.trusted_log import Checking
 
 #: What must never come again, and in which round it came.

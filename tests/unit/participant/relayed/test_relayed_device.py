@@ -16,8 +16,7 @@ from secvm.participant.relayed.membership import RelayedMembership
 from secvm.participant.sending.transport import Fetched
 from secvm.participant.trust.evidence import evidence_of
 from secvm.protocol.documents.experiment import Relay
-from secvm.protocol.plain.session import CLOCK_TOLERANCE_MS
-from secvm.protocol.plain.session_memory import Phase
+from secvm.protocol.plain.session_memory import CLOCK_TOLERANCE_MS, Phase
 from secvm.protocol.relays import submission as canary
 from secvm.protocol.relays.statements import RelayedTerms
 from secvm_lab.rigs.histories.relayed_rounds import COORDINATOR

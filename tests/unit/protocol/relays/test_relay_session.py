@@ -17,13 +17,13 @@ from secvm.protocol.relays.session import (
     RelayedEvent,
     RelayedSession,
     RequestReady,
+    RequestRow,
     RoundAnnounced,
     RoundDone,
     SendRequest,
     Stopped,
     Taken,
 )
-from secvm.protocol.relays.session_memory import RequestRow
 from secvm.protocol.relays.submission import read_request, receipt_for
 from secvm_lab.rigs.histories.relayed_rounds import COORDINATOR, ENTRY, STRANGER
 from secvm_lab.rigs.histories.sealed_round import SealedRound
