@@ -20,6 +20,7 @@ from typing import Any
 from secvm.cli.experiment.remote import Remote
 from secvm.coordinator.main import initialise
 from secvm.runtime.clock import ClockSteering
+from tests.rigs.clocks import jump
 
 START = 1_767_225_600_000
 #: A party that does nothing for so long does nothing more.
@@ -199,7 +200,7 @@ class Place:
 
     def set_time(self, at: int) -> None:
         """The clock jumps there, and stands."""
-        self.steering.steer(limit=at, rate=1e6)
+        jump(self.steering, at)
 
     def wait_for(self, path: str) -> bytes:
         """A public file, once it is there."""

@@ -40,6 +40,7 @@ from secvm.runtime.http.server import HttpRequest, HttpResponse, HttpServer, Lim
 from secvm.testing.processes import free_port
 from secvm_lab.rigs.histories.relayed_rounds import COORDINATOR, START, relayed_document, relayed_experiment
 from tests.effort import scaled
+from tests.rigs.clocks import jump
 from tests.system.parties import PATIENCE_S, Party
 from tests.unit.relay.helpers import Answered, ask, toml
 
@@ -79,7 +80,7 @@ class World:
     clients: dict[str, Any] = field(default_factory=lambda: {"known_by": "address"})
 
     def __post_init__(self) -> None:
-        self.steering = ClockSteering(self.folder / "clock", now=START - 10_000, rate=1e6, limit=START - 10_000)
+        self.steering = ClockSteering(self.folder / "clock", now=START - 10_000, limit=START - 10_000)
         make_secret(self.folder / "token", TOKEN.encode())
         for role in self.ports:
             make_key(self.folder / f"{role}.key")
@@ -230,7 +231,7 @@ class World:
                 await asyncio.sleep(0.01)
 
     def go_to(self, instant: int) -> None:
-        self.steering.steer(limit=instant)
+        jump(self.steering, instant)
 
 
 def dice(client: int, number: int) -> bytes:

@@ -20,6 +20,7 @@ from secvm.relay.settings import RelayServiceSettings
 from secvm.runtime.clock import ClockSteering, SteeredClock
 from secvm.runtime.disk.secret_files import make_secret, read_signing_key
 from secvm.runtime.settings import read_settings
+from tests.rigs.clocks import jump
 
 TOKEN = "a-token-of-the-relay"
 #: What experiments would call it.
@@ -63,15 +64,14 @@ class Place:
     key: SigningKey = field(init=False)
 
     def __post_init__(self) -> None:
-        # So fast that it is wherever it may go.
-        self.steering = ClockSteering(self.folder / "clock", now=self.now, rate=1e6, limit=self.now)
+        self.steering = ClockSteering(self.folder / "clock", now=self.now, limit=self.now)
         make_secret(self.folder / "token", TOKEN.encode())
         make_key(self.folder / "key")
         self.key = read_signing_key(self.folder / "key")
 
     def go_to(self, now: int) -> None:
         """Let it be that time."""
-        self.steering.steer(limit=now)
+        jump(self.steering, now)
 
     def settings_file(self, url: str, *, holds: bool = True, **changes: Mapping[str, Any]) -> Path:
         """``holds``: packages of plain experiments, and not fetches alone."""

@@ -100,9 +100,9 @@ async def test_repro_a_stranger_does_not_fill_the_log_with_bad_proofs(tmp_path: 
         assert await bad_proofs() == 1
         # Another origin has a line of its own.
         assert await bad_proofs(request("b", 7, 9, origin=another(5))) == 2
-        place.steering.steer(limit=1000 * (START_S + 59))
+        place.go_to(START_S + 59)
         assert await bad_proofs() == 2
-        place.steering.steer(limit=1000 * (START_S + 60))
+        place.go_to(START_S + 60)
         assert await bad_proofs() == 3
         metrics = (await ask(witness.port, "GET", "/metrics")).body
         assert b'secvm_witness_refused_total{reason="bad-proof"} 12.0' in metrics
@@ -121,7 +121,7 @@ async def test_a_cosignature_says_the_time_and_a_renewal_a_later_one(tmp_path: P
         assert place.cosigned(await witness.submit(first), first).times([place.key]) == {place.key: START_S}
         seen = json.loads((await ask(witness.port, "GET", "/v1/seen")).body)["seen"]
         assert [one["time"] for one in seen] == [START_S]
-        place.steering.steer(limit=1000 * (START_S + 600))
+        place.go_to(START_S + 600)
         again = request("a", 7, 7)
         assert place.cosigned(await witness.submit(again), again).times([place.key]) == {place.key: START_S + 600}
         seen = json.loads((await ask(witness.port, "GET", "/v1/seen")).body)["seen"]
@@ -172,7 +172,7 @@ async def test_the_newest_of_a_log_is_shown_under_both_signatures_to_whoever_wat
     async with running(place) as witness:
         assert (await ask(witness.port, "GET", path)).status == 404
         for body in (request("a", 0, 7), request("a", 7, 7), request("a", 7, 9)):
-            place.steering.steer(limit=1000 * (START_S + len(body)))
+            place.go_to(START_S + len(body))
             newest = place.cosigned(await witness.submit(body), body).data
             assert await shown() == newest
         assert (await witness.submit(request("b", 9, 9))).status == 422

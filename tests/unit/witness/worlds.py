@@ -22,6 +22,7 @@ from secvm.witness.decision import CosigningQuestion, KnownLog, Logs, read_quest
 from secvm.witness.main import WitnessService, make
 from secvm.witness.settings import WitnessSettings
 from secvm.witness.store import WitnessStore
+from tests.rigs.clocks import jump
 from tests.unit.relay.helpers import Answered, ask
 
 LOG_NAME = "coordinator.example/a"
@@ -80,8 +81,12 @@ class Place:
     key: NoteKey = field(init=False)
 
     def __post_init__(self) -> None:
-        self.steering = ClockSteering(self.folder / "clock", now=1000 * START_S, rate=1e6, limit=1000 * START_S)
+        self.steering = ClockSteering(self.folder / "clock", now=1000 * START_S, limit=1000 * START_S)
         self.key = make(self.settings_file())
+
+    def go_to(self, second: int) -> None:
+        """Let it be that time."""
+        jump(self.steering, 1000 * second)
 
     def settings_file(self, **changes: Mapping[str, Any]) -> Path:
         tables: dict[str, dict[str, Any]] = {
