@@ -16,6 +16,7 @@ from secvm.crypto.sealing.oblivious import (
     GatewayKeys,
     KeyConfiguration,
     RequestSealer,
+    _answer_keys,
     decode_key_configurations,
     encode_key_configurations,
     seal_request,
@@ -60,8 +61,11 @@ def test_rfc_example_byte_for_byte() -> None:
     opened = GatewayKeys([RFC_KEY]).open(sealed.capsule)
     assert opened.request.hex() == RFC_REQUEST
     assert opened.enc.hex() == RFC_ENC
-    assert opened._answer._context.export(b"message/bhttp response", 16).hex() == RFC_EXPORTED
-    assert [b.hex() for b in opened._answer._derive(bytes.fromhex(RFC_NONCE))] == [RFC_ANSWER_KEY, RFC_ANSWER_NONCE]
+    assert opened._context.export(b"message/bhttp response", 16).hex() == RFC_EXPORTED
+    assert [b.hex() for b in _answer_keys(opened._context, bytes.fromhex(RFC_NONCE))] == [
+        RFC_ANSWER_KEY,
+        RFC_ANSWER_NONCE,
+    ]
     assert encode_response(Response(status=200), truncated=True).hex() == RFC_RESPONSE
     answer = opened.seal_response(bytes.fromhex(RFC_RESPONSE), unsafe_written(RFC_NONCE))
     assert answer.hex() == RFC_ANSWER

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from secvm.crypto.sealing.hpke import SenderContext
+from secvm.crypto.sealing.hpke import Context
 from secvm.crypto.sealing.kem import X25519PrivateKey
 from secvm.crypto.sealing.layers import inner_layer, open_inner
 from secvm.errors import OpeningError
@@ -21,7 +21,7 @@ def test_two_scalars_have_one_public_key_and_read_one_capsule_differently() -> N
     points = (dice.randbytes(31) + b"\0" for _ in range(200))
     enc = next(point for point in points if first.decapsulate(point) != second.decapsulate(point))
     layer = inner_layer(label)
-    capsule = enc + SenderContext(layer.schedule, first.decapsulate(enc), enc).seal(b"", bytes(32))
+    capsule = enc + Context(layer.schedule, first.decapsulate(enc), enc).seal(b"", bytes(32))
     assert open_inner(first, label, capsule) == bytes(32)
     with pytest.raises(OpeningError):
         open_inner(second, label, capsule)

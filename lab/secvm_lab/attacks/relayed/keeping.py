@@ -6,7 +6,7 @@ import random
 from dataclasses import replace
 from pathlib import Path
 
-from secvm.crypto.sealing.hpke import SenderContext
+from secvm.crypto.sealing.hpke import Context
 from secvm.crypto.sealing.kem import X25519PrivateKey
 from secvm.crypto.sealing.layers import inner_layer, open_inner
 from secvm.crypto.sealing.oblivious import GatewayKey, GatewayKeys, RequestSealer
@@ -51,7 +51,7 @@ def _two_counts_of_one_capsule(dice: random.Random, *, seed: bool) -> Tried:
         shared = one.decapsulate(enc)
         if shared != other_key.decapsulate(enc):
             break
-    capsule = enc + SenderContext(layer.schedule, shared, enc).seal(b"", bytes(layer.content_bytes))
+    capsule = enc + Context(layer.schedule, shared, enc).seal(b"", bytes(layer.content_bytes))
     counts = [refused("", lambda key=key: open_inner(key, told.label, capsule)).succeeded for key in (one, other_key)]  # type: ignore[misc]
     return held("one reading", succeeded=counts == [True, False])
 

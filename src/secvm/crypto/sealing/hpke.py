@@ -68,27 +68,26 @@ class Schedule:
         self.aead = aead
         numbers = (kem_id, kdf.HKDF_SHA256, aead.aead_id)
         self._kem_id = kem_id
-        self._suite_id = b"HPKE" + b"".join(number.to_bytes(2, "big") for number in numbers)
-        psk_id_hash = kdf.labeled_extract(self._suite_id, b"", b"psk_id_hash", b"")
-        info_hash = kdf.labeled_extract(self._suite_id, b"", b"info_hash", info)
+        self.suite_id = b"HPKE" + b"".join(number.to_bytes(2, "big") for number in numbers)
+        psk_id_hash = kdf.labeled_extract(self.suite_id, b"", b"psk_id_hash", b"")
+        info_hash = kdf.labeled_extract(self.suite_id, b"", b"info_hash", info)
         context = _MODE_BASE + psk_id_hash + info_hash
         #: What the key schedule hands to HKDF, the same for every capsule. Public.
-        self.secret_ikm = kdf.labeled_ikm(self._suite_id, b"secret", b"")
-        self.key_info = kdf.labeled_info(self._suite_id, b"key", context, aead.key_bytes)
-        self.nonce_info = kdf.labeled_info(self._suite_id, b"base_nonce", context, aead.nonce_bytes)
+        self.secret_ikm = kdf.labeled_ikm(self.suite_id, b"secret", b"")
+        self.key_info = kdf.labeled_info(self.suite_id, b"key", context, aead.key_bytes)
+        self.nonce_info = kdf.labeled_info(self.suite_id, b"base_nonce", context, aead.nonce_bytes)
         self._key_text, self._nonce_text = self.key_info + b"\1", self.nonce_info + b"\1"
-        self._exporter_info = kdf.labeled_info(self._suite_id, b"exp", context, kdf.HASH_BYTES)
+        self.exporter_info = kdf.labeled_info(self.suite_id, b"exp", context, kdf.HASH_BYTES)
 
-    def send_to(self, public_key: PublicKey, dice: RandomBytes) -> SenderContext:
+    def send_to(self, public_key: PublicKey, dice: RandomBytes) -> Context:
         """``SetupBaseS``: begin to seal for whoever holds the private key."""
         self._check_kind(public_key.kem_id)
-        shared_secret, enc = public_key.encapsulate(dice)
-        return SenderContext(self, shared_secret, enc)
+        return Context(self, *public_key.encapsulate(dice))
 
-    def receive(self, private_key: PrivateKey, enc: bytes) -> RecipientContext:
+    def receive(self, private_key: PrivateKey, enc: bytes) -> Context:
         """``SetupBaseR``. Raises ``OpeningError`` for an ``enc`` that nobody honest sends."""
         self._check_kind(private_key.kem_id)
-        return RecipientContext(self, private_key.decapsulate(enc))
+        return Context(self, private_key.decapsulate(enc), enc)
 
     def open_one(self, private_key: PrivateKey, enc: bytes, ciphertext: bytes) -> bytes:
         """The first message of a conversation that has no second, without ``aad``; as ``receive`` and ``open``."""
@@ -102,33 +101,39 @@ class Schedule:
         if kem_id != self._kem_id:
             raise LocalProtocolError("the key is not of the kind that this key schedule is for")
 
-    def secret_from(self, shared_secret: bytes) -> bytes:
-        return kdf.extract(shared_secret, self.secret_ikm)
 
-    def key_from(self, secret: bytes) -> bytes:
-        return kdf.expand(secret, self.key_info, self.aead.key_bytes)
+class Context:
+    """One side of a conversation in one direction: the sender's seals, the recipient's opens.
 
-    def base_nonce_from(self, secret: bytes) -> bytes:
-        return kdf.expand(secret, self.nonce_info, self.aead.nonce_bytes)
+    Messages are numbered: they open in the order they were sealed.
+    """
 
-    def export_from(self, secret: bytes, context: bytes, length: int) -> bytes:
-        exporter_secret = kdf.expand(secret, self._exporter_info, kdf.HASH_BYTES)
-        return kdf.labeled_expand(self._suite_id, exporter_secret, b"sec", context, length)
-
-
-class _Context:
-    """One side of a conversation in one direction. Messages are numbered: they open in the order they were sealed."""
-
-    def __init__(self, schedule: Schedule, shared_secret: bytes) -> None:
+    def __init__(self, schedule: Schedule, shared_secret: bytes, enc: bytes) -> None:
         self._schedule = schedule
-        self._secret = schedule.secret_from(shared_secret)
-        self._key = schedule.key_from(self._secret)
-        self._base_nonce = int.from_bytes(schedule.base_nonce_from(self._secret), "big")
+        self.aead = schedule.aead
+        #: What the recipient needs beside the ciphertext; not secret.
+        self.enc = enc
+        self._secret = kdf.extract(shared_secret, schedule.secret_ikm)
+        self._key = kdf.expand(self._secret, schedule.key_info, self.aead.key_bytes)
+        self._base_nonce = int.from_bytes(kdf.expand(self._secret, schedule.nonce_info, self.aead.nonce_bytes), "big")
         self._sequence = 0
+
+    def seal(self, aad: bytes, plaintext: bytes) -> bytes:
+        """Seal the next message; ``aad`` is bound to it but does not travel in it."""
+        sealed = self.aead.seal(self._key, self._nonce(), aad, plaintext)
+        self._sequence += 1
+        return sealed
+
+    def open(self, aad: bytes, ciphertext: bytes) -> bytes:
+        """Open the next message. Raises ``OpeningError`` and nothing else; the next message is then still this one."""
+        opened = self.aead.open(self._key, self._nonce(), aad, ciphertext)
+        self._sequence += 1
+        return opened
 
     def export(self, context: bytes, length: int) -> bytes:
         """A further secret that both sides have, good for the purpose that ``context`` names."""
-        return self._schedule.export_from(self._secret, context, length)
+        exporter_secret = kdf.expand(self._secret, self._schedule.exporter_info, kdf.HASH_BYTES)
+        return kdf.labeled_expand(self._schedule.suite_id, exporter_secret, b"sec", context, length)
 
     def _nonce(self) -> bytes:
         if self._sequence >= 2 ** (8 * _NONCE_BYTES) - 1:
@@ -136,29 +141,4 @@ class _Context:
         return (self._base_nonce ^ self._sequence).to_bytes(_NONCE_BYTES, "big")
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}(...)"
-
-
-class SenderContext(_Context):
-    """Seals."""
-
-    def __init__(self, schedule: Schedule, shared_secret: bytes, enc: bytes) -> None:
-        super().__init__(schedule, shared_secret)
-        #: What the recipient needs beside the ciphertext; not secret.
-        self.enc = enc
-
-    def seal(self, aad: bytes, plaintext: bytes) -> bytes:
-        """Seal the next message; ``aad`` is bound to it but does not travel in it."""
-        sealed = self._schedule.aead.seal(self._key, self._nonce(), aad, plaintext)
-        self._sequence += 1
-        return sealed
-
-
-class RecipientContext(_Context):
-    """Opens."""
-
-    def open(self, aad: bytes, ciphertext: bytes) -> bytes:
-        """Open the next message. Raises ``OpeningError`` and nothing else; the next message is then still this one."""
-        opened = self._schedule.aead.open(self._key, self._nonce(), aad, ciphertext)
-        self._sequence += 1
-        return opened
+        return "Context(...)"

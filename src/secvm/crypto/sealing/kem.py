@@ -16,7 +16,7 @@ from __future__ import annotations
 import functools
 import hashlib
 from collections.abc import Callable
-from typing import Protocol, final
+from typing import ClassVar, Self, final
 
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import mlkem, x25519
@@ -55,31 +55,38 @@ EXPAND_TEXT = labeled_info(DHKEM_SUITE_ID, b"shared_secret", b"", HASH_BYTES)
 _XWING_LABEL = b"\\.//^\\"
 
 
-class PublicKey(Protocol):
+class _PublicKey:
     """Of whoever shall be able to open."""
 
-    @property
-    def kem_id(self) -> int: ...
+    kem_id: ClassVar[int]
+    _bytes: bytes
 
-    def to_bytes(self) -> bytes: ...
+    def to_bytes(self) -> bytes:
+        return self._bytes
 
-    def encapsulate(self, dice: RandomBytes) -> tuple[bytes, bytes]:
-        """Make a fresh secret of 32 bytes; return it and ``enc``, from which the private key makes it again."""
-        ...
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and other.to_bytes() == self._bytes
+
+    def __hash__(self) -> int:
+        return hash(self._bytes)
 
 
-class PrivateKey(Protocol):
+class _PrivateKey:
     """Opens. Does not show itself when printed."""
 
-    @property
-    def kem_id(self) -> int: ...
+    def __init__(self, secret: bytes) -> None:
+        self._secret = bytes(secret)
 
-    @property
-    def public_key(self) -> PublicKey: ...
+    @classmethod
+    def generate(cls, dice: RandomBytes) -> Self:
+        return cls(throw(dice, _X25519_BYTES))
 
-    def decapsulate(self, enc: bytes) -> bytes:
-        """The secret again. Raises ``OpeningError`` for an ``enc`` that nobody honest sends."""
-        ...
+    def secret_bytes(self) -> bytes:
+        """The key itself, for whoever stores it."""
+        return self._secret
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(...)"
 
 
 # ── X25519 ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -125,7 +132,7 @@ def _dhkem_secret(shared: bytes, enc: bytes, public: bytes) -> bytes:
 
 
 @final
-class X25519PublicKey:
+class X25519PublicKey(_PublicKey):
     """Public key of DHKEM(X25519, HKDF-SHA256)."""
 
     kem_id = X25519
@@ -135,16 +142,8 @@ class X25519PublicKey:
             raise MalformedMessageError(f"an X25519 key has {_X25519_BYTES} bytes")
         self._bytes = _x25519_public(bytes(data))
 
-    def to_bytes(self) -> bytes:
-        return self._bytes
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, X25519PublicKey) and other.to_bytes() == self._bytes
-
-    def __hash__(self) -> int:
-        return hash(self._bytes)
-
     def encapsulate(self, dice: RandomBytes) -> tuple[bytes, bytes]:
+        """A fresh secret of 32 bytes, and ``enc``, from which the private key makes it again."""
         ephemeral = x25519.X25519PrivateKey.from_private_bytes(throw(dice, _X25519_BYTES))
         enc = ephemeral.public_key().public_bytes_raw()
         shared = _diffie_hellman(ephemeral, self._bytes)
@@ -153,7 +152,7 @@ class X25519PublicKey:
 
 
 @final
-class X25519PrivateKey:
+class X25519PrivateKey(_PrivateKey):
     """Private key of DHKEM(X25519, HKDF-SHA256)."""
 
     kem_id = X25519
@@ -161,12 +160,9 @@ class X25519PrivateKey:
     def __init__(self, data: bytes) -> None:
         if len(data) != _X25519_BYTES:
             raise LocalProtocolError(f"an X25519 key has {_X25519_BYTES} bytes")
+        super().__init__(data)
         self._key = x25519.X25519PrivateKey.from_private_bytes(data)
-        self._public = X25519PublicKey(self._key.public_key().public_bytes_raw())
-
-    @classmethod
-    def generate(cls, dice: RandomBytes) -> X25519PrivateKey:
-        return cls(throw(dice, _X25519_BYTES))
+        self.public_key = X25519PublicKey(self._key.public_key().public_bytes_raw())
 
     @classmethod
     def derive(cls, ikm: bytes) -> X25519PrivateKey:
@@ -176,22 +172,12 @@ class X25519PrivateKey:
         prk = labeled_extract(DHKEM_SUITE_ID, b"", b"dkp_prk", ikm)
         return cls(labeled_expand(DHKEM_SUITE_ID, prk, b"sk", b"", _X25519_BYTES))
 
-    @property
-    def public_key(self) -> X25519PublicKey:
-        return self._public
-
     def decapsulate(self, enc: bytes) -> bytes:
+        """The secret again. Raises ``OpeningError`` for an ``enc`` that nobody honest sends."""
         shared = _diffie_hellman(self._key, enc)
         if shared is None:
             raise low_order()
-        return _dhkem_secret(shared, enc, self._public.to_bytes())
-
-    def secret_bytes(self) -> bytes:
-        """The key itself, for whoever stores it."""
-        return self._key.private_bytes_raw()
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}(...)"
+        return _dhkem_secret(shared, enc, self.public_key.to_bytes())
 
 
 # ── ML-KEM-768 beside X25519 ─────────────────────────────────────────────────────────────────────────────────────────
@@ -212,7 +198,7 @@ def _xwing_secret(post_quantum: bytes, shared: bytes, enc: bytes, public: bytes)
 
 
 @final
-class HybridPublicKey:
+class HybridPublicKey(_PublicKey):
     """Public key of MLKEM768-X25519: 1,184 bytes of ML-KEM, 32 of X25519."""
 
     kem_id = MLKEM768_X25519
@@ -226,15 +212,6 @@ class HybridPublicKey:
             self._post_quantum = mlkem.MLKEM768PublicKey.from_public_bytes(self._bytes[:_MLKEM_PUBLIC_BYTES])
         except ValueError:
             raise MalformedMessageError("the public key is no ML-KEM key") from None
-
-    def to_bytes(self) -> bytes:
-        return self._bytes
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, HybridPublicKey) and other.to_bytes() == self._bytes
-
-    def __hash__(self) -> int:
-        return hash(self._bytes)
 
     def encapsulate(self, dice: RandomBytes) -> tuple[bytes, bytes]:
         """As the protocol says, but ML-KEM's half of the randomness is the operating system's: pyca takes none.
@@ -250,7 +227,7 @@ class HybridPublicKey:
 
 
 @final
-class HybridPrivateKey:
+class HybridPrivateKey(_PrivateKey):
     """Private key of MLKEM768-X25519: a seed of 32 bytes."""
 
     kem_id = MLKEM768_X25519
@@ -260,22 +237,15 @@ class HybridPrivateKey:
             raise LocalProtocolError(f"a hybrid key is a seed of {_X25519_BYTES} bytes")
         if not hybrid_is_here():
             raise LocalProtocolError("the cryptography package of this machine has no ML-KEM")
-        self._seed = bytes(seed)
-        expanded = hashlib.shake_256(self._seed).digest(_MLKEM_SEED_BYTES + _X25519_BYTES)
+        super().__init__(seed)
+        expanded = hashlib.shake_256(self._secret).digest(_MLKEM_SEED_BYTES + _X25519_BYTES)
         self._post_quantum = mlkem.MLKEM768PrivateKey.from_seed_bytes(expanded[:_MLKEM_SEED_BYTES])
         self._classical = x25519.X25519PrivateKey.from_private_bytes(expanded[_MLKEM_SEED_BYTES:])
         self._classical_public = self._classical.public_key().public_bytes_raw()
-        self._public = HybridPublicKey(self._post_quantum.public_key().public_bytes_raw() + self._classical_public)
-
-    @classmethod
-    def generate(cls, dice: RandomBytes) -> HybridPrivateKey:
-        return cls(throw(dice, _X25519_BYTES))
-
-    @property
-    def public_key(self) -> HybridPublicKey:
-        return self._public
+        self.public_key = HybridPublicKey(self._post_quantum.public_key().public_bytes_raw() + self._classical_public)
 
     def decapsulate(self, enc: bytes) -> bytes:
+        """As ``X25519PrivateKey`` does."""
         shared = _diffie_hellman(self._classical, enc[_MLKEM_ENC_BYTES:])
         if shared is None:
             raise low_order()
@@ -283,12 +253,9 @@ class HybridPrivateKey:
         post_quantum = self._post_quantum.decapsulate(enc[:_MLKEM_ENC_BYTES])
         return _xwing_secret(post_quantum, shared, enc[_MLKEM_ENC_BYTES:], self._classical_public)
 
-    def secret_bytes(self) -> bytes:
-        """The seed itself, for whoever stores it."""
-        return self._seed
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}(...)"
+PublicKey = X25519PublicKey | HybridPublicKey
+PrivateKey = X25519PrivateKey | HybridPrivateKey
 
 
 # ── by number ────────────────────────────────────────────────────────────────────────────────────────────────────────

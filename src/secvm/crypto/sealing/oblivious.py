@@ -18,7 +18,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from secvm.crypto.sealing import kdf
-from secvm.crypto.sealing.hpke import AEADS, AES_128_GCM, TAG_BYTES, Aead, RecipientContext, Schedule, SenderContext
+from secvm.crypto.sealing.hpke import AEADS, AES_128_GCM, TAG_BYTES, Aead, Context, Schedule
 from secvm.crypto.sealing.kem import (
     PUBLIC_KEY_BYTES,
     PrivateKey,
@@ -174,14 +174,17 @@ def _schedule(header: bytes, kem_id: int, aead: Aead) -> Schedule:
 class SealedRequest:
     """A capsule to send, and what is needed to open its answer, which nobody else can."""
 
-    def __init__(self, header: bytes, context: SenderContext, aead: Aead, request: bytes) -> None:
+    def __init__(self, header: bytes, context: Context, request: bytes) -> None:
         #: The bytes that travel. To send again, send these again: sealing anew would be counted anew.
         self.capsule = header + context.enc + context.seal(b"", request)
-        self._answer = _Answer(context, context.enc, aead)
+        self._context = context
 
     def open_response(self, capsule: bytes) -> bytes:
         """Open the answer. Raises ``MalformedMessageError`` or ``OpeningError`` and nothing else."""
-        return self._answer.open(capsule)
+        at = _answer_nonce_bytes(self._context)
+        if len(capsule) < at + TAG_BYTES:
+            raise MalformedMessageError("too short for an answer")
+        return self._context.aead.open(*_answer_keys(self._context, capsule[:at]), b"", capsule[at:])
 
     def __repr__(self) -> str:
         return f"SealedRequest({len(self.capsule)} bytes)"
@@ -193,14 +196,13 @@ class RequestSealer:
     def __init__(self, configuration: KeyConfiguration) -> None:
         chosen = configuration.chosen
         _check_configuration(configuration.key_id, configuration.algorithms)
-        self._aead = AEADS[chosen[1]]
         self._public_key = configuration.public_key
         self._header = _header(configuration.key_id, self._public_key.kem_id, chosen)
-        self._schedule = _schedule(self._header, self._public_key.kem_id, self._aead)
+        self._schedule = _schedule(self._header, self._public_key.kem_id, AEADS[chosen[1]])
 
     def seal(self, request: bytes, dice: RandomBytes) -> SealedRequest:
         """Seal one request. ``dice`` must give bytes that nobody can guess and that are never used again."""
-        return SealedRequest(self._header, self._schedule.send_to(self._public_key, dice), self._aead, request)
+        return SealedRequest(self._header, self._schedule.send_to(self._public_key, dice), request)
 
 
 def seal_request(configuration: KeyConfiguration, request: bytes, dice: RandomBytes) -> SealedRequest:
@@ -214,16 +216,17 @@ def seal_request(configuration: KeyConfiguration, request: bytes, dice: RandomBy
 class OpenedRequest:
     """What was in a capsule, and the means to answer whoever sent it, unknown as it is."""
 
-    def __init__(self, request: bytes, enc: bytes, context: RecipientContext, aead: Aead) -> None:
+    def __init__(self, request: bytes, context: Context) -> None:
         #: Binary HTTP, not looked into yet.
         self.request = request
         #: Random, and the same when a capsule is sent again: by this a package is counted once.
-        self.enc = enc
-        self._answer = _Answer(context, enc, aead)
+        self.enc = context.enc
+        self._context = context
 
     def seal_response(self, response: bytes, dice: RandomBytes) -> bytes:
         """Seal the answer."""
-        return self._answer.seal(response, dice)
+        nonce = throw(dice, _answer_nonce_bytes(self._context))
+        return nonce + self._context.aead.seal(*_answer_keys(self._context, nonce), b"", response)
 
     def __repr__(self) -> str:
         return f"OpenedRequest({len(self.request)} bytes)"
@@ -247,7 +250,6 @@ class GatewayKey:
 class _Lock:
     private_key: PrivateKey
     schedule: Schedule
-    aead: Aead
     body_at: int
     lane_key: LaneKey | None = None
 
@@ -256,9 +258,8 @@ class _Lock:
         return self.schedule.open_one(self.private_key, capsule[_HEADER_BYTES:at], capsule[at:])
 
     def open(self, capsule: bytes) -> OpenedRequest:
-        enc = capsule[_HEADER_BYTES : self.body_at]
-        context = self.schedule.receive(self.private_key, enc)
-        return OpenedRequest(context.open(b"", capsule[self.body_at :]), enc, context, self.aead)
+        context = self.schedule.receive(self.private_key, capsule[_HEADER_BYTES : self.body_at])
+        return OpenedRequest(context.open(b"", capsule[self.body_at :]), context)
 
 
 class GatewayKeys:
@@ -281,13 +282,13 @@ class GatewayKeys:
                 if pair[0] != kdf.HKDF_SHA256 or pair[1] not in AEADS:
                     raise LocalProtocolError("a key with an algorithm that is not known here")
                 kem_id = key.private_key.kem_id
-                header, aead = _header(key.key_id, kem_id, pair), AEADS[pair[1]]
-                schedule = _schedule(header, kem_id, aead)
+                header = _header(key.key_id, kem_id, pair)
+                schedule = _schedule(header, kem_id, AEADS[pair[1]])
                 lane_key = None
                 if lanes is not None and isinstance(key.private_key, X25519PrivateKey):
                     lane_key = lanes.key(key.private_key, schedule)
                 body_at = _HEADER_BYTES + enc_bytes(kem_id)
-                self._locks[header] = _Lock(key.private_key, schedule, aead, body_at, lane_key)
+                self._locks[header] = _Lock(key.private_key, schedule, body_at, lane_key)
         self._keys = keys
         self._by_lanes = any(lock.lane_key is not None for lock in self._locks.values())
 
@@ -348,26 +349,12 @@ def _why(fate: int) -> OpeningError:
 # ── the answer ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class _Answer:
+def _answer_nonce_bytes(context: Context) -> int:
+    return max(context.aead.nonce_bytes, context.aead.key_bytes)
+
+
+def _answer_keys(context: Context, nonce: bytes) -> tuple[bytes, bytes]:
     """RFC 9458 §4.4: key and nonce of an answer come from the request's context, its ``enc`` and a fresh nonce."""
-
-    def __init__(self, context: SenderContext | RecipientContext, enc: bytes, aead: Aead) -> None:
-        self._context = context
-        self._enc = enc
-        self._aead = aead
-        self._nonce_bytes = max(aead.nonce_bytes, aead.key_bytes)
-
-    def seal(self, response: bytes, dice: RandomBytes) -> bytes:
-        nonce = throw(dice, self._nonce_bytes)
-        return nonce + self._aead.seal(*self._derive(nonce), b"", response)
-
-    def open(self, capsule: bytes) -> bytes:
-        if len(capsule) < self._nonce_bytes + TAG_BYTES:
-            raise MalformedMessageError("too short for an answer")
-        nonce, sealed = capsule[: self._nonce_bytes], capsule[self._nonce_bytes :]
-        return self._aead.open(*self._derive(nonce), b"", sealed)
-
-    def _derive(self, nonce: bytes) -> tuple[bytes, bytes]:
-        secret = self._context.export(_RESPONSE_LABEL, self._nonce_bytes)
-        prk = kdf.extract(self._enc + nonce, secret)
-        return kdf.expand(prk, b"key", self._aead.key_bytes), kdf.expand(prk, b"nonce", self._aead.nonce_bytes)
+    secret = context.export(_RESPONSE_LABEL, _answer_nonce_bytes(context))
+    prk = kdf.extract(context.enc + nonce, secret)
+    return kdf.expand(prk, b"key", context.aead.key_bytes), kdf.expand(prk, b"nonce", context.aead.nonce_bytes)
