@@ -227,23 +227,25 @@ def _measure_hashing(texts: list[list[str]], n_bins: int, rounds: int) -> dict[s
 
     quick = kernels("fast")
     keys = HashBinning(n_bins=min(n_bins, 2**24), salt=b"benchmarks/kernels").keys
-    encoded = [word.encode() for person in texts for word in person]
+    words = [word for person in texts for word in person]
+    encoded = [word.encode() for word in words]
     data = np.frombuffer(b"".join(encoded), np.uint8)
     offsets = np.concatenate([[0], np.cumsum([len(word) for word in encoded])]).astype(np.int64)
-    equal = quick.hash_string_rows(texts, keys, n_bins)[1][:_CHECKED, 0].tolist() == [
+    equal = quick.hash_strings(words, keys, n_bins)[:_CHECKED, 0].tolist() == [
         reference.reduce_to_bin(reference.siphash24(keys[0], word), n_bins) for word in encoded[:_CHECKED]
     ]
     del encoded
     peer = FeatureHasher(n_features=n_bins, input_type="string", dtype=np.float32)
-    row_offsets, bins = quick.hash_string_rows(texts, keys, n_bins)
+    bins = quick.hash_strings(words, keys, n_bins)
+    row_offsets = np.cumsum([0, *map(len, texts)])
 
     turns = _Turns(
         {
             "peer": lambda: peer.transform(texts),
             "flat": lambda: quick.hash_flat(data, offsets, keys, n_bins),
-            "from str": lambda: quick.hash_string_rows(texts, keys, n_bins),
+            "from str": lambda: quick.hash_strings(words, keys, n_bins),
             "rows": lambda: quick.bin_rows(row_offsets, bins, None, n_bins),
-            "without numba": lambda: kernels("reference").hash_string_rows(texts, keys, n_bins),
+            "without numba": lambda: kernels("reference").hash_strings(words, keys, n_bins),
         },
         rounds,
     )

@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from secvm.errors import ArithmeticRangeError, BadInputError
-from secvm.learning._kernels import hashing_plain as flat
-from secvm.learning._kernels import reference
+from secvm.learning._kernels import dispatch, reference
 from secvm.learning._kernels.dispatch import Kernels, kernels
 from secvm.learning.individual.binning import HashBinning, bin_features
 from secvm.learning.rows import MAX_UNITS
@@ -63,28 +62,12 @@ def test_hash_strings_equals_reference(hasher: Kernels, features: list[str]) -> 
     assert found.tolist() == expected_bins([f.encode() for f in features], KEYS, 12_345)
 
 
-@BOTH
-@pytest.mark.parametrize(
-    "rows", [[], [[]], [[], ["a"], [], ["b\0", "", "c"], []], [["x", "y"], [], ["z"]], [[""], [""]]]
-)
-def test_hash_string_rows_keeps_people_apart(hasher: Kernels, rows: list[list[str]]) -> None:
-    offsets, bins = hasher.hash_string_rows(rows, KEYS, 999)
-    assert offsets.tolist() == np.cumsum([0] + [len(row) for row in rows]).tolist()
-    assert bins.tolist() == expected_bins([f.encode() for row in rows for f in row], KEYS, 999)
-
-
 @settings(max_examples=80, deadline=None, derandomize=True)
 @given(features=st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=20), max_size=12))
 def test_any_text_hashes_like_the_reference(features: list[str]) -> None:
     expected = expected_bins([f.encode() for f in features], KEYS, 50_000)
     for hasher in (FAST, PLAIN):
         assert hasher.hash_strings(features, KEYS, 50_000).tolist() == expected
-
-
-def test_two_threads_hash_alike() -> None:
-    data, offsets = np.arange(20_000).astype(np.uint8), np.arange(0, 20_000, 7)
-    one, two = (FAST.hash_flat(data, offsets, KEYS, 777, threads=threads) for threads in (1, 2))
-    assert one.tobytes() == two.tobytes()
 
 
 @BOTH
@@ -98,22 +81,14 @@ def test_half_a_surrogate_pair_is_refused_without_showing_it(hasher: Kernels, fe
     assert caught.value.__suppress_context__
 
 
-def test_flat_features_do_not_print_what_they_hold() -> None:
-    assert "secret" not in repr(list(flat.flatten(["secret"])))
-
-
 @BOTH
 def test_pieces_are_put_together_in_order(hasher: Kernels, monkeypatch: pytest.MonkeyPatch) -> None:
     features = [f"{i}" + "\0" * (i % 50 == 7) for i in range(200)]
-    rows = [features[:3], [], features[3:90], features[90:91], [], features[91:], []]
     whole = hasher.hash_strings(features, KEYS, 5000).tolist()
     assert whole == expected_bins([f.encode() for f in features], KEYS, 5000)
     for piece in (1, 3, 16, 199):
-        monkeypatch.setattr(flat, "_PIECE", piece)
+        monkeypatch.setattr(dispatch, "_PIECE", piece)
         assert hasher.hash_strings(features, KEYS, 5000).tolist() == whole
-        offsets, bins = hasher.hash_string_rows(rows, KEYS, 5000)
-        assert bins.tolist() == whole
-        assert offsets.tolist() == [0, 3, 3, 90, 91, 91, 200, 200]
 
 
 feature_values = st.dictionaries(
@@ -131,7 +106,8 @@ def test_bin_rows_equals_bin_features(people: list[dict[str, int]], n_bins: int,
     binning = HashBinning(n_bins=n_bins, salt=b"salt", n_hashes=n_hashes)
     expected = [bin_features(person, binning).values for person in people]
     for chosen in (FAST, PLAIN):
-        offsets, bins = chosen.hash_string_rows([list(person) for person in people], binning.keys, n_bins)
+        offsets = np.cumsum([0, *map(len, people)])
+        bins = chosen.hash_strings([word for person in people for word in person], binning.keys, n_bins)
         values = np.asarray([v for person in people for v in person.values()], np.int64)
         rows = chosen.bin_rows(offsets, bins, values, n_bins)
         assert [a.dtype.name for a in (rows.indptr, rows.bins, rows.values)] == ["int64", "int32", "int32"]

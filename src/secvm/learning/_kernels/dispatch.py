@@ -11,7 +11,7 @@ Nothing here imports numba before quick kernels are asked for: a person's device
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from importlib.util import find_spec
 from typing import Any, Literal
@@ -21,11 +21,12 @@ from numpy.typing import NDArray
 
 from secvm.errors import BadInputError
 from secvm.learning._kernels import hashing_plain, reference
-from secvm.learning._kernels.hashing_plain import FlatFeatures, flatten, flatten_rows, row_starts
 from secvm.learning._kernels.reference import Tally
 from secvm.learning.rows import BinnedRows
 
 Name = Literal["fast", "reference"]
+#: Features of text that are hashed at once.
+_PIECE = 2**14
 
 
 class Kernels:
@@ -44,23 +45,11 @@ class Kernels:
 
     def hash_strings(self, features: Sequence[str], keys: Sequence[bytes], n_bins: int) -> NDArray[np.int32]:
         """The bins, features x hashes, of features given as text."""
-        return self._hash_pieces(flatten(features), len(features), keys, n_bins)
-
-    def hash_string_rows(
-        self, rows: Sequence[Sequence[str]], keys: Sequence[bytes], n_bins: int
-    ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-        """For many people's features: where each person's begin, and the bins, features x hashes."""
-        offsets = row_starts(rows)
-        return offsets, self._hash_pieces(flatten_rows(rows, offsets), int(offsets[-1]), keys, n_bins)
-
-    def _hash_pieces(
-        self, pieces: Iterable[FlatFeatures], n: int, keys: Sequence[bytes], n_bins: int
-    ) -> NDArray[np.int32]:
-        out, done = np.empty((n, len(keys)), np.int32), 0
-        for piece in pieces:
-            hashed = self.hash_flat(piece.data, piece.offsets, keys, n_bins, gap=piece.gap)
-            out[done : done + len(piece)] = hashed
-            done += len(piece)
+        out = np.empty((len(features), len(keys)), np.int32)
+        # Piece by piece: the buffers of a piece stay in the caches and are used again for the next one.
+        for start in range(0, len(features), _PIECE):
+            data, offsets, gap = hashing_plain.flatten(features[start : start + _PIECE])
+            out[start : start + _PIECE] = self.hash_flat(data, offsets, keys, n_bins, gap=gap)
         return out
 
 

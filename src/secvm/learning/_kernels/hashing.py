@@ -6,7 +6,6 @@ Hash r of a feature is SipHash-2-4 of its UTF-8 bytes under key r, its upper 32 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -64,33 +63,14 @@ def _hash(data, offsets, gap, keys, n_bins, low, high, out):
                 out[i, r] = np.int32(((hashed >> _UPPER) * n_bins) >> _UPPER)
 
 
-def _halves(keys: Sequence[bytes]) -> NDArray[np.uint64]:
-    return np.frombuffer(b"".join(keys), "<u8").astype(np.uint64).reshape(-1, 2)
-
-
 def hash_flat(
-    data: NDArray[np.uint8],
-    offsets: NDArray[np.int64],
-    keys: Sequence[bytes],
-    n_bins: int,
-    *,
-    gap: int = 0,
-    threads: int = 1,
+    data: NDArray[np.uint8], offsets: NDArray[np.int64], keys: Sequence[bytes], n_bins: int, *, gap: int = 0
 ) -> NDArray[np.int32]:
     """The bins, features x hashes, of features ``data[offsets[i] : offsets[i + 1] - gap]`` under 16-byte keys."""
     data, offsets = np.ascontiguousarray(data, np.uint8), np.ascontiguousarray(offsets, np.int64)
-    n, halves = len(offsets) - 1, _halves(keys)
-    out = np.empty((n, len(keys)), np.int32)
-
-    def work(low: int, high: int) -> None:
-        _hash(data, offsets, gap, halves, np.uint64(n_bins), low, high, out)
-
-    if threads <= 1:
-        work(0, n)
-    else:
-        edges = np.linspace(0, n, threads + 1).astype(np.int64).tolist()
-        with ThreadPoolExecutor(threads) as pool:
-            list(pool.map(work, edges[:-1], edges[1:]))
+    halves = np.frombuffer(b"".join(keys), "<u8").astype(np.uint64).reshape(-1, 2)
+    out = np.empty((len(offsets) - 1, len(keys)), np.int32)
+    _hash(data, offsets, gap, halves, np.uint64(n_bins), 0, len(out), out)
     return out
 
 

@@ -1,16 +1,13 @@
 """Hashing for a machine without numba, a person's device above all: SipHash-2-4 over numpy columns.
 
-Same functions and same bins as ``hashing``, some twenty times slower; ``threads`` changes nothing.
+Same functions and same bins as ``hashing``, some twenty times slower.
 
-Both take features as flat bytes: one buffer of UTF-8 and the places where each feature begins. Text becomes that piece
-by piece: the buffers of a piece stay in the caches and are used again for the next one.
+Both take features as flat bytes: one buffer of UTF-8 and the places where each feature begins.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import chain
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -22,62 +19,22 @@ from secvm.learning.rows import MAX_UNITS, BinnedRows
 
 #: Rare in text, one byte in UTF-8, and never part of another character.
 _SEPARATOR = "\0"
-#: Features of a piece, or a little more: whole people.
-_PIECE = 2**14
 #: Sums of a person's values stay exact in int64 up to 2^23 features.
 MAX_VALUE = 2**40
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class FlatFeatures:
-    """Feature i is ``data[offsets[i] : offsets[i + 1] - gap]``. Secret: it does not print itself."""
-
-    data: NDArray[np.uint8]
-    offsets: NDArray[np.int64]
-    #: Bytes between two features that belong to neither.
-    gap: int = 0
-
-    def __len__(self) -> int:
-        return len(self.offsets) - 1
+#: Bytes of features, where each begins and, past the last, where one more would; and the bytes between two of them.
+Flat = tuple[NDArray[np.uint8], NDArray[np.int64], int]
 
 
-def flatten(features: Sequence[str]) -> Iterator[FlatFeatures]:
-    """The features, in pieces."""
-    for start in range(0, len(features), _PIECE):
-        piece = features[start : start + _PIECE]
-        yield _split(_SEPARATOR.join(piece), len(piece), piece)
-
-
-def row_starts(rows: Sequence[Sequence[str]]) -> NDArray[np.int64]:
-    """Where each person's features begin when all are put one after the other, and where the last one's end."""
-    return np.cumsum(np.fromiter(chain((0,), map(len, rows)), np.int64, len(rows) + 1))
-
-
-def flatten_rows(rows: Sequence[Sequence[str]], offsets: NDArray[np.int64]) -> Iterator[FlatFeatures]:
-    """The features of all people one after the other, in pieces of whole people; ``offsets`` as in ``row_starts``."""
-    start = 0
-    while start < len(rows):
-        end = max(start + 1, int(np.searchsorted(offsets, offsets[start] + _PIECE)))
-        # A person without features must not add a separator.
-        people = [row for row in rows[start:end] if len(row)]
-        joined = _SEPARATOR.join([_SEPARATOR.join(row) for row in people])
-        yield _split(joined, int(offsets[min(end, len(rows))] - offsets[start]), chain.from_iterable(people))
-        start = end
-
-
-def _split(joined: str, n: int, features: Sequence[str] | Iterator[str]) -> FlatFeatures:
+def flatten(features: Sequence[str]) -> Flat:
     """One encode and one look for the separators; if some are inside features, these are encoded singly."""
-    data = np.frombuffer(_encode(joined), np.uint8)
+    n, data = len(features), np.frombuffer(_encode(_SEPARATOR.join(features)), np.uint8)
     separators = np.flatnonzero(data == ord(_SEPARATOR))
     if n and len(separators) == n - 1:
-        offsets = np.empty(n + 1, np.int64)
-        offsets[0] = 0
-        np.add(separators, 1, out=offsets[1:-1])
-        offsets[-1] = len(data) + 1
-        return FlatFeatures(data, offsets, gap=1)
+        return data, np.concatenate([[0], separators + 1, [len(data) + 1]]), 1
     encoded = [_encode(feature) for feature in features]
-    offsets = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
-    return FlatFeatures(np.frombuffer(b"".join(encoded), np.uint8), offsets)
+    return np.frombuffer(b"".join(encoded), np.uint8), np.cumsum([0, *map(len, encoded)], dtype=np.int64), 0
 
 
 def _encode(text: str) -> bytes:
@@ -100,13 +57,7 @@ _CHUNK = 8192
 
 
 def hash_flat(
-    data: NDArray[np.uint8],
-    offsets: NDArray[np.int64],
-    keys: Sequence[bytes],
-    n_bins: int,
-    *,
-    gap: int = 0,
-    threads: int = 1,
+    data: NDArray[np.uint8], offsets: NDArray[np.int64], keys: Sequence[bytes], n_bins: int, *, gap: int = 0
 ) -> NDArray[np.int32]:
     """The bins, features x hashes, of features ``data[offsets[i] : offsets[i + 1] - gap]`` under 16-byte keys."""
     out = np.empty((len(offsets) - 1, len(keys)), np.int32)
