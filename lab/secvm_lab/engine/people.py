@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from secvm.errors import BadInputError
+from secvm.learning._kernels import blocked
 from secvm.learning._kernels.layout import MAX_REPEAT, PEOPLE, PIECES_PER_THREAD, PreparedRows, cut_range, share_out
 from secvm_lab._kernels import lane_bounds as bounds
 from secvm_lab._kernels import lanes as kernels
@@ -109,7 +110,7 @@ class LaidOutPeople:
         """Shortened sums of everybody, without own words."""
 
         def work(low: int, high: int) -> None:
-            kernels.score_people(*self._layout, *self._cold, weights, sums, low, high, self.lanes)
+            blocked.score_people(*self._layout, *self._cold, weights, sums, low, high, self.lanes)
 
         self.over(len(self.prepared.starts), work)
 
@@ -259,11 +260,13 @@ class LaidOutPeople:
     ) -> None:
         units = self.lines(len(active), np.int32)
         kernels.changes(now, then, active, units, self.width)
-        firsts, half = self._firsts(active), self.n_lines
+        firsts, half, n = self._firsts(active), self.n_lines, len(self.prepared.starts)
+        *layout, first_slots = self._layout
 
         def work(blocks: Iterable[int]) -> None:
             for block in blocks:
-                kernels.count_people(*self._layout, block, active, firsts, units, counts, side * half, self.lanes)
+                base = first_slots[block] + side * half
+                blocked.count_people(*layout, block, 0, n, active, firsts, units, counts, base, self.lanes)
 
         share_out(range(len(self.prepared.first_slots) - 1), work, self.threads, self._pool)
         kernels.count_cold(*self._cold, active, units, side, counts, half, self.width)

@@ -139,19 +139,15 @@ def scores(prepared: PreparedRows, mantissas: NDArray[np.int32], *, threads: int
     cold = (prepared.cold_indptr, prepared.cold_slots, prepared.cold_values)
     pieces = cut_range(len(prepared.starts), threads * PIECES_PER_THREAD)
     out = np.empty((prepared.n_people, len(mantissas)), np.int64)
+    slots = np.append(prepared.slots, np.int32(prepared.n_slots))  # the bias comes last
     for first, last, lanes in _model_groups(len(mantissas)):
-        weights = np.zeros(prepared.n_slots * lanes, np.int32)
-        blocked.interleave(mantissas[first:last], prepared.slots, lanes, weights)
-        bias = np.zeros(lanes, np.int32)
-        bias[: last - first] = mantissas[first:last, prepared.n_bins]
+        weights = np.zeros((prepared.n_slots + 1) * lanes, np.int32)
+        blocked.interleave(mantissas[first:last], slots, lanes, weights)
         whole = np.empty((prepared.n_people, lanes), np.int64)
 
-        def work(ranges: Iterable[tuple[int, int]], w: Any = weights, b: Any = bias, s: Any = whole) -> None:
+        def work(ranges: Iterable[tuple[int, int]], w: Any = weights, s: Any = whole) -> None:
             for low, high in ranges:
-                if len(b) == 1:
-                    blocked.score_one(*layout, *cold, w, b[0], s.reshape(-1), low, high)
-                else:
-                    blocked.score_lanes(*layout, *cold, w, b, s, low, high, (0,) * len(b))
+                blocked.score_people(*layout, *cold, w, s.reshape(-1), low, high, (0,) * s.shape[1])
 
         share_out(pieces, work, threads)
         if whole.shape == out.shape:
@@ -234,11 +230,7 @@ def _tally_signs(
             start, end = prepared.first_slots[block], prepared.first_slots[block + 1] - 1
             counts = scratch[: (end + 1 - start) * lanes]
             counts[:] = 0
-            piece = (*layout, block, low, high, active, firsts, flat_units, counts)
-            if lanes == 1:
-                blocked.count_one(*piece)
-            else:
-                blocked.count_lanes(*piece, (0,) * lanes)
+            blocked.count_people(*layout, block, low, high, active, firsts, flat_units, counts, 0, (0,) * lanes)
             with locks[block]:
                 blocked.unpack(counts, lanes, prepared.bin_of_slot[start:end], plus, minus)
 
@@ -248,15 +240,14 @@ def _tally_signs(
 def _tally_amounts(prepared: PreparedRows, amounts: NDArray[np.int64], total: NDArray[np.int64], threads: int) -> None:
     """Blocked entries of the people with a positive amount, for one model and one sign."""
     active = np.flatnonzero(amounts)
+    layout = (prepared.groups, prepared.group_counts, prepared.starts)
     firsts, some, locks = _first_of_blocks(prepared, active), amounts[active], _locks(prepared)
 
     def work(pieces: Iterable[tuple[int, int, int]]) -> None:
         for block, low, high in pieces:
             start, end = prepared.first_slots[block], prepared.first_slots[block + 1] - 1
             side = np.zeros(end + 1 - start, np.int64)
-            blocked.count_any(
-                prepared.groups, prepared.group_counts, prepared.starts, block, low, high, active, firsts, some, side
-            )
+            blocked.count_people(*layout, block, low, high, active, firsts, some, side, 0, (0,))
             with locks[block]:
                 blocked.add_side(side, prepared.bin_of_slot[start:end], total)
 
