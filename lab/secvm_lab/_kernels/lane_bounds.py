@@ -8,6 +8,8 @@ Cauchy-Schwarz that is a bound, and no guess. Whatever of it is a float is round
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 from llvmlite import ir
 from numba.core import cgutils, types
@@ -15,17 +17,10 @@ from numba.extending import intrinsic
 
 from secvm.learning._kernels.compiling import compiled
 from secvm.learning._kernels.layout import PEOPLE
-from secvm_lab._kernels.lane_steps import element_bytes
+from secvm_lab._kernels.lane_steps import broadcast, vectors
 
 _LOCAL = np.uint64(0xFFFF)
-_I1, _I16, _I32, _I64, _F32, _F64 = (
-    ir.IntType(1),
-    ir.IntType(16),
-    ir.IntType(32),
-    ir.IntType(64),
-    ir.FloatType(),
-    ir.DoubleType(),
-)
+_I32, _I64, _F64 = ir.IntType(32), ir.IntType(64), ir.DoubleType()
 
 
 @compiled
@@ -75,48 +70,15 @@ def class_norms(
             squares[i, classes[cold_slots[j]]] += np.float64(cold_values[j]) * np.float64(cold_values[j])
 
 
-def _lines(context, builder, signature, args, width):
-    """(load, store) of vectors at an element of argument k."""
-
-    def pointer(array_type, array, index, element):
-        data = context.make_array(array_type)(context, builder, array).data
-        return builder.bitcast(builder.gep(data, [index]), ir.VectorType(element, width).as_pointer())
-
-    def load(k, index, element):
-        at = pointer(signature.args[k], args[k], index, element)
-        return builder.load(at, align=4 if element == _F32 else element_bytes(element))
-
-    def load_of(array_type, array, index, element):
-        return builder.load(pointer(array_type, array, index, element), align=element_bytes(element))
-
-    def store(value, k, index, element):
-        builder.store(value, pointer(signature.args[k], args[k], index, element), align=element_bytes(element))
-
-    return load, load_of, store
-
-
-def _combined(builder, signature, args, known, coefficients, index, width, load, load_of):
-    """Σ coefficient * known line, in float64."""
-    floats = ir.VectorType(_F64, width)
-    total = ir.Constant(floats, [ir.Constant(_F64, 0.0)] * width)
-    parts = signature.args[known]
-    for part in range(parts.count):
-        array = builder.extract_value(args[known], part)
-        line = builder.sitofp(load_of(parts.dtype, array, index, _I32), floats)
-        total = builder.fadd(total, builder.fmul(line, load(coefficients, _I64(part * width), _F64)))
-    return total
-
-
 @intrinsic
 def _add_square(typing_context, target, at, references, coefficients, out, row, lanes):
     """``out[row:row+L] +=`` the squares of one line of the remainder."""
 
     def generate(context, builder, signature, args):
         width = signature.args[6].count
-        load, load_of, store = _lines(context, builder, signature, args, width)
-        floats = ir.VectorType(_F64, width)
-        total = _combined(builder, signature, args, 2, 3, args[1], width, load, load_of)
-        rest = builder.fsub(builder.sitofp(load(0, args[1], _I32), floats), total)
+        load, store, combined = vectors(context, builder, signature, args, width)
+        target_line = builder.sitofp(load(0, args[1], _I32), ir.VectorType(_F64, width))
+        rest = builder.fsub(target_line, combined(2, 3, args[1], _I32))
         store(builder.fadd(load(4, args[5], _F64), builder.fmul(rest, rest)), 4, args[5], _F64)
         return context.get_dummy_value()
 
@@ -154,16 +116,10 @@ def _verdict(
 
     def generate(context, builder, signature, args):
         width = signature.args[13].count
-        load, load_of, _ = _lines(context, builder, signature, args, width)
+        load, _, combined = vectors(context, builder, signature, args, width)
         floats = ir.VectorType(_F64, width)
-        undefined = ir.Constant(floats, ir.Undefined)
-        mask = ir.Constant(ir.VectorType(_I32, width), [0] * width)
-
-        def splat(value):
-            one = builder.insert_element(undefined, value, _I32(0))
-            return builder.shuffle_vector(one, undefined, mask)
-
-        middle = _combined(builder, signature, args, 0, 2, args[1], width, load, load_of)
+        splat = partial(broadcast, builder, width=width)
+        middle = combined(0, 2, args[1], _I32)
         own_line = builder.sitofp(load(10, args[11], _I32), floats)
         middle = builder.fadd(middle, builder.fmul(splat(args[12]), own_line))
         lowers, misses, slack = (load(8, _I64(row * width), _F64) for row in range(3))

@@ -16,26 +16,45 @@ from secvm.learning._kernels.compiling import compiled
 _I32, _I64, _F64 = ir.IntType(32), ir.IntType(64), ir.DoubleType()
 
 
-def _vectors(context, builder, signature, args, width):
-    """(load, store) of lines: ``load(k, index, type)`` takes argument k, an array, at an element."""
+def vectors(context, builder, signature, args, width):
+    """(load, store, combined) of lines: ``load(k, index, type)`` takes argument k, an array, at an element."""
 
-    def pointer(k, index, element):
-        data = context.make_array(signature.args[k])(context, builder, args[k]).data
-        vector = ir.VectorType(element, width)
-        return builder.bitcast(builder.gep(data, [index]), vector.as_pointer())
+    def pointer(array_type, array, index, element):
+        data = context.make_array(array_type)(context, builder, array).data
+        at = builder.gep(data, [index])
+        return builder.bitcast(at, ir.VectorType(element, width).as_pointer()), element_bytes(element)
 
     def load(k, index, element):
-        return builder.load(pointer(k, index, element), align=element_bytes(element))
+        at, align = pointer(signature.args[k], args[k], index, element)
+        return builder.load(at, align=align)
 
     def store(value, k, index, element):
-        builder.store(value, pointer(k, index, element), align=element_bytes(element))
+        at, align = pointer(signature.args[k], args[k], index, element)
+        builder.store(value, at, align=align)
 
-    return load, store
+    def combined(known, coefficients, index, element):
+        """Σ coefficient * known line, in float64."""
+        floats, parts = ir.VectorType(_F64, width), signature.args[known]
+        total = ir.Constant(floats, [ir.Constant(_F64, 0.0)] * width)
+        for part in range(parts.count):
+            at, align = pointer(parts.dtype, builder.extract_value(args[known], part), index, element)
+            line = builder.sitofp(builder.load(at, align=align), floats)
+            total = builder.fadd(total, builder.fmul(line, load(coefficients, _I64(part * width), _F64)))
+        return total
+
+    return load, store, combined
 
 
 def element_bytes(element):
     """What alignment may be assumed: one element's."""
     return 4 if element == _I32 else 8
+
+
+def broadcast(builder, value, width):
+    """A number on every lane."""
+    undefined = ir.Constant(ir.VectorType(value.type, width), ir.Undefined)
+    mask = ir.Constant(ir.VectorType(_I32, width), [0] * width)
+    return builder.shuffle_vector(builder.insert_element(undefined, value, _I32(0)), undefined, mask)
 
 
 def _splat(value, width):
@@ -49,7 +68,7 @@ def _step_line(typing_context, counts, minus_at, older, newer, at, factors, gues
     def generate(context, builder, signature, args):
         width = signature.args[8].count
         wide = ir.VectorType(_I64, width)
-        load, store = _vectors(context, builder, signature, args, width)
+        load, store, _ = vectors(context, builder, signature, args, width)
         zero = _I64(0)
         ups, downs, ps, qs = (load(5, _I64(row * width), _I64) for row in range(4))
         plus = builder.sext(load(0, args[4], _I32), wide)
@@ -113,12 +132,10 @@ def add_mantissas(typing_context, sums, row, state, at, bits, value, lanes):
 
     def generate(context, builder, signature, args):
         width = signature.args[6].count
-        load, store = _vectors(context, builder, signature, args, width)
+        load, store, _ = vectors(context, builder, signature, args, width)
         mantissas = _mantissas(builder, load(2, args[3], _I64), load(4, _I64(0), _I64), width)
-        undefined = ir.Constant(ir.VectorType(_I64, width), ir.Undefined)
-        mask = ir.Constant(ir.VectorType(_I32, width), [0] * width)
-        values = builder.shuffle_vector(builder.insert_element(undefined, args[5], _I32(0)), undefined, mask)
-        store(builder.add(load(0, args[1], _I64), builder.mul(mantissas, values)), 0, args[1], _I64)
+        values = builder.mul(mantissas, broadcast(builder, args[5], width))
+        store(builder.add(load(0, args[1], _I64), values), 0, args[1], _I64)
         return context.get_dummy_value()
 
     return types.void(sums, row, state, at, bits, value, lanes), generate
@@ -130,7 +147,7 @@ def _shorten_line(typing_context, state, at, bits, shorter, weights, lanes):
 
     def generate(context, builder, signature, args):
         width = signature.args[5].count
-        load, store = _vectors(context, builder, signature, args, width)
+        load, store, _ = vectors(context, builder, signature, args, width)
         zero, one = _I64(0), _splat(1, width)
         value, cut, more = load(0, args[1], _I64), load(2, zero, _I64), load(3, zero, _I64)
         mantissa = _mantissas(builder, value, cut, width)
@@ -155,16 +172,9 @@ def _mean_line(typing_context, states, at, factors, weights, largest, lanes):
 
     def generate(context, builder, signature, args):
         width = signature.args[5].count
-        load, store = _vectors(context, builder, signature, args, width)
+        load, store, combined = vectors(context, builder, signature, args, width)
         floats = ir.VectorType(_F64, width)
-        total = ir.Constant(floats, [ir.Constant(_F64, 0.0)] * width)
-        for part in range(signature.args[0].count):
-            data = context.make_array(signature.args[0].dtype)(
-                context, builder, builder.extract_value(args[0], part)
-            ).data
-            pointer = builder.bitcast(builder.gep(data, [args[1]]), ir.VectorType(_I64, width).as_pointer())
-            line = builder.sitofp(builder.load(pointer, align=8), floats)
-            total = builder.fadd(total, builder.fmul(line, load(2, _I64(part * width), _F64)))
+        total = combined(0, 2, args[1], _I64)
         # Half away from zero: add a half with the sign of the number, then cut off.
         half, minus_half = (ir.Constant(floats, [ir.Constant(_F64, h)] * width) for h in (0.5, -0.5))
         zero = ir.Constant(floats, [ir.Constant(_F64, 0.0)] * width)
