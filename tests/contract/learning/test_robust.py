@@ -72,20 +72,6 @@ def test_whoever_shouts_with_one_sign_moves_a_bin_within_the_limit_that_the_othe
     assert (first.plus == second.plus)[0][vouched].all()
 
 
-@given(counts=COUNTS, clip=CLIPS)
-def test_bins_of_two_minds_are_never_cut(counts: list[int], clip: Fraction) -> None:
-    even = tally(counts, counts)
-    assert clipped(Robust(clip=clip), even, [(1, 1)]) == even
-
-
-@given(plus=COUNTS, minus=COUNTS, clip=CLIPS)
-def test_clipping_knows_no_side(plus: list[int], minus: list[int], clip: Fraction) -> None:
-    robust = Robust(clip=clip)
-    one, other = clipped(robust, tally(plus, minus), [(1, 1)]), clipped(robust, tally(minus, plus), [(1, 1)])
-    assert (one.plus == other.minus).all()
-    assert (one.minus == other.plus).all()
-
-
 def test_long_class_weights_are_clipped_in_numbers_without_a_range() -> None:
     many = tally([10**9, 3, 0], [5, 10**9, 7])
     big = 10**14

@@ -17,7 +17,6 @@ from secvm.learning.aggregate.descent import Pegasos
 from secvm.learning.experiment import Experiment
 from secvm.learning.individual.binning import VocabularyBinning
 from secvm.learning.individual.dice import Purpose, UnsafeSeededDice
-from secvm.learning.label_models import LabelModels
 
 WORDS = [["tea", "rain"], ["sea", "sun"], ["tea", "fog"], ["sun", "sand"]] * 5
 LABELS = ["n", "s", "n", "s"] * 5
@@ -69,19 +68,6 @@ def test_weighted_people_are_not_thinned_when_thinning_is_auto() -> None:
     weighted = SecVMClassifier(descent="swift", rounds=3).fit(WORDS, LABELS, sample_weight=[2.0, 1.0] * 10)
     assert not weighted.experiment_.thinning.active
     assert SecVMClassifier(descent="swift", rounds=3).fit(WORDS, LABELS).experiment_.thinning.active
-
-
-def test_votes_of_many_people_equal_the_votes_of_each() -> None:
-    rng = np.random.default_rng(1)
-    models = LabelModels(n_labels=5, multiclass="ovo")
-    scores = rng.integers(-2, 3, (400, models.n_models))  # many ties
-    for row, found in zip(scores.tolist(), models.predict(scores).tolist(), strict=True):
-        votes, sums = [0] * 5, [0] * 5
-        for (low, high), score in zip(models.pairs.tolist(), row, strict=True):
-            votes[high if score >= 0 else low] += 1
-            sums[high] += score
-            sums[low] -= score
-        assert found == max(range(5), key=lambda c: (votes[c], sums[c], -c))
 
 
 def test_many_threads_are_no_more_than_there_are_processors() -> None:

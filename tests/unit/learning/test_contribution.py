@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from secvm.learning.aggregate.descent import Pegasos, Swift
+from secvm.learning.aggregate.descent import Pegasos
 from secvm.learning.experiment import Experiment
 from secvm.learning.individual.binning import BinnedVector
 from secvm.learning.individual.contribution import Individual, contribute, train_packages
@@ -100,13 +100,6 @@ def test_everybody_sends_exactly_the_budget(
     assert sum(kinds.values()) - kinds[NullPackage] <= budget
 
 
-def test_trimmed_person_sends_a_part_of_its_update() -> None:
-    whole = units(sent(experiment(), Individual(VECTOR, label=1)))
-    trimmed = units(sent(experiment(budget=5), Individual(VECTOR, label=1)))
-    assert trimmed <= whole
-    assert trimmed.total() == 4
-
-
 def test_one_vs_one_person_trains_only_in_the_models_of_its_class() -> None:
     pairs = experiment(labels=("a", "b", "c"), multiclass="ovo")
     packages = sent(pairs, Individual(VECTOR, label=1), some_weights([[0] * (N_BINS + 1)] * 3))
@@ -123,15 +116,6 @@ def test_thinned_units_are_those_the_dice_choose_and_differ_between_rounds() -> 
     assert [w < 2**63 for w in DICE.words(Purpose.THINNING, 1, 0, 41)] != [
         w < 2**63 for w in DICE.words(Purpose.THINNING, 2, 0, 41)
     ]
-
-
-def test_rho_thins_by_the_norm() -> None:
-    swift = experiment(rule=Swift(), thinning=Thinning(rho=Fraction(1, 2)))
-    person = Individual(BinnedVector({0: 40}, N_BINS), label=1)
-    weights = some_weights([[0] * (N_BINS + 1)], normalised=True)
-    keep = int(swift.thinning.keep53([1601])[0])
-    words = DICE.words(Purpose.THINNING, 3, 0, 41)
-    assert units(sent(swift, person, weights, 3)).total() == sum(w >> 11 < keep for w in words)
 
 
 def test_coin_decides_anew_in_every_round_and_model() -> None:
@@ -156,13 +140,6 @@ def test_person_with_a_number_sends_the_sign_of_its_residual(target: int, sign: 
     numbers = experiment(labels=("n",), loss=Loss("epsilon-insensitive"))
     packages = sent(numbers, Individual(VECTOR, label=0, target=target))
     assert units(packages)[0, N_BINS, 1] - units(packages)[0, N_BINS, -1] == sign
-
-
-def test_first_round_everybody_sends_everything() -> None:
-    first = Pegasos().training_weights(Pegasos().start(1, N_BINS))
-    perceptron = experiment(loss=Loss("perceptron"))
-    assert units(sent(perceptron, Individual(VECTOR, label=1), first)).total() == 7
-    assert units(sent(perceptron, Individual(VECTOR, label=1), ZERO)).total() == 0
 
 
 # ── secrets stay quiet ───────────────────────────────────────────────────────────────────────────────────────────────

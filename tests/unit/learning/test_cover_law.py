@@ -18,7 +18,6 @@ from secvm.learning.experiment import Experiment
 from secvm.learning.individual.binning import BinnedVector
 from secvm.learning.individual.contribution import Individual, contribute
 from secvm.learning.individual.dice import UnsafeSeededDice
-from secvm.learning.losses import Loss
 from secvm.learning.package import Cohort, NullPackage, Package, ParticipationPackage, TestPackage, TrainPackage
 from secvm.learning.thinning import Thinning
 
@@ -228,16 +227,6 @@ def test_a_device_sends_its_own_packages_and_nulls_and_always_b(
     assert isinstance(packages[-1], NullPackage)
 
 
-def test_all_units_of_the_fullest_person_are_sent_and_none_is_cut() -> None:
-    packages = sent(person(1, Cohort.TRAIN, {0, 1, 2, 3, 5}), UNTHINNED, 1)
-    assert [type(p) for p in packages] == [ParticipationPackage, *[TrainPackage] * (FEATURES + 1), NullPackage]
-
-
-@given(st.integers(1, 5), st.integers(1, 40), st.integers(1, 8))
-def test_a_budget_counts_the_bias_once_and_every_feature_once_a_hash(labels: int, features: int, hashes: int) -> None:
-    assert relay_budget(violable=labels, features=features, hashes=hashes) == 1 + labels * (hashes * features + 1) + 1
-
-
 @pytest.mark.parametrize("hashes", [1, 2, 3])
 def test_only_budgets_of_some_number_of_hashes_are_taken(hashes: int) -> None:
     budget = relay_budget(violable=1, features=FEATURES, hashes=hashes)
@@ -267,16 +256,3 @@ def test_one_versus_one_counts_the_models_that_a_person_takes_part_in() -> None:
 def test_relays_cover_that_does_not_fit_is_refused(change: dict[str, object], sentence: str) -> None:
     with pytest.raises(BadExperimentError, match=sentence):
         replace(COVERED, **change)  # type: ignore[arg-type]  # a table of fields
-
-
-def test_numbers_as_labels_have_no_test_cells() -> None:
-    made = replace(
-        COVERED,
-        labels=("number",),
-        loss=Loss("epsilon-insensitive", Fraction(1, 10)),
-        rule=Pegasos(),
-        thinning=Thinning(),
-        cover=replace(COVER, participation=noise(2), test=None),
-    )
-    assert made.cover is not None
-    assert len(made.cover.kinds) == len(made.cover.most_in_a_cell(5)) == 2

@@ -15,7 +15,6 @@ from secvm.learning.aggregate.tally import Tally
 from secvm.learning.arithmetic import exact
 from secvm.learning.experiment import Experiment
 from secvm.learning.label_models import LabelModels
-from secvm.learning.losses import Loss
 from secvm.learning.thinning import Thinning
 from tests.unit.learning.helpers import half_even, small_tally
 
@@ -113,13 +112,6 @@ def test_pair_with_nobody_stands_still(rule: Pegasos | Swift) -> None:
         assert (after.vectors[name][0] == before.vectors[name][0]).all()
 
 
-def test_people_of_weight_zero_alone_move_nothing() -> None:
-    tally = small_tally([[0, 0]], [[5, 5]], [5, 0])
-    assert taken(tally, LabelModels(2), (Fraction(0), Fraction(1))) == [[0, 0]]
-    three = small_tally([[0]] * 3, [[5]] * 3, [5, 5, 5])
-    assert taken(three, LabelModels(3, "ovo"), (Fraction(0), Fraction(0), Fraction(1)))[0] == [0]
-
-
 def test_repro_long_class_weights_do_not_wrap() -> None:
     weights = (exact(0.3333333333333333), Fraction(1))
     tally = small_tally([[2000, 3]], [[1000, 2]], [1000, 2000])
@@ -152,12 +144,6 @@ def test_repro_negative_counts_times_large_class_weights_do_not_wrap_around() ->
     tally = small_tally([[-(2**40), 1, 1]], [[0, 0, 0]], [3, 3])
     weights = (Fraction(1), Fraction(2**40))
     assert taken(tally, LabelModels(2), weights)[0][0] == Fraction(-(2**80), 3 * 2**40 + 3)
-
-
-def test_pinball_multiplies_the_two_counts_by_its_two_factors() -> None:
-    tally = small_tally([[10]], [[10]], [40])
-    factors = Loss("pinball", Fraction(9, 10)).factors
-    assert taken(tally, LabelModels(1), (Fraction(1),), factors) == [[Fraction(9 - 1, 40)]]
 
 
 def test_popularity_is_unweighted_and_unsigned() -> None:

@@ -13,6 +13,7 @@ from secvm.learning.losses import Loss
 from secvm.learning.thinning import Thinning
 
 GOOD: dict[str, Any] = {"n_bins": 10, "labels": ("a", "b"), "rule": Pegasos()}
+SWIFT = Swift().parameters()
 RHO, HALF = Thinning(rho=Fraction(3)), Thinning(q=Fraction(1, 2))
 
 
@@ -81,11 +82,15 @@ def test_rule_comes_back_from_its_published_parameters(rule: Pegasos | Swift) ->
         ("pegasos", {"lambda": "nan"}),
         ("pegasos", {"lambda": "1e-99999999"}),
         ("pegasos", {"lambda": "1/10", "averaging": "5/2"}),
-        ("pegasos", {"lambda": "1/10", "averaging": "0"}),
-        ("pegasos", {"lambda": "1/10", "step_cap": "1"}),
+        *(("pegasos", {"lambda": value}) for value in ("-1", "1e-13", "1000001")),
+        *(("pegasos", {"lambda": "1/10", "averaging": value}) for value in ("0", "-1", "65")),
+        *(("pegasos", {"lambda": "1/10", "step_cap": value}) for value in ("0", "1", "-1/2")),
         ("pegasos", {"lambda": "1/10", "momentum": "1/2"}),
         ("swift", {"lambda": "1/10"}),
-        ("swift", {"floor": "some"}),
+        *(("swift", SWIFT | {"step_size": value}) for value in ("0", "1000001")),
+        *(("swift", SWIFT | {"momentum": value}) for value in ("1", "-1/10")),
+        *(("swift", SWIFT | {"floor": value}) for value in ("0", "some")),
+        *(("swift", SWIFT | {name: value}) for name, value in (("decay", "1"), ("mean_move", "-1"), ("speed", "1"))),
     ],
 )
 def test_published_rule_that_is_none_is_refused(name: str, parameters: dict[str, str]) -> None:

@@ -43,14 +43,6 @@ def test_one_vs_one_has_one_model_per_pair_and_leaves_out_the_others() -> None:
     assert models.signs.tolist() == [[-1, -1, 0], [1, 0, -1], [0, 1, 1]]
 
 
-def test_one_vs_one_takes_most_votes_then_sums_then_the_first() -> None:
-    models = LabelModels(3, "ovo")
-    assert predicted(models, [-1, -1, 5]) == [0]  # two votes against a large sum elsewhere
-    assert predicted(models, [-4, 3, -9]) == [1]  # one vote each (0, 2, 1): sums 1, 5, -6
-    assert predicted(models, [-2, 2, -2]) == [0]  # one vote each, sums 0 all: the first
-    assert predicted(models, [0, 0, 0]) == [2]  # score 0 votes for the second of the pair
-
-
 @given(st.integers(3, 6), st.data())
 def test_one_vs_one_is_the_winner_of_a_count_by_hand(n: int, data: st.DataObject) -> None:
     models = LabelModels(n, "ovo")

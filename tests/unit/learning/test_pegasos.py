@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from secvm.errors import ArithmeticRangeError, BadExperimentError
+from secvm.errors import ArithmeticRangeError
 from secvm.learning import aggregate
 from secvm.learning.aggregate.descent import Pegasos, State
 from secvm.learning.experiment import Experiment
@@ -68,17 +68,6 @@ def test_rounds_of_packages_equal_plain_pegasos_in_floats(λ: Fraction, positive
         assert np.allclose(ours, plain, rtol=1e-6, atol=1e-7 / float(λ)), t
 
 
-def test_step_is_one_over_lambda_t() -> None:
-    experiment = Experiment(n_bins=1, labels=("a", "b"), rule=Pegasos(lambda_=Fraction(1, 8), averaging=1))
-    tally = small_tally([[4, 2]], [[0, 2]], [2, 2])
-    state = aggregate.step(experiment, aggregate.start(experiment), tally)
-    assert weights_of(aggregate.training_weights(experiment, state)) == [8, 0]
-    for _ in range(3):
-        state = aggregate.step(experiment, state, small_tally([[0, 0]], [[0, 0]], [2, 2]))
-    # A round in which nobody violates shrinks the weights by 1 - 1/t: 8 · 1/2 · 2/3 · 3/4.
-    assert weights_of(aggregate.training_weights(experiment, state)) == [2, 0]
-
-
 # ── against exact rationals ──────────────────────────────────────────────────────────────────────────────────────────
 
 ROUNDS = st.lists(
@@ -129,17 +118,6 @@ def test_state_and_weights_equal_exact_rationals(
     for ours, true in zip(weights_of(evaluated), mean, strict=True):
         # Half a unit for the mantissa, and 2^-41 of a sum for each quotient.
         assert abs(ours - true) <= evaluated.unit / 2 + Fraction(1, 2**41) / λ
-
-
-def test_averages_by_hand() -> None:
-    tallies = [([4, 0, 0], [0, 0, 0], 1, 1), ([0, 8, 0], [0, 0, 0], 1, 1), ([0, 0, 6], [0, 0, 0], 1, 1)]
-    # S: (2,0,0), (2,4,0), (2,4,3); w: (2,0,0), (1,2,0), (2/3,4/3,1) at λ = 1.
-    expected = {1: [Fraction(2, 3), Fraction(4, 3), Fraction(1)], 2: [Fraction(5, 6), Fraction(5, 3), Fraction(1, 2)]}
-    expected[3] = [Fraction(11, 9), Fraction(10, 9), Fraction(1, 3)]
-    for k, mean in expected.items():
-        rule = Pegasos(lambda_=Fraction(1), averaging=k)
-        got = weights_of(rule.evaluation_weights(run(rule, tallies)))
-        assert all(abs(g - m) < Fraction(1, 10**9) for g, m in zip(got, mean, strict=True)), k
 
 
 def test_start_has_zero_weights_marked_as_first() -> None:
@@ -220,21 +198,3 @@ def test_cap_only_halves_and_leaves_small_steps_alone() -> None:
 
 
 # ── parameters ───────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-@pytest.mark.parametrize("λ", [Fraction(0), Fraction(-1), Fraction(1, 10**13), Fraction(10**6 + 1)])
-def test_lambda_out_of_range_is_refused(λ: Fraction) -> None:
-    with pytest.raises(BadExperimentError):
-        Pegasos(lambda_=λ)
-
-
-@pytest.mark.parametrize("k", [0, -1, 65])
-def test_averaging_out_of_range_is_refused(k: int) -> None:
-    with pytest.raises(BadExperimentError):
-        Pegasos(averaging=k)
-
-
-@pytest.mark.parametrize("cap", [Fraction(0), Fraction(1), Fraction(-1, 2)])
-def test_cap_out_of_range_is_refused(cap: Fraction) -> None:
-    with pytest.raises(BadExperimentError):
-        Pegasos(step_cap=cap)

@@ -2,7 +2,6 @@
 
 import random
 from fractions import Fraction
-from math import isqrt
 
 import pytest
 from hypothesis import given
@@ -102,14 +101,6 @@ def test_no_thinning_keeps_always_and_divides_by_one() -> None:
     assert Thinning(rho=Fraction(3)).divisor == 3
 
 
-def test_thinned_updates_are_unbiased_to_the_last_bit() -> None:
-    # Mean over all words of a unit's contribution divided by q is 1 when keep53 / 2^53 = q.
-    assert Fraction(int(Thinning(q=Fraction(3, 8)).keep53([1])[0]), ALWAYS) / Fraction(3, 8) == 1
-    squared, rho = 17, Fraction(3)
-    keep = int(Thinning(rho=rho).keep53([squared])[0])
-    assert keep == isqrt(9 * 2**106 // 17)
-
-
 @pytest.mark.parametrize(
     ("q", "rho"),
     [
@@ -137,11 +128,6 @@ def test_budget_keeps_the_smallest_words_in_their_order(update: Update, budget: 
     words = DICE.words(Purpose.BUDGET, 4, 0, len(packages))
     limit = sorted(words)[len(kept) - 1]
     assert kept == [p for p, word in zip(packages, words, strict=True) if word <= limit]
-
-
-def test_no_budget_keeps_all() -> None:
-    packages = split(Update(values={0: 5, 1: 1}), 0)
-    assert fit_budget(packages, budget=None, dice=DICE, round_number=1) == packages
 
 
 @given(UPDATES, st.integers(0, 60))

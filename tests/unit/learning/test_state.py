@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from secvm.errors import BadInputError
 from secvm.learning import aggregate
-from secvm.learning.aggregate.descent import RULES, Pegasos, State, Swift
+from secvm.learning.aggregate.descent import Pegasos, State, Swift
 from secvm.learning.experiment import Experiment
 from secvm.learning.thinning import Thinning
 from tests.unit.learning.helpers import small_tally
@@ -139,7 +139,3 @@ def test_equal_states_have_equal_bytes_whatever_the_order_of_their_vectors() -> 
         State(rule="r", step=1, vectors={"a": a, "b": b}).to_bytes()
         == State(rule="r", step=1, vectors={"b": b[:, ::-1][:, ::-1], "a": a}).to_bytes()
     )
-
-
-def test_rules_are_entered_under_their_own_names() -> None:
-    assert all(rule().name == name for name, rule in RULES.items())

@@ -4,13 +4,11 @@ import math
 from fractions import Fraction
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from secvm.errors import BadExperimentError
 from secvm.learning import aggregate
-from secvm.learning.aggregate.descent import State, Swift, rule_by_name
+from secvm.learning.aggregate.descent import State, Swift
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.experiment import Experiment
 from secvm.learning.thinning import Thinning
@@ -127,35 +125,6 @@ def test_mean_persons_score_moves_by_no_more_than_the_cap() -> None:
     assert float(np.dot(popularity, unheld.vectors["weights"][0])) > 10 * move
 
 
-def test_bin_nobody_has_stands_still() -> None:
-    rule = Swift()
-    tally = small_tally([[9, 0, 3, 0, 4]], [[1, 0, 3, 0, 2]], [2, 4])
-    state = aggregate.step(experiment(rule), aggregate.start(experiment(rule)), tally)
-    assert state.vectors["weights"][0, [1, 3]].tolist() == [0.0, 0.0]
-    assert np.isfinite(state.vectors["precondition"]).all()
-
-
-def test_empty_first_round_stays_finite() -> None:
-    rule = Swift()
-    state = aggregate.step(
-        experiment(rule), aggregate.start(experiment(rule)), small_tally([[0] * 5], [[0] * 5], [3, 3])
-    )
-    state = aggregate.step(experiment(rule), state, small_tally([[5] * 5], [[1] * 5], [3, 3]))
-    assert all(np.isfinite(v).all() for v in state.vectors.values())
-
-
-def test_served_model_is_half_the_old_average_and_half_the_new_weights() -> None:
-    rule = Swift()
-    first = aggregate.step(
-        experiment(rule), aggregate.start(experiment(rule)), small_tally([[9, 1, 3, 2, 4]], [[1] * 5], [2, 4])
-    )
-    assert (first.vectors["average"] == first.vectors["weights"]).all()
-    second = aggregate.step(experiment(rule), first, small_tally([[1, 1, 3, 2, 4]], [[7] * 5], [2, 4]))
-    expected = 0.5 * first.vectors["average"] + 0.5 * second.vectors["weights"]
-    assert (second.vectors["average"] == expected).all()
-    assert (second.vectors["average"] != second.vectors["weights"]).any()
-
-
 def test_published_weights_are_normalised_and_those_of_the_start_are_first() -> None:
     rule = Swift()
     start = rule.training_weights(rule.start(1, N_BINS))
@@ -166,26 +135,3 @@ def test_published_weights_are_normalised_and_those_of_the_start_are_first() -> 
     assert published.normalised
     assert not published.first
     assert np.abs(published.values() - state.vectors["weights"]).max() <= float(published.unit) / 2
-
-
-@pytest.mark.parametrize(
-    "parameters",
-    [
-        {"step_size": "0"},
-        {"step_size": "1000001"},
-        {"momentum": "1"},
-        {"momentum": "-1/10"},
-        {"decay": "1"},
-        {"floor": "0"},
-        {"mean_move": "-1"},
-        {"speed": "1"},
-    ],
-)
-def test_constants_out_of_range_are_refused(parameters: dict[str, str]) -> None:
-    with pytest.raises(BadExperimentError):
-        rule_by_name("swift", parameters)
-
-
-def test_rule_comes_back_from_its_published_constants() -> None:
-    rule = Swift(decay=Fraction(1, 7), step_size=Fraction(30))
-    assert rule_by_name("swift", rule.parameters()) == rule
