@@ -1,36 +1,30 @@
-"""All attacks: each module ``aNN_….py`` has one, ``ATTACK``; modules of ``relayed`` have several, ``TRAPS``."""
+"""All attacks: whatever is an ``Attack`` in a module of one of the four folders.
+
+A module ``aNN_….py`` has one of them, ``ATTACK``; modules of ``relayed`` have several, as they share a stage.
+"""
 
 from __future__ import annotations
 
 import difflib
 import importlib
 import pkgutil
-import re
 from typing import Any
 
 from secvm.errors import BadInputError
 from secvm_lab import attacks as folder
 from secvm_lab.attacks.attack import Attack
 
-_MODULE = re.compile(r"a(\d\d)_[a-z0-9_]+")
-#: Modules of ``relayed`` with attacks; its others are their stage.
-RELAYED = ("counts", "devices", "documents", "isolation", "keeping")
-
 
 def module_names() -> list[str]:
-    """The modules of all attacks that have one of their own, with their folders, in the order of their numbers."""
+    """All modules of the four folders."""
     modules = pkgutil.walk_packages(folder.__path__, f"{folder.__name__}.")
-    return sorted(
-        (module.name for module in modules if _MODULE.fullmatch(module.name.rpartition(".")[2])),
-        key=lambda name: name.rpartition(".")[2],
-    )
+    return [module.name for module in modules if module.name.count(".") == folder.__name__.count(".") + 2]
 
 
 def attacks() -> dict[str, Attack[Any, Any, Any]]:
     """All attacks by their names on the command line, in the order of their numbers."""
-    every = [importlib.import_module(name).ATTACK for name in module_names()]
-    for name in RELAYED:
-        every += importlib.import_module(f"{folder.__name__}.relayed.{name}").TRAPS
+    modules = map(importlib.import_module, module_names())
+    every = [value for module in modules for value in vars(module).values() if isinstance(value, Attack)]
     return {attack.slug: attack for attack in sorted(every, key=lambda attack: attack.number)}
 
 

@@ -60,7 +60,9 @@ def offending(kind: type, seen: frozenset[type] = frozenset()) -> list[str]:
 
 
 def guesses_of(module: ModuleType) -> list[FunctionType]:
-    return [value for name, value in vars(module).items() if name.startswith("guess") and inspect.isfunction(value)]
+    """Those that are written in this module."""
+    functions = inspect.getmembers(module, inspect.isfunction)
+    return [value for name, value in functions if name.startswith("guess") and value.__module__ == module.__name__]
 
 
 def faults_of_signature(guess: object) -> list[str]:
@@ -112,11 +114,10 @@ def trespasses(module: ModuleType, source: str, guess: str) -> list[str]:
 
 
 def test_there_are_attacks_and_every_file_is_one() -> None:
-    every = list(registry.attacks().values())
-    assert len(every) > len(MODULES) > 0
-    for module, attack in zip(MODULES, every, strict=False):
-        assert module.rpartition(".")[2] == f"a{attack.number:02}_{attack.slug.replace('-', '_')}"
-    for attack in every:
+    names = {module.rpartition(".")[2] for module in MODULES}
+    for attack in registry.attacks().values():
+        own = f"a{attack.number:02}_{attack.slug.replace('-', '_')}"
+        assert (own in names) == (attack.number < 20)
         assert faults_of_signature(attack.guess) == []
         assert attack.name.startswith(f"A{attack.number} ")
         assert attack.steps
@@ -127,18 +128,10 @@ def test_there_are_attacks_and_every_file_is_one() -> None:
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_a_guess_takes_one_view_and_knowledge_and_neither_holds_a_person(name: str) -> None:
-    module = importlib.import_module(name)
-    guesses = guesses_of(module)
-    assert module.ATTACK.guess in guesses
-    for guess in guesses:
-        assert faults_of_signature(guess) == []
-
-
-@pytest.mark.parametrize("name", MODULES)
-def test_a_guess_does_not_reach_round_its_view(name: str) -> None:
+def test_a_guess_takes_a_view_and_knowledge_without_a_person_and_does_not_reach_round_them(name: str) -> None:
     module = importlib.import_module(name)
     for guess in guesses_of(module):
+        assert faults_of_signature(guess) == []
         assert trespasses(module, inspect.getsource(module), guess.__name__) == []
 
 

@@ -48,11 +48,9 @@ def test_a_part_that_leans_is_unseen_eight_times_of_nine_and_dropped_packages_ha
 
 def test_a_trap_that_a_rule_does_not_catch_is_told() -> None:
     said: dict[str, Any] = {"needs": "Nobody.", "steps": ("Try.",), "defence": "None."}
-    broken = trap(99, "broken", without=lambda *_: Tried(True), within=lambda *_: Tried(True), **said)
+    broken = trap(99, "broken", **said)(lambda *_, **_kind: Tried(True))
     assert measure(broken, trials=2).met is False
-    half = trap(
-        99, "half", without=lambda *_: Tried(True), within=lambda dice, _: Tried(dice.random() < 0.5, "seen"), **said
-    )
+    half = trap(99, "half", **said)(lambda dice, _, *, defended: Tried(not defended or dice.random() < 0.5, "seen"))
     assert measure(half, trials=60).defended.said.startswith("succeeds in 0.")
     assert measure(half, trials=60).met is False
 

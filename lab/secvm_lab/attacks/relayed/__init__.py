@@ -1,1 +1,1 @@
-"""Attacks on rounds of two relays, A20 and on: several a module, as they share a stage. ``TRAPS`` of each has them."""
+"""Attacks on rounds of two relays, A20 and on: several a module, as they share a stage."""

@@ -39,17 +39,32 @@ def _contents(told: SealedRound) -> dict[bytes, Package]:
     return found
 
 
-def _dropping(dice: random.Random, *, looks: bool) -> Tried:
+@trap(
+    20,
+    "dropping relay",
+    needs="One of the relays (F4).",
+    steps=("Leave out all capsules of a device, and fill up with others.",),
+    defence="The device looks for its canary, and with the receipt shows everybody who left it out.",
+    remains="Of m of B dropped capsules the canary is one with chance m/B.",
+)
+def dropping(dice: random.Random, _folder: Path, *, defended: bool) -> Tried:
     """A relay leaves out all capsules of a device and puts others in their place; which of the two, dice say."""
     told = SealedRound()
     outers = frozenset(told.submission)
     by_entry = SealedRound(entry_leaves_out=outers)
     by_mix = SealedRound(mix_leaves_out=frozenset(told.inner_of[outer] for outer in outers))
     evidence = dice.choice([by_entry, by_mix]).evidence(narrowed=True)
-    return held("seen by the device's canary", succeeded=not looks or evidence is None)
+    return held("seen by the device's canary", succeeded=not defended or evidence is None)
 
 
-def _dropped_cell(*, canary: bool) -> Tried:
+@trap(
+    41,
+    "dropped cell as an oracle",
+    needs="Coordinator and mixing relay.",
+    steps=("Drop all packages of a cell.", "See which devices complain: those had one of them."),
+    defence="A device looks for its canary alone, a null whose place was drawn before data were looked at.",
+)
+def dropped_cell(_dice: random.Random, _folder: Path, *, defended: bool) -> Tried:
     """C and X drop all packages of a cell; one device has one of them, another has none. Do they act differently?"""
     acted = []
     for packages in ((_UNIT,), ()):
@@ -57,11 +72,18 @@ def _dropped_cell(*, canary: bool) -> Tried:
         victims = frozenset(inner for inner, package in _contents(told).items() if package == _UNIT)
         lying = replace(told, mix_leaves_out=victims)
         own = {told.inner_of[outer] for outer in told.submission}
-        acted.append(lying.evidence() is not None if canary else not own <= set(lying.mixed))
-    return held("foiled by the canary alone", succeeded=acted[0] != acted[1])
+        acted.append(lying.evidence() is not None if defended else not own <= set(lying.mixed))
+    return held("foiled by the defended alone", succeeded=acted[0] != acted[1])
 
 
-def _missing_cover(folder: Path, *, silent: bool) -> Tried:
+@trap(
+    42,
+    "dropped cover as an oracle",
+    needs="Coordinator and mixing relay.",
+    steps=("Leave out one capsule.", "See whether the entry relay minds: then it was cover."),
+    defence="A relay does not react to cover that is missing and not opened.",
+)
+def missing_cover(_dice: random.Random, folder: Path, *, defended: bool) -> Tried:
     """C and X leave out one capsule: cover of the entry relay's, or a person's. Does the relay tell which it was?"""
     acted = []
     for is_cover in (True, False):
@@ -78,11 +100,18 @@ def _missing_cover(folder: Path, *, silent: bool) -> Tried:
                 root=bytes([is_cover]) * 32,
             )
             answered = refused("", lambda: entry.answer(count.signed(MIX), stage.plan.instants.mix_by)).succeeded  # noqa: B023
-            acted.append(answered if silent else is_cover)
+            acted.append(answered if defended else is_cover)
     return held("foiled by silence", succeeded=acted[0] != acted[1])
 
 
-def _framing(*, examined: bool) -> Tried:
+@trap(
+    43,
+    "framed relay",
+    needs="A device.",
+    steps=("Send a request that no relay takes.", "Accuse the relays of having left it out."),
+    defence="Evidence needs the entry relay's receipt, which late, malformed, doubled or foreign requests do not get.",
+)
+def framing(_dice: random.Random, _folder: Path, *, defended: bool) -> Tried:
     """A device whose request was late, and got no receipt, accuses the relays with one that it signed itself."""
     told = SealedRound()
     lying = SealedRound(mix_leaves_out=frozenset({told.submissions[0].canary.inner_digest}))
@@ -90,12 +119,19 @@ def _framing(*, examined: bool) -> Tried:
     if evidence is None:
         raise ValueError("the stage's canary was not left out")
     file = replace(evidence, receipt=told.receipt.signed(STRANGER)).to_bytes()
-    if not examined:
+    if not defended:
         return held("", succeeded=MissingCanary.from_bytes(file).to_bytes() == file)
     return refused("the missing receipt", lambda: examine_canary(file))
 
 
-def _rotating_keys(dice: random.Random, *, kept: bool) -> Tried:
+@trap(
+    44,
+    "rotating fetch keys",
+    needs="The coordinator (F1).",
+    steps=("Answer every request for the fetch key with another key.", "Know by the key whose a fetch is."),
+    defence="The relay hands out the first key of the slot to everybody; devices ask anew for each fetch.",
+)
+def rotating_keys(dice: random.Random, _folder: Path, *, defended: bool) -> Tried:
     """The gateway gives another key to whoever asks, and knows by it whose each fetch is."""
     # Late, as in all that follows: relays' and devices' networks bring servers and clients along.
     from secvm.relay.admission import Epochs  # noqa: PLC0415
@@ -115,14 +151,21 @@ def _rotating_keys(dice: random.Random, *, kept: bool) -> Tried:
         found = set()
         for _ in range(_DEVICES):
             clock.advance(1_100)
-            told = keys.answer() if kept else gateway.get("")
+            told = keys.answer() if defended else gateway.get("")
             found.add((told if isinstance(told, HttpResponse) else await told).body)
         return found
 
     return held("foiled by the first key of the slot", succeeded=len(asyncio.run(asked())) == _DEVICES)
 
 
-def _credential(*, by_origin: bool) -> Tried:
+@trap(
+    46,
+    "credential for a stranger",
+    needs="Any experiment's author (F5).",
+    steps=("Name a relay of one's own.", "Read the credential that devices have for theirs."),
+    defence="A credential goes to the origin that it was given for, and nowhere else.",
+)
+def credential(_dice: random.Random, _folder: Path, *, defended: bool) -> Tried:
     """An experiment names a relay of the coordinator's, which looks for the credential of another relay."""
     from secvm.participant.sending.transport import RelayTransport  # noqa: PLC0415
     from secvm.runtime.http.client import HttpClient  # noqa: PLC0415
@@ -131,7 +174,7 @@ def _credential(*, by_origin: bool) -> Tried:
     async def sent() -> bool:
         async with FakeGateway() as theirs, HttpClient(connections=1) as session:
             # Without the rule every relay is taken for the one that the credential is for.
-            known = "https://relay.example/" if by_origin else theirs.url
+            known = "https://relay.example/" if defended else theirs.url
             way = RelayTransport(session, [known], random.randbytes, credential="somebody")
             await way.submit(b"request", bytes(32), Relay(url=f"{theirs.url}/", key=STRANGER.public, role="entry"))
             return any("secvm-credential" in one.fields for one in theirs.seen)
@@ -139,27 +182,53 @@ def _credential(*, by_origin: bool) -> Tried:
     return held("foiled by one origin", succeeded=asyncio.run(sent()))
 
 
-def _one_network(folder: Path, *, counted: bool) -> Tried:
+@trap(
+    47,
+    "many clients of one network",
+    needs="Anybody with an IPv6 network of 48 bits (F7).",
+    steps=("Send as many requests as there are networks of 64 bits in it.",),
+    defence="A quota for each network of 48 bits. No guarantee rests on it: with two relays' cover Sybils gain"
+    " nothing of privacy (A45).",
+    remains="Who has many networks or credentials is many clients: the count of people is not shown to be true.",
+)
+def one_network(_dice: random.Random, folder: Path, *, defended: bool) -> Tried:
     """Somebody with a network of 48 bits is as many clients as it likes."""
     with Stage(folder) as stage:
         entry = stage.entry()
-        limits = LIMITS if counted else replace(LIMITS, network_quota=100)
+        limits = LIMITS if defended else replace(LIMITS, network_quota=100)
         verdicts = stage.send(entry, *range(_DEVICES), network=b"one /48", limits=limits)
     return held("refused by the network's quota", succeeded=verdicts == [IntakeVerdict.TAKEN] * _DEVICES)
 
 
-def _unnamed_coalition(*, computed: bool) -> Tried:
+@trap(
+    48,
+    "coalition that nobody names",
+    needs="Whoever is enough, and is not in the statement (F9).",
+    steps=("Find a sufficient coalition of a plain experiment that its statement leaves out.",),
+    defence="The list of sufficient coalitions is computed from the document, and printed whole.",
+)
+def unnamed_coalition(_dice: random.Random, _folder: Path, *, defended: bool) -> Tried:
     """A coalition is enough to link packages with people, and the statement that people read does not name it."""
     enough = ("the relay alone", "the coordinator alone")
     experiment = replace(relayed_experiment(), cover=None, budget=None)
     named = [one.parties for one in coalitions(Terms(experiment=experiment, rounds=2, floor=100, quorum=(2, 3)))]
     # The sentence that stood there before was about one coalition.
-    told = named if computed else ["the coordinator and the relay together"]
-    return held("foiled by a computed list", succeeded=any(one not in told for one in enough))
+    told = named if defended else ["the coordinator and the relay together"]
+    return held("foiled by a defended list", succeeded=any(one not in told for one in enough))
 
 
-def _both_relays(folder: Path) -> Tried:
-    """E knows whose each outer capsule is, X what is in it, and the count key's seed is public."""
+@trap(
+    49,
+    "both relays together",
+    needs="Both relays.",
+    steps=("Join what the entry relay knows of clients with what the mixing relay opens.",),
+    defence="None: nothing is promised against both relays together. They can link everything, for ever.",
+    remains="Everything.",
+    aim=Goal("succeeds with the defence too, and the report says so", lambda _, found: found.value == 1),
+)
+def both_relays(_dice: random.Random, folder: Path, *, defended: bool) -> Tried:
+    """E knows whose each outer capsule is, X what is in it, and the count key's seed is public. No rule forbids it."""
+    del defended
     with Stage(folder) as stage:
         entry = stage.entry()
         stage.send(entry, *range(_DEVICES))
@@ -173,94 +242,3 @@ def _both_relays(folder: Path) -> Tried:
         }
         named = [(whose.get(inner), package) for inner, package in _contents(told).items()]
     return held("", succeeded=len(named) == _DEVICES * stage.plan.budget and all(who is not None for who, _ in named))
-
-
-TRAPS = (
-    trap(
-        20,
-        "dropping relay",
-        needs="One of the relays (F4).",
-        steps=("Leave out all capsules of a device, and fill up with others.",),
-        defence="The device looks for its canary, and with the receipt shows everybody who left it out.",
-        remains="Of m of B dropped capsules the canary is one with chance m/B.",
-        without=lambda dice, _: _dropping(dice, looks=False),
-        within=lambda dice, _: _dropping(dice, looks=True),
-    ),
-    trap(
-        41,
-        "dropped cell as an oracle",
-        needs="Coordinator and mixing relay.",
-        steps=("Drop all packages of a cell.", "See which devices complain: those had one of them."),
-        defence="A device looks for its canary alone, a null whose place was drawn before data were looked at.",
-        without=lambda _dice, _folder: _dropped_cell(canary=False),
-        within=lambda _dice, _folder: _dropped_cell(canary=True),
-    ),
-    trap(
-        42,
-        "dropped cover as an oracle",
-        needs="Coordinator and mixing relay.",
-        steps=("Leave out one capsule.", "See whether the entry relay minds: then it was cover."),
-        defence="A relay does not react to cover that is missing and not opened.",
-        without=lambda _, folder: _missing_cover(folder, silent=False),
-        within=lambda _, folder: _missing_cover(folder, silent=True),
-    ),
-    trap(
-        43,
-        "framed relay",
-        needs="A device.",
-        steps=("Send a request that no relay takes.", "Accuse the relays of having left it out."),
-        defence="Evidence needs the entry relay's receipt, which late, malformed, doubled or foreign requests do not"
-        " get.",
-        without=lambda _dice, _folder: _framing(examined=False),
-        within=lambda _dice, _folder: _framing(examined=True),
-    ),
-    trap(
-        44,
-        "rotating fetch keys",
-        needs="The coordinator (F1).",
-        steps=("Answer every request for the fetch key with another key.", "Know by the key whose a fetch is."),
-        defence="The relay hands out the first key of the slot to everybody; devices ask anew for each fetch.",
-        without=lambda dice, _: _rotating_keys(dice, kept=False),
-        within=lambda dice, _: _rotating_keys(dice, kept=True),
-    ),
-    trap(
-        46,
-        "credential for a stranger",
-        needs="Any experiment's author (F5).",
-        steps=("Name a relay of one's own.", "Read the credential that devices have for theirs."),
-        defence="A credential goes to the origin that it was given for, and nowhere else.",
-        without=lambda _dice, _folder: _credential(by_origin=False),
-        within=lambda _dice, _folder: _credential(by_origin=True),
-    ),
-    trap(
-        47,
-        "many clients of one network",
-        needs="Anybody with an IPv6 network of 48 bits (F7).",
-        steps=("Send as many requests as there are networks of 64 bits in it.",),
-        defence="A quota for each network of 48 bits. No guarantee rests on it: with two relays' cover Sybils gain"
-        " nothing of privacy (A45).",
-        remains="Who has many networks or credentials is many clients: the count of people is not shown to be true.",
-        without=lambda _, folder: _one_network(folder, counted=False),
-        within=lambda _, folder: _one_network(folder, counted=True),
-    ),
-    trap(
-        48,
-        "coalition that nobody names",
-        needs="Whoever is enough, and is not in the statement (F9).",
-        steps=("Find a sufficient coalition of a plain experiment that its statement leaves out.",),
-        defence="The list of sufficient coalitions is computed from the document, and printed whole.",
-        without=lambda _dice, _folder: _unnamed_coalition(computed=False),
-        within=lambda _dice, _folder: _unnamed_coalition(computed=True),
-    ),
-    trap(
-        49,
-        "both relays together",
-        needs="Both relays.",
-        steps=("Join what the entry relay knows of clients with what the mixing relay opens.",),
-        defence="None: nothing is promised against both relays together. They can link everything, for ever.",
-        remains="Everything.",
-        aim=Goal("succeeds with the defence too, and the report says so", lambda _, found: found.value == 1),
-        without=lambda _, folder: _both_relays(folder),
-        within=lambda _, folder: _both_relays(folder),
-    ),
-)

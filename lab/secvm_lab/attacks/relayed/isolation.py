@@ -28,8 +28,6 @@ from secvm.estimator.round_cover import ROLES, CoverOrigin, part_counts
 from secvm.learning.arithmetic import exact
 from secvm.learning.drawn_part import tally_of
 from secvm.learning.experiment import Experiment
-from secvm.learning.individual.contribution import contribute
-from secvm.learning.weights import Weights
 from secvm.participant.dice import SystemDice
 from secvm.privacy.target import PrivacyTarget
 from secvm_lab.attacks.attack import Advance, Attack, Measurement
@@ -38,11 +36,10 @@ from secvm_lab.attacks.counting.covered import (
     LABELS,
     Counts,
     Setting,
-    count_participants,
-    count_units,
     goal_within,
     person_with,
-    weights_of,
+    sent,
+    zeros,
 )
 from secvm_lab.attacks.counting.likelihood import CoverLaw, Floats, KnownRest, label_ratio
 from secvm_lab.attacks.drawing import generator
@@ -86,8 +83,7 @@ def relay_cover(dice: np.random.Generator, plays: int, honest: Honest, setting: 
         tally = tally_of(experiment, tuple(np.sum(kind, axis=0) for kind in zip(*drawn, strict=True)))
         return np.stack([tally.minus, tally.plus], axis=-1), tally.participants
 
-    laws = setting.train_law, setting.participation_law
-    return _played(dice, plays, experiment, setting, laws, unknown, setting.auc_bound())
+    return _played(dice, plays, experiment, setting, setting.laws, unknown, setting.auc_bound())
 
 
 def device_cover(dice: np.random.Generator, plays: int, setting: Setting = SMALL) -> LoneDevice:
@@ -124,7 +120,6 @@ def _played(
     unknown: _Unknown,
     allowed: float,
 ) -> LoneDevice:
-    zero = weights_of(np.zeros(setting.bins + 1, dtype=np.int64))
     nothing = np.zeros((1, setting.bins + 1, 2), dtype=np.int64)
     bins = tuple(range(setting.features))
     knowing = KnownRest(bins, (nothing,) * setting.rounds, (0, 0), *laws)
@@ -134,28 +129,14 @@ def _played(
         label = play % 2
         seen = []
         for number in range(1, setting.rounds + 1):
-            counts, participants = _sent(experiment, bins, label, zero, thrown, number)
+            person = person_with(bins, label, setting.bins)
+            counts, participants = sent(experiment, person, zeros(setting), thrown, number)
             more, here = unknown(number)
             seen.append(RoundSeen(counts=counts + more, participants=participants + here))
         scores[label].append(float(label_ratio(CoordinatorView(tuple(seen)), knowing)))
     no, yes = (np.array(found) for found in scores)
     value, interval = auc(yes, no)
     return LoneDevice(value, interval, allowed, plays, (no, yes))
-
-
-def _sent(
-    experiment: Experiment, bins: tuple[int, ...], label: int, zero: Weights, thrown: SystemDice, number: int
-) -> tuple[Counts, Counts]:
-    """What the device sends in a round, counted."""
-    packages = contribute(
-        person_with(bins, label, experiment.n_bins),
-        experiment=experiment,
-        training=zero,
-        evaluation=zero,
-        dice=thrown,
-        round_number=number,
-    )
-    return count_units(packages, experiment.n_bins), count_participants(packages)
 
 
 def play(trials: int, seed: int, *, defended: bool, advance: Advance) -> Measurement:
@@ -166,24 +147,22 @@ def play(trials: int, seed: int, *, defended: bool, advance: Advance) -> Measure
     return Measurement(found.auc, found.interval, trials, {"accountant_auc": found.allowed})
 
 
-TRAPS = (
-    Attack(
-        number=45,
-        title="isolated device",
-        slug="isolated-device",
-        needs="Coordinator, one relay and all other devices (F2).",
-        steps=(
-            "Show a manifest to one device in time, and to all others too late.",
-            "Or fill the round with devices of their own.",
-            "Take all that they know off the tally; what stays is the device's.",
-        ),
-        metric="AUC of the label",
-        chance=0.5,
-        defence="The honest relay adds its whole cover to every batch, whoever and how many are in it.",
-        goal=goal_within(0.9),
-        trials=2_000,
-        quick_trials=100,
-        guess=label_ratio,
-        play=play,
+ATTACK = Attack(
+    number=45,
+    title="isolated device",
+    slug="isolated-device",
+    needs="Coordinator, one relay and all other devices (F2).",
+    steps=(
+        "Show a manifest to one device in time, and to all others too late.",
+        "Or fill the round with devices of their own.",
+        "Take all that they know off the tally; what stays is the device's.",
     ),
+    metric="AUC of the label",
+    chance=0.5,
+    defence="The honest relay adds its whole cover to every batch, whoever and how many are in it.",
+    goal=goal_within(0.9),
+    trials=2_000,
+    quick_trials=100,
+    guess=label_ratio,
+    play=play,
 )

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Protocol
 
 from secvm.errors import SecVMError
 from secvm_lab.attacks.attack import Advance, Attack, Goal, Measurement, goal
@@ -31,8 +32,10 @@ class Tried(View):
     end: str = ""
 
 
-#: One try, with dice of its own and an empty folder.
-Try = Callable[[random.Random, Path], Tried]
+class Try(Protocol):
+    """One try, with dice of its own and an empty folder, against a party that has the rule or lacks it."""
+
+    def __call__(self, dice: random.Random, folder: Path, /, *, defended: bool) -> Tried: ...
 
 
 def guess(view: Tried, knowing: Nothing) -> bool:
@@ -62,42 +65,43 @@ def trap(
     needs: str,
     steps: tuple[str, ...],
     defence: str,
-    without: Try,
-    within: Try,
     remains: str = "",
     aim: Goal | None = None,
     tries: int = 5,
-) -> Attack[Tried, Nothing, bool]:
-    """The attack of these two sorts of tries: ``without`` the rule and ``within`` it."""
+) -> Callable[[Try], Attack[Tried, Nothing, bool]]:
+    """Makes a try into an attack: it is tried so often without the rule, and so often with it."""
 
-    def play(trials: int, seed: int, *, defended: bool, advance: Advance) -> Measurement:
-        won, ends = 0, Counter[str]()
-        for one in range(trials):
-            with TemporaryDirectory(prefix="secvm-attack-") as folder:
-                dice = random.Random(f"{seed} {number} {defended} {one}")  # noqa: S311  (a figure that can be had again)
-                found = (within if defended else without)(dice, Path(folder))
-            if guess(found, Nothing()):
-                won += 1
-            else:
-                ends[found.end] += 1
-            advance(1)
-        usual = SUCCEEDS if won == trials else ends.most_common(1)[0][0]
-        outcome = usual if won in (0, trials) else f"succeeds in {won / trials:.3f}, else {usual}"
-        return Measurement(won / trials, wilson(won, trials), trials, {"outcome": outcome})
+    def attack(once: Try) -> Attack[Tried, Nothing, bool]:
+        def play(trials: int, seed: int, *, defended: bool, advance: Advance) -> Measurement:
+            won, ends = 0, Counter[str]()
+            for one in range(trials):
+                with TemporaryDirectory(prefix="secvm-attack-") as folder:
+                    dice = random.Random(f"{seed} {number} {defended} {one}")  # noqa: S311  (a figure that can be had again)
+                    found = once(dice, Path(folder), defended=defended)
+                if guess(found, Nothing()):
+                    won += 1
+                else:
+                    ends[found.end] += 1
+                advance(1)
+            usual = SUCCEEDS if won == trials else ends.most_common(1)[0][0]
+            outcome = usual if won in (0, trials) else f"succeeds in {won / trials:.3f}, else {usual}"
+            return Measurement(won / trials, wilson(won, trials), trials, {"outcome": outcome})
 
-    return Attack(
-        number=number,
-        title=title,
-        slug=title.replace(" ", "-").replace("'", "").replace(",", ""),
-        needs=needs,
-        steps=steps,
-        metric=METRIC,
-        chance=0.0,
-        defence=defence,
-        remains=remains,
-        goal=aim or goal(undefended_at_least=1.0, defended_at_most=0.0),
-        trials=tries,
-        quick_trials=max(1, tries // 10),
-        guess=guess,
-        play=play,
-    )
+        return Attack(
+            number=number,
+            title=title,
+            slug=title.replace(" ", "-").replace("'", "").replace(",", ""),
+            needs=needs,
+            steps=steps,
+            metric=METRIC,
+            chance=0.0,
+            defence=defence,
+            remains=remains,
+            goal=aim or goal(undefended_at_least=1.0, defended_at_most=0.0),
+            trials=tries,
+            quick_trials=max(1, tries // 10),
+            guess=guess,
+            play=play,
+        )
+
+    return attack
