@@ -6,7 +6,6 @@ Intervals stay within 0..1 and have a width at the ends too: no share of n trial
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,8 +15,6 @@ from secvm_lab.label_game import ranked
 Interval = tuple[float, float]
 #: The normal law's two-sided 95 %.
 _Z = 1.959963984540054
-#: Samples of a bootstrap: the ends of its interval are then good to about a tenth of its width.
-BOOTSTRAPS = 400
 #: Scores with fewer different values are mostly ties.
 _MANY = 20
 
@@ -78,20 +75,6 @@ def average(values: ArrayLike) -> tuple[float, Interval]:
     if width == 0.0:
         return mean, wilson(mean * len(found), len(found))
     return mean, (max(0.0, mean - width), min(1.0, mean + width))
-
-
-def bootstrap(
-    values: Sequence[object] | NDArray[np.float64],
-    statistic: Callable[[list[object]], float],
-    dice: np.random.Generator,
-    samples: int = BOOTSTRAPS,
-) -> tuple[float, Interval]:
-    """A statistic of independent things, with the percentile interval of samples drawn from them with return."""
-    things = list(values)
-    value = statistic(things)
-    drawn = [statistic([things[i] for i in dice.integers(len(things), size=len(things))]) for _ in range(samples)]
-    low, high = np.quantile(drawn, [0.025, 0.975])
-    return value, (min(value, float(low)), max(value, float(high)))
 
 
 def adjusted_rand(these: ArrayLike, those: ArrayLike) -> float:

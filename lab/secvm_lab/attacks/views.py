@@ -11,7 +11,7 @@ are None where the relay hands a whole round on at once.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,15 +54,13 @@ class Opened:
 class RoundSeen:
     """One round, as its coordinator sees it."""
 
-    #: The weights that it published for the round, one row a model.
-    weights: NDArray[np.float64] | None = None
     #: What it opened, in an order that tells nothing.
     packages: tuple[Opened, ...] = ()
     #: The same, counted: ``[model, bin, sign]``, sign 0 for minus. For attacks that need no single package. Further
     #: axes in front are plays that are looked at together.
-    counts: NDArray[np.int64] | None = None
+    counts: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     #: Participation packages of the train cohort by label, likewise.
-    participants: NDArray[np.int64] | None = None
+    participants: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,19 +18,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from secvm.learning.individual.contribution import contribute
 from secvm.participant.dice import SystemDice
 from secvm_lab.attacks.attack import Advance, Attack, Curve, Measurement, Point
 from secvm_lab.attacks.counting.covered import (
-    Counts,
     Crowd,
     Setting,
-    count_participants,
-    count_units,
     draw_cover_counts,
     draw_crowd,
     goal_within,
     person_with,
+    sent,
     weights_of,
 )
 from secvm_lab.attacks.counting.likelihood import Floats, KnownHabits, look, look_once, unit_table
@@ -70,7 +67,7 @@ def guess(view: CoordinatorView, knowing: KnownHabits) -> Told:
     alone, (more, error) = unit_table(knowing.cover), senders_more_than_half(view, knowing)
     total = participation_ratio(view, knowing, more, error)
     for silent, seen in zip((1, 0), view.rounds, strict=True):
-        counts = _of(seen)
+        counts = seen.counts[0]
         told = look(alone, counts[places, silent]).sum()
         loud = 1 - silent
         for place, share in zip(places, shares, strict=True):
@@ -80,7 +77,7 @@ def guess(view: CoordinatorView, knowing: KnownHabits) -> Told:
                 told -= look_once(unit_table(knowing.cover, knowing.senders[loud], share), there)
         total += float(told) if silent else -float(told)
     seen = view.rounds[0 if total > 0 else 1]
-    said = look(alone, _of(seen)[:-1, int(total > 0)]) + _logit(knowing.shares)
+    said = look(alone, seen.counts[0][:-1, int(total > 0)]) + _logit(knowing.shares)
     said[list(knowing.bins)] = np.inf
     return Told(total, tuple(int(b) for b in np.flatnonzero(said > 0)))
 
@@ -94,8 +91,6 @@ def participation_ratio(view: CoordinatorView, knowing: KnownHabits, more: float
         return 0.0
     rounds, beyond = len(view.rounds), 0.0
     for seen in view.rounds:
-        if seen.participants is None:
-            raise ValueError("this attack looks at participation too")
         beyond += float(seen.participants[1] - seen.participants[0]) - 2 * more
     variance = 2 * rounds * knowing.participation.variance + 4 * rounds**2 * error
     return 2 * rounds * beyond / variance
@@ -116,15 +111,8 @@ def senders_more_than_half(view: CoordinatorView, knowing: KnownHabits) -> tuple
         variance = expected * (1 - shares) + extra
         weight = np.divide(shares, variance, out=np.zeros_like(shares), where=variance > 0)
         precision += float((weight * shares).sum())
-        weighted += (1 if loud else -1) * float((weight * (_of(seen)[:-1, loud] - noise - expected)).sum())
+        weighted += (1 if loud else -1) * float((weight * (seen.counts[0][:-1, loud] - noise - expected)).sum())
     return weighted / precision, 1 / precision
-
-
-def _of(seen: RoundSeen) -> Counts:
-    if seen.counts is None:
-        raise ValueError("this attack looks at counts")
-    found: Counts = seen.counts[0]
-    return found
 
 
 def _logit(shares: NDArray[np.float64]) -> Floats:
@@ -140,8 +128,7 @@ class World:
         self._setting, self._dice, self._covered = setting, dice, covered
         self._experiment = setting.experiment(covered=covered)
         # The honest relay's; the other one's is known to the attacker, and off.
-        self.cover = setting.train_law if covered else None
-        self._here = setting.participation_law if covered else None
+        self.cover, self._here = setting.laws if covered else (None, None)
         self._thrown = SystemDice(dice.bytes)
         self.new_crowd()
 
@@ -165,22 +152,15 @@ class World:
         seen = []
         for number, silent in enumerate((1, 0), start=1):
             weights = weights_of(isolating(bins, self._setting.bins, 2 * silent - 1))
-            packages = contribute(
-                person,
-                experiment=self._experiment,
-                training=weights,
-                evaluation=weights,
-                dice=self._thrown,
-                round_number=number,
-            )
+            units, presence = sent(self._experiment, person, weights, self._thrown, number)
             counts = others.copy()
             counts[..., silent] = self.crowd.counted(matching)[..., silent]
-            counts += count_units(packages, self._setting.bins)
-            participants = others[0, -1] + count_participants(packages)
+            counts += units
+            participants = others[0, -1] + presence
             if self.cover is not None and self._here is not None:
                 counts += draw_cover_counts(self._dice, self.cover, counts.shape)
                 participants += draw_cover_counts(self._dice, self._here, participants.shape)
-            seen.append(RoundSeen(weights=weights.values(), counts=counts, participants=participants))
+            seen.append(RoundSeen(counts=counts, participants=participants))
         return CoordinatorView(tuple(seen))
 
     def knowledge(self, bins: tuple[int, ...]) -> KnownHabits:

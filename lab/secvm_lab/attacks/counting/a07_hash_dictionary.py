@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from secvm.privacy.accounting.accountant import Adjacency
 from secvm_lab.attacks.attack import Advance, Attack, Measurement
-from secvm_lab.attacks.counting.covered import EPSILONS, Setting, draw_cover_counts, goal_within
+from secvm_lab.attacks.counting.covered import EPSILONS, Setting, batches, draw_cover_counts, goal_within
 from secvm_lab.attacks.counting.likelihood import KnownDictionary, look, unit_table
 from secvm_lab.attacks.drawing import generator
 from secvm_lab.attacks.hashing import bins_of_words
@@ -36,8 +36,6 @@ def guess(view: CoordinatorView, knowing: KnownDictionary) -> NDArray[np.int64]:
     score = np.log(knowing.popularity[top])
     table = unit_table(knowing.cover)
     for seen in view.rounds:
-        if seen.counts is None:
-            raise ValueError("this attack looks at counts")
         score = score + look(table, seen.counts[..., 0, :-1, 1][..., knowing.bins[top]])
     found: NDArray[np.int64] = top[np.argmax(score, axis=-1)]
     return found
@@ -61,11 +59,10 @@ def play(trials: int, seed: int, *, defended: bool, advance: Advance) -> Measure
     """How much more often the word is named than by naming the most popular word."""
     dice = generator(seed, 7, defended=defended)
     popularity, bins = dictionary()
-    cover = SETTING.train_law if defended else None
+    cover = SETTING.laws[0] if defended else None
     knowing = KnownDictionary(popularity, bins, cover)
-    right, prior = np.zeros(trials), np.zeros(trials)
-    for begin in range(0, trials, _BATCH):
-        plays = min(_BATCH, trials - begin)
+    named, true = [], []
+    for plays in batches(trials, _BATCH):
         words = dice.choice(WORDS, size=plays, p=popularity)
         seen = []
         for _ in range(SETTING.rounds):
@@ -75,10 +72,12 @@ def play(trials: int, seed: int, *, defended: bool, advance: Advance) -> Measure
             if cover is not None:
                 counts += draw_cover_counts(dice, cover, counts.shape)
             seen.append(RoundSeen(counts=counts))
-        right[begin : begin + plays] = guess(CoordinatorView(tuple(seen)), knowing) == words
-        prior[begin : begin + plays] = words == 0
+        named.append(guess(CoordinatorView(tuple(seen)), knowing))
+        true.append(words)
         advance(plays)
-    gain, (low, high) = average(right - prior)
+    words = np.concatenate(true)
+    right = (np.concatenate(named) == words).astype(np.float64)
+    gain, (low, high) = average(right - (words == 0))
     detail: dict[str, int | float | str | bool | None] = {
         "top_1_accuracy": float(right.mean()),
         "popularity_prior": float(popularity[0]),

@@ -9,19 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from secvm.learning.individual.contribution import train_packages
-from secvm.participant.dice import SystemDice
 from secvm.privacy.accounting.accountant import Adjacency, delta_of
 from secvm_lab.attacks.attack import Advance, Attack, Measurement
-from secvm_lab.attacks.counting.covered import (
-    Setting,
-    count_units,
-    draw_cover_counts,
-    goal_within,
-    largest_auc,
-    person_with,
-    weights_of,
-)
+from secvm_lab.attacks.counting.covered import Setting, draw_cover_counts, goal_within, largest_auc, sent_by
 from secvm_lab.attacks.counting.likelihood import CoverLaw, Floats, KnownHabits, look, unit_table
 from secvm_lab.attacks.drawing import generator
 from secvm_lab.attacks.statistics import auc
@@ -40,7 +30,7 @@ def guess(view: CoordinatorView, knowing: KnownHabits) -> Floats:
     told: list[Floats] = []
     for sign, senders in enumerate(knowing.senders):
         table = unit_table(knowing.cover, senders, share)
-        said = [look(table, seen.counts[..., 0, place, sign]) for seen in view.rounds if seen.counts is not None]
+        said = [look(table, seen.counts[..., 0, place, sign]) for seen in view.rounds]
         told.append(np.sum(said, axis=0))
     found: Floats = np.logaddexp(told[0], told[1])
     return found
@@ -49,16 +39,12 @@ def guess(view: CoordinatorView, knowing: KnownHabits) -> Floats:
 def scores(dice: np.random.Generator, setting: Setting, trials: int, *, there: bool, cover: CoverLaw | None) -> Floats:
     """What the attacker makes of many plays, with the target's unit in its cell or without; no other bin is drawn."""
     rounds = setting.rounds if cover is not None else 1
-    zero = weights_of(np.zeros(setting.bins + 1, dtype=np.int64))
-    plain = setting.experiment(covered=False)
     senders = setting.people // 2
     knowing = KnownHabits((0,), (senders, senders), np.array([SHARE]), cover)
     scored = []
     for label in (0, 1):
         # With the bin, or with another in its place.
-        person = person_with([RARE if there else RARE + 1], label, setting.bins)
-        units = train_packages(person, experiment=plain, training=zero, dice=SystemDice(bytes), round_number=1)
-        own = count_units(units, setting.bins)[:, RARE : RARE + 1]
+        own = sent_by(setting, [RARE if there else RARE + 1], label)[:, RARE : RARE + 1]
         size = (max(1, trials // 2), *own.shape)
         seen = []
         for _ in range(rounds):
@@ -73,7 +59,7 @@ def scores(dice: np.random.Generator, setting: Setting, trials: int, *, there: b
 def play(trials: int, seed: int, *, defended: bool, advance: Advance) -> Measurement:
     """Half of the trials with the feature, half without; both labels."""
     dice, each = generator(seed, 8, defended=defended), max(2, trials // 2)
-    cover = SETTING.train_law if defended else None
+    cover = SETTING.laws[0] if defended else None
     value, interval = auc(*(scores(dice, SETTING, each, there=there, cover=cover) for there in (True, False)))
     advance(trials)
     detail: dict[str, int | float | str | bool | None] = {"people": SETTING.people, "share_of_people": SHARE}

@@ -13,18 +13,17 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from secvm.learning.individual.contribution import contribute
 from secvm.participant.dice import SystemDice
 from secvm_lab.attacks.attack import Advance, Attack, Measurement
 from secvm_lab.attacks.counting.covered import (
     Counts,
     Crowd,
     Setting,
-    count_units,
     draw_cover_counts,
     draw_crowd,
     goal_within,
     person_with,
+    sent,
     weights_of,
 )
 from secvm_lab.attacks.counting.likelihood import KnownHabits, look, unit_table
@@ -39,8 +38,6 @@ SETTING = Setting(people=2_000, bins=100, features=20, rounds=1)
 def guess(view: CoordinatorView, knowing: KnownHabits) -> float:
     """How much the round speaks for the second label. Nobody else sends, which the weights and the run tell."""
     (seen,) = view.rounds
-    if seen.counts is None:
-        raise ValueError("this attack looks at counts")
     told = look(unit_table(knowing.cover), seen.counts[0][[*knowing.bins, -1]]).sum(axis=0)
     return float(told[1] - told[0])
 
@@ -48,8 +45,6 @@ def guess(view: CoordinatorView, knowing: KnownHabits) -> float:
 def guess_bins(view: CoordinatorView, knowing: KnownHabits) -> tuple[int, ...]:
     """The last violator's bins: those whose cells speak for a unit, whatever is known of the target."""
     (seen,) = view.rounds
-    if seen.counts is None:
-        raise ValueError("this attack looks at counts")
     return tuple(int(b) for b in np.flatnonzero(look(unit_table(knowing.cover), seen.counts[0, :-1]).max(axis=1) > 0))
 
 
@@ -59,7 +54,7 @@ class World:
     def __init__(self, setting: Setting, dice: np.random.Generator, *, covered: bool) -> None:
         self._setting, self._dice = setting, dice
         self._experiment = setting.experiment(covered=covered)
-        self.cover = setting.train_law if covered else None
+        self.cover = setting.laws[0] if covered else None
         values = np.resize(np.array([1, -1], dtype=np.int64), setting.bins + 1)
         values[-1] = 1
         self._values, self._weights = values, weights_of(values)
@@ -78,18 +73,11 @@ class World:
 
     def round_of(self, bins: tuple[int, ...], label: int) -> CoordinatorView:
         """The round, the target's device being a real one."""
-        packages = contribute(
-            person_with(bins, label, self._setting.bins),
-            experiment=self._experiment,
-            training=self._weights,
-            evaluation=self._weights,
-            dice=self._thrown,
-            round_number=1,
-        )
-        counts = self.sent_by_others + count_units(packages, self._setting.bins)
+        person = person_with(bins, label, self._setting.bins)
+        counts = self.sent_by_others + sent(self._experiment, person, self._weights, self._thrown)[0]
         if self.cover is not None:
             counts += draw_cover_counts(self._dice, self.cover, counts.shape)
-        return CoordinatorView((RoundSeen(weights=self._weights.values(), counts=counts),))
+        return CoordinatorView((RoundSeen(counts=counts),))
 
     def knowledge(self, bins: tuple[int, ...]) -> KnownHabits:
         """The target's bins, and how popular bins are."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from secvm_lab.attacks.attack import Advance, Attack, Curve, Measurement, Point
-from secvm_lab.attacks.counting.covered import Counts, Setting, draw_cover_counts, goal_within
+from secvm_lab.attacks.counting.covered import Counts, Setting, batches, draw_cover_counts, goal_within
 from secvm_lab.attacks.counting.likelihood import CoverLaw, Floats, KnownHabits, look_rows, place_tables
 from secvm_lab.attacks.drawing import generator
 from secvm_lab.attacks.statistics import auc
@@ -33,8 +33,6 @@ def guess(view: CoordinatorView, knowing: KnownHabits) -> Floats:
     tables = [place_tables(knowing.cover, senders, bins, knowing.shares) for senders in knowing.senders]
     told = []
     for seen in view.rounds:
-        if seen.counts is None:
-            raise ValueError("this attack looks at counts")
         cells = seen.counts[..., 0, :-1, :]
         told.append(look_rows(tables[1], cells[..., 1]) - look_rows(tables[0], cells[..., 0]))
     return np.stack(told, axis=-1)
@@ -73,14 +71,13 @@ def scores(
     dice: np.random.Generator, setting: Setting, trials: int, *, rounds: int, covered: bool
 ) -> tuple[Floats, Floats]:
     """Sums over the first rounds, a column for each number of them: of label yes, of label no. Several targets."""
-    cover = setting.train_law if covered else None
+    cover = setting.laws[0] if covered else None
     each = max(1, trials // (2 * _TARGETS))
     found: dict[int, list[Floats]] = {0: [], 1: []}
     for _ in range(min(_TARGETS, trials)):
         knowing = habits(dice, setting, cover)
         for label in (0, 1):
-            for begin in range(0, each, _BATCH):
-                plays = min(_BATCH, each - begin)
+            for plays in batches(each, _BATCH):
                 view = rounds_of(dice, knowing, label, plays, rounds=rounds, noise=cover)
                 found[label].append(np.cumsum(guess(view, knowing), axis=1))
     return np.concatenate(found[1]), np.concatenate(found[0])

@@ -15,7 +15,7 @@ import numpy as np
 
 from secvm_lab.attacks.attack import Advance, Attack, Measurement
 from secvm_lab.attacks.counting.a11_intersection import habits
-from secvm_lab.attacks.counting.covered import Setting, draw_cover_counts, goal_within
+from secvm_lab.attacks.counting.covered import Setting, batches, draw_cover_counts, goal_within
 from secvm_lab.attacks.counting.likelihood import Counts, Floats, KnownHabits, look, unit_table
 from secvm_lab.attacks.drawing import generator
 from secvm_lab.attacks.statistics import auc
@@ -27,7 +27,7 @@ _BATCH, _TARGETS = 500, 20
 
 def guess(view: CoordinatorView, knowing: KnownHabits) -> Floats:
     """How much two rounds, with and without the target, speak for the second label."""
-    first, second = (_cells(seen) for seen in view.rounds)
+    first, second = (seen.counts[..., 0, :, :] for seen in view.rounds)
     places = [*knowing.bins, -1]
     if knowing.cover is None:
         told = look(unit_table(None), (first - second)[..., places, :]).sum(axis=-2)
@@ -52,15 +52,9 @@ def _given(first: Counts, second: Counts, knowing: KnownHabits, places: list[int
     return found
 
 
-def _cells(seen: RoundSeen) -> Counts:
-    if seen.counts is None:
-        raise ValueError("this attack looks at counts")
-    return seen.counts[..., 0, :, :]
-
-
 def scores(dice: np.random.Generator, setting: Setting, trials: int, *, covered: bool) -> tuple[Floats, Floats]:
     """Of label yes, of label no; several targets."""
-    cover = setting.train_law if covered else None
+    cover = setting.laws[0] if covered else None
     found: dict[int, list[Floats]] = {0: [], 1: []}
     each = max(1, trials // (2 * _TARGETS))
     for _ in range(_TARGETS):
@@ -68,11 +62,11 @@ def scores(dice: np.random.Generator, setting: Setting, trials: int, *, covered:
         for label in (0, 1):
             own = np.zeros((1, setting.bins + 1, 2), dtype=np.int64)
             own[0, [*knowing.bins, -1], label] = 1
-            for begin in range(0, each, _BATCH):
-                size = (min(_BATCH, each - begin), *own.shape)
+            for plays in batches(each, _BATCH):
+                size = (plays, *own.shape)
                 others = np.empty(size, dtype=np.int64)
                 for sign, senders in enumerate(knowing.senders):
-                    others[:, 0, :-1, sign] = dice.binomial(senders, knowing.shares, size=(size[0], setting.bins))
+                    others[:, 0, :-1, sign] = dice.binomial(senders, knowing.shares, size=(plays, setting.bins))
                     others[:, 0, -1, sign] = senders
                 seen = [others + own, others]
                 if cover is not None:

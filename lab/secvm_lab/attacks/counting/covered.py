@@ -19,7 +19,7 @@ so that everybody sends, whatever the label is: with all else known nothing else
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
@@ -32,7 +32,7 @@ from secvm.learning.arithmetic import exact
 from secvm.learning.cover_law import Noise
 from secvm.learning.experiment import Experiment
 from secvm.learning.individual.binning import BinnedVector
-from secvm.learning.individual.contribution import Individual, train_packages
+from secvm.learning.individual.contribution import Individual, contribute
 from secvm.learning.package import Cohort, Package, ParticipationPackage, TrainPackage
 from secvm.learning.thinning import Thinning
 from secvm.learning.weights import Weights
@@ -40,7 +40,7 @@ from secvm.participant.consent.ledger import Ledger, Spending
 from secvm.participant.consent.policies import Budget, Consent
 from secvm.participant.dice import SystemDice
 from secvm.participant.storage.books import NOTHING
-from secvm.privacy.accounting.accountant import Adjacency, CellCover, Mechanism
+from secvm.privacy.accounting.accountant import Adjacency, Mechanism
 from secvm.privacy.accounting.guarantee import auc_at_most
 from secvm.privacy.planning.relay_plan import SHAPE, RelayPlan, RelayQuestion, plan_relays
 from secvm.privacy.target import PrivacyTarget
@@ -74,14 +74,9 @@ class Setting:
         return _plan(self)
 
     @property
-    def train_law(self) -> CoverLaw:
-        """What the honest relay adds to a train cell."""
-        return law_of(self.plan.cover.train)
-
-    @property
-    def participation_law(self) -> CoverLaw:
-        """What the honest relay adds to a participation cell."""
-        return law_of(self.plan.cover.participation)
+    def laws(self) -> tuple[CoverLaw, CoverLaw]:
+        """What the honest relay adds to a train cell, and to a participation cell."""
+        return law_of(self.plan.cover.train), law_of(self.plan.cover.participation)
 
     def experiment(self, *, covered: bool) -> Experiment:
         """The experiment: with cover, or plain."""
@@ -94,8 +89,8 @@ class Setting:
         """The accountant's, after so many rounds (all), if the honest relay's cover has this share of its shape."""
         made = self.plan.mechanism
         told = replace(made.contribution, rounds=rounds or self.rounds)
-        train, here = (None if cell is None else _less(cell, share) for cell in (made.train, made.participation))
-        assert train is not None
+        assert made.participation is not None
+        train, here = (replace(cell, shape=share * cell.shape) for cell in (made.train, made.participation))
         return replace(made, contribution=told, train=train, participation=here)
 
     def auc_bound(self, adjacency: Adjacency = Adjacency.LABEL_FLIP, *, rounds: int | None = None) -> float:
@@ -180,13 +175,29 @@ def count_units(packages: Iterable[Package], n_bins: int) -> Counts:
     return found
 
 
-def count_participants(packages: Iterable[Package]) -> Counts:
-    """Participation packages of the train cohort by label."""
-    found = np.zeros(len(LABELS), dtype=np.int64)
+def sent(
+    experiment: Experiment, person: Individual, weights: Weights, dice: SystemDice, number: int = 1
+) -> tuple[Counts, Counts]:
+    """What somebody's device sends in a round, counted: units, and participation of the train cohort by label."""
+    packages = contribute(
+        person, experiment=experiment, training=weights, evaluation=weights, dice=dice, round_number=number
+    )
+    participants = np.zeros(len(LABELS), dtype=np.int64)
     for package in packages:
         if isinstance(package, ParticipationPackage) and package.cohort is Cohort.TRAIN:
-            found[package.class_index] += 1
-    return found
+            participants[package.class_index] += 1
+    return count_units(packages, experiment.n_bins), participants
+
+
+def zeros(setting: Setting) -> Weights:
+    """Weights under which everybody sends, whatever the label is."""
+    return weights_of(np.zeros(setting.bins + 1, dtype=np.int64))
+
+
+def batches(total: int, most: int) -> Iterator[int]:
+    """Sizes of at most so many that add up to the total."""
+    for begin in range(0, total, most):
+        yield min(most, total - begin)
 
 
 @lru_cache(maxsize=32)
@@ -214,10 +225,6 @@ def _auc_bound(setting: Setting, adjacency: Adjacency, rounds: int) -> float:
 def largest_auc(delta: Callable[[float], float]) -> float:
     """The AUC that no attack exceeds if both directions keep (ε, δ(ε)) at every ε."""
     return auc_at_most((epsilon, delta(epsilon)) for epsilon in EPSILONS)
-
-
-def _less(cover: CellCover, share: float) -> CellCover:
-    return replace(cover, shape=share * cover.shape)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -282,13 +289,10 @@ def draw_crowd(dice: np.random.Generator, *, people: int, bins: int, features: i
 _BATCH = 500
 
 
-def sent_by(setting: Setting, label: int) -> Counts:
-    """The target's own units of a round under zero weights, as its device makes them."""
-    person = person_with(range(setting.features), label, setting.bins)
-    zero = weights_of(np.zeros(setting.bins + 1, dtype=np.int64))
-    plain = setting.experiment(covered=False)
-    units = train_packages(person, experiment=plain, training=zero, dice=SystemDice(bytes), round_number=1)
-    return count_units(units, setting.bins)
+def sent_by(setting: Setting, bins: Iterable[int], label: int) -> Counts:
+    """The units of a round under zero weights of somebody with these bins, as its device makes them."""
+    person = person_with(bins, label, setting.bins)
+    return sent(setting.experiment(covered=False), person, zeros(setting), SystemDice(bytes))[0]
 
 
 def scores(
@@ -309,21 +313,22 @@ def scores(
     if share > 0:
         cover = setting.plan.cover
         train, here = law_of(cover.train, share), law_of(cover.participation, share)
-    own, own_label = sent_by(setting, label), np.eye(2, dtype=np.int64)[label]
+    own, own_label = sent_by(setting, range(setting.features), label), np.eye(2, dtype=np.int64)[label]
     # Any numbers will do: the attacker knows them.
     others = dice.integers(setting.people, size=own.shape)
     others_by_label = (setting.people // 3, setting.people - setting.people // 3)
     seen = rounds or setting.rounds
-    found = np.empty((trials, seen))
-    for begin in range(0, trials, _BATCH):
-        plays = min(_BATCH, trials - begin)
-        for number in range(seen):
+    found = []
+    for plays in batches(trials, _BATCH):
+        of_rounds = []
+        for _ in range(seen):
             counts = others + own + _noise(dice, train, (plays, *own.shape))
             participants = np.array(others_by_label) + own_label + _noise(dice, here, (plays, 2))
             view = CoordinatorView((RoundSeen(counts=counts, participants=participants),))
             knowing = KnownRest(tuple(range(setting.features)), (others,), others_by_label, train, here)
-            found[begin : begin + plays, number] = label_ratio(view, knowing)
-    return np.cumsum(found, axis=1)
+            of_rounds.append(label_ratio(view, knowing))
+        found.append(np.stack(of_rounds, axis=1))
+    return np.cumsum(np.concatenate(found), axis=1)
 
 
 def _noise(dice: np.random.Generator, law: CoverLaw | None, size: tuple[int, ...]) -> Counts:

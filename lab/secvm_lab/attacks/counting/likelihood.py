@@ -163,8 +163,6 @@ def label_ratio(view: CoordinatorView, knowing: KnownRest) -> Floats:
     places = [*knowing.bins, -1]
     total: Floats = np.zeros(())
     for seen, others in zip(view.rounds, knowing.others, strict=True):
-        if seen.counts is None or seen.participants is None:
-            raise ValueError("this attack looks at counts")
         told = look(table, (seen.counts - others)[..., 0, :, :][..., places, :]).sum(axis=-2)
         label = look(here, seen.participants - np.array(knowing.others_by_label))
         total = total + told[..., 1] - told[..., 0] + label[..., 1] - label[..., 0]
