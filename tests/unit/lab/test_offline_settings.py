@@ -7,7 +7,7 @@ import pytest
 
 from secvm.errors import BadInputError
 from secvm_lab.paper.offline.crowd import Crowd, FileCrowd, MadeUpCrowd
-from secvm_lab.paper.offline.model_figures import LAMBDA_SPLITS, models_of_1b, models_of_hashes, models_of_lambdas
+from secvm_lab.paper.offline.model_figures import FIGURES, LAMBDA_SPLITS
 from secvm_lab.paper.offline.settings import Sample, Settings
 from secvm_lab.paper.offline.splits import Splits
 from secvm_lab.paper.twitter.people import TwitterPeople
@@ -50,7 +50,7 @@ def test_hashes_of_small_crowds_differ_between_splits() -> None:
 
 def test_figures_share_the_models_that_they_have_in_common() -> None:
     asked = settings(SMALL, asked_bins=(9,))
-    one, two, three = (set(models(asked)) for models in (models_of_1b, models_of_lambdas, models_of_hashes))
+    one, two, three = ({model for _, some in points(asked) for model in some} for _, points in FIGURES.values())
     assert len(one & two) == LAMBDA_SPLITS
     assert len(one & three) == 16
 

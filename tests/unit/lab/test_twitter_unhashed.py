@@ -12,17 +12,14 @@ from secvm.learning.experiment import Experiment
 from secvm.learning.rows import BinnedRows
 from secvm_lab.engine import Engine
 from secvm_lab.paper.twitter.people import TwitterPeople
-from secvm_lab.paper.twitter.unhashed import unhashed, unhashed_groups
+from secvm_lab.paper.twitter.unhashed import unhashed
 
 
 def test_half_of_a_crowd_has_the_bytes_of_its_own_unhashed_training() -> None:
     people = TwitterPeople(n_people=2_300, words_per_person=25, vocabulary=2**16)
     half = np.random.default_rng(1).random(people.n_people) < 0.5
-    (rows, labels), (others, other_labels) = unhashed_groups(
-        people, 3, [half, ~half], size=1_000, threads=2, write_own=True
-    )
-    assert len(labels) + len(other_labels) == people.n_people
-    assert others.n_people == len(other_labels)
+    rows, labels = unhashed(people, 3, take=half, size=1_000, threads=2, write_own=True)
+    assert len(labels) == rows.n_people == half.sum()
     parts = [
         np.sort(words[indptr[i] : indptr[i + 1]])
         for first, indptr, words, known in people.chunks(3)

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,91 +36,17 @@ PAPER_PEOPLE = 350_000
 _BLOCK = 2**20
 
 
-class Crowd(Protocol):
-    """People of two labels who can be made again at will."""
-
-    @property
-    def n_people(self) -> int:
-        """How many."""
-
-    @property
-    def n_words(self) -> int:
-        """Different words, counted or foretold: numbers of bins are shares of it."""
-
-    @property
-    def n_entries(self) -> int:
-        """About how many words people have, all together."""
-
-    @property
-    def label_names(self) -> tuple[str, str]:
-        """The labels, in the order of their codes."""
-
-    def identity(self) -> dict[str, Any]:
-        """All that decides who these people are, as JSON; the name of a file is no part of it."""
-
-    def labels(self) -> NDArray[np.int64]:
-        """0 or 1 for each person."""
-
-    @property
-    def unhashed_bins(self) -> int:
-        """Bins where every word has its own; some of them may be nobody's."""
-
-    def rows(self, bins: int | None, hashes: int, salt: bytes, *, threads: int) -> BinnedRows:
-        """Everybody's rows; None bins: every word has its own."""
-
-    def laid_out(self, bins: int, hashes: int, salt: bytes, *, threads: int) -> PreparedRows:
-        """Everybody in the layout of the quick kernels."""
-
-    def unhashed(self, take: NDArray[np.bool_] | None, *, threads: int) -> CollapsedRows:
-        """Everybody, or those who are taken, with all their words."""
-
-    def first(self, n_people: int) -> Crowd:
-        """A crowd of the first so many."""
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """How to make a crowd's rows."""
-
-    crowd: Crowd
-    #: None: unhashed.
-    bins: int | None
-    hashes: int
-    salt: bytes
-    #: A bit for each person, as ``np.packbits`` has them: who takes part. None: everybody.
-    taken: bytes | None = None
-
-    @property
-    def n_bins(self) -> int:
-        """Bins of its rows."""
-        return self.crowd.unhashed_bins if self.bins is None else self.bins
-
-    @property
-    def take(self) -> NDArray[np.bool_]:
-        """Who takes part."""
-        if self.taken is None:
-            return np.ones(self.crowd.n_people, np.bool_)
-        bits = np.unpackbits(np.frombuffer(self.taken, np.uint8), count=self.crowd.n_people)
-        return bits.astype(np.bool_)
-
-    def prepared(self, *, threads: int = 1) -> PreparedRows | CollapsedRows:
-        """What an engine takes: those who take part, in their order."""
-        if self.bins is None:
-            return self.crowd.unhashed(None if self.taken is None else self.take, threads=threads)
-        if self.taken is not None:
-            raise BadInputError("parts of a crowd are taken unhashed")
-        return self.crowd.laid_out(self.bins, self.hashes, self.salt, threads=threads)
-
-
 @dataclass(frozen=True)
 class MadeUpCrowd:
     """Synthetic people of ``secvm_lab.paper.twitter.people``."""
 
     people: TwitterPeople
     seed: int
+    label_names: ClassVar[tuple[str, str]] = ("0", "1")
 
     @property
     def n_people(self) -> int:
+        """How many."""
         return self.people.n_people
 
     @cached_property
@@ -130,35 +56,29 @@ class MadeUpCrowd:
 
     @property
     def n_entries(self) -> int:
+        """About how many words people have, all together."""
         return round(self.n_people * self.people.words_per_person)
 
     @property
     def unhashed_bins(self) -> int:
+        """Bins where every word has its own; some of them are nobody's."""
         return self.people.vocabulary
 
-    @property
-    def label_names(self) -> tuple[str, str]:
-        return ("0", "1")
-
     def identity(self) -> dict[str, Any]:
+        """All that decides who these people are, as JSON."""
         return {"kind": "twitter people", "seed": self.seed, **asdict(self.people)}
 
     def labels(self) -> NDArray[np.int64]:
+        """0 or 1 for each person."""
         # Words that nobody looks at are not drawn: a person's label does not depend on how many there are.
         short = replace(self.people, words_per_person=1, spread=0.0)
         return np.concatenate([labels for *_, labels in short.chunks(self.seed)]).astype(np.int64)
 
     def rows(self, bins: int | None, hashes: int, salt: bytes, *, threads: int) -> BinnedRows:
+        """Everybody's rows; None bins: every word has its own."""
         if bins is None:
             return self._every_word(threads)
-        parts = list(self.people.rows(self.seed, HashBinning(bins, salt, hashes), threads=threads))
-        lengths = np.concatenate([np.diff(rows.indptr) for rows, _ in parts])
-        return BinnedRows(
-            indptr=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
-            bins=np.concatenate([rows.bins for rows, _ in parts]),
-            values=np.concatenate([rows.values for rows, _ in parts]),
-            n_bins=bins,
-        )
+        return self.people.all_rows(self.seed, HashBinning(bins, salt, hashes), threads=threads)[0]
 
     def _every_word(self, threads: int) -> BinnedRows:
         lengths, words = [], []
@@ -172,18 +92,21 @@ class MadeUpCrowd:
         return BinnedRows(indptr, entries, np.ones(len(entries), np.int32), self.unhashed_bins)
 
     def laid_out(self, bins: int, hashes: int, salt: bytes, *, threads: int) -> PreparedRows:
+        """Everybody in the layout of the quick kernels."""
         return self.people.binned(self.seed, HashBinning(bins, salt, hashes), threads=threads).prepared
 
     def unhashed(self, take: NDArray[np.bool_] | None, *, threads: int) -> CollapsedRows:
+        """Everybody, or those who are taken, with all their words."""
         return unhashed(self.people, self.seed, take=take, threads=threads)[0]
 
     def first(self, n_people: int) -> MadeUpCrowd:
+        """A crowd of the first so many."""
         return replace(self, people=self.people.with_people(min(n_people, self.n_people)))
 
 
 @dataclass(frozen=True)
 class FileCrowd:
-    """The people of a file, or its first ones."""
+    """The people of a file, or its first ones. The name of the file is no part of who they are."""
 
     path: str
     #: BLAKE2b-256 of the file's bytes.
@@ -234,6 +157,43 @@ class FileCrowd:
 
     def _table(self) -> People:
         return _read(self.path, self.digest)
+
+
+Crowd = MadeUpCrowd | FileCrowd
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How to make a crowd's rows."""
+
+    crowd: Crowd
+    #: None: unhashed.
+    bins: int | None
+    hashes: int
+    salt: bytes
+    #: A bit for each person, as ``np.packbits`` has them: who takes part. None: everybody.
+    taken: bytes | None = None
+
+    @property
+    def n_bins(self) -> int:
+        """Bins of its rows."""
+        return self.crowd.unhashed_bins if self.bins is None else self.bins
+
+    @property
+    def take(self) -> NDArray[np.bool_]:
+        """Who takes part."""
+        if self.taken is None:
+            return np.ones(self.crowd.n_people, np.bool_)
+        bits = np.unpackbits(np.frombuffer(self.taken, np.uint8), count=self.crowd.n_people)
+        return bits.astype(np.bool_)
+
+    def prepared(self, *, threads: int = 1) -> PreparedRows | CollapsedRows:
+        """What an engine takes: those who take part, in their order."""
+        if self.bins is None:
+            return self.crowd.unhashed(None if self.taken is None else self.take, threads=threads)
+        if self.taken is not None:
+            raise BadInputError("parts of a crowd are taken unhashed")
+        return self.crowd.laid_out(self.bins, self.hashes, self.salt, threads=threads)
 
 
 @lru_cache(maxsize=1)

@@ -16,30 +16,24 @@ from secvm.learning.experiment import Experiment
 from secvm_lab.cluster.sweep import ClusterSweep
 from secvm_lab.engine import Swept
 from secvm_lab.paper.offline.crowd import MadeUpCrowd, Recipe
+from secvm_lab.paper.offline.training import LocalSweeper
 
 
-class ClusterSweeper:
+class ClusterSweeper(LocalSweeper):
     """On the workers of a cluster. Rows of a file are kept here as well, until others are asked for."""
 
-    def __init__(self, sweep: ClusterSweep) -> None:
-        self._sweep = sweep
-        self._last: tuple[Recipe, Any] | None = None
+    def __init__(self, cluster: ClusterSweep) -> None:
+        super().__init__()
+        self._cluster = cluster
 
     def __call__(
         self,
         recipe: Recipe,
         labels: NDArray[np.int64],
         experiments: Sequence[Experiment],
-        /,
         *,
         threads: int,
-        **how: Any,
+        **settings: Any,
     ) -> Iterator[Swept]:
-        people = recipe if isinstance(recipe.crowd, MadeUpCrowd) else self._read(recipe, threads)
-        return self._sweep(people, labels, experiments, threads=threads, states=False, **how)
-
-    def _read(self, recipe: Recipe, threads: int) -> Any:
-        if self._last is None or self._last[0] != recipe:
-            self._last = None  # before the next
-            self._last = recipe, recipe.prepared(threads=threads)
-        return self._last[1]
+        people = recipe if isinstance(recipe.crowd, MadeUpCrowd) else self.rows(recipe, threads)
+        return self._cluster(people, labels, experiments, threads=threads, states=False, **settings)

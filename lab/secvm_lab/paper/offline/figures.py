@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from secvm.pages.figure import Curve, Figure, ReferenceLine
@@ -26,10 +26,9 @@ def figures(found: dict[str, Any]) -> Iterator[tuple[str, Figure, str]]:
     if "figure_1b" in found:
         yield "figure_1b", *_bins(found["figure_1b"], found["data"]["words"])
         yield "figure_1b", *_bin_curves(found["figure_1b"])
-    if "lambda" in found:
-        yield "lambda", *_lambdas(found["lambda"])
-    if found.get("hashes"):
-        yield "hashes", *_hashes(found["hashes"])
+    for key in ("lambda", "hashes"):
+        if found.get(key):
+            yield key, *_over(key, found[key])
     if "rules" in found:
         yield "rules", *_by_rounds(found["rules"]["entries"])
         yield "rules", *_by_packages(found["rules"]["entries"])
@@ -47,30 +46,29 @@ def rule_name(entry: dict[str, Any]) -> str:
     return "swift, whole rows" if entry["rho"] is None else f"swift, ρ = {entry['rho']}"
 
 
-def _rounds(values: Sequence[float]) -> list[int]:
-    return list(range(1, len(values) + 1))
-
-
 def _figure(name: str, title: str, seen: str, across: str, curves: Sequence[Curve], **more: Any) -> Figure:
     return Figure(name, title, seen, across, _RIGHT, curves, percent=True, **more)
 
 
+def _curves(entries: Sequence[dict[str, Any]], named: Callable[[dict[str, Any]], str]) -> list[Curve]:
+    """The mean curve of each entry, by round."""
+    found = []
+    for i, one in enumerate(entries):
+        mean = one["curve"]["mean"]
+        found.append(Curve(named(one), range(1, len(mean) + 1), mean, colour=i))
+    return found
+
+
 def _averaging(figure: dict[str, Any]) -> tuple[Figure, str]:
-    curves = [
-        Curve(
-            "no averaging" if one["averaging"] == 1 else f"{one['averaging']} averaged",
-            _rounds(one["curve"]["mean"]),
-            one["curve"]["mean"],
-            colour=i,
-        )
-        for i, one in enumerate(figure["curves"])
-    ]
     drawn = _figure(
         "figure_1a",
         "Fig. 1a: no hashing, by number of averaged weight vectors",
         "Test accuracy of half B by round, a curve for each number of averaged weight vectors.",
         "round",
-        curves,
+        _curves(
+            figure["curves"],
+            lambda one: "no averaging" if one["averaging"] == 1 else f"{one['averaging']} averaged",
+        ),
         rules=[ReferenceLine("the paper's Twitter people, unhashed", PAPER_UNHASHED)],
     )
     return drawn, f"λ = {figure['lambda']}, chosen on half A; {figure['test_people']:,} test people of half B."
@@ -95,11 +93,9 @@ def _bins(entries: list[dict[str, Any]], words: int) -> tuple[Figure, str]:
         some = sorted(
             (one["bins"] or words, one) for one in entries if one["n_hashes"] == hashes or one["bins"] is None
         )
-        mean = [one["mean"] for _, one in some]
-        spread = [one["std"] or 0.0 for _, one in some]
-        low, high = ([m + sign * s for m, s in zip(mean, spread, strict=True)] for sign in (-1, 1))
         name = "1 hash for each word" if hashes == 1 else f"{hashes} hashes for each word"
-        curves.append(Curve(name, [bins for bins, _ in some], mean, low, high, colour=i))
+        points = [(bins, one["mean"], one["std"] or 0.0) for bins, one in some]
+        curves.append(_banded(name, points, i))
     drawn = _figure(
         "figure_1b",
         "Fig. 1b: accuracy for different numbers of bins",
@@ -117,17 +113,23 @@ def _bins(entries: list[dict[str, Any]], words: int) -> tuple[Figure, str]:
     return drawn, f"{told} Unhashed stands at the number of different words, {words:,}."
 
 
+def _banded(name: str, points: Sequence[tuple[float, float, float]], colour: int) -> Curve:
+    """A curve of (place, mean, deviation), with a deviation on either side."""
+    x, mean, spread = zip(*points, strict=True)
+    low, high = ([m + sign * s for m, s in zip(mean, spread, strict=True)] for sign in (-1, 1))
+    return Curve(name, x, mean, low, high, colour=colour)
+
+
 def _bin_curves(entries: list[dict[str, Any]]) -> tuple[Figure, str]:
-    curves = []
-    for i, one in enumerate(entries):
-        name = bins_name(one["bins"]) + ("" if one["n_hashes"] == 1 else f", {one['n_hashes']} hashes")
-        curves.append(Curve(name, _rounds(one["curve"]["mean"]), one["curve"]["mean"], colour=i))
     drawn = _figure(
         "figure_1b_rounds",
         "The same, by round",
         "Mean test accuracy over splits by round, a curve for each number of bins.",
         "round",
-        curves,
+        _curves(
+            entries,
+            lambda one: bins_name(one["bins"]) + ("" if one["n_hashes"] == 1 else f", {one['n_hashes']} hashes"),
+        ),
     )
     return (
         drawn,
@@ -135,44 +137,35 @@ def _bin_curves(entries: list[dict[str, Any]]) -> tuple[Figure, str]:
     )
 
 
-def _lambdas(entries: list[dict[str, Any]]) -> tuple[Figure, str]:
-    curves = []
-    for i, bins in enumerate(dict.fromkeys(one["bins"] for one in entries)):
-        some = [one for one in entries if one["bins"] == bins]
-        curves.append(Curve(bins_name(bins), [float(e["lambda"]) for e in some], [e["mean"] for e in some], colour=i))
-    drawn = _figure(
-        "lambda",
-        "λ",
-        "Mean test accuracy in the last round by λ, a curve for each number of bins.",
-        "λ",
-        curves,
-        log_across=True,
-    )
-    return drawn, f"Mean over {entries[0]['splits']} splits, after {entries[0]['rounds']} rounds."
-
-
-def _hashes(entries: list[dict[str, Any]]) -> tuple[Figure, str]:
-    curves = []
-    for i, bins in enumerate(dict.fromkeys(one["bins"] for one in entries)):
-        some = [one for one in entries if one["bins"] == bins]
-        curves.append(Curve(bins_name(bins), [e["n_hashes"] for e in some], [e["mean"] for e in some], colour=i))
-    drawn = _figure(
-        "hashes",
+#: Figures of the last round with a curve for each number of bins: title, description, what is across and its key.
+_OVER = {
+    "lambda": ("λ", "Mean test accuracy in the last round by λ, a curve for each number of bins.", "λ", "lambda"),
+    "hashes": (
         "Hashes for each word",
         "Mean test accuracy in the last round by hashes for each word.",
         "hashes",
-        curves,
-    )
+        "n_hashes",
+    ),
+}
+
+
+def _over(name: str, entries: list[dict[str, Any]]) -> tuple[Figure, str]:
+    title, seen, across, key = _OVER[name]
+    curves = []
+    for i, bins in enumerate(dict.fromkeys(one["bins"] for one in entries)):
+        some = [one for one in entries if one["bins"] == bins]
+        curves.append(Curve(bins_name(bins), [float(e[key]) for e in some], [e["mean"] for e in some], colour=i))
+    drawn = _figure(name, title, seen, across, curves, log_across=name == "lambda")
     return drawn, f"Mean over {entries[0]['splits']} splits, after {entries[0]['rounds']} rounds."
 
 
 def _by_rounds(entries: list[dict[str, Any]]) -> tuple[Figure, str]:
-    curves = [
-        Curve(rule_name(one), _rounds(one["curve"]["mean"]), one["curve"]["mean"], colour=i)
-        for i, one in enumerate(entries)
-    ]
     drawn = _figure(
-        "rules_by_rounds", "Rules of descent, by round", "Mean test accuracy by round for each rule.", "round", curves
+        "rules_by_rounds",
+        "Rules of descent, by round",
+        "Mean test accuracy by round for each rule.",
+        "round",
+        _curves(entries, rule_name),
     )
     return drawn, "A round costs minutes of everybody's day and a piece of everybody's privacy."
 
@@ -231,9 +224,7 @@ def figure(entries: Sequence[Mapping[str, Any]]) -> Figure:
             if entry["name"].startswith(family) and entry["asked_epsilon"] is not None
         )
         if points:
-            x, y, sd = zip(*points, strict=True)
-            low, high = ([m + sign * d for m, d in zip(y, sd, strict=True)] for sign in (-1, 1))
-            curves.append(Curve(family, x, y, low, high, colour))
+            curves.append(_banded(family, points, colour))
     found = {entry["name"]: entry["mean"] for entry in entries}
     said = ", ".join(f"{curve.name} {percent(curve.y[-1])} at ε = {curve.x[-1]:g}" for curve in curves)
     return Figure(

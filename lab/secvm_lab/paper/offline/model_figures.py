@@ -26,6 +26,10 @@ from secvm_lab.paper.offline.settings import AVERAGED, AVERAGING, LAMBDAS, Setti
 LAMBDA_SPLITS = 5
 
 
+#: A point of a figure: what it is of, and models that differ by their splits alone.
+Points = list[tuple[dict[str, Any], list[Model]]]
+
+
 def models_of_a(settings: Settings) -> list[Model]:
     """What Fig. 1a trains on A: every λ."""
     return [settings.model("A", None, lambda_=value) for value in LAMBDAS]
@@ -51,110 +55,100 @@ def figure_1a(settings: Settings, trained: Mapping[Model, Trained]) -> dict[str,
 
     return {
         "lambda": value,
-        "choice": [{"lambda": v, **one(m, "A")} for v, m in zip(LAMBDAS, models_of_a(settings), strict=True)],
+        "choice": [{"lambda": model.lambda_, **one(model, "A")} for model in models_of_a(settings)],
         "curves": [{"averaging": model.averaging, **one(model, "B")} for model in models_of_b(settings, value)],
         "accuracy": one(settings.model("B", None, lambda_=value, averaging=AVERAGING), "B")["mean"],
         "test_people": tested["B"],
     }
 
 
-def _over_splits(
-    settings: Settings, trained: Mapping[Model, Trained], splits: int, bins: int | None, **options: Any
-) -> dict[str, Any]:
-    """Models that differ by their splits alone, put together."""
-    models = [trained[settings.model(split, bins, **options)] for split in range(splits)]
-    return series(models, labels=settings.crowd.label_names, tested=settings.tested(splits))
-
-
-def variants(settings: Settings) -> list[tuple[int | None, int]]:
-    """(bins, hashes), each a point of Fig. 1b; unhashed words have one bin each."""
-    hashes = settings.asked_hashes or (1,)
-    return list(dict.fromkeys((b, 1 if b is None else h) for h in hashes for b in settings.bins))
-
-
-def models_of_1b(settings: Settings) -> list[Model]:
-    """All that Fig. 1b needs."""
-    return [
-        settings.model(split, bins, hashes=hashes)
-        for bins, hashes in variants(settings)
-        for split in range(settings.splits_with(bins))
-    ]
-
-
-def figure_1b(settings: Settings, trained: Mapping[Model, Trained]) -> list[dict[str, Any]]:
-    """A point for each number of bins."""
-    return [
-        {
+def points_of_1b(settings: Settings) -> Points:
+    """A point for each number of bins and of hashes; unhashed words have one bin each."""
+    asked = settings.asked_hashes or (1,)
+    variants = dict.fromkeys((bins, 1 if bins is None else count) for count in asked for bins in settings.bins)
+    points = []
+    for bins, count in variants:
+        about = {
             "bins": bins,
-            "n_hashes": hashes,
+            "n_hashes": count,
             "words_per_bin": 1.0 if bins is None else settings.crowd.n_words / bins,
             "lambda": settings.lambda_,
-            "averaging": 2,
-            **_over_splits(settings, trained, settings.splits_with(bins), bins, hashes=hashes),
+            "averaging": AVERAGING,
         }
-        for bins, hashes in variants(settings)
-    ]
-
-
-def _lambda_splits(settings: Settings) -> int:
-    return min(LAMBDA_SPLITS, settings.n_splits)
-
-
-def models_of_lambdas(settings: Settings) -> list[Model]:
-    """All that the figure of λ needs; models of one split stand together, for their trajectories begin alike."""
-    return [
-        settings.model(split, bins, lambda_=value)
-        for bins in settings.few_bins
-        for split in range(_lambda_splits(settings))
-        for value in LAMBDAS
-    ]
-
-
-def lambdas(settings: Settings, trained: Mapping[Model, Trained]) -> list[dict[str, Any]]:
-    """For each number of bins and each λ."""
-    splits = _lambda_splits(settings)
-    return [
-        {"bins": bins, "n_hashes": 1, "lambda": value} | _over_splits(settings, trained, splits, bins, lambda_=value)
-        for bins in settings.few_bins
-        for value in LAMBDAS
-    ]
-
-
-def _hashed_bins(settings: Settings) -> tuple[int, ...]:
-    """Unhashed words have no hashes to compare."""
-    return tuple(bins for bins in settings.few_bins if bins is not None)
-
-
-def models_of_hashes(settings: Settings) -> list[Model]:
-    """All that the figure of hashes needs."""
-    return [
-        settings.model(split, bins, hashes=count)
-        for bins in _hashed_bins(settings)
-        for count in settings.hashes
-        for split in range(settings.few_splits)
-    ]
-
-
-def hashes(settings: Settings, trained: Mapping[Model, Trained]) -> list[dict[str, Any]]:
-    """For each number of bins and of hashes; ``over_fewest_hashes`` is the mean difference on the same splits."""
-    points = []
-    for bins in _hashed_bins(settings):
-        first = None
-        for count in settings.hashes:
-            point = _over_splits(settings, trained, settings.few_splits, bins, hashes=count)
-            first = first or point
-            over, error = difference(point["accuracies"], first["accuracies"], test_share=settings.splits.test_share)
-            more = {"over_fewest_hashes": over, "over_fewest_hashes_error": error}
-            points.append({"bins": bins, "n_hashes": count, **more, **point})
+        splits = range(settings.splits_with(bins))
+        points.append((about, [settings.model(split, bins, hashes=count) for split in splits]))
     return points
 
 
-Needed = Callable[[Settings], list[Model]]
-Result = Callable[[Settings, Mapping[Model, Trained]], Any]
-#: By their names on the command line: the key in the results, the models that are needed first, and the result.
-FIGURES: dict[str, tuple[str, Needed, Result]] = {
-    "1a": ("figure_1a", models_of_a, figure_1a),
-    "1b": ("figure_1b", models_of_1b, figure_1b),
-    "lambda": ("lambda", models_of_lambdas, lambdas),
-    "hashes": ("hashes", models_of_hashes, hashes),
+def points_of_lambda(settings: Settings) -> Points:
+    """A point for each number of bins and each λ."""
+    splits = range(min(LAMBDA_SPLITS, settings.n_splits))
+    return [
+        (
+            {"bins": bins, "n_hashes": 1, "lambda": value},
+            [settings.model(split, bins, lambda_=value) for split in splits],
+        )
+        for bins in settings.few_bins
+        for value in LAMBDAS
+    ]
+
+
+def points_of_hashes(settings: Settings) -> Points:
+    """A point for each number of bins and of hashes; unhashed words have no hashes to compare."""
+    return [
+        (
+            {"bins": bins, "n_hashes": count},
+            [settings.model(split, bins, hashes=count) for split in range(settings.few_splits)],
+        )
+        for bins in settings.few_bins
+        if bins is not None
+        for count in settings.hashes
+    ]
+
+
+def over_splits(settings: Settings, trained: Mapping[Model, Trained], points: Points) -> list[dict[str, Any]]:
+    """What the models of each point say together."""
+    labels = settings.crowd.label_names
+    return [
+        {**about, **series([trained[m] for m in models], labels=labels, tested=settings.tested(len(models)))}
+        for about, models in points
+    ]
+
+
+def hashes(settings: Settings, trained: Mapping[Model, Trained], points: Points) -> list[dict[str, Any]]:
+    """``over_fewest_hashes`` is the mean difference on the same splits."""
+    found: list[dict[str, Any]] = []
+    for point in over_splits(settings, trained, points):
+        first = next((one for one in found if one["bins"] == point["bins"]), point)
+        over, error = difference(point["accuracies"], first["accuracies"], test_share=settings.splits.test_share)
+        more = {"over_fewest_hashes": over, "over_fewest_hashes_error": error}
+        about = {name: point.pop(name) for name in ("bins", "n_hashes")}
+        found.append({**about, **more, **point})
+    return found
+
+
+#: Figures over random splits, by their names on the command line: the key in the results, and the points.
+FIGURES: dict[str, tuple[str, Callable[[Settings], Points]]] = {
+    "1b": ("figure_1b", points_of_1b),
+    "lambda": ("lambda", points_of_lambda),
+    "hashes": ("hashes", points_of_hashes),
 }
+
+
+def first_models(settings: Settings) -> list[Model]:
+    """All models that are known to be needed before any is trained."""
+    models = models_of_a(settings) if "1a" in settings.figures else []
+    for name, (_, points) in FIGURES.items():
+        if name in settings.figures:
+            models += [model for _, some in points(settings) for model in some]
+    return models
+
+
+def results(settings: Settings, trained: Mapping[Model, Trained]) -> dict[str, Any]:
+    """Every figure that was asked for, by its key."""
+    found: dict[str, Any] = {"figure_1a": figure_1a(settings, trained)} if "1a" in settings.figures else {}
+    for name, (key, points) in FIGURES.items():
+        if name in settings.figures:
+            made = hashes if name == "hashes" else over_splits
+            found[key] = made(settings, trained, points(settings))
+    return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +28,8 @@ def lines(found: dict[str, Any]) -> Iterator[str]:
     for name, tell in (
         ("figure_1a", _figure_1a),
         ("figure_1b", _figure_1b),
-        ("lambda", _lambda),
-        ("hashes", _hashes),
+        ("lambda", partial(_over, said="lambda", key="lambda")),
+        ("hashes", partial(_over, said="Hashes per feature", key="n_hashes")),
         ("rules", _rules),
         ("baselines", _baselines),
     ):
@@ -90,25 +91,21 @@ def _share(share: dict[str, Any]) -> str:
     return f"{value} [{100 * low:.1f}, {100 * high:.1f}]"
 
 
-def _lambda(entries: list[dict[str, Any]]) -> Iterator[str]:
-    yield f"lambda: % right, mean over {entries[0]['splits']} splits"
-    for one in entries:
-        yield f"  {_bins(one['bins']):>18}  {one['lambda']:>5}  {_point(one)}"
-
-
-def _hashes(entries: list[dict[str, Any]]) -> Iterator[str]:
+def _over(entries: list[dict[str, Any]], said: str, key: str) -> Iterator[str]:
     if entries:
-        yield f"Hashes per feature: % right, mean over {entries[0]['splits']} splits"
+        yield f"{said}: % right, mean over {entries[0]['splits']} splits"
     for one in entries:
-        yield f"  {_bins(one['bins']):>18}  {one['n_hashes']:>5}  {_point(one)}"
+        yield f"  {_bins(one['bins']):>18}  {one[key]:>5}  {_point(one)}"
+
+
+def _of_some(said: str, figure: dict[str, Any]) -> str:
+    of_people = "" if figure["people"] == figure["of_people"] else f" of {figure['of_people']:,}"
+    splits = f"{figure['splits']} of {figure['of_splits']} splits"
+    return f"{said}: {figure['people']:,}{of_people} people, {splits}, {_bins(figure['bins'])} bins;"
 
 
 def _rules(figure: dict[str, Any]) -> Iterator[str]:
-    of_people = "" if figure["people"] == figure["of_people"] else f" of {figure['of_people']:,}"
-    yield (
-        f"Rules of descent: {figure['people']:,}{of_people} people, {figure['splits']} of {figure['of_splits']} splits,"
-        f" {_bins(figure['bins'])} bins; packages are per person, up to that round"
-    )
+    yield _of_some("Rules of descent", figure) + " packages are per person, up to that round"
     for one in figure["entries"]:
         name = one["rule"] + ("" if one["rho"] is None else f", rho {one['rho']}")
         packages = one["curve"]["packages_per_person"]
@@ -122,11 +119,7 @@ def _rules(figure: dict[str, Any]) -> Iterator[str]:
 
 
 def _baselines(figure: dict[str, Any]) -> Iterator[str]:
-    of_people = "" if figure["people"] == figure["of_people"] else f" of {figure['of_people']:,}"
-    yield (
-        f"Other ways: {figure['people']:,}{of_people} people, {figure['splits']} of {figure['of_splits']} splits,"
-        f" {_bins(figure['bins'])} bins; % right, recall of each label, epsilon, packages of a person"
-    )
+    yield _of_some("Other ways", figure) + " % right, recall of each label, epsilon, packages of a person"
     for one in figure["entries"]:
         std = "" if one["std"] is None else f" +- {100 * one['std']:4.2f}"
         recall = ", ".join("none" if value is None else f"{100 * value:.1f}" for value in one["recall"].values())

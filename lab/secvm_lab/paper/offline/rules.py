@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from secvm.learning.rows import BinnedRows
 from secvm.learning.thinning import Thinning
 from secvm_lab.paper.offline.models import Stored, Trained, as_json, from_json
 from secvm_lab.paper.offline.results import series
-from secvm_lab.paper.offline.settings import AVERAGING, Sample, Settings
+from secvm_lab.paper.offline.settings import AVERAGING, Job, Parts, Sample, Settings
 
 #: Splits, and people at most.
 SPLITS = 3
@@ -57,32 +58,35 @@ class Contestant:
 CONTESTANTS = (Contestant("pegasos"), Contestant("swift"), *(Contestant("swift", rho) for rho in RHOS))
 
 
-def _sample(settings: Settings) -> Sample:
-    return Sample(settings, MOST_PEOPLE, SPLITS, settings.rule_bins)
+def _jobs(settings: Settings) -> tuple[Sample, dict[tuple[Contestant, int], Job]]:
+    sample = Sample(settings, MOST_PEOPLE, SPLITS, settings.rule_bins)
+    jobs = {}
+    for contestant in CONTESTANTS:
+        rounds = contestant.rounds(settings)
+        lambda_ = settings.lambda_ if contestant.name == "pegasos" else None
+        for split in sample.splits:
+            key = sample.key(split, lambda_, rule=[contestant.name, contestant.rho, rounds])
+            jobs[contestant, split] = Job(key, split, rounds, partial(_run, settings, contestant))
+    return sample, jobs
 
 
 def work(settings: Settings, stored: Stored) -> int:
     """Rounds still to be run."""
-    sample = _sample(settings)
-    return sum(
-        contestant.rounds(settings)
-        for contestant in CONTESTANTS
-        for split in sample.splits
-        if stored.get(_key(sample, contestant, split)) is None
-    )
+    sample, jobs = _jobs(settings)
+    return sample.work(jobs, stored)
 
 
 def result(
     settings: Settings, labels: NDArray[np.int64], stored: Stored, advance: Callable[[int], None] = lambda _: None
 ) -> dict[str, Any]:
     """Each rule's curve by rounds and packages, and what it needs to be as good as Pegasos is in its last round."""
-    sample = _sample(settings)
-    _run_missing(sample, labels[sample.people], stored, advance)
+    sample, jobs = _jobs(settings)
+    found = sample.values(jobs, labels, stored, advance)
     entries: list[dict[str, Any]] = []
     tests = [settings.splits.tests[split] for split in sample.splits]
     tested = len(np.intersect1d(sample.people, np.concatenate(tests)))
     for contestant in CONTESTANTS:
-        values = [stored.take(_key(sample, contestant, split)) for split in sample.splits]
+        values = [found[contestant, split] for split in sample.splits]
         packages = None
         if contestant.name == "pegasos" or contestant.rho is not None:
             packages = np.mean([np.cumsum(value["packages"]) for value in values], axis=0).tolist()
@@ -104,31 +108,10 @@ def _reached(curve: dict[str, Any], target: float) -> dict[str, Any] | None:
     return {"round": int(there[0]) + 1, "packages_per_person": None if packages is None else packages[there[0]]}
 
 
-def _key(sample: Sample, contestant: Contestant, split: int) -> str:
-    settings = sample.settings
-    lambda_ = settings.lambda_ if contestant.name == "pegasos" else None
-    return sample.key(split, lambda_, rule=[contestant.name, contestant.rho, contestant.rounds(settings)])
-
-
-def _run_missing(sample: Sample, labels: NDArray[np.int64], stored: Stored, advance: Callable[[int], None]) -> None:
-    rows: BinnedRows | None = None
-    for split in sample.splits:
-        for contestant in CONTESTANTS:
-            key = _key(sample, contestant, split)
-            if stored.get(key) is None:
-                rows = sample.rows() if rows is None else rows
-                stored.put(key, _run(sample.settings, contestant, rows, labels, *sample.split(split), advance))
-
-
 def _run(
-    settings: Settings,
-    contestant: Contestant,
-    rows: BinnedRows,
-    labels: NDArray[np.int64],
-    train: NDArray[np.int64],
-    test: NDArray[np.int64],
-    advance: Callable[[int], None],
+    settings: Settings, contestant: Contestant, rows: BinnedRows, labels: NDArray[np.int64], parts: Parts
 ) -> dict[str, Any]:
+    train, test = parts
     inside = rows.take(train)
     experiment = ask(
         inside,
@@ -145,6 +128,5 @@ def _run(
         report = training.advance(people)
         cells.append(evaluator.cells(aggregate.evaluation_weights(experiment, training.state), labels[test]))
         packages.append(report.packages / len(train))
-        advance(1)
     trained = Trained(np.stack(cells), tuple(training.two_cycle.spells))
     return {**as_json(trained), "packages": packages}

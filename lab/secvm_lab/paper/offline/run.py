@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from secvm_lab.paper.offline import baselines, rules
-from secvm_lab.paper.offline.model_figures import FIGURES, chosen_lambda, models_of_b
+from secvm_lab.paper.offline.model_figures import chosen_lambda, first_models, models_of_b, results
 from secvm_lab.paper.offline.models import Model, Trained
 from secvm_lab.paper.offline.settings import AVERAGED, Settings
 from secvm_lab.paper.offline.statements import statements
@@ -28,20 +28,15 @@ class Evaluation:
     settings: Settings
     trainer: Trainer
 
-    def first_models(self) -> list[Model]:
-        """All models that are known to be needed before any is trained."""
-        wanted = [FIGURES[name] for name in self.settings.figures if name in FIGURES]
-        return [model for _, needed, _ in wanted for model in needed(self.settings)]
-
     @property
     def asked(self) -> int:
         """Different models that the figures are made of."""
         later = len(AVERAGED) if "1a" in self.settings.figures else 0
-        return len(set(self.first_models())) + later
+        return len(set(first_models(self.settings))) + later
 
     def work(self) -> int:
         """Rounds that are still to be run, of all models together."""
-        rounds = sum(model.rounds for model in self.trainer.missing(self.first_models()))
+        rounds = sum(model.rounds for model in self.trainer.missing(first_models(self.settings)))
         if "1a" in self.settings.figures:
             rounds += len(AVERAGED) * self.settings.rounds
         for name, figure in _OTHERS.items():
@@ -56,10 +51,7 @@ class Evaluation:
             advance: called with rounds done; ``work`` says how many there will be.
         """
         settings, trained = self.settings, self._train(advance)
-        found: dict[str, Any] = {"data": self._data(), "settings": self._settings()}
-        for name, (key, _, result) in FIGURES.items():
-            if name in settings.figures:
-                found[key] = result(settings, trained)
+        found = {"data": self._data(), "settings": self._settings(), **results(settings, trained)}
         for name, figure in _OTHERS.items():
             if name in settings.figures:
                 found[name] = figure.result(settings, self.trainer.labels, self.trainer.stored, advance)
@@ -67,7 +59,7 @@ class Evaluation:
         return found
 
     def _train(self, advance: Callable[[int], None]) -> Mapping[Model, Trained]:
-        trained = dict(self.trainer.train(self.first_models(), advance))
+        trained = dict(self.trainer.train(first_models(self.settings), advance))
         if "1a" in self.settings.figures:
             of_b = models_of_b(self.settings, chosen_lambda(self.settings, trained))
             there = len(of_b) - len(self.trainer.missing(of_b))

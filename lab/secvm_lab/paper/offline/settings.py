@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from secvm.learning.declared import MAX_BINS
 from secvm.learning.individual.binning import HashBinning
 from secvm.learning.rows import BinnedRows
 from secvm_lab.paper.offline.crowd import Crowd, MadeUpCrowd
-from secvm_lab.paper.offline.models import RESULTS, Model, digest
+from secvm_lab.paper.offline.models import RESULTS, Model, Stored, digest
 from secvm_lab.paper.offline.splits import Split, Splits
 
 #: The figures, in the order of the report.
@@ -165,6 +165,23 @@ class Settings:
         return int(seen.sum())
 
 
+#: Who trains, and who tests.
+Parts = tuple[NDArray[np.int64], NDArray[np.int64]]
+K = TypeVar("K")
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """One result that is kept by itself, on one split."""
+
+    key: str
+    split: int
+    #: As how much work it counts.
+    rounds: int
+    #: From everybody's rows, labels and the split to a value that JSON can carry.
+    run: Callable[[BinnedRows, NDArray[np.int64], Parts], Any]
+
+
 @dataclass(frozen=True, eq=False)
 class Sample:
     """Some of a crowd's people and splits, for figures that would take hours with all of them."""
@@ -189,7 +206,7 @@ class Sample:
         """Splits that are run."""
         return range(min(self.most_splits, self.settings.n_splits))
 
-    def split(self, number: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def split(self, number: int) -> Parts:
         """Who of the people trains, and who tests."""
         train, test = (np.flatnonzero(mask[self.people]) for mask in self.settings.splits.masks(number))
         return train, test
@@ -199,6 +216,22 @@ class Sample:
         crowd = self.settings.crowd.first(int(self.people[-1]) + 1)
         rows = crowd.rows(self.bins, 1, self.settings.salt_of(0), threads=self.settings.threads)
         return rows if len(rows) == len(self.people) else rows.take(self.people)
+
+    def work(self, jobs: Mapping[Any, Job], stored: Stored) -> int:
+        """Rounds still to be run."""
+        return sum(job.rounds for job in jobs.values() if stored.get(job.key) is None)
+
+    def values(
+        self, jobs: Mapping[K, Job], labels: NDArray[np.int64], stored: Stored, advance: Callable[[int], None]
+    ) -> dict[K, Any]:
+        """What came of each job; whatever is missing is run, and rows are made for that alone."""
+        rows: BinnedRows | None = None
+        for job in jobs.values():
+            if stored.get(job.key) is None:
+                rows = self.rows() if rows is None else rows
+                stored.put(job.key, job.run(rows, labels[self.people], self.split(job.split)))
+                advance(job.rounds)
+        return {name: stored.take(job.key) for name, job in jobs.items()}
 
     def key(self, split: int, lambda_: str | None, **trained: Any) -> str:
         """The digest of all that decides one result: of these people, by what is trained."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,23 +25,9 @@ from secvm_lab.paper.offline.splits import Splits
 Advance = Callable[[int], None]
 
 
-class Sweeper(Protocol):
-    """``engine.sweep`` over a recipe."""
-
-    def __call__(
-        self,
-        recipe: Recipe,
-        labels: NDArray[np.int64],
-        experiments: Sequence[Experiment],
-        /,
-        *,
-        train: NDArray[np.bool_],
-        test: NDArray[np.bool_],
-        rounds: int,
-        threads: int,
-        progress: Callable[[int, int, int], None],
-    ) -> Iterator[Swept]:
-        """Every model's result, as soon as it is there; labels and masks are of those who take part."""
+#: ``engine.sweep`` over a recipe: every model's result, as soon as it is there. Labels and masks are of those who take
+#: part.
+Sweeper = Callable[..., Iterator[Swept]]
 
 
 class LocalSweeper:
@@ -56,17 +42,17 @@ class LocalSweeper:
         labels: NDArray[np.int64],
         experiments: Sequence[Experiment],
         *,
-        train: NDArray[np.bool_],
-        test: NDArray[np.bool_],
-        rounds: int,
         threads: int,
-        progress: Callable[[int, int, int], None],
+        **settings: Any,
     ) -> Iterator[Swept]:
+        return sweep(self.rows(recipe, threads), labels, experiments, threads=threads, states=False, **settings)
+
+    def rows(self, recipe: Recipe, threads: int) -> PreparedRows | CollapsedRows:
+        """Of the people who take part."""
         if self._last is None or self._last[0] != recipe:
             self._last = None  # before the next: two crowds at once are one too many
             self._last = recipe, recipe.prepared(threads=threads)
-        settings: dict[str, Any] = {"rounds": rounds, "threads": threads, "progress": progress, "states": False}
-        return sweep(self._last[1], labels, experiments, train=train, test=test, **settings)
+        return self._last[1]
 
 
 @dataclass
@@ -94,8 +80,10 @@ class Trainer:
         """Those that are not stored, each once; models that share rows stand together, unhashed ones last."""
         each = dict.fromkeys(models)
         wanted = [model for model in each if self.stored.get(self._key(model)) is None]
+        # Trajectories of one split begin alike: its models stand together.
         return sorted(
-            wanted, key=lambda m: (m.bins is None, m.bins or 0, m.hashes, m.salt, m.rounds, str(m.split)[0] in "AB")
+            wanted,
+            key=lambda m: (m.bins is None, m.bins or 0, m.hashes, m.salt, m.rounds, isinstance(m.split, str), m.split),
         )
 
     def train(self, models: Iterable[Model], advance: Advance = lambda _: None) -> Mapping[Model, Trained]:

@@ -165,6 +165,18 @@ class TwitterPeople:
             rows = bin_rows(indptr, bins, None, binning.n_bins)
             yield (rows.present() if one_per_bin else rows), labels
 
+    def all_rows(self, seed: int, binning: HashBinning, *, threads: int = 1) -> tuple[BinnedRows, NDArray[np.int64]]:
+        """Everybody's rows and labels at once."""
+        parts = list(self.rows(seed, binning, threads=threads))
+        lengths = np.concatenate([np.diff(rows.indptr) for rows, _ in parts])
+        rows = BinnedRows(
+            indptr=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+            bins=np.concatenate([rows.bins for rows, _ in parts]),
+            values=np.concatenate([rows.values for rows, _ in parts]),
+            n_bins=binning.n_bins,
+        )
+        return rows, np.concatenate([labels for _, labels in parts]).astype(np.int64)
+
     def binned(
         self, seed: int, binning: HashBinning, size: int = CHUNK, *, one_per_bin: bool = False, threads: int = 1
     ) -> BinnedPeople:

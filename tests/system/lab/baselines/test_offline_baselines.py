@@ -15,8 +15,8 @@ from secvm.learning.aggregate.descent import Pegasos
 from secvm.learning.rows import BinnedRows
 from secvm_lab.baselines.plain import Packages
 from secvm_lab.baselines.unprotected import Scikit, unit_matrix
+from secvm_lab.paper.offline.baselines import EPSILONS, NOBODY, Way, run, summary, ways
 from secvm_lab.paper.offline.figures import add, figure, table
-from secvm_lab.paper.offline_baselines import EPSILONS, NOBODY, Way, baselines, run, summary, ways
 from secvm_lab.reports import ReportPage
 from tests.unit.lab.baselines.crowds import crowd, rows_of
 
@@ -31,7 +31,11 @@ def _splits(n: int, times: int) -> list[tuple[Any, Any]]:
 def test_all_ways_learn_from_the_same_people_and_say_what_they_cost() -> None:
     rows, labels = crowd(1200)
     compared = ways(rounds=20, lambda_="1e-3", epsilons=(_EPSILON,))
-    found = {entry["name"]: entry for entry in baselines(rows, labels, _splits(len(rows), 2), compared)}
+    splits = _splits(len(rows), 2)
+    found = {
+        way.name: summary(way, [run(way, rows, labels, split, seed=k) for k, split in enumerate(splits, 1)], ["0", "1"])
+        for way in compared
+    }
     assert list(found) == [way.name for way in compared]
     json.dumps(list(found.values()))
     for name in ("LinearSVC", "averaged SGD", "federated averaging", "SecVM, Pegasos", "SecVM, swift, ρ = 10"):
@@ -49,23 +53,6 @@ def test_all_ways_learn_from_the_same_people_and_say_what_they_cost() -> None:
     assert all(entry["epsilon"] <= _EPSILON for entry in private)
     assert [entry["delta"] for entry in private] == [1e-6, 1e-6, 0.0]
     assert found["local DP, ε = 4"]["trust"] == NOBODY
-
-
-def test_what_was_kept_is_not_run_again_and_the_same_comes_out() -> None:
-    rows, labels = crowd(300)
-    splits, compared = _splits(len(rows), 2), ways(rounds=5, epsilons=())[:2]
-    kept: dict[tuple[str, int], dict[str, Any]] = {}
-
-    def keep(way: Way, split: int, value: dict[str, Any]) -> None:
-        kept[way.name, split] = json.loads(json.dumps(value))
-
-    def never(_rows: BinnedRows) -> Any:
-        raise AssertionError("it was kept")
-
-    first = baselines(rows, labels, splits, compared, keep=keep)
-    assert len(kept) == 4
-    known = [Way(way.name, way.trust, way.settings, never, way.sends) for way in compared]
-    assert baselines(rows, labels, splits, known, known=lambda way, split: kept[way.name, split]) == first
 
 
 def test_a_way_is_a_function_of_people_split_and_seed() -> None:

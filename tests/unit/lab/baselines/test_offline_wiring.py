@@ -10,12 +10,12 @@ import pytest
 
 from secvm.learning.rows import BinnedRows
 from secvm_lab.paper.offline import baselines as part
+from secvm_lab.paper.offline.baselines import Way, ways
 from secvm_lab.paper.offline.crowd import Crowd, FileCrowd, MadeUpCrowd
 from secvm_lab.paper.offline.models import Stored
 from secvm_lab.paper.offline.report import lines, page
 from secvm_lab.paper.offline.settings import Settings
 from secvm_lab.paper.offline.splits import Splits
-from secvm_lab.paper.offline_baselines import Way, ways
 from secvm_lab.paper.twitter.people import TwitterPeople
 
 
