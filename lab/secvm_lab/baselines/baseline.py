@@ -68,11 +68,9 @@ class Baseline(Protocol):
     @property
     def name(self) -> str:
         """What tables call it."""
-        ...
 
     def fit(self, rows: BinnedRows, labels: NDArray[np.int64], *, seed: int) -> Fitted:
         """Train. Labels are 0, 1, …; all dice follow from the seed."""
-        ...
 
 
 def dice(seed: int, purpose: int, number: int = 0) -> np.random.Generator:

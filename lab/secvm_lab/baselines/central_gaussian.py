@@ -24,10 +24,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from secvm.estimator.training import OfflineTraining
 from secvm.learning import aggregate
 from secvm.learning.aggregate.descent import DescentRule, Pegasos, Swift
 from secvm.learning.aggregate.tally import Tally
@@ -53,14 +55,11 @@ class CentralGaussian:
     rule: DescentRule = Swift()  # noqa: RUF009  (a frozen value: sharing it harms nobody)
     #: One per label; empty: all one.
     class_weights: tuple[Fraction, ...] = ()
+    name: ClassVar[str] = "central Gaussian"
 
     def __post_init__(self) -> None:
         self._plain()  # refuses what makes no sense
         mu_for(self.epsilon, self.delta)
-
-    @property
-    def name(self) -> str:
-        return "central Gaussian"
 
     def sensitivity(self, n_models: int = 1) -> float:
         """s: the longest vector that one person adds to a round's sums, in the units of rows."""
@@ -81,8 +80,8 @@ class CentralGaussian:
         question = self._plain().experiment(rows.n_bins, number_of_labels(labels))
         sigma = self.sigma(question.models.n_models)
         noise = CentralNoise(question, sigma=sigma, participation_sigma=self.participation_sigma, seed=seed)
-        people = clipped(rows, self.contribution, seed=seed)
-        weights, _ = run_rounds(question, people, labels, rounds=self.rounds, noise=noise)
+        taken = clipped(rows, self.contribution, seed=seed)
+        weights, _ = run_rounds(OfflineTraining(question, noise=noise), taken, labels, self.rounds)
         guarantee = None
         if not math.isinf(self.epsilon):
             guarantee = Guarantee(self.epsilon, self.delta, "the server, with all data", "Gaussian, exact")

@@ -26,8 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from secvm.errors import BadExperimentError
-from secvm.estimator.training import OfflineTraining, Population
-from secvm.learning import aggregate
+from secvm.estimator.training import OfflineTraining
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.experiment import Experiment
 from secvm.learning.label_models import LabelModels
@@ -39,7 +38,7 @@ from secvm.privacy.planning.noise_settings import NoiseSettings, noise_settings
 from secvm.privacy.planning.relay_plan import FINE_STEPS, STEPS, smallest_odds
 from secvm.privacy.target import PrivacyTarget
 from secvm_lab.baselines.baseline import NOISE, Fitted, Guarantee, clipped, dice
-from secvm_lab.baselines.plain import number_of_labels
+from secvm_lab.baselines.plain import names_of, number_of_labels, run_rounds
 
 #: Of δ, for caps; the noise has the rest.
 OVERFLOW_SHARE = 0.1
@@ -178,13 +177,12 @@ class DeviceCover:
 
     target: PrivacyTarget
     contribution: int
-    gamma: Fraction = Fraction(1)
     shape: int = SHAPE
     name: str = "devices' cover"
     threads: int = 1
 
     def planned(self, *, people: int, bins: int, labels: int) -> tuple[NoiseSettings, DevicePlan]:
-        """Settings and cover for so many people."""
+        """Settings and cover for so many people, all of them honest."""
         models = LabelModels(n_labels=labels, multiclass="ovr")
         settings = noise_settings(
             people=people,
@@ -192,7 +190,6 @@ class DeviceCover:
             contribution=self.contribution,
             epsilon=float(self.target.epsilon),
             delta=float(self.target.delta),
-            covers=1 / self.gamma,
             models=models.most_per_person,
         )
         made = plan_devices(
@@ -205,7 +202,6 @@ class DeviceCover:
             labels=labels,
             models=models.n_models,
             violable=models.most_per_person,
-            gamma=self.gamma,
             shape=self.shape,
         )
         return settings, made
@@ -215,19 +211,17 @@ class DeviceCover:
         settings, made = self.planned(people=len(rows), bins=rows.n_bins, labels=n_labels)
         experiment = Experiment(
             n_bins=rows.n_bins,
-            labels=tuple(str(label) for label in range(n_labels)),
+            labels=names_of(n_labels),
             rule=settings.rule,
             thinning=settings.thinning,
             features_per_person=self.contribution,
         )
         training = _UnderCover(experiment, made, devices=len(rows), seed=seed, threads=self.threads)
-        people = Population(rows=clipped(rows, self.contribution, seed=seed), labels=labels.astype(np.int64))
-        for _ in range(settings.rounds):
-            training.advance(people)
+        weights, _ = run_rounds(training, clipped(rows, self.contribution, seed=seed), labels, settings.rounds)
         epsilon, delta = float(self.target.epsilon), float(self.target.delta)
         return Fitted(
             self.name,
-            aggregate.evaluation_weights(experiment, training.state),
+            weights,
             experiment.models,
             Guarantee(epsilon, delta, f"{made.honest} honest devices", "privacy losses, exact laws"),
             {"budget": float(made.budget), "cover_mean": made.cover_mean},

@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -143,14 +144,11 @@ class DPSGD:
     sampling: float = 0.2
     clip: float = 1.0
     step_size: float = 1.0
+    name: ClassVar[str] = "DP-SGD"
 
     def __post_init__(self) -> None:
         if not (self.steps >= 1 and 0 < self.sampling <= 1 and self.clip > 0 and self.step_size > 0):
             raise BadInputError("DP-SGD needs a step, a chance above 0, a clip and a step size above 0")
-
-    @property
-    def name(self) -> str:
-        return "DP-SGD"
 
     @property
     def sigma(self) -> float:

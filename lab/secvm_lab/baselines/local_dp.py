@@ -35,7 +35,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,14 +67,8 @@ _ANGLES, _CAPS = 1 << 15, 128
 class Reports(Protocol):
     """A kind of report."""
 
-    @property
-    def name(self) -> str:
-        """What tables call it."""
-        ...
-
     def total(self, people: UnitRows, who: Integers, signs: Floats, dice: np.random.Generator) -> Floats:
         """An estimate of the sum of updates over ``who``, from one report of each. ``signs`` are their v."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -85,10 +79,6 @@ class OneDimension:
     cells: int
     #: Of ε, for the choice of the bin.
     selection_share: float = 0.1
-
-    @property
-    def name(self) -> str:
-        return "one dimension"
 
     @property
     def _value_epsilon(self) -> float:
@@ -127,10 +117,6 @@ class Sphere:
 
     epsilon: float
 
-    @property
-    def name(self) -> str:
-        return "sphere"
-
     def total(self, people: UnitRows, who: Integers, signs: Floats, dice: np.random.Generator) -> Floats:
         cap = best_cap(self.epsilon, people.n_cells)
         out = np.zeros(people.n_cells, dtype=np.float64)
@@ -157,10 +143,6 @@ class Cell:
 
     epsilon: float
     cells: int
-
-    @property
-    def name(self) -> str:
-        return "cell"
 
     def _likelier(self, people: UnitRows) -> float:
         """The chance of each of one's own cells."""
@@ -258,13 +240,10 @@ class FedSel:
     #: F: at most so many bins of a person, the bias not counted.
     contribution: int
     step_size: float = 1.0
+    name: ClassVar[str] = "local, one dimension"
 
     def __post_init__(self) -> None:
         _check(self.epsilon, self.rounds, self.step_size)
-
-    @property
-    def name(self) -> str:
-        return "local, one dimension"
 
     @property
     def epsilon_of_a_round(self) -> float:

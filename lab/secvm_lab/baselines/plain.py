@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +31,7 @@ from secvm.errors import BadInputError
 from secvm.estimator.fitting import Evaluator, training_for
 from secvm.estimator.privacy import CONTRIBUTION, PrivacyPlan, planned
 from secvm.estimator.question import ask
-from secvm.estimator.training import AddNoise, OfflineTraining, Population, TrainingRound
+from secvm.estimator.training import OfflineTraining, Population, TrainingRound
 from secvm.learning import aggregate
 from secvm.learning.aggregate.descent import DescentRule, Swift
 from secvm.learning.experiment import Experiment
@@ -52,20 +53,17 @@ class Plain:
     rule: DescentRule = Swift()  # noqa: RUF009  (a frozen value: sharing it harms nobody)
     #: One per label; empty: all one.
     class_weights: tuple[Fraction, ...] = ()
+    name: ClassVar[str] = "plain"
 
     def __post_init__(self) -> None:
         if min(self.rounds, self.contribution) < 1:
             raise BadInputError("a baseline needs a round, and a bin of each person, at least")
 
-    @property
-    def name(self) -> str:
-        return "plain"
-
     def experiment(self, n_bins: int, n_labels: int) -> Experiment:
         """The question, with rows whole: unthinned."""
         return Experiment(
             n_bins=n_bins,
-            labels=tuple(str(label) for label in range(n_labels)),
+            labels=names_of(n_labels),
             rule=self.rule,
             class_weights=self.class_weights,
             fixed_point_rows=self.rule.normalised,
@@ -73,23 +71,23 @@ class Plain:
 
     def fit(self, rows: BinnedRows, labels: NDArray[np.int64], *, seed: int) -> Fitted:
         experiment = self.experiment(rows.n_bins, number_of_labels(labels))
-        weights, _ = run_rounds(experiment, clipped(rows, self.contribution, seed=seed), labels, rounds=self.rounds)
+        taken = clipped(rows, self.contribution, seed=seed)
+        weights, _ = run_rounds(OfflineTraining(experiment), taken, labels, self.rounds)
         return Fitted(self.name, weights, experiment.models)
 
 
 def run_rounds(
-    experiment: Experiment,
-    rows: BinnedRows,
-    labels: NDArray[np.int64],
-    *,
-    rounds: int,
-    noise: AddNoise | None = None,
+    training: OfflineTraining, rows: BinnedRows, labels: NDArray[np.int64], rounds: int
 ) -> tuple[Weights, list[TrainingRound]]:
     """All rounds over everybody: the weights that predict, and what became of each round."""
-    training = OfflineTraining(experiment, noise=noise)
     people = Population(rows=rows, labels=labels.astype(np.int64))
     reports = [training.advance(people) for _ in range(rounds)]
-    return aggregate.evaluation_weights(experiment, training.state), reports
+    return aggregate.evaluation_weights(training.experiment, training.state), reports
+
+
+def names_of(n_labels: int) -> tuple[str, ...]:
+    """Labels of an experiment are words."""
+    return tuple(str(label) for label in range(n_labels))
 
 
 def number_of_labels(labels: NDArray[np.int64]) -> int:
@@ -117,13 +115,10 @@ class Packages:
 
     def fit(self, rows: BinnedRows, labels: NDArray[np.int64], *, seed: int) -> Fitted:
         rounds = self._choose(rows, labels, seed) if self.chosen else self.rounds
-        training, people = self._training(rows, labels, seed)
-        for _ in range(rounds):
-            training.advance(people)
-        sent = training.packages_sent / max(1, len(rows))
-        experiment = training.experiment
-        weights = aggregate.evaluation_weights(experiment, training.state)
-        return Fitted(self.name, weights, experiment.models, notes={"packages": sent, "rounds": float(rounds)})
+        training, _ = self._training(rows, labels, seed)
+        weights, _ = run_rounds(training, rows, labels, rounds)
+        notes = {"packages": training.packages_sent / max(1, len(rows)), "rounds": float(rounds)}
+        return Fitted(self.name, weights, training.experiment.models, notes=notes)
 
     def _choose(self, rows: BinnedRows, labels: NDArray[np.int64], seed: int) -> int:
         """The best round for people who do not train; the first of equals."""
@@ -141,7 +136,7 @@ class Packages:
         return int(np.argmax(right)) + 1
 
     def _training(self, rows: BinnedRows, labels: NDArray[np.int64], seed: int) -> tuple[OfflineTraining, Population]:
-        names = tuple(str(label) for label in range(number_of_labels(labels)))
+        names = names_of(number_of_labels(labels))
         experiment = ask(rows, labels=names, rule=self.rule, loss=Loss("hinge"), thinning=self.thinning)
         people = Population(rows=rows, labels=labels.astype(np.int64))
         dice_seed = seed.to_bytes(8, "little")
@@ -166,19 +161,17 @@ class RelayedCover:
             plan = planned(self.target, people=len(rows), bins=rows.n_bins, labels=n_labels, features=self.contribution)
         experiment = Experiment(
             n_bins=rows.n_bins,
-            labels=tuple(str(label) for label in range(n_labels)),
+            labels=names_of(n_labels),
             rule=plan.settings.rule,
             thinning=plan.settings.thinning,
             features_per_person=self.contribution,
             cover=plan.cover,
         )
         training = OfflineTraining(experiment, seed=seed.to_bytes(8, "little"), threads=self.threads)
-        people = Population(rows=clipped(rows, self.contribution, seed=seed), labels=labels.astype(np.int64))
-        for _ in range(plan.settings.rounds):
-            training.advance(people)
+        weights, _ = run_rounds(training, clipped(rows, self.contribution, seed=seed), labels, plan.settings.rounds)
         return Fitted(
             self.name,
-            aggregate.evaluation_weights(experiment, training.state),
+            weights,
             experiment.models,
             Guarantee(plan.epsilon, float(self.target.delta), "one of two relays", "privacy losses, exact laws"),
             {"budget": float(plan.budget), "relay_packages": float(plan.cover.packages)},
@@ -190,16 +183,13 @@ class SecureSummation(Plain):
     """Exact sums, nothing else seen. ``zipf`` is the exponent of bins' popularity that the leak is planned with."""
 
     zipf: float = 0.0
-
-    @property
-    def name(self) -> str:
-        return "secure summation"
+    name: ClassVar[str] = "secure summation"
 
     def fit(self, rows: BinnedRows, labels: NDArray[np.int64], *, seed: int) -> Fitted:
         two_labels(labels)
         experiment = self.experiment(rows.n_bins, 2)
         taken = clipped(rows, self.contribution, seed=seed)
-        weights, reports = run_rounds(experiment, taken, labels, rounds=self.rounds)
+        weights, reports = run_rounds(OfflineTraining(experiment), taken, labels, self.rounds)
         features = max(1, round(float(np.diff(taken.indptr).mean())))
         notes = {
             "label_auc_one_round": self.leak(reports[:1], rows.n_bins, features),

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -114,14 +114,11 @@ class FederatedAveraging:
     people_per_client: int = 1
     epochs: int = 5
     step_size: float = 0.3
+    name: ClassVar[str] = "federated averaging"
 
     def __post_init__(self) -> None:
         if min(self.rounds, self.people_per_client, self.epochs) < 1 or self.step_size <= 0:
             raise BadInputError("federated averaging needs rounds, people, epochs and a step size above 0")
-
-    @property
-    def name(self) -> str:
-        return "federated averaging"
 
     def fit(self, rows: BinnedRows, labels: NDArray[np.int64], *, seed: int) -> Fitted:
         signs = two_labels(labels)

@@ -71,7 +71,7 @@ def test_heights_over_the_cap_follow_their_law() -> None:
     assert cap.chance - cap.share > 0.1
 
 
-@pytest.mark.parametrize("reports", [OneDimension(2.0, 9), Sphere(2.0), Cell(2.0, 9)], ids=lambda one: one.name)
+@pytest.mark.parametrize("reports", [OneDimension(2.0, 9), Sphere(2.0), Cell(2.0, 9)], ids=repr)
 def test_reports_are_right_on_average(reports: Reports) -> None:
     rows, labels = crowd(400)
     people = UnitRows(rows)
