@@ -2,7 +2,7 @@
 
  1. Forward, in integers: A_u = Σ_j W_ju x_j; z_u = floor(2^16 A_u / R) + b_u with R = floor(2^16 ‖x‖);
     a_u = max(0, z_u); s_k = Σ_u V_uk a_u + 2^16 c_k, in units of 2^-32.
- 2. Errors, times the label's weight. Two labels: e = y where y s < 1, else 0. More labels: with r the first of the
+ 2. Errors. Two labels: e = y where y s < 1, else 0. More labels: with r the first of the
     largest outputs besides that of the label l, e_l = 1 and e_r = -1 where s_l - s_r < 1, else 0. Exactly on the
     margin: nothing.
  3. Backward: δ_u = Σ_k e_k V_uk where z_u > 0, else 0; exactly on the kink: nothing. What a person would add to each
@@ -93,7 +93,7 @@ def entries(question: Question, weights: NDArray[np.int32], vector: BinnedVector
     """(2) and (3): all entries that are not zero."""
     shape, bounds = question.shape, question.bounds
     passed = forward(question, weights, vector)
-    errors = _errors(passed.scores, label, int(question.weights_of_labels[label]))
+    errors = _errors(passed.scores, label)
     outputs = _wide(shape.blocks(weights)[2])
     h, n_outputs = shape.hidden, shape.outputs
     norm = math.sqrt(sum(x * x for x in vector.values.values()))
@@ -112,15 +112,15 @@ def entries(question: Question, weights: NDArray[np.int32], vector: BinnedVector
             yield Entry(third + k, float(error), bounds.output_biases, h + k, h)
 
 
-def _errors(scores: list[int], label: int, weight: int) -> list[int]:
+def _errors(scores: list[int], label: int) -> list[int]:
     margin = 1 << 2 * BITS
     if len(scores) == 1:
         sign = 2 * label - 1
-        return [sign * weight if sign * scores[0] < margin else 0]
+        return [sign if sign * scores[0] < margin else 0]
     rival = max((k for k in range(len(scores)) if k != label), key=lambda k: (scores[k], -k))
     errors = [0] * len(scores)
     if scores[label] - scores[rival] < margin:
-        errors[label], errors[rival] = weight, -weight
+        errors[label], errors[rival] = 1, -1
     return errors
 
 

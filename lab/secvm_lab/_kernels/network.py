@@ -58,11 +58,11 @@ def score_people(indptr, bins, values, weights, ends, h, n_outputs, low, high, o
 
 
 @nb.njit(inline="always")
-def _errors(label, weight, scores, error):
+def _errors(label, scores, error):
     """Write the error of each output; gives whether there is any."""
     if len(scores) == 1:
         sign = 2 * label - 1
-        error[0] = sign * weight if sign * scores[0] < _MARGIN else 0
+        error[0] = sign if sign * scores[0] < _MARGIN else 0
         return error[0] != 0
     error[:] = 0
     rival = 1 if label == 0 else 0
@@ -71,8 +71,7 @@ def _errors(label, weight, scores, error):
             rival = k
     if scores[label] - scores[rival] >= _MARGIN:
         return False
-    error[label] = weight
-    error[rival] = -weight
+    error[label], error[rival] = 1, -1
     return True
 
 
@@ -93,7 +92,6 @@ def count_packages(
     bins,
     values,
     labels,
-    label_weights,
     weights,
     ends,
     h,
@@ -119,7 +117,7 @@ def count_packages(
     for i in range(low, high):
         start, end = indptr[i], indptr[i + 1]
         square = _forward(bins, values, start, end, weights, first, second, third, hidden, scores)
-        if not _errors(labels[i], label_weights[labels[i]], scores, error):
+        if not _errors(labels[i], scores, error):
             continue
         seen[0] += 1
         before = seen[2]

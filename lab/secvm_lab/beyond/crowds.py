@@ -59,7 +59,7 @@ class Crowd:
         def work(low: int, high: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
             counts = np.zeros((2, shape.n_parameters), dtype=np.int64)
             seen = np.zeros(4, dtype=np.int64)
-            people = (rows.indptr, rows.bins, rows.values, self._labels, self._question.weights_of_labels)
+            people = (rows.indptr, rows.bins, rows.values, self._labels)
             count_packages(
                 *people,
                 weights,

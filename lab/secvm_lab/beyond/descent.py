@@ -1,8 +1,7 @@
 """Tallies to the next network: a first-order method on public counts, which anybody can take again to the same bytes.
 
-The mean direction of parameter p is g_p = C_p (N_p⁺ - N_p⁻) / n, with n the participants, each counted as often as the
-weight of its label says. It is unbiased where nobody is clipped. The step is Adam's (Kingma and Ba 2015), and what
-predicts is averaged as swift's weights are:
+The mean direction of parameter p is g_p = C_p (N_p⁺ - N_p⁻) / n, with n the participants. It is unbiased where nobody
+is clipped. The step is Adam's (Kingma and Ba 2015), and what predicts is averaged as swift's weights are:
 
     m ← β m + (1-β) g      v ← γ v + (1-γ) g²      w ← w + η (m / (1-β^t)) / (√(v / (1-γ^t)) + ε)
     a ← ½ a + ½ w
@@ -88,7 +87,7 @@ def start(question: Question, rule: Step, seed: bytes) -> State:
 
 def direction(question: Question, tally: Tally) -> Floats:
     """The mean direction of a tally."""
-    people = int(tally.participants @ question.weights_of_labels)
+    people = int(tally.participants.sum())
     if people <= 0:
         raise BadInputError("nobody took part in this round")
     net = (tally.plus[0] - tally.minus[0]).astype(np.float64)

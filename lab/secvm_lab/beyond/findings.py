@@ -24,45 +24,39 @@ from secvm.privacy.target import PrivacyTarget
 from secvm_lab.beyond import hashes, problems, trial
 from secvm_lab.beyond.methods import KINDS
 from secvm_lab.beyond.network import Shape
-from secvm_lab.beyond.problems import FileText, MadeUpText, Problem, Text
+from secvm_lab.beyond.problems import Problem, Text, made_up_text, text_of_file
 
 #: What is asked for: 100,000 people of 30 words, 20 rounds.
 PEOPLE, WORDS, ROUNDS = 100_000, 30, 20
 TARGET = PrivacyTarget(Fraction(1), most_packages=MAX_PACKAGES)
 
 
-@dataclass(frozen=True, slots=True)
-class CoverCost:
-    """Cover of one model for a wished (ε, δ) under zero-out."""
+def cover_costs(n_bins: int, hidden: int) -> dict[str, dict[str, int]]:
+    """The linear model's cost, and that of a network with two labels over the same bins.
 
-    #: What a package can name: parameters and signs.
-    cells: int
-    #: The most that one person names in a round.
-    named: int
-    #: Cover packages that each relay adds to a round.
-    packages: int
-
-    def told(self) -> dict[str, object]:
-        return {"cells": self.cells, "named": self.named, "cover_packages": self.packages}
-
-
-def cover_costs(n_bins: int, hidden: int) -> tuple[CoverCost, CoverCost]:
-    """The linear model's cost, and that of a network with two labels over the same bins."""
-    shape = Shape(n_bins, hidden)
-    return _cost(n_bins, WORDS), _cost(shape.n_parameters - 1, shape.touched(WORDS) - 1)
-
-
-def _cost(bins: int, features: int) -> CoverCost:
-    question = RelayQuestion(
-        target=TARGET, people=PEOPLE, bins=bins, features=features, rounds=ROUNDS, thinning=Thinning()
-    )
-    made = plan_relays(question)
-    return CoverCost(question.train_cells, question.contribution.cells, made.cover.packages)
+    ``cells``: what a package can name, parameters and signs. ``named``: the most that one person names in a round.
+    ``cover_packages``: what each relay adds to a round.
+    """
+    shape, costs = Shape(n_bins, hidden), {}
+    for name, bins, features in (
+        ("linear", n_bins, WORDS),
+        ("network", shape.n_parameters - 1, shape.touched(WORDS) - 1),
+    ):
+        question = RelayQuestion(
+            target=TARGET, people=PEOPLE, bins=bins, features=features, rounds=ROUNDS, thinning=Thinning()
+        )
+        packages = plan_relays(question).cover.packages
+        costs[name] = {
+            "cells": question.train_cells,
+            "named": question.contribution.cells,
+            "cover_packages": packages,
+        }
+    return costs
 
 
 def told(n_bins: int, hidden: int) -> dict[str, object]:
     """Both costs as stable keys."""
-    linear, network = cover_costs(n_bins, hidden)
+    costs = cover_costs(n_bins, hidden)
     return {
         "asked": {
             "people": PEOPLE,
@@ -73,9 +67,8 @@ def told(n_bins: int, hidden: int) -> dict[str, object]:
             "bins": n_bins,
             "hidden": hidden,
         },
-        "linear": linear.told(),
-        "network": network.told(),
-        "times": round(network.packages / linear.packages, 1),
+        **costs,
+        "times": round(costs["network"]["cover_packages"] / costs["linear"]["cover_packages"], 1),
         "proved_for_networks": False,
     }
 
@@ -171,6 +164,6 @@ def _problems(asked: Asked) -> Iterator[Problem]:
 
 
 def _texts(asked: Asked) -> Iterator[tuple[str, Text]]:
-    yield "words", MadeUpText(asked.people, asked.seed)
+    yield "words", made_up_text(asked.people, asked.seed)
     if asked.data is not None:
-        yield "file", FileText(asked.data)
+        yield "file", text_of_file(asked.data)

@@ -34,30 +34,6 @@ from secvm_lab.beyond.network import Bounds, Question, Shape
 Floats = NDArray[np.float64]
 
 
-class RealValued:
-    """A network's state, and ``advance`` by one round over everybody."""
-
-    def __init__(
-        self, question: Question, rule: descent.Step, rows: BinnedRows, labels: NDArray[np.int64], *, seed: bytes
-    ) -> None:
-        self.question = question
-        self._rule = rule
-        self._x = unit_rows(rows)
-        self._labels = labels
-        self.state = descent.start(question, rule, seed)
-
-    def advance(self) -> None:
-        direction = mean_update(self.question, self.state.weights, self._x, self._labels)
-        self.state = descent.step(self._rule, self.state, direction)
-
-    def predict(self, x: sp.csr_matrix) -> NDArray[np.int64]:
-        """The label that wins, of each row of ``unit_rows``."""
-        _, scores = passes(self.question.shape, self.state.average, x)
-        if self.question.shape.outputs == 1:
-            return np.asarray(scores[:, 0] >= 0, dtype=np.int64)
-        return np.asarray(np.argmax(scores, axis=1), dtype=np.int64)
-
-
 def unit_rows(rows: BinnedRows) -> sp.csr_matrix:
     """Rows of length one; an empty one stays empty. The bias is not among them."""
     squares = np.maximum(1, rows.squared_norms - 1)
@@ -73,18 +49,17 @@ def passes(shape: Shape, parameters: Floats, x: sp.csr_matrix) -> tuple[Floats, 
 
 
 def losses(question: Question, parameters: Floats, x: sp.csr_matrix, labels: NDArray[np.int64]) -> Floats:
-    """Each person's hinge, times the weight of its label."""
+    """Each person's hinge."""
     _, scores = passes(question.shape, parameters, x)
     _, margins = _rivals(scores, labels)
-    return np.asarray(question.weights_of_labels[labels] * np.maximum(0.0, 1.0 - margins), dtype=np.float64)
+    return np.asarray(np.maximum(0.0, 1.0 - margins), dtype=np.float64)
 
 
 def mean_update(question: Question, parameters: Floats, x: sp.csr_matrix, labels: NDArray[np.int64]) -> Floats:
     """Minus the gradient of the mean loss."""
     z, scores = passes(question.shape, parameters, x)
     rivals, margins = _rivals(scores, labels)
-    weights = question.weights_of_labels[labels].astype(np.float64)
-    violators = np.where(margins < 1.0, weights, 0.0)
+    violators = np.where(margins < 1.0, 1.0, 0.0)
     errors = np.zeros_like(scores)
     everybody = np.arange(len(labels))
     if rivals is None:
@@ -95,7 +70,7 @@ def mean_update(question: Question, parameters: Floats, x: sp.csr_matrix, labels
     _, _, to_outputs, _ = question.shape.blocks(parameters)
     slopes = np.where(z > 0, errors @ to_outputs.T, 0.0)
     parts = (x.T @ slopes, slopes.sum(axis=0), np.maximum(z, 0.0).T @ errors, errors.sum(axis=0))
-    return np.asarray(np.concatenate([part.ravel() for part in parts]) / weights.sum())
+    return np.asarray(np.concatenate([part.ravel() for part in parts]) / len(labels))
 
 
 def _rivals(scores: Floats, labels: NDArray[np.int64]) -> tuple[NDArray[np.int64] | None, Floats]:
@@ -120,11 +95,9 @@ class Way(Protocol):
 
     def advance(self) -> int:
         """One round; gives the packages that everybody sent in it, together."""
-        ...
 
     def predict(self, rows: BinnedRows) -> NDArray[np.int64]:
         """The label of each person, by the weights that predict."""
-        ...
 
 
 #: (people who train, their labels, number of labels, hidden units, seed) → a training.
@@ -189,23 +162,29 @@ class ByPackages:
         return predict(self.question.shape, self.state.evaluation_weights, rows)
 
 
-class Unsendable:
-    """The network on whole gradients."""
+class RealValued:
+    """The network on whole gradients: its state, and ``advance`` by one round over everybody."""
 
     def __init__(self, rows: BinnedRows, labels: NDArray[np.int64], n_labels: int, hidden: int, seed: bytes) -> None:
-        question = Question(Shape(rows.n_bins, hidden, n_labels))
-        self._training = RealValued(question, descent.Step(), rows, labels, seed=seed)
+        self._question, self._rule = Question(Shape(rows.n_bins, hidden, n_labels)), descent.Step()
+        self._x, self._labels = unit_rows(rows), labels
+        self._state = descent.start(self._question, self._rule, seed)
 
     def advance(self) -> int:
-        self._training.advance()
+        direction = mean_update(self._question, self._state.weights, self._x, self._labels)
+        self._state = descent.step(self._rule, self._state, direction)
         return 0
 
     def predict(self, rows: BinnedRows) -> NDArray[np.int64]:
-        return self._training.predict(unit_rows(rows))
+        """The label that wins."""
+        _, scores = passes(self._question.shape, self._state.average, unit_rows(rows))
+        if self._question.shape.outputs == 1:
+            return np.asarray(scores[:, 0] >= 0, dtype=np.int64)
+        return np.asarray(np.argmax(scores, axis=1), dtype=np.int64)
 
 
 LINEAR = Kind("linear", sends=True, make=Linear)
-REAL = Kind("network, real-valued", sends=False, make=Unsendable)
+REAL = Kind("network, real-valued", sends=False, make=RealValued)
 NETWORK = Kind("network, packages", sends=True, make=partial(ByPackages, bound=MANY))
 THINNED = Kind("network, fewer packages", sends=True, make=partial(ByPackages, bound=FEW))
 KINDS = (LINEAR, REAL, NETWORK, THINNED)

@@ -35,7 +35,6 @@ ONE = 1 << BITS
 #: Weights stay within so many units: 16.0. With 2^22 units of a person and 2^10 hidden units sums stay below 2^62.
 MOST = 16 * ONE
 MAX_HIDDEN = 1 << 10
-BLOCKS = ("words", "hidden biases", "outputs", "output biases")
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,19 +123,6 @@ class Question:
 
     shape: Shape
     bounds: Bounds = Bounds()
-    #: One for each label, whole numbers; empty: all one. They multiply a person's entries: the sign of a package does
-    #: not tell the label here, so that the coordinator cannot weigh counts instead.
-    class_weights: tuple[int, ...] = ()
-
-    def __post_init__(self) -> None:
-        if self.class_weights and len(self.class_weights) != self.shape.n_labels:
-            raise BadExperimentError("there must be as many class weights as labels")
-        if any(not 1 <= weight <= 1 << 10 for weight in self.class_weights):
-            raise BadExperimentError("class weights of a network are whole numbers from 1 to 1024")
-
-    @property
-    def weights_of_labels(self) -> NDArray[np.int64]:
-        return np.array(self.class_weights or (1,) * self.shape.n_labels, dtype=np.int64)
 
 
 def quantised(parameters: NDArray[np.float64]) -> NDArray[np.int32]:

@@ -172,25 +172,23 @@ def _network(page: ReportPage, problem: Problem, outcomes: Sequence[Outcome]) ->
         if one.kind.sends
     ]
     told = f"Mean accuracy of test people over the splits, {problem.name}."
-    page.figure(
-        Figure(
-            f"{problem.name}-rounds", f"{problem.name}: by rounds", told, "rounds", "accuracy", by_round, percent=True
-        ),
-        told,
-    )
-    page.figure(
-        Figure(
-            f"{problem.name}-packages",
-            f"{problem.name}: by packages",
-            told,
-            "packages of a person so far",
-            "accuracy",
-            by_package,
-            log_across=True,
-            percent=True,
-        ),
-        told,
-    )
+    _figure(page, f"{problem.name}-rounds", f"{problem.name}: by rounds", told, "rounds", by_round)
+    across = "packages of a person so far"
+    _figure(page, f"{problem.name}-packages", f"{problem.name}: by packages", told, across, by_package, log_across=True)
+
+
+def _figure(
+    page: ReportPage,
+    name: str,
+    title: str,
+    told: str,
+    across: str,
+    curves: Sequence[Curve],
+    *,
+    log_across: bool = False,
+) -> None:
+    figure = Figure(name, title, told, across, "accuracy", curves, log_across=log_across, percent=True)
+    page.figure(figure, told)
 
 
 def _hashes(page: ReportPage, name: str, cells: Sequence[Cell]) -> None:
@@ -213,16 +211,4 @@ def _hashes(page: ReportPage, name: str, cells: Sequence[Cell]) -> None:
                 )
             )
         told = f"Mean accuracy with its standard error over salts, {name}, {rule}."
-        page.figure(
-            Figure(
-                f"hashes-{name}-{rule}",
-                f"More hashes: {name}, {rule}",
-                told,
-                "bins",
-                "accuracy",
-                curves,
-                log_across=True,
-                percent=True,
-            ),
-            told,
-        )
+        _figure(page, f"hashes-{name}-{rule}", f"More hashes: {name}, {rule}", told, "bins", curves, log_across=True)

@@ -13,7 +13,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from os import PathLike
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +26,7 @@ from secvm.learning.individual.dice import hold_out
 from secvm.learning.rows import BinnedRows
 from secvm.people.reader import read_people
 from secvm_lab._kernels.hash_numbers import hash_numbers
+from secvm_lab.paper.offline.crowd import MadeUpCrowd
 from secvm_lab.paper.twitter.people import TwitterPeople
 
 #: Bins for words, and words of a person, where they are made up.
@@ -118,9 +118,7 @@ def digits() -> Problem:
 def words(people: int, seed: int) -> Problem:
     """Synthetic people at the paper's shape."""
     recipe = TwitterPeople(n_people=people, words_per_person=WORDS)
-    parts = list(recipe.rows(seed, HashBinning(BINS, salt_of(seed))))
-    rows = joined([rows for rows, _ in parts])
-    labels = np.concatenate([labels for _, labels in parts]).astype(np.int64)
+    rows, labels = recipe.all_rows(seed, HashBinning(BINS, salt_of(seed)))
     told = f"{people} synthetic people of about {WORDS} words in {BINS} bins; every word leans alone"
     return Problem("words", told, rows, labels, hidden=8)
 
@@ -139,66 +137,44 @@ def salt_of(seed: int, number: int = 0) -> bytes:
     return f"beyond {seed} {number}".encode()
 
 
-def joined(parts: list[BinnedRows]) -> BinnedRows:
-    """Rows one after another."""
-    lengths = np.concatenate([np.diff(part.indptr) for part in parts])
-    return BinnedRows(
-        np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
-        np.concatenate([part.bins for part in parts]),
-        np.concatenate([part.values for part in parts]),
-        parts[0].n_bins,
-    )
-
-
 def _some(rng: np.random.Generator, n: int, of: int, k: int) -> NDArray[np.int64]:
     """For each of n people k different numbers below ``of``."""
     return np.argsort(rng.random((n, of)), axis=1)[:, :k]
 
 
-class Text(Protocol):
+@dataclass(frozen=True, eq=False, repr=False)
+class Text:
     """People's words before they are hashed. Secret: it does not print itself."""
 
+    #: A bin for each word.
+    rows: BinnedRows
     labels: NDArray[np.int64]
+    #: None: a word is a number.
+    words: tuple[str, ...] | None = None
 
     @property
-    def words_per_person(self) -> float: ...
+    def words_per_person(self) -> float:
+        return len(self.rows.bins) / len(self.labels)
 
-    def binned(self, binning: HashBinning) -> BinnedRows: ...
+    def binned(self, binning: HashBinning) -> BinnedRows:
+        """Everybody's rows under this hash."""
+        if self.words is None:
+            bins = hash_numbers(self.rows.bins, binning.keys, binning.n_bins)
+        else:
+            bins = kernels().hash_strings(self.words, binning.keys, binning.n_bins)[self.rows.bins]
+        return bin_rows(self.rows.indptr, bins, None, binning.n_bins)
 
 
-class MadeUpText:
+def made_up_text(people: int, seed: int, words: int = WORDS) -> Text:
     """Synthetic people at the paper's shape, fewer words."""
-
-    def __init__(self, people: int, seed: int, words: int = WORDS) -> None:
-        chunks = list(TwitterPeople(n_people=people, words_per_person=words).chunks(seed))
-        lengths = np.concatenate([np.diff(indptr) for _, indptr, _, _ in chunks])
-        self._indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-        self._words = np.concatenate([words for _, _, words, _ in chunks])
-        self.labels = np.concatenate([labels for _, _, _, labels in chunks]).astype(np.int64)
-
-    @property
-    def words_per_person(self) -> float:
-        return len(self._words) / len(self.labels)
-
-    def binned(self, binning: HashBinning) -> BinnedRows:
-        return bin_rows(self._indptr, hash_numbers(self._words, binning.keys, binning.n_bins), None, binning.n_bins)
+    crowd = MadeUpCrowd(TwitterPeople(n_people=people, words_per_person=words), seed)
+    return Text(crowd.rows(None, 1, b"", threads=1), crowd.labels())
 
 
-class FileText:
+def text_of_file(path: str | PathLike[str]) -> Text:
     """The people of a file with two labels; a word of a person counts once."""
-
-    def __init__(self, path: str | PathLike[str]) -> None:
-        people = read_people(path, None, presence=True)
-        if len(people.label_names) != 2 or len(people) < 20:
-            raise BadInputError("more hashes are tried on files of twenty people or more with exactly two labels")
-        assert isinstance(people.binning, VocabularyBinning)
-        self._vocabulary, self._rows = people.binning.words, people.rows
-        self.labels = people.label_codes.astype(np.int64)
-
-    @property
-    def words_per_person(self) -> float:
-        return len(self._rows.bins) / len(self.labels)
-
-    def binned(self, binning: HashBinning) -> BinnedRows:
-        table = kernels().hash_strings(self._vocabulary, binning.keys, binning.n_bins)
-        return bin_rows(self._rows.indptr, table[self._rows.bins], None, binning.n_bins)
+    people = read_people(path, None, presence=True)
+    if len(people.label_names) != 2 or len(people) < 20:
+        raise BadInputError("more hashes are tried on files of twenty people or more with exactly two labels")
+    assert isinstance(people.binning, VocabularyBinning)
+    return Text(people.rows, people.label_codes.astype(np.int64), people.binning.words)

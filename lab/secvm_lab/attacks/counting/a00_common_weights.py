@@ -30,7 +30,7 @@ from secvm_lab.attacks.counting.covered import (
     sent,
     weights_of,
 )
-from secvm_lab.attacks.counting.likelihood import Floats, KnownHabits, look, look_once, unit_table
+from secvm_lab.attacks.counting.likelihood import CoverLaw, Floats, KnownHabits, look, look_once, unit_table
 from secvm_lab.attacks.drawing import generator
 from secvm_lab.attacks.statistics import auc, wilson
 from secvm_lab.attacks.views import CoordinatorView, RoundSeen
@@ -128,7 +128,8 @@ class World:
         self._setting, self._dice, self._covered = setting, dice, covered
         self._experiment = setting.experiment(covered=covered)
         # The honest relay's; the other one's is known to the attacker, and off.
-        self.cover, self._here = setting.laws if covered else (None, None)
+        laws: tuple[CoverLaw | None, CoverLaw | None] = setting.laws if covered else (None, None)
+        self.cover, self._here = laws
         self._thrown = SystemDice(dice.bytes)
         self.new_crowd()
 

@@ -28,8 +28,8 @@ def vector(rows: BinnedRows, i: int) -> BinnedVector:
     return BinnedVector(dict(zip(rows.bins[row].tolist(), rows.values[row].tolist(), strict=True)), rows.n_bins)
 
 
-def some_question(n_labels: int, hidden: int = 4, weights: tuple[int, ...] = ()) -> Question:
-    return Question(Shape(BINS, hidden, n_labels), Bounds(0.3, 0.8, 1.5, 2.0), weights)
+def some_question(n_labels: int, hidden: int = 4) -> Question:
+    return Question(Shape(BINS, hidden, n_labels), Bounds(0.3, 0.8, 1.5, 2.0))
 
 
 def some_weights(rng: np.random.Generator, question: Question, *, coarse: bool = False) -> NDArray[np.int32]:

@@ -13,7 +13,7 @@ from secvm_lab.beyond import findings as cost
 from secvm_lab.beyond import hashes, page
 from secvm_lab.beyond.findings import Asked, Findings
 from secvm_lab.beyond.hashes import Cell
-from secvm_lab.beyond.problems import FileText, MadeUpText
+from secvm_lab.beyond.problems import made_up_text, text_of_file
 from secvm_lab.beyond.trial import Mean
 from secvm_lab.paper.twitter.people import TwitterPeople
 
@@ -23,7 +23,7 @@ PEOPLE = Path(__file__).parents[4] / "examples" / "people.jsonl"
 @pytest.mark.parametrize("n_hashes", [1, 3])
 def test_a_file_hashed_again_is_the_file_read_with_that_hash(n_hashes: int) -> None:
     binning = HashBinning(97, b"salt", n_hashes)
-    ours, read = FileText(PEOPLE).binned(binning), read_people(PEOPLE, binning, presence=True).rows
+    ours, read = text_of_file(PEOPLE).binned(binning), read_people(PEOPLE, binning, presence=True).rows
     assert np.array_equal(ours.indptr, read.indptr)
     assert np.array_equal(ours.bins, read.bins)
     assert np.array_equal(ours.values, read.values)
@@ -31,7 +31,7 @@ def test_a_file_hashed_again_is_the_file_read_with_that_hash(n_hashes: int) -> N
 
 def test_made_up_people_hashed_again_are_those_of_the_generator() -> None:
     binning = HashBinning(500, b"salt", 2)
-    text = MadeUpText(50, 3, words=20)
+    text = made_up_text(50, 3, words=20)
     ((rows, labels),) = TwitterPeople(n_people=50, words_per_person=20).rows(3, binning)
     ours = text.binned(binning)
     assert np.array_equal(ours.bins, rows.bins)
@@ -96,7 +96,7 @@ def test_repro_one_split_has_no_standard_error() -> None:
 
 
 def test_cells_cover_all_rules_bins_and_hashes_and_are_the_same_each_time() -> None:
-    text = MadeUpText(80, 1, words=10)
+    text = made_up_text(80, 1, words=10)
 
     def tried() -> list[dict[str, object]]:
         return hashes.told(hashes.try_hashes(text, bins_per_word=(4,), hashes=(1, 2), splits=2, rounds=3, seed=1))
@@ -116,12 +116,12 @@ def test_a_file_with_three_labels_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "people.jsonl"
     path.write_text("".join(f'{{"label": "{i % 3}", "features": ["a"]}}\n' for i in range(30)))
     with pytest.raises(BadInputError, match="exactly two labels"):
-        FileText(path)
+        text_of_file(path)
 
 
 def test_cover_for_a_network_costs_more_than_its_cells_alone() -> None:
-    linear, network = cost.cover_costs(256, 8)
-    assert network.cells == 2 * ((256 + 1) * 8 + 9)
-    assert network.named == 31 * 8 + 9
+    costs = cost.cover_costs(256, 8)
+    linear, network = costs["linear"], costs["network"]
+    assert (network["cells"], network["named"]) == (2 * ((256 + 1) * 8 + 9), 31 * 8 + 9)
     # More cells, and more looks at each person.
-    assert network.packages / linear.packages > network.cells / linear.cells
+    assert network["cover_packages"] / linear["cover_packages"] > network["cells"] / linear["cells"]
