@@ -32,7 +32,7 @@ class Escape(Exception):  # noqa: N818  (no error of the program: what a fuzzer 
     """A law was broken. The message names the law and the kind of error, never the bytes."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Target:
     """What is fuzzed, and what is expected of it."""
 

@@ -49,28 +49,21 @@ def _seen_log(data: bytes) -> WatchedLog:
 
 
 TARGETS = (
-    Target(name="page-status", decode=_status, allowed=(RemoteProtocolError,), seeds=_status_seeds),
+    Target("page-status", _status, _status_seeds, allowed=(RemoteProtocolError,)),
+    Target("page-list", read_list, lambda: world.files("/v1/experiments"), allowed=(RemoteProtocolError,)),
+    Target("page-health", read_health, world.texts('{"status":"ok"}', _HEALTH), allowed=(RemoteProtocolError,)),
+    Target("page-metrics", read_metrics, world.texts(_METRICS), allowed=()),
     Target(
-        name="page-list", decode=read_list, allowed=(RemoteProtocolError,), seeds=lambda: world.files("/v1/experiments")
-    ),
-    Target(
-        name="page-health",
-        decode=read_health,
+        "page-log",
+        _seen_log,
+        lambda: world.files(f"{world.history().document.digest}/checkpoint"),
         allowed=(RemoteProtocolError,),
-        seeds=world.texts('{"status":"ok"}', _HEALTH),
     ),
-    Target(name="page-metrics", decode=read_metrics, allowed=(), seeds=world.texts(_METRICS)),
+    Target("page-plan", read_request, world.texts(_FORM), allowed=(BadInputError,)),
     Target(
-        name="page-log",
-        decode=_seen_log,
-        allowed=(RemoteProtocolError,),
-        seeds=lambda: world.files(f"{world.history().document.digest}/checkpoint"),
-    ),
-    Target(name="page-plan", decode=read_request, allowed=(BadInputError,), seeds=world.texts(_FORM)),
-    Target(
-        name="page-address",
-        decode=lambda data: read_listen(world.as_text(data)),
+        "page-address",
+        lambda data: read_listen(world.as_text(data)),
+        world.texts("127.0.0.1:8440", "[::1]:80"),
         allowed=(BadInputError,),
-        seeds=world.texts("127.0.0.1:8440", "[::1]:80"),
     ),
 )

@@ -10,6 +10,7 @@ import shutil
 import sqlite3
 import struct
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 from secvm.errors import BadInputError, StoreError
@@ -23,35 +24,42 @@ from secvm.witness.store import WitnessStore
 from secvm_lab.fuzz import world
 from secvm_lab.fuzz.target import Target
 
-_VAULT_FILE = "vault.db"
 _PLACES = "CREATE TABLE moz_places (id INTEGER PRIMARY KEY, url, title, hidden, visit_count, last_visit_date)"
 
 
-def _in_folder(name: str, file: str, read: Callable[[Path], object]) -> Callable[[bytes], object]:
-    """The bytes as this file of a fresh folder that nobody else may look into."""
+def _folder(name: str) -> Path:
+    """A fresh folder that nobody else may look into."""
+    folder = world.folder() / name
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(mode=0o700)
+    return folder
+
+
+def _database(
+    name: str,
+    file: str,
+    read: Callable[[Path], object],
+    make: Callable[[Path], object],
+    *allowed: type[Exception],
+) -> Target:
+    """A program's file: ``make`` writes a good one into a folder, ``read`` is given a folder with any bytes for it."""
 
     def decode(data: bytes) -> object:
-        folder = world.folder() / name
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(mode=0o700)
+        folder = _folder(name)
         (folder / file).write_bytes(data)
         return read(folder)
 
-    return decode
+    @functools.cache
+    def seeds() -> list[bytes]:
+        folder = _folder(f"{name}-made")
+        make(folder)
+        with closing(sqlite3.connect(folder / file)) as db:
+            # One file without a log beside it, and small pages: a change shall hit something.
+            for statement in ("PRAGMA journal_mode = DELETE", "PRAGMA page_size = 512", "VACUUM"):
+                db.execute(statement)
+        return [(folder / file).read_bytes()]
 
-
-def _file_of(name: str, file: str, make: Callable[[Path], None]) -> list[bytes]:
-    folder = world.folder() / f"{name}-made"
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(mode=0o700)
-    make(folder)
-    with sqlite3.connect(folder / file) as db:
-        # One file without a log beside it, and small pages: a change shall hit something.
-        db.execute("PRAGMA journal_mode = DELETE")
-        db.execute("PRAGMA page_size = 512")
-        db.execute("VACUUM")
-    db.close()
-    return [(folder / file).read_bytes()]
+    return Target(name, decode, seeds, allowed=(BadInputError, *allowed))
 
 
 # ── a person's vault ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -62,74 +70,40 @@ def _read_vault(folder: Path) -> object:
         return vault.summary(), vault.features(), vault.label("question"), len(vault.answered())
 
 
-@functools.cache
-def _vaults() -> list[bytes]:
-    def make(folder: Path) -> None:
-        with Vault(folder, unsafe_unsynced=True) as vault:
-            vault.put("words", {"one": 1, "two": -2})
-            vault.set_label("question", "yes")
-
-    return _file_of("vault", _VAULT_FILE, make)
+def _make_vault(folder: Path) -> None:
+    with Vault(folder, unsafe_unsynced=True) as vault:
+        vault.put("words", {"one": 1, "two": -2})
+        vault.set_label("question", "yes")
 
 
 # ── a device's state ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _read_state(folder: Path) -> object:
-    state = DeviceState(folder, unsafe_unsynced=True)
-    try:
+    with closing(DeviceState(folder, unsafe_unsynced=True)) as state:
         return [(record.digest, record.status) for record in state.records()]
-    finally:
-        state.close()
 
 
-@functools.cache
-def _states() -> list[bytes]:
-    def make(folder: Path) -> None:
-        state = DeviceState(folder, unsafe_unsynced=True)
-        with state.writing(durable=False):
-            state.ledger.put("ab" * 32, 1)
-        state.close()
-        row = ("ab" * 32, "joined", b"envelope", "TRAIN", 1, 0, struct.pack("<3q", 8, 1, 2))
-        db = sqlite3.connect(folder / STATE_FILE)
-        with db:
-            columns = "digest, status, envelope, cohort, label, target, vector"
-            db.execute(f"INSERT INTO experiment ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?)", row)  # noqa: S608
-        db.close()
-
-    return _file_of("state", STATE_FILE, make)
+def _make_state(folder: Path) -> None:
+    with closing(DeviceState(folder, unsafe_unsynced=True)) as state, state.writing(durable=False):
+        state.ledger.put("ab" * 32, 1)
+    row = ("ab" * 32, "joined", b"envelope", "TRAIN", 1, 0, struct.pack("<3q", 8, 1, 2))
+    with closing(sqlite3.connect(folder / STATE_FILE)) as db, db:
+        columns = "digest, status, envelope, cohort, label, target, vector"
+        db.execute(f"INSERT INTO experiment ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?)", row)  # noqa: S608
 
 
 # ── relay and witness ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _read_relay(folder: Path) -> object:
-    store = RoundStore(folder / "relay.db", bytes)
-    try:
+    with closing(RoundStore(folder / "relay.db", bytes)) as store:
         return store.sealed(), store.read(1)
-    finally:
-        store.close()
 
 
 def _read_witness(folder: Path) -> object:
-    store = WitnessStore(folder / "witness.db")
-    try:
+    with closing(WitnessStore(folder / "witness.db")) as store:
         return store.seen(), store.forks()
-    finally:
-        store.close()
-
-
-@functools.cache
-def _relays() -> list[bytes]:
-    def make(folder: Path) -> None:
-        RoundStore(folder / "relay.db", bytes).close()
-
-    return _file_of("relay", "relay.db", make)
-
-
-@functools.cache
-def _witnesses() -> list[bytes]:
-    return _file_of("witness", "witness.db", lambda folder: WitnessStore.create(folder / "witness.db"))
 
 
 # ── a browser's history ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -139,46 +113,31 @@ def _read_places(folder: Path) -> object:
     return Firefox().read(Options(home=folder, now=10**12, path=folder / "places.sqlite"))
 
 
-@functools.cache
-def _histories() -> list[bytes]:
-    def make(folder: Path) -> None:
-        db = sqlite3.connect(folder / "places.sqlite")
-        with db:
-            db.execute(_PLACES)
-            rows = [(i, f"https://host{i}.example/p", f"A title {i}", 0, 3, 10**15) for i in range(3)]
-            db.executemany("INSERT INTO moz_places VALUES (?, ?, ?, ?, ?, ?)", rows)
-        db.close()
-
-    return _file_of("places", "places.sqlite", make)
+def _make_places(folder: Path) -> None:
+    with closing(sqlite3.connect(folder / "places.sqlite")) as db, db:
+        db.execute(_PLACES)
+        rows = [(i, f"https://host{i}.example/p", f"A title {i}", 0, 3, 10**15) for i in range(3)]
+        db.executemany("INSERT INTO moz_places VALUES (?, ?, ?, ?, ?, ?)", rows)
 
 
 TARGETS = (
-    Target(
-        name="vault-file", decode=_in_folder("vault", _VAULT_FILE, _read_vault), allowed=(BadInputError,), seeds=_vaults
-    ),
-    Target(
-        name="state-file",
-        decode=_in_folder("state", STATE_FILE, _read_state),
-        allowed=(BadInputError, StoreError),
-        seeds=_states,
-    ),
-    Target(
-        name="relay-store-file",
-        decode=_in_folder("relay", "relay.db", _read_relay),
+    _database("vault-file", "vault.db", _read_vault, _make_vault),
+    _database("state-file", STATE_FILE, _read_state, _make_state, StoreError),
+    _database(
+        "relay-store-file",
+        "relay.db",
+        _read_relay,
+        lambda folder: RoundStore(folder / "relay.db", bytes).close(),
+        StoreError,
         # Once it is open, what SQLite says of a page that was changed is passed on as it is, and ends the relay.
-        allowed=(BadInputError, StoreError, sqlite3.DatabaseError, UnicodeDecodeError, MemoryError),
-        seeds=_relays,
+        *(sqlite3.DatabaseError, UnicodeDecodeError, MemoryError),
     ),
-    Target(
-        name="witness-store-file",
-        decode=_in_folder("witness", "witness.db", _read_witness),
-        allowed=(BadInputError, StoreError),
-        seeds=_witnesses,
+    _database(
+        "witness-store-file",
+        "witness.db",
+        _read_witness,
+        lambda folder: WitnessStore.create(folder / "witness.db"),
+        StoreError,
     ),
-    Target(
-        name="history-file",
-        decode=_in_folder("places", "places.sqlite", _read_places),
-        allowed=(BadInputError,),
-        seeds=_histories,
-    ),
+    _database("history-file", "places.sqlite", _read_places, _make_places),
 )

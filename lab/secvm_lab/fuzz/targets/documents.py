@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -82,6 +82,12 @@ def tried_both_ways(decode: Callable[[bytes], T], write: Callable[[T], bytes]) -
         return document
 
     return both
+
+
+def document(name: str, kind: Any, seeds: Callable[[], Sequence[bytes]]) -> Target:
+    """A target: the kind's ``from_bytes``, and its ``data`` or ``to_bytes``, which give the same bytes again."""
+    write = kind.to_bytes if hasattr(kind, "to_bytes") else lambda read: read.data
+    return Target(name, tried_both_ways(kind.from_bytes, write), seeds)
 
 
 # ── packages ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -177,61 +183,42 @@ def _evidence() -> list[bytes]:
 
 
 TARGETS = (
-    Target(name="package", decode=codec.decode, canonical=codec.encode, seeds=_packages),
-    Target(name="sealed-request", decode=_request, seeds=_requests),
-    Target(name="sealed-answer", decode=read_answer, seeds=_answers),
+    Target("package", codec.decode, _packages, canonical=codec.encode),
+    Target("sealed-request", _request, _requests),
+    Target("sealed-answer", read_answer, _answers),
+    Target("problem", read_problem, lambda: [PROBLEMS["stale"].to_bytes(), PROBLEMS["garbage"].to_bytes()]),
     Target(
-        name="problem",
-        decode=read_problem,
-        seeds=lambda: [PROBLEMS["stale"].to_bytes(), PROBLEMS["garbage"].to_bytes()],
-    ),
-    Target(
-        name="document",
-        decode=_document,
+        "document",
+        _document,
+        lambda: [b'{"a":[1,null,true,{"b":"\xc3\xa9"}]}', *world.payloads("/manifest/1")],
         canonical=encode_document,
-        seeds=lambda: [b'{"a":[1,null,true,{"b":"\xc3\xa9"}]}', *world.payloads("/manifest/1")],
     ),
-    Target(
-        name="experiment",
-        decode=tried_both_ways(ExperimentDocument.from_bytes, lambda found: found.data),
-        seeds=lambda: [world.history().document.data, *world.documents(), relayed_document().data],
+    document(
+        "experiment",
+        ExperimentDocument,
+        lambda: [world.history().document.data, *world.documents(), relayed_document().data],
     ),
-    Target(name="experiment-published", decode=_published, allowed=_SIGNED, seeds=lambda: [world.history().envelope]),
+    Target("experiment-published", _published, lambda: [world.history().envelope], allowed=_SIGNED),
+    document("manifest", RoundManifest, lambda: world.payloads("/manifest/1", "/manifest/3")),
     Target(
-        name="manifest",
-        decode=tried_both_ways(RoundManifest.from_bytes, lambda found: found.data),
-        seeds=lambda: world.payloads("/manifest/1", "/manifest/3"),
-    ),
-    Target(
-        name="manifest-accept",
-        decode=_accept,
+        "manifest-accept",
+        _accept,
+        lambda: world.payloads("/manifest/1", "/manifest/2", "/manifest/3"),
         allowed=(*_SIGNED, StaleRoundError, InconsistentManifestError, EquivocationError),
-        seeds=lambda: world.payloads("/manifest/1", "/manifest/2", "/manifest/3"),
     ),
+    document("ending", Ending, lambda: world.payloads("/ending")),
     Target(
-        name="ending",
-        decode=tried_both_ways(Ending.from_bytes, lambda found: found.data),
-        seeds=lambda: world.payloads("/ending"),
-    ),
-    Target(
-        name="ending-accept",
-        decode=_accept_ending,
+        "ending-accept",
+        _accept_ending,
+        lambda: world.payloads("/ending"),
         allowed=(*_SIGNED, InconsistentManifestError),
-        seeds=lambda: world.payloads("/ending"),
     ),
     Target(
-        name="relay-count",
-        decode=tried_both_ways(RelayCount.from_bytes, _write_count),
-        seeds=lambda: [_write_count(RelayCount(3, 20, 400))],
+        "relay-count",
+        tried_both_ways(RelayCount.from_bytes, _write_count),
+        lambda: [_write_count(RelayCount(3, 20, 400))],
     ),
-    Target(
-        name="relay-count-signed", decode=_count, allowed=_SIGNED, seeds=lambda: [_write_count(RelayCount(3, 20, 400))]
-    ),
-    Target(name="evidence", decode=tried_both_ways(Evidence.from_bytes, Evidence.to_bytes), seeds=_evidence),
-    Target(
-        name="evidence-examine",
-        decode=lambda data: examine(canonically(data)),
-        allowed=(RemoteProtocolError,),
-        seeds=_evidence,
-    ),
+    Target("relay-count-signed", _count, lambda: [_write_count(RelayCount(3, 20, 400))], allowed=_SIGNED),
+    document("evidence", Evidence, _evidence),
+    Target("evidence-examine", lambda data: examine(canonically(data)), _evidence, allowed=(RemoteProtocolError,)),
 )

@@ -184,10 +184,10 @@ _SPECIFICATION = """{"title":"a or b?","labels":["a","b"],"floor":100,
 
 def _settings(name: str, kind: type[Settings], example: str) -> Target:
     return Target(
-        name=f"settings-{name}",
-        decode=_read_file(f"{name}.toml", lambda path: read_settings(path, kind)),
+        f"settings-{name}",
+        _read_file(f"{name}.toml", lambda path: read_settings(path, kind)),
+        world.texts(example),
         allowed=_BAD_INPUT,
-        seeds=world.texts(example),
     )
 
 
@@ -220,71 +220,52 @@ def _numbers(data: bytes) -> object:
 
 
 TARGETS = (
-    Target(name="person-json", decode=_json_person, allowed=_BAD_PEOPLE, seeds=_JSON.splitlines),
-    Target(name="person-svmlight", decode=_svmlight_person, allowed=_BAD_PEOPLE, seeds=_SVMLIGHT.splitlines),
-    Target(name="people-json", decode=_people_file("people.jsonl"), allowed=(), seeds=lambda: [_JSON]),
-    Target(name="people-svmlight", decode=_people_file("people.svm"), allowed=(), seeds=lambda: [_SVMLIGHT]),
+    Target("person-json", _json_person, _JSON.splitlines, allowed=_BAD_PEOPLE),
+    Target("person-svmlight", _svmlight_person, _SVMLIGHT.splitlines, allowed=_BAD_PEOPLE),
+    Target("people-json", _people_file("people.jsonl"), lambda: [_JSON], allowed=()),
+    Target("people-svmlight", _people_file("people.svm"), lambda: [_SVMLIGHT], allowed=()),
     Target(
-        name="people-any",
-        decode=_people_file("people"),
+        "people-any",
+        _people_file("people"),
+        lambda: [_JSON, _SVMLIGHT, gzip.compress(_JSON, mtime=0), b"\xef\xbb\xbf" + _JSON],
         allowed=(),
-        seeds=lambda: [_JSON, _SVMLIGHT, gzip.compress(_JSON, mtime=0), b"\xef\xbb\xbf" + _JSON],
     ),
+    Target("vocabulary", _read_file("words", read_vocabulary), world.texts("one\ntwo\n\nthree"), allowed=_BAD_PEOPLE),
     Target(
-        name="vocabulary",
-        decode=_read_file("words", read_vocabulary),
-        allowed=_BAD_PEOPLE,
-        seeds=world.texts("one\ntwo\n\nthree"),
-    ),
-    Target(
-        name="vocabulary-public",
-        decode=_read_file("counts", read_public_vocabulary),
+        "vocabulary-public",
+        _read_file("counts", read_public_vocabulary),
+        world.texts("one\t5\ntwo\t3\n", "one\ntwo\n"),
         allowed=_BAD_INPUT,
-        seeds=world.texts("one\t5\ntwo\t3\n", "one\ntwo\n"),
     ),
     Target(
-        name="split",
-        decode=_read_file("split", lambda path: read_split(path, 2)),
-        allowed=_BAD_INPUT,
-        seeds=world.texts("train\ntest\n"),
+        "split", _read_file("split", lambda path: read_split(path, 2)), world.texts("train\ntest\n"), allowed=_BAD_INPUT
     ),
     Target(
-        name="source-people",
-        decode=_source(PeopleFile(), "own.jsonl"),
-        allowed=_BAD_INPUT,
-        seeds=lambda: [_JSON.splitlines()[0], _JSON],
+        "source-people", _source(PeopleFile(), "own.jsonl"), lambda: [_JSON.splitlines()[0], _JSON], allowed=_BAD_INPUT
     ),
     Target(
-        name="source-csv",
-        decode=_source(Table(), "own.csv", column="word", count="n", split="yes"),
+        "source-csv",
+        _source(Table(), "own.csv", column="word", count="n", split="yes"),
+        world.texts('word,n\n"a b",3\nc,-1\n'),
         allowed=_BAD_INPUT,
-        seeds=world.texts('word,n\n"a b",3\nc,-1\n'),
     ),
     Target(
-        name="source-jsonl",
-        decode=_source(Lines(), "lines.jsonl"),
-        allowed=_BAD_INPUT,
-        seeds=world.texts('"a"\n["b","c"]\n{"d":3}\n'),
+        "source-jsonl", _source(Lines(), "lines.jsonl"), world.texts('"a"\n["b","c"]\n{"d":3}\n'), allowed=_BAD_INPUT
     ),
-    Target(name="model", decode=_model, allowed=(BadModelFileError,), seeds=_models),
+    Target("model", _model, _models, allowed=(BadModelFileError,)),
     _settings("coordinator", CoordinatorProgramSettings, _COORDINATOR),
     _settings("relay", RelayServiceSettings, _RELAY),
     _settings("witness", WitnessSettings, _WITNESS),
     _settings("participant", ParticipantSettings, _PARTICIPANT),
     Target(
-        name="specification",
-        decode=lambda data: parse_settings(data, Specification, "the specification"),
+        "specification",
+        lambda data: parse_settings(data, Specification, "the specification"),
+        world.texts(_SPECIFICATION),
         allowed=_BAD_INPUT,
-        seeds=world.texts(_SPECIFICATION),
     ),
-    Target(name="secrets", decode=_secrets, allowed=(), seeds=world.texts("ab" * 32 + "\n", "short")),
-    Target(
-        name="number",
-        decode=_numbers,
-        allowed=_BAD_INPUT,
-        seeds=world.texts("7/10", "1e-4", "q=0.5", "none", "-3.25E+2"),
-    ),
-    Target(name="vector", decode=_read_vector, allowed=(StoreError,), seeds=_vectors),
+    Target("secrets", _secrets, world.texts("ab" * 32 + "\n", "short"), allowed=()),
+    Target("number", _numbers, world.texts("7/10", "1e-4", "q=0.5", "none", "-3.25E+2"), allowed=_BAD_INPUT),
+    Target("vector", _read_vector, _vectors, allowed=(StoreError,)),
 )
 SPECIFICATION = _SPECIFICATION
 

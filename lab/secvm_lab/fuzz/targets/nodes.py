@@ -89,25 +89,25 @@ def _kept() -> KeptKey:
 
 
 TARGETS = (
-    Target(name="shard", decode=_shard, seeds=_shards),
-    Target(name="run-result", decode=read_run, canonical=write_run, seeds=_runs),
+    Target("shard", _shard, _shards),
+    Target("run-result", read_run, _runs, canonical=write_run),
     Target(
-        name="round-figures",
-        decode=RoundFigures.from_bytes,
+        "round-figures",
+        RoundFigures.from_bytes,
+        lambda: [RoundFigures().to_bytes(), RoundFigures(capsules=3, junk=1, reasons=("why",)).to_bytes()],
         canonical=RoundFigures.to_bytes,
-        seeds=lambda: [RoundFigures().to_bytes(), RoundFigures(capsules=3, junk=1, reasons=("why",)).to_bytes()],
     ),
-    Target(name="capsule-lanes", decode=_eight, allowed=(), seeds=lambda: [_good(), world.sealed(b"").capsule]),
+    Target("capsule-lanes", _eight, lambda: [_good(), world.sealed(b"").capsule], allowed=()),
     Target(
-        name="locked-secret",
-        decode=_unlock,
+        "locked-secret",
+        _unlock,
+        lambda: [lock(b"a secret", _WORD, world.dice(), _CHEAP)],
         allowed=(BadInputError, WrongPassphraseError),
-        seeds=lambda: [lock(b"a secret", _WORD, world.dice(), _CHEAP)],
     ),
     Target(
-        name="kept-secret",
-        decode=lambda data: _kept().unlock(data, b"vault"),
+        "kept-secret",
+        lambda data: _kept().unlock(data, b"vault"),
+        lambda: [_kept().lock(b"content", b"vault", world.dice())],
         allowed=(BadInputError,),
-        seeds=lambda: [_kept().lock(b"content", b"vault", world.dice())],
     ),
 )

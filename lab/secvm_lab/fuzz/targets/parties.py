@@ -200,42 +200,32 @@ def _dates(data: bytes) -> object:
 
 
 TARGETS = (
-    Target(name="http", decode=_http, allowed=(), seeds=lambda: list(_HTTP_SEEDS)),
-    Target(name="admin", decode=_admin, allowed=(), seeds=world.texts(SPECIFICATION)),
+    Target("http", _http, lambda: list(_HTTP_SEEDS), allowed=()),
+    Target("admin", _admin, world.texts(SPECIFICATION), allowed=()),
+    Target("public-path", _path, world.texts("/v1/keys", "/v1/blob/" + "ab" * 32, "/v1/experiment/../x"), allowed=()),
+    Target("gateway-content", _opened, _seeds_of("sealed-request", DOCUMENT_TARGETS), allowed=()),
+    Target("deposit", _deposit, lambda: [b"\3\0\0\0env" + b"secvm-capsules-v1\n\0\0\0\0"]),
+    Target("listed-experiments", _listed, lambda: world.files("/v1/experiments"), allowed=(BadInputError,)),
     Target(
-        name="public-path",
-        decode=_path,
+        "client-identity",
+        _identity,
+        world.texts("192.0.2.1", "2001:db8::1%eth0", "1.1.1.1, ::ffff:192.0.2.1"),
         allowed=(),
-        seeds=world.texts("/v1/keys", "/v1/blob/" + "ab" * 32, "/v1/experiment/../x"),
-    ),
-    Target(name="gateway-content", decode=_opened, allowed=(), seeds=_seeds_of("sealed-request", DOCUMENT_TARGETS)),
-    Target(name="deposit", decode=_deposit, seeds=lambda: [b"\3\0\0\0env" + b"secvm-capsules-v1\n\0\0\0\0"]),
-    Target(
-        name="listed-experiments",
-        decode=_listed,
-        allowed=(BadInputError,),
-        seeds=lambda: world.files("/v1/experiments"),
     ),
     Target(
-        name="client-identity",
-        decode=_identity,
+        "witness-question",
+        lambda data: read_question(data, _logs()),
+        _seeds_of("cosigning-request", LOG_TARGETS),
         allowed=(),
-        seeds=world.texts("192.0.2.1", "2001:db8::1%eth0", "1.1.1.1, ::ffff:192.0.2.1"),
     ),
     Target(
-        name="witness-question",
-        decode=lambda data: read_question(data, _logs()),
-        allowed=(),
-        seeds=_seeds_of("cosigning-request", LOG_TARGETS),
-    ),
-    Target(
-        name="log-list",
-        decode=read_log_list,
-        allowed=(BadInputError,),
-        seeds=world.texts(
+        "log-list",
+        read_log_list,
+        world.texts(
             "# logs\nlogs/v0\n"
             "vkey PeterNeumann+c74f20a3+ARpc2QcUPDhMQegwxbzhKqiBfsVkmqq/LDE4izWy10TW\norigin a\nqpd 24\ncontact b\n"
         ),
+        allowed=(BadInputError,),
     ),
-    Target(name="answer-dates", decode=_dates, allowed=(), seeds=world.texts("Thu, 01 Jan 2026 00:00:00 GMT", "120")),
+    Target("answer-dates", _dates, world.texts("Thu, 01 Jan 2026 00:00:00 GMT", "120"), allowed=()),
 )

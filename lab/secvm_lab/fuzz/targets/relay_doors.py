@@ -69,44 +69,37 @@ def _statement(data: bytes) -> Any:
 
 TARGETS = (
     Target(
-        name="relay-submission",
-        decode=_submitted,
+        "relay-submission",
+        _submitted,
+        lambda: [bytes(64) + _capsules(), bytes(64) + 2 * _capsules()[:OUTER_BYTES], b""],
         allowed=(MalformedMessageError, RelayRefusalError),
-        seeds=lambda: [bytes(64) + _capsules(), bytes(64) + 2 * _capsules()[:OUTER_BYTES], b""],
+        canonical=lambda found: found,
+    ),
+    Target("relay-piece", lambda data: split_piece(data, OUTER_BYTES), lambda: [_capsules(), b""], canonical=b"".join),
+    Target(
+        "relay-commitment-asked",
+        _asked,
+        lambda: [encode_document({"experiment": "ab" * 32, "round": 7})],
         canonical=lambda found: found,
     ),
     Target(
-        name="relay-piece",
-        decode=lambda data: split_piece(data, OUTER_BYTES),
-        seeds=lambda: [_capsules(), b""],
-        canonical=b"".join,
-    ),
-    Target(
-        name="relay-commitment-asked",
-        decode=_asked,
-        seeds=lambda: [encode_document({"experiment": "ab" * 32, "round": 7})],
-        canonical=lambda found: found,
-    ),
-    Target(
-        name="relay-piece-index",
-        decode=lambda data: read_index(as_text(data)),
-        seeds=lambda: [b"0", b"17", b"017"],
+        "relay-piece-index",
+        lambda data: read_index(as_text(data)),
+        lambda: [b"0", b"17", b"017"],
         encode=lambda found: str(found).encode(),
     ),
     Target(
-        name="relay-have",
-        decode=read_have,
+        "relay-have",
+        read_have,
+        lambda: [have_json([0, 2]), b'{"have":[true,"1",-1]}', b"[]"],
         allowed=(),
-        seeds=lambda: [have_json([0, 2]), b'{"have":[true,"1",-1]}', b"[]"],
         encode=lambda found: have_json(sorted(found)),
     ),
+    Target("relay-piece-ticket", _ticket, _tickets, allowed=(MalformedMessageError, BadSignatureError)),
     Target(
-        name="relay-piece-ticket", decode=_ticket, allowed=(MalformedMessageError, BadSignatureError), seeds=_tickets
-    ),
-    Target(
-        name="relay-terms-and-tickets",
-        decode=_statement,
-        seeds=lambda: [_TERMS.data, ticket_for(_LABEL, 0, _PIECE).data],
+        "relay-terms-and-tickets",
+        _statement,
+        lambda: [_TERMS.data, ticket_for(_LABEL, 0, _PIECE).data],
         canonical=lambda found: found.data,
     ),
 )

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from secvm.auditor.relayed.statements import read_door
 from secvm.crypto.sealing.layers import seal_inner
-from secvm.crypto.signing import SigningKey, sign
+from secvm.crypto.signing import sign
 from secvm.errors import (
     BadProofError,
     BadSignatureError,
@@ -51,7 +51,7 @@ from secvm.protocol.relays.statements import Statement
 from secvm.protocol.relays.submission import Canary, Receipt, read_request
 from secvm.protocol.version import OPENING_TYPE, RELAYED_ENDING_TYPE, RELAYED_MANIFEST_TYPE
 from secvm_lab.fuzz.target import Target, expect
-from secvm_lab.fuzz.targets.documents import canonically, tried_both_ways
+from secvm_lab.fuzz.targets.documents import canonically, document, tried_both_ways
 from secvm_lab.fuzz.world import as_text
 from secvm_lab.rigs.histories.relayed_rounds import COORDINATOR, ENTRY, MIX, RelayedRound, known_bytes
 from secvm_lab.rigs.histories.sealed_round import SealedRound
@@ -69,14 +69,21 @@ _KINDS: dict[type[Statement], Callable[[RelayedRound], Statement]] = {
 }
 
 
+#: Two rounds, one after the other, and one whose capsules are sealed. Whatever is asked of them is made then.
+_FIRST, _SEALED = RelayedRound(), SealedRound(clients=1)
+
+
 @functools.cache
-def _rounds() -> tuple[RelayedRound, RelayedRound]:
-    first = RelayedRound()
-    return first, first.following()
+def _second() -> RelayedRound:
+    return _FIRST.following()
 
 
 def _statements() -> list[Statement]:
-    return [made(_rounds()[0]) for made in _KINDS.values()]
+    return [made(_FIRST) for made in _KINDS.values()]
+
+
+def _manifests() -> list[bytes]:
+    return [_FIRST.manifest.data, _second().manifest.data]
 
 
 def _statement(data: bytes) -> Statement:
@@ -110,18 +117,17 @@ def _signed_statement(data: bytes) -> object:
     return taken
 
 
-def _signed(data: bytes, purpose: str, keys: Sequence[SigningKey] = (COORDINATOR,)) -> bytes:
-    return sign(canonically(data), purpose=purpose, keys=keys)
+def _signed(data: bytes, purpose: str) -> bytes:
+    return sign(canonically(data), purpose=purpose, keys=[COORDINATOR])
 
 
 def _accept(data: bytes) -> object:
-    first, _ = _rounds()
-    manifest_faults(RelayedManifest.from_bytes(canonically(data)), first.document)
-    return read_manifest(_signed(data, RELAYED_MANIFEST_TYPE), first.document, first.manifest)
+    manifest_faults(RelayedManifest.from_bytes(canonically(data)), _FIRST.document)
+    return read_manifest(_signed(data, RELAYED_MANIFEST_TYPE), _FIRST.document, _FIRST.manifest)
 
 
 def _judged(data: bytes) -> object:
-    first, second = _rounds()
+    first, second = _FIRST, _second()
     opening = first.document.read(Opening, _signed(data, OPENING_TYPE))
     opening_faults(opening, first.manifest, first.document)
     following_faults(second.manifest, first.manifest, opening, first.document)
@@ -129,7 +135,7 @@ def _judged(data: bytes) -> object:
 
 
 def _endings() -> list[bytes]:
-    first, _ = _rounds()
+    first = _FIRST
     told: dict[str, Any] = {"experiment": first.document.digest}
     told |= dict(zip(("state", "training_weights", "evaluation_weights"), first.manifest.model, strict=True))
     named = {"manifest": first.manifest.digest, "opening": first.opening.digest}
@@ -141,12 +147,7 @@ def _endings() -> list[bytes]:
 
 def _entries() -> list[bytes]:
     one, other = "0" * 64, "f" * 64
-    made = (
-        experiment_entry(one),
-        manifest_entry(one, 1, other),
-        opening_entry(one, 12, other),
-        ending_entry(one, other),
-    )
+    made = experiment_entry(one), manifest_entry(one, 1, other), opening_entry(one, 12, other), ending_entry(one, other)
     return [entry.to_bytes() for entry in made]
 
 
@@ -155,58 +156,34 @@ def _absence(data: bytes) -> Absence:
 
 
 def _absences() -> list[bytes]:
-    tree = CapsuleTree(b"".join(_rounds()[0].submission))
+    tree = CapsuleTree(b"".join(_FIRST.submission))
     return [encode_document(tree.absence(digest).to_content()) for digest in (bytes(32), b"\x80" * 32, b"\xff" * 32)]
 
 
 def _evidence() -> list[bytes]:
-    first, second = _rounds()
+    first, second = _FIRST, _second()
     experiment = publish(first.document, keys=(COORDINATOR,))
     absence = CapsuleTree(b"".join(first.mixed)).absence(bytes(32))
     counts = (first.entry_count.signed(ENTRY), first.mix_count.signed(MIX), first.entry_reveal.signed(ENTRY))
     manifest = first.manifest.signed([COORDINATOR])
-    made = (
-        RelayedEvidence(kind=RelayedKind.TWO_STATEMENTS, experiment=experiment, statements=counts[:2]),
-        RelayedEvidence(
-            kind=RelayedKind.PART_NOT_IN_BATCH,
-            experiment=experiment,
-            documents=(manifest,),
-            statements=counts,
-            proof=PartProof(package=0, absence=absence),
-        ),
+    told = (manifest, first.opening.signed([COORDINATOR]))
+    counted, part = (bytes(160), write_sub_tally({0: 1})), PartProof(package=0, absence=absence)
+    following = second.manifest.signed([COORDINATOR])
+    made: tuple[tuple[RelayedKind, dict[str, Any]], ...] = (
+        (RelayedKind.TWO_STATEMENTS, {"statements": counts[:2]}),
+        (RelayedKind.PART_NOT_IN_BATCH, {"documents": (manifest,), "statements": counts, "proof": part}),
         # Names a model that is none: it convicts.
-        RelayedEvidence(kind=RelayedKind.WRONG_STEP, experiment=experiment, documents=(manifest,)),
-        RelayedEvidence(
-            kind=RelayedKind.BAD_DOCUMENT,
-            experiment=experiment,
-            documents=(manifest, first.opening.signed([COORDINATOR]), second.manifest.signed([COORDINATOR])),
-        ),
-        RelayedEvidence(
-            kind=RelayedKind.WRONG_COUNT,
-            experiment=experiment,
-            documents=(manifest, first.opening.signed([COORDINATOR])),
-            blobs=(bytes(160), write_sub_tally({0: 1})),
-            proof=first.shards.proof(0),
-        ),
-        RelayedEvidence(
-            kind=RelayedKind.WRONG_TALLY,
-            experiment=experiment,
-            documents=(manifest, first.opening.signed([COORDINATOR])),
-            blobs=(b"net tally", _one_shard()),
-        ),
+        (RelayedKind.WRONG_STEP, {"documents": (manifest,)}),
+        (RelayedKind.BAD_DOCUMENT, {"documents": (*told, following)}),
+        (RelayedKind.WRONG_COUNT, {"documents": told, "blobs": counted, "proof": first.shards.proof(0)}),
+        (RelayedKind.WRONG_TALLY, {"documents": told, "blobs": (b"net tally", _one_shard())}),
     )
-    return [one.to_bytes() for one in made]
+    return [RelayedEvidence(kind=kind, experiment=experiment, **given).to_bytes() for kind, given in made]
 
 
 def _one_shard() -> bytes:
     """One shard that counts a package."""
-    run = ShardRun(0, 1, (), (bytes(32),))
-    return entry_bytes(run, write_sub_tally({0: 1}))
-
-
-def _told() -> list[bytes]:
-    first, _ = _rounds()
-    return [first.manifest.signed([COORDINATOR]), first.opening.signed([COORDINATOR])]
+    return entry_bytes(ShardRun(0, 1, (), (bytes(32),)), write_sub_tally({0: 1}))
 
 
 def _news(data: bytes) -> object:
@@ -218,17 +195,16 @@ def _news(data: bytes) -> object:
 
 
 def _cells() -> int:
-    return Cells.of(_rounds()[0].document.experiment).count
+    return Cells.of(_FIRST.document.experiment).count
 
 
 @functools.cache
 def _reader() -> CapsuleReader:
-    first, _ = _rounds()
-    return CapsuleReader.of(first.document, first.manifest, first.count_seed)
+    return CapsuleReader.of(_FIRST.document, _FIRST.manifest, _FIRST.count_seed)
 
 
 def _capsules() -> list[bytes]:
-    first, _ = _rounds()
+    first = _FIRST
     kinds = (NullPackage(), TrainPackage(model=0, bin_index=3, sign=1), TrainPackage(model=3, bin_index=3, sign=1))
     packages = [encode(AddressedPackage(first.document.experiment_id, 1, kind)) for kind in kinds]
     key = first.count_key.public_key
@@ -243,13 +219,8 @@ def _counted(data: bytes) -> object:
     return counted
 
 
-@functools.cache
-def _sealed() -> SealedRound:
-    return SealedRound(clients=1)
-
-
 def _taken_canary() -> Canary:
-    return _sealed().submissions[0].canary.with_receipt(_sealed().receipt_for(0))
+    return _SEALED.submissions[0].canary.with_receipt(_SEALED.receipt_for(0))
 
 
 @functools.cache
@@ -262,7 +233,7 @@ def _missing() -> list[bytes]:
 @functools.cache
 def _sessions() -> tuple[bytes, RequestRow]:
     """A session that has a request on its way: its header, and the request."""
-    one, session = _sealed(), RelayedSession(_sealed().document)
+    one, session = _SEALED, RelayedSession(_SEALED.document)
     words, now = iter(range(10**6)), one.manifest.instants.opens_at - 1
     session.receive(RoundAnnounced(one.manifest.signed([COORDINATOR])), now=now, words=words)
     session.receive(RequestReady(one.submissions[0]), now=now, words=words)
@@ -272,9 +243,7 @@ def _sessions() -> tuple[bytes, RequestRow]:
 
 
 def _two_capsules() -> bytes:
-    capsules = [known_bytes(f"capsule {number}", 128) for number in range(2)]
-    capsules.sort(key=capsule_digest)
-    return b"".join(capsules)
+    return b"".join(sorted((known_bytes(f"capsule {number}", 128) for number in range(2)), key=capsule_digest))
 
 
 def _run(hashes: int) -> bytes:
@@ -284,146 +253,102 @@ def _run(hashes: int) -> bytes:
 
 TARGETS = (
     Target(
-        name="relay-statement",
-        decode=tried_both_ways(_statement, lambda found: found.data),
-        seeds=lambda: [one.data for one in _statements()],
+        "relay-statement",
+        tried_both_ways(_statement, lambda found: found.data),
+        lambda: [one.data for one in _statements()],
     ),
     Target(
-        name="relay-statement-signed",
-        decode=_signed_statement,
+        "relay-statement-signed",
+        _signed_statement,
+        lambda: [_FIRST.entry_reveal.signed(ENTRY), *(b" " + one.data for one in _statements())],
         allowed=_SIGNED,
-        seeds=lambda: [_rounds()[0].entry_reveal.signed(ENTRY), *(b" " + one.data for one in _statements())],
     ),
+    document("relayed-manifest", RelayedManifest, _manifests),
+    Target("relayed-manifest-accept", _accept, _manifests, allowed=(*_SIGNED, InconsistentManifestError)),
+    document("opening", Opening, lambda: [_FIRST.opening.data]),
+    Target("opening-judged", _judged, lambda: [_FIRST.opening.data], allowed=_SIGNED),
+    document("relayed-ending", RelayedEnding, _endings),
     Target(
-        name="relayed-manifest",
-        decode=tried_both_ways(RelayedManifest.from_bytes, lambda found: found.data),
-        seeds=lambda: [one.manifest.data for one in _rounds()],
-    ),
-    Target(
-        name="relayed-manifest-accept",
-        decode=_accept,
-        allowed=(*_SIGNED, InconsistentManifestError),
-        seeds=lambda: [one.manifest.data for one in _rounds()],
-    ),
-    Target(
-        name="opening",
-        decode=tried_both_ways(Opening.from_bytes, lambda found: found.data),
-        seeds=lambda: [_rounds()[0].opening.data],
-    ),
-    Target(name="opening-judged", decode=_judged, allowed=_SIGNED, seeds=lambda: [_rounds()[0].opening.data]),
-    Target(
-        name="relayed-ending",
-        decode=tried_both_ways(RelayedEnding.from_bytes, lambda found: found.data),
-        seeds=_endings,
-    ),
-    Target(
-        name="relayed-ending-signed",
-        decode=lambda data: _rounds()[0].document.read(RelayedEnding, _signed(data, RELAYED_ENDING_TYPE)),
+        "relayed-ending-signed",
+        lambda data: _FIRST.document.read(RelayedEnding, _signed(data, RELAYED_ENDING_TYPE)),
+        _endings,
         allowed=_SIGNED,
-        seeds=_endings,
     ),
-    Target(name="coordinator-log-entry", decode=Entry.from_bytes, canonical=Entry.to_bytes, seeds=_entries),
+    Target("coordinator-log-entry", Entry.from_bytes, _entries, canonical=Entry.to_bytes),
     Target(
-        name="relay-shown",
-        decode=read_shown,
-        seeds=lambda: [write_shown({}), write_shown({"mix_count": b"a count", "entry_reveal": b"a reveal"})],
+        "relay-shown",
+        read_shown,
+        lambda: [write_shown({}), write_shown({"mix_count": b"a count", "entry_reveal": b"a reveal"})],
     ),
+    Target("capsule-absence", tried_both_ways(_absence, lambda found: encode_document(found.to_content())), _absences),
+    document("shard-proof", ShardProof, lambda: [_FIRST.shards.proof(0).data]),
     Target(
-        name="capsule-absence",
-        decode=tried_both_ways(_absence, lambda found: encode_document(found.to_content())),
-        seeds=_absences,
-    ),
-    Target(
-        name="shard-proof",
-        decode=tried_both_ways(ShardProof.from_bytes, lambda found: found.data),
-        seeds=lambda: [_rounds()[0].shards.proof(0).data],
-    ),
-    Target(
-        name="sub-tally",
-        decode=lambda data: read_sub_tally(data, cells=_cells(), capsules=SHARD),
+        "sub-tally",
+        lambda data: read_sub_tally(data, cells=_cells(), capsules=SHARD),
+        lambda: [b"", write_sub_tally({0: 1}), write_sub_tally({1: 2, 29: 3})],
         canonical=write_sub_tally,
-        seeds=lambda: [b"", write_sub_tally({0: 1}), write_sub_tally({1: 2, 29: 3})],
     ),
     Target(
-        name="news",
-        decode=_news,
-        seeds=lambda: [News(b"a manifest").to_bytes(), News(b"m", b"o", b"t", b"c", 7, (b"a line",)).to_bytes()],
+        "news",
+        _news,
+        lambda: [News(b"a manifest").to_bytes(), News(b"m", b"o", b"t", b"c", 7, (b"a line",)).to_bytes()],
     ),
+    document("shard-tally", ShardTally, lambda: [b"\0", ShardTally((bytes(32),), write_sub_tally({1: 2})).to_bytes()]),
     Target(
-        name="shard-tally",
-        decode=tried_both_ways(ShardTally.from_bytes, ShardTally.to_bytes),
-        seeds=lambda: [b"\0", ShardTally((bytes(32),), write_sub_tally({1: 2})).to_bytes()],
+        "shard-entries",
+        lambda data: RawCount.of(data, Cells.of(_FIRST.document.experiment), capsules=SHARD + 1),
+        lambda: [_one_shard(), 2 * _one_shard()],
     ),
+    document("relayed-evidence", RelayedEvidence, _evidence),
     Target(
-        name="shard-entries",
-        decode=lambda data: RawCount.of(data, Cells.of(_rounds()[0].document.experiment), capsules=SHARD + 1),
-        seeds=lambda: [_one_shard(), 2 * _one_shard()],
-    ),
-    Target(
-        name="relayed-evidence",
-        decode=tried_both_ways(RelayedEvidence.from_bytes, RelayedEvidence.to_bytes),
-        seeds=_evidence,
-    ),
-    Target(
-        name="relayed-evidence-examine",
-        decode=lambda data: examine_relayed(canonically(data)),
+        "relayed-evidence-examine",
+        lambda data: examine_relayed(canonically(data)),
+        _evidence,
         allowed=(RemoteProtocolError,),
-        seeds=_evidence,
     ),
     Target(
-        name="relayed-told",
-        decode=lambda data: read_relayed_document(data, _rounds()[0].document),
+        "relayed-told",
+        lambda data: read_relayed_document(data, _FIRST.document),
+        lambda: [one.signed([COORDINATOR]) for one in (_FIRST.manifest, _FIRST.opening)],
         allowed=_SIGNED,
-        seeds=_told,
     ),
+    Target("relay-door", read_door, lambda: [b'{"entry_count":"YQ==","mix_count":null}', b"[]", b"{"], allowed=()),
+    Target("inner-capsule", _counted, _capsules, allowed=()),
     Target(
-        name="relay-door",
-        decode=read_door,
-        allowed=(),
-        seeds=lambda: [b'{"entry_count":"YQ==","mix_count":null}', b"[]", b"{"],
-    ),
-    Target(name="inner-capsule", decode=_counted, allowed=(), seeds=_capsules),
-    Target(
-        name="shard-run",
-        decode=lambda data: read_run(data, shard=0, capsules=3),
+        "shard-run",
+        lambda data: read_run(data, shard=0, capsules=3),
+        lambda: [_run(0), _run(2)],
         canonical=ShardRun.to_bytes,
-        seeds=lambda: [_run(0), _run(2)],
     ),
     Target(
-        name="shard-index",
-        decode=lambda data: read_index(data, capsules=3 * SHARD),
+        "shard-index",
+        lambda data: read_index(data, capsules=3 * SHARD),
+        lambda: [bytes(24), bytes(range(24))],
         canonical=b"".join,
-        seeds=lambda: [bytes(24), bytes(range(24))],
     ),
     Target(
-        name="submission",
-        decode=lambda data: read_request(data, budget=2),
+        "submission",
+        lambda data: read_request(data, budget=2),
+        lambda: [_two_capsules(), bytes(256)],
         canonical=b"".join,
-        seeds=lambda: [_two_capsules(), bytes(256)],
     ),
+    document("canary", Canary, lambda: [_SEALED.submissions[0].canary.to_bytes(), _taken_canary().to_bytes()]),
+    document("missing-canary", MissingCanary, _missing),
     Target(
-        name="canary",
-        decode=tried_both_ways(Canary.from_bytes, Canary.to_bytes),
-        seeds=lambda: [_sealed().submissions[0].canary.to_bytes(), _taken_canary().to_bytes()],
-    ),
-    Target(
-        name="missing-canary", decode=tried_both_ways(MissingCanary.from_bytes, MissingCanary.to_bytes), seeds=_missing
-    ),
-    Target(
-        name="missing-canary-examined",
-        decode=lambda data: examine_canary(canonically(data)),
+        "missing-canary-examined",
+        lambda data: examine_canary(canonically(data)),
+        _missing,
         allowed=(MalformedMessageError, BadSignatureError, BadProofError),
-        seeds=_missing,
     ),
     Target(
-        name="relayed-session",
-        decode=lambda data: RelayedSession.from_parts(canonically(data), _sessions()[1], _sealed().document),
-        seeds=lambda: [_sessions()[0]],
+        "relayed-session",
+        lambda data: RelayedSession.from_parts(canonically(data), _sessions()[1], _SEALED.document),
+        lambda: [_sessions()[0]],
     ),
     Target(
-        name="label-text",
-        decode=lambda data: label_from_text(as_text(data)),
+        "label-text",
+        lambda data: label_from_text(as_text(data)),
+        lambda: [b"00" * 32, b"ab" * 32],
         canonical=lambda label: label.hex().encode(),
-        seeds=lambda: [b"00" * 32, b"ab" * 32],
     ),
 )

@@ -24,7 +24,7 @@ from secvm.protocol.trust.trusted_log import SeenLog
 from secvm.protocol.trust.trusted_rounds import Trusted
 from secvm_lab.fuzz import world
 from secvm_lab.fuzz.target import Target, expect
-from secvm_lab.fuzz.targets.documents import canonically, tried_both_ways
+from secvm_lab.fuzz.targets.documents import canonically, document, tried_both_ways
 
 _SIGNED = (MalformedMessageError, BadSignatureError)
 _MOST_BYTES = 2**20
@@ -96,36 +96,23 @@ def _blobs(magic: bytes) -> list[bytes]:
 
 
 TARGETS = (
+    Target("session-parts", _session_parts, _session_headers, allowed=(*_SIGNED, InconsistentManifestError)),
+    Target("trusted", tried_both_ways(lambda data: Trusted.from_parts(data, b""), Trusted.to_bytes), _trusted),
+    document("seen-log", SeenLog, lambda: [SeenLog().to_bytes(), _seen_log().to_bytes()]),
+    Target("tally", _tally, _tallies, encode=_encoded_tally),
     Target(
-        name="session-parts",
-        decode=_session_parts,
-        allowed=(*_SIGNED, InconsistentManifestError),
-        seeds=_session_headers,
-    ),
-    Target(
-        name="trusted",
-        decode=tried_both_ways(lambda data: Trusted.from_parts(data, b""), Trusted.to_bytes),
-        seeds=_trusted,
-    ),
-    Target(
-        name="seen-log",
-        decode=tried_both_ways(SeenLog.from_bytes, SeenLog.to_bytes),
-        seeds=lambda: [SeenLog().to_bytes(), _seen_log().to_bytes()],
-    ),
-    Target(name="tally", decode=_tally, encode=_encoded_tally, seeds=_tallies),
-    Target(
-        name="tally-planes",
-        decode=_tally_planes,
+        "tally-planes",
+        _tally_planes,
+        lambda: [zlib.decompress(data) for data in _tallies()],
         canonical=lambda found: zlib.decompress(_encoded_tally(found)),
-        seeds=lambda: [zlib.decompress(data) for data in _tallies()],
     ),
-    Target(name="state", decode=_state, canonical=State.to_bytes, seeds=lambda: _blobs(b"secvm-state")),
+    Target("state", _state, lambda: _blobs(b"secvm-state"), canonical=State.to_bytes),
     Target(
-        name="state-of-any",
-        decode=State.from_bytes,
+        "state-of-any",
+        State.from_bytes,
+        lambda: _blobs(b"secvm-state"),
         canonical=State.to_bytes,
         allowed=(BadInputError,),
-        seeds=lambda: _blobs(b"secvm-state"),
     ),
-    Target(name="weights", decode=_weights, canonical=Weights.to_bytes, seeds=lambda: _blobs(b"secvm-weights")),
+    Target("weights", _weights, lambda: _blobs(b"secvm-weights"), canonical=Weights.to_bytes),
 )
