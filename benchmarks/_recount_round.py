@@ -26,14 +26,13 @@ from secvm.protocol.relays.counting import Cells, sub_tally_of
 from secvm.protocol.relays.recount import RawCount, ShardTally
 from secvm.protocol.relays.shards import SHARD, ShardRun, ShardTree, shard_count
 from secvm.runtime.lanes import find_lanes
-from secvm_lab.rigs.histories.audited_rounds import LightRound
-from secvm_lab.rigs.histories.relayed_rounds import COORDINATOR, MIX, relayed_document, relayed_experiment
+from secvm_lab.rigs.histories.relayed_rounds import COORDINATOR, MIX, RelayedRound, relayed_document, relayed_experiment
 
 BINS = 1_000
 _BLOCK = 1 << 16
 
 
-def bench_round() -> LightRound:
+def bench_round() -> RelayedRound:
     """A round of an experiment with a thousand bins; who took part is no matter here."""
     noise = {"shape": Fraction(3), "odds": Fraction(1, 2)}
     cover = RelayCover(
@@ -42,7 +41,7 @@ def bench_round() -> LightRound:
     )  # fmt: skip
     experiment = relayed_experiment(n_bins=BINS, cover=cover)
     document = relayed_document(experiment=experiment, binning=HashedBins(bins=BINS, salt=bytes(16)))
-    return LightRound(document=document, clients=1, refused=0)
+    return RelayedRound(document=document, clients=1, refused=0)
 
 
 def make(place: str, packages: int) -> None:

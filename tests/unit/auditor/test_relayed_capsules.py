@@ -14,8 +14,8 @@ from secvm.cli.audit.text import report_text
 from secvm.protocol.documents.experiment import publish
 from secvm.protocol.relays.shards import DAY_MS, LEAST_DAYS
 from secvm_lab.rigs.histories.audited_history import AuditedHistory, draw_told
-from secvm_lab.rigs.histories.audited_rounds import SealedRound
 from secvm_lab.rigs.histories.relayed_rounds import COORDINATOR
+from secvm_lab.rigs.histories.sealed_round import SealedRound
 
 
 @pytest.fixture(scope="module")

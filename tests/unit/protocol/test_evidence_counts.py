@@ -18,8 +18,8 @@ from secvm.protocol.relays.batches import CapsuleTree
 from secvm.protocol.relays.opening import Opening
 from secvm.protocol.relays.recount import entry_bytes
 from secvm.protocol.relays.shards import ShardProof, ShardRun, read_sub_tally, write_sub_tally
-from secvm_lab.rigs.histories.audited_rounds import SealedRound
 from secvm_lab.rigs.histories.relayed_rounds import COORDINATOR, STRANGER, relayed_document
+from secvm_lab.rigs.histories.sealed_round import SealedRound
 from tests.effort import scaled
 from tests.seeds import seed_for
 
@@ -46,7 +46,7 @@ def made(kind: str) -> SealedRound:
         "count": {"sub_tallies": lambda told: [one_more(told[0])]},
         "tally": {"net": one_more_in_net},
     }[kind]
-    return SealedRound(name="counts", clients=3, told=((UNIT,),), lies=lies)
+    return SealedRound(covered=True, name="counts", clients=3, told=((UNIT,),), lies=lies)
 
 
 def file(kind: RelayedKind, of: SealedRound, **changes: Any) -> bytes:
@@ -130,8 +130,8 @@ def test_no_accuser_without_keys_convicts_an_honest_federation() -> None:
     dice = random.Random(seed_for("accusers of an honest coordinator"))
     first = made("honest")
     second = SealedRound(
-        name="counts", clients=3, round_number=2, before=first.manifest, opening_before=first.opening,
-        model=first.model, told=((UNIT,),),
+        covered=True, name="counts", clients=3, round_number=2, before=first.manifest, opening_before=first.opening,
+        told=((UNIT,),),
     )  # fmt: skip
     unopened: Opening = replace(second.opening, mix_reveal=None, count_seed=None, tally=None, shards=None)
     rounds = (first, second)
@@ -139,7 +139,7 @@ def test_no_accuser_without_keys_convicts_an_honest_federation() -> None:
     # The second one is not what was logged: an accuser's own, unsigned by anybody who counts.
     documents.append(unopened.signed([STRANGER]))
     statements = [data for of in rounds for data in of.statements().values()]
-    blobs = [b"", b"\0" * 36, first.model[0].encode()]
+    blobs = [b"", b"\0" * 36, first.manifest.state.encode()]
     proofs: list[PartProof | ShardProof | None] = [None]
     for of in rounds:
         run = ShardRun(0, len(of.mixed), (), tuple(of.mixed))

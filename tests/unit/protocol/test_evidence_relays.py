@@ -17,12 +17,12 @@ from secvm.protocol.relays.batches import CapsuleTree, capsule_digest
 from secvm.protocol.relays.cover_parts import OpenedPart, Role
 from secvm.protocol.relays.opening import RelayedEnding
 from secvm.protocol.relays.submission import Receipt
-from secvm_lab.rigs.histories.audited_rounds import LightRound, SealedRound
-from secvm_lab.rigs.histories.relayed_rounds import COORDINATOR, ENTRY, MIX, STRANGER, relayed_document
+from secvm_lab.rigs.histories.relayed_rounds import COORDINATOR, ENTRY, MIX, STRANGER, RelayedRound, relayed_document
+from secvm_lab.rigs.histories.sealed_round import SealedRound
 
 DOCUMENT = relayed_document()
 MODEL = first_model(DOCUMENT)
-ROUND = LightRound(model=MODEL.names)
+ROUND = RelayedRound(model=MODEL.names)
 MANIFEST = ROUND.manifest.signed([COORDINATOR])
 OPENING = ROUND.opening.signed([COORDINATOR])
 
@@ -118,7 +118,7 @@ def test_reveals_of_what_a_relay_was_not_bound_to_convict_it() -> None:
 @cache
 def dropped(role: Role, by: Role) -> tuple[SealedRound, bytes, OpenedPart]:
     """A round in which the first capsule of an opened part is not handed on, and by whom."""
-    whole = SealedRound(name=f"{role} {by}", model=MODEL.names, clients=3)
+    whole = SealedRound(covered=True, name=f"{role} {by}", model=MODEL.names, clients=3)
     # Who drops before the part is drawn hits it with a chance; here all parts lose one, so that one surely does.
     parts = [whole.part(role, number) for number in range(whole.parts)]
     at = 1 if by == "entry" else 0
@@ -162,7 +162,7 @@ def test_a_part_that_is_not_in_the_batch_convicts_with_leaves_the_one_and_withou
 
 
 def test_all_capsules_of_an_honest_rounds_parts_are_under_the_mixing_relays_root() -> None:
-    made = SealedRound(name="honest", model=MODEL.names, clients=3)
+    made = SealedRound(covered=True, name="honest", model=MODEL.names, clients=3)
     seeds: list[tuple[Role, bytes]] = [("entry", made.entry_reveal.seed), ("mix", made.mix_reveal.seed)]
     for role, seed in seeds:
         part = OpenedPart.of(role, DOCUMENT, made.manifest, made.entry_count, seed)
@@ -176,7 +176,7 @@ def test_all_capsules_of_an_honest_rounds_parts_are_under_the_mixing_relays_root
 
 
 def test_documents_that_cannot_both_be_true_convict_the_coordinator() -> None:
-    later = LightRound(model=("1" * 64,) * 3).manifest.signed([COORDINATOR])
+    later = RelayedRound(model=("1" * 64,) * 3).manifest.signed([COORDINATOR])
     unopened = replace(ROUND.opening, count_seed=None, tally=None, shards=None).signed([COORDINATOR])
     second = ROUND.following()
     names: dict[str, Any] = dict(zip(("state", "training_weights", "evaluation_weights"), MODEL.names, strict=True))
@@ -204,7 +204,7 @@ def test_documents_that_cannot_both_be_true_convict_the_coordinator() -> None:
 def test_documents_that_the_experiment_forbids_convict_the_coordinator() -> None:
     instants = replace(ROUND.manifest.instants, open_by=ROUND.manifest.instants.open_by + 1)
     bad = replace(ROUND.manifest, instants=instants).signed([COORDINATOR])
-    second = LightRound(
+    second = RelayedRound(
         round_number=2, before=ROUND.manifest, opening_before=ROUND.opening, model=("1" * 64,) * 3
     ).manifest
     reused = replace(second, count_seed_hash=ROUND.manifest.count_seed_hash).signed([COORDINATOR])
@@ -227,12 +227,12 @@ def test_a_model_that_does_not_follow_convicts_the_coordinator() -> None:
     tally = aggregate.empty_tally(DOCUMENT.experiment)
     tally.participants[:] = 9
     tally.plus[0, 1] = 12
-    made = LightRound(model=MODEL.names, drawn=tally)
+    made = RelayedRound(model=MODEL.names, drawn=tally)
     after = after_opened(DOCUMENT, MODEL.state, tally, clients=made.clients)
     assert after.stayed is None
 
     def told(names: tuple[str, str, str]) -> bytes:
-        next_round = LightRound(round_number=2, before=made.manifest, opening_before=made.opening, model=names)
+        next_round = RelayedRound(round_number=2, before=made.manifest, opening_before=made.opening, model=names)
         signed = (made.manifest, made.opening, next_round.manifest)
         documents = tuple(one.signed([COORDINATOR]) for one in signed)
         blobs = (MODEL.state_bytes, encode_tally(tally, DOCUMENT.experiment))
@@ -240,7 +240,7 @@ def test_a_model_that_does_not_follow_convicts_the_coordinator() -> None:
 
     assert who(told(MODEL.names)) is Who.COORDINATOR
     assert shows_nothing(told(after.model.names))
-    first = LightRound(model=("1" * 64,) * 3).manifest.signed([COORDINATOR])
+    first = RelayedRound(model=("1" * 64,) * 3).manifest.signed([COORDINATOR])
     assert who(file(RelayedKind.WRONG_STEP, documents=(first,))) is Who.COORDINATOR
     assert shows_nothing(file(RelayedKind.WRONG_STEP, documents=(MANIFEST,)))
 

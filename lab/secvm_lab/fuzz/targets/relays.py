@@ -243,7 +243,8 @@ def _sessions() -> tuple[bytes, RequestRow]:
 
 
 def _two_capsules() -> bytes:
-    return b"".join(sorted((known_bytes(f"capsule {number}", 128) for number in range(2)), key=capsule_digest))
+    capsules = [known_bytes(f"capsule {number}", 128) for number in range(2)]
+    return b"".join(sorted(capsules, key=capsule_digest))
 
 
 def _run(hashes: int) -> bytes:

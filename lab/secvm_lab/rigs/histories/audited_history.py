@@ -24,24 +24,22 @@ from secvm.protocol.documents.blobs import encode_tally, tally_digest
 from secvm.protocol.documents.experiment import ExperimentDocument, publish
 from secvm.protocol.documents.recomputation import Model, after_opened, first_model
 from secvm.protocol.log.entries import Entry, experiment_entry
+from secvm.protocol.relays.manifest import RelayedManifest
 from secvm.protocol.relays.opening import Opening, RelayedEnding, Why, clients_of, is_opened
-from secvm_lab.rigs.histories.audited_rounds import ROLES, STATEMENTS, LightRound, SealedRound
-from secvm_lab.rigs.histories.relayed_rounds import COORDINATOR, START, relayed_document
+from secvm_lab.rigs.histories.relayed_rounds import COORDINATOR, START, STATEMENTS, RelayedRound, relayed_document
+from secvm_lab.rigs.histories.sealed_round import ROLES, SealedRound
 from secvm_lab.rigs.histories.witnessed_log import KnownLog
 
 
-class AuditedHistory:
-    """One experiment from its first round on. ``files`` and ``doors`` are what an auditor is given."""
+class KnownHistory:
+    """The public files of an experiment with two relays, signed by keys that everybody knows."""
 
-    def __init__(self, name: str, document: ExperimentDocument | None = None) -> None:
-        self.name = name
+    def __init__(self, document: ExperimentDocument | None = None) -> None:
         self.document = relayed_document() if document is None else document
-        self.rounds: list[LightRound] = []
         #: Of the rounds that are concluded.
         self.openings: list[Opening] = []
         self.model = first_model(self.document)
         self.now = START
-        self.doors: dict[str, dict[str, bytes]] = {role: {} for role in ROLES}
         listed = [{"digest": self.document.digest, "standing": "running", "title": self.document.title}]
         self.files = {
             "/v1/experiments": json.dumps({"experiments": listed}).encode(),
@@ -51,22 +49,78 @@ class AuditedHistory:
         self.log = KnownLog()
         self.enter(experiment_entry(self.document.digest))
 
+    @property
+    def place(self) -> str:
+        """Where the experiment's files are."""
+        return f"/v1/experiment/{self.document.digest}"
+
     def enter(self, entry: Entry) -> None:
         """One more line of the log, where there is one."""
         if self.document.log is not None:
-            self.log.time_s = self.now // 1000
             self.log.enter(self.files, entry)
+
+    def following(self, before: RelayedRound | None) -> dict[str, Any]:
+        """What the round after this one is made of."""
+        opening = self.openings[-1] if self.openings else None
+        manifest = None if before is None else before.manifest
+        number = 1 if before is None else before.round_number + 1
+        told = {"round_number": number, "before": manifest, "opening_before": opening}
+        return {"document": self.document, "model": self.model.names, **told}
+
+    def show_manifest(self, manifest: RelayedManifest) -> None:
+        """Under its number and as the latest, and in the log."""
+        envelope = manifest.signed([COORDINATOR])
+        for name in (str(manifest.round_number), "latest"):
+            self.files[f"{self.place}/manifest/{name}"] = envelope
+        self.enter(manifest.log_entry)
+
+    def show_opening(self, opening: Opening, of: RelayedRound) -> None:
+        """In the log too; what devices step from; and the model that follows."""
+        self.openings.append(opening)
+        self.files[f"{self.place}/opening/{of.round_number}"] = opening.signed([COORDINATOR])
+        self.enter(opening.log_entry)
+        if opening.tally is not None:
+            self.files[f"/v1/blob/{tally_digest(of.net)}"] = encode_tally(of.net, self.document.experiment)
+        if is_opened(opening, of.manifest, self.document):
+            self.model = after_opened(self.document, self.model.state, of.net, clients=clients_of(opening)).model
+
+    def show_ending(self, last: RelayedRound | None, why: Why, **changes: Any) -> RelayedEnding:
+        """No round follows."""
+        state, training, evaluation = self.model.names
+        told: dict[str, Any] = {
+            "experiment": self.document.digest,
+            "round_number": 0 if last is None else last.round_number,
+            "manifest": None if last is None else last.manifest.digest,
+            "opening": None if last is None else self.openings[-1].digest,
+            "state": state,
+            "training_weights": training,
+            "evaluation_weights": evaluation,
+            "why": why,
+        }
+        ending = RelayedEnding(**{**told, **changes})
+        self.files[f"{self.place}/ending"] = ending.signed([COORDINATOR])
+        self.enter(ending.log_entry)
+        return ending
+
+
+class AuditedHistory(KnownHistory):
+    """One experiment from its first round on. ``files`` and ``doors`` are what an auditor is given."""
+
+    def __init__(self, name: str, document: ExperimentDocument | None = None) -> None:
+        self.name = name
+        self.rounds: list[RelayedRound] = []
+        self.doors: dict[str, dict[str, bytes]] = {role: {} for role in ROLES}
+        super().__init__(document)
+
+    def enter(self, entry: Entry) -> None:
+        self.log.time_s = self.now // 1000
+        super().enter(entry)
 
     def renew(self) -> None:
         """Witnesses cosign the log as it is, now."""
         if self.document.log is not None:
             self.log.time_s = self.now // 1000
             self.log.show(self.files, [self.document.digest])
-
-    @property
-    def place(self) -> str:
-        """Where the experiment's files are."""
-        return f"/v1/experiment/{self.document.digest}"
 
     @property
     def shows_capsules(self) -> bool:
@@ -78,30 +132,20 @@ class AuditedHistory:
         role = "entry" if url == self.document.entry_relay.url else "mix"
         return GivenFiles(self.doors[role])
 
-    # ── a round ──────────────────────────────────────────────────────────────────────────────────────────────────────
-
-    def announce(self, *, sealed: bool = False, late_ms: int = 0, **changes: Any) -> LightRound:
+    def announce(self, *, sealed: bool = False, late_ms: int = 0, **changes: Any) -> RelayedRound:
         """The next round begins."""
-        before = self.rounds[-1].manifest if self.rounds else None
-        opens_at = (START if before is None else before.instants.open_by) + late_ms
-        kind = SealedRound if sealed else LightRound
-        told: dict[str, Any] = {
-            "document": self.document,
-            "name": self.name,
-            "round_number": len(self.rounds) + 1,
-            "before": before,
-            "opening_before": self.openings[-1] if self.openings else None,
-            "model": self.model.names,
-            "opens_at": opens_at,
-        }
-        made = kind(**{**told, **changes})
+        before = self.rounds[-1] if self.rounds else None
+        told = {**self.following(before), "name": self.name}
+        told["opens_at"] = (START if before is None else before.manifest.instants.open_by) + late_ms
+        made: RelayedRound
+        if sealed:
+            made = SealedRound(covered=True, **{**told, **changes})
+        else:
+            made = RelayedRound(**{**told, "drawn": aggregate.empty_tally(self.document.experiment), **changes})
         self.rounds.append(made)
         self.show_model(self.model)
-        envelope = made.manifest.signed([COORDINATOR])
-        self.files[f"{self.place}/manifest/{made.round_number}"] = envelope
-        self.files[f"{self.place}/manifest/latest"] = envelope
         self.now = made.manifest.instants.opens_at
-        self.enter(made.manifest.log_entry)
+        self.show_manifest(made.manifest)
         return made
 
     def conclude(self, *, lost: int = len(STATEMENTS) + 1, opening: Opening | None = None) -> Opening:
@@ -112,43 +156,18 @@ class AuditedHistory:
             gone: dict[str, Any] = dict.fromkeys((*STATEMENTS[lost:], "count_seed", "tally", "shards"))
             told = replace(told, **gone)
         else:
-            self.files[f"/v1/blob/{tally_digest(made.net)}"] = encode_tally(made.net, self.document.experiment)
             self.files |= {f"{self.place}/{path}": data for path, data in made.public().items()}
-        self.openings.append(told)
-        self.files[f"{self.place}/opening/{made.round_number}"] = told.signed([COORDINATOR])
         for role in ROLES:
             # A statement that was never made is at no door; one that was lost on its way is.
             self.doors[role] |= made.door(without=STATEMENTS[lost:])
         self.now = made.manifest.instants.open_by
-        self.enter(told.log_entry)
-        self.model = self.after(told, made)
+        self.show_opening(told, made)
         return told
-
-    def after(self, opening: Opening, made: LightRound) -> Model:
-        """The model that follows."""
-        if not is_opened(opening, made.manifest, self.document):
-            return self.model
-        return after_opened(self.document, self.model.state, made.net, clients=clients_of(opening)).model
 
     def end(self, why: Why = "stopped", **changes: Any) -> RelayedEnding:
         """No round follows."""
-        last = self.rounds[-1] if self.rounds else None
-        state, training, evaluation = self.model.names
-        told: dict[str, Any] = {
-            "experiment": self.document.digest,
-            "round_number": len(self.rounds),
-            "manifest": None if last is None else last.manifest.digest,
-            "opening": None if last is None else self.openings[-1].digest,
-            "state": state,
-            "training_weights": training,
-            "evaluation_weights": evaluation,
-            "why": why,
-        }
-        ending = RelayedEnding(**{**told, **changes})
         self.show_model(self.model)
-        self.files[f"{self.place}/ending"] = ending.signed([COORDINATOR])
-        self.enter(ending.log_entry)
-        return ending
+        return self.show_ending(self.rounds[-1] if self.rounds else None, why, **changes)
 
     def show_model(self, model: Model) -> None:
         """Its blobs, under their digests."""

@@ -18,8 +18,8 @@ from secvm.protocol.relays.commitments import part_path
 from secvm.protocol.relays.counts import EntryReveal
 from secvm.protocol.relays.shards import SHARD, read_sub_tally, write_sub_tally
 from secvm_lab.rigs.histories.audited_history import AuditedHistory
-from secvm_lab.rigs.histories.audited_rounds import LightRound, SealedRound
-from secvm_lab.rigs.histories.relayed_rounds import COORDINATOR, MIX, STRANGER
+from secvm_lab.rigs.histories.relayed_rounds import COORDINATOR, MIX, STRANGER, RelayedRound
+from secvm_lab.rigs.histories.sealed_round import SealedRound
 
 #: Below the floor: the model stays whether the round is opened or not, so that the lie is the only thing to be seen.
 _FEW = 2
@@ -253,7 +253,7 @@ def second_count_at_the_door() -> AuditedHistory:
     return made
 
 
-def _chosen(made: LightRound) -> Callable[[EntryReveal], EntryReveal]:
+def _chosen(made: RelayedRound) -> Callable[[EntryReveal], EntryReveal]:
     def other(told: EntryReveal) -> EntryReveal:
         secret, part = made.secret("entry"), (told.part + 1) % made.parts
         path = part_path(secret.part_seeds(made.parts), part)
@@ -266,7 +266,7 @@ def _chosen(made: LightRound) -> Callable[[EntryReveal], EntryReveal]:
 def part_that_pleases() -> AuditedHistory:
     """Both relays open the part that they like best."""
     name = "pleases"
-    plain = LightRound(name=name, round_number=2)
+    plain = RelayedRound(name=name, round_number=2)
     return _with(name, entry_reveal=_chosen(plain))
 
 

@@ -11,7 +11,8 @@ from secvm.participant.trust.trust_policy import TrustedRelay, TrustPolicy
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.relays.manifest import RelayedManifest
 from secvm_lab.rigs.histories.relayed_rounds import relayed_document
-from tests.rigs.relayed_history import PlayedRound, RelayedHistory, terms_of_relays
+from secvm_lab.rigs.histories.sealed_round import SealedRound
+from tests.rigs.relayed_history import RelayedHistory, terms_of_relays
 from tests.unit.participant.world import World
 
 
@@ -48,13 +49,13 @@ class RelayedWorld(World):
     def announce_relayed(self) -> RelayedManifest:
         return self.history.announce()
 
-    def play_round(self, device: Device, **ending: Any) -> PlayedRound:
+    def play_round(self, device: Device, **ending: Any) -> SealedRound:
         """A round from its announcement until its opening is there and the device had time to look."""
         manifest = self.history.announce()
         self.drive(device, until=manifest.instants.mix_by)
         return self.finish(device, manifest, **ending)
 
-    def finish(self, device: Device, manifest: RelayedManifest, **ending: Any) -> PlayedRound:
+    def finish(self, device: Device, manifest: RelayedManifest, **ending: Any) -> SealedRound:
         played = self.history.conclude(**ending)
         # The next manifest would open at open_by: what is looked for is looked for before.
         self.drive(device, until=manifest.instants.open_by - 10_000)

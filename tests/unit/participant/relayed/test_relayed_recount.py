@@ -13,7 +13,7 @@ from secvm.protocol.relays import submission as canaries
 from secvm.protocol.relays.batches import Place
 from secvm.protocol.relays.shards import read_sub_tally, write_sub_tally
 from secvm.protocol.relays.submission import Canary
-from tests.rigs.relayed_history import PlayedRound
+from secvm_lab.rigs.histories.sealed_round import SealedRound
 from tests.unit.participant.relayed.relayed_world import RelayedWorld
 
 #: In which the tests here live.
@@ -82,14 +82,14 @@ def test_one_canary_of_64_is_drawn_for_it_by_its_own_secrets() -> None:
 
 
 def withheld(kind: str) -> Any:
-    def lie(files: dict[str, bytes], path: str, _played: PlayedRound) -> None:
+    def lie(files: dict[str, bytes], path: str, _played: SealedRound) -> None:
         del files[f"{path}/{kind}/1/0"]
 
     return lie
 
 
 def changed(kind: str, byte: int) -> Any:
-    def lie(files: dict[str, bytes], path: str, _played: PlayedRound) -> None:
+    def lie(files: dict[str, bytes], path: str, _played: SealedRound) -> None:
         data = bytearray(files[f"{path}/{kind}/1/0"])
         data[byte] ^= 1
         files[f"{path}/{kind}/1/0"] = bytes(data)
@@ -98,7 +98,7 @@ def changed(kind: str, byte: int) -> Any:
 
 
 def cut_short(kind: str) -> Any:
-    def lie(files: dict[str, bytes], path: str, _played: PlayedRound) -> None:
+    def lie(files: dict[str, bytes], path: str, _played: SealedRound) -> None:
         files[f"{path}/{kind}/1/0"] = files[f"{path}/{kind}/1/0"][:-1]
 
     return lie
@@ -141,7 +141,7 @@ def test_false_count_that_was_signed_is_evidence_and_ends_it_for_good(world: Rel
 @pytest.mark.usefixtures("always")
 def test_false_count_whose_documents_are_not_served_any_more_ends_it_without_evidence(world: RelayedWorld) -> None:
 
-    def lie(files: dict[str, bytes], path: str, _played: PlayedRound) -> None:
+    def lie(files: dict[str, bytes], path: str, _played: SealedRound) -> None:
         del files[f"{path}/manifest/1"]
 
     member = play(world, lie, false_tallies=(write_sub_tally({0: 1}),))

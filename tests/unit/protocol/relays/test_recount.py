@@ -7,16 +7,17 @@ from functools import cache
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from secvm_lab.rigs.histories.audited_rounds import SealedRound
 
 from secvm.errors import BadProofError, LocalProtocolError, MalformedMessageError
 from secvm.learning.package import TrainPackage
 from secvm.protocol.relays.batches import capsule_digest, run_root
 from secvm.protocol.relays.recount import MAX_SUB_TALLY_BYTES, Counted, Recount, ShardTally, WrongCountError
 from secvm.protocol.relays.shards import ShardRun, ShardTree, read_run, read_sub_tally, write_sub_tally
-from secvm_lab.rigs.histories.audited_rounds import SealedRound
+from secvm_lab.rigs.histories.sealed_round import SealedRound
 from tests.effort import scaled
 
-ROUND = SealedRound(told=((TrainPackage(model=0, bin_index=3, sign=1),),))
+ROUND = SealedRound(covered=True, told=((TrainPackage(model=0, bin_index=3, sign=1),),))
 Shard = tuple[ShardRun, bytes, ShardTally]
 
 
