@@ -19,7 +19,7 @@ from secvm.learning.aggregate.descent import Pegasos
 from secvm.learning.experiment import Experiment
 from secvm.protocol.documents.experiment import ExperimentDocument, FeaturesWanted, HashedBins, Relay, Windows, publish
 from secvm.protocol.log.policy import LogTerms
-from secvm.runtime.metrics import Counter, Gauge, Histogram, Labels, Metrics
+from secvm.runtime.metrics import Metrics
 from secvm_lab.rigs.histories.random_experiments import Parties
 
 #: 2026-01-01: where the simulation's time begins.
@@ -92,41 +92,22 @@ class Nowhere(io.StringIO):
         return len(text)
 
 
-class _NoCounter(Counter):
-    def __init__(self) -> None:
-        """Nothing to be made."""
+class _Unseen:
+    """A counter, gauge or histogram."""
 
-    def add(self, amount: int = 1, /, **labels: str) -> None:
+    def _ignore(self, *_given: Any, **_named: Any) -> None:
         """Not counted."""
 
-
-class _NoGauge(Gauge):
-    def __init__(self) -> None:
-        """Nothing to be made."""
-
-    def set(self, value: float, /, **labels: str) -> None:
-        """Not kept."""
-
-
-class _NoHistogram(Histogram):
-    def __init__(self) -> None:
-        """Nothing to be made."""
-
-    def observe(self, value: float, /, **labels: str) -> None:
-        """Not looked at."""
+    add = set = observe = _ignore
 
 
 class NoMetrics(Metrics):
     """Metrics that nobody looks at: to make real ones takes longer than to play a list."""
 
-    def __init__(self, party: str = "") -> None:
+    def __init__(self) -> None:
         """Nothing to be made."""
 
-    def counter(self, name: str, help_: str, labels: Labels | None = None) -> Counter:  # noqa: ARG002
-        return _NoCounter()
+    def _unseen(self, *_given: Any, **_named: Any) -> Any:
+        return _Unseen()
 
-    def gauge(self, name: str, help_: str, labels: Labels | None = None) -> Gauge:  # noqa: ARG002
-        return _NoGauge()
-
-    def histogram(self, *_given: Any, **_named: Any) -> Histogram:
-        return _NoHistogram()
+    counter = gauge = histogram = _unseen

@@ -20,7 +20,8 @@ import gc
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
+from types import SimpleNamespace
 from typing import Any, cast
 from unittest import mock
 
@@ -38,14 +39,13 @@ from secvm_lab.simulation.checks import check_end, check_now, is_over, what_is_l
 from secvm_lab.simulation.execution import Happenings
 from secvm_lab.simulation.machines.loop import VirtualLoop
 from secvm_lab.simulation.operations import Op
-from secvm_lab.simulation.world import Parts, World
+from secvm_lab.simulation.world import World
 
 _MOST = 2**14
 _SHARDS = 2
 #: pyca's classes, where our own modules have them.
 _PUBLIC, _PRIVATE = (vars(signing)[name] for name in ("Ed25519PublicKey", "Ed25519PrivateKey"))
-_DOCUMENT, _MANIFEST = ExperimentDocument.from_bytes, RoundManifest.from_bytes
-_STATEMENT, _NOTE = Consent.statement, notes.Note.from_bytes
+_STATEMENT = Consent.statement
 
 
 @lru_cache(maxsize=_MOST)
@@ -58,15 +58,6 @@ def _signed(seed: bytes, message: bytes) -> bytes:
     return cast("bytes", _PRIVATE.from_private_bytes(seed).sign(message))
 
 
-_x25519_public = lru_cache(maxsize=_MOST)(kem._x25519_public)  # noqa: SLF001  (a function of the bytes alone)
-_gateway_key = lru_cache(maxsize=_MOST)(present.gateway_key)
-_read_document = lru_cache(maxsize=64)(_DOCUMENT)
-_read_manifest = lru_cache(maxsize=_MOST)(_MANIFEST)
-_read_ending = lru_cache(maxsize=_MOST)(Ending.from_bytes)
-_witness_keys = lru_cache(maxsize=8)(LogTerms.witness_keys.fget)  # type: ignore[attr-defined]
-_read_note = lru_cache(maxsize=_MOST)(_NOTE)
-
-
 @lru_cache(maxsize=64)
 def _statement(consent: Consent, document: ExperimentDocument) -> Statement:
     return _STATEMENT(consent, document)
@@ -77,55 +68,40 @@ def _statement_of(consent: Consent, document: ExperimentDocument) -> Statement:
     return _statement(consent, document)
 
 
-class _PublicKey:
-    """As much of pyca's class as is used here."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-
-    @classmethod
-    def from_public_bytes(cls, data: bytes) -> _PublicKey:
-        return cls(data)
-
-    def verify(self, signature: bytes, message: bytes) -> None:
-        _verified(self._data, signature, message)
+def _public_key(data: bytes) -> SimpleNamespace:
+    return SimpleNamespace(verify=partial(_verified, data))
 
 
-class _PrivateKey:
-    """As much of pyca's class as is used to sign."""
+def _private_key(seed: bytes) -> SimpleNamespace:
+    return SimpleNamespace(
+        sign=partial(_signed, seed), public_key=lambda: _PRIVATE.from_private_bytes(seed).public_key()
+    )
 
-    def __init__(self, seed: bytes) -> None:
-        self._seed = seed
 
-    @classmethod
-    def from_private_bytes(cls, seed: bytes) -> _PrivateKey:
-        return cls(seed)
-
-    def sign(self, message: bytes) -> bytes:
-        return _signed(self._seed, message)
-
-    def public_key(self) -> Any:
-        return _PRIVATE.from_private_bytes(self._seed).public_key()
+#: What is remembered, by where it stands. Of pyca's classes there is as much as is used.
+_REMEMBERED: tuple[tuple[Any, str, Any], ...] = (
+    *((module, "Ed25519PublicKey", SimpleNamespace(from_public_bytes=_public_key)) for module in (signing, notes)),
+    *((module, "Ed25519PrivateKey", SimpleNamespace(from_private_bytes=_private_key)) for module in (signing, notes)),
+    (kem, "_x25519_public", lru_cache(maxsize=_MOST)(kem._x25519_public)),  # noqa: SLF001  (a function of the bytes)
+    (present, "gateway_key", lru_cache(maxsize=_MOST)(present.gateway_key)),
+    (ExperimentDocument, "from_bytes", lru_cache(maxsize=64)(ExperimentDocument.from_bytes)),
+    (RoundManifest, "from_bytes", lru_cache(maxsize=_MOST)(RoundManifest.from_bytes)),
+    (Ending, "from_bytes", lru_cache(maxsize=_MOST)(Ending.from_bytes)),
+    (LogTerms, "witness_keys", property(lru_cache(maxsize=8)(LogTerms.witness_keys.fget))),  # type: ignore[attr-defined]
+    (notes.Note, "from_bytes", lru_cache(maxsize=_MOST)(notes.Note.from_bytes)),
+    (Consent, "statement", _statement_of),
+    # An epoch of ten packages needs no sixteen shards.
+    (memory, "SHARDS", _SHARDS),
+    (rules, "SHARDS", _SHARDS),
+)
 
 
 @contextlib.contextmanager
 def remembering() -> Iterator[None]:
     """Inside of this block everything is remembered; what was remembered before is still known."""
     with contextlib.ExitStack() as held:
-        for module in (signing, notes):
-            held.enter_context(mock.patch.object(module, "Ed25519PublicKey", _PublicKey))
-            held.enter_context(mock.patch.object(module, "Ed25519PrivateKey", _PrivateKey))
-        held.enter_context(mock.patch.object(kem, "_x25519_public", _x25519_public))
-        held.enter_context(mock.patch.object(present, "gateway_key", _gateway_key))
-        # An epoch of ten packages needs no sixteen shards.
-        held.enter_context(mock.patch.object(memory, "SHARDS", _SHARDS))
-        held.enter_context(mock.patch.object(rules, "SHARDS", _SHARDS))
-        held.enter_context(mock.patch.object(ExperimentDocument, "from_bytes", _read_document))
-        held.enter_context(mock.patch.object(RoundManifest, "from_bytes", _read_manifest))
-        held.enter_context(mock.patch.object(Ending, "from_bytes", _read_ending))
-        held.enter_context(mock.patch.object(LogTerms, "witness_keys", property(_witness_keys)))
-        held.enter_context(mock.patch.object(notes.Note, "from_bytes", _read_note))
-        held.enter_context(mock.patch.object(Consent, "statement", _statement_of))
+        for place, name, instead in _REMEMBERED:
+            held.enter_context(mock.patch.object(place, name, instead))
         yield
 
 
@@ -179,10 +155,9 @@ class SimulationError(AssertionError):
 class Simulation:
     """A federation, and what happens to it."""
 
-    def __init__(self, *, way: str = "round", rounds: int = 1, seed: int = 0, parts: type[Parts] = Parts) -> None:
-        """``way``: how packages travel (``question.WAYS``). ``parts``: other parties than the honest ones."""
+    def __init__(self, *, way: str = "round", rounds: int = 1, seed: int = 0) -> None:
+        """``way``: how packages travel (``question.WAYS``)."""
         self._told = {"way": way, "rounds": rounds, "seed": seed}
-        self._parts = parts
 
     def play(self, ops: Sequence[Op]) -> Counter[str]:
         """Let all of it happen, then let everything come to its end; how often what has happened."""
@@ -221,7 +196,7 @@ class Simulation:
         return None
 
     async def _play(self, ops: Sequence[Op]) -> Counter[str]:
-        world = World(**self._told, parts=self._parts)  # type: ignore[arg-type]
+        world = World(**self._told)  # type: ignore[arg-type]
         happenings = Happenings(world)
         try:
             for op in ops:

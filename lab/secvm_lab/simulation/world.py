@@ -162,20 +162,10 @@ _HONEST_FAULTS = (StoreError, sqlite3.Error)
 _THRIFTY = 0
 
 
-class Parts:
-    """What a simulation is made of; a broken world has another of some."""
-
-    database: type[Database] = Database
-    node: type[SimulatedNode] = SimulatedNode
-    relay: type[SimulatedRelay] = SimulatedRelay
-    witness: type[SimulatedWitness] = SimulatedWitness
-    device: type[SimulatedDevice] = SimulatedDevice
-
-
 class World:
     """Everybody."""
 
-    def __init__(self, *, way: str, rounds: int, seed: int, parts: type[Parts] = Parts) -> None:
+    def __init__(self, *, way: str, rounds: int, seed: int) -> None:
         dice = random.Random(f"{seed} {way} {rounds}")  # noqa: S311  (a repro must throw the same)
         self.document: ExperimentDocument = question(way, rounds)
         self.envelope = envelope(self.document)
@@ -187,17 +177,18 @@ class World:
         self.clocks |= {name: SimulatedClock(START - BEFORE_MS) for name in DEVICES}
         self.network = Network(dice)
         steady = SimulatedClock(0)
-        self.database = parts.database(self.clocks["database"])
+        self.database = Database(self.clocks["database"])
         self.truth = Truth(self.database)
         self.network.watchers.append(self._watch)
-        self.witnesses = [parts.witness(i, self.clocks[name]) for i, name in enumerate(WITNESSES)]
+        self.witnesses = [SimulatedWitness(i, self.clocks[name]) for i, name in enumerate(WITNESSES)]
         self.nodes = [
-            parts.node(i, self.clocks[name], self.database, self.network, dice, steady) for i, name in enumerate(NODES)
+            SimulatedNode(i, self.clocks[name], self.database, self.network, dice, steady)
+            for i, name in enumerate(NODES)
         ]
-        self.relay = None if way == "direct" else parts.relay(self.clocks["relay"], self.network, dice)
+        self.relay = None if way == "direct" else SimulatedRelay(self.clocks["relay"], self.network, dice)
         checks = SharedChecks()
         self.devices = [
-            parts.device(
+            SimulatedDevice(
                 i,
                 self.clocks[name],
                 self.network,

@@ -45,11 +45,9 @@ _LOOKS = frozenset(
 class Database:
     """What all nodes have in common."""
 
-    store_class: Callable[..., MemoryStore] = MemoryStore
-
     def __init__(self, clock: SimulatedClock) -> None:
         self.clock = clock
-        self.store = self.store_class(clock)
+        self.store = MemoryStore(clock)
         self.full = False
         #: The next changes are said to have failed; True: after they have happened.
         self.failing: list[bool] = []

@@ -117,8 +117,6 @@ def joined(number: int, variant: int, document: ExperimentDocument, served: byte
 class SimulatedDevice(Process):
     """One person's device; ``start`` it, and again after each end."""
 
-    state_class = DeviceState
-
     def __init__(
         self,
         number: int,
@@ -150,7 +148,7 @@ class SimulatedDevice(Process):
     def begin(self) -> None:
         self._poked = asyncio.Event()
         self._unwritten = False
-        state = self.state_class(Path("device"), database=self.disk.connect(self.life))
+        state = DeviceState(Path("device"), database=self.disk.connect(self.life))
         self.device = Device(
             state,
             SimulatedTransport(Session(self._network, "package"), self._dice.randbytes, self),

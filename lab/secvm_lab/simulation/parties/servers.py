@@ -57,8 +57,6 @@ class _Client(GatewayClient):
 class SimulatedRelay(Process):
     """The relay; ``start`` it, and again after each end."""
 
-    store_class = RoundStore
-
     def __init__(self, clock: SimulatedClock, network: Network, dice: random.Random) -> None:
         super().__init__("relay")
         self.clock = clock
@@ -69,12 +67,12 @@ class SimulatedRelay(Process):
     def begin(self) -> None:
         gateway = _Client(self._network)
         # SQLite's name of the file is for messages alone.
-        store = self.store_class(Path("relay"), self._dice.randbytes, database=self.disk.connect(self.life))
+        store = RoundStore(Path("relay"), self._dice.randbytes, database=self.disk.connect(self.life))
         self.store = store
         allowance = Allowance(2 * BUDGET, 10_000, 100, 10_000)
         self._admission = Admission(EPOCHS, allowance, self._dice.randbytes, store.read)
         self._admission.lowest = store.sealed() + 1
-        self._holding = self.make_holding(store)
+        self._holding = Holding(store, self._admission, waiting=1000, retry_after_s=_RETRY_S)
         self._doors = FetchDoors(
             "/r",
             self._holding,
@@ -97,16 +95,9 @@ class SimulatedRelay(Process):
     def handle(self, request: HttpRequest) -> HttpResponse | Awaitable[HttpResponse]:
         return self._doors.handle(request)
 
-    def make_holding(self, store: RoundStore) -> Holding:
-        """What keeps capsules; a broken relay has another."""
-        return Holding(store, self._admission, waiting=1000, retry_after_s=_RETRY_S)
-
     async def _run(self, gateway: GatewayClient) -> None:
         await gateway.__aenter__()
-        await self._depositor(gateway).run()
-
-    def _depositor(self, gateway: GatewayClient) -> Depositor:
-        return Depositor(
+        depositor = Depositor(
             self._holding,
             EPOCHS,
             gateway,
@@ -118,6 +109,7 @@ class SimulatedRelay(Process):
             first_pause_s=0.5,
             timeout_s=10.0,
         )
+        await depositor.run()
 
 
 @lru_cache(maxsize=1)
@@ -128,8 +120,6 @@ def _empty() -> bytes:
 class SimulatedWitness(Process):
     """One witness; ``start`` it, and again after each end."""
 
-    store_class = WitnessStore
-
     def __init__(self, number: int, clock: SimulatedClock) -> None:
         super().__init__(f"witness {number}")
         self.number, self.clock = number, clock
@@ -139,7 +129,7 @@ class SimulatedWitness(Process):
         self.told: list[Checkpoint] = []
 
     def begin(self) -> None:
-        self.store = self.store_class(Path(self.name), database=self.disk.connect(self.life))
+        self.store = WitnessStore(Path(self.name), database=self.disk.connect(self.life))
         own = parties().witnesses[self.number]
         self._doors = WitnessDoors(
             self.store,
