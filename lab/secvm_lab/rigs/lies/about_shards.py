@@ -12,7 +12,6 @@ import hashlib
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
@@ -23,7 +22,6 @@ from secvm.crypto.sealing.kem import X25519PrivateKey
 from secvm.crypto.sealing.layers import INNER_BYTES
 from secvm.errors import RemoteProtocolError
 from secvm.learning.aggregate.tally import Tally
-from secvm.learning.cover_law import Noise, RelayCover
 from secvm.protocol.documents.blobs import encode_tally, tally_digest
 from secvm.protocol.relays.batches import capsule_digest
 from secvm.protocol.relays.counting import Cells
@@ -45,14 +43,9 @@ _SMALL, _LARGE = 4, 1
 @lru_cache(maxsize=_SMALL + _LARGE)
 def _history(number: int) -> AuditedHistory:
     """Two honest rounds, the second of which will be lied about."""
-    cover = RelayCover(
-        train=Noise(cells=22, shape=Fraction(3), odds=Fraction(1, 2)),
-        participation=Noise(cells=4, shape=Fraction(3), odds=Fraction(1, 2)),
-        test=Noise(cells=4, shape=Fraction(3), odds=Fraction(2, 3)),
-        parts=4,
-        packages=2400 if number >= _SMALL else 160,
-        train_share=Fraction(7, 10),
-    )
+    cover = relayed_experiment().cover
+    assert cover is not None
+    cover = replace(cover, packages=2400 if number >= _SMALL else 160)
     document = relayed_document(experiment=relayed_experiment(cover=cover))
     made = AuditedHistory(f"counted {number}", document)
     dice = random.Random(number)  # noqa: S311  (a trial can be had again)
