@@ -174,7 +174,7 @@ class ToldRun(Federation):
         (wrong / "relay.toml").write_text(settings.replace(str(self.folder / "relay.key"), str(wrong / "relay.key")))
         misplaced = (self.folder / f"{COORDINATOR}.toml").read_text(encoding="utf-8")
         (wrong / "misplaced.toml").write_text(
-            f'{misplaced}\n[[relays]]\nname = "r"\ntoken_sha256 = "{self._settings.admin_key[:40]}"\n'
+            f'{misplaced}\n[[relays]]\nname = "r"\ntoken_sha256 = "{self.admin_key[:40]}"\n'
         )
         # Beside the others, whose clock and keys it names: it gets as far as the database.
         (self.folder / "database.toml").write_text(
@@ -204,7 +204,7 @@ class ToldRun(Federation):
     def name_the_rest(self) -> None:
         """All other secrets of the run."""
         add = self.finder.add
-        add("the admin key", self._settings.admin_key, bytes.fromhex(self._settings.admin_key))
+        add("the admin key", self.admin_key, bytes.fromhex(self.admin_key))
         add("a passphrase", PASSPHRASE, WRONG_PASSPHRASE)
         add("the database's password", DATABASE_PASSWORD)
         add("the seed of dice", SEED)

@@ -25,13 +25,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Protocol, Self
 
 from secvm.errors import UnreachableError
@@ -92,7 +92,7 @@ class PartyDoor(Protocol):
 
 
 #: Makes the door before a party: its name, the addresses and ports behind the door, and the port to listen on. None:
-#: this party has no door. A coordinator of several nodes must have one.
+#: this party has no door. Without any, the others ask the first of several nodes.
 MakeDoor = Callable[[str, Sequence[tuple[str, int]], int], PartyDoor | None]
 
 
@@ -150,12 +150,15 @@ class Federation:
             What all relays have in their settings besides, by table.
         """
         self._dashboard, self._audit_every_s = dashboard, audit_every_s
-        self.folder = folder
-        self.covered = covered
+        self.folder, self.seed, self.covered = folder, seed, covered
         self.pace = pace or Pace()
         if covered and self.pace.relays is None:
             self.pace = replace(self.pace, relays=RELAY_STEPS)
-        self._seed, self._wrappers = seed, wrappers or {}
+        self.quota, self.database, self.consent = quota, database, consent
+        self.disks, self.relay_tables = disks or {}, relay_tables or {}
+        self._addresses, self._wrappers = addresses or {}, wrappers or {}
+        #: What the operator types to change something.
+        self.admin_key = os.urandom(32).hex()
         self.document: ExperimentDocument | None = None
         self.children = Children(folder)
         self._hosts = list(hosts)
@@ -165,25 +168,9 @@ class Federation:
         #: The two that add cover, or those of plain experiments.
         self.relay_names = list(ROLES) if covered else list(relays)
         self._ports = {name: free_port() for name in (COORDINATOR, *self.names)}
-        self._addresses = addresses or {}
         #: Doors by the party before which they stand.
         self.door_before = self._make_doors(doors)
-        self._settings = FederationSettings(
-            folder,
-            pace=self.pace,
-            ports=self._ports,
-            urls={name: door.url for name, door in self.door_before.items()},
-            witnesses=self.witness_names,
-            relays=self.relay_names,
-            seed=seed,
-            quota=quota,
-            nodes=self.node_names,
-            database=database,
-            consent=consent,
-            addresses=self._addresses,
-            disks=disks or {},
-            relay_tables=relay_tables or {},
-        )
+        self._settings = FederationSettings(self)
         self._steering = ClockSteering(folder / "clock", now=BEGIN_MS, rate=0.0, limit=BEGIN_MS)
         self.clock = PatientClock(self._steering, rate=self.pace.rate, patience_s=patience_s)
         #: What the hosts said last, so that one that is away does not take back what it had.
@@ -191,7 +178,8 @@ class Federation:
 
     def _make_doors(self, make: MakeDoor | None) -> dict[str, PartyDoor]:
         if make is None:
-            assert not self.node_names, "several nodes need a door before them"
+            if self.node_names:
+                self._ports[COORDINATOR] = self._ports[self.node_names[0]]
             return {}
         doors: dict[str, PartyDoor] = {}
         for name in (COORDINATOR, *self.relay_names, *self.witness_names):
@@ -205,9 +193,7 @@ class Federation:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     @property
@@ -306,12 +292,17 @@ class Federation:
         """On which address that is."""
         return self._addresses.get(name, "127.0.0.1")
 
+    def url(self, name: str) -> str:
+        """Where the others reach a process."""
+        door = self.door_before.get(name)
+        return door.url if door is not None else f"http://{self.address(name)}:{self._ports[name]}"
+
     # ── asking ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     @property
     def cover_seeds(self) -> tuple[str, str]:
         """What the two relays draw their cover from, the entry relay first."""
-        return cover_seeds(self._seed)
+        return cover_seeds(self.seed)
 
     @property
     def coordinator_url(self) -> str:
@@ -321,18 +312,13 @@ class Federation:
     @property
     def relay_url(self) -> str:
         """Where devices reach the first relay."""
-        return self._settings.url(self.relay_names[0]) + RELAY_PATH
+        return self.url(self.relay_names[0]) + RELAY_PATH
 
     @property
     def page_url(self) -> str:
         """Where the operator's page is."""
         assert self._dashboard
         return f"http://{self.address(DASHBOARD)}:{self._ports[DASHBOARD]}/"
-
-    @property
-    def admin_key(self) -> str:
-        """What the operator types to change something."""
-        return self._settings.admin_key
 
     @property
     def digest(self) -> str:
