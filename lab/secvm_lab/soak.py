@@ -1,7 +1,7 @@
 """Soak: real coordinator processes under a steady load through many epochs, and what they use watched meanwhile.
 
     with Soak(folder, rate=2000, nodes=0) as soak:
-        soak.begin(rounds=100)
+        soak.begin_rounds(100)
         samples = [soak.play(number, seconds=5) for number in range(1, 101)]
     judge(samples)
 
@@ -17,33 +17,26 @@ Slopes: whether something grows from epoch to epoch, with an interval, and what 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import http.client
-import json
 import math
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from statistics import NormalDist
-from typing import Any, Self
+from typing import Self
 
 from secvm.crypto.sealing.capsules import MEDIA_TYPE, pack
 from secvm.crypto.sealing.oblivious import RequestSealer, decode_key_configurations
-from secvm.crypto.signing import SEED_BYTES, Envelope
+from secvm.crypto.signing import Envelope
 from secvm.learning.package import Cohort, ParticipationPackage, TrainPackage
 from secvm.protocol.codec import AddressedPackage, encode
 from secvm.protocol.documents.blobs import decode_tally
-from secvm.protocol.documents.experiment import ExperimentDocument, read_published
+from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.documents.manifest import RoundManifest
 from secvm.protocol.plain.sealed_requests import package_request
-from secvm.runtime.clock import ClockSteering
-from secvm.runtime.disk.secret_files import make_secret
-from secvm.testing.clock import PatientClock
-from secvm.testing.federation_settings import BEGIN_MS, ORIGIN_MS
-from secvm.testing.processes import Children, free_port
+from secvm.testing.federation import COORDINATOR, Federation, Pace
 from secvm_lab.rigs.postgres import PostgresCluster
 
 
@@ -92,7 +85,7 @@ def settled(values: Sequence[float]) -> Sequence[float]:
     return values[len(values) // 3 :]
 
 
-_PERIOD_S, _LEAD_S, _LENGTH_S, _GRACE_S = 60, 20, 30, 5
+_PACE = Pace(length_s=30, grace_s=5, lead_s=25, rate=1.0)
 _FLOOR = 5
 _PATIENCE_S = 60.0
 _AGAIN = 10
@@ -118,121 +111,82 @@ class Sample:
     disk_mb: float
 
 
-class Soak:
+class Soak(Federation):
     """A coordinator, its clock, and a relay's load. Use it in a ``with``: at the end nothing runs any more."""
 
     def __init__(self, folder: Path, *, rate: int, batch: int = 100, bins: int = 1000, nodes: int = 0) -> None:
-        self.folder, self._rate, self._batch, self._bins = folder, rate, batch, bins
-        self._names = [f"node-{i}" for i in range(max(1, nodes))]
-        self._ports = {name: free_port() for name in self._names}
-        self._children = Children(folder)
-        self._cluster = PostgresCluster() if nodes else None
-        self._token, self._admin = os.urandom(24).hex(), os.urandom(32).hex()
-        steering = ClockSteering(folder / "clock", now=BEGIN_MS, rate=0.0, limit=BEGIN_MS)
-        self._clock = PatientClock(steering, rate=1.0, patience_s=_PATIENCE_S)
+        self._rate, self._batch, self._bins = rate, batch, bins
         self._lines: dict[str, http.client.HTTPConnection] = {}
-        self._document: ExperimentDocument
+        self._cluster = PostgresCluster() if nodes else None
+        database = None
+        with contextlib.ExitStack() as held:
+            if self._cluster is not None:
+                database = held.enter_context(self._cluster).create_database()
+            super().__init__(
+                folder,
+                hosts=[],
+                seed="",
+                pace=_PACE,
+                patience_s=_PATIENCE_S,
+                witnesses=0,
+                nodes=nodes,
+                database=database,
+            )
+            held.pop_all()
+        self._names = self.node_names or [COORDINATOR]
 
     def __enter__(self) -> Self:
         try:
-            self._start()
+            self.start_servers()
         except BaseException:
-            self.close()
+            self.stop()
             raise
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Nothing of it runs any more."""
+    def stop(self) -> None:
         for line in self._lines.values():
             line.close()
-        self._children.stop()
+        super().stop()
         if self._cluster is not None:
             self._cluster.close()
 
-    # ── beginning ────────────────────────────────────────────────────────────────────────────────────────────────────
-
-    def _start(self) -> None:
-        url = None
-        if self._cluster is not None:
-            self._cluster.start()
-            url = self._cluster.create_database()
-        keys = {name: os.urandom(SEED_BYTES) for name in ("signing.key", "log.key")}
-        for name in self._names:
-            self._write(name, keys, url)
-            self._children.start(name, ["coordinator", "serve", "--config", str(self.folder / f"{name}.toml")])
-        for name in self._names:
-            self._await(partial(self._get, name, "/health"), f"{name} to answer")
-
-    def _write(self, name: str, keys: dict[str, bytes], url: str | None) -> None:
-        state = self.folder / name
-        state.mkdir(mode=0o700)
-        for file, key in keys.items():
-            make_secret(state / file, key)
-        (state / "admin.sha256").write_text(hashlib.sha256(self._admin.encode()).hexdigest() + "\n")
-        tables: dict[str, dict[str, Any]] = {
-            "listen": {"host": "127.0.0.1", "port": self._ports[name]},
-            "state": {"folder": name},
-            "epochs": {"origin_ms": ORIGIN_MS, "period_s": _PERIOD_S, "lead_s": _LEAD_S},
-            "testing": {"clock": "clock"},
-        }
-        if url is not None:
-            tables |= {"database": {"url": url}, "node": {"name": name, "poll_s": 0.1}}
-        lines = [
-            f"[{table}]\n" + "".join(f"{k} = {json.dumps(v)}\n" for k, v in told.items())
-            for table, told in tables.items()
-        ]
-        relay = f'[[relays]]\nname = "relay"\ntoken_sha256 = "{hashlib.sha256(self._token.encode()).hexdigest()}"\n'
-        settings = self.folder / f"{name}.toml"
-        settings.touch(mode=0o600)
-        settings.write_text("\n".join([*lines, relay]))
-
-    def begin(self, rounds: int) -> None:
+    def begin_rounds(self, rounds: int) -> None:
         """Make an experiment of so many rounds."""
-        told = {
-            "title": "A soak",
-            "question": "",
-            "labels": ["a", "b"],
-            "floor": _FLOOR,
-            "privacy": "none",
-            "features": {"source": "none", "description": ""},
-            "binning": {"bins": self._bins, "salt": "00" * 16},
-            "descent": {"rule": "swift", "thinning": "3"},
-            "budget": 100,
-            "train_share": "7/10",
-            "rounds": rounds,
-            "windows": {"length_s": _LENGTH_S, "grace_s": _GRACE_S, "first_opening": ORIGIN_MS},
-            "test": True,
-        }
-        headers = {"authorization": f"Bearer {self._admin}"}
-        made = self._ask(self._names[0], "POST", "/admin/experiments", json.dumps(told).encode(), headers)
-        digest = json.loads(made)["digest"]
-        published = self._public(f"/v1/experiment/{digest}", "the experiment")
-        self._document = read_published(published, digest=digest)
-        self._clock.leap_to(ORIGIN_MS - 1000 * _LEAD_S)
-
-    # ── one epoch ────────────────────────────────────────────────────────────────────────────────────────────────────
+        self.begin(
+            {
+                "title": "A soak",
+                "question": "",
+                "labels": ["a", "b"],
+                "floor": _FLOOR,
+                "features": {"source": "none", "description": ""},
+                "binning": {"bins": self._bins, "salt": "00" * 16},
+                "descent": {"rule": "swift", "thinning": "3"},
+                "budget": 100,
+                "train_share": "7/10",
+                "rounds": rounds,
+                # Here we are the relay, and nobody else tells how many packages came.
+                "relays": [],
+            }
+        )
 
     def play(self, number: int, *, seconds: float) -> Sample:
         """One round under load for so many seconds, and its count."""
         manifest = self._manifest(number)
-        self._clock.leap_to(manifest.opens_at)
+        self.clock.leap_to(manifest.opens_at)
         acknowledged, latencies, took = self._load(manifest, seconds)
-        self._clock.leap_to(manifest.accept_until)
+        self.clock.leap_to(manifest.accept_until)
         ended = time.monotonic()
         after = self._manifest(number + 1)
         close_s = time.monotonic() - ended
         assert after.last is not None
         counted = 0
         if after.last.tally is not None:
-            blob = self._ask(self._names[0], "GET", f"/v1/blob/{after.last.tally}")
-            tally = decode_tally(blob, digest=after.last.tally, experiment=self._document.experiment)
+            blob = self.ask(self._names[0], "GET", f"/v1/blob/{after.last.tally}")
+            tally = decode_tally(blob, digest=after.last.tally, experiment=self._known.experiment)
             counted = int(tally.plus.sum() + tally.minus.sum() + tally.participants.sum())
         # What follows publication, the scrub, is over when nothing is under way for the next epoch: time stands still.
-        self._clock.leap_to(manifest.accept_until + 1000)
-        pids = [self._children.pid(name) for name in self._names]
+        self.clock.leap_to(manifest.accept_until + 1000)
+        pids = [self.children.pid(name) for name in self._names]
         return Sample(
             number=number,
             acknowledged=acknowledged,
@@ -272,17 +226,21 @@ class Soak:
             if i == 0 and j < 4 * _FLOOR
             else TrainPackage(model=0, bin_index=(i * self._batch + j) % self._bins, sign=1 if j % 2 else -1)
         )
-        return package_request(encode(AddressedPackage(self._document.experiment_id, manifest.round_number, package)))
+        return package_request(encode(AddressedPackage(self._known.experiment_id, manifest.round_number, package)))
 
     def _manifest(self, number: int) -> RoundManifest:
-        served = self._public(f"/v1/experiment/{self._document.digest}/manifest/{number}", f"manifest {number}")
+        path = f"/v1/experiment/{self.digest}/manifest/{number}"
+        served = self.patiently(lambda: self.public(path), f"manifest {number}", nap_s=0.01)
         return RoundManifest.from_bytes(Envelope.from_bytes(served).payload)
 
-    # ── asking ───────────────────────────────────────────────────────────────────────────────────────────────────────
+    @property
+    def _known(self) -> ExperimentDocument:
+        assert self.document is not None
+        return self.document
 
     def _send(self, name: str, packed: bytes) -> None:
         line = self._lines.setdefault(
-            name, http.client.HTTPConnection("127.0.0.1", self._ports[name], timeout=_PATIENCE_S)
+            name, http.client.HTTPConnection("127.0.0.1", self.port(name), timeout=_PATIENCE_S)
         )
         headers = {"authorization": f"Bearer {self._token}", "content-type": MEDIA_TYPE}
         line.request("POST", "/v1/batch", packed, headers)
@@ -291,35 +249,10 @@ class Soak:
         if answer.status != 202:
             raise OSError(f"a batch was answered {answer.status}")
 
-    def _ask(
-        self, name: str, method: str, path: str, body: bytes | None = None, headers: dict[str, str] | None = None
-    ) -> bytes:
-        line = http.client.HTTPConnection("127.0.0.1", self._ports[name], timeout=_PATIENCE_S)
-        with contextlib.closing(line):
-            line.request(method, path, body, headers or {})
-            answer = line.getresponse()
-            content = answer.read()
-        if answer.status >= 300:
-            raise OSError(f"{method} {path} was answered {answer.status}: {content[:300].decode(errors='replace')}")
-        return content
-
-    def _get(self, name: str, path: str) -> bytes | None:
-        self._children.check()
-        with contextlib.suppress(OSError):
-            return self._ask(name, "GET", path)
-        return None
-
-    def _public(self, path: str, what: str) -> bytes:
-        """A public file, once it is there."""
-        return self._await(lambda: self._get(self._names[0], path), what)
-
-    def _await(self, get: Callable[[], bytes | None], what: str) -> bytes:
-        deadline = time.monotonic() + _PATIENCE_S
-        while (found := get()) is None:
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"waited in vain for {what}")
-            time.sleep(0.01)
-        return found
+    @property
+    def _token(self) -> str:
+        (relay,) = self._settings.known_relays
+        return relay.token
 
     def _disk_mb(self) -> float:
         places = [self.folder / name for name in self._names]

@@ -58,6 +58,7 @@ from secvm.testing.played_rounds import Between, PlainPlay, RelayedPlay, settle
 from secvm.testing.processes import Children, free_port
 
 _START_PATIENCE_S = 60.0
+_NAP_S = 0.05
 #: A host answers once all its devices have joined: so much longer for each of them, on a machine that is busy.
 _JOIN_PATIENCE_S = 0.3
 _REQUEST_PATIENCE_S = 10.0
@@ -239,12 +240,12 @@ class Federation:
         self._start(name, "participant", "run")
 
     def begin(self, specification: dict[str, Any]) -> str:
-        """Make the experiment and start the hosts; the experiment's digest."""
+        """Make the experiment and start the hosts; the experiment's digest. It has all relays, unless it names its own."""
         whole = {
             **({} if self.covered else {"privacy": "none"}),
+            "relays": self._settings.relays_specified(),
             **specification,
             "windows": self.pace.specified(),
-            "relays": self._settings.relays_specified(),
             "test": True,
         }
         # As an operator, on a machine of the coordinator: planning takes longer than the door before nodes waits.
@@ -464,7 +465,7 @@ class Federation:
         path = f"/v1/experiment/{self.digest}"
         return self.public(f"{path}/manifest/{number + 1}") or self.public(f"{path}/ending")
 
-    def patiently(self, get: Callable[[], bytes | None], what: str) -> bytes:
+    def patiently(self, get: Callable[[], bytes | None], what: str, *, nap_s: float = _NAP_S) -> bytes:
         """What ``get`` returns once it returns something: a process may just be coming up."""
         answers: list[bytes] = []
 
@@ -472,15 +473,17 @@ class Federation:
             answers[:] = [answer for answer in [get()] if answer is not None]
             return bool(answers)
 
-        self._await(there, what)
+        self._await(there, what, nap_s=nap_s)
         return answers[0]
 
-    def _await(self, there: Callable[[], bool], what: str, patience_s: float = _START_PATIENCE_S) -> None:
+    def _await(
+        self, there: Callable[[], bool], what: str, patience_s: float = _START_PATIENCE_S, nap_s: float = _NAP_S
+    ) -> None:
         deadline = time.monotonic() + patience_s
         while not there():
             if time.monotonic() > deadline:
                 raise TimeoutError(f"waited in vain for {what}")
-            time.sleep(0.05)
+            time.sleep(nap_s)
 
 
 __all__ = ["COORDINATOR", "ORIGIN_MS", "RELAY", "RELAY_PATH", "Federation", "HostCounts", "HostOf", "Pace", "PartyDoor"]

@@ -239,7 +239,7 @@ def soak(
     with tempfile.TemporaryDirectory(prefix="secvm-soak-") as folder:
         Path(folder).chmod(0o755)
         with Soak(Path(folder), rate=rate, nodes=nodes) as running:
-            running.begin(_MOST_ROUNDS)
+            running.begin_rounds(_MOST_ROUNDS)
             while len(samples) < 3 or (time.monotonic() - started < 60 * minutes and len(samples) < _MOST_ROUNDS - 1):
                 samples.append(running.play(len(samples) + 1, seconds=epoch_s))
                 one = samples[-1]
