@@ -12,12 +12,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
-import numpy as np
-
-from secvm.testing.federation import COORDINATOR, Federation, HostOf, Pace
+from secvm.testing.federation import COORDINATOR, Federation, Pace
 from secvm_lab.demo.crowd import made_up
 from secvm_lab.demo.plan import Plan
 
@@ -44,15 +41,11 @@ class Showcase:
         """
         self._plan = Plan(participants=participants, rounds=rounds, hosts=1, seed=seed, bins=bins, epsilon=epsilon)
         crowd = made_up(participants, seed=seed, further=1, vocabulary_size=self._plan.vocabulary_size)
-        self._experiment = self._plan.experiment(
-            crowd.labels, float(np.mean([len(features) for features in crowd.features]))
-        )
-        self._told, self._vocabulary = told, crowd.vocabulary
-        people = folder / "people.jsonl"
-        crowd.write(people, range(participants))
+        self._budget = self._plan.experiment(crowd).budget or 0
+        self._specification = {**self._plan.specification(crowd), **told}
         self.federation = Federation(
             folder,
-            hosts=[HostOf(people, 0, participants, crowd.write_vocabulary(folder / "words.txt"))],
+            hosts=self._plan.carried(crowd, folder),
             seed=self._plan.dice_seed.decode(),
             pace=Pace(rate=_RATE),
             dashboard=True,
@@ -64,16 +57,13 @@ class Showcase:
     def __enter__(self) -> Self:
         try:
             self.federation.start_servers()
-            specification = self._plan.specification(self._experiment, self._plan.participants, self._vocabulary)
-            self.federation.begin({**specification, **self._told})
+            self.federation.begin(self._specification)
         except BaseException:
             self.federation.stop()
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.federation.stop()
 
     @property
@@ -103,9 +93,7 @@ class Showcase:
         for left in reversed(range(rounds)):
             number = self.played + 1
             look = None if midway is None or left else _Once(self.federation, number, midway)
-            self.federation.play_round(
-                number, attending=self.participants, budget=self._experiment.budget or 0, look=look
-            )
+            self.federation.play_round(number, attending=self.participants, budget=self._budget, look=look)
             self.played = number
 
     def status(self) -> dict[str, Any]:

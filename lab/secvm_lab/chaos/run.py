@@ -21,16 +21,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from secvm.errors import BadInputError
-from secvm.estimator.fitting import Evaluator
-from secvm.estimator.round_cover import CoverOrigins
-from secvm.estimator.training import Population
-from secvm.learning.experiment import Experiment
-from secvm.learning.individual.binning import HashBinning
-from secvm.participant.storage.state import DeviceState
-from secvm.testing.federation_settings import COORDINATOR, ENTRY, MIX, RELAY, ROLES, HostOf
+from secvm.testing.federation_settings import COORDINATOR, ENTRY, MIX, RELAY, ROLES
 from secvm_lab.chaos.accounting import RoundAccount, Verdict, settle
 from secvm_lab.chaos.deployment import Deployment, Part
 from secvm_lab.chaos.faults import DATABASE, DRIVER, NODE, Faults, Kind
@@ -38,8 +31,8 @@ from secvm_lab.chaos.network import Network, why_no_network
 from secvm_lab.chaos.passage import Instead
 from secvm_lab.chaos.small_disk import SmallDisk, why_no_disk
 from secvm_lab.chaos.storm import Storm, Wanted, draw
-from secvm_lab.demo.crowd import Crowd, binned, made_up, sampled, who_trains
-from secvm_lab.demo.evaluation import Replay
+from secvm_lab.demo.crowd import made_up
+from secvm_lab.demo.evaluation import Computing, attendance
 from secvm_lab.demo.plan import Plan
 from secvm_lab.published import Published, from_outside, origins_of, published
 
@@ -244,17 +237,13 @@ def _play(
 ) -> Played:
     demo = plan.demo
     crowd = made_up(plan.participants, seed=plan.seed, further=50)
-    experiment = demo.experiment(crowd.labels, float(np.mean([len(person) for person in crowd.features])))
-    people = folder / "people.jsonl"
-    crowd.write(people, range(plan.participants))
-    hosts = [HostOf(people, numbers.start, len(numbers)) for numbers in demo.hosted(plan.participants)]
     dice = random.Random(plan.seed)  # noqa: S311  (who dies is no secret)
     found: list[Published] = []
     acknowledged: list[int] = []
     given_up = 0
     with Deployment(
         folder,
-        hosts=hosts,
+        hosts=demo.carried(crowd, folder),
         seed=demo.dice_seed.decode(),
         nodes=plan.nodes,
         database=around.database,
@@ -264,10 +253,10 @@ def _play(
         covered=demo.covered,
     ) as deployment:
         deployment.start_servers()
-        deployment.begin(demo.specification(experiment, plan.participants))
+        deployment.begin(demo.specification(crowd))
         assert deployment.document is not None
         # With a guarantee, the coordinator plans cover, and B.
-        experiment = deployment.document.experiment if demo.covered else experiment
+        experiment = deployment.document.experiment if demo.covered else demo.experiment(crowd)
         assert experiment.budget is not None
         storm = faults = None
         if disturbed:
@@ -306,10 +295,10 @@ def _play(
             deployment.settle()
         audit, forks = from_outside(deployment)
         digest = deployment.digest
-    here, accused = attendance(folder, digest, participants=plan.participants, rounds=plan.rounds)
+    here, accused = attendance(folder / "devices", digest, participants=plan.participants, rounds=plan.rounds)
     # Nothing is learnt from a round that a relay has forgotten, and nobody counts it.
     unopened = [number for number in deployment.forgotten if found[number - 1].tally is None]
-    replay = offline(demo, crowd, experiment, origins_of(found))
+    replay = Computing(demo, crowd, experiment).replay(experiment, origins_of(found))
     accounts = []
     for number, (row, seen, one) in enumerate(zip(here, acknowledged, found, strict=True), 1):
         lost = number in unopened
@@ -335,38 +324,3 @@ def _play(
         no_disk=around.no_disk,
         slowed_by=None if around.network is None else around.network.slowed_by,
     )
-
-
-def offline(plan: Plan, crowd: Crowd, experiment: Experiment, origins: CoverOrigins | None = None) -> Replay:
-    """The same people's rounds, offline; ``origins``: where two relays' cover came from."""
-    binning = HashBinning(n_bins=plan.bins, salt=plan.salt)
-    return Replay(
-        experiment,
-        Population(
-            rows=binned(
-                sampled(crowd.features, plan.features_per_person, dice_seed=plan.dice_seed),
-                binning,
-                one_per_bin=plan.covered,
-            ),
-            labels=crowd.codes,
-            train=who_trains(plan.participants, share=plan.train_share, dice_seed=plan.dice_seed),
-        ),
-        dice_seed=plan.dice_seed,
-        floor=plan.floor(len(crowd.labels)),
-        further=Evaluator(experiment, binned(crowd.further_features, binning)),
-        further_codes=crowd.further_codes,
-        origins=origins,
-    )
-
-
-def attendance(folder: Path, digest: str, *, participants: int, rounds: int) -> tuple[NDArray[np.bool_], list[str]]:
-    """Who took part in which round, by the devices' own history; and why devices have ended their participation."""
-    here, accused = np.zeros((rounds, participants), dtype=np.bool_), list[str]()
-    for number in range(participants):
-        device = DeviceState(folder / "devices" / f"{number:06d}")
-        for one in device.history(digest):
-            here[one.round_number - 1, number] = True
-        distrust = device.trust.distrust(digest)
-        accused += [] if distrust is None else [distrust]
-        device.close()
-    return here, accused

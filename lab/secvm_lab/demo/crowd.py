@@ -60,11 +60,10 @@ class Crowd:
     def __len__(self) -> int:
         return len(self.features)
 
-    def write(self, path: Path, numbers: range) -> None:
-        """Some of the participants as a file of people."""
-        lines = [
-            orjson.dumps({"label": self.labels[self.codes[i]], "features": list(self.features[i])}) for i in numbers
-        ]
+    def write(self, path: Path) -> None:
+        """The participants as a file of people."""
+        people = zip(self.codes, self.features, strict=True)
+        lines = [orjson.dumps({"label": self.labels[code], "features": list(features)}) for code, features in people]
         path.write_bytes(b"\n".join(lines) + b"\n")
 
     def write_vocabulary(self, path: Path) -> Path | None:

@@ -168,17 +168,21 @@ class Computing:
     ) -> Afterwards:
         """All of it; ``devices`` is the folder of their books. ``tell`` is told what is being done."""
         tell("playing it again offline")
-        attendance = self._attendance(devices, document.digest)
-        replay = self._replayed(self._experiment, attendance, origins)
+        here, _ = attendance(devices, document.digest, participants=len(self._crowd), rounds=self._plan.rounds)
+        replay = self._replayed(self._experiment, here, origins)
         guarantee, protected = Guarantee.of(document), None
         if guarantee is not None:
             tell("attacking labels")
-            plain = self._replayed(replace(self._experiment, cover=None, budget=None), attendance, None)
+            plain = self._replayed(replace(self._experiment, cover=None, budget=None), here, None)
             dice = np.random.default_rng([self._plan.seed, 3])
             attack = attack_labels(self._experiment, replay.training_weights, self._victims(), dice)
             protected = Protected(guarantee, score_cells(plain.further_cells()).accuracy.value, attack)
         tell("training in one place")
-        return Afterwards(replay, central_accuracy(self._crowd, self._train), protected)
+        return Afterwards(replay, self.central(), protected)
+
+    def central(self) -> float:
+        """Accuracy of a model that saw all the data in one place."""
+        return central_accuracy(self._crowd, self._train)
 
     def _rows(self, features: list[dict[str, int]], dice_seed: bytes) -> BinnedRows:
         """People as a device pins them."""
@@ -190,9 +194,16 @@ class Computing:
         rows = self._rows(self._crowd.further_features[:VICTIMS], self._plan.dice_seed + b", victims")
         return rows.take(np.resize(np.arange(len(rows)), VICTIMS))
 
-    def _replayed(self, experiment: Experiment, attendance: NDArray[np.bool_], origins: CoverOrigins | None) -> Replay:
+    def _replayed(self, experiment: Experiment, here: NDArray[np.bool_], origins: CoverOrigins | None) -> Replay:
+        replay = self.replay(experiment, origins)
+        for present in here:
+            replay.advance(present)
+        return replay
+
+    def replay(self, experiment: Experiment, origins: CoverOrigins | None = None) -> Replay:
+        """The same people's rounds, offline; ``origins``: where two relays' cover came from."""
         rows = self._rows(self._crowd.features, self._plan.dice_seed)
-        replay = Replay(
+        return Replay(
             experiment,
             Population(rows=rows, labels=self._crowd.codes, train=self._train),
             dice_seed=self._plan.dice_seed,
@@ -201,16 +212,16 @@ class Computing:
             further_codes=self._crowd.further_codes,
             origins=origins,
         )
-        for here in attendance:
-            replay.advance(here)
-        return replay
 
-    def _attendance(self, devices: Path, digest: str) -> NDArray[np.bool_]:
-        """Rounds x people: who took part, by each device's own books."""
-        found = np.zeros((self._plan.rounds, len(self._crowd)), dtype=np.bool_)
-        for number in range(len(self._crowd)):
-            state = DeviceState(devices / f"{number:06d}")
-            for one in state.history(digest):
-                found[one.round_number - 1, number] = True
-            state.close()
-        return found
+
+def attendance(devices: Path, digest: str, *, participants: int, rounds: int) -> tuple[NDArray[np.bool_], list[str]]:
+    """Rounds x people: who took part, by each device's own books; and why devices have ended their participation."""
+    here, accused = np.zeros((rounds, participants), dtype=np.bool_), list[str]()
+    for number in range(participants):
+        state = DeviceState(devices / f"{number:06d}")
+        for one in state.history(digest):
+            here[one.round_number - 1, number] = True
+        distrust = state.trust.distrust(digest)
+        accused += [] if distrust is None else [distrust]
+        state.close()
+    return here, accused

@@ -7,16 +7,20 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from secvm.crypto.beacons.sources import LocalUnsafeBeacon, salt_from, verify_beacon
 from secvm.errors import BadInputError
 from secvm.learning.aggregate.descent import DescentRule, Pegasos, Swift
 from secvm.learning.experiment import Experiment
-from secvm.learning.individual.binning import VocabularyBinning
 from secvm.learning.thinning import Thinning
 from secvm.protocol.documents.experiment import Beacon
-from secvm.testing.federation_settings import BEACON_ROUND
+from secvm.testing.federation_settings import BEACON_ROUND, HostOf
+
+if TYPE_CHECKING:
+    from secvm_lab.demo.crowd import Crowd
 
 #: ρ for swift: with a few hundred people a unit more says more than a round more.
 RHO = Fraction(3, 2)
@@ -128,22 +132,25 @@ class Plan:
         q = min(Fraction(1), (RHO / Fraction(math.sqrt(max(1.0, features)))).limit_denominator(100))
         return Thinning(q=q)
 
-    def experiment(self, labels: tuple[str, ...], features: float) -> Experiment:
-        """The experiment for people who have so many features on average."""
+    def experiment(self, crowd: Crowd) -> Experiment:
+        """The experiment for these people, by how many features they have on average."""
+        features = float(np.mean([len(person) for person in crowd.features]))
         units = float(RHO) * math.sqrt(features + 1)
         budget = min(_MOST, max(_FEWEST, math.ceil(units + math.sqrt(units))))
         return Experiment(
             n_bins=self.bins,
-            labels=labels,
+            labels=crowd.labels,
             rule=self.rule(),
             thinning=self.thinning(features),
             budget=budget,
         )
 
-    def hosted(self, participants: int) -> list[range]:
-        """Which participants each host carries."""
-        cuts = [participants * i // self.hosts for i in range(self.hosts + 1)]
-        return [range(a, b) for a, b in pairwise(cuts)]
+    def carried(self, crowd: Crowd, folder: Path) -> list[HostOf]:
+        """The hosts, once their people are written into this folder, and the vocabulary where there is one."""
+        people, words = folder / "people.jsonl", crowd.write_vocabulary(folder / "words.txt")
+        crowd.write(people)
+        cuts = [len(crowd) * i // self.hosts for i in range(self.hosts + 1)]
+        return [HostOf(people, low, high - low, words) for low, high in pairwise(cuts)]
 
     @property
     def features_per_person(self) -> int | None:
@@ -153,14 +160,13 @@ class Plan:
         """Fewest train participants, or with cover devices: at least so many as there are labels."""
         return FLOOR if self.epsilon is None else max(FLOOR, labels)
 
-    def specification(
-        self, experiment: Experiment, participants: int, vocabulary: VocabularyBinning | None = None
-    ) -> dict[str, Any]:
+    def specification(self, crowd: Crowd) -> dict[str, Any]:
         """The experiment in an operator's words, as a coordinator takes it; windows and relays are the federation's.
 
-        ``vocabulary``: the bins, where they are not hashed. The coordinator plans cover, and with it the budget, the
+        The vocabulary is the bins, where they are not hashed. The coordinator plans cover, and with it the budget, the
         thinning and the step.
         """
+        experiment, vocabulary = self.experiment(crowd), crowd.vocabulary
         told: dict[str, Any] = {
             "title": "A federation in miniature",
             "question": "Which side do people lean to, by the pages they read?",
@@ -179,7 +185,7 @@ class Plan:
         if vocabulary is not None:
             told["binning"] = {"bins": vocabulary.n_bins, "vocabulary": vocabulary.digest}
         if self.epsilon is not None:
-            told["people"] = participants
+            told["people"] = len(crowd)
             told["features"]["per_participant"] = self.features_per_person
             told["privacy"] = {"epsilon": repr(self.epsilon), "delta": repr(self.delta)}
             return told

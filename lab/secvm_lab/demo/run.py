@@ -33,7 +33,7 @@ from secvm.participant.sending.sealing import CAPSULE_BYTES
 from secvm.participant.storage.state import DeviceState, Status
 from secvm.protocol.documents.blobs import decode_weights
 from secvm.runtime.clock import SystemClock
-from secvm.testing.federation import COORDINATOR, Federation, HostOf, Pace
+from secvm.testing.federation import COORDINATOR, Federation, Pace
 from secvm_lab.demo.crowd import Crowd, from_file, made_up
 from secvm_lab.demo.evaluation import Afterwards, Computing, counted_twice
 from secvm_lab.demo.plan import MISSES, WITNESSES, Plan
@@ -77,12 +77,8 @@ def run_demo(plan: Plan, watch: Watch, stay: Stay | None = None) -> DemoResult:
     begun = time.monotonic()
     watch(Progress("making people", rounds=plan.rounds))
     crowd = _crowd(plan)
-    experiment = plan.experiment(crowd.labels, float(np.mean([len(person) for person in crowd.features])))
     with _folder(plan.keep) as folder, contextlib.ExitStack() as running:
-        people = folder / "people.jsonl"
-        crowd.write(people, range(len(crowd)))
-        words = crowd.write_vocabulary(folder / "words.txt")
-        hosts = [HostOf(people, numbers.start, len(numbers), words) for numbers in plan.hosted(len(crowd))]
+        hosts = plan.carried(crowd, folder)
         watch(Progress("starting processes", rounds=plan.rounds))
         federation = running.enter_context(
             Federation(
@@ -100,7 +96,7 @@ def run_demo(plan: Plan, watch: Watch, stay: Stay | None = None) -> DemoResult:
         federation.start_servers()
         if plan.page:
             watch(Progress("page", rounds=plan.rounds, page=federation.page_url))
-        federation.begin(plan.specification(experiment, len(crowd), crowd.vocabulary))
+        federation.begin(plan.specification(crowd))
         assert federation.document is not None
         # With cover the coordinator has planned it, and with it the budget.
         experiment = federation.document.experiment

@@ -155,7 +155,7 @@ class Federation:
         self.pace = pace or Pace()
         if covered and self.pace.relays is None:
             self.pace = replace(self.pace, relays=RELAY_STEPS)
-        self.quota, self.database, self.consent = quota, database, consent
+        self.quota, self.database_url, self.consent = quota, database, consent
         self.disks, self.relay_tables = disks or {}, relay_tables or {}
         self._addresses, self._wrappers = addresses or {}, wrappers or {}
         #: What the operator types to change something.

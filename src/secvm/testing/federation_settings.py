@@ -179,8 +179,8 @@ class FederationSettings:
         return {"name": key.name, "url": self._of.url(name), "key": key.key.data.hex()}
 
     def _write_coordinators(self, witnesses: Sequence[Mapping[str, Any]], log_key: bytes) -> None:
-        if self._of.database is not None:
-            make_secret(self.folder / DATABASE_FILE, self._of.database.encode())
+        if self._of.database_url is not None:
+            make_secret(self.folder / DATABASE_FILE, self._of.database_url.encode())
         signing_key = os.urandom(SEED_BYTES)
         log: dict[str, Any] = {"log": {"name": self._log_name}, "witnesses": witnesses} if witnesses else {}
         for name in self._of.node_names or [COORDINATOR]:

@@ -20,7 +20,7 @@ from secvm.relay.batches.doors import MOST_ASKED_BYTES, MOST_PAPER_BYTES
 from secvm.relay.main import make_key
 from secvm.relay.settings import RoundsPart
 from secvm.runtime.disk.secret_files import make_secret
-from secvm.testing.federation import COORDINATOR, Federation, HostOf
+from secvm.testing.federation import COORDINATOR, Federation
 from secvm.testing.federation_settings import ENTRY, MIX
 from secvm_lab.demo.crowd import made_up
 from secvm_lab.demo.plan import Plan
@@ -58,22 +58,17 @@ def test_repro_behind_nginx_a_round_is_tallied(authority: Authority, tmp_path: P
     """A plain one: devices know no other way to the relay, nor the relay to the coordinator."""
     plan = Plan(participants=DEVICES, rounds=1, hosts=2, bins=8)
     crowd = made_up(DEVICES, seed=0, further=50)
-    crowd.write(tmp_path / "people.jsonl", range(DEVICES))
-    consent = {
-        "policy": "default",
-        "most_auc": 1.0,
-        "total_auc": 1.0,
-    }
+    consent = {"policy": "default", "most_auc": 1.0, "total_auc": 1.0}
     federation = FederationBehindNginx(
         tmp_path,
         authority=authority,
         consent=consent,
-        hosts=[HostOf(tmp_path / "people.jsonl", held.start, len(held)) for held in plan.hosted(DEVICES)],
+        hosts=plan.carried(crowd, tmp_path),
         seed=plan.dice_seed.decode(),
     )
     with federation:
         federation.start_servers()
-        federation.begin(plan.specification(plan.experiment(crowd.labels, 8.0), DEVICES))
+        federation.begin(plan.specification(crowd))
         document = federation.document
         assert document is not None
         counts, _ = federation.play_round(1, attending=DEVICES, budget=document.budget)

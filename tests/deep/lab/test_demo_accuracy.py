@@ -8,17 +8,14 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from secvm.estimator.fitting import Evaluator
 from secvm.estimator.round_cover import simulated_origins
-from secvm.estimator.training import Population
 from secvm.learning.aggregate.descent import Swift
 from secvm.learning.experiment import Experiment
-from secvm.learning.rows import BinnedRows
 from secvm.learning.thinning import Thinning
 from secvm.privacy.planning.private_plan import AskedPrivately, plan_private
 from secvm.privacy.target import PrivacyTarget
-from secvm_lab.demo.crowd import Crowd, binned, central_accuracy, made_up, sampled, who_trains
-from secvm_lab.demo.evaluation import Replay
+from secvm_lab.demo.crowd import Crowd, made_up
+from secvm_lab.demo.evaluation import Computing
 from secvm_lab.demo.plan import EPSILON, Plan
 from tests.seeds import seed_bytes
 
@@ -31,36 +28,18 @@ class Demo:
 
     plan: Plan
     crowd: Crowd
-    people: Population
-    further: BinnedRows
 
     @classmethod
     def of(cls, seed: int) -> Demo:
         plan = Plan(seed=seed, epsilon=EPSILON)
-        crowd = made_up(plan.participants, seed=seed, vocabulary_size=plan.vocabulary_size)
-        assert crowd.vocabulary is not None
-        taken = sampled(crowd.features, plan.features_per_person, dice_seed=plan.dice_seed)
-        train = who_trains(len(crowd), share=plan.train_share, dice_seed=plan.dice_seed)
-        return cls(
-            plan,
-            crowd,
-            Population(rows=binned(taken, crowd.vocabulary, one_per_bin=True), labels=crowd.codes, train=train),
-            binned(crowd.further_features, crowd.vocabulary, one_per_bin=True),
-        )
+        return cls(plan, made_up(plan.participants, seed=seed, vocabulary_size=plan.vocabulary_size))
 
     def accuracy(self, experiment: Experiment, dice: bytes | None = None) -> float:
         """Of all rounds; ``dice``: the relays'."""
-        replay = Replay(
-            experiment,
-            self.people,
-            dice_seed=self.plan.dice_seed,
-            floor=2,
-            further=Evaluator(experiment, self.further),
-            further_codes=self.crowd.further_codes,
-            origins=None if dice is None else simulated_origins(experiment, dice),
-        )
+        origins = None if dice is None else simulated_origins(experiment, dice)
+        replay = Computing(self.plan, self.crowd, experiment).replay(experiment, origins)
         for _ in range(self.plan.rounds):
-            replay.advance(np.ones(len(self.people), dtype=np.bool_))
+            replay.advance(np.ones(len(self.crowd), dtype=np.bool_))
         cells = replay.further_cells()
         return float(np.trace(cells) / cells.sum())
 
@@ -93,8 +72,7 @@ def test_the_guarantee_costs_at_most_a_point_and_a_half_and_two_and_a_half_to_a_
     lost, behind = [], []
     for demo in map(Demo.of, range(SEEDS)):
         drawn = [demo.accuracy(experiment, seed_bytes(f"demo {demo.plan.seed}", draw)) for draw in range(DRAWS)]
-        assert demo.people.train is not None
         lost.append(demo.accuracy(replace(experiment, cover=None, budget=None)) - np.mean(drawn))
-        behind.append(central_accuracy(demo.crowd, demo.people.train) - np.mean(drawn))
+        behind.append(Computing(demo.plan, demo.crowd, experiment).central() - np.mean(drawn))
     assert np.mean(lost) <= 0.015, lost
     assert np.mean(behind) <= 0.025, behind

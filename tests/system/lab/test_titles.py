@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import re
-from fractions import Fraction
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from secvm.estimator.fitting import Evaluator
-from secvm.estimator.training import Population
-from secvm.learning.individual.binning import HashBinning
-from secvm_lab.demo.crowd import binned, central_accuracy, made_up, who_trains
-from secvm_lab.demo.evaluation import Replay
-from secvm_lab.demo.plan import FLOOR, Plan
+from secvm_lab.demo.crowd import made_up
+from secvm_lab.demo.evaluation import Computing
+from secvm_lab.demo.plan import Plan
 from secvm_lab.population import TitlePeople
 
 
@@ -59,22 +55,14 @@ def test_the_classes_have_the_shares_asked_for(share: float) -> None:
 def test_the_central_model_is_neither_perfect_nor_lost_and_ours_is_near_it(seed: int) -> None:
     plan = Plan(seed=seed)
     crowd = made_up(plan.participants, seed=seed, further=2000)
-    experiment = plan.experiment(crowd.labels, float(np.mean([len(person) for person in crowd.features])))
-    binning = HashBinning(n_bins=plan.bins, salt=plan.salt)
-    train = who_trains(len(crowd), share=Fraction(7, 10), dice_seed=plan.dice_seed)
-    replay = Replay(
-        experiment,
-        Population(rows=binned(crowd.features, binning), labels=crowd.codes, train=train),
-        dice_seed=plan.dice_seed,
-        floor=FLOOR,
-        further=Evaluator(experiment, binned(crowd.further_features, binning)),
-        further_codes=crowd.further_codes,
-    )
+    experiment = plan.experiment(crowd)
+    computing = Computing(plan, crowd, experiment)
+    replay = computing.replay(experiment)
     dice = np.random.default_rng(seed)
     for _ in range(plan.rounds):
         replay.advance(dice.random(len(crowd)) >= 0.03)
     cells = replay.further_cells()
-    central = central_accuracy(crowd, train)
+    central = computing.central()
     assert 0.75 <= central <= 0.92
     assert abs(np.trace(cells) / cells.sum() - central) <= 0.02
     assert len(crowd) * (experiment.budget or 0) * plan.rounds * 0.96 >= 40_000

@@ -30,7 +30,7 @@ def test_the_papers_rule_goes_with_plain_alone() -> None:
 def test_with_cover_the_coordinator_plans_all_that_depends_on_noise() -> None:
     plan, crowd = Plan(epsilon=1.0, participants=30, bins=5), made_up(30, seed=1, further=5, vocabulary_size=5)
     assert crowd.vocabulary is not None
-    told = plan.specification(plan.experiment(crowd.labels, 8.0), 30, crowd.vocabulary)
+    told = plan.specification(crowd)
     assert told["descent"] == {"rule": "swift"}
     assert "budget" not in told
     assert told["binning"] == {"bins": 5, "vocabulary": crowd.vocabulary.digest}
@@ -41,9 +41,8 @@ def test_with_cover_the_coordinator_plans_all_that_depends_on_noise() -> None:
 def test_a_plain_one_is_hashed_and_brings_its_own_budget() -> None:
     plan, crowd = Plan(participants=30), made_up(30, seed=1, further=5)
     assert crowd.vocabulary is None
-    experiment = plan.experiment(crowd.labels, 8.0)
-    told = plan.specification(experiment, 30)
-    assert (told["budget"], told["binning"]["bins"]) == (experiment.budget, 400)
+    told = plan.specification(crowd)
+    assert (told["budget"], told["binning"]["bins"]) == (plan.experiment(crowd).budget, 400)
     assert told["descent"] == {"rule": "swift", "thinning": "3/2", "step_size": "5"}
     assert "privacy" not in told
 
