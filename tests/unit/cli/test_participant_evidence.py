@@ -1,14 +1,13 @@
 """``secvm participant evidence``: in plain words, as a file, and not without a warning."""
 
 import io
-import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from secvm.cli.main import run
 from secvm.protocol.evidence.plain import examine
+from tests.program import Program
 from tests.unit.participant.logged_world import LEAD_MS, LoggedWorld
 
 SENTENCE = "The coordinator signed two different manifests for round 1."
@@ -28,55 +27,55 @@ def world(tmp_path: Path) -> LoggedWorld:
     return world
 
 
-def command(world: LoggedWorld, *arguments: str) -> int:
-    return run(["participant", "evidence", *arguments, "--folder", str(world.folder)])
+@pytest.fixture
+def typed(world: LoggedWorld, secvm: Program) -> Program:
+    secvm.before, secvm.after = ("participant",), ("--folder", world.folder)
+    return secvm
 
 
-def test_evidence_is_told_in_words(world: LoggedWorld, capsys: pytest.CaptureFixture[str]) -> None:
-    assert command(world) == 0
-    told = capsys.readouterr().out
-    assert SENTENCE in told
-    assert world.of.digest in told
-    assert command(world, world.of.digest[:8], "--format", "json") == 0
-    (one,) = json.loads(capsys.readouterr().out)["evidence"]
+def test_evidence_is_told_in_words(world: LoggedWorld, typed: Program) -> None:
+    assert typed("evidence") == 0
+    assert SENTENCE in typed.out
+    assert world.of.digest in typed.out
+    (one,) = typed.json("evidence", world.of.digest[:8])["evidence"]
     assert (one["kind"], one["sentence"], one["number"]) == ("two-documents", SENTENCE, 1)
 
 
 def test_export_warns_first_and_takes_no_for_an_answer(
-    world: LoggedWorld, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    world: LoggedWorld, typed: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = world.folder.with_name("evidence.json")
     answers = iter([False, True])
     monkeypatch.setattr("typer.confirm", lambda *_, **__: next(answers))
-    assert command(world, "--export", str(file)) == 2
+    assert typed("evidence --export", file) == 2
     assert not file.exists()
-    assert "mark" in capsys.readouterr().err
-    assert command(world, "--export", str(file)) == 0
+    assert "mark" in typed.err
+    assert typed("evidence --export", file) == 0
     assert examine(file.read_bytes()).sentence == SENTENCE
 
 
 def test_where_nobody_can_answer_export_says_how_to_agree(
-    world: LoggedWorld, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    world: LoggedWorld, typed: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = world.folder.with_name("evidence.json")
     monkeypatch.setattr("sys.stdin", io.StringIO(""))
-    assert command(world, "--export", str(file)) == 2
-    assert "--yes" in capsys.readouterr().err
-    assert command(world, "--export", str(file), "--yes") == 0
-    assert "secvm audit --evidence" in capsys.readouterr().out
+    assert typed("evidence --export", file) == 2
+    assert "--yes" in typed.err
+    assert typed("evidence --yes --export", file) == 0
+    assert "secvm audit --evidence" in typed.out
 
 
-def test_device_that_holds_nothing_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_device_that_holds_nothing_says_so(tmp_path: Path, secvm: Program) -> None:
     world = LoggedWorld(tmp_path)
     world.joined().close()
-    assert command(world) == 0
-    assert "holds nothing" in capsys.readouterr().out
-    assert command(world, "--export", str(tmp_path / "file"), "--yes") == 2
-    assert command(world, "--export", str(tmp_path / "file"), "--number", "3", "--yes") == 2
+    secvm.before, secvm.after = ("participant evidence",), ("--folder", world.folder)
+    assert secvm() == 0
+    assert "holds nothing" in secvm.out
+    secvm.refused("--yes --export", tmp_path / "file")
+    secvm.refused("--yes --number 3 --export", tmp_path / "file")
 
 
-def test_inspect_tells_of_log_witnesses_and_evidence(world: LoggedWorld, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["participant", "inspect", "--folder", str(world.folder)]) == 0
-    told = capsys.readouterr().out
+def test_inspect_tells_of_log_witnesses_and_evidence(typed: Program) -> None:
+    assert typed("inspect") == 0
     for said in ("log.example/secvm/v2", "w0.example, w1.example, w2.example", "lines of the log", "holds evidence"):
-        assert said in told
+        assert said in typed.out

@@ -5,8 +5,8 @@ from typing import NoReturn
 
 import pytest
 
-from secvm.cli.main import run
 from secvm.errors import BadInputError, SecVMError, StoreError
+from tests.program import Program
 
 SERVICES = [
     ("coordinator", "serve", "secvm.coordinator.main.serve"),
@@ -25,7 +25,7 @@ def test_repro_only_what_a_person_must_put_right_is_final(
     fault: SecVMError,
     code: int,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    secvm: Program,
     tmp_path: Path,
     repository: Path,
 ) -> None:
@@ -35,7 +35,7 @@ def test_repro_only_what_a_person_must_put_right_is_final(
     monkeypatch.setattr(begins, fail)
     config = tmp_path / "settings.toml"
     config.touch()
-    assert run([party, command, "--config", str(config)]) == code
-    assert capsys.readouterr().err == f"secvm: {fault}\n"
+    assert secvm(party, command, "--config", config) == code
+    assert secvm.err == f"secvm: {fault}\n"
     unit = (repository / "deploy" / f"secvm-{party}.service").read_text(encoding="utf-8")
     assert "RestartPreventExitStatus=2\n" in unit
