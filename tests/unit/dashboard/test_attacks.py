@@ -3,6 +3,7 @@
 import asyncio
 import json
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -19,6 +20,16 @@ from tests.unit.protocol.helpers import document, log_terms
 
 def _form(**changes: Any) -> dict[str, Any]:
     return {"specification": SPECIFICATION | changes, "part": "quick"}
+
+
+async def _lied_to(here: Office, lie: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
+    """What the page says of its experiment once the coordinator has told this of it."""
+    status = json.loads(status_of(here.document, 4))
+    lie(status)
+    here.coordinator.show(f"/v1/experiment/{here.document.digest}/status", json.dumps(status).encode())
+    told = await here.until(lambda told: told["experiments"] and told["experiments"][0]["problem"])
+    found: dict[str, Any] = told["experiments"][0]
+    return found
 
 
 async def _goes_on(here: Office) -> None:
@@ -48,53 +59,48 @@ async def test_repro_a_figure_beyond_all_whole_numbers_ended_the_page(figures: b
 async def test_repro_a_round_at_the_end_of_the_calendar_ended_the_page() -> None:
     async with office(page={"time_zone": "Asia/Tokyo"}) as here:
         await here.read()
-        lied = json.loads(status_of(here.document, 4))
-        lied["rounds"][3]["opens_at"] = 253_402_300_799_000
-        here.coordinator.show(f"/v1/experiment/{here.document.digest}/status", json.dumps(lied).encode())
-        await here.until(lambda told: told["experiments"][0]["problem"])
+        await _lied_to(here, lambda status: status["rounds"][3].update(opens_at=253_402_300_799_000))
         await _goes_on(here)
 
 
 async def test_repro_a_status_could_claim_a_guarantee_that_its_document_does_not_give() -> None:
     async with office() as here:
         await here.read()
-        lied = json.loads(status_of(here.document, 4))
-        lied["leakage"] |= {"formal_guarantee": True, "epsilon": 0.1, "epsilon_planned": 0.2}
-        here.coordinator.show(f"/v1/experiment/{here.document.digest}/status", json.dumps(lied).encode())
-        told = await here.until(lambda told: told["experiments"][0]["problem"])
-        assert "claims another guarantee" in told["experiments"][0]["problem"]
-        assert told["experiments"][0]["formal_guarantee"] is False
-        assert told["experiments"][0]["epsilon"] is None
+        claim = {"formal_guarantee": True, "epsilon": 0.1, "epsilon_planned": 0.2}
+        told = await _lied_to(here, lambda status: status["leakage"].update(claim))
+        assert "claims another guarantee" in told["problem"]
+        assert told["formal_guarantee"] is False
+        assert told["epsilon"] is None
 
 
 @pytest.mark.parametrize("lie", [{"auc": -7.0}, {"auc": 1.5}, {"d_prime": -1.0}, {"planned_auc": 2.0}])
 async def test_a_leak_that_can_be_none_is_not_shown(lie: dict[str, float]) -> None:
-    async with office(shown=None) as here:
-        here.coordinator.show_experiment(here.document, 3)
-        lied = json.loads(status_of(here.document, 4))
-        lied["leakage"] |= lie
-        here.coordinator.show(f"/v1/experiment/{here.document.digest}/status", json.dumps(lied).encode())
-        await here.until(lambda told: told["experiments"] and told["experiments"][0]["problem"])
+    async with office() as here:
+        await _lied_to(here, lambda status: status["leakage"].update(lie))
+
+
+class AtOnce:
+    """Work that is called from threads: how often at once, at most."""
+
+    def __init__(self, answer: dict[str, Any], *, seconds: float) -> None:
+        self._answer, self._seconds = answer, seconds
+        self._lock, self._others = threading.Lock(), threading.Event()
+        self._now = self.most = 0
+
+    def __call__(self, _given: object) -> dict[str, Any]:
+        with self._lock:
+            self._now += 1
+            self.most = max(self.most, self._now)
+        # Whoever else may begin has begun by then.
+        self._others.wait(self._seconds)
+        with self._lock:
+            self._now -= 1
+        return self._answer
 
 
 async def test_repro_statements_of_all_experiments_were_reckoned_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    at_once, most = 0, 0
-    lock = threading.Lock()
-    others = threading.Event()
-
-    def slow(_document: object) -> dict[str, Any]:
-        nonlocal at_once, most
-        with lock:
-            at_once += 1
-            most = max(most, at_once)
-        # Whoever else may begin has begun by then.
-        others.wait(0.05)
-        with lock:
-            at_once -= 1
-        return {"statement": ["done"]}
-
+    slow = AtOnce({"statement": ["done"]}, seconds=0.05)
     monkeypatch.setattr(app, "privacy", slow)
-
     async with office(shown=None) as here:
         all_of_them = [document(log=log_terms(), title=f"Number {i}") for i in range(5)]
         for of in all_of_them:
@@ -104,7 +110,7 @@ async def test_repro_statements_of_all_experiments_were_reckoned_at_once(monkeyp
         await here.until(lambda told: len([one for one in told["experiments"] if one["labels"]]) == 5)
         found = await asyncio.gather(*(here.get(f"/api/experiments/{of.digest}") for of in all_of_them))
         assert [one["privacy"]["statement"] for one in found] == [["done"]] * 5
-    assert most == 1
+    assert slow.most == 1
 
 
 @pytest.mark.parametrize(
@@ -136,27 +142,10 @@ def test_repro_a_plan_could_take_hours() -> None:
 
 
 async def test_repro_every_form_had_a_thread_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    at_once, most = 0, 0
-    lock, others = threading.Lock(), threading.Event()
-
-    def plan(_content: dict[str, Any]) -> dict[str, Any]:
-        nonlocal at_once, most
-        with lock:
-            at_once += 1
-            most = max(most, at_once)
-        others.wait(0.02)
-        with lock:
-            at_once -= 1
-        return {}
-
+    plan = AtOnce({}, seconds=0.02)
     monkeypatch.setattr(app, "_PLANS_AT_ONCE", 2)
 
     async with office(plan=plan) as here:
         sent = [here.ask("/api/plan", "POST", json={}) for _ in range(20)]
         assert {code for code, _, _ in await asyncio.gather(*sent)} == {200}
-    assert most <= 2
-
-
-def test_what_is_no_form_at_all_is_refused_as_before() -> None:
-    with pytest.raises(BadInputError):
-        Planner()({"something": "else"})
+    assert plan.most <= 2

@@ -9,15 +9,14 @@ from secvm.runtime.http.server import HttpRequest, HttpResponse
 from tests.unit.coordinator.test_new_experiment import put
 from tests.unit.dashboard.office import KEY, Office, office
 
-_KEYED = {"authorization": f"Bearer {KEY}", "content-type": "application/json"}
+EXPERIMENTS = "/api/admin/experiments"
+_KEYED = {"authorization": f"Bearer {KEY}"}
 
 
 async def make(here: Office) -> str:
-    code, _, body = await here.ask(
-        "/api/admin/experiments", "POST", headers=_KEYED, data=json.dumps(put("title", "A question"))
-    )
-    assert code == 201, body
-    return str(json.loads(body)["digest"])
+    code, _, made = await here.post(EXPERIMENTS, put("title", "A question"), **_KEYED)
+    assert code == 201, made
+    return str(made["digest"])
 
 
 def standings(here: Office) -> list[str]:
@@ -29,17 +28,15 @@ async def test_who_has_the_key_makes_pauses_resumes_and_stops() -> None:
         digest = await make(here)
         assert standings(here) == ["running"]
         for action, standing in (("pause", "paused"), ("resume", "running"), ("stop", "stopped")):
-            code, headers, body = await here.ask(
-                f"/api/admin/experiments/{digest}/{action}", "POST", headers=_KEYED, data=b"{}"
-            )
-            assert (code, json.loads(body)["standing"]) == (200, standing)
+            code, headers, told = await here.post(f"{EXPERIMENTS}/{digest}/{action}", **_KEYED)
+            assert (code, told["standing"]) == (200, standing)
             assert headers["content-type"] == "application/json"
             assert standings(here) == [standing]
-        code, _, body = await here.ask(f"/api/admin/experiments/{digest}/resume", "POST", headers=_KEYED, data=b"{}")
-        assert (code, json.loads(body)["detail"]) == (409, "the experiment is stopped")
-        code, _, body = await here.ask("/api/admin/experiments", headers=_KEYED)
+        code, _, told = await here.post(f"{EXPERIMENTS}/{digest}/resume", **_KEYED)
+        assert (code, told["detail"]) == (409, "the experiment is stopped")
+        code, _, body = await here.ask(EXPERIMENTS, headers=_KEYED)
         assert [one["digest"] for one in json.loads(body)["experiments"]] == [digest]
-        code, _, body = await here.ask(f"/api/admin/experiments/{digest}", headers=_KEYED)
+        code, _, body = await here.ask(f"{EXPERIMENTS}/{digest}", headers=_KEYED)
         assert json.loads(body)["digest"] == digest
         # The body is what was sent, byte for byte.
         assert [one.body for one in here.coordinator.asked if one.path.endswith("/pause")] == [b"{}"]
@@ -47,11 +44,9 @@ async def test_who_has_the_key_makes_pauses_resumes_and_stops() -> None:
 
 async def test_a_specification_that_is_refused_says_why_in_the_coordinators_sentence() -> None:
     async with office() as here:
-        code, headers, body = await here.ask(
-            "/api/admin/experiments", "POST", headers=_KEYED, data=json.dumps(put("floor", -1))
-        )
+        code, headers, told = await here.post(EXPERIMENTS, put("floor", -1), **_KEYED)
         assert (code, headers["content-type"]) == (422, "application/problem+json")
-        assert "floor" in json.loads(body)["detail"]
+        assert "floor" in told["detail"]
 
 
 @pytest.mark.parametrize(
@@ -101,7 +96,8 @@ async def test_nothing_but_the_operators_routes_is_passed_on(path: str) -> None:
         here.coordinator.asked.clear()
         for method in ("GET", "POST"):
             where = f"/api/admin/{path.replace('D', digest)}"
-            code, _, _ = await here.ask(where, method, headers=_KEYED, data=None if method == "GET" else b"{}")
+            headers = {**_KEYED, "content-type": "application/json"}
+            code, _, _ = await here.ask(where, method, headers=headers, data=None if method == "GET" else b"{}")
             assert code in (404, 405), (method, where)
         assert not [one for one in here.coordinator.asked if one.path.startswith("/admin")]
         assert standings(here) == ["running"]
@@ -150,5 +146,5 @@ async def test_a_change_is_looked_at_at_once() -> None:
         here.coordinator.instead[f"/admin/experiments/{digest}/pause"] = pause
         await here.read()
         before = sum(one.path == "/v1/experiments" for one in here.coordinator.asked)
-        await here.ask(f"/api/admin/experiments/{digest}/pause", "POST", headers=_KEYED, data=b"{}")
+        await here.post(f"{EXPERIMENTS}/{digest}/pause", **_KEYED)
         await here.until(lambda _: sum(one.path == "/v1/experiments" for one in here.coordinator.asked) > before)

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from secvm.coordinator.store.port import Standing
-from secvm.dashboard.events import HubLimits
+from secvm.dashboard import view
+from secvm.dashboard.public_status import ExperimentStatus
 from secvm.runtime.clock import Clock
 from secvm.runtime.http.server import HttpResponse
 from tests.unit.dashboard.office import KEY, Listening, Office, checkpoint_of, office, status_of
@@ -19,21 +20,14 @@ async def test_values_are_the_coordinators() -> None:
     async with office(shown=9) as here:
         told = await here.read()
         digest = here.document.digest
-        status = json.loads(status_of(here.document, 9))
+        data = status_of(here.document, 9)
+        status = json.loads(data)
         summary = told["experiments"][0]
         assert (summary["digest"], summary["title"], summary["rounds_told"]) == (digest, here.document.title, 8)
         assert summary["auc"] == status["leakage"]["auc"]
         rounds = await here.get(f"/api/experiments/{digest}/rounds")
         assert (rounds["from"], rounds["to"], rounds["total"]) == (1, 9, 9)
-        columns = rounds["columns"]
-        for one in status["rounds"]:
-            place = one["number"] - 1
-            for label in "ab":
-                for name in ("recall", "precision", "baseline"):
-                    found = {end: columns[name][label][end][place] for end in ("value", "low", "high")}
-                    there = one.get(name, {}).get(label, {})
-                    assert found == {end: there.get(end) for end in ("value", "low", "high")}
-                assert columns["participants"][label][place] == one.get("participants", {}).get(label)
+        assert rounds["columns"] == view.columns(ExperimentStatus.read(data, digest=digest), range(1, 10))
         some = await here.get(f"/api/experiments/{digest}/rounds?from=2&to=4")
         assert some["columns"]["number"] == [2, 3, 4]
         whole = await here.get(f"/api/experiments/{digest}")
@@ -202,12 +196,6 @@ async def test_who_comes_again_with_its_last_number_misses_nothing() -> None:
         async with await listen(here, last_event_id="another-life") as answer:
             told = await Listening(answer).until(lambda told: any(name == "now" for _, name, _ in told))
         assert told[0][1] == "reset"
-
-
-def _limits(self: HubLimits, **changes: int) -> None:
-    told = {"listeners": 100, "waiting": 100, "waiting_bytes": 2**30, "kept": 1000, "kept_bytes": 2**23, **changes}
-    for name, value in told.items():
-        object.__setattr__(self, name, value)
 
 
 async def test_shutdown_ends_streams_closes_the_port_and_leaves_no_task() -> None:

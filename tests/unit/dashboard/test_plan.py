@@ -1,7 +1,5 @@
 """``POST /api/plan`` over real sockets: quick, refused in sentences, bounded."""
 
-import asyncio
-import http.client
 import json
 import threading
 from typing import Any
@@ -9,12 +7,10 @@ from typing import Any
 import pytest
 
 from secvm.dashboard import plan as plan_module
-from secvm.dashboard.main import Dashboard, DashboardSettings, WatchedCoordinator
 from secvm.dashboard.plan import MOST_BYTES, Planner
 from secvm.pages.guarding import RefusedRequestError
 from secvm.privacy.planning.planner import quick
-from secvm.runtime.clock import SteadyClock, SystemClock
-from secvm.runtime.settings import Listen
+from tests.unit.dashboard.office import office
 
 SPECIFICATION: dict[str, Any] = {
     "labels": ["a", "b"],
@@ -28,43 +24,21 @@ SPECIFICATION: dict[str, Any] = {
     "privacy": "none",
 }
 PRIVATE: dict[str, Any] = {"privacy": {"epsilon": 1}, "relays": [{"role": "entry"}, {"role": "mix"}]}
-JSON_HEADERS = {"content-type": "application/json"}
 
 
-def post(port: int, body: bytes, headers: dict[str, str] | None = None) -> tuple[int, str, dict[str, Any]]:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
-    try:
-        connection.request("POST", "/api/plan", body, JSON_HEADERS if headers is None else headers)
-        answer = connection.getresponse()
-        return answer.status, answer.headers.get_content_type(), json.loads(answer.read())
-    finally:
-        connection.close()
-
-
-def asked(*bodies: bytes, **more: Any) -> list[tuple[int, str, dict[str, Any]]]:
-    """The answers of a page that stands before no coordinator: plans need none."""
-
-    async def run() -> list[tuple[int, str, dict[str, Any]]]:
-        stop, port = asyncio.Event(), asyncio.get_running_loop().create_future()
-        settings = DashboardSettings(coordinator=WatchedCoordinator(url="http://127.0.0.1:9"), listen=Listen(port=0))
-        page = Dashboard(settings, clock=SystemClock(), steady=SteadyClock(), plan=Planner())
-        served = asyncio.ensure_future(page.run(stop, port.set_result))
-        try:
-            number = int((await port).rstrip("/").rpartition(":")[2])
-            return [await asyncio.to_thread(post, number, body, **more) for body in bodies]
-        finally:
-            stop.set()
-            await served
-
-    return asyncio.run(run())
+async def asked(*bodies: bytes, **headers: str) -> list[tuple[int, str, dict[str, Any]]]:
+    """The answers of a page; plans need no coordinator."""
+    async with office(shown=None, plan=Planner()) as here:
+        answers = [await here.post("/api/plan", body, **headers) for body in bodies]
+    return [(code, told["content-type"], content) for code, told, content in answers]
 
 
 def form(**changes: Any) -> bytes:
     return json.dumps({"specification": SPECIFICATION | changes}).encode()
 
 
-def test_a_form_is_answered_with_numbers_and_the_statement() -> None:
-    [(status, kind, told)] = asked(form())
+async def test_a_form_is_answered_with_numbers_and_the_statement() -> None:
+    [(status, kind, told)] = await asked(form())
     assert (status, kind) == (200, "application/json")
     assert told["kind"] == "plain"
     assert told["refusals"] == []
@@ -76,31 +50,31 @@ def test_a_form_is_answered_with_numbers_and_the_statement() -> None:
     assert {"bins": 500, "auc": told["attacker"]["auc"]} in told["curve"]
 
 
-def test_a_guarantee_is_answered_at_once_and_said_to_be_unplanned() -> None:
-    [(status, _, told)] = asked(form(**PRIVATE))
+async def test_a_guarantee_is_answered_at_once_and_said_to_be_unplanned() -> None:
+    [(status, _, told)] = await asked(form(**PRIVATE))
     assert status == 200
     assert (told["kind"], told["exact"]) == ("relays", False)
     assert told["packages"]["per_round"] == 53
     assert (told["statement"], told["plan"]) == ([], None)
 
 
-def test_nonsense_is_told_beside_its_field_and_has_no_numbers() -> None:
-    answers = asked(form(binning={"bins": 0}), form(binning={}), form(floor=4_000))
+async def test_nonsense_is_told_beside_its_field_and_has_no_numbers() -> None:
+    answers = await asked(form(binning={"bins": 0}), form(binning={}), form(floor=4_000))
     assert [status for status, _, _ in answers] == [200, 200, 200]
     assert [told["refusals"][0]["field"] for _, _, told in answers] == ["binning.bins", "binning.bins", "floor"]
     assert all(told["packages"] is None for _, _, told in answers)
 
 
-def test_what_is_no_form_is_a_problem_in_one_sentence() -> None:
+async def test_what_is_no_form_is_a_problem_in_one_sentence() -> None:
     long = json.dumps({"specification": {"title": "x" * MOST_BYTES}}).encode()
-    answers = asked(b"[]", b"{}", b"not JSON", long)
+    answers = await asked(b"[]", b"{}", b"not JSON", long)
     assert [status for status, _, _ in answers] == [422, 422, 422, 413]
     assert all(kind == "application/problem+json" for _, kind, _ in answers)
     assert all(told["detail"] for _, _, told in answers)
 
 
-def test_a_form_of_another_kind_is_refused_before_it_is_read() -> None:
-    [(status, _, _)] = asked(form(), headers={"content-type": "text/plain"})
+async def test_a_form_of_another_kind_is_refused_before_it_is_read() -> None:
+    [(status, _, _)] = await asked(form(), **{"content-type": "text/plain"})
     assert status == 415
 
 

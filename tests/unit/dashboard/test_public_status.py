@@ -26,28 +26,9 @@ def changed(path: list[str | int], value: object) -> bytes:
     return json.dumps(content).encode()
 
 
-def test_a_status_is_read_as_its_coordinator_wrote_it() -> None:
-    found = ExperimentStatus.read(DATA, digest=OF.digest)
-    told = json.loads(DATA)
-    assert [one.number for one in found.rounds] == list(range(1, 10))
-    for one, there in zip(found.rounds, told["rounds"], strict=True):
-        assert (one.state, one.opens_at, one.participants) == (
-            there["state"],
-            there["opens_at"],
-            there.get("participants"),
-        )
-        if "recall" in there:
-            assert one.recall is not None
-            assert one.recall["a"].value == there["recall"]["a"]["value"]
-    assert {number: leak.d_prime for number, leak in found.leaks.items()} == {
-        leak["round"]: leak["d_prime"] for leak in told["leakage"]["per_round"]
-    }
-    assert found.leakage.auc == told["leakage"]["auc"]
-    assert found.changed == list(range(1, 10))
-
-
 def test_beside_the_one_before_only_what_changed_is_read() -> None:
     before = ExperimentStatus.read(DATA, digest=OF.digest)
+    assert before.changed == list(range(1, 10))
     after = ExperimentStatus.read(status_of(OF, 10), digest=OF.digest, before=before)
     assert after.changed == [9, 10]
     assert after.rounds[0] is before.rounds[0]
