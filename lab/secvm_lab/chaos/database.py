@@ -11,7 +11,6 @@ import os
 import random
 import signal
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from secvm.coordinator.store.postgres_pool import Patience, Pool
@@ -53,9 +52,7 @@ class Database:
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._cluster.close()
 
     @property

@@ -7,18 +7,17 @@ from pathlib import Path
 import pytest
 
 from secvm.errors import BadInputError
-from secvm_lab.cli.dev.mutations import MUTATIONS, Edit
+from secvm_lab.cli.dev.mutations import MUTATIONS, Edit, noticing
 
 
 @pytest.mark.parametrize("name", MUTATIONS)
 def test_a_mutation_still_applies(name: str, repository: Path, tmp_path: Path) -> None:
-    mutation = MUTATIONS[name]
-    for edit in mutation.edits:
+    for edit in MUTATIONS[name]:
         (tmp_path / edit.file).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(repository / edit.file, tmp_path / edit.file)
-    for edit in mutation.edits:
+    for edit in MUTATIONS[name]:
         edit.apply(tmp_path)
-    for edit in mutation.edits:
+    for edit in MUTATIONS[name]:
         if edit.file.endswith(".sql"):
             continue
         ast.parse((tmp_path / edit.file).read_text(encoding="utf-8"))
@@ -26,7 +25,7 @@ def test_a_mutation_still_applies(name: str, repository: Path, tmp_path: Path) -
 
 @pytest.mark.parametrize("name", MUTATIONS)
 def test_who_must_notice_is_there(name: str, repository: Path) -> None:
-    for test in MUTATIONS[name].tests:
+    for test in noticing(MUTATIONS[name]):
         file, _, function = test.partition("::")
         assert f"def {function}(" in (repository / file).read_text(encoding="utf-8")
 
