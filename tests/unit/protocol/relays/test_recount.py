@@ -7,7 +7,6 @@ from functools import cache
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from secvm_lab.rigs.histories.audited_rounds import SealedRound
 
 from secvm.errors import BadProofError, LocalProtocolError, MalformedMessageError
 from secvm.learning.package import TrainPackage
