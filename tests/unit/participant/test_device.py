@@ -11,7 +11,7 @@ import pytest
 
 from secvm.crypto.sealing import kem
 from secvm.crypto.sealing.oblivious import GatewayKey, encode_key_configurations
-from secvm.errors import BadInputError, InconsistentManifestError, LocalProtocolError, UnknownKeyError
+from secvm.errors import InconsistentManifestError, LocalProtocolError, UnknownKeyError
 from secvm.learning import aggregate
 from secvm.learning.package import Cohort, ParticipationPackage
 from secvm.participant.device import Device
@@ -23,7 +23,6 @@ from secvm.protocol.documents.experiment import Windows
 from secvm.protocol.documents.manifest import accept
 from secvm.protocol.evidence.plain import examine
 from secvm.protocol.plain.session_memory import Phase
-from tests.there import there
 from tests.unit.participant.world import BUDGET, FEATURES, RELAYS, START, Fate, World, real_document
 from tests.unit.protocol.helpers import COORDINATOR, GRACE_S, LENGTH_S, SECOND
 
@@ -43,23 +42,6 @@ def test_whole_round_sends_exactly_the_budget_within_the_window(world: World, de
     (history,) = state.history(world.of.digest)
     assert (history.packages, history.acknowledged, history.lost) == (BUDGET, BUDGET, 0)
     state.close()
-
-
-def test_rounds_follow_each_other_and_each_is_joined(world: World, device: Device) -> None:
-    for number in (1, 2, 3):
-        world.take_part(device, number, opens_at=START + (number - 1) * 1000 * (LENGTH_S + 6 * GRACE_S))
-    assert Counter(number for _, number, _ in world.opened()) == {1: BUDGET, 2: BUDGET, 3: BUDGET}
-
-
-def test_late_manifest_means_the_next_round(tmp_path: Path) -> None:
-    world = World(tmp_path, now=START + 1000)
-    device = world.joined()
-    manifest = world.take_part(device)
-    assert world.net.seen == []
-    second = world.publish(2, opens_at=manifest.accept_until + 300_000)
-    world.drive(device, until=second.accept_until)
-    assert Counter(number for _, number, _ in world.opened()) == {2: BUDGET}
-    assert [(number, reason) for number, reason, _ in device.state.abstentions(world.of.digest)] == [(1, "LATE")]
 
 
 @pytest.mark.parametrize("ahead", [-120_000, 120_000])
@@ -297,41 +279,13 @@ def test_equivocation_stops_the_device_for_ever_and_keeps_the_evidence(tmp_path:
     assert examine(data).sentence == "The coordinator signed two different manifests for round 1."
 
 
-def test_experiment_is_joined_once(world: World, device: Device) -> None:
-    with pytest.raises(BadInputError, match="joined that experiment before"):
-        world.join(device)
-    device.state.forget(world.of.digest)
-    device._look()
-    with pytest.raises(BadInputError, match="cannot be drawn anew"):
-        world.join(device)
-    record = there(device.state.record(world.of.digest))
-    assert record.cohort is not None
-    assert record.person is None
-
-
-def test_declined_experiment_can_be_joined_later(world: World) -> None:
+@pytest.mark.parametrize("told", [{"dice_for": unsafe_seeded_dice(b"seed", 3)}, {"only_tests": True}])
+def test_seeded_dice_and_a_steered_clock_are_refused_for_a_real_experiment(world: World, told: dict[str, Any]) -> None:
     world.fill()
-    device = world.start()
-    device.state.decline(world.of.digest, world.serve(world.of))
-    device._look()
-    assert device.memberships == {}
-    world.join(device)
-    assert set(device.memberships) == {world.of.digest}
-
-
-def test_seeded_dice_are_refused_for_a_real_experiment(world: World) -> None:
-    world.fill()
-    device = world.start(dice_for=unsafe_seeded_dice(b"seed", 3))
+    device = world.start(**told)
     with pytest.raises(LocalProtocolError, match="marked as a test"):
         world.join(device)
     assert device.state.records() == []
-
-
-def test_steered_clock_is_refused_for_a_real_experiment(world: World) -> None:
-    world.fill()
-    device = world.start(only_tests=True)
-    with pytest.raises(LocalProtocolError, match="marked as a test"):
-        world.join(device)
 
 
 def test_last_model_is_kept_when_the_experiment_ends(world: World, device: Device) -> None:

@@ -9,10 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from secvm.errors import BadInputError
 from secvm.participant.device import Device
 from secvm.participant.host import Host
-from secvm.participant.status_page import serve_status
 from secvm.participant.storage.state import DeviceState, Status
 from secvm.participant.storage.vault import Vault
 from secvm.participant.trust.model_files import ModelShelf
@@ -180,22 +178,3 @@ def test_fault_of_ours_ends_the_host_loudly_and_saves_the_others(world: World, m
     manifest = world.publish(1)
     with pytest.raises(ZeroDivisionError):
         asyncio.run(hosted(world, host, until=manifest.opens_at))
-
-
-def test_status_page_tells_counts_to_this_machine_only() -> None:
-    async def scenario() -> None:
-        with pytest.raises(BadInputError, match="this machine only"):
-            await serve_status("0.0.0.0:0", dict)
-        with pytest.raises(BadInputError, match="this machine only"):
-            await serve_status("localhost", dict)
-        server = await serve_status("127.0.0.1:0", lambda: {"d": {"devices": 3}})
-        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
-        writer.write(b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n")
-        head, _, body = (await reader.read()).partition(b"\r\n\r\n")
-        assert head.startswith(b"HTTP/1.1 200 OK")
-        assert json.loads(body) == {"d": {"devices": 3}}
-        writer.close()
-        await writer.wait_closed()
-        await server.close()
-
-    asyncio.run(scenario())

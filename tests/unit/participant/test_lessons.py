@@ -140,11 +140,16 @@ def wait_after_failures(polling: Polling, bound: int, grace: int) -> int:
     return wait
 
 
-def test_privacy_8_who_joins_late_sends_nothing_rather_than_densely(tmp_path: Path) -> None:
-    world = World(tmp_path, now=START)
+@pytest.mark.parametrize("late_by", [0, 1000])
+def test_privacy_8_who_joins_late_sends_nothing_rather_than_densely(tmp_path: Path, late_by: int) -> None:
+    world = World(tmp_path, now=START + late_by)
     device = world.joined()
-    world.take_part(device)
+    manifest = world.take_part(device)
     assert world.net.seen == []
+    # The next round will do.
+    world.take_part(device, 2, opens_at=manifest.accept_until + 300_000)
+    assert Counter(number for _, number, _ in world.opened()) == {2: BUDGET}
+    assert [(number, reason) for number, reason, _ in device.state.abstentions(world.of.digest)] == [(1, "LATE")]
 
 
 def test_privacy_12_no_time_of_what_was_sent_is_stored(world: World, device: Device) -> None:

@@ -56,13 +56,6 @@ def people_file(tmp_path: Path, count: int) -> Path:
     return path
 
 
-def test_settings_of_a_person_are_short(tmp_path: Path) -> None:
-    settings = settings_of(tmp_path, relay={"urls": ["https://relay.example/r"]})
-    assert settings.testing is None
-    assert settings.status is None
-    assert isinstance(make_clock(settings), SystemClock)
-
-
 @pytest.mark.parametrize(
     ("tables", "said"),
     [
@@ -133,6 +126,7 @@ def test_steered_clock_is_for_tests(tmp_path: Path) -> None:
     ClockSteering(tmp_path / "clock", now=START)
     settings = settings_of(tmp_path, relay={"urls": ["https://r.example"]}, testing={"clock": str(tmp_path / "clock")})
     assert isinstance(make_clock(settings), SteeredClock)
+    assert isinstance(make_clock(settings_of(tmp_path, relay={"urls": ["https://r.example"]})), SystemClock)
 
 
 def test_people_of_a_test_get_a_folder_each_and_join_once(tmp_path: Path) -> None:

@@ -121,15 +121,17 @@ def test_a_log_that_other_experiments_let_grow_is_no_difference(world: LoggedWor
     assert device.state.trust.checks(world.of.digest)["refetched"] == 4
 
 
-@pytest.mark.parametrize("why", ["no tile", "too many lines"])
-def test_lines_that_cannot_be_had_are_no_answer(
+@pytest.mark.parametrize("why", ["no checkpoint", "no tile", "too many lines"])
+def test_no_answer_is_asked_for_again_and_noted_but_stops_nothing(
     world: LoggedWorld, device: Device, monkeypatch: pytest.MonkeyPatch, why: str
 ) -> None:
     manifest = world.announce()
     world.drive(device, until=manifest.opens_at)
     world.history.log.append(experiment_entry("0" * 64))
     world.history.cosign(world.clock.now())
-    if why == "no tile":
+    if why == "no checkpoint":
+        del world.net.files[checkpoint_path(world)]
+    elif why == "no tile":
         for path in [path for path in world.net.files if "/tile/entries/" in path]:
             del world.net.files[path]
     else:
@@ -138,17 +140,6 @@ def test_lines_that_cannot_be_had_are_no_answer(
     assert len(looks(world)) == 2 * MOST_TRIES
     assert world.distinct(1) == BUDGET
     assert reasons(device, world) == ["UNSEEN"]
-
-
-def test_no_answer_is_asked_for_again_and_noted_but_stops_nothing(world: LoggedWorld, device: Device) -> None:
-    manifest = world.announce()
-    world.drive(device, until=manifest.opens_at)
-    del world.net.files[checkpoint_path(world)]
-    world.drive(device, until=manifest.accept_until)
-    assert len(looks(world)) == 2 * MOST_TRIES
-    assert world.distinct(1) == BUDGET
-    assert reasons(device, world) == ["UNSEEN"]
-    device.flush()
     assert device.state.trust.checks(world.of.digest)["unanswered"] == 2
 
 
@@ -252,20 +243,6 @@ def test_repro_a_server_that_is_back_before_the_window_closes_is_seen(
 
     asyncio.run(scenario())
     assert (len(looks(world)), reasons(device, world)) == (MOST_TRIES, [])
-
-
-def test_answer_to_the_second_asking_is_enough(world: LoggedWorld, device: Device) -> None:
-    manifest = world.announce()
-
-    world.drive(device, until=manifest.opens_at)
-    kept = world.net.files.pop(checkpoint_path(world))
-    while len(looks(world)) < 2:
-        world.drive(device, until=world.clock.now() + 1000)
-    world.net.files[checkpoint_path(world)] = kept
-    world.drive(device, until=manifest.accept_until)
-    assert reasons(device, world) == []
-    device.flush()
-    assert device.state.trust.checks(world.of.digest)["refetched"] >= 1
 
 
 def test_device_that_slept_draws_its_look_anew(world: LoggedWorld) -> None:

@@ -9,12 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from secvm.errors import BadInputError
-from secvm.learning.individual.dice import KeptOnDevice
 from secvm.learning.rows import MAX_UNITS
 from secvm.participant.storage.state import DeviceState
 from secvm.participant.storage.vault import Vault
 from secvm.people.person import MAX_VALUE
-from tests.there import there
 
 FEATURES = st.dictionaries(st.text(), st.integers(-1000, 1000), max_size=20)
 
@@ -53,33 +51,16 @@ def test_put_replaces_a_source_and_all_sources_add_up(
         assert vault.features().value == {name: value for name, value in sums.items() if value}
 
 
-def test_what_was_put_is_there_after_reopening(folder: Path) -> None:
-    with Vault(folder) as vault:
-        vault.put("csv", {"quokka": 2})
-        vault.set_label("sex", "other")
-    with Vault(folder) as vault:
-        assert vault.features().value == {"quokka": 2}
-        label = there(vault.label("sex"))
-        assert label.value == "other"
-        assert vault.label("age") is None
-
-
-def test_nothing_prints_itself(folder: Path) -> None:
-    with Vault(folder) as vault:
-        vault.put("csv", {"quokka": 2})
-        vault.set_label("sex", "wombat")
-        shown = f"{vault!r} {vault} {vault.features()!r} {vault.label('sex')} {vault.summary()}"
-        assert isinstance(vault.features(), KeptOnDevice)
-    assert shown == "Vault(...) Vault(...) KeptOnDevice(...) KeptOnDevice(...) {'csv': 1}"
-
-
-def test_summary_counts_features_per_source(folder: Path) -> None:
+def test_features_are_counted_and_forgotten_by_source(folder: Path) -> None:
     with Vault(folder) as vault:
         assert vault.summary() == {}
         vault.put("firefox", {"a": 5, "b": 1, "absent": 0})
         vault.put("csv", {"a": 1})
         assert vault.summary() == {"csv": 1, "firefox": 2}
-        assert len(vault.answered()) == 0
+        vault.forget("firefox")
+        vault.forget("never-there")
+    with Vault(folder) as vault:
+        assert (vault.summary(), vault.answered()) == ({"csv": 1}, [])
 
 
 @KEPT
@@ -159,15 +140,6 @@ def test_replaced_features_and_labels_are_in_no_file(folder: Path) -> None:
     assert b"numbat" in content
     assert b"bilby-label" in content
     assert [word for word in (b"quokka", b"wombat-label", b"potoroo-label") if word in content] == []
-
-
-def test_forget_one_source_keeps_the_others(folder: Path) -> None:
-    with Vault(folder) as vault:
-        vault.put("firefox", {"a": 1})
-        vault.put("csv", {"a": 1})
-        vault.forget("firefox")
-        vault.forget("never-there")
-        assert vault.summary() == {"csv": 1}
 
 
 def test_forget_says_when_a_reader_keeps_the_log(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -187,15 +187,6 @@ def test_what_was_seen_in_an_earlier_round_is_refused(world: RelayedWorld, devic
     assert "another round" in (member.distrust or "")
 
 
-def test_an_ending_is_heard(world: RelayedWorld, device: Device) -> None:
-    world.play_round(device)
-    world.history.end()
-    world.drive(device, until=world.clock.now() + 3_600_000)
-    member = world.membership(device)
-    assert member.ended
-    assert not member.distrusts
-
-
 @pytest.mark.parametrize("ahead", [0, -CLOCK_TOLERANCE_MS - 1, CLOCK_TOLERANCE_MS + 1])
 def test_repro_files_that_take_their_time_cast_no_doubt_on_the_clock(world: RelayedWorld, ahead: int) -> None:
     slow = CLOCK_TOLERANCE_MS + 1

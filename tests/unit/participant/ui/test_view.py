@@ -6,16 +6,13 @@ from typing import Any
 
 import pytest
 
-from secvm.errors import RemoteProtocolError
 from secvm.participant.consent.ledger import read_ledger
-from secvm.participant.consent.policies import Consent, needed_for
+from secvm.participant.consent.policies import Consent
 from secvm.participant.person.inspection import inspect
-from secvm.participant.storage.books import Accepted
 from secvm.participant.storage.state import DeviceState
 from secvm.participant.trust.evidence import evidence_of
 from secvm.participant.ui.offers import read_list
 from secvm.participant.ui.view import QUARTER_MS, VaultLook, _up, about, budget, in_short, view, what_it_means
-from secvm.privacy.statements.relayed import RelayedStatement
 from tests.there import there
 from tests.unit.participant.relayed.relayed_world import RelayedWorld
 from tests.unit.participant.relayed.test_relayed_consent import PLANNED
@@ -126,16 +123,6 @@ def test_standing_is_told_in_plain_words(tmp_path: Path, decide: str, runs: bool
     assert words in told["experiments"][0]["means"]
 
 
-def test_declined_experiments_are_told_apart(world: World) -> None:
-    state = DeviceState(world.folder)
-    state.decline(world.of.digest, world.net.files[f"/v1/experiment/{world.of.digest}"])
-    state.close()
-    told, state = seen(world)
-    state.close()
-    assert told["experiments"] == []
-    assert told["declined"] == [{"digest": world.of.digest, "title": world.of.title}]
-
-
 def test_budget_is_what_the_ledger_counts(world: World) -> None:
     in_mid_round(world)
     state = DeviceState(world.folder)
@@ -175,23 +162,6 @@ def test_who_asks_is_named_from_the_signed_document() -> None:
     assert told["who"]["relays"] == [f"https://relay{i}.example/r" for i in range(3)]
     assert told["who"]["coordinator"]
     assert told["labels"] == ["a", "b"]
-
-
-def test_what_would_have_to_be_accepted_is_then_accepted() -> None:
-    for document in (real_document(), PLANNED):
-        needed = there(needed_for(Consent().statement(document)))
-        assert needed != Accepted()
-        strict = Consent()
-        statement = strict.statement(document)
-        assert (needed.auc is None) is isinstance(statement, RelayedStatement)
-
-
-@pytest.mark.parametrize(
-    "data", [b"", b"[]", b"{}", b'{"experiments":[1]}', b'{"experiments":[{"digest":1,"standing":"running"}]}', b"\xff"]
-)
-def test_list_that_is_none_is_refused(data: bytes) -> None:
-    with pytest.raises(RemoteProtocolError):
-        read_list(data)
 
 
 def test_list_names_what_goes_on_once() -> None:
