@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.unit.participant.logged_world import LoggedWorld
 from tests.unit.participant.test_restart import FATES, OPS, Life, check_round
-from tests.unit.participant.world import BUDGET, START, Crash, Fate, World
+from tests.unit.participant.world import BUDGET, START, Fate, World
 
 
 @settings(max_examples=40)
@@ -45,10 +45,10 @@ def test_death_at_each_single_moment_of_a_round_changes_nothing(tmp_path: Path, 
         world = World(tmp_path / f"{at}", now=START - 200_000)
         life = Life(world)
         manifest = world.publish(1)
-        world.points.passed, world.points.left = 0, at
+        world.points.passed = 0
 
-        async def scenario(life: Life = life, until: int = manifest.accept_until + 1) -> None:
-            await life.live(until=until, power_cut=power_cut)
+        async def scenario(life: Life = life, at: int = at, until: int = manifest.accept_until + 1) -> None:
+            await life.live((at, power_cut), until=until)
             life.world.points.left = None
             life.device.close()
 
@@ -72,28 +72,13 @@ def test_deaths_over_rounds_of_a_log_refuse_nothing_and_accuse_nobody(
         world = LoggedWorld(Path(folder), seed)
         device, left = world.joined(), list(deaths)
 
-        async def live(until: int) -> None:
-            nonlocal device
-            if left and world.points.left is None:
-                world.points.left, cut = left.pop()
-            else:
-                cut = False
-            try:
-                await world.driven(device, until=until)
-            except Crash:
-                if cut:
-                    world.cut_power(device)
-                else:
-                    device.state.close()
-                device = world.start()
-                await live(until)
-
         async def scenario() -> None:
+            nonlocal device
             for number in range(4):
                 if number:
                     world.conclude()
                 manifest = world.announce()
-                await live(manifest.accept_until)
+                device = await world.survived(device, left, until=manifest.accept_until)
             world.points.left = None
             world.conclude()
             world.history.now = world.clock.now()

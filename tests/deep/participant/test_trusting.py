@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.participant.logged_world import LoggedWorld
-from tests.unit.participant.world import BUDGET, Crash
+from tests.unit.participant.world import BUDGET
 
 
 @pytest.mark.parametrize("power_cut", [False, True])
@@ -17,21 +17,8 @@ def test_death_at_each_moment_of_an_asking_changes_nothing(tmp_path: Path, power
         device = world.joined()
         world.play(device)
         manifest = world.announce()
-        world.points.passed, world.points.left = 0, at
-
-        async def live(world: LoggedWorld = world, until: int = manifest.opens_at) -> None:
-            nonlocal device
-            try:
-                await world.driven(device, until=until)
-            except Crash:
-                if power_cut:
-                    world.cut_power(device)
-                else:
-                    device.state.close()
-                device = world.start()
-                await world.driven(device, until=until)
-
-        asyncio.run(live())
+        world.points.passed = 0
+        device = asyncio.run(world.survived(device, [(at, power_cut)], until=manifest.opens_at))
         moments = max(moments, world.points.passed)
         world.points.left = None
         world.drive(device, until=manifest.accept_until)

@@ -3,7 +3,6 @@
 import asyncio
 import io
 import json
-import os
 from collections import Counter
 from pathlib import Path
 
@@ -12,36 +11,16 @@ import pytest
 from secvm.participant.device import Device
 from secvm.participant.host import Host
 from secvm.participant.storage.state import DeviceState, Status
-from secvm.participant.storage.vault import Vault
 from secvm.participant.trust.model_files import ModelShelf
-from secvm.participant.trust.trust_policy import TrustPolicy
 from secvm.runtime.logs import Log
 from secvm.testing.transport import Fate
-from tests.unit.participant.world import ANYTHING, BUDGET, FEATURES, World
+from tests.unit.participant.world import BUDGET, World
 from tests.unit.protocol.helpers import GRACE_S
 
 
 def devices(world: World, count: int) -> list[Device]:
     """Many people on one host, with one shelf."""
-    shelf, made = ModelShelf(world.folder / "models"), []
-    for i in range(count):
-        folder = world.folder / f"{i}"
-        with Vault(folder) as vault:
-            vault.put("words", FEATURES)
-            vault.set_label(world.of.digest, "ab"[i % 2])
-            device = Device(
-                DeviceState(folder),
-                world.net,
-                now=world.clock.now,
-                random_bytes=os.urandom,
-                shelf=shelf,
-                policy=TrustPolicy(without_log=True),
-                consent=ANYTHING,
-            )
-            if device.state.record(world.of.digest) is None:
-                device.join(world.of.digest, world.net.files[f"/v1/experiment/{world.of.digest}"], vault)
-        made.append(device)
-    return made
+    return world.crowd(count, shelf=ModelShelf(world.folder / "models"))
 
 
 async def move(world: World, *, until: int) -> None:

@@ -24,7 +24,7 @@ from secvm.privacy.leakage import auc_of
 from secvm.protocol.documents.experiment import ExperimentDocument, publish
 from secvm.protocol.documents.manifest import RoundManifest, last_round
 from tests.unit.participant.test_state import PERSON
-from tests.unit.participant.world import BUDGET, Crash, World, real_document
+from tests.unit.participant.world import BUDGET, World, real_document
 from tests.unit.protocol.helpers import COORDINATOR, LENGTH_S, opening
 
 #: Two experiments of which a round tells as much: 20 bins, 50,000 people of each label.
@@ -73,19 +73,7 @@ async def live(world: World, device: Device, rounds: Iterable[int], deaths: list
     consent = device._around.consent
     for number in rounds:
         manifests = [announce(world, number, of) for of in (FIRST, SECOND)]
-        while True:
-            cut = False
-            if deaths and world.points.left is None:
-                world.points.left, cut = deaths.pop()
-            try:
-                await world.driven(device, until=manifests[0].accept_until)
-                break
-            except Crash:
-                if cut:
-                    world.cut_power(device)
-                else:
-                    device.state.close()
-                device = world.start(consent=consent)
+        device = await world.survived(device, deaths, until=manifests[0].accept_until, consent=consent)
     world.points.left = None
     return device
 

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from secvm.participant.device import Device
 from secvm.participant.storage.state import DeviceState, Status
-from tests.unit.participant.world import BUDGET, START, Crash, Fate, World
+from tests.unit.participant.world import BUDGET, START, Fate, World
 
 #: (what, how long it lasts in milliseconds, or at which moment from now on the device dies)
 OPS = st.lists(
@@ -25,16 +25,8 @@ class Life:
         self.world = world
         self.device: Device = world.joined()
 
-    async def live(self, *, until: int, power_cut: bool = False) -> None:
-        try:
-            await self.world.driven(self.device, until=until)
-        except Crash:
-            if power_cut:
-                self.world.cut_power(self.device)
-            else:
-                self.device.state.close()
-            self.device = self.world.start()
-            await self.live(until=until)
+    async def live(self, *deaths: tuple[int, bool], until: int) -> None:
+        self.device = await self.world.survived(self.device, list(deaths), until=until)
 
     async def act(self, what: str, number: int) -> None:
         world = self.world
@@ -43,8 +35,7 @@ class Life:
             other.set_status(world.of.digest, Status.PAUSED if what == "pause" else Status.JOINED)
             other.close()
         if what in ("die", "power cut"):
-            world.points.left = number
-            await self.live(until=world.clock.now() + 40_000, power_cut=what == "power cut")
+            await self.live((number, what == "power cut"), until=world.clock.now() + 40_000)
             world.points.left = None
         elif what == "sleep":
             world.clock.advance(number)

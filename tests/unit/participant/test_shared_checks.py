@@ -1,7 +1,6 @@
 """What many devices share: the same question has the same answer, and another question never gets it."""
 
 import asyncio
-import os
 import random
 from dataclasses import replace
 from pathlib import Path
@@ -11,10 +10,7 @@ import pytest
 
 from secvm.errors import CheatingError, EquivocationError
 from secvm.learning import aggregate
-from secvm.participant.device import Device
 from secvm.participant.sending.transport import Fetched
-from secvm.participant.storage.state import DeviceState
-from secvm.participant.storage.vault import Vault
 from secvm.participant.trust.shared_checks import SharedChecks
 from secvm.protocol.documents.blobs import encode_tally, tally_digest
 from secvm.protocol.documents.recomputation import next_model
@@ -24,7 +20,7 @@ from secvm.protocol.trust.trusted_rounds import Served, TrustedRounds
 from secvm.testing.transport import MemoryTransport
 from secvm_lab.rigs.histories.public_history import PublicHistory
 from tests.unit.participant.logged_world import LoggedWorld
-from tests.unit.participant.world import ANYTHING, BUDGET, FEATURES
+from tests.unit.participant.world import BUDGET
 
 
 def history_of(seed: int, rounds: int = 3) -> PublicHistory:
@@ -129,22 +125,7 @@ def test_many_devices_replay_each_step_once(tmp_path: Path, monkeypatch: pytest.
         return next_model(*told)
 
     monkeypatch.setattr(checking_module, "next_model", counted)
-    devices = []
-    for number in range(5):
-        folder = tmp_path / f"{number}"
-        device = Device(
-            DeviceState(folder),
-            world.net,
-            now=world.clock.now,
-            random_bytes=os.urandom,
-            checks=shared,
-            consent=ANYTHING,
-        )
-        with Vault(folder) as vault:
-            vault.put("words", FEATURES)
-            vault.set_label(world.of.digest, "a")
-            device.join(world.of.digest, world.history.envelope, vault)
-        devices.append(device)
+    devices = world.crowd(5, checks=shared)
 
     async def rounds() -> None:
         for _ in range(3):

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from secvm.crypto.sealing.kem import X25519PrivateKey
 from secvm.crypto.sealing.oblivious import GatewayKey, GatewayKeys, OpenedRequest, encode_key_configurations
@@ -19,7 +19,7 @@ from secvm.learning.experiment import Experiment
 from secvm.learning.package import Package
 from secvm.participant.consent.policies import Consent
 from secvm.participant.device import Device, Send
-from secvm.participant.sending.transport import Fetched, SendReply, Transport
+from secvm.participant.sending.transport import Transport
 from secvm.participant.storage.state import DeviceState
 from secvm.participant.storage.vault import Vault
 from secvm.participant.trust.trust_policy import TrustPolicy
@@ -48,6 +48,9 @@ RELAY_URLS = [relay.url for relay in RELAYS]
 def real_document(**changes: Any) -> ExperimentDocument:
     """An experiment for people; its labels are told by nothing else in this world."""
     return document(**{"experiment": EXPERIMENT, "relays": RELAYS, **changes})
+
+
+Ask = TypeVar("Ask")
 
 
 class Crash(BaseException):
@@ -102,27 +105,18 @@ class MortalTransport(MemoryTransport):
         super().__init__(now)
         self._points = points
 
-    @contextmanager
-    def _mortal(self) -> Iterator[None]:
-        self._points.pass_by()
-        yield
-        self._points.pass_by()
+    @staticmethod
+    def _mortal(ask: Ask) -> Ask:
+        async def dying(self: MortalTransport, *told: Any, **named: Any) -> Any:
+            self._points.pass_by()
+            reply = await cast("Any", ask)(self, *told, **named)
+            self._points.pass_by()
+            return reply
 
-    async def send(self, capsule: bytes, relay: Relay | None) -> SendReply:
-        with self._mortal():
-            return await super().send(capsule, relay)
+        return cast("Ask", dying)
 
-    async def ask_token(self, request: bytes, label: bytes, relay: Relay) -> SendReply:
-        with self._mortal():
-            return await super().ask_token(request, label, relay)
-
-    async def submit(self, body: bytes, label: bytes, relay: Relay, *, anonymous: bool = False) -> SendReply:
-        with self._mortal():
-            return await super().submit(body, label, relay, anonymous=anonymous)
-
-    async def fetch(self, path: str, *, most: int = 2**30, gateway_keys: bytes | None = None) -> Fetched | None:
-        with self._mortal():
-            return await super().fetch(path, most=most, gateway_keys=gateway_keys)
+    send, ask_token = _mortal(MemoryTransport.send), _mortal(MemoryTransport.ask_token)
+    submit, fetch = _mortal(MemoryTransport.submit), _mortal(MemoryTransport.fetch)
 
 
 class World:
@@ -239,6 +233,21 @@ class World:
             for of in documents or (self.of,):
                 vault.set_label(of.digest, label)
 
+    def crowd(self, count: int, **shared: Any) -> list[Device]:
+        """Devices of so many people, each in a folder of its own, who have joined the experiment."""
+        made = []
+        for i in range(count):
+            folder = self.folder / f"{i}"
+            told = {"now": self.clock.now, "policy": self.policy, "consent": ANYTHING, "random_bytes": os.urandom}
+            device = Device(DeviceState(folder), self.net, **{**told, **shared})
+            if device.state.record(self.of.digest) is None:
+                with Vault(folder) as vault:
+                    vault.put("words", FEATURES)
+                    vault.set_label(self.of.digest, "ab"[i % 2])
+                    device.join(self.of.digest, self.net.files[f"/v1/experiment/{self.of.digest}"], vault)
+            made.append(device)
+        return made
+
     def joined(self, **changes: Any) -> Device:
         """A device that has joined the experiment."""
         self.fill()
@@ -276,6 +285,25 @@ class World:
                 self.clock.advance(max(0, until - self.clock.now()))
                 return
             self.clock.advance(following - self.clock.now())
+
+    async def survived(self, device: Device, deaths: list[tuple[int, bool]], *, until: int, **changes: Any) -> Device:
+        """The same with a device that is started again, with these ``changes``, whenever it dies. ``deaths``: at which
+        moment from now on, and whether the power is cut; the last one comes first.
+        """
+        while True:
+            cut = False
+            if deaths and self.points.left is None:
+                self.points.left, cut = deaths.pop()
+            try:
+                await self.driven(device, until=until)
+            except Crash:
+                if cut:
+                    self.cut_power(device)
+                else:
+                    device.state.close()
+                device = self.start(**changes)
+            else:
+                return device
 
     def drive_into(self, device: Device, manifest: RoundManifest) -> None:
         """Let the device live until some of its packages are acknowledged, and others still wait.
