@@ -7,6 +7,7 @@ from typing import Any
 
 from secvm.participant.device import Device
 from secvm.participant.relayed.membership import RelayedMembership
+from secvm.participant.storage.state import DeviceState
 from secvm.participant.trust.trust_policy import TrustedRelay, TrustPolicy
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.relays.manifest import RelayedManifest
@@ -41,10 +42,17 @@ class RelayedWorld(World):
     def policy(self) -> TrustPolicy:
         return trusting(self.of)
 
-    def membership(self, device: Device) -> RelayedMembership:
-        member = device.memberships[self.of.digest]
-        assert isinstance(member, RelayedMembership)
-        return member
+    @property
+    def member(self) -> RelayedMembership:
+        """Of the device that was started last."""
+        found = self.started[-1].memberships[self.of.digest]
+        assert isinstance(found, RelayedMembership)
+        return found
+
+    @property
+    def state(self) -> DeviceState:
+        """Of the same device."""
+        return self.started[-1].state
 
     def announce_relayed(self) -> RelayedManifest:
         return self.history.announce()
@@ -54,6 +62,12 @@ class RelayedWorld(World):
         manifest = self.history.announce()
         self.drive(device, until=manifest.instants.mix_by)
         return self.finish(device, manifest, **ending)
+
+    def live(self, rounds: int = 1, **changes: Any) -> None:
+        """A device joins, and takes part in so many rounds."""
+        device = self.joined(**changes)
+        for _ in range(rounds):
+            self.play_round(device)
 
     def finish(self, device: Device, manifest: RelayedManifest, **ending: Any) -> SealedRound:
         played = self.history.conclude(**ending)

@@ -12,7 +12,6 @@ from secvm.errors import UnreachableError
 from secvm.learning.package import NullPackage, ParticipationPackage
 from secvm.participant.device import Device
 from secvm.participant.person import decisions
-from secvm.participant.relayed.membership import RelayedMembership
 from secvm.participant.sending.transport import Fetched
 from secvm.participant.trust.evidence import evidence_of
 from secvm.protocol.documents.experiment import Relay
@@ -27,15 +26,8 @@ from tests.unit.participant.world import Fate
 WORLD = RelayedWorld
 
 
-def play(world: RelayedWorld, rounds: int = 1) -> RelayedMembership:
-    device = world.joined()
-    for _ in range(rounds):
-        world.play_round(device)
-    return world.membership(device)
-
-
 def test_a_round_is_one_request_of_exactly_b_packages_in_the_window(world: RelayedWorld) -> None:
-    member = play(world)
+    world.live()
     (request,) = world.net.requests
     played = world.history.rounds[0]
     window = played.manifest.window
@@ -45,7 +37,7 @@ def test_a_round_is_one_request_of_exactly_b_packages_in_the_window(world: Relay
     assert len(packages) == world.of.budget
     assert sum(isinstance(one, ParticipationPackage) for one in packages) == 1
     assert NullPackage() in packages
-    assert [(one.acknowledged, one.lost) for one in member.rounds.values()] == [(world.of.budget, 0)]
+    assert [(one.acknowledged, one.lost) for one in world.member.rounds.values()] == [(world.of.budget, 0)]
     assert not world.net.seen
 
 
@@ -53,11 +45,11 @@ def test_the_canary_was_found_and_nothing_is_kept(tmp_path: Path, monkeypatch: p
     # One canary in 64 has its shard counted again, and then fetched once more.
     monkeypatch.setattr(canary, "recounts", lambda _ephemerals: False)
     world = RelayedWorld(tmp_path)
-    member = play(world, 2)
-    state = member._around.state
+    world.live(2)
+    state = world.state
     assert state.trust.checks(world.of.digest)["seen"] >= 1
     assert [one.round_number for one in state.relayed.canaries(world.of.digest) if one.opening] == []
-    assert member.distrust is None
+    assert world.member.distrust is None
     paths = [path for path, _ in world.net.fetches]
     assert sum("/shards/1" in path for path in paths) == 1
     assert sum("/shard/1/" in path for path in paths) == 1
@@ -66,33 +58,32 @@ def test_the_canary_was_found_and_nothing_is_kept(tmp_path: Path, monkeypatch: p
 @pytest.mark.parametrize("fate", [Fate.LOST, Fate.ANSWER_LOST, Fate.BUSY])
 def test_a_retry_is_the_same_bytes(world: RelayedWorld, fate: Fate) -> None:
     world.net.script = iter([fate, fate])
-    member = play(world)
+    world.live()
     assert len({(one.label, one.body) for one in world.net.requests}) == 1
     assert len(world.net.requests) == 3
-    assert [one.acknowledged for one in member.rounds.values()] == [world.of.budget]
+    assert [one.acknowledged for one in world.member.rounds.values()] == [world.of.budget]
 
 
 def test_a_relay_that_never_takes_it_costs_the_round(world: RelayedWorld) -> None:
     world.net.script = iter([Fate.REFUSED])
-    member = play(world)
+    world.live()
     assert len(world.net.requests) == 1
-    assert [(one.acknowledged, one.lost) for one in member.rounds.values()] == [(0, world.of.budget)]
-    assert member.session.phase is Phase.IDLE
-    assert member._around.state.relayed.canaries(world.of.digest) == []
+    assert [(one.acknowledged, one.lost) for one in world.member.rounds.values()] == [(0, world.of.budget)]
+    assert world.member.session.phase is Phase.IDLE
+    assert world.state.relayed.canaries(world.of.digest) == []
     # It counts all the same.
-    assert member._around.state.ledger.rounds() == {world.of.digest: 1}
+    assert world.state.ledger.rounds() == {world.of.digest: 1}
 
 
 def test_x_leaves_the_canary_out(world: RelayedWorld, device: Device) -> None:
     manifest = world.history.announce()
     world.drive(device, until=manifest.instants.mix_by)
     (kept,) = device.state.relayed.canaries(world.of.digest)
-    assert world.membership(device).canaries == 1
+    assert world.member.canaries == 1
     world.finish(device, manifest, mix_leaves_out=frozenset({kept.canary.inner_digest}))
     world.play_round(device)
-    member = world.membership(device)
-    state = member._around.state
-    assert "left it out" in (member.distrust or "")
+    state = world.state
+    assert "left it out" in (world.member.distrust or "")
     assert len(world.net.requests) == 1, "no further round"
     (evidence,) = state.evidence(world.of.digest)
     (held,) = evidence_of(state, state.records())
@@ -105,7 +96,7 @@ def test_a_person_who_resumes_goes_on_after_a_missing_canary(world: RelayedWorld
     world.drive(device, until=manifest.instants.mix_by)
     (kept,) = device.state.relayed.canaries(world.of.digest)
     world.finish(device, manifest, mix_leaves_out=frozenset({kept.canary.inner_digest}))
-    assert world.membership(device).distrusts
+    assert world.member.distrusts
     assert decisions.resume(device.state, world.of.digest)
     device._look()
     world.play_round(device)
@@ -118,10 +109,9 @@ def test_two_unopened_rounds_of_any_ten_end_it(
 ) -> None:
     for number in range(1, 5):
         world.play_round(device, unopened=number in unopened)
-    member = world.membership(device)
     assert len(world.net.requests) == requests
-    assert member.distrusts == (len(unopened) == 2)
-    assert member._around.state.evidence(world.of.digest) == [], "it accuses nobody"
+    assert world.member.distrusts == (len(unopened) == 2)
+    assert world.state.evidence(world.of.digest) == [], "it accuses nobody"
 
 
 def test_an_opening_that_is_never_served_is_an_unopened_round(world: RelayedWorld, device: Device) -> None:
@@ -129,10 +119,9 @@ def test_an_opening_that_is_never_served_is_an_unopened_round(world: RelayedWorl
     world.drive(device, until=manifest.instants.open_by)
     assert device.state.relayed.unopened(world.of.digest) == set()
     world.drive(device, until=manifest.instants.open_by + 3_600_000)
-    member = world.membership(device)
-    assert member._around.state.relayed.unopened(world.of.digest) == {1}
-    assert member._around.state.relayed.canaries(world.of.digest) == []
-    assert not member.distrusts
+    assert world.state.relayed.unopened(world.of.digest) == {1}
+    assert world.state.relayed.canaries(world.of.digest) == []
+    assert not world.member.distrusts
 
 
 def test_without_any_answer_a_round_is_not_unopened(world: RelayedWorld, device: Device) -> None:
@@ -140,7 +129,7 @@ def test_without_any_answer_a_round_is_not_unopened(world: RelayedWorld, device:
     world.drive(device, until=manifest.instants.accept_until)
     world.net.files = {}
     world.drive(device, until=manifest.instants.open_by + 3_600_000)
-    assert world.membership(device)._around.state.relayed.unopened(world.of.digest) == set()
+    assert world.state.relayed.unopened(world.of.digest) == set()
 
 
 @pytest.mark.parametrize("lie", ["none", "short", "other"])
@@ -154,9 +143,8 @@ def test_digests_that_are_withheld_or_do_not_verify_end_it_without_evidence(worl
         run = world.history.files[path]
         world.history.files[path] = run[:-1] if lie == "short" else run[:-1] + bytes([run[-1] ^ 1])
     world.drive(device, until=manifest.instants.open_by + 3_600_000)
-    member = world.membership(device)
-    assert "although other files are served" in (member.distrust or "")
-    assert member._around.state.evidence(world.of.digest) == []
+    assert "although other files are served" in (world.member.distrust or "")
+    assert world.state.evidence(world.of.digest) == []
 
 
 def test_models_that_do_not_follow_stop_it(world: RelayedWorld, device: Device) -> None:
@@ -166,11 +154,10 @@ def test_models_that_do_not_follow_stop_it(world: RelayedWorld, device: Device) 
     world.history.model = type(model)(model.state, bent, model.evaluation)
     assert world.history.model.names != model.names
     world.play_round(device)
-    member = world.membership(device)
     assert len(world.net.requests) == 1
-    assert member.distrust is not None
+    assert world.member.distrust is not None
     # Whether the round before was stepped depends on its noise.
-    assert any(words in member.distrust for words in ("does not follow", "changed the state"))
+    assert any(words in world.member.distrust for words in ("does not follow", "changed the state"))
 
 
 def test_what_was_seen_in_an_earlier_round_is_refused(world: RelayedWorld, device: Device) -> None:
@@ -182,9 +169,8 @@ def test_what_was_seen_in_an_earlier_round_is_refused(world: RelayedWorld, devic
     again = replace(manifest, count_key=first.count_key, count_seed_hash=first.count_seed_hash)
     world.history.files[f"/v1/experiment/{world.of.digest}/manifest/latest"] = again.signed([COORDINATOR])
     world.drive(device, until=manifest.instants.mix_by)
-    member = world.membership(device)
     assert len(world.net.requests) == 2
-    assert "another round" in (member.distrust or "")
+    assert "another round" in (world.member.distrust or "")
 
 
 @pytest.mark.parametrize("ahead", [0, -CLOCK_TOLERANCE_MS - 1, CLOCK_TOLERANCE_MS + 1])
@@ -207,7 +193,7 @@ def test_repro_files_that_take_their_time_cast_no_doubt_on_the_clock(world: Rela
     world.net.fetch = fetch  # type: ignore[method-assign]
     world.net.server_ahead_ms = ahead
     asked = world.clock.now()
-    news = asyncio.run(world.membership(device)._rounds.ask(world.clock.now))
+    news = asyncio.run(world.member._rounds.ask(world.clock.now))
     # The news came late, which was not the clock's fault.
     assert world.clock.now() >= asked + slow
     assert news is not None
@@ -226,24 +212,24 @@ def test_repro_a_relay_that_does_not_answer_for_a_moment_costs_no_round(world: R
         return await answering(relay)
 
     world.net.relayed_terms = terms  # type: ignore[method-assign]
-    member = play(world)
+    world.live()
     manifest = world.history.rounds[0].manifest
     assert len(set(asked)) > 3, "each time at another moment"
     if away == "a moment":
         assert len(world.net.requests) == 1
-        assert member._around.state.abstentions(world.of.digest) == []
+        assert world.state.abstentions(world.of.digest) == []
     else:
         assert max(asked) < manifest.instants.closes_at
         assert world.net.requests == []
-        assert member._around.state.ledger.rounds() == {}, "nothing is charged"
-        ((_, reason, sentence),) = member._around.state.abstentions(world.of.digest)
+        assert world.state.ledger.rounds() == {}, "nothing is charged"
+        ((_, reason, sentence),) = world.state.abstentions(world.of.digest)
         assert (reason, sentence) == ("DECLINED", "nobody is there")
 
 
 # ── after the ending ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def after_the_ending(world: RelayedWorld, *, away_ms: int = 0, silent: bool = False) -> tuple[RelayedMembership, int]:
+def after_the_ending(world: RelayedWorld, *, away_ms: int = 0, silent: bool = False) -> int:
     """A device whose canary's digests are not served after the ending, days later; how often it looked for them.
 
     ``away_ms``: it hears of the opening and the ending so late. ``silent``: from then on nobody answers anything.
@@ -254,35 +240,34 @@ def after_the_ending(world: RelayedWorld, *, away_ms: int = 0, silent: bool = Fa
     world.history.conclude(publish_shards=False)
     world.history.end()
     world.clock.advance(away_ms)
-    asyncio.run(world.membership(device).poll(world.clock.now))
+    asyncio.run(world.member.poll(world.clock.now))
     if silent:
         world.net.files = {}
     world.drive(device, until=world.clock.now() + (7 if silent else 1) * 86_400_000)
-    member = world.membership(device)
-    assert member.ended
-    assert member.canaries == 0
-    return member, sum("/shards/1" in path for path, _ in world.net.fetches)
+    assert world.member.ended
+    assert world.member.canaries == 0
+    return sum("/shards/1" in path for path, _ in world.net.fetches)
 
 
-def test_repro_digests_that_are_withheld_after_the_ending_are_looked_for_three_times(tmp_path: Path) -> None:
-    member, looks = after_the_ending(RelayedWorld(tmp_path))
-    assert "although other files are served" in (member.distrust or "")
+def test_repro_digests_that_are_withheld_after_the_ending_are_looked_for_three_times(world: RelayedWorld) -> None:
+    looks = after_the_ending(world)
+    assert "although other files are served" in (world.member.distrust or "")
     assert looks == 3
 
 
 def test_repro_whoever_comes_when_the_digests_are_gone_looks_once_and_accuses_nobody(world: RelayedWorld) -> None:
-    member, looks = after_the_ending(world, away_ms=7 * 86_400_000)
-    assert member.distrust is None
+    looks = after_the_ending(world, away_ms=7 * 86_400_000)
+    assert world.member.distrust is None
     assert looks == 1
-    assert member._around.state.trust.checks(world.of.digest)["unchecked"] == 1
+    assert world.state.trust.checks(world.of.digest)["unchecked"] == 1
 
 
 def test_repro_where_nobody_answers_after_the_ending_looks_come_to_an_end(world: RelayedWorld) -> None:
-    member, looks = after_the_ending(world, silent=True)
-    assert member.distrust is None
+    looks = after_the_ending(world, silent=True)
+    assert world.member.distrust is None
     # Over six days; each time the moment is spread wider, up to 64 times the grace.
     assert 1 <= looks <= 8 * 6 * 86_400 / (64 * world.of.windows.grace_s)
-    assert member._around.state.trust.checks(world.of.digest)["unchecked"] == 1
+    assert world.state.trust.checks(world.of.digest)["unchecked"] == 1
 
 
 def test_repro_a_device_that_starts_again_and_again_without_a_network_accuses_nobody(
@@ -291,12 +276,11 @@ def test_repro_a_device_that_starts_again_and_again_without_a_network_accuses_no
     manifest = world.history.announce()
     world.drive(device, until=manifest.instants.mix_by)
     world.history.conclude(publish_shards=False)
-    asyncio.run(world.membership(device).poll(world.clock.now))
+    asyncio.run(world.member.poll(world.clock.now))
     world.net.files = {}
     for _ in range(5):
         device.state.close()
         device = world.start()
         world.drive(device, until=world.clock.now() + 300_000)
-    member = world.membership(device)
-    assert member.distrust is None
-    assert member.canaries == 1
+    assert world.member.distrust is None
+    assert world.member.canaries == 1

@@ -99,7 +99,7 @@ def test_repro_a_gateway_with_a_key_for_each_device_gains_nothing_after_the_firs
         device = world.joined(policy=trusting(world.of, without_log=False))
         for _ in range(3):
             world.play_round(device)
-        assert world.membership(device).distrust is None
+        assert world.member.distrust is None
         assert len(world.net.requests) == 3
         check_all_logged(gateway)
         kinds: dict[str, set[int | None]] = {}
@@ -141,11 +141,10 @@ def test_where_the_logged_key_is_refused_nothing_is_sent_and_no_other_key_is_tak
         device = world.start(policy=policy)
     for _ in range(2):
         world.play_round(device)
-    member = world.membership(device)
     assert gateway.opened
     assert {number for _, number in gateway.opened} == {1}
     assert len(world.net.requests) == 1
-    assert member.unanswered > 0
+    assert world.member.unanswered > 0
 
 
 def test_looks_that_a_refused_key_leaves_unanswered_count_as_such(tmp_path: Path) -> None:
@@ -155,5 +154,4 @@ def test_looks_that_a_refused_key_leaves_unanswered_count_as_such(tmp_path: Path
     world.drive(device, until=manifest.instants.opens_at)
     gateway.knows = False
     world.drive(device, until=manifest.instants.mix_by)
-    member = world.membership(device)
-    assert "no fresh look" in (member.distrust or "")
+    assert "no fresh look" in (world.member.distrust or "")

@@ -211,7 +211,7 @@ def check(world: RelayedWorld, device: Device) -> None:
         assert device.state.relayed.label(digest, number) in (None, label), "never a second label"
     joined = [one.round_number for one in device.state.history(digest)]
     assert all(first < second for first, second in pairwise(joined))
-    assert world.membership(device).distrust is None
+    assert world.member.distrust is None
 
 
 # ── nothing but the canary decides ───────────────────────────────────────────────────────────────────────────────────
@@ -248,10 +248,9 @@ def trace(folder: Path, label: str, name: str) -> tuple[object, int]:
     )
     world.finish(device, manifest, mix_leaves_out=victims)
     world.play_round(device)
-    member = world.membership(device)
     requests = [(one.relay.url, one.at, len(one.body), one.fate) for one in world.net.requests]
     told = device.state.abstentions(world.of.digest), device.state.evidence(world.of.digest)
-    return (requests, world.net.fetches, member.distrust, sorted(member.rounds), told), len(victims)
+    return (requests, world.net.fetches, world.member.distrust, sorted(world.member.rounds), told), len(victims)
 
 
 @pytest.mark.parametrize("one_in", [1, RECOUNTED_ONE_IN])

@@ -10,9 +10,8 @@ import pytest
 from secvm.participant.device import Device
 from secvm.participant.person import decisions
 from secvm.participant.person.inspection import inspect
-from secvm.participant.relayed.membership import RelayedMembership
 from secvm.participant.trust.trust_policy import TrustPolicy
-from secvm.protocol.evidence.plain import Kind, examine
+from secvm.protocol.evidence.plain import Finding, Kind, examine
 from secvm.protocol.log.entries import Entry, ending_entry, experiment_entry, manifest_entry, opening_entry
 from secvm.protocol.plain.session_memory import Phase
 from secvm.protocol.relays.manifest import RelayedManifest
@@ -40,11 +39,11 @@ def enter_others(world: RelayedWorld, *entries: Entry) -> None:
     world.history.log.show(world.history.files, [world.of.digest])
 
 
-def play(world: RelayedWorld, rounds: int = 1, policy: TrustPolicy | None = None) -> RelayedMembership:
-    device = world.joined(policy=policy or trusting(world.of, without_log=False))
-    for _ in range(rounds):
-        world.play_round(device)
-    return world.membership(device)
+def finding(world: RelayedWorld) -> Finding:
+    """What the one piece of evidence shows that the device has, which takes no part any more."""
+    assert world.member.distrust is not None
+    (file,) = world.state.evidence(world.of.digest)
+    return examine(file)
 
 
 def test_rounds_are_joined_whatever_other_experiments_stand_in_the_log(world: RelayedWorld) -> None:
@@ -56,10 +55,9 @@ def test_rounds_are_joined_whatever_other_experiments_stand_in_the_log(world: Re
     world.play_round(device)
     enter_others(world, opening_entry(RELAYED, 1, DIGEST), ending_entry(PLAIN, DIGEST))
     world.play_round(device)
-    member = world.membership(device)
     assert [request.label for request in world.net.requests] == [one.label for one in world.history.rounds]
-    assert member.distrust is None
-    seen = there(member._around.state.relayed.log(world.of.digest))
+    assert world.member.distrust is None
+    seen = there(world.state.relayed.log(world.of.digest))
     assert seen.entry == world.history.rounds[-1].opening.log_entry
     assert seen.frontier.root == world.history.log.tree.root(seen.frontier.size)
 
@@ -72,13 +70,12 @@ def test_fresh_looks_are_taken_in_the_window_and_lines_of_others_are_passed_over
     enter_others(world, experiment_entry(PLAIN), manifest_entry(PLAIN, 1, DIGEST))
     world.drive(device, until=manifest.instants.mix_by)
     world.finish(device, manifest)
-    member = world.membership(device)
     window = world.history.rounds[0].manifest.window
     asked = [at for path, at in world.net.fetches if path.endswith("/checkpoint")]
     looks = [at for at in asked if window.opens_at <= at < window.closes_at]
     assert len(looks) == TrustPolicy().refetches
-    assert member.distrust is None
-    assert member._around.state.trust.checks(world.of.digest)["refetched"] == len(looks)
+    assert world.member.distrust is None
+    assert world.state.trust.checks(world.of.digest)["refetched"] == len(looks)
     assert len(world.net.requests) == 1
 
 
@@ -88,9 +85,9 @@ def test_a_newcomer_reads_the_whole_log(world: RelayedWorld) -> None:
         manifest = world.announce_relayed()
         world.history.conclude()
         world.clock.advance(max(0, manifest.instants.open_by - world.clock.now()))
-    member = play(world)
+    world.live()
     assert [request.label for request in world.net.requests] == [world.history.rounds[2].label]
-    assert member.distrust is None
+    assert world.member.distrust is None
 
 
 def test_whoever_comes_after_the_end_hears_it(world: RelayedWorld) -> None:
@@ -100,9 +97,8 @@ def test_whoever_comes_after_the_end_hears_it(world: RelayedWorld) -> None:
     world.history.end()
     device = world.joined()
     world.drive(device, until=world.clock.now() + 3_600_000)
-    member = world.membership(device)
-    assert member.ended
-    assert member.distrust is None
+    assert world.member.ended
+    assert world.member.distrust is None
     assert not world.net.requests
 
 
@@ -113,9 +109,8 @@ def test_repro_a_round_whose_opening_is_logged_and_not_fetched_yet_is_believed(w
     world.clock.advance(manifest.instants.open_by - world.clock.now())
     device = world.joined()
     world.drive(device, until=world.clock.now() + 600_000)
-    member = world.membership(device)
-    assert member._rounds.chain.opening is not None
-    assert member._around.state.relayed.log(world.of.digest) is not None
+    assert world.member._rounds.chain.opening is not None
+    assert world.state.relayed.log(world.of.digest) is not None
 
 
 def test_what_was_seen_survives_a_restart(world: RelayedWorld, device: Device) -> None:
@@ -123,9 +118,8 @@ def test_what_was_seen_survives_a_restart(world: RelayedWorld, device: Device) -
     device.close()
     again = world.start()
     world.play_round(again)
-    member = world.membership(again)
     assert len(world.net.requests) == 2
-    assert member.distrust is None
+    assert world.member.distrust is None
     tiles = [path for path, _ in world.net.fetches if "/tile/entries/" in path]
     assert len(tiles) == len(dict.fromkeys(tiles))
 
@@ -168,11 +162,8 @@ def test_a_log_that_holds_something_else_convicts_and_nothing_is_sent(
     manifest = world.announce_relayed()
     lie(world, manifest)
     world.drive(device, until=manifest.instants.mix_by)
-    member = world.membership(device)
     assert not world.net.requests
-    assert member.distrust is not None
-    (file,) = member._around.state.evidence(world.of.digest)
-    assert examine(file).kind is kind
+    assert finding(world).kind is kind
 
 
 def test_an_opening_other_than_the_logged_one_convicts(world: RelayedWorld, device: Device) -> None:
@@ -182,12 +173,9 @@ def test_an_opening_other_than_the_logged_one_convicts(world: RelayedWorld, devi
     played = world.history.conclude()
     _show(world, KnownLog([*before, _instead(played.opening.log_entry).to_bytes()]))
     world.drive(device, until=manifest.instants.open_by - 10_000)
-    member = world.membership(device)
-    assert member.distrust is not None
-    (file,) = member._around.state.evidence(world.of.digest)
-    finding = examine(file)
-    assert finding.kind is Kind.NOT_IN_LOG
-    assert "another opening of round 1" in finding.sentence
+    shown = finding(world)
+    assert shown.kind is Kind.NOT_IN_LOG
+    assert "another opening of round 1" in shown.sentence
 
 
 def _not_logged(world: RelayedWorld, _manifest: RelayedManifest) -> None:
@@ -215,11 +203,10 @@ def test_without_proof_nothing_is_believed_and_nobody_accused(world: RelayedWorl
     manifest = world.announce_relayed()
     lie(world, manifest)
     world.drive(device, until=manifest.instants.mix_by)
-    member = world.membership(device)
     assert not world.net.requests
-    assert member.distrust is None
-    assert member._around.state.evidence(world.of.digest) == []
-    assert member._rounds.chain.last is None
+    assert world.member.distrust is None
+    assert world.state.evidence(world.of.digest) == []
+    assert world.member._rounds.chain.last is None
 
 
 def test_a_fork_that_is_shown_in_the_window_convicts(world: RelayedWorld, device: Device) -> None:
@@ -227,10 +214,7 @@ def test_a_fork_that_is_shown_in_the_window_convicts(world: RelayedWorld, device
     world.drive(device, until=manifest.instants.opens_at)
     _show(world, KnownLog([*world.history.log.entries[:-1], experiment_entry(PLAIN).to_bytes()]))
     world.drive(device, until=manifest.instants.mix_by)
-    member = world.membership(device)
-    assert member.distrust is not None
-    (file,) = member._around.state.evidence(world.of.digest)
-    assert examine(file).kind is Kind.FORKED_LOG
+    assert finding(world).kind is Kind.FORKED_LOG
 
 
 def test_an_own_line_in_the_window_stops_the_round(world: RelayedWorld, device: Device) -> None:
@@ -238,9 +222,8 @@ def test_an_own_line_in_the_window_stops_the_round(world: RelayedWorld, device: 
     world.drive(device, until=manifest.instants.opens_at)
     enter_others(world, opening_entry(world.of.digest, 1, DIGEST))
     world.drive(device, until=manifest.instants.mix_by)
-    member = world.membership(device)
-    assert "while the window is still open" in (member.distrust or "")
-    assert member._around.state.evidence(world.of.digest) == []
+    assert "while the window is still open" in (world.member.distrust or "")
+    assert world.state.evidence(world.of.digest) == []
 
 
 def test_rounds_in_which_no_look_is_answered_end_it(world: RelayedWorld) -> None:
@@ -254,10 +237,9 @@ def test_rounds_in_which_no_look_is_answered_end_it(world: RelayedWorld) -> None
         world.drive(device, until=manifest.instants.mix_by)
         world.history.files[path] = note
         world.finish(device, manifest)
-    member = world.membership(device)
     # Looks and the request have random moments: in the last round either may come first.
     assert len(world.net.requests) in (most - 1, most)
-    assert "no fresh look" in (member.distrust or "")
+    assert "no fresh look" in (world.member.distrust or "")
 
 
 # ── evidence stops a device for good ─────────────────────────────────────────────────────────────────────────────────
@@ -281,9 +263,8 @@ def test_repro_a_device_that_holds_evidence_sends_nothing_after_a_resume(
     world.drive(device, until=manifest.instants.mix_by)
     world.finish(device, manifest)
     world.play_round(device)
-    member = world.membership(device)
     assert not world.net.requests
-    assert member.distrust is not None
+    assert world.member.distrust is not None
 
 
 def test_repro_killed_after_storing_why_it_does_not_send_the_round_that_was_sealed(
@@ -291,34 +272,30 @@ def test_repro_killed_after_storing_why_it_does_not_send_the_round_that_was_seal
 ) -> None:
     manifest = world.announce_relayed()
     world.drive(device, until=manifest.instants.opens_at - 1)
-    member = world.membership(device)
-    assert member.session.phase is Phase.SENDING
-    member._distrust.convict(1, "the log was forked", b"evidence")
+    assert world.member.session.phase is Phase.SENDING
+    world.member._distrust.convict(1, "the log was forked", b"evidence")
     device.close()
     again = world.start()
     world.drive(again, until=manifest.instants.mix_by)
-    member = world.membership(again)
     assert not world.net.requests
-    assert member.distrust == "the log was forked"
+    assert world.member.distrust == "the log was forked"
 
 
 def test_repro_evidence_that_comes_while_it_takes_no_part_is_kept(world: RelayedWorld, device: Device) -> None:
-    world.membership(device)._distrust.put("two rounds were never opened")
+    world.member._distrust.put("two rounds were never opened")
     manifest = world.announce_relayed()
     _another_manifest(world, manifest)
     world.drive(device, until=manifest.instants.mix_by)
-    member = world.membership(device)
-    (file,) = member._around.state.evidence(world.of.digest)
-    assert examine(file).kind is Kind.NOT_IN_LOG
+    assert finding(world).kind is Kind.NOT_IN_LOG
 
 
 # ── what a person is shown ───────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_repro_a_person_is_shown_the_state_of_the_log(world: RelayedWorld) -> None:
-    member = play(world, rounds=2)
-    trust = _trust(world, member)
-    assert trust["checkpoint"]["size"] == member._rounds.log.seen_size > 0  # type: ignore[union-attr]
+    world.live(2)
+    trust = _trust(world)
+    assert trust["checkpoint"]["size"] == world.member._rounds.log.seen_size > 0  # type: ignore[union-attr]
     told = " ".join(trust["told"])
     assert f"Your device has read all {trust['checkpoint']['size']} lines of the log" in told
     assert all(name in told for name in trust["witnesses"])
@@ -331,7 +308,7 @@ def test_repro_evidence_against_the_log_is_not_called_a_relays_and_offers_no_way
     manifest = world.announce_relayed()
     _another_manifest(world, manifest)
     world.drive(device, until=manifest.instants.mix_by)
-    trust = _trust(world, world.membership(device))
+    trust = _trust(world)
     told = " ".join(trust["told"])
     assert trust["convicted"]
     assert "evidence against the server, and sends nothing more" in told
@@ -339,8 +316,7 @@ def test_repro_evidence_against_the_log_is_not_called_a_relays_and_offers_no_way
     assert "participant resume" not in told
 
 
-def _trust(world: RelayedWorld, member: RelayedMembership) -> dict[str, Any]:
-    state = member._around.state
-    found = inspect(state, now=world.clock.now(), consent=ANYTHING, policy=trusting(world.of))
+def _trust(world: RelayedWorld) -> dict[str, Any]:
+    found = inspect(world.state, now=world.clock.now(), consent=ANYTHING, policy=trusting(world.of))
     trust: dict[str, Any] = found[world.of.digest]["trust"]
     return trust

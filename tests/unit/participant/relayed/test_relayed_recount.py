@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from secvm.participant.person.inspection import as_text, inspect
-from secvm.participant.relayed.membership import RelayedMembership
 from secvm.participant.trust.evidence import evidence_of
 from secvm.protocol.relays import submission as canaries
 from secvm.protocol.relays.batches import Place
@@ -33,27 +32,23 @@ def fetched(world: RelayedWorld) -> list[str]:
     return [path for path in paths if path.split("/")[0] in ("shards", "shard", "capsules", "tally")]
 
 
-def play(world: RelayedWorld, lie: Any = None, **ending: Any) -> RelayedMembership:
-    """Two rounds; or one and an hour after it, with a ``lie`` that changes the files before anybody looks."""
+def play(world: RelayedWorld, lie: Any, **ending: Any) -> None:
+    """A round and an hour after it, with a ``lie`` that changes the files before anybody looks."""
     device = world.joined()
     manifest = world.history.announce()
     world.drive(device, until=manifest.instants.mix_by)
     played = world.history.conclude(**ending)
-    if lie is not None:
-        lie(world.history.files, f"/v1/experiment/{world.of.digest}", played)
-    world.drive(device, until=manifest.instants.open_by + (0 if lie is None else 3_600_000) - 10_000)
-    if lie is None:
-        world.play_round(device)
-    return world.membership(device)
+    lie(world.history.files, f"/v1/experiment/{world.of.digest}", played)
+    world.drive(device, until=manifest.instants.open_by + 3_590_000)
 
 
 @pytest.mark.usefixtures("always")
 def test_shard_of_the_canary_is_fetched_and_counted_again(world: RelayedWorld) -> None:
-    member = play(world)
+    world.live(2)
     assert fetched(world)[:4] == ["shards/1", "shard/1/0", "capsules/1/0", "tally/1/0"]
-    state = member._around.state
+    state = world.state
     assert state.trust.checks(world.of.digest)["recounted"] == state.trust.checks(world.of.digest)["seen"] == 2
-    assert (member.distrust, member.canaries) == (None, 0)
+    assert (world.member.distrust, world.member.canaries) == (None, 0)
     told = as_text(inspect(state, now=world.clock.now()))
     assert "It counted the shards of 2 of these again" in told
 
@@ -61,9 +56,9 @@ def test_shard_of_the_canary_is_fetched_and_counted_again(world: RelayedWorld) -
 def test_without_luck_the_digests_alone_are_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Canary, "recounts", property(lambda _: False))
     world = RelayedWorld(tmp_path)
-    member = play(world)
+    world.live(2)
     assert fetched(world) == ["shards/1", "shard/1/0", "shards/2", "shard/2/0"]
-    assert member._around.state.trust.checks(world.of.digest)["recounted"] == 0
+    assert world.state.trust.checks(world.of.digest)["recounted"] == 0
 
 
 def test_one_canary_of_64_is_drawn_for_it_by_its_own_secrets() -> None:
@@ -118,24 +113,25 @@ def cut_short(kind: str) -> Any:
     ],
 )
 def test_shard_that_is_withheld_or_does_not_verify_ends_it_without_evidence(world: RelayedWorld, lie: Any) -> None:
-    member = play(world, lie)
-    assert "no shard that verifies can be had, although other files are served" in (member.distrust or "")
-    assert member._around.state.evidence(world.of.digest) == []
+    play(world, lie)
+    assert "no shard that verifies can be had, although other files are served" in (world.member.distrust or "")
+    assert world.state.evidence(world.of.digest) == []
     # Looks at which other files were not asked for meanwhile do not count.
     assert fetched(world).count("capsules/1/0") >= 3
 
 
 @pytest.mark.usefixtures("always")
 def test_false_count_that_was_signed_is_evidence_and_ends_it_for_good(world: RelayedWorld) -> None:
-    member = play(world, false_tallies=(write_sub_tally({0: 1}),))
-    state = member._around.state
-    assert "shard 0 of round 1" in (member.distrust or "")
+    play(world, lambda *_: None, false_tallies=(write_sub_tally({0: 1}),))
+    world.play_round(world.started[-1])
+    state = world.state
+    assert "shard 0 of round 1" in (world.member.distrust or "")
     (held,) = evidence_of(state, state.records())
     assert (held.kind, held.experiment) == ("wrong-count", world.of.digest)
-    assert (member._distrust.convicted, member.canaries) == (True, 0)
+    assert (world.member._distrust.convicted, world.member.canaries) == (True, 0)
     assert [one for one in fetched(world) if "/2" in one] == [], "no further round was joined"
-    member._distrust.reread()
-    assert member.distrust is not None, "a person who resumes does not change what was signed"
+    world.member._distrust.reread()
+    assert world.member.distrust is not None, "a person who resumes does not change what was signed"
 
 
 @pytest.mark.usefixtures("always")
@@ -144,16 +140,16 @@ def test_false_count_whose_documents_are_not_served_any_more_ends_it_without_evi
     def lie(files: dict[str, bytes], path: str, _played: SealedRound) -> None:
         del files[f"{path}/manifest/1"]
 
-    member = play(world, lie, false_tallies=(write_sub_tally({0: 1}),))
-    assert member.distrust is not None
-    assert member._around.state.evidence(world.of.digest) == []
+    play(world, lie, false_tallies=(write_sub_tally({0: 1}),))
+    assert world.member.distrust is not None
+    assert world.state.evidence(world.of.digest) == []
 
 
 @pytest.mark.usefixtures("always")
 def test_whatever_strangers_put_into_a_shard_it_is_counted_by_one_rule(world: RelayedWorld) -> None:
-    member = play(world)
+    world.live(2)
     played = world.history.rounds[0]
     counts = read_sub_tally(played.sub_tallies[0], cells=30, capsules=4096)
     # The cover of these relays is bytes that nobody sealed: most of the shard is junk, and no error.
     assert 0 < sum(counts.values()) < len(played.mixed)
-    assert member.distrust is None
+    assert world.member.distrust is None
