@@ -24,7 +24,6 @@ _WORK = {
     "protocol/relays/submission.py": "sealing",
     "participant/sending/transport.py": "fetching",
     "participant/storage/state.py": "storing",
-    "participant/storage/relayed_book.py": "storing",
     "participant/storage/books.py": "storing",
     "participant/trust/model_files.py": "storing",
     "participant/trust/surroundings.py": "storing",

@@ -100,12 +100,12 @@ class Ledger:
         """As JSON; an infinite number is null."""
         budget = consent.budget
         return {
-            "epsilon": _finite(self.epsilon),
-            "epsilon_charged": _finite(self.charged),
+            "epsilon": finite(self.epsilon),
+            "epsilon_charged": finite(self.charged),
             "delta": self.delta,
-            "epsilon_budget": _finite(budget.epsilon),
-            "delta_budget": _finite(budget.delta),
-            "d_squared": _finite(self.d_squared),
+            "epsilon_budget": finite(budget.epsilon),
+            "delta_budget": finite(budget.delta),
+            "d_squared": finite(self.d_squared),
             "auc": auc_of(self.d_squared),
             "auc_budget": budget.auc,
             "experiments": [
@@ -113,10 +113,10 @@ class Ledger:
                     "experiment": entry.digest,
                     "title": entry.title,
                     "rounds": entry.rounds,
-                    "epsilon": None if entry.epsilon is None else _finite(entry.epsilon),
-                    "epsilon_charged": None if entry.charged is None else _finite(entry.charged),
+                    "epsilon": finite(entry.epsilon),
+                    "epsilon_charged": finite(entry.charged),
                     "delta": entry.delta,
-                    "d_squared": None if entry.d_squared is None else _finite(entry.d_squared),
+                    "d_squared": finite(entry.d_squared),
                     "accepted_auc": entry.accepted.auc,
                     "accepted_epsilon": entry.accepted.epsilon,
                 }
@@ -163,58 +163,45 @@ def enter(state: DeviceState, document: ExperimentDocument, round_number: int, c
     with state.writing(durable=True):
         if state.ledger.joined(document.digest, round_number):
             return
-        if not consent.unsafe:
-            why = spend(entries(state, also=document.digest), consent).fits(consent, document.digest)
-            if why is not None:
-                raise ConsentRefusedError(why, next_step="See what it was spent on: secvm participant inspect")
+        _check_fits(entries(state, also=document.digest), document, consent)
         state.ledger.put(document.digest, round_number)
 
 
 def check_room(state: DeviceState, document: ExperimentDocument, consent: Consent, accepted: Accepted) -> None:
     """Raise ``ConsentRefusedError`` where not even one round of an experiment that is to be joined would fit."""
-    if not consent.unsafe:
-        lines = [*entries(state), (document, 1, accepted)]
-        why = spend(lines, consent).fits(consent, document.digest)
-        if why is not None:
-            raise ConsentRefusedError(why, next_step="See what it was spent on: secvm participant inspect")
+    _check_fits([*entries(state), (document, 1, accepted)], document, consent)
+
+
+def _check_fits(lines: list[Entry], entered: ExperimentDocument, consent: Consent) -> None:
+    why = None if consent.unsafe else spend(lines, consent).fits(consent, entered.digest)
+    if why is not None:
+        raise ConsentRefusedError(why, next_step="See what it was spent on: secvm participant inspect")
 
 
 def spending(document: ExperimentDocument, rounds: int, consent: Consent, accepted: Accepted) -> Spending:
-    """What so many rounds of an experiment tell."""
-    if document.experiment.cover is not None:
-        return _relayed_spending(document, rounds, consent, accepted)
-    terms = terms_of(document)
-    leak = planned_leak(terms.experiment, train_participants=terms.floor, rounds=terms.rounds, hashes=terms.hashes)
-    return Spending(
-        digest=document.digest,
-        title=document.title,
-        rounds=rounds,
-        epsilon=None,
-        charged=None,
-        delta=0.0,
+    """What so many rounds of an experiment tell. With two relays the label's ε is charged: it holds against anything
+    else that the person might have sent.
+    """
+    epsilon = charged = d_squared = None
+    if document.experiment.cover is None:
+        terms = terms_of(document)
+        leak = planned_leak(terms.experiment, train_participants=terms.floor, rounds=terms.rounds, hashes=terms.hashes)
         # Where no law is known, no number is small enough.
-        d_squared=math.inf if leak is None else rounds * leak.d_squared_round,
-        accepted=accepted,
-    )
-
-
-def _relayed_spending(document: ExperimentDocument, rounds: int, consent: Consent, accepted: Accepted) -> Spending:
-    """With two relays the label's ε is charged: it holds against anything else that the person might have sent."""
-    terms, delta = relayed_terms_of(document, coordinator=consent.coordinator), consent.delta
-    why_not = terms.operators.why_no_guarantee(one_relay=consent.one_relay)
-    mechanism = terms.mechanism
-    epsilon = charged = math.inf
-    if mechanism is not None and not why_not:
-        epsilon = epsilon_after(mechanism, rounds, delta)
-        charged = charged_after(mechanism, rounds, delta)
+        d_squared = math.inf if leak is None else rounds * leak.d_squared_round
+    else:
+        relayed = relayed_terms_of(document, coordinator=consent.coordinator)
+        epsilon = charged = math.inf
+        if relayed.mechanism is not None and not relayed.operators.why_no_guarantee(one_relay=consent.one_relay):
+            epsilon = epsilon_after(relayed.mechanism, rounds, consent.delta)
+            charged = charged_after(relayed.mechanism, rounds, consent.delta)
     return Spending(
         digest=document.digest,
         title=document.title,
         rounds=rounds,
         epsilon=epsilon,
         charged=charged,
-        delta=delta,
-        d_squared=None,
+        delta=0.0 if epsilon is None else consent.delta,
+        d_squared=d_squared,
         accepted=accepted,
     )
 
@@ -267,5 +254,6 @@ def _spent(budget: str, would_be: str) -> str:
     )
 
 
-def _finite(number: float) -> float | None:
-    return number if math.isfinite(number) else None
+def finite(number: float | None) -> float | None:
+    """As JSON can write it."""
+    return number if number is not None and math.isfinite(number) else None

@@ -92,11 +92,11 @@ class UnloggedRounds(Rounds):
 
     async def ask_for_ending(self, last: AcceptedManifest, now: Now) -> Ending | None:
         around = self._around
-        fetched = await around.fetch(f"{self._path}/ending", now)
-        if fetched is None:
+        served = await around.content(f"{self._path}/ending", now)
+        if served is None:
             return None
         try:
-            ending = accept_ending(fetched.content, document=self._document, last=last)
+            ending = accept_ending(served, document=self._document, last=last)
             weights = await self._fetch_weights(ending.evaluation_weights, now)
         except SecVMError:
             # Not one to believe, or its weights are none: rounds may still come.
@@ -104,7 +104,7 @@ class UnloggedRounds(Rounds):
         if weights is None:
             return None
         with around.state.writing(durable=True):
-            around.state.put_ending(self._document.digest, fetched.content, ending)
+            around.state.put_ending(self._document.digest, served, ending)
         return ending
 
     async def weights(self, manifest: RoundManifest, now: Now) -> tuple[Weights, Weights] | None:
@@ -160,8 +160,7 @@ class LoggedRounds(Rounds):
         newest = announced or (None if last is None else last.manifest)
         ending = None
         if newest is not None and now() >= newest.accept_until:
-            served = await self._around.fetch(f"{self._path}/ending", now)
-            ending = None if served is None else served.content
+            ending = await self._around.content(f"{self._path}/ending", now)
         if announced is None and ending is None:
             return RoundNews(fetched.content, fetched.ahead)
         checked = await self._believe(announced, fetched.content, ending, now)
@@ -217,8 +216,7 @@ class LoggedRounds(Rounds):
         around, first, documents = self._around, self.trusted.next_round, list[RoundManifest | Ending]()
 
         async def fetch_manifest(number: int) -> bytes | None:
-            fetched = await around.fetch(f"{self._path}/manifest/{number}", now)
-            return None if fetched is None else fetched.content
+            return await around.content(f"{self._path}/manifest/{number}", now)
 
         async def fetch_tally(digest: str) -> bytes | None:
             return await around.fetch_tally(digest, self._document, now)
@@ -236,10 +234,9 @@ class LoggedRounds(Rounds):
         wanted, most = tallies_named(documents), self._document.most_tally_bytes
         if not await around.fetch_missing(self._tallies, wanted, fetch_tally, most=most, now=now):
             return None
-        fetched = await around.fetch(f"{self._path}/checkpoint", now, most=MAX_NOTE_BYTES)
-        if fetched is None:
+        checkpoint = await around.content(f"{self._path}/checkpoint", now, most=MAX_NOTE_BYTES)
+        if checkpoint is None:
             return None
-        checkpoint = fetched.content
         # Before anything is fetched for it: a log alone can claim any size.
         self.trusted.check_quorum(checkpoint, now=now(), over=ending is not None)
         since = self.trusted.trusted.log.frontier.size

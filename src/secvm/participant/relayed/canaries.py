@@ -30,8 +30,7 @@ from secvm.crypto.signing import Envelope
 from secvm.errors import BadProofError, CheatingError, MalformedMessageError, RemoteProtocolError
 from secvm.participant.membership import spread_ms
 from secvm.participant.sending.transport import MOST_DOCUMENT_BYTES
-from secvm.participant.storage.books import RECOUNTED, SEEN, UNCHECKED
-from secvm.participant.storage.relayed_book import KeptCanary
+from secvm.participant.storage.books import RECOUNTED, SEEN, UNCHECKED, KeptCanary
 from secvm.participant.trust.surroundings import Now, Surroundings
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.evidence.examination import examine_relayed
@@ -187,10 +186,10 @@ class Canaries:
         return run
 
     async def _fetch(self, path: str, most: int, now: Now) -> bytes:
-        fetched = await self._around.fetch(f"{self._path}/{path}", now, most=most)
-        if fetched is None:
+        content = await self._around.content(f"{self._path}/{path}", now, most=most)
+        if content is None:
             raise _UnansweredError
-        return fetched.content
+        return content
 
     # ── the recount ──────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -74,12 +74,9 @@ class HeldLog:
         OverLimitError
             There is more to fetch than may be fetched today.
         """
-        checkpoint = news.checkpoint
-        if not checkpoint:
-            fetched = await self._around.fetch(self._path, now, most=MAX_NOTE_BYTES)
-            if fetched is None:
-                return None
-            checkpoint = fetched.content
+        checkpoint = news.checkpoint or await self._around.content(self._path, now, most=MAX_NOTE_BYTES)
+        if checkpoint is None:
+            return None
         # Before anything is fetched for it: a log alone can claim any size.
         self._log.check_quorum(self.seen, checkpoint, now=now(), over=over)
         since, size = self.seen_size, self.seen_size + self.missing_lines(checkpoint)
@@ -231,10 +228,10 @@ class RelayedRounds:
             manifests = {announced.round_number: news.manifest}
             for number in range(chain.next_round, announced.round_number):
                 self.around.traffic.check(MOST_DOCUMENT_BYTES, now())
-                fetched = await self.around.fetch(f"{self._path}/manifest/{number}", now)
-                if fetched is None:
+                manifest = await self.around.content(f"{self._path}/manifest/{number}", now)
+                if manifest is None:
                     return None, None
-                manifests[number] = fetched.content
+                manifests[number] = manifest
         rounds = [number for number in manifests if announced is not None and number < announced.round_number]
         due = last is not None and (announced is not None or now() >= last.instants.mix_by)
         if last is not None and chain.opening is None and due:
@@ -247,8 +244,8 @@ class RelayedRounds:
             openings[number] = opening
         if announced is not None and now() >= announced.instants.mix_by:
             # Whoever was away may find it ended already, and the log with its opening.
-            newest = await self.around.fetch(f"{self._path}/opening/{announced.round_number}", now)
-            openings |= {} if newest is None else {announced.round_number: newest.content}
+            newest = await self.around.content(f"{self._path}/opening/{announced.round_number}", now)
+            openings |= {} if newest is None else {announced.round_number: newest}
         ending = await self._ending(announced, openings, now)
         tallies = await self._tallies(openings, news, followed=announced is not None or ending is not None, now=now)
         if tallies is None:
@@ -266,18 +263,14 @@ class RelayedRounds:
         known: bytes | None = news.opening if number == self.chain.next_round - 1 else None
         if not known and announced is not None and announced.round_number == number + 1:
             known = self.around.checks.known("opening", (self._document.digest, announced.opening))
-        if not known:
-            fetched = await self.around.fetch(f"{self._path}/opening/{number}", now)
-            known = None if fetched is None else fetched.content
-        return known
+        return known or await self.around.content(f"{self._path}/opening/{number}", now)
 
     async def _ending(self, announced: RelayedManifest | None, openings: dict[int, bytes], now: Now) -> bytes | None:
         newest = announced or self.chain.last
         opened = newest is not None and newest.round_number in openings
         if not opened and (announced is not None or self.chain.opening is None):
             return None
-        fetched = await self.around.fetch(f"{self._path}/ending", now)
-        return None if fetched is None else fetched.content
+        return await self.around.content(f"{self._path}/ending", now)
 
     async def _tallies(
         self, openings: dict[int, bytes], news: News, *, followed: bool, now: Now

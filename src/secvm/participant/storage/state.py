@@ -38,19 +38,16 @@ from secvm.learning.individual.binning import BinnedVector
 from secvm.learning.individual.contribution import Individual
 from secvm.learning.package import Cohort
 from secvm.participant.storage.books import (
-    LEDGER_TABLES,
     NOTHING,
+    TABLES,
     TAKES_PART,
-    TRUST_TABLES,
-    UNSEEN_TABLES,
     Accepted,
     Book,
     LedgerBook,
+    RelayedBook,
     TrustBook,
 )
 from secvm.participant.storage.device_lock import DeviceLock, lock_person, refuse_locked, rewrite_people, unlock_person
-from secvm.participant.storage.relayed_book import SEED_TABLES, RelayedBook
-from secvm.participant.storage.relayed_book import TABLES as RELAYED_TABLES
 from secvm.protocol.plain.session_events import Abstain, Finished
 from secvm.protocol.plain.session_memory import Changes, WaitingRow
 from secvm.protocol.relays.session import RelayedChanges, RequestRow
@@ -68,7 +65,7 @@ _SCHEMA = """
 -- Changes: status, and ending once. With forget: label, target and vector go.
 CREATE TABLE experiment (
     digest TEXT PRIMARY KEY, envelope BLOB NOT NULL, status TEXT NOT NULL,
-    cohort TEXT, label INTEGER, target INTEGER, vector BLOB, ending BLOB
+    cohort TEXT, label INTEGER, target INTEGER, vector BLOB, ending BLOB, salt BLOB
 ) WITHOUT ROWID;
 -- A session without its capsules. Goes with forget.
 CREATE TABLE session (experiment TEXT PRIMARY KEY, header BLOB NOT NULL) WITHOUT ROWID;
@@ -95,7 +92,7 @@ CREATE TABLE evidence (experiment TEXT NOT NULL, envelope BLOB NOT NULL, UNIQUE 
 CREATE TABLE traffic (day INTEGER PRIMARY KEY, bytes INTEGER NOT NULL);
 """
 #: All tables of a state.
-_TABLES = statements(_SCHEMA, TRUST_TABLES, SEED_TABLES, LEDGER_TABLES, UNSEEN_TABLES, RELAYED_TABLES)
+_TABLES = statements(_SCHEMA, TABLES)
 _FORMAT = SqliteFormat(
     application_id=_APPLICATION,
     version=_VERSION,

@@ -99,10 +99,10 @@ class LogLines:
 
     async def _tile(self, number: int, size: int, now: Now) -> list[bytes] | None:
         tile = Tile(None, number, min(TILE_WIDTH, size - number * TILE_WIDTH))
-        fetched = await self._around.fetch(f"/{LOG_ORIGIN}/{tile.path}", now, most=MOST_TILE_BYTES)
-        if fetched is None:
+        served = await self._around.content(f"/{LOG_ORIGIN}/{tile.path}", now, most=MOST_TILE_BYTES)
+        if served is None:
             return None
-        lines = read_bundle(fetched.content, width=tile.width)
+        lines = read_bundle(served, width=tile.width)
         if tile.width == TILE_WIDTH:
             self._full[number] = lines
         return lines
@@ -224,11 +224,11 @@ class FreshLooks:
             self._put(redraw([at], window, words, now=moment)[0], tries)
             return None
         path = f"/v1/experiment/{self._experiment}/checkpoint"
-        fetched = await self._around.fetch(path, now, most=MAX_NOTE_BYTES)
-        lines = None if fetched is None else await self._new_lines(fetched.content, now)
-        if fetched is not None and lines is not None:
+        checkpoint = await self._around.content(path, now, most=MAX_NOTE_BYTES)
+        lines = None if checkpoint is None else await self._new_lines(checkpoint, now)
+        if checkpoint is not None and lines is not None:
             self._count(REFETCHED)
-            self._log.compare(fetched.content, lines)
+            self._log.compare(checkpoint, lines)
             return True
         if tries + 1 < MOST_TRIES and now() < window.closes_at:
             left = Window(opens_at=now(), closes_at=window.closes_at)

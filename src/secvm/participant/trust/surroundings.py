@@ -113,6 +113,11 @@ class Surroundings:
         self.traffic.add(OVERHEAD_BYTES if fetched is None else len(fetched.content) + OVERHEAD_BYTES, now())
         return None if fetched is None else fetched.held_to(sent, now())
 
+    async def content(self, path: str, now: Now, *, most: int = MOST_DOCUMENT_BYTES) -> bytes | None:
+        """The same file, without the clock."""
+        fetched = await self.fetch(path, now, most=most)
+        return None if fetched is None else fetched.content
+
     async def fetch_missing(
         self,
         kept: dict[Name, Content],

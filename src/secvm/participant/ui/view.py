@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from secvm.participant.consent.ledger import Ledger, in_words, read_ledger
+from secvm.participant.consent.ledger import Ledger, finite, in_words, read_ledger
 from secvm.participant.consent.policies import Consent
 from secvm.participant.person.disclosure import what_leaves
 from secvm.participant.person.inspection import inspect
@@ -116,14 +116,10 @@ def budget(ledger: Ledger, consent: Consent, *, today: int, daily_bytes: int) ->
 def _meter(spent: float, limit: float, *, least: float = 0.0) -> dict[str, float | None]:
     """Spent, limit and the share of it that is left, 0 to 1. An AUC begins at a coin's 0.5."""
     if math.isinf(limit) or (least and limit >= 1):
-        return {"spent": _finite(spent), "limit": None, "left": None}
+        return {"spent": finite(spent), "limit": None, "left": None}
     room = limit - least
     left = 0.0 if room <= 0 else max(0.0, min(1.0, (limit - spent) / room))
-    return {"spent": _finite(spent), "limit": limit, "left": left}
-
-
-def _finite(number: float) -> float | None:
-    return number if math.isfinite(number) else None
+    return {"spent": finite(spent), "limit": limit, "left": left}
 
 
 def experiment_view(
@@ -145,7 +141,7 @@ def experiment_view(
         if spent is None
         else {
             "rounds": spent.rounds,
-            "epsilon": None if spent.charged is None else _finite(spent.charged),
+            "epsilon": finite(spent.charged),
             "auc": None if spent.d_squared is None else auc_of(spent.d_squared),
             "accepted_epsilon": spent.accepted.epsilon,
             "accepted_auc": spent.accepted.auc,
