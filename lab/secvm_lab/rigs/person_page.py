@@ -30,7 +30,7 @@ from secvm.learning.individual.dice import UnsafeSeededDice
 from secvm.learning.thinning import Thinning
 from secvm.participant.consent.policies import TOTAL_AUC, Consent
 from secvm.participant.device import DAILY_BYTES, Device
-from secvm.participant.person.decisions import Way, decline, pause
+from secvm.participant.person.decisions import Way, pause
 from secvm.participant.storage.books import Accepted
 from secvm.participant.storage.state import DeviceState
 from secvm.participant.storage.vault import Vault
@@ -197,7 +197,7 @@ class MadeUpPerson:
             for history in joined:
                 needed = Accepted(auc=1.0) if history is self.shoes else Accepted()
                 device.join(history.document.digest, history.envelope, vault, accepted=needed)
-        decline(device.state, self.radio.document.digest, self.radio.envelope)
+        device.state.decline(self.radio.document.digest, self.radio.envelope)
         asyncio.run(self._rounds(device, joined))
         device.close()
 

@@ -44,21 +44,11 @@ _TAKES_PART = (Status.JOINED, Status.PAUSED)
 
 
 @dataclass(frozen=True, slots=True)
-class Send:
-    """Send what is due in one experiment."""
+class Job:
+    """Send what is ``due`` in one experiment; or, where nothing is named, fetch or compute for it."""
 
     membership: Membership[Any]
-    due: SendPackage | SendRequest
-
-
-@dataclass(frozen=True, slots=True)
-class Work:
-    """Fetch or compute for one experiment."""
-
-    membership: Membership[Any]
-
-
-Job = Send | Work
+    due: SendPackage | SendRequest | None = None
 
 
 class Device:
@@ -147,19 +137,18 @@ class Device:
         now, jobs = self._now(), list[Job]()
         for membership in self.memberships.values():
             membership.tick(now)
-            if membership.wants_work(now):
-                membership.begin_work()
-                jobs.append(Work(membership))
+            if membership.takes_work(now):
+                jobs.append(Job(membership))
             while self._under_way < self._parallel_sends and (due := membership.next_due(now)) is not None:
                 self._under_way += 1
-                jobs.append(Send(membership, due))
+                jobs.append(Job(membership, due))
         return jobs
 
     async def carry_out(self, job: Job) -> None:
         """Do one job, and tell its session."""
         # It may have stood in a queue; a pause or a window's end holds also then.
         self.look()
-        if isinstance(job, Work):
+        if job.due is None:
             await job.membership.work(self._now)
             return
         try:

@@ -12,7 +12,7 @@ import itertools
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import AsyncExitStack, closing, contextmanager
 from pathlib import Path
 
 from secvm.crypto.sealing.layers import BulkSealer
@@ -57,42 +57,29 @@ def run(settings_path: Path, passphrase: Passphrase | None = None) -> None:
 
 async def serve(settings: ParticipantSettings, stop: asyncio.Event, passphrase: Passphrase | None = None) -> None:
     """Carry the devices of these settings until ``stop`` is set; nobody else may run them meanwhile."""
-    _make_folder(settings.device.folder)
-    testing = settings.testing
-    # Several hosts may carry the people of one test from one folder, each its own part of them.
-    name = LOCK_FILE if testing is None or testing.people is None else f"{testing.first:06d}.lock"
-    with only_one(settings.device.folder / name, "device"):
-        await _serve(settings, stop, passphrase)
-
-
-def _make_folder(folder: Path) -> None:
+    folder, testing, clock = settings.device.folder, settings.testing, make_clock(settings)
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise BadInputError(f"{folder}: cannot be made: {error.strerror}") from None
-
-
-async def _serve(settings: ParticipantSettings, stop: asyncio.Event, passphrase: Passphrase | None) -> None:
-    clock = make_clock(settings)
+    # Several hosts may carry the people of one test from one folder, each its own part of them.
+    name = LOCK_FILE if testing is None or testing.people is None else f"{testing.first:06d}.lock"
     log = Log(sys.stderr, clock, party="participant")
-    transport = make_transport(settings, passphrase)
-    try:
-        devices = await open_devices(settings, transport, clock, stop, passphrase)
-        host = Host(devices, clock=clock, log=log)
-        page = None if settings.status is None else await serve_status(settings.status.listen, host.status)
-        log.tell("started", participants=len(devices))
-        if settings.consent.consent().unsafe:
-            # Loud, each time: nobody's own data should be here.
-            log.tell("unsafe-consent", participants=len(devices))
-        if page is not None:
-            log.tell("listening", port=page.port)
-        try:
-            await host.run(stop)
-        finally:
+    with only_one(folder / name, "device"):
+        async with AsyncExitStack() as opened_here:
+            transport = make_transport(settings, passphrase)
+            opened_here.push_async_callback(transport.close)
+            devices = await open_devices(settings, transport, clock, stop, passphrase)
+            host = Host(devices, clock=clock, log=log)
+            page = None if settings.status is None else await serve_status(settings.status.listen, host.status)
+            log.tell("started", participants=len(devices))
+            if settings.consent.consent().unsafe:
+                # Loud, each time: nobody's own data should be here.
+                log.tell("unsafe-consent", participants=len(devices))
             if page is not None:
-                await page.close()
-    finally:
-        await transport.close()
+                opened_here.push_async_callback(page.close)
+                log.tell("listening", port=page.port)
+            await host.run(stop)
 
 
 def make_clock(settings: ParticipantSettings) -> Clock:

@@ -198,13 +198,11 @@ class Membership(Turns[Due]):
     async def send(self, due: Due, now: Now) -> None:
         """Send this, if it may still leave, and tell the session what became of it."""
 
-    def wants_work(self, now: int) -> bool:
-        """Whether ``work`` has something to fetch or compute."""
-        return not self._busy and self._work_at <= now
-
-    def begin_work(self) -> None:
-        """Until ``work`` is done, it is not wanted again."""
-        self._busy = True
+    def takes_work(self, now: int) -> bool:
+        """Whether ``work`` has something to fetch or compute; then it is not wanted again until that is done."""
+        wanted = not self._busy and self._work_at <= now
+        self._busy = self._busy or wanted
+        return wanted
 
     async def work(self, now: Now) -> None:
         """Prepare the round's packages if they are wanted, or ask for what is due."""

@@ -20,18 +20,12 @@ from secvm.protocol.plain.session_events import Abstain, Action, Compute, Finish
 from secvm.protocol.plain.session_memory import NEVER, Phase
 from secvm.protocol.relays.manifest import RelayedManifest
 from secvm.protocol.relays.session import Prepare, RelayedAction, RoundDone, SendRequest
-from secvm.protocol.schedule import Window
 
 #: What a session sends: one capsule of a plain experiment, or all of a round with two relays.
 Due = TypeVar("Due", bound=SendPackage | SendRequest)
-#: A timer is never exact, and nothing may leave after the window: its last moment is a tenth of a second, or a
-#: two-hundredth of a short window.
+#: A timer is never exact, and nothing may leave after the window: what is due within its last moment, which is a tenth
+#: of a second, or a two-hundredth of a short window, is sent when that begins.
 _LAST_MOMENT_MS, _LAST_PART = 100, 200
-
-
-def last_moment(window: Window) -> int:
-    """When the last moment of a window begins: what is due within it is sent then."""
-    return window.closes_at - min(_LAST_MOMENT_MS, (window.closes_at - window.opens_at) // _LAST_PART)
 
 
 class Distrust:
@@ -123,9 +117,10 @@ class Turns(ABC, Generic[Due]):
     def _last_moment(self) -> int | None:
         """When the last moment of the window begins, if packages wait for it and it has not begun yet."""
         manifest = self.manifest
-        if manifest is None or not self._sending or self._hurried == manifest.round_number:
+        if manifest is None or not self._sending or self.session.paused or self._hurried == manifest.round_number:
             return None
-        return None if self.session.paused else last_moment(manifest.window)
+        window = manifest.window
+        return window.closes_at - min(_LAST_MOMENT_MS, (window.closes_at - window.opens_at) // _LAST_PART)
 
     def tick(self, now: int) -> None:
         """Let the session see the time."""

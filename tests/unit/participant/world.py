@@ -18,7 +18,7 @@ from secvm.learning.aggregate.descent import Pegasos
 from secvm.learning.experiment import Experiment
 from secvm.learning.package import Package
 from secvm.participant.consent.policies import Consent
-from secvm.participant.device import Device, Send
+from secvm.participant.device import Device
 from secvm.participant.sending.transport import Transport
 from secvm.participant.storage.state import DeviceState
 from secvm.participant.storage.vault import Vault
@@ -318,4 +318,4 @@ class World:
             self.drive(device, until=until)
 
 
-__all__ = ["BUDGET", "FEATURES", "LENGTH_S", "SECRET", "START", "Crash", "Fate", "Send", "World", "real_document"]
+__all__ = ["BUDGET", "FEATURES", "LENGTH_S", "SECRET", "START", "Crash", "Fate", "World", "real_document"]

@@ -120,7 +120,7 @@ def join(
                     )
             else:
                 with closing(DeviceState(settings.device.folder)) as state:
-                    decisions.decline(state, experiment, envelope)
+                    state.decline(experiment, envelope)
             return agreed
         finally:
             await transport.close()

@@ -82,11 +82,6 @@ def check_way(document: ExperimentDocument, way: Way) -> None:
         raise LocalProtocolError("this experiment is marked as a test: its relays' noise may be known to everybody")
 
 
-def decline(state: DeviceState, digest: str, envelope: bytes) -> None:
-    """Remember that the person said no. What was joined before stays as it is."""
-    state.decline(digest, envelope)
-
-
 def pause(state: DeviceState, digest: str) -> None:
     """Send and fetch nothing more, until resumed."""
     state.set_status(digest, Status.PAUSED)

@@ -17,6 +17,10 @@ NO_GUARANTEE = (
     "This experiment adds no noise, so there is no formal guarantee. Tallies are public and stay so: anybody, not only"
     " the coordinator, can use them to guess at you."
 )
+_ANONYMOUS = (
+    "Before every round your device asks {} for one anonymous token, and sends its packages with it and without its"
+    " name. The relay learns that you take part, and cannot tell later which token was yours."
+)
 
 
 def guarantee(document: ExperimentDocument) -> str:
@@ -90,18 +94,6 @@ def _two_relays(document: ExperimentDocument, policy: TrustPolicy) -> list[str]:
             "Before every round your device asks both relays for their terms, so the second sees its address as well:"
             " it learns that you may take part in something, and not in what."
         ),
-        *_token(document),
+        *([_ANONYMOUS.format(document.entry_relay.host)] if document.tokens else []),
         guarantee(document),
-    ]
-
-
-def _token(document: ExperimentDocument) -> list[str]:
-    if not document.tokens:
-        return []
-    return [
-        (
-            f"Before every round your device asks {document.entry_relay.host} for one anonymous token, and sends its"
-            " packages with it and without its name. The relay learns that you take part, and cannot tell later which"
-            " token was yours."
-        )
     ]

@@ -144,13 +144,13 @@ class Canaries:
         except _UnansweredError:
             return await self._unanswered(kept, now, answered=answered, ended=ended)
         except CheatingError:
-            self._seen(kept)
+            self._done(kept, SEEN)
             raise
         except RemoteProtocolError:
             return self._tried(kept, now())
         self._silent = 0
         if holding:
-            self._seen(kept)
+            self._done(kept, SEEN)
             return None
         return self._missing(kept, runs, opening.mix_count)
 
@@ -259,7 +259,7 @@ class Canaries:
         """Nobody can tell a bad network from this, unless other files come."""
         if now() >= RelayedManifest.from_bytes(kept.manifest).instants.open_by + _SURELY_KEPT_MS:
             # They may be gone, and an honest coordinator looks the same as another.
-            self._give_up(kept.round_number)
+            self._done(kept, UNCHECKED)
             return None
         if ended:
             # No manifest is asked for any more.
@@ -273,12 +273,6 @@ class Canaries:
         self._draw(kept.round_number, now())
         return None
 
-    def _give_up(self, number: int) -> None:
-        """It is too late to look for this one."""
-        with self._around.state.writing(durable=True):
-            self._book.drop_canary(self._document.digest, number)
-            self._around.state.trust.count(self._document.digest, UNCHECKED)
-
     def _tried(self, kept: KeptCanary, now: int) -> CanaryLoss | None:
         """Nothing that verifies came."""
         tries, self._silent = kept.tries + 1, 0
@@ -289,10 +283,11 @@ class Canaries:
         self._draw(kept.round_number, now)
         return None
 
-    def _seen(self, kept: KeptCanary) -> None:
+    def _done(self, kept: KeptCanary, what: str) -> None:
+        """It was seen, or it is too late to look for it."""
         with self._around.state.writing(durable=True):
             self._book.drop_canary(self._document.digest, kept.round_number)
-            self._around.state.trust.count(self._document.digest, SEEN)
+            self._around.state.trust.count(self._document.digest, what)
 
     def _draw(self, number: int, now: int) -> None:
         self._moments[number] = now + below(self._spread << self._silent, self._around.words)

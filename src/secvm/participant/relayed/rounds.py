@@ -37,13 +37,8 @@ from secvm.protocol.relays.opening import Opening, RelayedEnding
 from secvm.protocol.trust.relayed_chain import Believing, Ended, RelayedChain, RelayedServed
 from secvm.protocol.trust.trusted_log import SeenLog, TrustedLog
 
-
-@dataclass(frozen=True, slots=True)
-class FetchedLog:
-    """A checkpoint, and all lines since what was seen. **Nothing in it is checked** but the checkpoint's quorum."""
-
-    checkpoint: bytes
-    lines: tuple[bytes, ...] = field(repr=False)
+#: A checkpoint, and all lines since what was seen. **Nothing in it is checked** but the checkpoint's quorum.
+FetchedLog = tuple[bytes, tuple[bytes, ...]]
 
 
 class HeldLog:
@@ -85,7 +80,7 @@ class HeldLog:
             lines = news.lines_between(since, size)
         if lines is None:
             lines = await self._lines.fetch(since, size, now)
-        return None if lines is None else FetchedLog(checkpoint, lines)
+        return None if lines is None else (checkpoint, lines)
 
     def _name(self, checkpoint: bytes) -> tuple[object, ...]:
         """Of the lines from what was seen up to this checkpoint: its text says of which log, how long it is, and its
@@ -95,8 +90,9 @@ class HeldLog:
 
     def grow(self, fetched: FetchedLog, served: Sequence[Document]) -> SeenLog:
         """What is seen of the log then; see ``TrustedLog.grow``."""
-        seen = self._log.grow(self.seen, fetched.checkpoint, fetched.lines, served, believed=self._chain.newest())
-        self._around.checks.keep("lines", self._name(fetched.checkpoint), fetched.lines)
+        checkpoint, lines = fetched
+        seen = self._log.grow(self.seen, checkpoint, lines, served, believed=self._chain.newest())
+        self._around.checks.keep("lines", self._name(checkpoint), lines)
         return seen
 
     def believe(self, seen: SeenLog) -> None:

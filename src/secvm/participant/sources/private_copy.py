@@ -13,6 +13,7 @@ recover, as it must after a crash. ``-shm`` is only an index of ``-wal``, and is
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 import tempfile
 import time
@@ -82,9 +83,7 @@ def _beside(path: Path, suffix: str) -> Path:
 def _copy(original: Path, copy: Path, *, needed: bool) -> None:
     """Copy the bytes; a companion that is not there is not there in the copy either."""
     try:
-        with original.open("rb") as source, copy.open("wb") as target:
-            while block := source.read(_BLOCK_BYTES):
-                target.write(block)
+        shutil.copyfile(original, copy)
     except FileNotFoundError:
         copy.unlink(missing_ok=True)
         if needed:

@@ -262,7 +262,7 @@ class DeviceState(Book):
             self.ledger.put_accepted(digest, accepted)
 
     def decline(self, digest: str, envelope: bytes) -> None:
-        """Remember that the person said no."""
+        """Remember that the person said no. What was joined before stays as it is."""
         with self.writing(durable=True):
             query = "INSERT OR IGNORE INTO experiment VALUES (?, ?, ?, NULL, NULL, NULL, NULL, NULL, NULL)"
             self._run(query, digest, envelope, Status.DECLINED)

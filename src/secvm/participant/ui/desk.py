@@ -195,7 +195,7 @@ class Desk:
         """No; and it is remembered, so that nobody asks again."""
         offer = self._offers.offer(digest)
         with self._state() as state:
-            decisions.decline(state, digest, offer.envelope)
+            state.decline(digest, offer.envelope)
         self._offers.drop(digest)
 
     async def pause(self, digest: str) -> None:

@@ -13,7 +13,6 @@ import pytest
 
 from secvm.errors import InconsistentManifestError, RemoteProtocolError
 from secvm.participant.relayed.canaries import Canaries
-from secvm.participant.sending.transport import Fetched
 from secvm.participant.trust.shared_checks import SharedChecks
 from secvm.protocol.documents.experiment import Relay
 from secvm.protocol.relays.counts import MixCount
@@ -121,12 +120,12 @@ def test_a_run_is_fetched_once_and_one_that_does_not_verify_is_kept_for_nobody()
     history, _ = history_of(1)
     played, files, asked = history.rounds[0], dict(history.files), list[str]()
 
-    async def fetch(path: str, _now: object, *, most: int) -> Fetched:
+    async def content(path: str, _now: object, *, most: int) -> bytes:
         asked.append(path)
         assert len(files[path]) <= most
-        return Fetched(files[path])
+        return files[path]
 
-    around: Any = SimpleNamespace(checks=SharedChecks(), fetch=fetch, state=SimpleNamespace(relayed=None))
+    around: Any = SimpleNamespace(checks=SharedChecks(), content=content, state=SimpleNamespace(relayed=None))
     canaries = Canaries(around, history.document, b"")
 
     def look(digest: bytes, count: MixCount) -> list[ShardRun]:
