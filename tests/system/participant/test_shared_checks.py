@@ -11,7 +11,9 @@ from tests.unit.participant.test_shared_checks import _changed, believe_all, his
 
 
 @settings(max_examples=60)
-@given(seed=st.integers(0, 5), part=st.sampled_from(["manifest", "proof", "tally"]), at=st.integers(0, 10**6))
+@given(
+    seed=st.integers(0, 5), part=st.sampled_from(["manifest", "checkpoint", "line", "tally"]), at=st.integers(0, 10**6)
+)
 def test_changed_byte_is_refused_however_much_is_known_already(seed: int, part: str, at: int) -> None:
     shared, history = SharedChecks(), history_of(seed)
     believe_all(history, shared)

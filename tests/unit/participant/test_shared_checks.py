@@ -47,30 +47,22 @@ def test_sharing_comes_to_the_same_as_checking_alone(seed: int) -> None:
 
 
 def _changed(served: Served, part: str, at: int) -> Served | None:
+    """The same with one byte of a part changed; None: there is no such part."""
+
     def flip(data: bytes) -> bytes:
         i = at % len(data)
         return data[:i] + bytes([data[i] ^ 1]) + data[i + 1 :]
 
-    told: dict[str, Any] = {
-        "manifests": served.manifests,
-        "checkpoint": served.checkpoint,
-        "lines": served.lines,
-        "tallies": served.tallies,
-    }
     if part == "manifest":
-        told["manifests"] = (*served.manifests[:-1], flip(served.manifests[-1]))
-    elif part == "checkpoint":
+        return replace(served, manifests=(*served.manifests[:-1], flip(served.manifests[-1])))
+    if part == "checkpoint":
         # A byte of the checkpoint's text; a line of an unknown witness would be passed over.
         cut = served.checkpoint.index(b"\n\n")
-        told["checkpoint"] = flip(served.checkpoint[:cut]) + served.checkpoint[cut:]
-    elif part == "line":
-        told["lines"] = (*served.lines[:-1], flip(served.lines[-1]))
-    elif not served.tallies:
-        return None
-    else:
-        name = min(served.tallies)
-        told["tallies"] = {**served.tallies, name: flip(served.tallies[name])}
-    return Served(**told)
+        return replace(served, checkpoint=flip(served.checkpoint[:cut]) + served.checkpoint[cut:])
+    if part == "line":
+        return replace(served, lines=(*served.lines[:-1], flip(served.lines[-1])))
+    name = min(served.tallies, default=None)
+    return None if name is None else replace(served, tallies={**served.tallies, name: flip(served.tallies[name])})
 
 
 def test_wrong_model_is_not_believed_because_another_device_computed_the_right_one() -> None:
