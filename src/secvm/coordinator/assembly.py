@@ -16,11 +16,11 @@ from secvm.coordinator.driver import Count, Driver, Ingesting
 from secvm.coordinator.frontend import Frontend, ProcessParts
 from secvm.coordinator.log.beacon_records import BeaconKeeper
 from secvm.coordinator.log.cosigning import Cosigner, first_of
-from secvm.coordinator.log.log_files import LogFiles
+from secvm.coordinator.log.log_files import EntryLog, LogFiles
 from secvm.coordinator.log.logbook import Logbook
 from secvm.coordinator.publisher import Publisher
 from secvm.coordinator.relayed.relay_statements import RelayClient
-from secvm.coordinator.relayed.relayed_documents import EntryLog, RelayedPublisher
+from secvm.coordinator.relayed.relayed_documents import RelayedPublisher
 from secvm.coordinator.relayed.relayed_driver import RelayedDriver
 from secvm.coordinator.relayed.relayed_history import RelayedHistories
 from secvm.coordinator.relayed.relayed_rounds import RoundAttendant
@@ -36,7 +36,7 @@ from secvm.runtime.service import any_of, end_all
 
 
 class LogKeeper:
-    """Keeps the log of one coordinator. ``files`` is the driver's veil; ``woken`` tells it of what is new."""
+    """Keeps the log of one coordinator. ``files`` shows what of it is cosigned; ``woken`` tells it of what is new."""
 
     def __init__(
         self,
@@ -107,6 +107,7 @@ class Drivers:
         self._keeping = keeper
         logbook = None if keeper is None else keeper.logbook
         self._check = clock_check(parts.settings, parts.clock, steady, logbook, parts.log)
+        entries = EntryLog(None if keeper is None else keeper.files)
         self._driver = Driver(
             store=store,
             ingest=ingest,
@@ -117,7 +118,7 @@ class Drivers:
             dice=parts.dice,
             log=parts.log,
             metrics=parts.metrics,
-            veil=None if keeper is None else keeper.files,
+            entries=entries,
             count=count,
             check=self._check,
         )
@@ -126,7 +127,7 @@ class Drivers:
             frontend,
             store,
             now=self._driver.now,
-            files=None if keeper is None else keeper.files,
+            entries=entries,
             shown=self._driver.nudge,
         )
         self._driver.others_reached = self._relayed.reached
@@ -177,13 +178,13 @@ def make_relayed_driver(
     store: CoordinatorStore,
     *,
     now: Callable[[], int | None],
-    files: LogFiles | None,
+    entries: EntryLog,
     shown: Callable[[], None],
 ) -> RelayedDriver:
     """The driver of a process that drives on this store. ``now``: the time, None while it is in doubt."""
     if parts.key is None:
         raise LocalProtocolError("whoever drives has a key that signs")
-    sealer, entry_log = BulkSealer(parts.lanes), EntryLog(files)
+    sealer = BulkSealer(parts.lanes)
     rounds = RoundAttendant(
         store=store,
         now=now,
@@ -191,7 +192,7 @@ def make_relayed_driver(
         grid=parts.settings.epochs.grid,
         dice=parts.dice,
         relays=RelayClient(parts.relay_tokens),
-        may_grow=entry_log.may_grow,
+        may_grow=entries.may_grow,
         counting=RunCounting(store, sealer),
         sealer=sealer,
         events=frontend.events,
@@ -199,7 +200,7 @@ def make_relayed_driver(
     return RelayedDriver(
         store=store,
         rounds=rounds,
-        publisher=_relayed_publisher(parts, frontend, store, entry_log, parts.key),
+        publisher=_relayed_publisher(parts, frontend, store, entries, parts.key),
         key=parts.key,
         kept_days=parts.settings.opening.kept_days,
         clock=parts.clock,

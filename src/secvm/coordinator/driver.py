@@ -25,7 +25,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
-from dataclasses import InitVar, dataclass, replace
+from dataclasses import InitVar, dataclass, field, replace
 from typing import Protocol
 
 from secvm.coordinator.clock_check import ClockCheck
@@ -35,11 +35,11 @@ from secvm.coordinator.experiments.history import (
     PlainHistories,
     PlainHistory,
     PlainRound,
-    ending_name,
+    ended,
     live_rounds,
     newest_instant,
 )
-from secvm.coordinator.experiments.public_documents import LogVisibility, ending_path, show
+from secvm.coordinator.experiments.public_documents import show
 from secvm.coordinator.intake.running import (
     CurrentRounds,
     is_over,
@@ -51,6 +51,7 @@ from secvm.coordinator.intake.running import (
     running_rounds,
 )
 from secvm.coordinator.log.beacon_records import has_salt
+from secvm.coordinator.log.log_files import EntryLog
 from secvm.coordinator.publisher import Publisher
 from secvm.coordinator.store.port import CoordinatorStore, Standing, StoredKey, StoredRound
 from secvm.crypto.sealing.kem import RandomBytes, X25519PrivateKey
@@ -94,8 +95,7 @@ class Driver:
 
     ``ingest`` is told what runs. ``count``: with the help of others, in place of a count of our own.
 
-    ``veil``: what logs leave to be seen; without one everything is shown that is signed and durable. Without
-    ``check`` the clock is believed whatever it says.
+    ``entries``: the log, where there is one. Without ``check`` the clock is believed whatever it says.
     """
 
     store: CoordinatorStore
@@ -107,7 +107,7 @@ class Driver:
     dice: RandomBytes
     log: Log = SILENT
     metrics: InitVar[Metrics | None] = None
-    veil: LogVisibility | None = None
+    entries: EntryLog = field(default_factory=EntryLog)
     count: InitVar[Count | None] = None
     check: ClockCheck | None = None
 
@@ -193,7 +193,7 @@ class Driver:
         return self._next_instant(now)
 
     def _show(self) -> list[PlainHistory]:
-        return show(self.publisher, self._histories, self.key, self.veil)
+        return show(self.publisher, self._histories.read(), self.key, self.entries)
 
     def now(self) -> int | None:
         """What time it is; None while that is in doubt."""
@@ -265,7 +265,7 @@ class Driver:
                     number,
                     tally=last.tally,
                     next_state=digest_of(model.state),
-                    blobs={**blobs, **self._histories.ended(digest, number, last)},
+                    blobs={**blobs, **ended(known, last)},
                 )
                 self._tell("round-tallied", known.stored, packages=packages)
                 self._ended.add(1, state="tallied")
@@ -280,7 +280,7 @@ class Driver:
                 number,
                 tally=None,
                 next_state=known.manifest.state,
-                blobs=self._histories.ended(digest, number, last_round(None)),
+                blobs=ended(known, last_round(None)),
             )
             self._tell("round-abandoned", known.stored)
             self._ended.add(1, state="abandoned")
@@ -313,7 +313,7 @@ class Driver:
             return
         if history.stored.standing is Standing.PAUSED or not has_salt(self.store, history.document):
             return
-        if self.veil is not None and not self.veil.may_grow(history):
+        if not self.entries.may_grow(history):
             return
         if len(history.rounds) >= history.document.rounds or history.watch(len(history.rounds)):
             self._decide(history, Standing.FINISHED)
@@ -359,7 +359,7 @@ class Driver:
             evaluation_weights=model.evaluation,
             gateway_keys=published(key),
             before=None if before is None else before.manifest,
-            last=None if before is None else self._histories.how_it_ended(before),
+            last=None if before is None else history.how_it_ended(before),
         )
         stored = StoredRound(
             experiment=history.stored.digest,
@@ -373,13 +373,10 @@ class Driver:
 
     def _keep_endings(self, public: list[PlainHistory]) -> None:
         """What was signed here is kept, for nodes that show it and cannot sign."""
-        for digest in (history.stored.digest for history in public if history.is_over):
-            if digest in self._ending_kept:
-                continue
-            signed = self.publisher.public(ending_path(digest))
-            if signed is not None:
-                self.store.keep_blobs({ending_name(digest): signed[0]})
-                self._ending_kept.add(digest)
+        for history in public:
+            if history.is_over and history.stored.digest not in self._ending_kept:
+                self.store.keep_blobs({history.ending_name: history.ending().signed([self.key])})
+                self._ending_kept.add(history.stored.digest)
 
     def _mark_published(self, history: PlainHistory) -> None:
         """Rounds of which the next manifest, or the ending, is public now."""

@@ -105,6 +105,22 @@ def nothing(_store: CoordinatorStore) -> None:
     pass
 
 
+def each(*acts: Act) -> Act:
+    def act(store: CoordinatorStore) -> None:
+        for one in acts:
+            one(store)
+
+    return act
+
+
+def deposit(store: CoordinatorStore) -> None:
+    store.deposit(DEPOSIT, [b"a"])
+
+
+def close(store: CoordinatorStore) -> None:
+    store.close_epoch(7)
+
+
 def scrub(store: CoordinatorStore) -> None:
     store.scrub(7)
 
@@ -183,32 +199,32 @@ TWICE: dict[str, tuple[Act, Act]] = {
     "experiment whose standing changed": (stand(Standing.PAUSED), add()),
     **{f"{standing.value}": (stand(standing), stand(standing)) for standing in Standing},
     "manifest of a round that is open": (turn(RoundState.OPEN), announce()),
-    "manifest while paused": (lambda store: (announce()(store), stand(Standing.PAUSED)(store)), announce()),
+    "manifest while paused": (each(announce(), stand(Standing.PAUSED)), announce()),
     "state that it is in": (turn(RoundState.OPEN), lambda store: store.set_state("e", 1, RoundState.OPEN)),
     "end": (concluded, conclude()),
     "end of a published round": (
-        lambda store: (concluded(store), store.set_state("e", 1, RoundState.PUBLISHED)), conclude(),
+        each(concluded, lambda store: store.set_state("e", 1, RoundState.PUBLISHED)), conclude(),
     ),
     "other bytes under a name": (nothing, lambda store: store.keep_blobs({"state": b"second"})),
     "another key of an epoch": (
         lambda store: store.add_key(KEY), lambda store: store.add_key(replace(KEY, private=b"q" * 32)),
     ),
     "group that is opened, though a later one came": (
-        lambda store: (append(b"a")(store), open_groups(0)(store), append(b"b")(store)),
+        each(append(b"a"), open_groups(0), append(b"b")),
         lambda store: store.replace_sealed(7, [1], block(1)),
     ),
     "group of another epoch": (append(b"a"), open_groups(0, epoch=8)),
     "deposit of a relay": (
-        lambda store: store.deposit(DEPOSIT, [b"a"]),
+        deposit,
         lambda store: store.deposit(replace(DEPOSIT, count=b"another count"), [b"c"]),
     ),
     "what comes into a closed epoch": (
-        lambda store: (append(b"a")(store), store.close_epoch(7)),
-        lambda store: (append(b"b")(store), store.deposit(DEPOSIT, [b"c"]), store.close_epoch(7)),
+        each(append(b"a"), close),
+        each(append(b"b"), deposit, close),
     ),
     "what comes into a scrubbed epoch": (
-        lambda store: (store.deposit(DEPOSIT, [b"a"]), scrub(store)),
-        lambda store: (append(b"b")(store), store.deposit(DEPOSIT, [b"a"]), scrub(store)),
+        each(deposit, scrub),
+        each(append(b"b"), deposit, scrub),
     ),
     "no entries": (lambda store: store.append_entries(0, [b"a\n"]), lambda store: store.append_entries(1, [])),
     "note": (note(3, b"r3"), note(3, b"r3")),

@@ -12,9 +12,9 @@ from secvm.coordinator.driver import Driver
 from secvm.coordinator.epochs import Grid
 from secvm.coordinator.experiments.history import first_blobs
 from secvm.coordinator.experiments.new_experiment import OwnSettings
-from secvm.coordinator.experiments.public_documents import LogVisibility
 from secvm.coordinator.experiments.specification import EarlyStopping
 from secvm.coordinator.intake.running import CurrentRounds, OpenRound
+from secvm.coordinator.log.log_files import EntryLog
 from secvm.coordinator.publisher import Publisher
 from secvm.coordinator.store.port import CoordinatorStore, Deposit, Standing, StoredExperiment
 from secvm.learning import aggregate
@@ -123,7 +123,7 @@ class Coordinator:
         *,
         sent: set[tuple[str, int]] | None = None,
         grid: Grid = GRID,
-        veil: Callable[[Publisher], LogVisibility] | None = None,
+        entries: Callable[[Publisher], EntryLog] | None = None,
         check: ClockCheck | None = None,
     ) -> None:
         self.store, self.clock = store, clock
@@ -137,7 +137,7 @@ class Coordinator:
             key=COORDINATOR,
             grid=grid,
             dice=dice,
-            veil=None if veil is None else veil(self.publisher),
+            entries=EntryLog() if entries is None else entries(self.publisher),
             check=check,
         )
         #: Rounds that people have answered; they do not forget it when a coordinator dies.

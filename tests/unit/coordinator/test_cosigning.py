@@ -10,7 +10,7 @@ import pytest
 
 from secvm.coordinator.experiments.history import PlainHistories
 from secvm.coordinator.log.cosigning import MAX_ANSWER_BYTES, Cosigner, WitnessAddress
-from secvm.coordinator.log.logbook import Logbook, logged_books
+from secvm.coordinator.log.logbook import Logbook
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.coordinator.store.port import CoordinatorStore, Standing
 from secvm.crypto.notes import Note, SignatureKind, cosign_note
@@ -44,7 +44,7 @@ class Scene:
         add(self.store, self.of)
         self.books = PlainHistories(self.store)
         self.logbook = Logbook(self.store, LOG, TERMS)
-        self.logbook.follow(logged_books(self.books, self.books.read()))
+        self.logbook.follow(self.books.read())
 
     def wake(self) -> None:
         self.woken += 1
@@ -103,7 +103,7 @@ def test_many_experiments_are_cosigned_together() -> None:
     scene = Scene()
     for number in range(20):
         add(scene.store, logged(title=f"number {number}"))
-    scene.logbook.follow(logged_books(scene.books, scene.books.read()))
+    scene.logbook.follow(scene.books.read())
     scene.play(once)
     # The log had one entry when it was asked about, and twenty-one when a quorum had that.
     scene.play(once)
@@ -234,7 +234,7 @@ def test_a_witness_that_has_seen_less_than_believed_is_asked_again_with_a_proof_
     scene.witnesses[0].newest.clear()
     for title in ("second", "third"):
         add(scene.store, logged(title=title))
-    scene.logbook.follow(logged_books(scene.books, scene.books.read()))
+    scene.logbook.follow(scene.books.read())
     scene.play(once)
     assert scene.logbook.cosigned() == 3
     assert {witness.newest[scene.logbook.key.name].size for witness in scene.witnesses} == {3}
@@ -292,7 +292,7 @@ def test_repro_a_log_that_has_grown_out_of_another_past_than_a_witness_saw_is_ha
     """An old copy of the store has grown beyond what the witness cosigned: its proof from there does not hold."""
     scene = Scene()
     add(scene.store, logged(title="second"))
-    scene.logbook.follow(logged_books(scene.books, scene.books.read()))
+    scene.logbook.follow(scene.books.read())
     origin = scene.logbook.key.name
     scene.witnesses[0].newest[origin] = Checkpoint(origin, 1, bytes(32))
     scene.logbook.asked_size = 2
@@ -360,7 +360,7 @@ def test_the_task_asks_when_it_is_poked_and_renews_by_the_partys_clock() -> None
         running = asyncio.create_task(cosigner.run(stop))
         await until(lambda: scene.clock.next_waking() is not None and len(scene.logbook.lines) == 3)
         add(scene.store, logged(title="another"))
-        scene.logbook.follow(logged_books(scene.books, scene.books.read()))
+        scene.logbook.follow(scene.books.read())
         await until(lambda: scene.logbook.cosigned() == 2 and len(scene.logbook.lines) == 3)
         scene.clock.advance(1000 * TERMS.freshness_s // 3)
         await until(lambda: {made.at for made in scene.logbook.lines.values()} == {scene.clock.now()})

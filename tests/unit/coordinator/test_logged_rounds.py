@@ -10,7 +10,7 @@ import pytest
 
 from secvm.coordinator.experiments.history import PlainHistories
 from secvm.coordinator.log.log_files import checkpoint_path, first_path, log_path, proof_path
-from secvm.coordinator.log.logbook import Logbook, logged_books
+from secvm.coordinator.log.logbook import Logbook
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.coordinator.store.port import CoordinatorStore, Standing
 from secvm.coordinator.store.sqlite import SQLiteStore
@@ -264,14 +264,14 @@ def test_a_log_that_grows_while_witnesses_are_asked_has_its_quorum_all_the_same(
             answered = witness.honest(body)
             grown += 1
             add(coordinator.store, logged(title=f"after {grown}"))
-            coordinator.logbook.follow(logged_books(books, books.read()))
+            coordinator.logbook.follow(books.read())
             return answered
 
         return answer
 
     for witness in witnesses:
         witness.instead = growing(witness)
-    coordinator.logbook.follow(logged_books(books, books.read()))
+    coordinator.logbook.follow(books.read())
 
     async def scenario() -> None:
         sizes = []

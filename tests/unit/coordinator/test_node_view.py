@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from secvm.coordinator.counting.epoch_count import RoundToCount, ShardCounting
-from secvm.coordinator.experiments.history import ending_name
+from secvm.coordinator.experiments.history import PlainHistories
 from secvm.coordinator.experiments.public_documents import ending_path
 from secvm.coordinator.intake.running import CurrentRounds
 from secvm.coordinator.log.log_files import log_path
@@ -159,14 +159,15 @@ def test_an_ending_is_shown_when_the_driver_has_kept_it_and_its_counts_not_befor
     clock.advance(600_000)
     asyncio.run(driver.step())
     assert store.experiments()[0].standing is Standing.FINISHED
-    kept = store.blob(ending_name(of.digest))
+    (name,) = (history.ending_name for history in PlainHistories(store).read())
+    kept = store.blob(name)
     with store._database.changing() as connection:
-        connection.execute("DELETE FROM blobs WHERE digest = ?", (ending_name(of.digest),))
+        connection.execute("DELETE FROM blobs WHERE digest = ?", (name,))
     follower = Follower(store.another_node(), clock)
     follower.following.read()
     assert not follower.publisher.is_shown(ending_path(of.digest))
     assert "counts" not in str(follower.publisher.public(f"/v1/experiment/{of.digest}/status"))
-    store.keep_blobs({ending_name(of.digest): kept})
+    store.keep_blobs({name: kept})
     follower.following.read()
     assert follower.publisher.public(ending_path(of.digest)) == driver.publisher.public(ending_path(of.digest))
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from secvm.coordinator.experiments.history import PlainHistories
-from secvm.coordinator.log.log_files import LogFiles, checkpoint_path, first_path, log_path, proof_path
+from secvm.coordinator.log.log_files import EntryLog, LogFiles, checkpoint_path, first_path, log_path, proof_path
 from secvm.coordinator.log.logbook import FollowedLogbook
 from secvm.coordinator.publisher import Publisher
-from secvm.coordinator.relayed.relayed_documents import EntryLog, RelayedPublisher
+from secvm.coordinator.relayed.relayed_documents import RelayedPublisher
 from secvm.coordinator.relayed.relayed_history import RelayedHistories
 from secvm.coordinator.relayed.shard_files import ShardFiles, ShardFolder
 from secvm.coordinator.store.memory import MemoryStore
@@ -229,8 +229,8 @@ def test_a_node_that_follows_shows_what_witnesses_saw_of_both_kinds(tmp_path: Pa
     logbook = FollowedLogbook(made.store, TERMS)
     files, books = LogFiles(logbook, publisher), PlainHistories(made.store)
     logbook.read_notes()
-    files.lift(books, books.read())
     entries = EntryLog(files)
+    entries.follow(books.read())
     showing = RelayedPublisher(publisher, entries, None, store=made.store, folder=folder, kept_days=7)
     showing.show(RelayedHistories(made.store).read())
     assert logbook.log.lines == made.logbook.log.lines

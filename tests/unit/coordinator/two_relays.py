@@ -16,9 +16,10 @@ from secvm.coordinator.epochs import Grid
 from secvm.coordinator.experiments.history import first_blobs
 from secvm.coordinator.experiments.new_experiment import OwnSettings
 from secvm.coordinator.experiments.specification import EarlyStopping
+from secvm.coordinator.log.log_files import EntryLog
 from secvm.coordinator.publisher import Publisher
 from secvm.coordinator.relayed.batch_routes import Arrivals
-from secvm.coordinator.relayed.relayed_documents import EntryLog, RelayedPublisher
+from secvm.coordinator.relayed.relayed_documents import RelayedPublisher
 from secvm.coordinator.relayed.relayed_driver import RelayedDriver
 from secvm.coordinator.relayed.relayed_events import RelayedEvents
 from secvm.coordinator.relayed.relayed_history import RelayedHistories, RelayedHistory, RelayedRound

@@ -8,9 +8,8 @@ from typing import Any
 from aiohttp import web
 
 from secvm.coordinator.clock_check import ClockCheck
-from secvm.coordinator.experiments.public_documents import LogVisibility
 from secvm.coordinator.log.cosigning import Cosigner, WitnessAddress
-from secvm.coordinator.log.log_files import LogFiles
+from secvm.coordinator.log.log_files import EntryLog, LogFiles
 from secvm.coordinator.log.logbook import Logbook
 from secvm.coordinator.publisher import Publisher
 from secvm.coordinator.store.port import CoordinatorStore
@@ -106,11 +105,11 @@ class Logged(Coordinator):
         if check is not None:
             self.logbook.on_time, check.on_doubt = check.hear, self.logbook.ask_anew
 
-        def veil(publisher: Publisher) -> LogVisibility:
+        def entries(publisher: Publisher) -> EntryLog:
             self.files = LogFiles(self.logbook, publisher)
-            return self.files
+            return EntryLog(self.files)
 
-        super().__init__(store, clock, folder, sent=sent, veil=veil, check=check)
+        super().__init__(store, clock, folder, sent=sent, entries=entries, check=check)
         self.cosigner = InProcess(witnesses, self.logbook, clock, wake=self.driver.wake)
 
     async def step(self, who: Crowd = crowd) -> int | None:

@@ -9,9 +9,10 @@ relays, on the same base.
 from __future__ import annotations
 
 import hashlib
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from secvm.coordinator.experiments.new_experiment import OwnSettings
 from secvm.coordinator.experiments.status_document import LeakageMeter, Watchers
@@ -23,8 +24,12 @@ from secvm.learning.aggregate.descent import State
 from secvm.learning.aggregate.tally import Tally
 from secvm.protocol.canonical import Fields, decode_document, digest_of, encode_document
 from secvm.protocol.documents.blobs import decode_state, decode_tally
+from secvm.protocol.documents.ending import Ending, Why, make_ending
 from secvm.protocol.documents.experiment import ExperimentDocument, HashedBins
 from secvm.protocol.documents.manifest import MAX_MANIFEST_BYTES, LastRound, RoundManifest
+from secvm.protocol.log.entries import Entry, EntryKind, experiment_entry
+from secvm.protocol.relays.manifest import Instants
+from secvm.protocol.relays.opening import RelayedEnding
 from secvm.protocol.round_state import RoundState
 from secvm.protocol.version import RELAYED_EXPERIMENT_TYPE
 
@@ -51,19 +56,6 @@ def first_blobs(document: ExperimentDocument) -> dict[str, bytes]:
     return {digest_of(data): data for data in model_of(document, aggregate.start(document.experiment))}
 
 
-class RoundTimes(Protocol):
-    """The instants that every round has."""
-
-    @property
-    def opens_at(self) -> int: ...
-
-    @property
-    def closes_at(self) -> int: ...
-
-    @property
-    def accept_until(self) -> int: ...
-
-
 @dataclass(frozen=True, slots=True)
 class KnownRound:
     """One round of any experiment, as it is stored."""
@@ -71,9 +63,19 @@ class KnownRound:
     stored: StoredRound
 
     @property
-    def times(self) -> RoundTimes:
+    @abstractmethod
+    def times(self) -> RoundManifest | Instants:
         """When it opens and closes."""
-        raise NotImplementedError
+
+    @property
+    @abstractmethod
+    def documents(self) -> tuple[EntryKind, ...]:
+        """What of it stands in a log."""
+
+    @property
+    @abstractmethod
+    def entries(self) -> tuple[Entry, ...]:
+        """Its entries in a log."""
 
     @property
     def reached(self) -> int:
@@ -98,11 +100,15 @@ class PlainRound(KnownRound):
     """One round of a plain experiment, with its manifest."""
 
     manifest: RoundManifest
+    documents: ClassVar = (EntryKind.MANIFEST,)
 
     @property
-    def times(self) -> RoundTimes:
-        """When it opens and closes."""
+    def times(self) -> RoundManifest:
         return self.manifest
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        return (self.manifest.log_entry,)
 
 
 RoundT = TypeVar("RoundT", bound=KnownRound)
@@ -111,6 +117,9 @@ RoundT = TypeVar("RoundT", bound=KnownRound)
 @dataclass(frozen=True, slots=True)
 class ExperimentHistory(Generic[RoundT]):
     """One experiment as it stands: its document, its rounds, and what watchers saw of them."""
+
+    #: What the name of its signed ending begins with.
+    _version: ClassVar[str]
 
     stored: StoredExperiment
     document: ExperimentDocument
@@ -156,6 +165,33 @@ class ExperimentHistory(Generic[RoundT]):
                 self.watchers.watch(concluded.stored.number, self.tally(concluded))
         return self.watchers.stop
 
+    # ── in a log ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def kinds(self) -> list[EntryKind]:
+        """Kinds of all documents that follow from what is stored, in their order in a log."""
+        of_rounds = [kind for known in self.rounds for kind in known.documents]
+        return [EntryKind.EXPERIMENT, *of_rounds, *([EntryKind.ENDING] if self.is_over else [])]
+
+    def entries(self) -> list[Entry]:
+        """The entries of these kinds."""
+        of_rounds = [entry for known in self.rounds for entry in known.entries]
+        ending = [self.ending().log_entry] if self.is_over else []
+        return [experiment_entry(self.stored.digest), *of_rounds, *ending]
+
+    @abstractmethod
+    def ending(self) -> Ending | RelayedEnding:
+        """What remains of an experiment that is over."""
+
+    @property
+    def ending_name(self) -> str:
+        """Under which name the signed ending stands among the blobs: no digest of any."""
+        return hashlib.sha256(f"secvm-{self._version}-signed-ending {self.stored.digest}".encode()).hexdigest()
+
+    def kept_ending(self) -> bytes | None:
+        """The ending as a driver has signed it; None where none has yet."""
+        return find_blob(self._store, self.ending_name)
+
     def beacon_records(self) -> dict[int, bytes]:
         """Records of the beacons that the experiment names, as far as they are known."""
         named = self.document.binning.beacons if isinstance(self.document.binning, HashedBins) else ()
@@ -165,6 +201,35 @@ class ExperimentHistory(Generic[RoundT]):
 @dataclass(frozen=True, slots=True)
 class PlainHistory(ExperimentHistory[PlainRound]):
     """One plain experiment as it stands."""
+
+    _version: ClassVar = "v1"
+
+    def seen(self, kinds: Sequence[EntryKind]) -> PlainHistory | None:
+        """The history as far as these of its documents may be shown; None: nothing of it."""
+        if not kinds or EntryKind.ENDING in kinds or self.document.log is None:
+            return self if kinds else None
+        # That it is finished is told by its ending; that its operator has stopped it may be known at once.
+        standing = Standing.RUNNING if self.stored.standing is Standing.FINISHED else self.stored.standing
+        rounds = self.rounds[: kinds.count(EntryKind.MANIFEST)]
+        return replace(self, stored=replace(self.stored, standing=standing), rounds=rounds, veiled=True)
+
+    def how_it_ended(self, known: PlainRound) -> LastRound:
+        """What the next manifest, or the ending, tells of a concluded round."""
+        data = self._store.blob(_ended_name(*known.place))
+        return LastRound.from_fields(Fields(decode_document(data, max_bytes=MAX_MANIFEST_BYTES), "the end of a round"))
+
+    def ending(self) -> Ending:
+        before = self.rounds[-1] if self.rounds else None
+        model = self.model(before)
+        return make_ending(
+            self.document,
+            why=Why.FINISHED if self.stored.standing is Standing.FINISHED else Why.STOPPED,
+            state=model.state,
+            training_weights=model.training,
+            evaluation_weights=model.evaluation,
+            before=None if before is None else before.manifest,
+            last=None if before is None else self.how_it_ended(before),
+        )
 
     def step(self, state_digest: str, tally: Tally) -> ModelBlobs:
         """The model that follows from a tally."""
@@ -255,28 +320,13 @@ class PlainHistories(HistoryReader):
             self._manifests[place] = RoundManifest.from_bytes(Envelope.from_bytes(stored.envelope).payload)
         return self._manifests[place]
 
-    # ── how a round ended ────────────────────────────────────────────────────────────────────────────────────────────
 
-    def ended(self, digest: str, number: int, last: LastRound) -> dict[str, bytes]:
-        """How a round ended, to be stored with its conclusion: the epoch is scrubbed before the next manifest may come.
+def ended(known: PlainRound, last: LastRound) -> dict[str, bytes]:
+    """How a round ended, to be stored with its conclusion: the epoch is scrubbed before the next manifest may come.
 
-        It stands among the blobs, under a name that is no digest of any, and no public document names it.
-        """
-        return {_ended_name(digest, number): encode_document(last.to_content())}
-
-    def how_it_ended(self, known: PlainRound) -> LastRound:
-        """What the next manifest, or the ending, tells of a concluded round."""
-        data = self._store.blob(_ended_name(known.stored.experiment, known.stored.number))
-        return LastRound.from_fields(Fields(decode_document(data, max_bytes=MAX_MANIFEST_BYTES), "the end of a round"))
-
-    def kept_ending(self, digest: str) -> bytes | None:
-        """The ending of an experiment as a driver has signed it; None where none has yet."""
-        return find_blob(self._store, ending_name(digest))
-
-
-def ending_name(digest: str) -> str:
-    """Under which name the signed ending of an experiment stands among the blobs: as above, no digest of any."""
-    return hashlib.sha256(f"secvm-v1-signed-ending {digest}".encode()).hexdigest()
+    It stands among the blobs, under a name that is no digest of any, and no public document names it.
+    """
+    return {_ended_name(*known.place): encode_document(last.to_content())}
 
 
 def _ended_name(digest: str, number: int) -> str:

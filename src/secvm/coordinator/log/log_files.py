@@ -10,9 +10,10 @@ well.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-from secvm.coordinator.experiments.history import PlainHistories, PlainHistory
-from secvm.coordinator.log.logbook import Logbook, LoggedExperiment, logged_books
+from secvm.coordinator.experiments.history import ExperimentHistory
+from secvm.coordinator.log.logbook import Logbook
 from secvm.coordinator.publisher import Publisher, experiment_path
 from secvm.errors import MalformedMessageError
 from secvm.protocol.log.checkpoints import SignedCheckpoint
@@ -60,26 +61,16 @@ class LogFiles:
         """Stop answering requests for tiles."""
         self._publisher.no_longer_answer(self.find_tile)
 
-    def lift(self, histories: PlainHistories, read: list[PlainHistory]) -> list[PlainHistory]:
-        """Let the log follow the store, put what is new of it, and say what may be shown with it."""
-        self.follow(logged_books(histories, read))
-        seen = [self.logbook.visible(history) for history in read]
-        return [history for history in seen if history is not None]
-
-    def follow(self, experiments: Sequence[LoggedExperiment]) -> None:
+    def follow(self, histories: Sequence[ExperimentHistory[Any]]) -> None:
         """Let the log follow what is stored of these experiments, and put what is new of it."""
-        self.logbook.follow(experiments)
-        for logged in experiments:
-            if logged.terms is not None:
-                self._show(logged.digest, logged.terms)
+        self.logbook.follow(histories)
+        for history in histories:
+            if history.document.log is not None:
+                self._show(history.stored.digest, history.document.log)
         own = self.logbook.note()
         if own is not None:
             self._put_tiles(own.checkpoint.size)
             self._publisher.put(log_path("checkpoint"), own.data, media_type=TEXT_MEDIA_TYPE)
-
-    def may_grow(self, history: PlainHistory) -> bool:
-        """See ``Logbook.may_grow``."""
-        return self.logbook.may_grow(history.document.log)
 
     def _show(self, digest: str, terms: LogTerms) -> None:
         """Put all of an experiment's that is new. What is there already costs nothing."""
@@ -120,3 +111,25 @@ class LogFiles:
             return self.logbook.log.tile(Tile.from_path(rest), self.logbook.most_cosigned)
         except MalformedMessageError:
             return None
+
+
+class EntryLog:
+    """The log as those see it who show experiments. Without ``files`` there is none: what is durable is public."""
+
+    def __init__(self, files: LogFiles | None = None) -> None:
+        self._files = files
+
+    def follow(self, histories: Sequence[ExperimentHistory[Any]]) -> None:
+        """Append the entries that these experiments have and the log lacks."""
+        if self._files is not None:
+            self._files.follow(histories)
+
+    def seen(self, history: ExperimentHistory[Any]) -> Sequence[EntryKind]:
+        """Kinds of the documents that may be shown, in order. Of an experiment without terms for a log all may be."""
+        if self._files is None or history.document.log is None:
+            return history.kinds
+        return [entry.kind for entry in self._files.logbook.shown(history.stored.digest)]
+
+    def may_grow(self, history: ExperimentHistory[Any]) -> bool:
+        """Whether something new may be stored that will be an entry (``Logbook.may_grow``)."""
+        return self._files is None or self._files.logbook.may_grow(history.document.log)

@@ -5,7 +5,7 @@
     crash.
  2. What witnesses said is durable too: for each set of terms the newest checkpoint that its quorum cosigned, and for
     each experiment the first that held it.
- 3. A document may be shown when a checkpoint that a quorum of *its own* witnesses cosigned contains it (``visible``),
+ 3. A document may be shown when a checkpoint that a quorum of *its own* witnesses cosigned contains it (``shown``),
     not before. No experiment waits for another's witnesses.
  4. A log of which a witness has seen another version is halted: nothing of it is signed any more, and every experiment
     is paused.
@@ -23,12 +23,10 @@ an answer from any witness.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Sequence
+from typing import Any
 
-from secvm.coordinator.experiments.history import PlainHistories, PlainHistory
-from secvm.coordinator.experiments.public_documents import ending_of
+from secvm.coordinator.experiments.history import ExperimentHistory
 from secvm.coordinator.log.cosigned_log import CosignedLog
 from secvm.coordinator.store.port import CoordinatorStore, Standing
 from secvm.crypto.notes import Note, NoteKey
@@ -37,45 +35,6 @@ from secvm.errors import BadInputError, LocalProtocolError, ProtocolError
 from secvm.protocol.log.checkpoints import Checkpoint, read_checkpoint
 from secvm.protocol.log.entries import MAX_LOG_ENTRIES, Entry, EntryKind, experiment_entry
 from secvm.protocol.log.policy import LogTerms
-
-
-@dataclass(frozen=True, slots=True)
-class LoggedExperiment:
-    """An experiment, and the entries that follow from what is stored of it."""
-
-    digest: str
-    #: None: it has no witnesses; it is named in the log, no more.
-    terms: LogTerms | None
-    #: How many entries there are.
-    count: int
-    #: All of them, in their order. Asked only when some are not in the log: an ending is dear.
-    entries: Callable[[], Sequence[Entry]]
-
-
-def named(digest: str) -> LoggedExperiment:
-    """The log's view of an experiment that names no witnesses: one entry."""
-    return LoggedExperiment(digest, None, 1, lambda: [experiment_entry(digest)])
-
-
-def logged_books(histories: PlainHistories, read: Sequence[PlainHistory]) -> list[LoggedExperiment]:
-    """Experiments without relays' cover, of which these books are read; others are told by ``coordinator.relayed``."""
-    return [_logged(histories, history) for history in read]
-
-
-def _logged(histories: PlainHistories, history: PlainHistory) -> LoggedExperiment:
-    digest, terms = history.stored.digest, history.document.log
-    if terms is None:
-        return named(digest)
-    return LoggedExperiment(
-        digest, terms, 1 + len(history.rounds) + history.is_over, partial(_entries, histories, history)
-    )
-
-
-def _entries(histories: PlainHistories, history: PlainHistory) -> list[Entry]:
-    rounds = [logged.manifest.log_entry for logged in history.rounds]
-    ending = [ending_of(histories, history).log_entry] if history.is_over else []
-    return [experiment_entry(history.stored.digest), *rounds, *ending]
-
 
 #: The last places of a log are for endings: whatever has begun can end.
 _KEPT_FREE = 2**10
@@ -86,10 +45,12 @@ class Logbook(CosignedLog):
 
     # ── entries ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def follow(self, experiments: Sequence[LoggedExperiment]) -> None:
+    def follow(self, histories: Sequence[ExperimentHistory[Any]]) -> None:
         """Append what the store has of these experiments and the log has not. Others stay as they were told last."""
-        self._read_store(experiments)
-        new = [entry for logged in experiments if self._may_append(logged.terms) for entry in self._owed(logged)]
+        self._read_store(histories)
+        new = [
+            entry for history in histories if self._may_append(history.document.log) for entry in self._owed(history)
+        ]
         if new:
             lines = [entry.to_bytes() for entry in new]
             self._store.append_entries(self.log.size, lines)
@@ -101,10 +62,11 @@ class Logbook(CosignedLog):
         if self._ask_about_all() and self.on_growth is not None:
             self.on_growth()
 
-    def _read_store(self, experiments: Sequence[LoggedExperiment]) -> None:
+    def _read_store(self, histories: Sequence[ExperimentHistory[Any]]) -> None:
         """What is stored of the log, by this process or, when a commit was not heard of, without its knowing."""
-        new = [logged for logged in experiments if logged.digest not in self._terms]
-        self._terms |= {logged.digest: logged.terms for logged in experiments}
+        terms = {history.stored.digest: history.document.log for history in histories}
+        new = terms.keys() - self._terms.keys()
+        self._terms |= terms
         self.log.append(self._store.entries(self.log.size))
         if not self._followed:
             self.was_there, self.asked_size = self.log.size > 0, self.log.size
@@ -114,11 +76,15 @@ class Logbook(CosignedLog):
             self._take_up()
         self._followed = True
 
-    def _owed(self, logged: LoggedExperiment) -> Sequence[Entry]:
-        """Entries that follow from what is stored of an experiment, and are not in the log."""
-        known = len(self.log.of(logged.digest))
-        # Nothing is built again that is there.
-        return logged.entries()[known:] if known < logged.count else []
+    def _owed(self, history: ExperimentHistory[Any]) -> Sequence[Entry]:
+        """Entries that follow from what is stored of an experiment, and are not in the log. One that has no witnesses
+        is named in the log, no more.
+        """
+        known = len(self.log.of(history.stored.digest))
+        if history.document.log is None:
+            return [experiment_entry(history.stored.digest)][known:]
+        # Nothing is built again that is there: an ending is dear.
+        return history.entries()[known:] if known < len(history.kinds) else []
 
     def _may_append(self, terms: LogTerms | None) -> bool:
         """Whether entries that are owed of an experiment with these terms may be appended now."""
@@ -161,20 +127,6 @@ class Logbook(CosignedLog):
         """The entries of an experiment that a quorum of its witnesses has seen; none before its first note is kept."""
         seen = self.cosigned(self._terms.get(digest)) if digest in self._firsts else 0
         return [logged.entry for logged in self.log.of(digest) if logged.index < seen]
-
-    def visible(self, history: PlainHistory) -> PlainHistory | None:
-        """The book as far as it may be shown; None: nothing of it."""
-        if history.document.log is None:
-            return history
-        shown = self.shown(history.stored.digest)
-        if not shown:
-            return None
-        if shown[-1].kind is EntryKind.ENDING:
-            return history
-        # That it is finished is told by its ending; that its operator has stopped it may be known at once.
-        standing = Standing.RUNNING if history.stored.standing is Standing.FINISHED else history.stored.standing
-        rounds = history.rounds[: sum(entry.kind is EntryKind.MANIFEST for entry in shown)]
-        return replace(history, stored=replace(history.stored, standing=standing), rounds=rounds, veiled=True)
 
     def health(self) -> dict[str, object]:
         """The state of the log, for /health."""
@@ -226,9 +178,9 @@ class FollowedLogbook(Logbook):
         """Read the cosigned checkpoints; called before the experiments are read."""
         self._kept = {held.name: held for held in self._store.notes()}
 
-    def follow(self, experiments: Sequence[LoggedExperiment]) -> None:
+    def follow(self, histories: Sequence[ExperimentHistory[Any]]) -> None:
         """Read on in the log, then take up what was cosigned of it. Whether it goes on is the driver's question."""
-        self._terms |= {logged.digest: logged.terms for logged in experiments}
+        self._terms |= {history.stored.digest: history.document.log for history in histories}
         self.log.append(self._store.entries(self.log.size))
         self._take_up()
 

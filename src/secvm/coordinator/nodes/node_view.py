@@ -31,7 +31,7 @@ from secvm.coordinator.intake.running import (
     rounds_to_count,
     running_rounds,
 )
-from secvm.coordinator.log.log_files import LogFiles
+from secvm.coordinator.log.log_files import EntryLog, LogFiles
 from secvm.coordinator.log.logbook import FollowedLogbook
 from secvm.coordinator.publisher import Publisher
 from secvm.coordinator.store.port import CoordinatorStore
@@ -199,7 +199,7 @@ class NodeView:
             self.logbook.read_notes()
         read = self._histories.read()
         keys, fetch_keys = self.store.keys(), self.store.fetch_keys()
-        show(self.publisher, self._histories, None, self.files, read=read)
+        show(self.publisher, read, None, EntryLog(self.files))
         if self.also is not None:
             self.also()
         now = self.clock.now()

@@ -15,15 +15,12 @@ without its mean, and its noise is in the intervals.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from functools import partial
 from typing import Any
 
-from secvm.coordinator.experiments.public_documents import beacon_path, ending_path
+from secvm.coordinator.experiments.public_documents import ending_path, listing, show_beginning, show_model
 from secvm.coordinator.experiments.status_document import as_text, heading, notes_of, scores
-from secvm.coordinator.log.log_files import LogFiles
-from secvm.coordinator.log.logbook import LoggedExperiment, named
+from secvm.coordinator.log.log_files import EntryLog
 from secvm.coordinator.publisher import Publisher, experiment_path, manifest_path, opening_path
 from secvm.coordinator.relayed.relayed_history import RelayedHistory, RelayedRound
 from secvm.coordinator.relayed.shard_files import ShardFolder
@@ -31,61 +28,9 @@ from secvm.coordinator.store.port import CoordinatorStore, Standing
 from secvm.crypto.signing import SigningKey
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.documents.privacy_terms import relayed_terms_of
-from secvm.protocol.log.entries import (
-    Entry,
-    EntryKind,
-    experiment_entry,
-)
+from secvm.protocol.log.entries import EntryKind
 from secvm.protocol.relays.counts import MixCount
-from secvm.protocol.relays.manifest import RelayedManifest
-from secvm.protocol.relays.opening import RelayedEnding, clients_of
-
-
-class EntryLog:
-    """The log as the driver of such experiments sees it. Without ``files`` there is none: what is durable is public."""
-
-    def __init__(self, files: LogFiles | None = None) -> None:
-        self._files = files
-
-    def follow(self, history: RelayedHistory) -> Sequence[EntryKind]:
-        """Append the entries that an experiment has and the log lacks; the kinds of those that may be shown, in order.
-
-        Of an experiment without terms for a log everything may be shown.
-        """
-        digest, terms, kinds = history.stored.digest, history.document.log, kinds_of(history)
-        if self._files is None:
-            return kinds
-        if terms is None:
-            self._files.follow([named(digest)])
-            return kinds
-        self._files.follow([LoggedExperiment(digest, terms, len(kinds), partial(entries_of, history))])
-        return [entry.kind for entry in self._files.logbook.shown(digest)]
-
-    def may_grow(self, history: RelayedHistory) -> bool:
-        """Whether something new may be stored that will be an entry (``Logbook.may_grow``)."""
-        return self._files is None or self._files.logbook.may_grow(history.document.log)
-
-
-def kinds_of(history: RelayedHistory) -> list[EntryKind]:
-    """Kinds of all entries that follow from what is stored: the experiment, each round's manifest and opening, the
-    ending.
-    """
-    entries = [EntryKind.EXPERIMENT]
-    for known in history.rounds:
-        entries.append(EntryKind.MANIFEST)
-        if known.opening is not None:
-            entries.append(EntryKind.OPENING)
-    return [*entries, EntryKind.ENDING] if history.is_over else entries
-
-
-def entries_of(history: RelayedHistory) -> list[Entry]:
-    """The entries of these kinds."""
-    entries = [experiment_entry(history.stored.digest)]
-    for known in history.rounds:
-        entries.append(known.manifest.log_entry)
-        if known.opening is not None:
-            entries.append(known.opening.log_entry)
-    return [*entries, history.ending().log_entry] if history.is_over else entries
+from secvm.protocol.relays.opening import clients_of
 
 
 def status(history: RelayedHistory, rounds: int, opened: int, kept_days: int) -> bytes:
@@ -164,12 +109,7 @@ class RelayedPublisher:
 
     def show(self, histories: list[RelayedHistory]) -> None:
         """Put all that may be seen now. What is there already costs nothing."""
-        listed: list[dict[str, object]] = []
-        for history in histories:
-            if self._show(history):
-                standing = history.stored.standing.value
-                listed.append({"digest": history.stored.digest, "title": history.document.title, "standing": standing})
-        self.publisher.put_listing("relays", listed)
+        self.publisher.put_listing("relays", [listing(history) for history in histories if self._show(history)])
         public = {
             known.place for history in histories for known in history.rounds if known.is_opened and self.is_told(known)
         }
@@ -186,14 +126,13 @@ class RelayedPublisher:
 
     def _show(self, history: RelayedHistory) -> bool:
         digest = history.stored.digest
-        seen = self.log.follow(history)
+        self.log.follow([history])
+        seen = self.log.seen(history)
         if self.publisher.is_shown(ending_path(digest)):
             return True
         if not seen:
             return False
-        self.publisher.put(experiment_path(digest), history.stored.envelope, lasting=True)
-        for index, record in history.beacon_records().items():
-            self.publisher.put(beacon_path(digest, index), record, lasting=True)
+        show_beginning(self.publisher, history)
         rounds, opened = (seen.count(kind) for kind in (EntryKind.MANIFEST, EntryKind.OPENING))
         for at, known in enumerate(history.rounds[:rounds]):
             self._show_round(known, is_told=at < opened)
@@ -207,7 +146,7 @@ class RelayedPublisher:
 
     def _show_round(self, known: RelayedRound, *, is_told: bool) -> None:
         digest, number = known.place
-        self._show_model(known.manifest)
+        show_model(self.publisher, known.manifest)
         self.publisher.put(manifest_path(digest, number), known.stored.envelope, lasting=True)
         if is_told and known.opening is not None and known.envelope is not None:
             if known.opening.tally is not None:
@@ -218,9 +157,5 @@ class RelayedPublisher:
         ending = history.ending()
         signed = history.kept_ending() if self.key is None else ending.signed([self.key])
         if signed is not None:
-            self._show_model(ending)
+            show_model(self.publisher, ending)
             self.publisher.put(ending_path(history.stored.digest), signed, lasting=True)
-
-    def _show_model(self, named_in: RelayedManifest | RelayedEnding) -> None:
-        for digest in (named_in.state, named_in.training_weights, named_in.evaluation_weights):
-            self.publisher.put_blob(digest)

@@ -14,7 +14,7 @@ from dataclasses import astuple, dataclass
 from secvm.coordinator.experiments.history import newest_instant
 from secvm.coordinator.relayed.relayed_documents import RelayedPublisher
 from secvm.coordinator.relayed.relayed_events import RelayedEvents
-from secvm.coordinator.relayed.relayed_history import RelayedHistories, RelayedHistory, ending_name
+from secvm.coordinator.relayed.relayed_history import RelayedHistories, RelayedHistory
 from secvm.coordinator.relayed.relayed_rounds import Remaining, RoundAttendant
 from secvm.coordinator.store.port import CoordinatorStore
 from secvm.crypto.signing import SigningKey
@@ -161,7 +161,7 @@ class RelayedDriver:
     def _keep_ending(self, history: RelayedHistory) -> None:
         """What was signed here is kept, for nodes that show it and cannot sign."""
         if history.is_over and history.kept_ending() is None:
-            self.store.keep_blobs({ending_name(history.stored.digest): history.ending().signed([self.key])})
+            self.store.keep_blobs({history.ending_name: history.ending().signed([self.key])})
 
     def _next_instant(self, history: RelayedHistory, before: int) -> int | None:
         """When the clock alone brings something about; None: never.

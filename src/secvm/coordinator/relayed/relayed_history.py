@@ -12,16 +12,18 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
-from secvm.coordinator.experiments.history import LIVE, ExperimentHistory, HistoryReader, KnownRound, RoundTimes
-from secvm.coordinator.store.port import CoordinatorStore, Standing, StoredRound, find_blob
+from secvm.coordinator.experiments.history import LIVE, ExperimentHistory, HistoryReader, KnownRound
+from secvm.coordinator.store.port import CoordinatorStore, Standing, StoredRound
 from secvm.crypto.signing import Envelope
 from secvm.errors import MalformedMessageError
 from secvm.learning.aggregate.tally import Tally
 from secvm.protocol.canonical import Fields, decode_document, encode_document
 from secvm.protocol.documents.faults import Missing, OpeningFault
 from secvm.protocol.documents.recomputation import After, Stayed, after_opened
-from secvm.protocol.relays.manifest import RelayedManifest
+from secvm.protocol.log.entries import Entry, EntryKind
+from secvm.protocol.relays.manifest import Instants, RelayedManifest
 from secvm.protocol.relays.opening import Opening, RelayedEnding
 from secvm.protocol.relays.shards import DAY_MS
 from secvm.protocol.round_state import RoundState
@@ -110,9 +112,17 @@ class RelayedRound(KnownRound):
     figures: RoundFigures | None = None
 
     @property
-    def times(self) -> RoundTimes:
-        """When it opens and closes."""
+    def times(self) -> Instants:
         return self.manifest.instants
+
+    @property
+    def documents(self) -> tuple[EntryKind, ...]:
+        return (EntryKind.MANIFEST,) if self.opening is None else (EntryKind.MANIFEST, EntryKind.OPENING)
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        manifest = (self.manifest.log_entry,)
+        return manifest if self.opening is None else (*manifest, self.opening.log_entry)
 
     @property
     def is_opened(self) -> bool:
@@ -128,12 +138,13 @@ class RelayedRound(KnownRound):
 class RelayedHistory(ExperimentHistory[RelayedRound]):
     """One experiment with two relays as it stands now."""
 
+    _version: ClassVar = "v2"
+
     def after(self, known: RelayedRound, net: Tally, *, clients: int) -> After:
         """What an opened round makes of the model that it began with."""
         return after_opened(self.document, self.state(known.manifest.state), net, clients=clients)
 
     def ending(self) -> RelayedEnding:
-        """What remains of an experiment that is over."""
         last = self.rounds[-1] if self.rounds else None
         model = self.model(last)
         state, training, evaluation = (hashlib.sha256(data).hexdigest() for data in model)
@@ -147,10 +158,6 @@ class RelayedHistory(ExperimentHistory[RelayedRound]):
             evaluation_weights=evaluation,
             why="finished" if self.stored.standing is Standing.FINISHED else "stopped",
         )
-
-    def kept_ending(self) -> bytes | None:
-        """The ending as a driver has signed it; None where none has yet."""
-        return find_blob(self._store, ending_name(self.stored.digest))
 
 
 class RelayedHistories(HistoryReader):
@@ -204,8 +211,3 @@ def opening_name(digest: str, number: int) -> str:
 def figures_name(digest: str, number: int) -> str:
     """Under which name a round's figures stand among the blobs."""
     return hashlib.sha256(f"secvm-v2-figures {digest} {number}".encode()).hexdigest()
-
-
-def ending_name(digest: str) -> str:
-    """Under which name the signed ending of an experiment stands among the blobs."""
-    return hashlib.sha256(f"secvm-v2-signed-ending {digest}".encode()).hexdigest()
