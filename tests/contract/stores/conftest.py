@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from secvm.coordinator.store.port import CoordinatorStore
-from tests.contract.stores.kinds import KINDS, Kind, driven
+from tests.contract.stores.kinds import KINDS, Kind, Pair, driven, pair_in_a_database, pair_in_memory
 from tests.postgres_server import cluster
 
 
@@ -22,6 +22,14 @@ def store(kind: Kind, tmp_path: Path) -> Iterator[CoordinatorStore]:
     made = driven(kind.make(tmp_path))
     yield made
     made.close()
+
+
+@pytest.fixture(params=[pair_in_memory, pair_in_a_database], ids=["memory", "postgres"])
+def pair(request: pytest.FixtureRequest) -> Iterator[Pair]:
+    made: Pair = request.param()
+    yield made
+    made.one.close()
+    made.other.close()
 
 
 @pytest.fixture

@@ -4,12 +4,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from secvm.coordinator.store.memory import MemoryStore
+from secvm.coordinator.store.memory import CLAIM_S, MemoryStore
 from secvm.coordinator.store.port import CoordinatorStore, Standing, StoredExperiment, StoredRound
 from secvm.coordinator.store.postgres import PostgresStore
 from secvm.coordinator.store.sqlite import SQLiteStore
 from secvm.protocol.round_state import RoundState
-from tests.postgres_server import cluster
+from secvm.testing.clock import ManualClock
+from tests.postgres_server import cluster, wait_until
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,33 @@ def driven(store: CoordinatorStore) -> CoordinatorStore:
     term = store.lead("the test", 3600)
     assert term is not None
     return store.driving(term)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two nodes on one store."""
+
+    #: What it claims comes back soon.
+    one: CoordinatorStore
+    other: CoordinatorStore
+    #: Let time pass until something holds.
+    until: Callable[[Callable[[], bool]], object]
+
+
+def pair_in_memory() -> Pair:
+    clock = ManualClock(0)
+    one = MemoryStore(clock)
+
+    def until(holds: Callable[[], bool]) -> None:
+        clock.advance(int(CLAIM_S * 1000))
+        assert holds()
+
+    return Pair(one, one.another_node(), until)
+
+
+def pair_in_a_database() -> Pair:
+    url = cluster().create_database()
+    return Pair(PostgresStore(url, claim_s=0.2), PostgresStore(url), wait_until)
 
 
 KINDS = [

@@ -7,12 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from secvm.coordinator.store.memory import MemoryStore
 from secvm.coordinator.store.port import BatchState, CoordinatorStore
 from secvm.coordinator.store.postgres import PostgresStore
 from secvm.coordinator.store.sqlite import SQLiteStore
 from secvm.errors import LocalProtocolError, StoreError
-from secvm.testing.clock import ManualClock
 from tests.contract.stores.kinds import Kind, driven, experiment
 
 SEED, OTHER = b"s" * 32, b"t" * 32
@@ -166,35 +164,6 @@ def test_threads_put_pieces_side_by_side(store: CoordinatorStore) -> None:
         put = list(pool.map(lambda i: store.put_piece(*WHERE, i % 20, bytes([i % 20]) * 800), range(60)))
     assert put == [True] * 60
     assert store.batch(*WHERE) == BatchState(0, tuple(range(20)), False)
-
-
-def test_runs_in_memory_are_given_to_one_node_until_its_claim_runs_out() -> None:
-    clock = ManualClock(0)
-    store = MemoryStore(clock)
-    other = store.another_node()
-    store.add_experiment(experiment(), {})
-    fill(store)
-    assert (store.claim_run(*WHERE, 2), other.claim_run(*WHERE, 2)) == (0, 1)
-    assert store.another_node().claim_run(*WHERE, 2) is None
-    clock.advance(60_000)
-    assert store.another_node().claim_run(*WHERE, 2) == 0
-    other.close()
-    assert store.claim_run(*WHERE, 2) == 1
-
-
-def test_runs_in_a_database_are_given_to_one_node_until_it_ends(database: PostgresStore, url: str) -> None:
-    other = PostgresStore(url)
-    with closing(PostgresStore(url)) as third:
-        assert (database.claim_run(*WHERE, 2), other.claim_run(*WHERE, 2)) == (0, 1)
-        assert third.claim_run(*WHERE, 2) is None
-        other.close()
-        assert third.claim_run(*WHERE, 2) == 1
-
-
-def test_run_in_a_database_comes_back_when_its_claim_runs_out(database: PostgresStore, url: str) -> None:
-    with closing(PostgresStore(url, claim_s=0)) as dead:
-        assert dead.claim_run(*WHERE, 1) == 0
-        assert database.claim_run(*WHERE, 1) == 0
 
 
 def test_forgetting_in_a_database_drops_the_batchs_tables_and_no_others(database: PostgresStore) -> None:

@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from secvm.coordinator.store import rules
-from secvm.coordinator.store.memory import CLAIM_S, MemoryStore
+from secvm.coordinator.store.memory import MemoryStore
 from secvm.coordinator.store.port import CoordinatorStore, Standing, StoredKey
 from secvm.coordinator.store.rules import SHARDS
 from secvm.errors import LocalProtocolError, StaleDriverError, StoreError
 from secvm.protocol.round_state import RoundState
 from secvm.testing.clock import ManualClock
-from tests.contract.stores.kinds import Kind, announced, block, experiment
+from tests.contract.stores.kinds import Kind, Pair, announced, block, driven, experiment
 from tests.rigs.opened_blocks import put_opened
 
 
@@ -203,26 +203,6 @@ def test_nothing_is_left_sealed_in_a_scrubbed_epoch(store: CoordinatorStore) -> 
     assert not store.left_sealed(7)
 
 
-def test_groups_are_given_to_one_node_until_its_claim_runs_out() -> None:
-    clock = ManualClock(0)
-    one = MemoryStore(clock)
-    other = one.another_node()
-    one.append_sealed(7, [b"a", b"b", b"c"])
-    assert [data for _, data in one.sealed(7, 2)] == [b"a", b"b"]
-    assert [data for _, data in other.sealed(7, 9)] == [b"c"]
-    assert [data for _, data in one.sealed(7, 9)] == [b"a", b"b"]
-    assert one.left_sealed(7)
-    clock.advance(int(CLAIM_S * 1000))
-    late = other.sealed(7, 9)
-    assert [data for _, data in late] == [b"a", b"b", b"c"]
-    # Whose claim ran out comes too late, and changes nothing; the other one's block stands.
-    one.replace_sealed(7, [number for number, _ in late[:2]], block(1, 2))
-    assert list(one.opened(7)) == []
-    other.replace_sealed(7, [number for number, _ in late], block(1, 2, 3))
-    one.replace_sealed(7, [number for number, _ in late[:2]], block(1, 2))
-    assert list(one.opened(7)) == [block(1, 2, 3)]
-
-
 def test_claim_that_ran_out_is_good_as_long_as_nobody_else_came() -> None:
     clock = ManualClock(0)
     one = MemoryStore(clock)
@@ -231,16 +211,6 @@ def test_claim_that_ran_out_is_good_as_long_as_nobody_else_came() -> None:
     clock.advance(10**9)
     one.replace_sealed(7, [number], block(1))
     assert not one.left_sealed(7)
-
-
-def test_node_that_ends_lets_go_of_its_claims() -> None:
-    one = MemoryStore()
-    other = one.another_node()
-    one.append_sealed(7, [b"a"])
-    assert len(one.sealed(7, 9)) == 1
-    assert other.sealed(7, 9) == []
-    one.close()
-    assert len(other.sealed(7, 9)) == 1
 
 
 # ── shards ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -323,15 +293,52 @@ def test_results_of_shards_outlive_the_process_and_are_scrubbed(kind: Kind, tmp_
     store.close()
 
 
-def test_shards_are_given_to_one_node_until_its_claim_runs_out() -> None:
-    clock = ManualClock(0)
-    one = MemoryStore(clock)
-    other = one.another_node()
-    one.close_epoch(7)
+# ── what nodes share out ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_groups_are_given_to_one_node_until_its_claim_runs_out(pair: Pair) -> None:
+    one, other = pair.one, pair.other
+    one.append_sealed(7, [b"a", b"b", b"c"])
+    claimed = one.sealed(7, 2)
+    assert [data for _, data in claimed] == [b"a", b"b"]
+    assert [data for _, data in other.sealed(7, 9)] == [b"c"]
+    assert one.sealed(7, 2) == claimed
+    assert other.left_sealed(7)
+    pair.until(lambda: len(other.sealed(7, 9)) == 3)
+    # Whose claim ran out comes too late, and changes nothing; the other one's block stands.
+    numbers = [number for number, _ in claimed]
+    one.replace_sealed(7, numbers, block(1, 2))
+    assert list(one.opened(7)) == []
+    other.replace_sealed(7, [number for number, _ in other.sealed(7, 9)], block(1, 2, 3))
+    one.replace_sealed(7, numbers, block(1, 2))
+    assert (list(one.opened(7)), one.left_sealed(7)) == ([block(1, 2, 3)], False)
+
+
+def test_shards_and_runs_are_given_to_one_node_until_its_claim_runs_out(pair: Pair) -> None:
+    one, other, place = pair.one, pair.other, ("e", 1)
+    driver = driven(one)
+    driver.close_epoch(7)
+    driver.add_experiment(experiment(), {})
+    driver.begin_batch(*place, b"s" * 32)
+    assert driver.finish_batch(*place, 0)
     assert (one.claim_shard(7), other.claim_shard(7), one.claim_shard(7)) == (0, 1, 0)
-    for shard in range(2, SHARDS):
+    assert (one.claim_run(*place, 2), other.claim_run(*place, 2), other.claim_run(*place, 1)) == (0, 1, None)
+    for shard in range(1, SHARDS):
         other.keep_shard(7, shard, b"r")
-    other.keep_shard(7, 1, b"r")
-    assert other.claim_shard(7) is None
-    clock.advance(int(CLAIM_S * 1000))
-    assert other.claim_shard(7) == 0
+    pair.until(lambda: other.claim_shard(7) == 0)
+    pair.until(lambda: other.claim_run(*place, 1) == 0)
+
+
+def test_node_that_ends_lets_go_of_what_it_claimed(pair: Pair) -> None:
+    ends, stays, place = pair.other, pair.one, ("e", 1)
+    driver = driven(stays)
+    driver.close_epoch(8)
+    driver.add_experiment(experiment(), {})
+    driver.begin_batch(*place, b"s" * 32)
+    assert driver.finish_batch(*place, 0)
+    stays.append_sealed(7, [b"a"])
+    assert (len(ends.sealed(7, 9)), stays.sealed(7, 9)) == (1, [])
+    assert (ends.claim_shard(8), ends.claim_run(*place, 1), stays.claim_run(*place, 1)) == (0, 0, None)
+    ends.close()
+    assert len(stays.sealed(7, 9)) == 1
+    assert (stays.claim_shard(8), stays.claim_run(*place, 1)) == (0, 0)

@@ -149,42 +149,12 @@ def test_driver_that_stops_in_the_middle_is_ended_and_changes_nothing(
 # ── claims ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_groups_are_shared_out_and_come_back_when_a_claim_runs_out(url: str, store: PostgresStore) -> None:
-    with closing(PostgresStore(url, claim_s=0.2)) as lazy:
-        store.append_sealed(7, [b"a", b"b", b"c"])
-        claimed = lazy.sealed(7, 2)
-        assert [data for _, data in claimed] == [b"a", b"b"]
-        assert lazy.sealed(7, 2) == claimed
-        assert [data for _, data in store.sealed(7, 9)] == [b"c"]
-        assert store.left_sealed(7)
-        wait_until(lambda: len(store.sealed(7, 9)) == 3)
-        # Who comes too late changes nothing, before and after the other one has opened them.
-        numbers = [number for number, _ in claimed]
-        lazy.replace_sealed(7, numbers, block(1, 2))
-        assert list(store.opened(7)) == []
-        store.replace_sealed(7, [number for number, _ in store.sealed(7, 9)], block(1, 2, 3))
-        lazy.replace_sealed(7, numbers, block(1, 2))
-    assert (list(store.opened(7)), store.left_sealed(7)) == ([block(1, 2, 3)], False)
-
-
 def test_claim_that_ran_out_is_good_as_long_as_nobody_else_came(url: str) -> None:
     with closing(PostgresStore(url, claim_s=0.000_001)) as lazy:
         lazy.append_sealed(7, [b"a"])
         ((number, _),) = lazy.sealed(7, 9)
         lazy.replace_sealed(7, [number], block(1))
         assert list(lazy.opened(7)) == [block(1)]
-
-
-def test_node_that_ends_lets_go_of_what_it_claimed(url: str, store: PostgresStore) -> None:
-    ends = PostgresStore(url)
-    store.append_sealed(7, [b"a"])
-    drives(store).close_epoch(8)
-    assert (len(ends.sealed(7, 9)), store.sealed(7, 9)) == (1, [])
-    assert (ends.claim_shard(8), store.claim_shard(8)) == (0, 1)
-    ends.close()
-    assert len(store.sealed(7, 9)) == 1
-    store.keep_shard(8, 1, b"one")
-    assert store.claim_shard(8) == 0
 
 
 def test_nodes_count_every_shard_once(url: str, store: PostgresStore) -> None:
@@ -204,16 +174,6 @@ def test_nodes_count_every_shard_once(url: str, store: PostgresStore) -> None:
         node.close()
     assert sorted(counted) == list(range(16))
     assert store.shards(7) == {shard: b"%d" % shard for shard in range(16)}
-
-
-def test_shard_comes_back_when_its_claim_runs_out(url: str, store: PostgresStore) -> None:
-    drives(store).close_epoch(7)
-    for shard in range(1, 16):
-        store.keep_shard(7, shard, b"")
-    with closing(PostgresStore(url, claim_s=0.2)) as lazy:
-        assert lazy.claim_shard(7) == 0
-        assert store.claim_shard(7) is None
-        wait_until(lambda: store.claim_shard(7) == 0)
 
 
 # ── much at once ─────────────────────────────────────────────────────────────────────────────────────────────────────
