@@ -92,24 +92,20 @@ class World:
         return self.store.experiments()[0].standing
 
 
-def test_round_one_is_announced_when_every_beacon_has_spoken_and_not_before() -> None:
+async def test_round_one_is_announced_when_every_beacon_has_spoken_and_not_before() -> None:
     world = World(salted())
-
-    async def scenario() -> None:
-        assert await world.step() == (False, SOON * 1000)
-        assert world.store.rounds(world.of.digest) == []
-        assert world.coordinator.publisher.public(f"/v1/experiment/{world.of.digest}") is not None
-        assert world.source.asked == []
-        world.clock.advance(20_000)
-        assert await world.step() == (False, LATER * 1000)
-        assert world.source.asked == [("local-unsafe", SOON)]
-        assert (world.record(0) is not None, world.record(1)) == (True, None)
-        assert world.store.rounds(world.of.digest) == []
-        world.clock.advance(20_000)
-        assert await world.step() == (False, None)
-        assert len(world.store.rounds(world.of.digest)) == 1
-
-    asyncio.run(scenario())
+    assert await world.step() == (False, SOON * 1000)
+    assert world.store.rounds(world.of.digest) == []
+    assert world.coordinator.publisher.public(f"/v1/experiment/{world.of.digest}") is not None
+    assert world.source.asked == []
+    world.clock.advance(20_000)
+    assert await world.step() == (False, LATER * 1000)
+    assert world.source.asked == [("local-unsafe", SOON)]
+    assert (world.record(0) is not None, world.record(1)) == (True, None)
+    assert world.store.rounds(world.of.digest) == []
+    world.clock.advance(20_000)
+    assert await world.step() == (False, None)
+    assert len(world.store.rounds(world.of.digest)) == 1
     assert has_salt(world.store, world.of)
     outputs = []
     for index, (chain, number) in enumerate([("local-unsafe", SOON), ("local-unsafe-b", LATER)]):
@@ -127,39 +123,31 @@ def test_an_experiment_with_a_salt_of_its_own_waits_for_nobody() -> None:
     assert world.source.asked == []
 
 
-def test_a_record_that_is_not_genuine_is_not_kept_and_asked_for_again() -> None:
+async def test_a_record_that_is_not_genuine_is_not_kept_and_asked_for_again() -> None:
     world = World(salted(Beacon("local-unsafe", SOON)))
     world.source.instead["local-unsafe"] = LocalUnsafeBeacon().fetch("local-unsafe", SOON + 1)
-
-    async def scenario() -> None:
-        await world.step()
-        world.clock.advance(20_000)
-        assert await world.step() == (True, None)
-        assert world.store.beacons(world.of.digest) == {}
-        assert world.store.rounds(world.of.digest) == []
-        world.source.instead.clear()
-        assert await world.step() == (False, None)
-
-    asyncio.run(scenario())
+    await world.step()
+    world.clock.advance(20_000)
+    assert await world.step() == (True, None)
+    assert world.store.beacons(world.of.digest) == {}
+    assert world.store.rounds(world.of.digest) == []
+    world.source.instead.clear()
+    assert await world.step() == (False, None)
     assert len(world.store.rounds(world.of.digest)) == 1
     assert world.events() == ["beacon-failed", "beacon-kept"]
 
 
-def test_an_experiment_that_is_not_cosigned_in_time_is_stopped_and_says_so() -> None:
+async def test_an_experiment_that_is_not_cosigned_in_time_is_stopped_and_says_so() -> None:
     world = World(salted())
     for witness in world.witnesses:
         witness.instead = away
-
-    async def scenario() -> None:
-        assert await world.step() == (False, SOON * 1000)
-        world.clock.advance(20_000)
-        await world.step()
-        assert world.standing is Standing.STOPPED
-        for witness in world.witnesses:
-            witness.instead = None
-        await world.step()
-
-    asyncio.run(scenario())
+    assert await world.step() == (False, SOON * 1000)
+    world.clock.advance(20_000)
+    await world.step()
+    assert world.standing is Standing.STOPPED
+    for witness in world.witnesses:
+        witness.instead = None
+    await world.step()
     assert world.source.asked == []
     assert world.events() == ["logged-too-late"]
     served = world.coordinator.publisher.public(f"/v1/experiment/{world.of.digest}/ending")
@@ -168,17 +156,13 @@ def test_an_experiment_that_is_not_cosigned_in_time_is_stopped_and_says_so() -> 
     assert (ending.round_number, ending.why) == (0, Why.STOPPED)
 
 
-def test_an_experiment_whose_quorum_came_at_the_instant_of_a_beacon_is_stopped() -> None:
+async def test_an_experiment_whose_quorum_came_at_the_instant_of_a_beacon_is_stopped() -> None:
     world = World(salted())
     world.witnesses[0].instead = world.witnesses[1].instead = away
-
-    async def scenario() -> None:
-        await world.coordinator.step()
-        world.clock.advance(20_000)
-        world.witnesses[0].instead = None
-        await world.step()
-
-    asyncio.run(scenario())
+    await world.coordinator.step()
+    world.clock.advance(20_000)
+    world.witnesses[0].instead = None
+    await world.step()
     assert world.standing is Standing.STOPPED
     assert world.store.beacons(world.of.digest) == {}
     assert world.source.asked == []
@@ -193,56 +177,44 @@ def test_a_pulse_that_turns_out_to_be_older_than_the_first_checkpoint_stops_the_
     assert world.store.beacons(world.of.digest) == {}
 
 
-def test_a_real_round_of_drand_is_verified_and_kept() -> None:
+async def test_a_real_round_of_drand_is_verified_and_kept() -> None:
     at = round_time(DRAND, recorded.ROUND)
     assert at is not None
     world = World(salted(Beacon(DRAND, recorded.ROUND)), now=at - 30_000)
     world.source.instead[DRAND] = recorded.DRAND_RECORD
-
-    async def scenario() -> None:
-        await world.step()
-        world.clock.advance(30_000)
-        await world.step()
-
-    asyncio.run(scenario())
+    await world.step()
+    world.clock.advance(30_000)
+    await world.step()
     assert world.store.beacons(world.of.digest) == {0: recorded.DRAND_RECORD}
 
 
-def test_the_task_waits_for_the_clock_and_tries_again_in_the_machines_time() -> None:
+async def test_the_task_waits_for_the_clock_and_tries_again_in_the_machines_time() -> None:
     world = World(salted(Beacon("local-unsafe", SOON)))
     world.source.failures = [
         BeaconUnavailableError("later"),
         BadBeaconError("what is this"),
         BeaconUnavailableError(""),
     ]
-
-    async def scenario() -> None:
-        await world.coordinator.step()
-        stop = asyncio.Event()
-        running = asyncio.create_task(world.salting.run(stop))
-        await until(lambda: world.clock.next_waking() == SOON * 1000)
-        assert world.source.asked == []
-        world.clock.advance(20_000)
-        await until(lambda: has_salt(world.store, world.of))
-        stop.set()
-        await running
-
-    asyncio.run(scenario())
+    await world.coordinator.step()
+    stop = asyncio.Event()
+    running = asyncio.create_task(world.salting.run(stop))
+    await until(lambda: world.clock.next_waking() == SOON * 1000)
+    assert world.source.asked == []
+    world.clock.advance(20_000)
+    await until(lambda: has_salt(world.store, world.of))
+    stop.set()
+    await running
     assert world.events() == ["beacon-failed"] * 3 + ["beacon-kept"]
 
 
-def test_after_a_restart_records_are_there_and_nobody_is_asked_again() -> None:
+async def test_after_a_restart_records_are_there_and_nobody_is_asked_again() -> None:
     world = World(salted(Beacon("local-unsafe", SOON)))
-
-    async def scenario() -> None:
-        await world.step()
-        world.clock.advance(20_000)
-        await world.salting.step()
-        # Died before the driver's next step.
-        world.begin()
-        await world.step()
-
-    asyncio.run(scenario())
+    await world.step()
+    world.clock.advance(20_000)
+    await world.salting.step()
+    # Died before the driver's next step.
+    world.begin()
+    await world.step()
     assert len(world.source.asked) == 1
     assert world.record(0) is not None
     assert len(world.store.rounds(world.of.digest)) == 1

@@ -190,16 +190,12 @@ def test_two_experiments_share_an_epoch_and_its_key_but_not_their_counts(store: 
     assert listed == [{"digest": of.digest, "title": of.title, "standing": "finished"} for of in (one, other)]
 
 
-def test_a_pause_lets_the_round_end_and_tells_its_end_only_when_it_goes_on(store: CoordinatorStore) -> None:
+async def test_a_pause_lets_the_round_end_and_tells_its_end_only_when_it_goes_on(store: CoordinatorStore) -> None:
     of, coordinator = experiment(), start(store)
     add(store, of)
-
-    async def paused() -> None:
-        await coordinator.go(until=lambda: len(coordinator.sent) == 1)
-        store.set_standing(of.digest, Standing.PAUSED)
-        await coordinator.go(until=lambda: store.rounds(of.digest)[0].next_state is not None)
-
-    asyncio.run(paused())
+    await coordinator.go(until=lambda: len(coordinator.sent) == 1)
+    store.set_standing(of.digest, Standing.PAUSED)
+    await coordinator.go(until=lambda: store.rounds(of.digest)[0].next_state is not None)
     concluded = store.rounds(of.digest)
     assert [one.state for one in concluded] == [RoundState.TALLIED]
     assert coordinator.publisher.public(f"/v1/blob/{concluded[0].tally}") is None
@@ -210,24 +206,20 @@ def test_a_pause_lets_the_round_end_and_tells_its_end_only_when_it_goes_on(store
     # Its capsules are gone all the same.
     assert concluded[0].epoch not in held_epochs(store)
     store.set_standing(of.digest, Standing.RUNNING)
-    asyncio.run(coordinator.go())
+    await coordinator.go()
     tallies = [tally_of(one) for one in rounds_of(of, [1, 2, 3])]
     last = manifests(coordinator, of, 3)
     assert public(coordinator, f"/v1/blob/{ending(coordinator, of, last).state}") == state_after(of, tallies)
 
 
-def test_a_stop_lets_the_round_end_and_signs_an_ending(store: CoordinatorStore) -> None:
+async def test_a_stop_lets_the_round_end_and_signs_an_ending(store: CoordinatorStore) -> None:
     of, coordinator = experiment(), start(store)
     add(store, of)
-
-    async def stopped() -> None:
-        await coordinator.go(until=lambda: len(coordinator.sent) == 2)
-        store.set_standing(of.digest, Standing.STOPPED)
-        await coordinator.step()
-        assert not coordinator.over()
-        await coordinator.go()
-
-    asyncio.run(stopped())
+    await coordinator.go(until=lambda: len(coordinator.sent) == 2)
+    store.set_standing(of.digest, Standing.STOPPED)
+    await coordinator.step()
+    assert not coordinator.over()
+    await coordinator.go()
     end = ending(coordinator, of, manifests(coordinator, of, 2))
     assert (end.round_number, end.why) == (2, Why.STOPPED)
     assert status(coordinator, of)["rounds"][1]["participants"] == {"a": 3, "b": 3}
@@ -309,20 +301,16 @@ def test_repro_a_relays_count_that_is_too_small_is_not_signed_beside_the_tally(s
     assert (last.tally, last.relay_count) == (None, None)
 
 
-def test_repro_round_whose_count_must_be_told_and_cannot_be_is_abandoned(store: CoordinatorStore) -> None:
+async def test_repro_round_whose_count_must_be_told_and_cannot_be_is_abandoned(store: CoordinatorStore) -> None:
     of, coordinator = experiment(rounds=2), start(store)
     coordinator.ingest.counts = False
     add(store, of)
-
-    async def with_deposit() -> None:
-        # Of the first round there is no count. Of the second there is one.
-        await coordinator.go(until=lambda: len(coordinator.sent) == 2)
-        second = manifests(coordinator, of, 2).manifest
-        count = RelayCount(second.opens_at, clients=20, capsules=1000).signed(RELAY)
-        assert store.deposit(Deposit(store.rounds(of.digest)[1].epoch, "a", count), [])
-        await coordinator.go()
-
-    asyncio.run(with_deposit())
+    # Of the first round there is no count. Of the second there is one.
+    await coordinator.go(until=lambda: len(coordinator.sent) == 2)
+    second = manifests(coordinator, of, 2).manifest
+    count = RelayCount(second.opens_at, clients=20, capsules=1000).signed(RELAY)
+    assert store.deposit(Deposit(store.rounds(of.digest)[1].epoch, "a", count), [])
+    await coordinator.go()
     told, end = manifests(coordinator, of, 2).manifest.last, ending(coordinator, of).last
     assert told is not None
     assert (told.tally, told.participants, told.relay_count) == (None, (), None)

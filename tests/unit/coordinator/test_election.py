@@ -84,94 +84,82 @@ async def pass_time(clock: ManualClock, ms: int, *, until: Callable[[], bool] = 
             return
 
 
-def test_one_of_two_leads_and_renews_and_the_other_takes_over_when_it_resigns() -> None:
-    async def check() -> None:
-        clock = ManualClock(0)
-        store = MemoryStore(clock)
-        first = Candidate("first", store, clock)
-        await until(lambda: first.began == [1])
-        second = Candidate("second", store.another_node(), clock)
-        await pass_time(clock, 40_000)
-        assert (first.election.term, second.election.term) == (1, None)
-        assert (first.began, second.began) == ([1], [])
-        await first.end()
-        # Told to end, not cancelled; and nobody waits for the rest of the lease.
-        now = clock.now()
-        await pass_time(clock, 2 * PART_MS, until=lambda: second.began == [2])
-        assert clock.now() - now < 1000 * LEASE_S
-        assert first.ended == [1]
-        assert [line["term"] for line in second.told("leading")] == [2]
-        assert not first.told("lost-the-lead")
-        await second.end()
-
-    asyncio.run(check())
+async def test_one_of_two_leads_and_renews_and_the_other_takes_over_when_it_resigns() -> None:
+    clock = ManualClock(0)
+    store = MemoryStore(clock)
+    first = Candidate("first", store, clock)
+    await until(lambda: first.began == [1])
+    second = Candidate("second", store.another_node(), clock)
+    await pass_time(clock, 40_000)
+    assert (first.election.term, second.election.term) == (1, None)
+    assert (first.began, second.began) == ([1], [])
+    await first.end()
+    # Told to end, not cancelled; and nobody waits for the rest of the lease.
+    now = clock.now()
+    await pass_time(clock, 2 * PART_MS, until=lambda: second.began == [2])
+    assert clock.now() - now < 1000 * LEASE_S
+    assert first.ended == [1]
+    assert [line["term"] for line in second.told("leading")] == [2]
+    assert not first.told("lost-the-lead")
+    await second.end()
 
 
-def test_one_that_was_stopped_loses_the_lead_and_finds_out_as_soon_as_it_goes_on() -> None:
-    async def check() -> None:
-        clock, stopped = ManualClock(0), ManualClock(0)
-        store = MemoryStore(clock)
-        first = Candidate("first", store, stopped)
-        await until(lambda: first.began == [1])
-        second = Candidate("second", store.another_node(), clock)
-        # The time of the first stands still: it renews nothing.
-        await pass_time(clock, 20_000, until=lambda: second.began == [2])
-        assert second.began == [2]
-        assert first.ended == []
-        stopped.advance(clock.now())
-        await until(lambda: first.ended == [1])
-        await until(lambda: bool(first.told("lost-the-lead")))
-        assert first.told("lost-the-lead")[0]["reason"] == "lease-ran-out"
-        # It is a candidate again, and the other one leads on.
-        await pass_time(clock, 30_000)
-        assert (first.began, second.election.term) == ([1], 2)
-        await first.end()
-        await second.end()
-
-    asyncio.run(check())
+async def test_one_that_was_stopped_loses_the_lead_and_finds_out_as_soon_as_it_goes_on() -> None:
+    clock, stopped = ManualClock(0), ManualClock(0)
+    store = MemoryStore(clock)
+    first = Candidate("first", store, stopped)
+    await until(lambda: first.began == [1])
+    second = Candidate("second", store.another_node(), clock)
+    # The time of the first stands still: it renews nothing.
+    await pass_time(clock, 20_000, until=lambda: second.began == [2])
+    assert second.began == [2]
+    assert first.ended == []
+    stopped.advance(clock.now())
+    await until(lambda: first.ended == [1])
+    await until(lambda: bool(first.told("lost-the-lead")))
+    assert first.told("lost-the-lead")[0]["reason"] == "lease-ran-out"
+    # It is a candidate again, and the other one leads on.
+    await pass_time(clock, 30_000)
+    assert (first.began, second.election.term) == ([1], 2)
+    await first.end()
+    await second.end()
 
 
 @pytest.mark.parametrize(("fault", "reason"), [(StaleDriverError, "another-leads"), (StoreError, "store-failed")])
-def test_a_driver_that_is_stale_or_has_no_store_follows_again_and_no_process_ends(
+async def test_a_driver_that_is_stale_or_has_no_store_follows_again_and_no_process_ends(
     fault: type[StoreError], reason: str
 ) -> None:
-    async def check() -> None:
-        clock = ManualClock(0)
-        first = Candidate("first", MemoryStore(clock), clock)
-        faults = [fault()]
+    clock = ManualClock(0)
+    first = Candidate("first", MemoryStore(clock), clock)
+    faults = [fault()]
 
-        def fail_once() -> None:
-            if faults:
-                raise faults.pop()
+    def fail_once() -> None:
+        if faults:
+            raise faults.pop()
 
-        first.instead = fail_once
-        await until(lambda: bool(first.told("lost-the-lead")))
-        assert first.told("lost-the-lead")[0]["reason"] == reason
-        # With a new term: nothing of the one before is taken for the driver of now.
-        await pass_time(clock, 2 * PART_MS)
-        assert first.began == [1, 2]
-        assert len(first.told("following")) == 2
-        await first.end()
-
-    asyncio.run(check())
+    first.instead = fail_once
+    await until(lambda: bool(first.told("lost-the-lead")))
+    assert first.told("lost-the-lead")[0]["reason"] == reason
+    # With a new term: nothing of the one before is taken for the driver of now.
+    await pass_time(clock, 2 * PART_MS)
+    assert first.began == [1, 2]
+    assert len(first.told("following")) == 2
+    await first.end()
 
 
-def test_a_fault_of_our_own_ends_the_process() -> None:
-    async def check() -> None:
-        clock = ManualClock(0)
-        store = MemoryStore(clock)
-        first = Candidate("first", store, clock)
+async def test_a_fault_of_our_own_ends_the_process() -> None:
+    clock = ManualClock(0)
+    store = MemoryStore(clock)
+    first = Candidate("first", store, clock)
 
-        def fail() -> None:
-            raise LocalProtocolError("a fault of ours")
+    def fail() -> None:
+        raise LocalProtocolError("a fault of ours")
 
-        first.instead = fail
-        with pytest.raises(LocalProtocolError, match="ours"):
-            await first.task
-        # Resigned all the same: another one need not wait.
-        assert store.lead("second", LEASE_S) == 2
-
-    asyncio.run(check())
+    first.instead = fail
+    with pytest.raises(LocalProtocolError, match="ours"):
+        await first.task
+    # Resigned all the same: another one need not wait.
+    assert store.lead("second", LEASE_S) == 2
 
 
 class Unwell(MemoryStore):
@@ -197,84 +185,74 @@ class Unwell(MemoryStore):
 
 
 @pytest.mark.parametrize("silent", [False, True])
-def test_a_lease_that_cannot_be_renewed_in_time_ends_the_driving(silent: bool) -> None:
-    async def check() -> None:
-        clock = ManualClock(0)
-        store = Unwell(clock, silent=silent)
-        first = Candidate("first", store, clock, threads=True)
-        await until(lambda: first.began == [1])
-        while not first.ended:
-            clock.advance(500)
-            await until(lambda: not store.under_way or (store.silent and store.asked > 1))
-            for _ in range(30):
-                await asyncio.sleep(0)
-        # Not before: a database may be away for a moment.
-        assert clock.now() >= 1000 * LEASE_S
-        assert store.asked >= 2
-        await until(lambda: bool(first.told("lost-the-lead")))
-        assert first.told("lost-the-lead")[0]["reason"] == "lease-ran-out"
-        store.well.set()
-        while len(first.began) < 2:
-            clock.advance(100)
+async def test_a_lease_that_cannot_be_renewed_in_time_ends_the_driving(silent: bool) -> None:
+    clock = ManualClock(0)
+    store = Unwell(clock, silent=silent)
+    first = Candidate("first", store, clock, threads=True)
+    await until(lambda: first.began == [1])
+    while not first.ended:
+        clock.advance(500)
+        await until(lambda: not store.under_way or (store.silent and store.asked > 1))
+        for _ in range(30):
             await asyncio.sleep(0)
-        assert first.began[1] > 1
-        await first.end()
-
-    asyncio.run(check())
-
-
-def test_a_database_that_is_away_for_less_than_a_lease_costs_nothing() -> None:
-    async def check() -> None:
-        clock = ManualClock(0)
-        store = Unwell(clock, silent=False)
-        first = Candidate("first", store, clock)
-        await until(lambda: first.began == [1])
-        await pass_time(clock, 6000, until=lambda: store.asked == 2)
-        assert store.asked == 2
-        store.well.set()
-        await pass_time(clock, 30_000)
-        assert (first.began, first.ended, first.election.term) == ([1], [], 1)
-        await first.end()
-
-    asyncio.run(check())
+    # Not before: a database may be away for a moment.
+    assert clock.now() >= 1000 * LEASE_S
+    assert store.asked >= 2
+    await until(lambda: bool(first.told("lost-the-lead")))
+    assert first.told("lost-the-lead")[0]["reason"] == "lease-ran-out"
+    store.well.set()
+    while len(first.began) < 2:
+        clock.advance(100)
+        await asyncio.sleep(0)
+    assert first.began[1] > 1
+    await first.end()
 
 
-def test_repro_a_renewal_that_fails_after_the_lead_was_lost_is_nobodys_fault() -> None:
+async def test_a_database_that_is_away_for_less_than_a_lease_costs_nothing() -> None:
+    clock = ManualClock(0)
+    store = Unwell(clock, silent=False)
+    first = Candidate("first", store, clock)
+    await until(lambda: first.began == [1])
+    await pass_time(clock, 6000, until=lambda: store.asked == 2)
+    assert store.asked == 2
+    store.well.set()
+    await pass_time(clock, 30_000)
+    assert (first.began, first.ended, first.election.term) == ([1], [], 1)
+    await first.end()
+
+
+async def test_repro_a_renewal_that_fails_after_the_lead_was_lost_is_nobodys_fault() -> None:
     """A database was killed while a driver renewed its lease: its log told of a fault of the loop."""
     faults: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, context: faults.append(context))
+    clock, fails, lost = ManualClock(0), asyncio.Event(), asyncio.Event()
+    asked: list[str] = []
 
-    async def check() -> None:
-        asyncio.get_running_loop().set_exception_handler(lambda _loop, context: faults.append(context))
-        clock, fails, lost = ManualClock(0), asyncio.Event(), asyncio.Event()
-        asked: list[str] = []
-
-        async def call(act: Callable[..., Any], *given: Any) -> Any:
-            asked.append(act.__name__)
-            if asked.count("lead") == 2 and act.__name__ == "lead":
-                await fails.wait()
-                raise StoreError("the database does not answer")
-            return act(*given)
-
-        async def drive(_term: int, _ending: asyncio.Event) -> None:
-            await lost.wait()
+    async def call(act: Callable[..., Any], *given: Any) -> Any:
+        asked.append(act.__name__)
+        if asked.count("lead") == 2 and act.__name__ == "lead":
+            await fails.wait()
             raise StoreError("the database does not answer")
+        return act(*given)
 
-        election = Election(
-            MemoryStore(clock), name="one", lease_s=LEASE_S, clock=clock, dice=bytes, drive=drive, call=call
-        )
-        stop = asyncio.Event()
-        running = asyncio.ensure_future(election.run(stop))
-        await until(lambda: election.term == 1)
-        await pass_time(clock, PART_MS, until=lambda: asked == ["lead", "lead"])
-        assert asked == ["lead", "lead"]
-        lost.set()
-        await until(lambda: election.term is None)
-        stop.set()
-        fails.set()
-        await running
-        for _ in range(10):
-            await asyncio.sleep(0)
-        gc.collect()
+    async def drive(_term: int, _ending: asyncio.Event) -> None:
+        await lost.wait()
+        raise StoreError("the database does not answer")
 
-    asyncio.run(check())
+    election = Election(
+        MemoryStore(clock), name="one", lease_s=LEASE_S, clock=clock, dice=bytes, drive=drive, call=call
+    )
+    stop = asyncio.Event()
+    running = asyncio.ensure_future(election.run(stop))
+    await until(lambda: election.term == 1)
+    await pass_time(clock, PART_MS, until=lambda: asked == ["lead", "lead"])
+    assert asked == ["lead", "lead"]
+    lost.set()
+    await until(lambda: election.term is None)
+    stop.set()
+    fails.set()
+    await running
+    for _ in range(10):
+        await asyncio.sleep(0)
+    gc.collect()
     assert faults == []

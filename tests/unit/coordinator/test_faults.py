@@ -72,22 +72,18 @@ def test_repro_an_experiment_that_begins_256_slots_from_now_does_not_take_the_ke
     assert present.epoch_of(now.key_id) == now.epoch
 
 
-def test_repro_a_pause_in_the_last_round_tells_its_end_only_when_it_goes_on() -> None:
+async def test_repro_a_pause_in_the_last_round_tells_its_end_only_when_it_goes_on() -> None:
     store, clock = MemoryStore(), ManualClock(START - 100_000)
     of, coordinator = experiment(rounds=1), Coordinator(store, clock)
     add(store, of)
-
-    async def paused() -> None:
-        await coordinator.go(until=lambda: len(coordinator.sent) == 1)
-        store.set_standing(of.digest, Standing.PAUSED)
-        await coordinator.go(until=lambda: store.rounds(of.digest)[0].next_state is not None)
-        await coordinator.step()
-
-    asyncio.run(paused())
+    await coordinator.go(until=lambda: len(coordinator.sent) == 1)
+    store.set_standing(of.digest, Standing.PAUSED)
+    await coordinator.go(until=lambda: store.rounds(of.digest)[0].next_state is not None)
+    await coordinator.step()
     assert store.experiments()[0].standing is Standing.PAUSED
     assert coordinator.publisher.public(f"/v1/blob/{store.rounds(of.digest)[0].tally}") is None
     store.set_standing(of.digest, Standing.RUNNING)
-    asyncio.run(coordinator.go())
+    await coordinator.go()
     assert store.experiments()[0].standing is Standing.FINISHED
 
 

@@ -81,60 +81,51 @@ class Slow(MemoryStore):
 
 
 @pytest.mark.parametrize("sealed", [True, False])
-def test_repro_a_large_file_is_read_and_sealed_while_others_are_answered(sealed: bool) -> None:
-    async def check() -> None:
-        store, of = Slow(), experiment()
-        add(store, of)
-        answering, blob = Answering(store), digest_of(aggregate.start(of.experiment).to_bytes())
-        answering.publisher.put_blob(blob)
-        request = seal(fetch_request(blob_path(blob)))
-        answer = answering.fetch(request.capsule) if sealed else answering.ask(blob_path(blob))
-        assert isinstance(answer, Awaitable)
-        waiting = asyncio.ensure_future(answer)
-        await until(lambda: bool(store.readers))
-        # The loop goes on while the store reads.
-        assert answering.now("/health").status == 200
-        assert store.readers != [threading.get_ident()]
-        assert not waiting.done()
-        store.may_read.set()
-        told = await waiting
-        body = read_answer(request.open_response(told.body)).content if sealed else told.body
-        assert body == MemoryStore.blob(store, blob)
-
-    asyncio.run(check())
+async def test_repro_a_large_file_is_read_and_sealed_while_others_are_answered(sealed: bool) -> None:
+    store, of = Slow(), experiment()
+    add(store, of)
+    answering, blob = Answering(store), digest_of(aggregate.start(of.experiment).to_bytes())
+    answering.publisher.put_blob(blob)
+    request = seal(fetch_request(blob_path(blob)))
+    answer = answering.fetch(request.capsule) if sealed else answering.ask(blob_path(blob))
+    assert isinstance(answer, Awaitable)
+    waiting = asyncio.ensure_future(answer)
+    await until(lambda: bool(store.readers))
+    # The loop goes on while the store reads.
+    assert answering.now("/health").status == 200
+    assert store.readers != [threading.get_ident()]
+    assert not waiting.done()
+    store.may_read.set()
+    told = await waiting
+    body = read_answer(request.open_response(told.body)).content if sealed else told.body
+    assert body == MemoryStore.blob(store, blob)
 
 
-def test_repro_few_large_files_are_read_at_a_time() -> None:
-    async def check() -> None:
-        store, of = Slow(), experiment()
-        add(store, of)
-        answering, blob = Answering(store), digest_of(aggregate.start(of.experiment).to_bytes())
-        answering.publisher.put_blob(blob)
-        capsule = seal(fetch_request(blob_path(blob))).capsule
-        waiting = [asyncio.ensure_future(_of(answering.fetch(capsule))) for _ in range(20)]
-        await until(lambda: len(store.readers) == 4)
-        for _ in range(100):
-            await asyncio.sleep(0)
-        assert len(store.readers) == 4
-        store.may_read.set()
-        assert {(await one).status for one in waiting} == {200}
-
+async def test_repro_few_large_files_are_read_at_a_time() -> None:
     async def _of(answer: HttpResponse | Awaitable[HttpResponse]) -> HttpResponse:
         return answer if isinstance(answer, HttpResponse) else await answer
 
-    asyncio.run(check())
+    store, of = Slow(), experiment()
+    add(store, of)
+    answering, blob = Answering(store), digest_of(aggregate.start(of.experiment).to_bytes())
+    answering.publisher.put_blob(blob)
+    capsule = seal(fetch_request(blob_path(blob))).capsule
+    waiting = [asyncio.ensure_future(_of(answering.fetch(capsule))) for _ in range(20)]
+    await until(lambda: len(store.readers) == 4)
+    for _ in range(100):
+        await asyncio.sleep(0)
+    assert len(store.readers) == 4
+    store.may_read.set()
+    assert {(await one).status for one in waiting} == {200}
 
 
 @pytest.mark.parametrize("token", ["", "another token"])
-def test_repro_fetches_of_relays_alone_are_answered(token: str) -> None:
-    async def check() -> None:
-        async with running(tests=False) as path:
-            capsule = seal(fetch_request("/v1/keys")).capsule
-            assert (await path.post("/v1/fetch", capsule, REQUEST_MEDIA_TYPE, token)).status == 401
-            assert path.fetched == []
-            assert (await path.post("/v1/fetch", capsule, REQUEST_MEDIA_TYPE, TOKEN)).status == 200
-
-    asyncio.run(check())
+async def test_repro_fetches_of_relays_alone_are_answered(token: str) -> None:
+    async with running(tests=False) as path:
+        capsule = seal(fetch_request("/v1/keys")).capsule
+        assert (await path.post("/v1/fetch", capsule, REQUEST_MEDIA_TYPE, token)).status == 401
+        assert path.fetched == []
+        assert (await path.post("/v1/fetch", capsule, REQUEST_MEDIA_TYPE, TOKEN)).status == 200
 
 
 @pytest.mark.parametrize(

@@ -117,61 +117,49 @@ def test_what_fails_before_the_exchange_is_opened_again_and_nothing_is_doubled(f
     assert opened(store) == EXPECTED
 
 
-def test_two_that_wait_for_one_epoch_open_it_once() -> None:
+async def test_two_that_wait_for_one_epoch_open_it_once() -> None:
     store = MemoryStore()
     store.append_sealed(EPOCH, [pack(CAPSULES)])
-
-    async def check() -> None:
-        opener = Opener(store, metrics=Metrics("coordinator"))
-        opener.update(PRESENT)
-        await asyncio.gather(opener.finish(EPOCH), opener.finish(EPOCH))
-
-    asyncio.run(check())
+    opener = Opener(store, metrics=Metrics("coordinator"))
+    opener.update(PRESENT)
+    await asyncio.gather(opener.finish(EPOCH), opener.finish(EPOCH))
     assert opened(store) == EXPECTED
 
 
-def test_others_have_their_turn_between_slices() -> None:
+async def test_others_have_their_turn_between_slices() -> None:
     store = MemoryStore()
     store.append_sealed(EPOCH, [pack(CAPSULES)])
     turns = 0
+    opener = Opener(store, metrics=Metrics("coordinator"))
+    opener.update(PRESENT)
+    task = asyncio.ensure_future(opener.finish(EPOCH))
 
-    async def check() -> None:
-        opener = Opener(store, metrics=Metrics("coordinator"))
-        opener.update(PRESENT)
-        task = asyncio.ensure_future(opener.finish(EPOCH))
+    async def others() -> None:
+        nonlocal turns
+        while not task.done():
+            turns += 1
+            await asyncio.sleep(0)
 
-        async def others() -> None:
-            nonlocal turns
-            while not task.done():
-                turns += 1
-                await asyncio.sleep(0)
-
-        await asyncio.gather(task, others())
-
-    asyncio.run(check())
+    await asyncio.gather(task, others())
     assert turns > len(CAPSULES) // SLICE
 
 
-def test_the_opener_works_behind_the_scenes_and_goes_on_after_a_fault() -> None:
+async def test_the_opener_works_behind_the_scenes_and_goes_on_after_a_fault() -> None:
     store, metrics = FailingStore(), Metrics("coordinator")
     stream = io.StringIO()
     log = Log(stream, ManualClock(START), "coordinator")
     garbage = CAPSULES[0][:-1] + b"\0"
-
-    async def check() -> None:
-        done, loop = asyncio.Event(), asyncio.get_running_loop()
-        store.replaced = lambda: loop.call_soon_threadsafe(done.set)
-        opener = Opener(store, metrics=metrics, log=log, gather_s=0, pause_s=0)
-        opener.update(PRESENT)
-        opener.start()
-        opener.start()
-        store.append_sealed(EPOCH, [pack([garbage, *CAPSULES])])
-        store.failures = [StoreError("disk full"), OSError("something else")]
-        opener.notice(EPOCH)
-        await done.wait()
-        await opener.close()
-
-    asyncio.run(check())
+    done, loop = asyncio.Event(), asyncio.get_running_loop()
+    store.replaced = lambda: loop.call_soon_threadsafe(done.set)
+    opener = Opener(store, metrics=metrics, log=log, gather_s=0, pause_s=0)
+    opener.update(PRESENT)
+    opener.start()
+    opener.start()
+    store.append_sealed(EPOCH, [pack([garbage, *CAPSULES])])
+    store.failures = [StoreError("disk full"), OSError("something else")]
+    opener.notice(EPOCH)
+    await done.wait()
+    await opener.close()
     assert opened(store) == EXPECTED
     told = page(metrics)
     assert f"secvm_coordinator_opened_total {float(len(CAPSULES))}" in told
@@ -184,67 +172,51 @@ def test_the_opener_works_behind_the_scenes_and_goes_on_after_a_fault() -> None:
     assert 'secvm_coordinator_dropped_total{problem="garbage"} 1.0' in told
 
 
-def test_what_this_process_cannot_open_is_left_to_others_after_a_few_attempts() -> None:
+async def test_what_this_process_cannot_open_is_left_to_others_after_a_few_attempts() -> None:
     store, metrics = FailingStore(), Metrics("coordinator")
     store.append_sealed(EPOCH, [pack(CAPSULES)])
     store.failures = [ValueError("a fault of our own")] * 9
-
-    async def check() -> None:
-        opener = Opener(store, metrics=metrics, gather_s=0, pause_s=0)
-        opener.update(PRESENT)
-        opener.start()
+    opener = Opener(store, metrics=metrics, gather_s=0, pause_s=0)
+    opener.update(PRESENT)
+    opener.start()
+    opener.notice(EPOCH)
+    await until(lambda: f"opener_faults_total {float(MOST_OWN_FAULTS)}" in page(metrics))
+    for _ in range(9):
         opener.notice(EPOCH)
-        await until(lambda: f"opener_faults_total {float(MOST_OWN_FAULTS)}" in page(metrics))
-        for _ in range(9):
-            opener.notice(EPOCH)
-            await asyncio.sleep(0)
-        await opener.close()
-
-    asyncio.run(check())
+        await asyncio.sleep(0)
+    await opener.close()
     assert f"opener_faults_total {float(MOST_OWN_FAULTS)}" in page(metrics)
     assert store.left_sealed(EPOCH)
 
 
-def test_claims_that_ended_on_the_way_are_no_fault_that_ends_a_driver() -> None:
+async def test_claims_that_ended_on_the_way_are_no_fault_that_ends_a_driver() -> None:
     store = FailingStore()
     store.append_sealed(EPOCH, [pack(CAPSULES)])
     store.failures = [LocalProtocolError("some of these groups are opened already, others are not")]
-
-    async def check() -> None:
-        opener = Opener(store, metrics=Metrics("coordinator"))
-        opener.update(PRESENT)
-        await opener.finish(EPOCH)
-
-    asyncio.run(check())
+    opener = Opener(store, metrics=Metrics("coordinator"))
+    opener.update(PRESENT)
+    await opener.finish(EPOCH)
     assert opened(store) == EXPECTED
 
 
-def test_an_opener_that_is_closed_leaves_the_rest_sealed() -> None:
+async def test_an_opener_that_is_closed_leaves_the_rest_sealed() -> None:
     store = MemoryStore()
     store.append_sealed(EPOCH, [pack(CAPSULES)])
-
-    async def check() -> None:
-        opener = Opener(store, metrics=Metrics("coordinator"), gather_s=100)
-        opener.update(PRESENT)
-        opener.start()
-        await asyncio.sleep(0)
-        await opener.close()
-
-    asyncio.run(check())
+    opener = Opener(store, metrics=Metrics("coordinator"), gather_s=100)
+    opener.update(PRESENT)
+    opener.start()
+    await asyncio.sleep(0)
+    await opener.close()
     assert len(store.sealed(EPOCH, 9)) == 1
 
 
-def test_without_its_key_an_epoch_cannot_be_finished() -> None:
+async def test_without_its_key_an_epoch_cannot_be_finished() -> None:
     store = MemoryStore()
     store.append_sealed(EPOCH, [pack(CAPSULES)])
-
-    async def check() -> None:
-        opener = Opener(store, metrics=Metrics("coordinator"))
-        await opener.finish(EPOCH + 1)
-        with pytest.raises(LocalProtocolError):
-            await opener.finish(EPOCH)
-
-    asyncio.run(check())
+    opener = Opener(store, metrics=Metrics("coordinator"))
+    await opener.finish(EPOCH + 1)
+    with pytest.raises(LocalProtocolError):
+        await opener.finish(EPOCH)
 
 
 # ── taking ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -254,55 +226,43 @@ def accepted(problem: Problem | None) -> HttpResponse:
     return ACCEPTED if problem is None else HttpResponse(problem.status)
 
 
-def test_what_could_not_be_stored_is_not_acknowledged() -> None:
+async def test_what_could_not_be_stored_is_not_acknowledged() -> None:
     store, metrics = FailingStore(), Metrics("coordinator")
     stream = io.StringIO()
-
-    async def check() -> None:
-        ingest = Ingest(store, ManualClock(START), metrics=metrics, log=Log(stream, ManualClock(START)))
-        ingest.update(PRESENT)
-        store.failures = [StoreError("disk full")]
-        told = await asyncio.gather(*(ingest.take_capsule(capsule, accepted) for capsule in CAPSULES[:3]))
-        assert {(one.status, read_problem(one.body).name) for one in told} == {(503, "try-later")}
-        assert store.sealed(EPOCH, 1) == []
-        # The same bytes again, and now there is room.
-        again = await asyncio.gather(*(ingest.take_capsule(capsule, accepted) for capsule in CAPSULES[:3]))
-        assert {one.status for one in again} == {202}
-        await ingest.close()
-
-    asyncio.run(check())
+    ingest = Ingest(store, ManualClock(START), metrics=metrics, log=Log(stream, ManualClock(START)))
+    ingest.update(PRESENT)
+    store.failures = [StoreError("disk full")]
+    told = await asyncio.gather(*(ingest.take_capsule(capsule, accepted) for capsule in CAPSULES[:3]))
+    assert {(one.status, read_problem(one.body).name) for one in told} == {(503, "try-later")}
+    assert store.sealed(EPOCH, 1) == []
+    # The same bytes again, and now there is room.
+    again = await asyncio.gather(*(ingest.take_capsule(capsule, accepted) for capsule in CAPSULES[:3]))
+    assert {one.status for one in again} == {202}
+    await ingest.close()
     assert [group for _, group in store.sealed(EPOCH, 9)] == [pack(CAPSULES[:3])]
     assert '"event":"commit-failed","requests":3' in stream.getvalue()
     assert "secvm_coordinator_stored_requests_total 3.0" in page(metrics)
     assert "secvm_coordinator_commit_faults_total 3.0" in page(metrics)
 
 
-def test_who_gives_up_waiting_changes_nothing() -> None:
+async def test_who_gives_up_waiting_changes_nothing() -> None:
     store = MemoryStore()
-
-    async def check() -> None:
-        ingest = Ingest(store, ManualClock(START), metrics=Metrics("coordinator"))
-        ingest.update(PRESENT)
-        ingest.take_capsule(CAPSULES[0], accepted).cancel()
-        other = ingest.take_capsule(CAPSULES[1], accepted)
-        await ingest.close()
-        assert other.result().status == 202
-
-    asyncio.run(check())
+    ingest = Ingest(store, ManualClock(START), metrics=Metrics("coordinator"))
+    ingest.update(PRESENT)
+    ingest.take_capsule(CAPSULES[0], accepted).cancel()
+    other = ingest.take_capsule(CAPSULES[1], accepted)
+    await ingest.close()
+    assert other.result().status == 202
     assert [group for _, group in store.sealed(EPOCH, 9)] == [pack(CAPSULES[:2])]
 
 
-def test_after_a_crash_all_that_was_acknowledged_is_counted_once(tmp_path: Path) -> None:
+async def test_after_a_crash_all_that_was_acknowledged_is_counted_once(tmp_path: Path) -> None:
     file = tmp_path / "coordinator.sqlite"
-
-    async def before() -> None:
-        async with running(SQLiteStore(file)) as path:
-            assert (await path.batch(CAPSULES[:200])).status == 202
-            for capsule in CAPSULES[190:]:
-                assert (await path.post("/v1/capsule", capsule)).status == 202
-            # No close, no finish: the store is left as it is.
-
-    asyncio.run(before())
+    # No close, no finish: the store is left as it is.
+    async with running(SQLiteStore(file)) as path:
+        assert (await path.batch(CAPSULES[:200])).status == 202
+        for capsule in CAPSULES[190:]:
+            assert (await path.post("/v1/capsule", capsule)).status == 202
     store = SQLiteStore(file)
 
     async def after() -> None:
@@ -312,7 +272,7 @@ def test_after_a_crash_all_that_was_acknowledged_is_counted_once(tmp_path: Path)
         await ingest.finish(EPOCH)
         await ingest.close()
 
-    asyncio.run(after())
+    await after()
     assert sorted(set(opened(store))) == EXPECTED
     counted = count_epoch(
         store.opened(EPOCH), [RoundToCount(DOCUMENT.experiment_id, DOCUMENT.experiment, ROUND)], dice=DICE

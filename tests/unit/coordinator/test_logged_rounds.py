@@ -89,49 +89,41 @@ def test_every_entry_is_logged_and_proofs_and_tiles_verify_by_the_pure_functions
     assert media[1] == "text/plain; charset=utf-8"
 
 
-def test_nothing_is_shown_before_a_quorum_has_cosigned_it_and_all_of_it_afterwards() -> None:
+async def test_nothing_is_shown_before_a_quorum_has_cosigned_it_and_all_of_it_afterwards() -> None:
     of = logged()
     coordinator, (one, two, three) = world()
     add(coordinator.store, of)
     one.instead = two.instead = away
-
-    async def scenario() -> None:
-        await coordinator.step()
-        assert three.asked > 0
-        assert coordinator.store.rounds(of.digest)
-        paths = [path for path in coordinator.shown() if of.digest in path or path.startswith(("/secvm", "/v1/blob"))]
-        assert paths == []
-        assert json.loads(public(coordinator, "/v1/experiments")) == {"experiments": []}
-        two.instead = None
-        await coordinator.step()
-        assert public(coordinator, f"/v1/experiment/{of.digest}/manifest/latest")
-        assert [held["digest"] for held in json.loads(public(coordinator, "/v1/experiments"))["experiments"]]
-
-    asyncio.run(scenario())
+    await coordinator.step()
+    assert three.asked > 0
+    assert coordinator.store.rounds(of.digest)
+    paths = [path for path in coordinator.shown() if of.digest in path or path.startswith(("/secvm", "/v1/blob"))]
+    assert paths == []
+    assert json.loads(public(coordinator, "/v1/experiments")) == {"experiments": []}
+    two.instead = None
+    await coordinator.step()
+    assert public(coordinator, f"/v1/experiment/{of.digest}/manifest/latest")
+    assert [held["digest"] for held in json.loads(public(coordinator, "/v1/experiments"))["experiments"]]
 
 
-def test_a_round_whose_manifest_is_cosigned_too_late_is_abandoned_like_any_other() -> None:
+async def test_a_round_whose_manifest_is_cosigned_too_late_is_abandoned_like_any_other() -> None:
     of = logged()
     coordinator, witnesses = world()
     add(coordinator.store, of)
-
-    async def scenario() -> None:
-        await coordinator.go(until=lambda: len(coordinator.sent) == 1)
-        for witness in witnesses:
-            witness.instead = away
-        await coordinator.go(until=lambda: len(coordinator.store.rounds(of.digest)) == 3)
-        # How round 1 ended is told by a manifest that nobody has seen yet.
-        assert coordinator.publisher.public(f"/v1/experiment/{of.digest}/manifest/2") is None
-        rounds = coordinator.store.rounds(of.digest)
-        assert [held.state for held in rounds] == [RoundState.TALLIED, RoundState.ABANDONED, RoundState.ANNOUNCED]
-        assert coordinator.publisher.public(f"/v1/blob/{rounds[0].tally}") is None
-        told = json.loads(public(coordinator, f"/v1/experiment/{of.digest}/status"))
-        assert [row["state"] for row in told["rounds"]] == ["closing"]
-        for witness in witnesses:
-            witness.instead = None
-        await coordinator.go()
-
-    asyncio.run(scenario())
+    await coordinator.go(until=lambda: len(coordinator.sent) == 1)
+    for witness in witnesses:
+        witness.instead = away
+    await coordinator.go(until=lambda: len(coordinator.store.rounds(of.digest)) == 3)
+    # How round 1 ended is told by a manifest that nobody has seen yet.
+    assert coordinator.publisher.public(f"/v1/experiment/{of.digest}/manifest/2") is None
+    rounds = coordinator.store.rounds(of.digest)
+    assert [held.state for held in rounds] == [RoundState.TALLIED, RoundState.ABANDONED, RoundState.ANNOUNCED]
+    assert coordinator.publisher.public(f"/v1/blob/{rounds[0].tally}") is None
+    told = json.loads(public(coordinator, f"/v1/experiment/{of.digest}/status"))
+    assert [row["state"] for row in told["rounds"]] == ["closing"]
+    for witness in witnesses:
+        witness.instead = None
+    await coordinator.go()
     assert [held.state for held in coordinator.store.rounds(of.digest)] == [
         RoundState.PUBLISHED,
         RoundState.ABANDONED,
@@ -144,33 +136,29 @@ def test_a_round_whose_manifest_is_cosigned_too_late_is_abandoned_like_any_other
         assert Checkpoint.from_text(proof.checkpoint.decode().partition("\n\n")[0] + "\n").size == index + 1
 
 
-def test_an_ending_waits_for_its_quorum_and_then_costs_nothing() -> None:
+async def test_an_ending_waits_for_its_quorum_and_then_costs_nothing() -> None:
     of = logged(rounds=1)
     coordinator, witnesses = world()
     add(coordinator.store, of)
-
-    async def scenario() -> None:
-        await coordinator.go(until=lambda: len(coordinator.sent) == 1)
-        for witness in witnesses:
-            witness.instead = away
-        await coordinator.go(until=lambda: coordinator.store.experiments()[0].standing is Standing.FINISHED)
-        assert coordinator.publisher.public(f"/v1/experiment/{of.digest}/ending") is None
-        told = json.loads(public(coordinator, f"/v1/experiment/{of.digest}/status"))
-        assert (told["standing"], told["notes"]) == ("running", [])
-        for witness in witnesses:
-            witness.instead = None
-        await coordinator.go()
-        # Long after, the log is renewed for the coordinator's own terms alone; what shows the ending stays.
-        shown = public(coordinator, checkpoint_path(of.digest))
-        coordinator.clock.advance(10 * 1000 * TERMS.freshness_s)
-        before = [witness.asked for witness in witnesses]
-        await coordinator.cosigner.ask_all()
-        assert [witness.asked - old for witness, old in zip(witnesses, before, strict=True)] == [1, 1, 1]
-        await coordinator.driver.step()
-        assert public(coordinator, checkpoint_path(of.digest)) == shown
-        assert public(coordinator, log_path("checkpoint")) != shown
-
-    asyncio.run(scenario())
+    await coordinator.go(until=lambda: len(coordinator.sent) == 1)
+    for witness in witnesses:
+        witness.instead = away
+    await coordinator.go(until=lambda: coordinator.store.experiments()[0].standing is Standing.FINISHED)
+    assert coordinator.publisher.public(f"/v1/experiment/{of.digest}/ending") is None
+    told = json.loads(public(coordinator, f"/v1/experiment/{of.digest}/status"))
+    assert (told["standing"], told["notes"]) == ("running", [])
+    for witness in witnesses:
+        witness.instead = None
+    await coordinator.go()
+    # Long after, the log is renewed for the coordinator's own terms alone; what shows the ending stays.
+    shown = public(coordinator, checkpoint_path(of.digest))
+    coordinator.clock.advance(10 * 1000 * TERMS.freshness_s)
+    before = [witness.asked for witness in witnesses]
+    await coordinator.cosigner.ask_all()
+    assert [witness.asked - old for witness, old in zip(witnesses, before, strict=True)] == [1, 1, 1]
+    await coordinator.driver.step()
+    assert public(coordinator, checkpoint_path(of.digest)) == shown
+    assert public(coordinator, log_path("checkpoint")) != shown
     assert json.loads(public(coordinator, f"/v1/experiment/{of.digest}/status"))["standing"] == "finished"
 
 
@@ -188,18 +176,14 @@ def test_an_experiment_without_a_log_is_shown_at_once_beside_one_that_has_one() 
     assert coordinator.logbook.log.lines[0] == experiment_entry(plain.digest).to_bytes()
 
 
-def test_all_experiments_stand_in_one_log() -> None:
+async def test_all_experiments_stand_in_one_log() -> None:
     coordinator, _ = world()
     made = [logged(title=f"number {i}", rounds=2) for i in range(3)]
-
-    async def scenario() -> None:
-        for of in made[:2]:
-            add(coordinator.store, of)
-        await coordinator.step()
-        add(coordinator.store, made[2])
-        await coordinator.go()
-
-    asyncio.run(scenario())
+    for of in made[:2]:
+        add(coordinator.store, of)
+    await coordinator.step()
+    add(coordinator.store, made[2])
+    await coordinator.go()
     size = 3 * 4
     bundle = public(coordinator, log_path(Tile(None, 0, size).path))
     entries = [Entry.from_bytes(line) for line in read_bundle(bundle, width=size)]
@@ -220,7 +204,7 @@ def test_all_experiments_stand_in_one_log() -> None:
 # ── several sets of witnesses ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_no_experiment_waits_for_the_witnesses_of_another() -> None:
+async def test_no_experiment_waits_for_the_witnesses_of_another() -> None:
     """One names the first witness alone, the other the last two: neither is held up, nor shown too early."""
     first, second = (
         logged(title=f"{count}", log=replace(TERMS, witnesses=TERMS.witnesses[start:end], quorum=count))
@@ -230,20 +214,16 @@ def test_no_experiment_waits_for_the_witnesses_of_another() -> None:
     for of in (first, second):
         add(coordinator.store, of)
     witnesses[2].instead = away
-
-    async def scenario() -> None:
-        await coordinator.go(until=lambda: (first.digest, 2) in _shown_rounds(coordinator, first))
-        assert coordinator.publisher.public(f"/v1/experiment/{second.digest}") is None
-        witnesses[2].instead = None
-        witnesses[0].instead = away
-        await coordinator.go(until=lambda: bool(_shown_rounds(coordinator, second)))
-        assert (first.digest, 3) not in _shown_rounds(coordinator, first)
-        for of in (first, second):
-            found = read_checkpoint(public(coordinator, checkpoint_path(of.digest)), log=TERMS.log_key)
-            assert of.log is not None
-            assert len(found.times(of.log.witness_keys)) >= of.log.quorum
-
-    asyncio.run(scenario())
+    await coordinator.go(until=lambda: (first.digest, 2) in _shown_rounds(coordinator, first))
+    assert coordinator.publisher.public(f"/v1/experiment/{second.digest}") is None
+    witnesses[2].instead = None
+    witnesses[0].instead = away
+    await coordinator.go(until=lambda: bool(_shown_rounds(coordinator, second)))
+    assert (first.digest, 3) not in _shown_rounds(coordinator, first)
+    for of in (first, second):
+        found = read_checkpoint(public(coordinator, checkpoint_path(of.digest)), log=TERMS.log_key)
+        assert of.log is not None
+        assert len(found.times(of.log.witness_keys)) >= of.log.quorum
 
 
 def _shown_rounds(coordinator: Logged, of: ExperimentDocument) -> set[tuple[str, int]]:
@@ -251,7 +231,7 @@ def _shown_rounds(coordinator: Logged, of: ExperimentDocument) -> set[tuple[str,
     return {(of.digest, t) for t in range(1, of.rounds + 1) if coordinator.publisher.public(f"{base}/{t}") is not None}
 
 
-def test_a_log_that_grows_while_witnesses_are_asked_has_its_quorum_all_the_same() -> None:
+async def test_a_log_that_grows_while_witnesses_are_asked_has_its_quorum_all_the_same() -> None:
     """Between the answers of any two witnesses another experiment is logged."""
     coordinator, witnesses = world()
     add(coordinator.store, logged(title="first"))
@@ -272,43 +252,35 @@ def test_a_log_that_grows_while_witnesses_are_asked_has_its_quorum_all_the_same(
     for witness in witnesses:
         witness.instead = growing(witness)
     coordinator.logbook.follow(books.read())
-
-    async def scenario() -> None:
-        sizes = []
-        for _ in range(4):
-            await coordinator.cosigner.ask_all()
-            sizes.append(coordinator.logbook.cosigned())
-        # Every time a quorum is there for all that was there when the asking began.
-        assert sizes == sorted(set(sizes))
-        assert sizes[-1] > 6
-
-    asyncio.run(scenario())
+    sizes = []
+    for _ in range(4):
+        await coordinator.cosigner.ask_all()
+        sizes.append(coordinator.logbook.cosigned())
+    # Every time a quorum is there for all that was there when the asking began.
+    assert sizes == sorted(set(sizes))
+    assert sizes[-1] > 6
 
 
-def test_a_halted_log_grows_no_further_not_even_after_a_restart() -> None:
+async def test_a_halted_log_grows_no_further_not_even_after_a_restart() -> None:
     of = logged()
     coordinator, witnesses = world()
     add(coordinator.store, of)
-
-    async def scenario() -> None:
-        await coordinator.go(until=lambda: len(coordinator.sent) == 1)
-        origin = TERMS.log_key.name
-        signed = [found for witness in witnesses for found in witness.cosigned if found.origin == origin]
-        # One has seen two entries more: an old copy of the store runs here.
-        witnesses[0].newest[origin] = Checkpoint(origin, signed[-1].size + 2, bytes(32))
-        coordinator.clock.advance(1000 * TERMS.freshness_s // 3)
-        await coordinator.cosigner.ask_all()
-        later: Logged = coordinator
-        for _ in range(3):
-            at = await later.step()
-            coordinator.clock.advance(0 if at is None else at - coordinator.clock.now())
-            later = Logged(coordinator.store, coordinator.clock, witnesses, sent=coordinator.sent)
-            later.driver.prepare()
-        assert coordinator.store.experiments()[0].standing is Standing.PAUSED
-        assert len(coordinator.store.rounds(of.digest)) == 1
-        assert {found for witness in witnesses for found in witness.cosigned if found.origin == origin} == set(signed)
-
-    asyncio.run(scenario())
+    await coordinator.go(until=lambda: len(coordinator.sent) == 1)
+    origin = TERMS.log_key.name
+    signed = [found for witness in witnesses for found in witness.cosigned if found.origin == origin]
+    # One has seen two entries more: an old copy of the store runs here.
+    witnesses[0].newest[origin] = Checkpoint(origin, signed[-1].size + 2, bytes(32))
+    coordinator.clock.advance(1000 * TERMS.freshness_s // 3)
+    await coordinator.cosigner.ask_all()
+    later: Logged = coordinator
+    for _ in range(3):
+        at = await later.step()
+        coordinator.clock.advance(0 if at is None else at - coordinator.clock.now())
+        later = Logged(coordinator.store, coordinator.clock, witnesses, sent=coordinator.sent)
+        later.driver.prepare()
+    assert coordinator.store.experiments()[0].standing is Standing.PAUSED
+    assert len(coordinator.store.rounds(of.digest)) == 1
+    assert {found for witness in witnesses for found in witness.cosigned if found.origin == origin} == set(signed)
 
 
 def restarted(coordinator: Logged, witnesses: list[TinyWitness], store: CoordinatorStore | None = None) -> Logged:
@@ -325,61 +297,53 @@ def copied(store: MemoryStore) -> MemoryStore:
 
 
 @pytest.mark.parametrize("later", ["a round", "an ending", "another experiment"])
-def test_an_old_copy_of_the_store_is_found_out_before_it_signs_anything_else(later: str) -> None:
+async def test_an_old_copy_of_the_store_is_found_out_before_it_signs_anything_else(later: str) -> None:
     of = logged()
     coordinator, witnesses = world()
     add(coordinator.store, of)
-
-    async def scenario() -> None:
-        await coordinator.go(until=lambda: len(coordinator.sent) == 1)
-        assert isinstance(coordinator.store, MemoryStore)
-        old = copied(coordinator.store)
-        add(coordinator.store, logged(title="forgotten"))
-        await coordinator.go(until=lambda: len(coordinator.sent) == 3)
-        for witness in witnesses:
-            witness.instead = away
-        second = restarted(coordinator, witnesses, old)
-        if later == "an ending":
-            old.set_standing(of.digest, Standing.STOPPED)
-        if later == "another experiment":
-            add(old, logged(title="other"))
-        coordinator.clock.advance(10_000_000)
-        await second.step()
-        for witness in witnesses[1:]:
-            witness.instead = None
-        for _ in range(5):
-            at = await second.step()
-            coordinator.clock.advance(0 if at is None else at - coordinator.clock.now())
-        # What is signed is of the size of the log: nothing came to what was there.
-        assert (second.logbook.halted, second.logbook.log.size) == (True, 2)
-        # Nothing was stored either that a further start would sign.
-        assert len(old.rounds(of.digest)) == 1
-
-    asyncio.run(scenario())
+    await coordinator.go(until=lambda: len(coordinator.sent) == 1)
+    assert isinstance(coordinator.store, MemoryStore)
+    old = copied(coordinator.store)
+    add(coordinator.store, logged(title="forgotten"))
+    await coordinator.go(until=lambda: len(coordinator.sent) == 3)
+    for witness in witnesses:
+        witness.instead = away
+    second = restarted(coordinator, witnesses, old)
+    if later == "an ending":
+        old.set_standing(of.digest, Standing.STOPPED)
+    if later == "another experiment":
+        add(old, logged(title="other"))
+    coordinator.clock.advance(10_000_000)
+    await second.step()
+    for witness in witnesses[1:]:
+        witness.instead = None
+    for _ in range(5):
+        at = await second.step()
+        coordinator.clock.advance(0 if at is None else at - coordinator.clock.now())
+    # What is signed is of the size of the log: nothing came to what was there.
+    assert (second.logbook.halted, second.logbook.log.size) == (True, 2)
+    # Nothing was stored either that a further start would sign.
+    assert len(old.rounds(of.digest)) == 1
 
 
-def test_after_a_start_a_log_grows_when_a_quorum_has_said_that_nothing_is_missing() -> None:
+async def test_after_a_start_a_log_grows_when_a_quorum_has_said_that_nothing_is_missing() -> None:
     of = logged()
     coordinator, witnesses = world()
     add(coordinator.store, of)
-
-    async def scenario() -> None:
-        await coordinator.go(until=lambda: len(coordinator.sent) == 1)
-        for witness in witnesses[1:]:
-            witness.instead = away
-        second = restarted(coordinator, witnesses)
-        assert second.logbook.health()["waiting"] == 1
-        coordinator.clock.advance(10_000_000)
-        await second.step()
-        # Its round is concluded, which is no entry. One witness is no quorum: it could be the one that missed a round.
-        assert [held.state for held in coordinator.store.rounds(of.digest)] == [RoundState.TALLIED]
-        witnesses[2].instead = None
-        await second.step()
-        assert len(coordinator.store.rounds(of.digest)) == 2
-        assert second.logbook.health()["waiting"] == 0
-        await second.go()
-
-    asyncio.run(scenario())
+    await coordinator.go(until=lambda: len(coordinator.sent) == 1)
+    for witness in witnesses[1:]:
+        witness.instead = away
+    second = restarted(coordinator, witnesses)
+    assert second.logbook.health()["waiting"] == 1
+    coordinator.clock.advance(10_000_000)
+    await second.step()
+    # Its round is concluded, which is no entry. One witness is no quorum: it could be the one that missed a round.
+    assert [held.state for held in coordinator.store.rounds(of.digest)] == [RoundState.TALLIED]
+    witnesses[2].instead = None
+    await second.step()
+    assert len(coordinator.store.rounds(of.digest)) == 2
+    assert second.logbook.health()["waiting"] == 0
+    await second.go()
     assert [held.state for held in coordinator.store.rounds(of.digest)] == 3 * [RoundState.PUBLISHED]
 
 

@@ -190,195 +190,172 @@ class Counting(MemoryStore):
         return super().keys()
 
 
-def test_questions_that_come_together_are_answered_by_one_reading_that_began_after_them() -> None:
-    async def check() -> None:
-        store = Counting()
-        follower = Follower(store, ManualClock(START))
+async def test_questions_that_come_together_are_answered_by_one_reading_that_began_after_them() -> None:
+    store = Counting()
+    follower = Follower(store, ManualClock(START))
+    await follower.following.refresh()
+    assert store.read == 1
+    asking = [asyncio.ensure_future(follower.following.refresh()) for _ in range(50)]
+    # Two readings begin some time apart, however many ask.
+    await until(lambda: follower.steady.next_waking() is not None)
+    assert store.read == 1
+    add(store, experiment())
+    follower.steady.advance(1000)
+    await asyncio.gather(*asking)
+    assert store.read == 2
+    assert follower.publisher.public("/v1/experiments") != (b'{"experiments":[]}', "application/json")
+    assert follower.following.lag_ms == 0
+    follower.steady.advance(700)
+    assert follower.following.lag_ms == 700
+
+
+async def test_a_store_that_cannot_be_read_leaves_the_view_and_says_so() -> None:
+    store = Counting()
+    add(store, experiment())
+    follower = Follower(store, ManualClock(START))
+    await follower.following.refresh()
+    before = follower.shown()
+    store.away = True
+    follower.steady.advance(1000)
+    with pytest.raises(StoreError):
         await follower.following.refresh()
-        assert store.read == 1
-        asking = [asyncio.ensure_future(follower.following.refresh()) for _ in range(50)]
-        # Two readings begin some time apart, however many ask.
+    assert follower.shown() == before
+    stop = asyncio.Event()
+    task = asyncio.ensure_future(follower.following.run(stop))
+    for _ in range(5):
+        follower.steady.advance(5000)
         await until(lambda: follower.steady.next_waking() is not None)
-        assert store.read == 1
-        add(store, experiment())
-        follower.steady.advance(1000)
-        await asyncio.gather(*asking)
-        assert store.read == 2
-        assert follower.publisher.public("/v1/experiments") != (b'{"experiments":[]}', "application/json")
-        assert follower.following.lag_ms == 0
-        follower.steady.advance(700)
-        assert follower.following.lag_ms == 700
-
-    asyncio.run(check())
+    store.away = False
+    read = store.read
+    while store.read == read:
+        follower.steady.advance(500)
+        await asyncio.sleep(0)
+    stop.set()
+    await task
 
 
-def test_a_store_that_cannot_be_read_leaves_the_view_and_says_so() -> None:
-    async def check() -> None:
-        store = Counting()
-        add(store, experiment())
-        follower = Follower(store, ManualClock(START))
+async def test_a_node_that_drives_follows_nothing_and_is_told_anew_when_it_follows_again() -> None:
+    store = Counting()
+    follower = Follower(store, ManualClock(START))
+    await follower.following.refresh()
+    updates = follower.updates
+    await follower.following.pause()
+    follower.steady.advance(1000)
+    await follower.following.refresh()
+    assert (store.read, follower.following.lag_ms, follower.following.closing()) == (1, 0, [])
+    assert follower.updates == updates
+    follower.following.resume()
+    follower.steady.advance(1000)
+    await follower.following.refresh()
+    assert (store.read, follower.updates) == (2, updates + 1)
+
+
+async def test_repro_a_driver_that_does_not_know_all_that_runs_is_not_believed() -> None:
+    clock, store = ManualClock(START - 100_000), MemoryStore()
+    add(store, experiment(rounds=1))
+    driver = Coordinator(store, clock)
+    await driver.go(until=lambda: bool(driver.ingest.present.rounds))
+    # This node drives, as far as it knows, and another one has announced a round.
+    follower = Follower(store.another_node(), clock)
+    await follower.following.pause()
+    with pytest.raises(StoreError):
         await follower.following.refresh()
-        before = follower.shown()
-        store.away = True
-        follower.steady.advance(1000)
-        with pytest.raises(StoreError):
-            await follower.following.refresh()
-        assert follower.shown() == before
-        stop = asyncio.Event()
-        task = asyncio.ensure_future(follower.following.run(stop))
-        for _ in range(5):
-            follower.steady.advance(5000)
-            await until(lambda: follower.steady.next_waking() is not None)
-        store.away = False
-        read = store.read
-        while store.read == read:
-            follower.steady.advance(500)
-            await asyncio.sleep(0)
-        stop.set()
-        await task
-
-    asyncio.run(check())
+    follower.following.note_announced(driver.ingest.present)
+    follower.steady.advance(1000)
+    await follower.following.refresh()
+    # It is its driver that says what runs, until it drives no more.
+    assert follower.updates == 0
+    follower.following.resume()
+    follower.steady.advance(1000)
+    await follower.following.refresh()
+    assert follower.present == driver.ingest.present
 
 
-def test_a_node_that_drives_follows_nothing_and_is_told_anew_when_it_follows_again() -> None:
-    async def check() -> None:
-        store = Counting()
-        follower = Follower(store, ManualClock(START))
-        await follower.following.refresh()
-        updates = follower.updates
-        await follower.following.pause()
-        follower.steady.advance(1000)
-        await follower.following.refresh()
-        assert (store.read, follower.following.lag_ms, follower.following.closing()) == (1, 0, [])
-        assert follower.updates == updates
-        follower.following.resume()
-        follower.steady.advance(1000)
-        await follower.following.refresh()
-        assert (store.read, follower.updates) == (2, updates + 1)
+async def test_repro_whoever_begins_to_drive_waits_until_what_was_shown_before_is_written() -> None:
+    follower = Follower(MemoryStore(), ManualClock(START))
+    writing, written = asyncio.Event(), asyncio.Event()
 
-    asyncio.run(check())
+    async def flush() -> None:
+        writing.set()
+        await written.wait()
 
-
-def test_repro_a_driver_that_does_not_know_all_that_runs_is_not_believed() -> None:
-    async def check() -> None:
-        clock, store = ManualClock(START - 100_000), MemoryStore()
-        add(store, experiment(rounds=1))
-        driver = Coordinator(store, clock)
-        await driver.go(until=lambda: bool(driver.ingest.present.rounds))
-        # This node drives, as far as it knows, and another one has announced a round.
-        follower = Follower(store.another_node(), clock)
-        await follower.following.pause()
-        with pytest.raises(StoreError):
-            await follower.following.refresh()
-        follower.following.note_announced(driver.ingest.present)
-        follower.steady.advance(1000)
-        await follower.following.refresh()
-        # It is its driver that says what runs, until it drives no more.
-        assert follower.updates == 0
-        follower.following.resume()
-        follower.steady.advance(1000)
-        await follower.following.refresh()
-        assert follower.present == driver.ingest.present
-
-    asyncio.run(check())
-
-
-def test_repro_whoever_begins_to_drive_waits_until_what_was_shown_before_is_written() -> None:
-    async def check() -> None:
-        follower = Follower(MemoryStore(), ManualClock(START))
-        writing, written = asyncio.Event(), asyncio.Event()
-
-        async def flush() -> None:
-            writing.set()
-            await written.wait()
-
-        follower.publisher.flush = flush  # type: ignore[method-assign]
-        stop = asyncio.Event()
-        task = asyncio.ensure_future(follower.following.run(stop))
-        await writing.wait()
-        pausing = asyncio.ensure_future(follower.following.pause())
-        for _ in range(5):
-            await asyncio.sleep(0)
-        assert not pausing.done()
-        written.set()
-        await pausing
-        stop.set()
-        await task
-
-    asyncio.run(check())
+    follower.publisher.flush = flush  # type: ignore[method-assign]
+    stop = asyncio.Event()
+    task = asyncio.ensure_future(follower.following.run(stop))
+    await writing.wait()
+    pausing = asyncio.ensure_future(follower.following.pause())
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert not pausing.done()
+    written.set()
+    await pausing
+    stop.set()
+    await task
 
 
 # ── helping to count ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_who_follows_counts_shards_of_a_closed_epoch_and_a_fault_there_ends_nothing() -> None:
-    async def check() -> None:
-        clock, store = ManualClock(START - 100_000), MemoryStore()
-        of = experiment(rounds=1)
-        add(store, of)
-        driver = Coordinator(store, clock)
-        await driver.go(until=lambda: bool(driver.sent))
-        (one,) = driver.ingest.present.rounds
-        # Its window is over and its epoch closed; nobody has counted it.
-        clock.advance(one.closes_at - clock.now())
-        await driver.step()
-        store.close_epoch(one.epoch)
-        follower = Follower(store.another_node(), clock)
-        follower.following.read()
-        assert follower.following.closing() == [one.epoch]
-        page = io.StringIO()
-        faults: list[Exception] = [StoreError("away"), StoreError("away")]
-        counting = ShardCounting(follower.store, zeros)
+async def test_who_follows_counts_shards_of_a_closed_epoch_and_a_fault_there_ends_nothing() -> None:
+    clock, store = ManualClock(START - 100_000), MemoryStore()
+    of = experiment(rounds=1)
+    add(store, of)
+    driver = Coordinator(store, clock)
+    await driver.go(until=lambda: bool(driver.sent))
+    (one,) = driver.ingest.present.rounds
+    # Its window is over and its epoch closed; nobody has counted it.
+    clock.advance(one.closes_at - clock.now())
+    await driver.step()
+    store.close_epoch(one.epoch)
+    follower = Follower(store.another_node(), clock)
+    follower.following.read()
+    assert follower.following.closing() == [one.epoch]
+    page = io.StringIO()
+    faults: list[Exception] = [StoreError("away"), StoreError("away")]
+    counting = ShardCounting(follower.store, zeros)
 
-        def count_one(epoch: int, rounds: Callable[[], list[RoundToCount]]) -> bool:
-            if faults:
-                raise faults.pop()
-            return counting.count_one(epoch, rounds)
+    def count_one(epoch: int, rounds: Callable[[], list[RoundToCount]]) -> bool:
+        if faults:
+            raise faults.pop()
+        return counting.count_one(epoch, rounds)
 
-        helping = ShardHelper(
-            follower.following, count_one, steady=follower.steady, log=Log(page, clock, "coordinator")
-        )
-        stop = asyncio.Event()
-        task = asyncio.ensure_future(helping.run(stop))
-        while len(store.shards(one.epoch)) < SHARDS:
-            follower.steady.advance(500)
-            await asyncio.sleep(0)
-        stop.set()
-        await task
-        assert page.getvalue().count("helping-failed") == 2
-        whole = await ShardCounting(store, zeros).whole(one.epoch, follower.following.rounds_of(one.epoch))
-        assert whole.tallies == [tally_of(one)]
-        # The driver adds what others counted, and the round comes out as ever.
-        driver.driver._count = ShardCounting(store, zeros).whole
-        await driver.go()
-        assert store.rounds(of.digest)[0].tally is not None
-
-    asyncio.run(check())
+    helping = ShardHelper(follower.following, count_one, steady=follower.steady, log=Log(page, clock, "coordinator"))
+    stop = asyncio.Event()
+    task = asyncio.ensure_future(helping.run(stop))
+    while len(store.shards(one.epoch)) < SHARDS:
+        follower.steady.advance(500)
+        await asyncio.sleep(0)
+    stop.set()
+    await task
+    assert page.getvalue().count("helping-failed") == 2
+    whole = await ShardCounting(store, zeros).whole(one.epoch, follower.following.rounds_of(one.epoch))
+    assert whole.tallies == [tally_of(one)]
+    # The driver adds what others counted, and the round comes out as ever.
+    driver.driver._count = ShardCounting(store, zeros).whole
+    await driver.go()
+    assert store.rounds(of.digest)[0].tally is not None
 
 
-def test_repro_who_cannot_count_an_epoch_leaves_it_to_others_and_claims_nothing_of_it_again() -> None:
-    async def check() -> None:
-        clock, store = ManualClock(START - 100_000), MemoryStore()
-        add(store, experiment(rounds=1))
-        driver = Coordinator(store, clock)
-        await driver.go(until=lambda: bool(driver.sent))
-        (one,) = driver.ingest.present.rounds
-        clock.advance(one.closes_at - clock.now())
-        await driver.step()
-        store.close_epoch(one.epoch)
-        follower = Follower(store.another_node(), clock)
-        follower.following.read()
-        asked = []
+async def test_repro_who_cannot_count_an_epoch_leaves_it_to_others_and_claims_nothing_of_it_again() -> None:
+    clock, store = ManualClock(START - 100_000), MemoryStore()
+    add(store, experiment(rounds=1))
+    driver = Coordinator(store, clock)
+    await driver.go(until=lambda: bool(driver.sent))
+    (one,) = driver.ingest.present.rounds
+    clock.advance(one.closes_at - clock.now())
+    await driver.step()
+    store.close_epoch(one.epoch)
+    follower = Follower(store.another_node(), clock)
+    follower.following.read()
+    asked = []
 
-        def count_one(epoch: int, _: Callable[[], list[RoundToCount]]) -> bool:
-            asked.append(epoch)
-            # A node of an older version, say.
-            raise KeyError("a kind of experiment that is not known here")
+    def count_one(epoch: int, _: Callable[[], list[RoundToCount]]) -> bool:
+        asked.append(epoch)
+        # A node of an older version, say.
+        raise KeyError("a kind of experiment that is not known here")
 
-        helping = ShardHelper(follower.following, count_one, steady=follower.steady)
-        with pytest.raises(KeyError):
-            await helping.step(asyncio.Event())
-        assert await helping.step(asyncio.Event()) == 0
-        assert asked == [one.epoch]
-
-    asyncio.run(check())
+    helping = ShardHelper(follower.following, count_one, steady=follower.steady)
+    with pytest.raises(KeyError):
+        await helping.step(asyncio.Event())
+    assert await helping.step(asyncio.Event()) == 0
+    assert asked == [one.epoch]

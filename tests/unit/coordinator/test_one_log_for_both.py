@@ -143,25 +143,21 @@ def test_manifests_openings_and_endings_of_both_kinds_stand_in_one_log() -> None
         assert made.logbook.log.holds(signed.checkpoint)
 
 
-def test_an_opening_is_shown_when_witnesses_have_seen_it_and_not_before() -> None:
+async def test_an_opening_is_shown_when_witnesses_have_seen_it_and_not_before() -> None:
     of = relayed_logged()
     made, witnesses = world(of=of)
     base = f"/v1/experiment/{of.digest}"
-
-    async def scenario() -> None:
-        await made.go(lambda: made.public(f"{base}/manifest/1") is not None)
-        for witness in witnesses:
-            witness.instead = away
-        await made.go(lambda: made.kinds(of) == [EXPERIMENT, MANIFEST, OPENING, ENDING])
-        assert made.public(f"{base}/opening/1") is None
-        assert made.public(f"{base}/ending") is None
-        for witness in witnesses[:2]:
-            witness.instead = None
-        await made.step()
-        assert made.public(f"{base}/opening/1") is not None
-        assert made.public(f"{base}/ending") is not None
-
-    asyncio.run(scenario())
+    await made.go(lambda: made.public(f"{base}/manifest/1") is not None)
+    for witness in witnesses:
+        witness.instead = away
+    await made.go(lambda: made.kinds(of) == [EXPERIMENT, MANIFEST, OPENING, ENDING])
+    assert made.public(f"{base}/opening/1") is None
+    assert made.public(f"{base}/ending") is None
+    for witness in witnesses[:2]:
+        witness.instead = None
+    await made.step()
+    assert made.public(f"{base}/opening/1") is not None
+    assert made.public(f"{base}/ending") is not None
 
 
 def test_nothing_of_a_new_experiment_is_shown_before_witnesses_have_seen_it() -> None:

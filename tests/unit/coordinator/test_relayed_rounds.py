@@ -225,23 +225,19 @@ def test_a_step_out_of_range_ends_its_experiment(store: CoordinatorStore, monkey
 
 
 @pytest.mark.parametrize("role", ["entry", "mix"])
-def test_without_both_commitments_the_round_waits_and_the_operator_is_told_once(
+async def test_without_both_commitments_the_round_waits_and_the_operator_is_told_once(
     store: CoordinatorStore, role: str
 ) -> None:
     federation = start(store)
     federation.relays.away = {role}
-
-    async def main() -> None:
-        for _ in range(3):
-            assert await federation.driver.step() is None
-            assert federation.driver.asks_again
-        assert store.batches() == []
-        assert store.rounds(federation.relays.document.digest) == []
-        assert federation.told == [f"round-waits {role}-relay-silent"]
-        federation.relays.away = set()
-        await federation.driver.step()
-
-    asyncio.run(main())
+    for _ in range(3):
+        assert await federation.driver.step() is None
+        assert federation.driver.asks_again
+    assert store.batches() == []
+    assert store.rounds(federation.relays.document.digest) == []
+    assert federation.told == [f"round-waits {role}-relay-silent"]
+    federation.relays.away = set()
+    await federation.driver.step()
     assert manifest(federation, 1).round_number == 1
 
 
@@ -287,15 +283,11 @@ def test_paused_experiment_asks_nobody(store: CoordinatorStore) -> None:
     assert federation.relays.asked == []
 
 
-def test_stopped_experiment_ends_with_the_round_that_runs(store: CoordinatorStore) -> None:
+async def test_stopped_experiment_ends_with_the_round_that_runs(store: CoordinatorStore) -> None:
     federation = start(store)
-
-    async def main() -> None:
-        await federation.driver.step()
-        store.set_standing(federation.relays.document.digest, Standing.STOPPED)
-        await federation.go()
-
-    asyncio.run(main())
+    await federation.driver.step()
+    store.set_standing(federation.relays.document.digest, Standing.STOPPED)
+    await federation.go()
     end = federation.relays.document.read(RelayedEnding, federation.public("ending"))
     assert (end.round_number, end.why) == (1, "stopped")
 
