@@ -21,7 +21,7 @@ from secvm.protocol.documents.experiment import Beacon, ExperimentDocument, Hash
 from secvm.runtime.logs import Log
 from secvm.testing.clock import ManualClock
 from tests.unit.coordinator.rounds import add, until
-from tests.unit.coordinator.witnesses import Logged, TinyWitness, away, logged
+from tests.unit.coordinator.witnesses import Logged, TinyWitness, all_answer, away, logged
 from tests.unit.crypto import recorded_beacons as recorded
 from tests.unit.protocol.helpers import START
 
@@ -139,14 +139,12 @@ async def test_a_record_that_is_not_genuine_is_not_kept_and_asked_for_again() ->
 
 async def test_an_experiment_that_is_not_cosigned_in_time_is_stopped_and_says_so() -> None:
     world = World(salted())
-    for witness in world.witnesses:
-        witness.instead = away
+    all_answer(world.witnesses, away)
     assert await world.step() == (False, SOON * 1000)
     world.clock.advance(20_000)
     await world.step()
     assert world.standing is Standing.STOPPED
-    for witness in world.witnesses:
-        witness.instead = None
+    all_answer(world.witnesses, None)
     await world.step()
     assert world.source.asked == []
     assert world.events() == ["logged-too-late"]

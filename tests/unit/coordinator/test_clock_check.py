@@ -19,7 +19,7 @@ from secvm.testing.clock import ManualClock
 from secvm.testing.processes import free_port
 from tests.unit.coordinator.rounds import GRID, Coordinator, add, experiment, held_epochs
 from tests.unit.coordinator.test_main import settings
-from tests.unit.coordinator.witnesses import TERMS, Logged, TinyWitness, away, logged
+from tests.unit.coordinator.witnesses import TERMS, Logged, TinyWitness, all_answer, away, logged
 from tests.unit.protocol.helpers import START
 
 DAYS_400 = 400 * 86_400_000
@@ -153,13 +153,11 @@ def test_repro_after_a_start_with_a_wrong_clock_a_log_waits_until_witnesses_agre
 def test_after_a_start_with_a_log_nothing_is_closed_before_a_quorum_was_heard() -> None:
     world = World(log=True)
     world.go(rounds=1, state=RoundState.OPEN)
-    for witness in world.witnesses[1:]:
-        witness.instead = away
+    all_answer(world.witnesses[1:], away)
     world.start()
     world.step()
     assert world.check.doubt == "too-few-witnesses-heard"
-    for witness in world.witnesses:
-        witness.instead = None
+    all_answer(world.witnesses, None)
     world.check_that_all_ends_well()
 
 

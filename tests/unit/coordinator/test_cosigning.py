@@ -14,6 +14,7 @@ from secvm.coordinator.log.logbook import Logbook
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.coordinator.store.port import CoordinatorStore, Standing
 from secvm.crypto.notes import Note, SignatureKind, cosign_note
+from secvm.crypto.signing import SigningKey
 from secvm.errors import LocalProtocolError
 from secvm.protocol.log.checkpoints import Checkpoint
 from secvm.protocol.log.proofs import CosigningRequest, write_cosignatures, write_size
@@ -23,7 +24,7 @@ from secvm.runtime.service import stop_listening
 from secvm.testing.clock import ManualClock
 from secvm_lab.rigs.conversations import Conversations
 from tests.unit.coordinator.rounds import add, until
-from tests.unit.coordinator.witnesses import KEYS, TERMS, Answer, TinyWitness, logged, serving
+from tests.unit.coordinator.witnesses import KEYS, TERMS, Answer, TinyWitness, all_answer, logged, serving
 from tests.unit.protocol.helpers import LOG, START, STRANGER, WITNESSES
 
 
@@ -112,70 +113,45 @@ def test_many_experiments_are_cosigned_together() -> None:
     assert all(scene.logbook.first(one.digest) is not None for one in scene.store.experiments())
 
 
-def garbage(body: bytes) -> Answer:
-    return 200, b"\xff\x00 no lines"
+def cosigned(
+    of: Checkpoint | None = None, *, key: SigningKey = WITNESSES[0], name: str = KEYS[0].name, days: int = 0
+) -> Callable[[bytes], Answer]:
+    """An answer with a line under the checkpoint that is asked about, or under another one."""
+
+    def answer(body: bytes) -> Answer:
+        line = (of or checkpoint_of(body)).cosign(key, name=name, time_s=START // 1000 + 86_400 * days)
+        return 200, write_cosignatures([line])
+
+    return answer
 
 
-def nothing(body: bytes) -> Answer:
-    return 200, b""
+def says(status: int, data: bytes = b"") -> Callable[[bytes], Answer]:
+    return lambda _body: (status, data)
 
 
-def too_long(body: bytes) -> Answer:
-    return 200, b"x" * (MAX_ANSWER_BYTES + 1)
+refused = says(403, b"nobody knows this log\n")
+#: Answers that are no cosignature of the first witness.
+INSTEAD: dict[str, Callable[[bytes], Answer]] = {
+    "garbage": says(200, b"\xff\x00 no lines"),
+    "nothing": says(200),
+    "too long": says(200, b"x" * (MAX_ANSWER_BYTES + 1)),
+    "a redirect": says(307),
+    "a refusal": refused,
+    "no size": says(409, b"many\n"),
+    # With old = 0 and size 1 this is no sign of another log.
+    "the same size again": lambda body: (409, write_size(CosigningRequest.from_bytes(body).old)),
+    "another checkpoint": cosigned(Checkpoint(TERMS.log_key.name, 1, bytes(32))),
+    "another key": cosigned(key=STRANGER),
+    "another witness": cosigned(key=WITNESSES[1], name=KEYS[1].name),
+    "last year": cosigned(days=-365),
+    "next year": cosigned(days=365),
+}
 
 
-def redirected(body: bytes) -> Answer:
-    return 307, b""
-
-
-def refused(body: bytes) -> Answer:
-    return 403, b"nobody knows this log\n"
-
-
-def no_size(body: bytes) -> Answer:
-    return 409, b"many\n"
-
-
-def same_size_again(body: bytes) -> Answer:
-    return 409, write_size(CosigningRequest.from_bytes(body).old)
-
-
-def wrong_signature(body: bytes) -> Answer:
-    other = Checkpoint(checkpoint_of(body).origin, 1, bytes(32))
-    return 200, write_cosignatures([other.cosign(WITNESSES[0], name=KEYS[0].name, time_s=START // 1000)])
-
-
-def of_another_key(body: bytes) -> Answer:
-    return 200, write_cosignatures([checkpoint_of(body).cosign(STRANGER, name=KEYS[0].name, time_s=START // 1000)])
-
-
-def of_another_witness(body: bytes) -> Answer:
-    return 200, write_cosignatures([checkpoint_of(body).cosign(WITNESSES[1], name=KEYS[1].name, time_s=START // 1000)])
-
-
-def of_last_year(body: bytes) -> Answer:
-    time_s = START // 1000 - 365 * 86_400
-    return 200, write_cosignatures([checkpoint_of(body).cosign(WITNESSES[0], name=KEYS[0].name, time_s=time_s)])
-
-
-def of_next_year(body: bytes) -> Answer:
-    time_s = START // 1000 + 365 * 86_400
-    return 200, write_cosignatures([checkpoint_of(body).cosign(WITNESSES[0], name=KEYS[0].name, time_s=time_s)])
-
-
-@pytest.mark.parametrize(
-    "instead",
-    [
-        garbage, nothing, too_long, redirected, refused, no_size, same_size_again, wrong_signature, of_another_key,
-        of_another_witness, of_last_year, of_next_year,
-    ],
-)  # fmt: skip
-def test_answer_that_is_no_cosignature_does_not_count_and_the_others_are_enough(
-    instead: Callable[[bytes], Answer],
-) -> None:
+@pytest.mark.parametrize("name", INSTEAD)
+def test_answer_that_is_no_cosignature_does_not_count_and_the_others_are_enough(name: str) -> None:
     scene = Scene()
-    # With old = 0 and size 1, "the same size again" is no sign of another log.
-    scene.witnesses[0].instead = instead
+    scene.witnesses[0].instead = INSTEAD[name]
     scene.play(once)
     assert KEYS[0] not in scene.logbook.lines
     assert scene.logbook.cosigned() == 1
@@ -190,7 +166,7 @@ def test_a_redirect_is_not_followed_even_to_a_good_witness() -> None:
 
     async def redirecting(cosigner: Cosigner) -> None:
         good = cosigner._witnesses[0].url + "/add-checkpoint"
-        async with serving(redirected, elsewhere=good) as url:
+        async with serving(says(307), elsewhere=good) as url:
             cosigner._witnesses = (WitnessAddress(KEYS[0], url), *cosigner._witnesses[1:])
             await cosigner.ask_all()
 
@@ -199,10 +175,10 @@ def test_a_redirect_is_not_followed_even_to_a_good_witness() -> None:
     assert KEYS[0] not in scene.logbook.lines
 
 
-@pytest.mark.parametrize("instead", [garbage, wrong_signature, of_another_witness])
-def test_one_good_witness_of_three_is_no_quorum(instead: Callable[[bytes], Answer]) -> None:
+@pytest.mark.parametrize("name", ["garbage", "another checkpoint", "another witness"])
+def test_one_good_witness_of_three_is_no_quorum(name: str) -> None:
     scene = Scene()
-    scene.witnesses[0].instead = scene.witnesses[2].instead = instead
+    scene.witnesses[0].instead = scene.witnesses[2].instead = INSTEAD[name]
     scene.play(once)
     assert scene.logbook.cosigned() == 0
     assert scene.store.notes() == []
@@ -336,15 +312,13 @@ def test_a_witness_that_hangs_is_given_up_and_holds_nobody_up() -> None:
 
 def test_retries_go_on_while_the_clock_stands_still() -> None:
     scene = Scene()
-    for witness in scene.witnesses:
-        witness.instead = refused
+    all_answer(scene.witnesses, refused)
 
     async def patiently(cosigner: Cosigner) -> None:
         stop = asyncio.Event()
         running = asyncio.create_task(cosigner.run(stop))
         await until(lambda: all(witness.asked >= 6 for witness in scene.witnesses))
-        for witness in scene.witnesses:
-            witness.instead = None
+        all_answer(scene.witnesses, None)
         await until(lambda: scene.logbook.cosigned() == 1 and len(scene.logbook.lines) == 3)
         stop.set()
         await running

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,9 +17,10 @@ from secvm.coordinator.intake.opener import MOST_OWN_FAULTS, SLICE, Opener
 from secvm.coordinator.intake.running import CurrentRounds
 from secvm.coordinator.problem_responses import ACCEPTED
 from secvm.coordinator.store.memory import MemoryStore
+from secvm.coordinator.store.port import CoordinatorStore
 from secvm.coordinator.store.sqlite import SQLiteStore
 from secvm.crypto.sealing.capsules import pack
-from secvm.errors import LocalProtocolError, RefusedPackageError, StoreError, UnknownKeyError
+from secvm.errors import LocalProtocolError, StoreError
 from secvm.protocol.problems import Problem, read_problem
 from secvm.runtime.http.server import HttpResponse
 from secvm.runtime.logs import Log
@@ -79,6 +81,19 @@ def opened(store: MemoryStore | SQLiteStore) -> list[bytes]:
     return sorted(block[i : i + 64] for i in range(0, len(block), 64))
 
 
+def opening(store: CoordinatorStore, *, metrics: Metrics | None = None, **given: Any) -> Opener:
+    """An opener that knows what runs."""
+    opener = Opener(store, metrics=metrics or Metrics("coordinator"), **given)
+    opener.update(PRESENT)
+    return opener
+
+
+def sealed_store() -> MemoryStore:
+    store = MemoryStore()
+    store.append_sealed(EPOCH, [pack(CAPSULES)])
+    return store
+
+
 def page(metrics: Metrics) -> str:
     return metrics.page()[0].decode()
 
@@ -104,8 +119,7 @@ def test_what_fails_before_the_exchange_is_opened_again_and_nothing_is_doubled(f
     store.failures = [fault]
 
     async def finish() -> None:
-        opener = Opener(store, metrics=Metrics("coordinator"))
-        opener.update(PRESENT)
+        opener = opening(store)
         await opener.finish(EPOCH)
 
     with pytest.raises(type(fault)):
@@ -118,20 +132,16 @@ def test_what_fails_before_the_exchange_is_opened_again_and_nothing_is_doubled(f
 
 
 async def test_two_that_wait_for_one_epoch_open_it_once() -> None:
-    store = MemoryStore()
-    store.append_sealed(EPOCH, [pack(CAPSULES)])
-    opener = Opener(store, metrics=Metrics("coordinator"))
-    opener.update(PRESENT)
+    store = sealed_store()
+    opener = opening(store)
     await asyncio.gather(opener.finish(EPOCH), opener.finish(EPOCH))
     assert opened(store) == EXPECTED
 
 
 async def test_others_have_their_turn_between_slices() -> None:
-    store = MemoryStore()
-    store.append_sealed(EPOCH, [pack(CAPSULES)])
+    store = sealed_store()
     turns = 0
-    opener = Opener(store, metrics=Metrics("coordinator"))
-    opener.update(PRESENT)
+    opener = opening(store)
     task = asyncio.ensure_future(opener.finish(EPOCH))
 
     async def others() -> None:
@@ -151,8 +161,7 @@ async def test_the_opener_works_behind_the_scenes_and_goes_on_after_a_fault() ->
     garbage = CAPSULES[0][:-1] + b"\0"
     done, loop = asyncio.Event(), asyncio.get_running_loop()
     store.replaced = lambda: loop.call_soon_threadsafe(done.set)
-    opener = Opener(store, metrics=metrics, log=log, gather_s=0, pause_s=0)
-    opener.update(PRESENT)
+    opener = opening(store, metrics=metrics, log=log, gather_s=0, pause_s=0)
     opener.start()
     opener.start()
     store.append_sealed(EPOCH, [pack([garbage, *CAPSULES])])
@@ -176,8 +185,7 @@ async def test_what_this_process_cannot_open_is_left_to_others_after_a_few_attem
     store, metrics = FailingStore(), Metrics("coordinator")
     store.append_sealed(EPOCH, [pack(CAPSULES)])
     store.failures = [ValueError("a fault of our own")] * 9
-    opener = Opener(store, metrics=metrics, gather_s=0, pause_s=0)
-    opener.update(PRESENT)
+    opener = opening(store, metrics=metrics, gather_s=0, pause_s=0)
     opener.start()
     opener.notice(EPOCH)
     await until(lambda: f"opener_faults_total {float(MOST_OWN_FAULTS)}" in page(metrics))
@@ -193,17 +201,14 @@ async def test_claims_that_ended_on_the_way_are_no_fault_that_ends_a_driver() ->
     store = FailingStore()
     store.append_sealed(EPOCH, [pack(CAPSULES)])
     store.failures = [LocalProtocolError("some of these groups are opened already, others are not")]
-    opener = Opener(store, metrics=Metrics("coordinator"))
-    opener.update(PRESENT)
+    opener = opening(store)
     await opener.finish(EPOCH)
     assert opened(store) == EXPECTED
 
 
 async def test_an_opener_that_is_closed_leaves_the_rest_sealed() -> None:
-    store = MemoryStore()
-    store.append_sealed(EPOCH, [pack(CAPSULES)])
-    opener = Opener(store, metrics=Metrics("coordinator"), gather_s=100)
-    opener.update(PRESENT)
+    store = sealed_store()
+    opener = opening(store, gather_s=100)
     opener.start()
     await asyncio.sleep(0)
     await opener.close()
@@ -211,8 +216,7 @@ async def test_an_opener_that_is_closed_leaves_the_rest_sealed() -> None:
 
 
 async def test_without_its_key_an_epoch_cannot_be_finished() -> None:
-    store = MemoryStore()
-    store.append_sealed(EPOCH, [pack(CAPSULES)])
+    store = sealed_store()
     opener = Opener(store, metrics=Metrics("coordinator"))
     await opener.finish(EPOCH + 1)
     with pytest.raises(LocalProtocolError):
@@ -283,13 +287,6 @@ async def test_after_a_crash_all_that_was_acknowledged_is_counted_once(tmp_path:
 
 
 # ── the present ──────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_the_present_of_nothing_knows_no_key() -> None:
-    with pytest.raises(UnknownKeyError):
-        CurrentRounds().epoch_of(KEY.key_id)
-    with pytest.raises(RefusedPackageError):
-        PRESENT.check_epoch(EPOCH + 1, START)
 
 
 def test_a_key_id_that_comes_again_is_the_older_epochs_until_that_is_over() -> None:

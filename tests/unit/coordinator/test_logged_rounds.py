@@ -26,7 +26,7 @@ from secvm.protocol.log.tiles import Tile, read_bundle
 from secvm.protocol.round_state import RoundState
 from secvm.testing.clock import ManualClock
 from tests.unit.coordinator.rounds import add, experiment
-from tests.unit.coordinator.witnesses import KEYS, TERMS, Answer, Logged, TinyWitness, away, logged
+from tests.unit.coordinator.witnesses import KEYS, TERMS, Answer, Logged, TinyWitness, all_answer, away, logged
 from tests.unit.protocol.helpers import START
 
 
@@ -111,8 +111,7 @@ async def test_a_round_whose_manifest_is_cosigned_too_late_is_abandoned_like_any
     coordinator, witnesses = world()
     add(coordinator.store, of)
     await coordinator.go(until=lambda: len(coordinator.sent) == 1)
-    for witness in witnesses:
-        witness.instead = away
+    all_answer(witnesses, away)
     await coordinator.go(until=lambda: len(coordinator.store.rounds(of.digest)) == 3)
     # How round 1 ended is told by a manifest that nobody has seen yet.
     assert coordinator.publisher.public(f"/v1/experiment/{of.digest}/manifest/2") is None
@@ -121,8 +120,7 @@ async def test_a_round_whose_manifest_is_cosigned_too_late_is_abandoned_like_any
     assert coordinator.publisher.public(f"/v1/blob/{rounds[0].tally}") is None
     told = json.loads(public(coordinator, f"/v1/experiment/{of.digest}/status"))
     assert [row["state"] for row in told["rounds"]] == ["closing"]
-    for witness in witnesses:
-        witness.instead = None
+    all_answer(witnesses, None)
     await coordinator.go()
     assert [held.state for held in coordinator.store.rounds(of.digest)] == [
         RoundState.PUBLISHED,
@@ -141,14 +139,12 @@ async def test_an_ending_waits_for_its_quorum_and_then_costs_nothing() -> None:
     coordinator, witnesses = world()
     add(coordinator.store, of)
     await coordinator.go(until=lambda: len(coordinator.sent) == 1)
-    for witness in witnesses:
-        witness.instead = away
+    all_answer(witnesses, away)
     await coordinator.go(until=lambda: coordinator.store.experiments()[0].standing is Standing.FINISHED)
     assert coordinator.publisher.public(f"/v1/experiment/{of.digest}/ending") is None
     told = json.loads(public(coordinator, f"/v1/experiment/{of.digest}/status"))
     assert (told["standing"], told["notes"]) == ("running", [])
-    for witness in witnesses:
-        witness.instead = None
+    all_answer(witnesses, None)
     await coordinator.go()
     # Long after, the log is renewed for the coordinator's own terms alone; what shows the ending stays.
     shown = public(coordinator, checkpoint_path(of.digest))
@@ -167,8 +163,7 @@ def test_an_experiment_without_a_log_is_shown_at_once_beside_one_that_has_one() 
     coordinator, witnesses = world()
     for made in (plain, of):
         add(coordinator.store, made)
-    for witness in witnesses:
-        witness.instead = away
+    all_answer(witnesses, away)
     asyncio.run(coordinator.step())
     assert public(coordinator, f"/v1/experiment/{plain.digest}/manifest/1")
     assert coordinator.publisher.public(f"/v1/experiment/{of.digest}") is None
@@ -306,8 +301,7 @@ async def test_an_old_copy_of_the_store_is_found_out_before_it_signs_anything_el
     old = copied(coordinator.store)
     add(coordinator.store, logged(title="forgotten"))
     await coordinator.go(until=lambda: len(coordinator.sent) == 3)
-    for witness in witnesses:
-        witness.instead = away
+    all_answer(witnesses, away)
     second = restarted(coordinator, witnesses, old)
     if later == "an ending":
         old.set_standing(of.digest, Standing.STOPPED)
@@ -315,8 +309,7 @@ async def test_an_old_copy_of_the_store_is_found_out_before_it_signs_anything_el
         add(old, logged(title="other"))
     coordinator.clock.advance(10_000_000)
     await second.step()
-    for witness in witnesses[1:]:
-        witness.instead = None
+    all_answer(witnesses[1:], None)
     for _ in range(5):
         at = await second.step()
         coordinator.clock.advance(0 if at is None else at - coordinator.clock.now())
@@ -331,8 +324,7 @@ async def test_after_a_start_a_log_grows_when_a_quorum_has_said_that_nothing_is_
     coordinator, witnesses = world()
     add(coordinator.store, of)
     await coordinator.go(until=lambda: len(coordinator.sent) == 1)
-    for witness in witnesses[1:]:
-        witness.instead = away
+    all_answer(witnesses[1:], away)
     second = restarted(coordinator, witnesses)
     assert second.logbook.health()["waiting"] == 1
     coordinator.clock.advance(10_000_000)

@@ -24,7 +24,7 @@ from secvm.runtime.logs import Log
 from secvm.testing.clock import ManualClock
 from tests.contract.coordinator.test_counting import zeros
 from tests.unit.coordinator.rounds import GRID, Coordinator, add, crowd, experiment, few, tally_of, until
-from tests.unit.coordinator.witnesses import TERMS, Logged, TinyWitness, away, logged
+from tests.unit.coordinator.witnesses import TERMS, Logged, TinyWitness, all_answer, away, logged
 from tests.unit.protocol.helpers import START
 
 
@@ -117,15 +117,13 @@ def test_with_a_log_nothing_is_shown_before_witnesses_have_seen_it() -> None:
     witnesses = [TinyWitness(number, clock) for number in range(3)]
     driver = Logged(driving(store), clock, witnesses)
     follower = Follower(store.another_node(), clock, TERMS)
-    for witness in witnesses:
-        witness.instead = away
+    all_answer(witnesses, away)
     for _ in range(3):
         asyncio.run(driver.driver.step())
     follower.following.read()
     # It is durable and signed, and nobody has cosigned it.
     assert not any(of.digest in path for path in follower.shown())
-    for witness in witnesses:
-        witness.instead = None
+    all_answer(witnesses, None)
     follow_all(store, driver, follower)
     made = follower.shown()
     # Proofs may lead to another checkpoint, as after a restart, and an ending stand under one with other cosignatures;

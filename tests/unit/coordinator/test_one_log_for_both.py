@@ -36,7 +36,7 @@ from tests.effort import scaled
 from tests.unit.coordinator import rounds
 from tests.unit.coordinator.test_relayed_rounds import CHANGES, Killed, Mortal
 from tests.unit.coordinator.two_relays import Federation, TwoRelays, add, document, throws
-from tests.unit.coordinator.witnesses import TERMS, Logged, TinyWitness, away, logged
+from tests.unit.coordinator.witnesses import TERMS, Logged, TinyWitness, all_answer, away, logged
 from tests.unit.protocol.helpers import START
 
 EXPERIMENT, MANIFEST, OPENING, ENDING = EntryKind
@@ -148,13 +148,11 @@ async def test_an_opening_is_shown_when_witnesses_have_seen_it_and_not_before() 
     made, witnesses = world(of=of)
     base = f"/v1/experiment/{of.digest}"
     await made.go(lambda: made.public(f"{base}/manifest/1") is not None)
-    for witness in witnesses:
-        witness.instead = away
+    all_answer(witnesses, away)
     await made.go(lambda: made.kinds(of) == [EXPERIMENT, MANIFEST, OPENING, ENDING])
     assert made.public(f"{base}/opening/1") is None
     assert made.public(f"{base}/ending") is None
-    for witness in witnesses[:2]:
-        witness.instead = None
+    all_answer(witnesses[:2], None)
     await made.step()
     assert made.public(f"{base}/opening/1") is not None
     assert made.public(f"{base}/ending") is not None
@@ -163,15 +161,13 @@ async def test_an_opening_is_shown_when_witnesses_have_seen_it_and_not_before() 
 def test_nothing_of_a_new_experiment_is_shown_before_witnesses_have_seen_it() -> None:
     of = relayed_logged()
     made, witnesses = world(of=of)
-    for witness in witnesses:
-        witness.instead = away
+    all_answer(witnesses, away)
     asyncio.run(made.step())
     assert made.kinds(of) == [EXPERIMENT]
     assert not [path for path in made.relayed.shown() if of.digest in path]
     # Nor is a relay asked for anything, which would look for it in vain.
     assert made.relayed.relays.asked == []
-    for witness in witnesses:
-        witness.instead = None
+    all_answer(witnesses, None)
     asyncio.run(made.step())
     assert made.relayed.relays.asked == [("entry", 1), ("mix", 1)]
 
@@ -190,8 +186,7 @@ def test_repro_after_a_restart_an_experiment_told_later_is_shown_at_once() -> No
     made, witnesses = world(plain, of=of)
     base = [f"/v1/experiment/{one.digest}/manifest/1" for one in (of, plain)]
     asyncio.run(made.go(lambda: all(map(made.public, base))))
-    for witness in witnesses:
-        witness.instead = away
+    all_answer(witnesses, away)
     again = Both(made.store, made.relayed.relays, witnesses, made.clock)
     assert all(map(again.public, base))
     assert [again.public(first_path(one.digest)) for one in (of, plain)] == [
@@ -209,8 +204,7 @@ def test_repro_a_new_experiment_leaves_a_renewed_checkpoint_as_new_as_it_is() ->
     asyncio.run(again.plain.cosigner.ask_all())
     renewed = again.logbook.note(TERMS)
     assert renewed is not None
-    for witness in witnesses:
-        witness.instead = away
+    all_answer(witnesses, away)
     rounds.add(again.store, logged())
     again.plain.driver.prepare()
     assert again.logbook.note(TERMS) == renewed

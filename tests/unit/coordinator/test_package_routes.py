@@ -10,10 +10,11 @@ from secvm.coordinator.intake.ingest import IngestLimits
 from secvm.coordinator.intake.running import CurrentRounds
 from secvm.coordinator.store.port import Deposit, StoredKey
 from secvm.crypto.sealing import capsules as packing
+from secvm.crypto.sealing.oblivious import REQUEST_MEDIA_TYPE
 from secvm.crypto.signing import SigningKey
 from secvm.protocol.documents.manifest import RelayCount
 from secvm.protocol.plain.sealed_requests import fetch_request, package_request, read_answer
-from secvm.protocol.problems import read_problem
+from secvm.protocol.problems import PROBLEMS, read_problem
 from secvm.runtime.metrics import Metrics
 from tests.unit.coordinator.package_path import (
     ACCEPT_UNTIL,
@@ -68,27 +69,6 @@ async def test_a_sealed_fetch_is_answered_from_the_public_files() -> None:
         assert path.nothing_stored()
 
 
-@pytest.mark.parametrize(
-    ("body", "name", "status"),
-    [
-        (b"", "garbage", 400),
-        (b"\x09" * 6, "unknown-key", 400),
-        (bytes([KEY.key_id]) * 6, "garbage", 400),
-        (sealed_package().capsule[:40], "garbage", 400),
-        (sealed_package().capsule[:-1] + b"\0", "garbage", 400),
-        (sealed_package(key=UNKNOWN_KEY).capsule, "unknown-key", 400),
-        # The key is known, the algorithm is not.
-        (sealed_package().capsule[:6] + b"\3" + sealed_package().capsule[7:], "unknown-key", 400),
-        (bytes(10_000_000), "too-large", 413),
-    ],
-)
-async def test_a_fetch_that_does_not_open_is_told_so_in_clear(body: bytes, name: str, status: int) -> None:
-    async with running() as path:
-        told = await path.post("/v1/fetch", body)
-        assert (told.status, problem(told)) == (status, name)
-        assert path.nothing_stored()
-
-
 # ── stored sealed ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -119,22 +99,6 @@ async def test_before_and_after_the_window_nothing_is_taken(where: str, now: int
 async def test_in_the_last_moment_it_is_still_taken() -> None:
     async with running(now=ACCEPT_UNTIL - 1) as path:
         assert (await path.post("/v1/capsule", sealed_package().capsule)).status == 202
-
-
-@pytest.mark.parametrize(
-    ("body", "name", "status"),
-    [
-        (b"", "wrong-size", 400),
-        (b"\x09garbage", "unknown-key", 400),
-        (bytes([KEY.key_id]) + bytes(2**14), "too-large", 413),
-        (bytes(10_000_000), "too-large", 413),
-    ],
-)
-async def test_what_is_no_capsule_of_now_is_not_stored(body: bytes, name: str, status: int) -> None:
-    async with running() as path:
-        told = await path.post("/v1/capsule", body)
-        assert (told.status, problem(told)) == (status, name)
-        assert path.nothing_stored()
 
 
 async def test_a_batch_is_stored_as_it_is_and_opened_behind_the_scenes() -> None:
@@ -173,15 +137,6 @@ async def test_a_large_batch_is_stored_in_groups() -> None:
         assert groups == [sent[:1000], sent[1000:2000], sent[2000:]]
 
 
-@pytest.mark.parametrize(
-    ("body", "name"), [(b"", "garbage"), (b"garbage", "garbage"), (packing.pack([b"1", b"22"])[:-1], "garbage")]
-)
-async def test_a_batch_that_is_none_is_refused(body: bytes, name: str) -> None:
-    async with running() as path:
-        assert problem(await path.post("/v1/batch", body, packing.MEDIA_TYPE, TOKEN)) == name
-        assert path.nothing_stored()
-
-
 # ── deposits ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -209,21 +164,45 @@ async def test_a_deposit_is_one_whole_epoch_and_the_second_changes_nothing() -> 
         assert kept.count in body
 
 
-@pytest.mark.parametrize(
-    ("body", "name"),
-    [
+PACKAGE = sealed_package().capsule
+#: By path: content that is refused, and the name of the problem.
+REFUSED = {
+    "/v1/fetch": [
+        (b"", "garbage"),
+        (b"\x09" * 6, "unknown-key"),
+        (bytes([KEY.key_id]) * 6, "garbage"),
+        (PACKAGE[:40], "garbage"),
+        (PACKAGE[:-1] + b"\0", "garbage"),
+        (sealed_package(key=UNKNOWN_KEY).capsule, "unknown-key"),
+        # The key is known, the algorithm is not.
+        (PACKAGE[:6] + b"\3" + PACKAGE[7:], "unknown-key"),
+        (bytes(10_000_000), "too-large"),
+    ],
+    "/v1/capsule": [
+        (b"", "wrong-size"),
+        (b"\x09garbage", "unknown-key"),
+        (bytes([KEY.key_id]) + bytes(2**14), "too-large"),
+        (bytes(10_000_000), "too-large"),
+    ],
+    "/v1/batch": [(b"", "garbage"), (b"garbage", "garbage"), (packing.pack([b"1", b"22"])[:-1], "garbage")],
+    "/v1/deposit": [
         (b"", "garbage"),
         (b"\0\0\0\0", "garbage"),
         (b"\xff\xff\xff\xff", "garbage"),
-        (deposit([sealed_package().capsule])[:-1], "garbage"),
-        (deposit([sealed_package().capsule], counted=2), "garbage"),
-        (deposit([sealed_package().capsule], key=STRANGER), "garbage"),
-        (deposit([sealed_package().capsule], opens_at=START - 1), "stale"),
+        (deposit([PACKAGE])[:-1], "garbage"),
+        (deposit([PACKAGE], counted=2), "garbage"),
+        (deposit([PACKAGE], key=STRANGER), "garbage"),
+        (deposit([PACKAGE], opens_at=START - 1), "stale"),
     ],
-)
-async def test_a_deposit_that_does_not_add_up_is_refused(body: bytes, name: str) -> None:
+}
+
+
+@pytest.mark.parametrize(("where", "body", "name"), [(where, *row) for where, rows in REFUSED.items() for row in rows])
+async def test_what_is_none_or_not_of_now_is_refused_in_clear(where: str, body: bytes, name: str) -> None:
     async with running() as path:
-        assert problem(await path.post("/v1/deposit", body, packing.MEDIA_TYPE, TOKEN)) == name
+        many = where in ("/v1/batch", "/v1/deposit")
+        told = await path.post(where, body, packing.MEDIA_TYPE if many else REQUEST_MEDIA_TYPE)
+        assert (told.status, problem(told)) == (PROBLEMS[name].status, name)
         assert path.nothing_stored()
         assert path.store.deposits(EPOCH) == []
 
