@@ -232,13 +232,18 @@ class TypedRecord(Record):
         return encode_document({**self.to_content(), **dict.fromkeys(self.reserved), "type": self.purpose})
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> Self:
-        """The document of canonical bytes, complete in itself; nothing is checked against anything else."""
+    def from_bytes(cls, data: bytes, **others: object) -> Self:
+        """The document of canonical bytes, complete in itself; nothing is checked against anything else.
+
+        ``others``: what is a part of the value and does not stand in the document.
+        """
         fields = Fields(decode_document(data, max_bytes=cls.longest), cls.title)
         fields.constant("type", cls.purpose)
         for name in cls.reserved:
             fields.null(name)
-        return cls.from_fields(fields)
+        record = cls.take(fields, **others)
+        fields.done()
+        return record
 
 
 class FixedRecord(TypedRecord):

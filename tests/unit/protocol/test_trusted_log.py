@@ -2,6 +2,8 @@
 
 import random
 from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -52,9 +54,9 @@ class World:
     seen: SeenLog = field(default_factory=SeenLog)
 
     def __post_init__(self) -> None:
-        self.trusted = TrustedLog(
-            TERMS, MINE, b"envelope", quorum=TERMS.rule, checking=Checking(), openings=self.openings
-        )
+        experiment = SimpleNamespace(cover=() if self.openings else None)
+        of: Any = SimpleNamespace(log=TERMS, digest=MINE, experiment=experiment)
+        self.trusted = TrustedLog(of, b"envelope", policy=None, checking=Checking())
 
     def note(self, size: int | None = None, *, witnesses: int = 2, age_s: int = 0) -> bytes:
         signed = self.log.checkpoint(size)

@@ -50,7 +50,7 @@ class HeldLog:
         """``envelope``: the experiment's, for evidence. Raises ``BadInputError`` where too few witnesses are known."""
         self._around, self._chain = around, chain
         self._path = f"/v1/experiment/{document.digest}/checkpoint"
-        self._log = TrustedLog.of(document, envelope, policy=around.policy.log_policy, checking=around.checks)
+        self._log = TrustedLog(document, envelope, policy=around.policy.log_policy, checking=around.checks)
         self.seen = around.state.relayed.log(document.digest) or SeenLog()
         self._lines = LogLines(around)
 

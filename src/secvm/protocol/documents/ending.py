@@ -147,6 +147,3 @@ def ending_faults(
         Inconsistency.NO_COUNT: tells_count(counted, document),
     }
     return tuple(fault for fault, holds in checks.items() if not holds)
-
-
-__all__ = ["Ending", "Why", "accept_ending", "ending_faults", "make_ending"]

@@ -286,17 +286,3 @@ def tells_count(last: LastRound | None, document: ExperimentDocument) -> bool:
     each counts a part, which bounds nothing.
     """
     return last is None or last.tally is None or last.relay_count is not None or len(document.relays) != 1
-
-
-__all__ = [
-    "AcceptedManifest",
-    "LastRound",
-    "RelayCount",
-    "RoundManifest",
-    "accept",
-    "last_round",
-    "make_manifest",
-    "manifest_faults",
-    "read_relay_count",
-    "tells_count",
-]

@@ -158,6 +158,3 @@ def _surely(name: str, sentence: str) -> Violation:
 def _total(counts: NDArray[np.int64]) -> int:
     """Exactly, however large: a sum that wraps around would fit anything."""
     return (int((counts >> 32).sum()) << 32) + int((counts & 0xFFFFFFFF).sum())
-
-
-__all__ = ["Violation", "violations"]

@@ -20,6 +20,7 @@ from secvm.crypto.merkle import HASH_BYTES, MAX_SIZE, check_consistency
 from secvm.crypto.notes import MAX_NOTE_BYTES, Note, NoteKey, NoteSignature, SignatureKind, cosign_note, sign_note
 from secvm.crypto.signing import SigningKey, VerifyKey
 from secvm.errors import BadSignatureError, LocalProtocolError, MalformedMessageError, StaleCheckpointError
+from secvm.protocol.canonical import check_written
 
 #: How far a witness's clock may be ahead of ours (docs/protocol.md §16 has the same minute for servers).
 MAX_AHEAD_S = 60
@@ -39,13 +40,7 @@ class Checkpoint:
     def to_text(self) -> str:
         """The text of the note."""
         text = f"{self.origin}\n{self.size}\n{hash_line(self.root)}"
-        try:
-            same = Checkpoint.from_text(text) == self
-        except MalformedMessageError:
-            same = False
-        if not same:
-            raise LocalProtocolError("this is no checkpoint that could be read again")
-        return text
+        return check_written(text, Checkpoint.from_text, self, "this is no checkpoint that could be read again")
 
     @classmethod
     def from_text(cls, text: str) -> Checkpoint:

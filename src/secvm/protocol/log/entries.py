@@ -21,6 +21,7 @@ from typing import ClassVar
 
 from secvm.crypto.signing import SigningKey, sign
 from secvm.errors import LocalProtocolError, MalformedMessageError
+from secvm.protocol.canonical import check_written
 from secvm.protocol.records import Digest, FixedRecord, RoundNumber
 from secvm.protocol.version import MAX_ROUND
 
@@ -75,13 +76,8 @@ class Entry:
         words = [PREFIX + self.kind.value, self.experiment]
         words += [str(word) for word in (self.round_number, self.digest) if word is not None]
         data = (" ".join(words) + "\n").encode()
-        try:
-            same = Entry.from_bytes(data) == self
-        except MalformedMessageError:
-            same = False
-        if not same:
-            raise LocalProtocolError(f"an entry of kind {self.kind.value} has other parts, or a digest that is none")
-        return data
+        sentence = f"an entry of kind {self.kind.value} has other parts, or a digest that is none"
+        return check_written(data, Entry.from_bytes, self, sentence)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Entry:

@@ -29,6 +29,7 @@ from typing import Annotated
 from secvm.crypto.notes import NoteKey, SignatureKind
 from secvm.crypto.signing import VerifyKey
 from secvm.errors import BadInputError, LocalProtocolError, MalformedMessageError
+from secvm.protocol.canonical import check_written
 from secvm.protocol.log.checkpoints import Quorum, SignedCheckpoint, check_enough
 from secvm.protocol.records import Record, SignerKey, listed, text, whole
 from secvm.protocol.version import LOG_ORIGIN
@@ -161,13 +162,7 @@ class LogPolicy:
 
         lines.append(_line("quorum", NONE if self.quorum is None else name(self.quorum)))
         data = "\n".join((*lines, "")).encode(errors="surrogateescape")
-        try:
-            same = read_policy(data) == self
-        except BadInputError:
-            same = False
-        if not same:
-            raise LocalProtocolError("this policy cannot be written so that it is read again")
-        return data
+        return check_written(data, read_policy, self, "this policy cannot be written so that it is read again")
 
 
 def quorum_of(terms: LogTerms, policy: LogPolicy | None) -> Quorum:

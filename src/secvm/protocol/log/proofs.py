@@ -21,7 +21,8 @@ from dataclasses import dataclass
 
 from secvm.crypto.merkle import MAX_PROOF_HASHES, check_inclusion, leaf_hash
 from secvm.crypto.notes import Note, NoteKey, NoteSignature, read_signature_lines
-from secvm.errors import LocalProtocolError, MalformedMessageError
+from secvm.errors import MalformedMessageError
+from secvm.protocol.canonical import check_written
 from secvm.protocol.log.checkpoints import (
     Checkpoint,
     SignedCheckpoint,
@@ -37,6 +38,7 @@ PROOF_HEADER = "c2sp.org/tlog-proof@v1"
 MAX_WITNESS_HASHES = 63
 #: Media type of the answer to an ``old`` that is not what the witness has seen last.
 SIZE_TYPE = "text/x.tlog.size"
+_NOT_READ_AGAIN = "this is no proof that could be read again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +53,7 @@ class LogProof:
     def to_bytes(self) -> bytes:
         """The one encoding."""
         data = f"{PROOF_HEADER}\nindex {self.index}\n{_hashes(self.path)}\n".encode() + self.checkpoint
-        _check_written(LogProof, data, self)
-        return data
+        return check_written(data, LogProof.from_bytes, self, _NOT_READ_AGAIN)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> LogProof:
@@ -93,8 +94,7 @@ class CosigningRequest:
     def to_bytes(self) -> bytes:
         """The one encoding."""
         data = f"old {self.old}\n{_hashes(self.path)}\n".encode() + self.checkpoint
-        _check_written(CosigningRequest, data, self)
-        return data
+        return check_written(data, CosigningRequest.from_bytes, self, _NOT_READ_AGAIN)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> CosigningRequest:
@@ -145,12 +145,3 @@ def _take_apart(
     checkpoint = below.encode()
     read(Note.from_bytes(checkpoint).text)
     return number, path, checkpoint
-
-
-def _check_written(kind: type[LogProof | CosigningRequest], data: bytes, made: LogProof | CosigningRequest) -> None:
-    try:
-        same = kind.from_bytes(data) == made
-    except MalformedMessageError:
-        same = False
-    if not same:
-        raise LocalProtocolError("this is no proof that could be read again")

@@ -24,7 +24,7 @@ import base64
 import binascii
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
@@ -98,17 +98,14 @@ def part_index(nonce: bytes, mix_count: str, parts: int) -> int:
 
 
 @dataclass(frozen=True, kw_only=True)
-class EntryReveal(Statement):
-    """The entry relay opens its part."""
+class Reveal(Statement):
+    """A relay opens its part."""
 
-    purpose: ClassVar[str] = ENTRY_REVEAL_TYPE
-    title: ClassVar[str] = "the entry relay's reveal"
     longest: ClassVar[int] = MAX_REVEAL_BYTES
 
     label: Hash
     #: The mixing relay's count that is answered, in its envelope.
     mix_count: Annotated[bytes, enveloped(MixCount)]
-    nonce: Hash
     #: i.
     part: Annotated[int, whole(0, MAX_PARTS - 1)]
     #: s_i.
@@ -121,6 +118,23 @@ class EntryReveal(Statement):
         """Digest of the mixing relay's count that is answered."""
         return MixCount.enclosed(self.mix_count).digest
 
+    def _is_committed(self, parts: int, root: bytes) -> bool:
+        try:
+            check_part(self.seed, part=self.part, parts=parts, path=self.path, root=root)
+        except BadProofError:
+            return False
+        return True
+
+
+@dataclass(frozen=True, kw_only=True)
+class EntryReveal(Reveal):
+    """The entry relay opens its part."""
+
+    purpose: ClassVar[str] = ENTRY_REVEAL_TYPE
+    title: ClassVar[str] = "the entry relay's reveal"
+
+    nonce: Hash
+
     def faults(self, *, label: bytes, commitment: EntryCommitment, mix_count: str, parts: int) -> set[OpeningFault]:
         """What is wrong with it where this count (by its digest) is the mixing relay's."""
         checks = {
@@ -128,32 +142,20 @@ class EntryReveal(Statement):
             OpeningFault.OTHER_MIX_COUNT: self.answered == mix_count,
             OpeningFault.NONCE: hashlib.sha256(self.nonce).digest() == commitment.nonce,
             OpeningFault.PART: self.part == part_index(self.nonce, mix_count, parts),
-            OpeningFault.ENTRY_SEED: _is_committed(self.seed, self.part, parts, self.path, commitment.parts),
+            OpeningFault.ENTRY_SEED: self._is_committed(parts, commitment.parts),
         }
         return {fault for fault, holds in checks.items() if not holds}
 
 
 @dataclass(frozen=True, kw_only=True)
-class MixReveal(Statement):
-    """The mixing relay opens the same part of its own cover."""
+class MixReveal(Reveal):
+    """The mixing relay opens the same part of its own cover, with its own count."""
 
     purpose: ClassVar[str] = MIX_REVEAL_TYPE
     title: ClassVar[str] = "the mixing relay's reveal"
-    longest: ClassVar[int] = MAX_REVEAL_BYTES
 
-    label: Hash
     #: Digest of the entry relay's reveal that is answered.
     entry_reveal: Digest
-    #: The relay's own count, in its envelope.
-    mix_count: Annotated[bytes, enveloped(MixCount)]
-    part: Annotated[int, whole(0, MAX_PARTS - 1)]
-    seed: Hash
-    path: HashPath
-
-    @property
-    def answered(self) -> str:
-        """Digest of the count that it names."""
-        return MixCount.enclosed(self.mix_count).digest
 
     def faults(
         self, *, label: bytes, commitment: MixCommitment, entry_reveal: EntryReveal, mix_count: str, parts: int
@@ -164,7 +166,7 @@ class MixReveal(Statement):
             OpeningFault.OTHER_MIX_COUNT: self.answered == mix_count,
             OpeningFault.OTHER_ENTRY_REVEAL: self.entry_reveal == entry_reveal.digest,
             OpeningFault.PART: self.part == entry_reveal.part,
-            OpeningFault.MIX_SEED: _is_committed(self.seed, self.part, parts, self.path, commitment.parts),
+            OpeningFault.MIX_SEED: self._is_committed(parts, commitment.parts),
         }
         return {fault for fault, holds in checks.items() if not holds}
 
@@ -193,14 +195,6 @@ def mix_reveal(secret: RoundSecret, answered: EntryReveal, mix_count: bytes, *, 
         seed=secret.part_seed(answered.part),
         path=part_path(secret.part_seeds(parts), answered.part),
     )
-
-
-def _is_committed(seed: bytes, part: int, parts: int, path: Sequence[bytes], root: bytes) -> bool:
-    try:
-        check_part(seed, part=part, parts=parts, path=path, root=root)
-    except BadProofError:
-        return False
-    return True
 
 
 NAMES = ("entry_count", "mix_count", "entry_reveal", "mix_reveal")

@@ -55,46 +55,43 @@ from secvm.protocol.relays.opening import Opening
 from secvm.protocol.version import MAX_ROUND, PROTOCOL_VERSION
 
 
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class CoverPart:
     """One part, drawn. Its key is secret until the part is opened: it does not show itself when printed."""
 
-    def __init__(
-        self,
-        experiment: Experiment,
-        *,
-        experiment_id: ExperimentId,
-        round_number: int,
-        label: bytes,
-        key: bytes,
-        drawn: DrawnPart,
-    ) -> None:
-        self._experiment = experiment
-        self._experiment_id = experiment_id
-        self._round_number = round_number
-        self._drawn = drawn
-        #: The round's label, to which its capsules are bound.
-        self.label = label
-        #: What its streams are read with.
-        self.key = key
-        #: The first attempt that did not overflow.
-        self.attempt = drawn.attempt
-        #: D / S.
-        self.size = cover_of(experiment).part_packages
+    experiment: Experiment
+    experiment_id: ExperimentId
+    round_number: int
+    #: The round's label, to which its capsules are bound.
+    label: bytes
+    #: What its streams are read with.
+    key: bytes
+    drawn: DrawnPart
+
+    @property
+    def attempt(self) -> int:
+        """The first attempt that did not overflow."""
+        return self.drawn.attempt
+
+    @property
+    def size(self) -> int:
+        """D / S."""
+        return cover_of(self.experiment).part_packages
 
     @property
     def named(self) -> int:
         """Packages that name a cell; all others are nulls."""
-        return self._drawn.named
+        return self.drawn.named
 
     @cached_property
     def counts(self) -> tuple[NDArray[np.int64], ...]:
         """Packages per cell, of train, participation and, where there are any, test cells."""
-        return self._drawn.counts(cover_of(self._experiment))
+        return self.drawn.counts(cover_of(self.experiment))
 
     @property
     def tally(self) -> Tally:
         """What the part adds to the tally of its round; the test cohort's participation is not counted."""
-        return tally_of(self._experiment, self.counts)
+        return tally_of(self.experiment, self.counts)
 
     def packages(self, first: int, count: int) -> bytes:
         """Packages ``first``, ``first`` + 1, … of the part as they travel, 32 bytes each, side by side."""
@@ -102,8 +99,8 @@ class CoverPart:
             raise LocalProtocolError(f"packages {first} to {first + count} of a part of {self.size}")
         records = np.zeros(count, codec.RECORD)
         records["version"] = PROTOCOL_VERSION
-        records["experiment"] = np.frombuffer(self._experiment_id, "<u8")
-        records["round"] = self._round_number
+        records["experiment"] = np.frombuffer(self.experiment_id, "<u8")
+        records["round"] = self.round_number
         records["kind"] = codec.NULL
         start = 0
         for write, (cells, ends) in zip((self._train, self._participation, self._test), self._ends, strict=False):
@@ -118,22 +115,22 @@ class CoverPart:
     @cached_property
     def _ends(self) -> list[Clusters]:
         """Of each kind the clusters' cells, and after how many packages of the kind each cluster ends."""
-        return [(cells, np.cumsum(sizes)) for cells, sizes in self._drawn.clusters]
+        return [(cells, np.cumsum(sizes)) for cells, sizes in self.drawn.clusters]
 
     def _train(self, records: NDArray[np.void], cells: NDArray[np.int64]) -> None:
         place, minus = np.divmod(cells, 2)
         records["kind"] = codec.TRAIN
-        records["a"], records["b"] = np.divmod(place, self._experiment.n_bins + 1)
+        records["a"], records["b"] = np.divmod(place, self.experiment.n_bins + 1)
         records["c"] = 1 + minus
 
     def _participation(self, records: NDArray[np.void], cells: NDArray[np.int64]) -> None:
-        cohort, label = np.divmod(cells, len(self._experiment.labels))
+        cohort, label = np.divmod(cells, len(self.experiment.labels))
         records["kind"] = codec.PARTICIPATION
         records["a"], records["c"] = label, 1 + cohort
 
     def _test(self, records: NDArray[np.void], cells: NDArray[np.int64]) -> None:
         records["kind"] = codec.TEST
-        records["a"], records["b"] = np.divmod(cells, len(self._experiment.labels))
+        records["a"], records["b"] = np.divmod(cells, len(self.experiment.labels))
 
     def __repr__(self) -> str:
         return "CoverPart(...)"
@@ -159,7 +156,7 @@ def derive_part(
         kernel,
     )
     return CoverPart(
-        experiment,
+        experiment=experiment,
         experiment_id=experiment_id,
         round_number=round_number,
         label=label,

@@ -9,7 +9,7 @@ is what to remember.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import Annotated, ClassVar, Self
@@ -31,12 +31,11 @@ from secvm.protocol.version import RELAYED_MANIFEST_TYPE
 MAX_MANIFEST_BYTES = 4096
 #: Enough for one configuration of any KEM; what else stands there is a fault of the manifest and evidence.
 _MAX_FETCH_KEYS = 2**11
-_INSTANTS = ("opens_at", "closes_at", "accept_until", "batch_by", "mix_by", "reveal_by", "open_by")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Instants(Record):
-    """When what of a round happens, in milliseconds."""
+    """When what of a round happens, in milliseconds and in this order."""
 
     opens_at: Annotated[int, whole(0)]
     closes_at: Annotated[int, whole(0)]
@@ -59,7 +58,7 @@ class Instants(Record):
         instants = [opens_at]
         for seconds in (document.windows.length_s, document.windows.grace_s, *lengths):
             instants.append(instants[-1] + 1000 * seconds)
-        return cls(**dict(zip(_INSTANTS, instants, strict=True)))
+        return cls(*instants)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,7 +116,7 @@ class RelayedManifest(ModelRecord):
         return frozenset({self.count_seed_hash, self.count_key, mix.key, mix.parts, entry.parts, entry.nonce})
 
     def _check_whole(self) -> None:
-        times = [getattr(self.instants, name) for name in _INSTANTS]
+        times = astuple(self.instants)
         if any(first > second for first, second in pairwise(times)) or times[0] == times[1]:
             raise MalformedMessageError("a manifest's instants do not follow each other, from opens_at to open_by")
         if len({self.round_number == 1, self.previous is None, self.opening is None}) != 1:
@@ -180,8 +179,7 @@ def read_accepted(envelope: bytes, document: ExperimentDocument) -> RelayedManif
 
 
 def _lengths(instants: Instants) -> list[int]:
-    times = [getattr(instants, name) for name in _INSTANTS[2:]]
-    return [second - first for first, second in pairwise(times)]
+    return [second - first for first, second in pairwise(astuple(instants)[2:])]
 
 
 def _is_fetch_key(manifest: RelayedManifest, before: RelayedManifest | None) -> bool:

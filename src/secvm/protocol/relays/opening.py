@@ -26,7 +26,7 @@ from secvm.protocol.log.entries import CoordinatorRecord, EntryKind, ModelRecord
 from secvm.protocol.records import Digest, Hash, whole, words
 from secvm.protocol.relays.counts import EntryCount, EntryReveal, MixCount, MixReveal
 from secvm.protocol.relays.manifest import RelayedManifest
-from secvm.protocol.relays.statements import Statement, enveloped
+from secvm.protocol.relays.statements import enveloped
 from secvm.protocol.version import MAX_ROUND, OPENING_TYPE, RELAYED_ENDING_TYPE
 
 MAX_OPENING_BYTES = 2**14
@@ -107,7 +107,7 @@ class RelayedEnding(ModelRecord):
             raise MalformedMessageError("an ending names the last round with its manifest and its opening, or no round")
 
 
-S = TypeVar("S", bound=Statement)
+S = TypeVar("S", EntryCount, MixCount, EntryReveal, MixReveal)
 
 
 def opening_faults(
@@ -115,23 +115,25 @@ def opening_faults(
 ) -> tuple[OpeningFault, ...]:
     """All that is not true of what the opening holds; what is missing is not looked at. The manifest was accepted."""
     label, cover = manifest.label, document.relay_cover
-    entry_key, mix_key = document.entry_relay.key, document.mix_relay.key
     faults: set[OpeningFault] = set()
     if (opening.experiment, opening.round_number, opening.label) != (document.digest, manifest.round_number, label):
         faults.add(OpeningFault.OTHER_ROUND)
-    entry_count = _read(EntryCount, opening.entry_count, entry_key)
-    mix_count = _read(MixCount, opening.mix_count, mix_key)
-    entry_reveal = _read(EntryReveal, opening.entry_reveal, entry_key)
-    mix_reveal = _read(MixReveal, opening.mix_reveal, mix_key)
-    # A statement that is there and is not its relay's is a fault; one that is not there is only missing.
-    for fault, data, read in (
-        (OpeningFault.ENTRY_COUNT, opening.entry_count, entry_count),
-        (OpeningFault.MIX_COUNT, opening.mix_count, mix_count),
-        (OpeningFault.ENTRY_REVEAL, opening.entry_reveal, entry_reveal),
-        (OpeningFault.MIX_REVEAL, opening.mix_reveal, mix_reveal),
-    ):
-        if data is not None and (read is None or read.label != label):
+
+    def read(kind: type[S], envelope: bytes | None, key: VerifyKey, fault: OpeningFault) -> S | None:
+        """A statement that is there and is not its relay's is a fault; one that is not there is only missing."""
+        try:
+            found = None if envelope is None else kind.read(envelope, key)
+        except (MalformedMessageError, BadSignatureError):
+            found = None
+        if envelope is not None and (found is None or found.label != label):
             faults.add(fault)
+        return found
+
+    entry_key, mix_key = document.entry_relay.key, document.mix_relay.key
+    entry_count = read(EntryCount, opening.entry_count, entry_key, OpeningFault.ENTRY_COUNT)
+    mix_count = read(MixCount, opening.mix_count, mix_key, OpeningFault.MIX_COUNT)
+    entry_reveal = read(EntryReveal, opening.entry_reveal, entry_key, OpeningFault.ENTRY_REVEAL)
+    mix_reveal = read(MixReveal, opening.mix_reveal, mix_key, OpeningFault.MIX_REVEAL)
     if entry_count is not None and not entry_count.adds_up(budget=document.budget, packages=cover.packages):
         faults.add(OpeningFault.ENTRY_EQUATION)
     if entry_count is not None and mix_count is not None:
@@ -179,15 +181,6 @@ def following_faults(
         Inconsistency.UNOPENED_STEP: steps or manifest.model == before.model,
     }
     return tuple(fault for fault, holds in checks.items() if not holds)
-
-
-def _read(kind: type[S], envelope: bytes | None, key: VerifyKey) -> S | None:
-    if envelope is None:
-        return None
-    try:
-        return kind.read(envelope, key)
-    except (MalformedMessageError, BadSignatureError):
-        return None
 
 
 def _seed_faults(seed: bytes, manifest: RelayedManifest) -> set[OpeningFault]:

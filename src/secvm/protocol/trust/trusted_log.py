@@ -40,7 +40,7 @@ from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.documents.manifest import AcceptedManifest, accept
 from secvm.protocol.documents.recomputation import After, Model, after_opened, first_model, model_of, next_model
 from secvm.protocol.evidence.plain import Evidence, Kind, LoggedEntry
-from secvm.protocol.log.checkpoints import Quorum, SignedCheckpoint, check_enough, read_checkpoint
+from secvm.protocol.log.checkpoints import SignedCheckpoint, check_enough, read_checkpoint
 from secvm.protocol.log.entries import (
     MAX_LOG_ENTRIES,
     Document,
@@ -50,7 +50,7 @@ from secvm.protocol.log.entries import (
     experiment_entry,
     follows,
 )
-from secvm.protocol.log.policy import LogPolicy, LogTerms, quorum_of
+from secvm.protocol.log.policy import LogPolicy, quorum_of
 from secvm.protocol.log.proofs import LogProof
 from secvm.protocol.records import FieldKind, Hash, TypedRecord, listed, long_bytes
 from secvm.protocol.version import SEEN_LOG_TYPE
@@ -172,44 +172,24 @@ class TrustedLog:
     """The rules by which a device believes the log, for one experiment. It keeps nothing: ``SeenLog`` comes in."""
 
     def __init__(
-        self,
-        terms: LogTerms,
-        experiment: str,
-        envelope: bytes,
-        *,
-        quorum: Quorum,
-        checking: Checking,
-        openings: bool = False,
+        self, document: ExperimentDocument, envelope: bytes, *, policy: LogPolicy | None, checking: Checking
     ) -> None:
-        """``envelope`` is the experiment's, for evidence; ``quorum``: which of the terms' witnesses are enough here;
-        ``openings``: every round of the experiment has one.
-        """
-        self._terms, self._experiment, self._envelope = terms, experiment, envelope
-        self._quorum, self._checking, self._openings = quorum, checking, openings
-        # What is written in the name of others spoils nothing.
-        self._witnesses = tuple(key for key in terms.witness_keys if key.key in quorum.keys)
-
-    @classmethod
-    def of(
-        cls,
-        document: ExperimentDocument,
-        envelope: bytes,
-        *,
-        policy: LogPolicy | None,
-        checking: Checking,
-    ) -> TrustedLog:
-        """That of an experiment, as a device with this policy believes it.
+        """That of an experiment, as a device with this policy believes it; ``envelope`` is for evidence.
 
         Raises
         ------
         BadInputError
             The experiment has no log, or none whose witnesses can be enough for this device.
         """
-        terms = document.log
-        if terms is None:
+        if document.log is None:
             raise BadInputError("this experiment has no log: nobody can tell whether all are told the same")
-        quorum, openings = quorum_of(terms, policy), document.experiment.cover is not None
-        return cls(terms, document.digest, envelope, quorum=quorum, checking=checking, openings=openings)
+        self._terms, self._experiment, self._envelope = document.log, document.digest, envelope
+        self._checking = checking
+        #: Every round of an experiment with relays' cover has an opening.
+        self._openings = document.experiment.cover is not None
+        self._quorum = quorum_of(document.log, policy)
+        # What is written in the name of others spoils nothing.
+        self._witnesses = tuple(key for key in document.log.witness_keys if key.key in self._quorum.keys)
 
     def missing(self, seen: SeenLog, checkpoint: bytes) -> int:
         """How many lines this checkpoint's log has after what was seen; below zero: it is an older one.

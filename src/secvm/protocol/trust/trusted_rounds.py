@@ -39,7 +39,6 @@ from secvm.errors import (
     StaleRoundError,
 )
 from secvm.learning.aggregate.tally import Tally
-from secvm.protocol.canonical import Fields, decode_document
 from secvm.protocol.documents.blobs import encode_tally
 from secvm.protocol.documents.ending import Ending, accept_ending
 from secvm.protocol.documents.experiment import ExperimentDocument
@@ -92,11 +91,7 @@ class Trusted(TypedRecord):
     @classmethod
     def from_parts(cls, header: bytes, state: bytes) -> Trusted:
         """From what was written by this device (``to_bytes``) and the state. Raises ``MalformedMessageError``."""
-        fields = Fields(decode_document(header, max_bytes=cls.longest), cls.title)
-        fields.constant("type", cls.purpose)
-        trusted = cls.take(fields, state=state)
-        fields.done()
-        return trusted
+        return cls.from_bytes(header, state=state)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -145,7 +140,7 @@ class TrustedRounds:
         """
         self._document, self._experiment = document, experiment
         self._checking = checking or Checking()
-        self._log = TrustedLog.of(document, experiment, policy=policy, checking=self._checking)
+        self._log = TrustedLog(document, experiment, policy=policy, checking=self._checking)
         if trusted is None:
             trusted = Trusted(manifest=None, log=SeenLog(), state=self._checking.first(document).state_bytes)
         self._trusted = trusted
