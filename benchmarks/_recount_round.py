@@ -24,9 +24,10 @@ from secvm.protocol.codec import AddressedPackage, encode
 from secvm.protocol.documents.experiment import HashedBins, publish, read_published
 from secvm.protocol.relays.counting import Cells, sub_tally_of
 from secvm.protocol.relays.recount import RawCount, ShardTally
-from secvm.protocol.relays.shards import SHARD, ShardRun, ShardTree, shard_count
+from secvm.protocol.relays.shards import SHARD, ShardRun, shard_count
 from secvm.runtime.lanes import find_lanes
 from secvm_lab.rigs.histories.relayed_rounds import COORDINATOR, MIX, RelayedRound, relayed_document, relayed_experiment
+from secvm_lab.rigs.histories.shard_tree import ShardTree
 
 BINS = 1_000
 _BLOCK = 1 << 16

@@ -37,7 +37,7 @@ from secvm.participant.trust.trust_policy import REFETCHES
 from secvm.protocol.codec import AddressedPackage, encode
 from secvm.protocol.documents.blobs import encode_tally, read_tally_bytes
 from secvm.protocol.plain.sealed_requests import SEALED_ANSWER_BYTES, fetch_answer, fetch_request
-from secvm.protocol.relays.counting import BulkReader, CapsuleReader
+from secvm.protocol.relays.counting import CapsuleReader
 from secvm.protocol.relays.shards import SHARD
 from secvm.protocol.relays.submission import SECRETS_BYTES, draw_order, seal_submission
 from secvm.protocol.trust.relayed_chain import RelayedChain, RelayedServed
@@ -217,10 +217,10 @@ def _opening(packages: int) -> dict[str, float]:
     secrets = os.urandom(packages * EPHEMERAL_BYTES)
     inner = quick.seal(inner_layer(label), made.count_key.public_key, secrets, null * packages)
     outer = quick.seal(outer_layer(label), mix.public_key, os.urandom(packages * EPHEMERAL_BYTES), inner)
-    reader = CapsuleReader.of(made.document, made.manifest, made.count_seed)
 
     def count(sealer: BulkSealer) -> float:
-        return 1e6 * fewest_s(lambda: count_run(inner, BulkReader(reader, sealer))) / packages
+        reader = CapsuleReader.of(made.document, made.manifest, made.count_seed, sealer)
+        return 1e6 * fewest_s(lambda: count_run(inner, reader)) / packages
 
     one_by_one = count(readable)
     return {

@@ -26,7 +26,7 @@ from secvm.protocol.relays.counts import part_index
 from secvm.protocol.relays.news import News
 from secvm.protocol.relays.opening import RelayedEnding, opening_faults
 from secvm.protocol.relays.recount import ShardTally
-from secvm.protocol.relays.shards import SHARD, ShardRun, ShardTree, shard_entry, write_sub_tally
+from secvm.protocol.relays.shards import SHARD, ShardRun, shard_entry, write_sub_tally
 from secvm.protocol.relays.submission import recounts
 from secvm_lab.rigs.histories.relayed_rounds import (
     COORDINATOR,
@@ -37,6 +37,7 @@ from secvm_lab.rigs.histories.relayed_rounds import (
     relayed_document,
     relayed_experiment,
 )
+from secvm_lab.rigs.histories.shard_tree import ShardTree
 
 JSON = dict[str, Any]
 FIRST = RelayedRound()

@@ -21,7 +21,7 @@ from secvm.protocol.relays.batches import Absence, CapsuleTree
 from secvm.protocol.relays.commitments import RoundSecret, entry_commitment, mix_commitment, part_path
 from secvm.protocol.relays.manifest import Instants, RelayedManifest, manifest_faults
 from secvm.protocol.relays.opening import Opening, opening_faults
-from secvm.protocol.relays.shards import SHARD, ShardTree, write_sub_tally
+from secvm.protocol.relays.shards import SHARD, write_sub_tally
 from secvm.protocol.relays.statements import Statement
 from secvm_lab.rigs.histories.relayed_rounds import (
     COORDINATOR,
@@ -34,6 +34,7 @@ from secvm_lab.rigs.histories.relayed_rounds import (
     known_key,
     relayed_document,
 )
+from secvm_lab.rigs.histories.shard_tree import ShardTree
 
 JSON = dict[str, Any]
 FIRST = RelayedRound()

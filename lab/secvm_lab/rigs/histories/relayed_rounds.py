@@ -34,8 +34,9 @@ from secvm.protocol.relays.commitments import RoundSecret, entry_commitment, mix
 from secvm.protocol.relays.counts import EntryCount, EntryReveal, MixCount, MixReveal, entry_reveal, mix_reveal
 from secvm.protocol.relays.manifest import Instants, RelayedManifest
 from secvm.protocol.relays.opening import Opening
-from secvm.protocol.relays.shards import SHARD, ShardTree
+from secvm.protocol.relays.shards import SHARD
 from secvm.protocol.relays.submission import Receipt, receipt_for
+from secvm_lab.rigs.histories.shard_tree import ShardTree
 
 T = TypeVar("T")
 

@@ -27,10 +27,11 @@ from secvm.protocol.relays.batches import capsule_digest
 from secvm.protocol.relays.counting import Cells
 from secvm.protocol.relays.opening import Opening, is_opened
 from secvm.protocol.relays.recount import Recount, ShardTally
-from secvm.protocol.relays.shards import SHARD, ShardRun, ShardTree, read_run, read_sub_tally, write_sub_tally
+from secvm.protocol.relays.shards import SHARD, ShardRun, read_run, read_sub_tally, write_sub_tally
 from secvm_lab.rigs.histories.audited_history import AuditedHistory, draw_told
 from secvm_lab.rigs.histories.relayed_rounds import COORDINATOR, relayed_document, relayed_experiment
 from secvm_lab.rigs.histories.sealed_round import SealedRound
+from secvm_lab.rigs.histories.shard_tree import ShardTree
 
 #: What the coordinator has signed, so that its own bytes prove it; everything else are files that nobody signed.
 SIGNED = frozenset({"COUNT", "RAW", "SEED"})

@@ -26,7 +26,7 @@ from secvm.coordinator.store.port import CoordinatorStore
 from secvm.crypto.sealing.layers import INNER_BYTES, BulkSealer
 from secvm.errors import LocalProtocolError, MalformedMessageError
 from secvm.protocol.relays.batches import capsule_digest, cut, piece_count, run_root
-from secvm.protocol.relays.counting import JUNK, NULL, BulkReader, CapsuleReader, sub_tally_of
+from secvm.protocol.relays.counting import JUNK, NULL, CapsuleReader, sub_tally_of
 from secvm.protocol.relays.shards import SHARD, shard_entry
 
 _HEAD = struct.Struct("<III32s32s64sI")
@@ -48,7 +48,7 @@ class CountedShard:
     sub_tally: bytes
 
 
-def count_run(piece: bytes, reader: BulkReader) -> list[CountedShard]:
+def count_run(piece: bytes, reader: CapsuleReader) -> list[CountedShard]:
     """Open and count a piece."""
     shards = []
     for at in range(0, len(piece), SHARD * INNER_BYTES):
@@ -152,5 +152,4 @@ class RunCounting:
         seed, piece = self.store.count_seed(*known.place), self.store.piece(*known.place, run)
         if seed is None or piece is None:
             return None
-        reader = CapsuleReader.of(history.document, known.manifest, seed)
-        return count_run(piece, BulkReader(reader, self._sealer))
+        return count_run(piece, CapsuleReader.of(history.document, known.manifest, seed, self._sealer))

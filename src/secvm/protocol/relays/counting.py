@@ -9,10 +9,10 @@ the same. A null package counts for no cell, and is no junk. Cells of all kinds 
     participation    cohort · labels + label, cohort 0 train, 1 test
     test             true · labels + predicted; none where the label is a number
 
-``CapsuleReader`` is the rule, one capsule after the other. ``BulkReader`` is its quick twin: capsules lie side by side,
-are opened in bulk and looked at as columns. Both say the same of all bytes; tests hold them equal.
+``CapsuleReader.package`` is the rule, one capsule after the other. ``CapsuleReader.cells`` is its quick twin: capsules
+lie side by side, are opened in bulk and looked at as columns. Both say the same of all bytes; tests hold them equal.
 
-    cells = BulkReader(CapsuleReader.of(document, manifest, seed)).cells(piece)
+    cells = CapsuleReader.of(document, manifest, seed).cells(piece)
     sub_tally_of(cells[:4096])          # of the first shard
 """
 
@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
@@ -119,6 +119,12 @@ class Cells:
         return tally
 
 
+#: What stands for a cell where a package is in none, and where there is no package.
+NULL, JUNK = -1, -2
+
+_LINE: Final = np.dtype([("cell", "<u8"), ("count", "<u8")])
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class CapsuleReader:
     """Whoever has the count key of a round, and counts."""
@@ -127,11 +133,15 @@ class CapsuleReader:
     label: bytes
     round_number: int
     key: X25519PrivateKey
+    sealer: BulkSealer = field(default_factory=BulkSealer)
 
     @classmethod
-    def of(cls, document: ExperimentDocument, manifest: RelayedManifest, count_seed: bytes) -> CapsuleReader:
+    def of(
+        cls, document: ExperimentDocument, manifest: RelayedManifest, seed: bytes, sealer: BulkSealer | None = None
+    ) -> CapsuleReader:
         """With the seed of the round's count key, which ``opening_faults`` has compared with the manifest."""
-        return cls(document, manifest.label, manifest.round_number, X25519PrivateKey.derive(count_seed))
+        key = X25519PrivateKey.derive(seed)
+        return cls(document, manifest.label, manifest.round_number, key, sealer or BulkSealer())
 
     def package(self, capsule: bytes) -> Package | None:
         """What a capsule counts as; None: junk."""
@@ -160,28 +170,10 @@ class CapsuleReader:
         named = (cells.cell_of(package) for package in packages if package is not None)
         return write_sub_tally(Counter(cell for cell in named if cell is not None))
 
-    def __repr__(self) -> str:
-        return f"CapsuleReader(round {self.round_number})"
-
-
-#: What stands for a cell where a package is in none, and where there is no package.
-NULL, JUNK = -1, -2
-
-_LINE: Final = np.dtype([("cell", "<u8"), ("count", "<u8")])
-
-
-class BulkReader:
-    """Whoever has the count key of a round, and counts many capsules. Does not show its key when printed."""
-
-    def __init__(self, reader: CapsuleReader, sealer: BulkSealer | None = None) -> None:
-        self._reader = reader
-        self._sealer = BulkSealer() if sealer is None else sealer
-        self._cells = Cells.of(reader.document.experiment)
-
     def cells(self, capsules: bytes) -> NDArray[np.int64]:
         """The cell of each of these capsules of 80 bytes, or ``NULL``, or ``JUNK``."""
-        layer = inner_layer(self._reader.label)
-        contents, opened = self._sealer.open_all(layer, self._reader.key, capsules)
+        layer = inner_layer(self.label)
+        contents, opened = self.sealer.open_all(layer, self.key, capsules)
         cells = self.cells_of(contents)
         cells[np.frombuffer(opened, np.uint8) == 0] = JUNK
         return cells
@@ -189,13 +181,14 @@ class BulkReader:
     def cells_of(self, contents: bytes) -> NDArray[np.int64]:
         """The same of what was under the seals, 32 bytes each."""
         records = np.frombuffer(contents, codec.RECORD)
-        sizes, labels = self._cells, self._cells.labels
+        sizes = Cells.of(self.document.experiment)
+        labels = sizes.labels
         a, b, c = (records[name].astype(np.int64) for name in ("a", "b", "c"))
         ours = (
             (records["version"] == PROTOCOL_VERSION)
-            & (records["experiment"] == np.frombuffer(self._reader.document.experiment_id, "<u8")).all(axis=1)
-            & (records["round"] == self._reader.round_number)
-            & (1 <= self._reader.round_number <= MAX_ROUND)
+            & (records["experiment"] == np.frombuffer(self.document.experiment_id, "<u8")).all(axis=1)
+            & (records["round"] == self.round_number)
+            & (1 <= self.round_number <= MAX_ROUND)
             & (records["rest"] == 0).all(axis=1)
         )
         known_model = a < min(sizes.models, MAX_MODELS)
@@ -220,7 +213,7 @@ class BulkReader:
         return cells
 
     def __repr__(self) -> str:
-        return f"BulkReader(round {self._reader.round_number})"
+        return f"CapsuleReader(round {self.round_number})"
 
 
 def sub_tally_of(cells: NDArray[np.int64]) -> bytes:

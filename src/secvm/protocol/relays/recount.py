@@ -16,7 +16,8 @@ All shards' sub-tallies together are the raw tally, which is the net tally and b
 
 What fails at 1 to 3 are files that nobody signed: it accuses nobody. What fails at 4 the coordinator has signed
 (``WrongCountError``), and these bytes show it to anybody. Which cells capsules count for is the rule of ``counting``,
-in its quick form (``BulkReader``): it is total, so no capsule of anybody's makes a shard that cannot be counted.
+in its quick form (``CapsuleReader.cells``). It is total, so no capsule of anybody's makes a shard that cannot be
+counted.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from secvm.learning.aggregate.tally import Tally
 from secvm.protocol.canonical import DIGEST_BYTES
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.relays.batches import capsule_digest, cut
-from secvm.protocol.relays.counting import JUNK, NULL, BulkReader, CapsuleReader, Cells, add_sub_tally, sub_tally_of
+from secvm.protocol.relays.counting import JUNK, NULL, CapsuleReader, Cells, add_sub_tally, sub_tally_of
 from secvm.protocol.relays.counts import MixCount
 from secvm.protocol.relays.cover_parts import OpenedPart
 from secvm.protocol.relays.manifest import RelayedManifest
@@ -99,7 +100,7 @@ class Counted:
 class Recount:
     """Counts the published shards of one opened round again. Does not show its key when printed."""
 
-    def __init__(self, reader: BulkReader, *, capsules: int, mix_root: bytes, shards: bytes) -> None:
+    def __init__(self, reader: CapsuleReader, *, capsules: int, mix_root: bytes, shards: bytes) -> None:
         """``capsules`` and ``mix_root`` are those of the mixing relay's count, ``shards`` is the opening's."""
         self._reader = reader
         self.capsules = capsules
@@ -117,7 +118,7 @@ class Recount:
         if opening.mix_count is None or opening.count_seed is None or opening.shards is None:
             raise LocalProtocolError(f"round {manifest.round_number} is unopened: there is nothing to count again")
         count = MixCount.enclosed(opening.mix_count)
-        reader = BulkReader(CapsuleReader.of(document, manifest, opening.count_seed), sealer)
+        reader = CapsuleReader.of(document, manifest, opening.count_seed, sealer)
         return cls(reader, capsules=count.capsules, mix_root=count.root, shards=opening.shards)
 
     @property

@@ -128,47 +128,6 @@ class ShardProof(FixedRecord):
         merkle.check_inclusion(entry, **place, proof=self.path, root=shards)
         merkle.check_inclusion(run_root(digests), **place, proof=self.mix_path, root=mix_root)
 
-    def place(self, digests: Sequence[bytes], index: int) -> Place:
-        """Where a digest of this shard stands in the mixing relay's tree: ``index`` counts within the shard."""
-        within = merkle.Tree(merkle.leaf_hash(digest) for digest in digests).inclusion_proof(index)
-        return Place(self.shard * SHARD + index, digests[index], (*within, *self.mix_path))
-
-
-class ShardTree:
-    """All shards of a round, for whoever publishes them: both roots, and a proof for each shard."""
-
-    def __init__(self, label: bytes) -> None:
-        self._label = label
-        self._entries, self._runs = merkle.Tree(), merkle.Tree()
-        self._full = True
-
-    def append(self, digests: Sequence[bytes], sub_tally: bytes) -> None:
-        """The next shard. Only the last one has fewer capsules than ``SHARD``."""
-        if not (self._full and 0 < len(digests) <= SHARD):
-            raise LocalProtocolError(f"every shard but the last has {SHARD} capsules; this one has {len(digests)}")
-        self._full = len(digests) == SHARD
-        self._entries.append(merkle.leaf_hash(shard_entry(digests, sub_tally)))
-        self._runs.append(run_root(digests))
-
-    @property
-    def root(self) -> bytes:
-        """What the opening names."""
-        return self._entries.root()
-
-    @property
-    def mix_root(self) -> bytes:
-        """The root over all capsules: what the mixing relay's count names."""
-        return self._runs.root()
-
-    def proof(self, shard: int) -> ShardProof:
-        """Of one of them."""
-        return ShardProof(
-            label=self._label,
-            shard=shard,
-            path=self._entries.inclusion_proof(shard),
-            mix_path=self._runs.inclusion_proof(shard),
-        )
-
 
 def write_below(path: Sequence[bytes], data: bytes) -> bytes:
     """A public file of a shard: 1 byte for the number of hashes, the path to a root, and what stands below it."""

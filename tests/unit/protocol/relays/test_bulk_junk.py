@@ -15,7 +15,7 @@ from secvm.learning.cover_law import Noise, RelayCover
 from secvm.learning.losses import Loss
 from secvm.protocol.codec import AddressedPackage, encode
 from secvm.protocol.documents.experiment import ExperimentDocument
-from secvm.protocol.relays.counting import JUNK, NULL, BulkReader, CapsuleReader, Cells, add_sub_tally, sub_tally_of
+from secvm.protocol.relays.counting import JUNK, NULL, CapsuleReader, Cells, add_sub_tally, sub_tally_of
 from secvm.protocol.relays.shards import write_sub_tally
 from secvm_lab.rigs.histories.relayed_rounds import RelayedRound, relayed_document, relayed_experiment
 from tests.effort import scaled
@@ -23,7 +23,6 @@ from tests.effort import scaled
 ROUND = RelayedRound()
 DOCUMENT = ROUND.document
 READER = CapsuleReader.of(DOCUMENT, ROUND.manifest, ROUND.count_seed)
-BULK = BulkReader(READER)
 LAYOUT = struct.Struct("<BB16sIHIB3s")
 
 #: Bytes near packages: each field is right, or next to it, or anything.
@@ -50,7 +49,7 @@ def by_the_rule(reader: CapsuleReader, contents: list[bytes]) -> list[int]:
 
 @given(CONTENTS)
 def test_contents_count_as_they_do_one_by_one(contents: list[bytes]) -> None:
-    assert BULK.cells_of(b"".join(contents)).tolist() == by_the_rule(READER, contents)
+    assert READER.cells_of(b"".join(contents)).tolist() == by_the_rule(READER, contents)
 
 
 def test_every_field_next_to_right_is_met_by_both() -> None:
@@ -62,7 +61,7 @@ def test_every_field_next_to_right_is_met_by_both() -> None:
         for b in (*range(12), 2**24, 2**24 + 1)
         for c in range(4)
     ]
-    found = BULK.cells_of(b"".join(contents)).tolist()
+    found = READER.cells_of(b"".join(contents)).tolist()
     assert found == by_the_rule(READER, contents)
     # All cells there are, nulls, and junk.
     assert set(found) == {*range(Cells.of(DOCUMENT.experiment).count), NULL, JUNK}
@@ -78,7 +77,7 @@ def test_where_the_label_is_a_number_nobody_is_tested() -> None:
         for b in (0, 1, 10, 11)
         for c in range(4)
     ]
-    assert BulkReader(reader).cells_of(b"".join(contents)).tolist() == by_the_rule(reader, contents)
+    assert reader.cells_of(b"".join(contents)).tolist() == by_the_rule(reader, contents)
 
 
 def regression() -> ExperimentDocument:
@@ -106,7 +105,7 @@ def capsules() -> list[bytes]:
 
 def test_capsules_are_opened_and_counted_as_the_rule_says() -> None:
     given_capsules = capsules()
-    found = BULK.cells(b"".join(given_capsules))
+    found = READER.cells(b"".join(given_capsules))
     assert found.tolist() == [0, 1, 1, 21, 22, 25, 26, 29, JUNK, JUNK, JUNK]
     assert sub_tally_of(found) == READER.sub_tally(given_capsules)
 
@@ -119,8 +118,3 @@ def test_sub_tallies_are_written_alike_and_add_up(cells: list[int]) -> None:
     counts = np.zeros(30, np.int64)
     add_sub_tally(counts, data)
     assert {cell: count for cell, count in enumerate(counts.tolist()) if count} == dict(counted)
-
-
-def test_reader_does_not_print_its_key() -> None:
-    assert ROUND.count_seed.hex() not in repr(BULK)
-    assert repr(BULK) == "BulkReader(round 1)"

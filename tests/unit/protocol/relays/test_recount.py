@@ -12,8 +12,9 @@ from secvm.errors import BadProofError, LocalProtocolError, MalformedMessageErro
 from secvm.learning.package import TrainPackage
 from secvm.protocol.relays.batches import capsule_digest, run_root
 from secvm.protocol.relays.recount import MAX_SUB_TALLY_BYTES, Counted, Recount, ShardTally, WrongCountError
-from secvm.protocol.relays.shards import ShardRun, ShardTree, read_run, read_sub_tally, write_sub_tally
+from secvm.protocol.relays.shards import ShardRun, read_run, read_sub_tally, write_sub_tally
 from secvm_lab.rigs.histories.sealed_round import SealedRound
+from secvm_lab.rigs.histories.shard_tree import ShardTree
 from tests.effort import scaled
 
 ROUND = SealedRound(covered=True, told=((TrainPackage(model=0, bin_index=3, sign=1),),))

@@ -13,7 +13,6 @@ from secvm.protocol.relays.batches import RUN, CapsuleTree
 from secvm.protocol.relays.shards import (
     PREFIX_BYTES,
     ShardRun,
-    ShardTree,
     absence_in,
     beside,
     index_bytes,
@@ -22,6 +21,7 @@ from secvm.protocol.relays.shards import (
     shard_of,
     write_index,
 )
+from secvm_lab.rigs.histories.shard_tree import ShardTree
 
 
 def digests(count: int) -> list[bytes]:
