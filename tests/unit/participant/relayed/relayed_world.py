@@ -7,6 +7,7 @@ from typing import Any
 
 from secvm.participant.device import Device
 from secvm.participant.relayed.membership import RelayedMembership
+from secvm.participant.storage.books import KeptCanary
 from secvm.participant.storage.state import DeviceState
 from secvm.participant.trust.trust_policy import TrustedRelay, TrustPolicy
 from secvm.protocol.documents.experiment import ExperimentDocument
@@ -62,6 +63,15 @@ class RelayedWorld(World):
         manifest = self.history.announce()
         self.drive(device, until=manifest.instants.mix_by)
         return self.finish(device, manifest, **ending)
+
+    def leave_canary_out(self, device: Device) -> KeptCanary:
+        """A round whose mixing relay leaves the device's canary out."""
+        manifest = self.history.announce()
+        self.drive(device, until=manifest.instants.mix_by)
+        (kept,) = device.state.relayed.canaries(self.of.digest)
+        assert self.member.canaries == 1
+        self.finish(device, manifest, mix_leaves_out=frozenset({kept.canary.inner_digest}))
+        return kept
 
     def live(self, rounds: int = 1, **changes: Any) -> None:
         """A device joins, and takes part in so many rounds."""

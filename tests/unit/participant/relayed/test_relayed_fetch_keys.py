@@ -97,7 +97,12 @@ def test_repro_a_gateway_with_a_key_for_each_device_gains_nothing_after_the_firs
     for name in ("a", "b", "c"):
         world, gateway = hostile_world(tmp_path / name)
         device = world.joined(policy=trusting(world.of, without_log=False))
-        for _ in range(3):
+        world.play_round(device)
+        if name == "c":
+            # After a restart the logged key is the only one.
+            device.state.close()
+            device = world.start(policy=trusting(world.of, without_log=False))
+        for _ in range(2):
             world.play_round(device)
         assert world.member.distrust is None
         assert len(world.net.requests) == 3
@@ -111,19 +116,6 @@ def test_repro_a_gateway_with_a_key_for_each_device_gains_nothing_after_the_firs
     # The same question of different devices is sealed to the same key.
     assert sealed_to[0] == sealed_to[1] == sealed_to[2]
     assert all(len(numbers) == 1 for numbers in sealed_to[0].values())
-
-
-def test_after_a_restart_the_logged_key_is_the_only_one(tmp_path: Path) -> None:
-    world, gateway = hostile_world(tmp_path)
-    policy = trusting(world.of, without_log=False)
-    device = world.joined(policy=policy)
-    world.play_round(device)
-    device.state.close()
-    gateway.opened.clear()
-    device = world.start(policy=policy)
-    world.play_round(device)
-    assert {number for _, number in gateway.opened} == {1, 2}
-    assert len(world.net.requests) == 2
 
 
 @pytest.mark.parametrize("restarted", [False, True])
