@@ -65,35 +65,22 @@ def _is_admin(path: str) -> bool:
     return path == admin.PREFIX or path.startswith(admin.PREFIX + "/")
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class Routes:
-    """Hands each request to the part that answers it."""
+    """Hands each request to the part that answers it.
 
-    def __init__(
-        self,
-        *,
-        packages: PackageRoutes,
-        administration: Admin | None,
-        publisher: Publisher,
-        metrics: Metrics,
-        relayed: RelayedRoutes | None = None,
-        health: Callable[[], dict[str, object]] | None = None,
-        refresh: Callable[[], Awaitable[None]] | None = None,
-    ) -> None:
-        """``administration``: None where no admin key was ever made; then nobody is the operator.
+    ``administration``: None where no admin key was ever made; then nobody is the operator. ``health``: what else there
+    is to tell: how the logs are, whether this node drives. ``refresh``: where another node may have more to show, what
+    is not found is looked for once more.
+    """
 
-        ``health``: what else there is to tell: how the logs are, whether this node drives.
-        ``refresh``: where another node may have more to show, what is not found is looked for once more.
-        """
-        self._health = health
-        self._refresh = refresh
-        self._packages = packages.routes
-        self._in_thread = packages.in_thread
-        self._before_body = packages.before_body
-        self._admin = administration
-        self._publisher = publisher
-        self._metrics = metrics
-        self._relayed = relayed
-        self._described: HttpResponse | None = None
+    packages: PackageRoutes
+    administration: Admin | None
+    publisher: Publisher
+    metrics: Metrics
+    relayed: RelayedRoutes | None = None
+    health: Callable[[], dict[str, object]] = dict
+    refresh: Callable[[], Awaitable[None]] | None = None
 
     def before_body(self, path: str, headers: Mapping[str, str]) -> HttpResponse | None:
         """For ``HttpServer``: may refuse a request, whatever its method, before its content has come."""
@@ -104,30 +91,28 @@ class Routes:
             if refused is not None:
                 return refused
         if _is_admin(path):
-            return _NO_OPERATOR if self._admin is None else self._admin.before_body(headers)
-        if self._relayed is not None and path.startswith(PREFIX):
-            return self._relayed.before_body(path, headers)
-        return self._before_body(path, headers)
+            return _NO_OPERATOR if self.administration is None else self.administration.before_body(headers)
+        if self.relayed is not None and path.startswith(PREFIX):
+            return self.relayed.before_body(path, headers)
+        return self.packages.before_body(path, headers)
 
     def handle(self, request: HttpRequest) -> HttpResponse | Awaitable[HttpResponse]:
         """Answer one request."""
-        route = self._packages.get(request.path)
+        route = self.packages.routes.get(request.path)
         if route is not None:
             return route(request)
         if _is_admin(request.path):
-            return _NO_OPERATOR if self._admin is None else self._admin.answer(request)
+            return _NO_OPERATOR if self.administration is None else self.administration.answer(request)
         if request.path.startswith(PREFIX):
             return self._version_2(request)
         if request.path == admin_openapi.PATH:
             if request.method not in {"GET", "HEAD"}:
                 return admin.refusal(405, "only GET has a meaning here", ("allow", "GET, HEAD"))
-            if self._described is None:
-                self._described = admin_openapi.answer()
-            return self._described
+            return admin_openapi.answer()
         if request.path == "/health":
             return HttpResponse(200, json.dumps(self._state()).encode(), JSON_MEDIA_TYPE, NO_STORE)
         if request.path == "/metrics":
-            page, media_type = self._metrics.page()
+            page, media_type = self.metrics.page()
             return HttpResponse(200, page, media_type, NO_STORE)
         return self._public(request)
 
@@ -135,26 +120,26 @@ class Routes:
         """What relays bring, and public files of experiments by the names that relays have for them."""
         if request.path.startswith(_EXPERIMENT_2):
             return self._public(replace(request, path="/v1/" + request.path.removeprefix(PREFIX)))
-        return plain_response(404) if self._relayed is None else self._relayed.handle(request)
+        return plain_response(404) if self.relayed is None else self.relayed.handle(request)
 
     def _public(self, request: HttpRequest) -> HttpResponse | Awaitable[HttpResponse]:
-        return self._publisher.handle(request) if self._publisher.at_hand(request.path) else self._look(request)
+        return self.publisher.handle(request) if self.publisher.at_hand(request.path) else self._look(request)
 
     def _state(self) -> dict[str, object]:
         """What /health tells; 200 also when something is wrong, because requests are answered all the same."""
-        state: dict[str, object] = {"status": "ok", **({} if self._health is None else self._health())}
-        if self._publisher.unwritten:
-            state |= {"status": "degraded", "unwritten": self._publisher.unwritten}
+        state: dict[str, object] = {"status": "ok", **self.health()}
+        if self.publisher.unwritten:
+            state |= {"status": "degraded", "unwritten": self.publisher.unwritten}
         return state
 
     async def _look(self, request: HttpRequest) -> HttpResponse:
         """In a thread, for what the store has to be asked for: nobody else waits for it meanwhile."""
         try:
-            response = await self._in_thread(self._publisher.handle, request)
-            if response.status != _NOT_FOUND or self._refresh is None:
+            response = await self.packages.in_thread(self.publisher.handle, request)
+            if response.status != _NOT_FOUND or self.refresh is None:
                 return response
-            await self._refresh()
-            return await self._in_thread(self._publisher.handle, request)
+            await self.refresh()
+            return await self.packages.in_thread(self.publisher.handle, request)
         except StoreError:
             return problem_response(PROBLEMS["try-later"])
 
@@ -205,7 +190,7 @@ class Frontend:
         *,
         refresh: Callable[[], Awaitable[None]] | None = None,
         look_s: float | None = None,
-        health: Callable[[], dict[str, object]] | None = None,
+        health: Callable[[], dict[str, object]],
     ) -> None:
         """``refresh`` (see ``package_routes``) and ``look_s`` (see ``opener``) are given where there are other nodes.
         ``health`` returns further content of /health.
@@ -229,11 +214,12 @@ class Frontend:
         )
         parts.metrics.gauge("start_time_seconds", "When this process began, since 1970.").set(parts.clock.now() / 1000)
         gateway = Gateway(dice=parts.dice, public=self.publisher.public, date=http_date(parts.clock))
+        tokens = [bytes.fromhex(relay.token_sha256) for relay in settings.relays]
         self._packages = PackageRoutes(
             gateway,
             self.ingest,
             parts.clock,
-            tokens=[bytes.fromhex(relay.token_sha256) for relay in settings.relays],
+            tokens=tokens,
             tests=settings.testing is not None,
             refresh=refresh,
             metrics=parts.metrics,
@@ -242,7 +228,7 @@ class Frontend:
         relayed = RelayedRoutes(
             parts.store,
             parts.clock,
-            tokens=[bytes.fromhex(relay.token_sha256) for relay in settings.relays],
+            tokens=tokens,
             most_bytes=settings.limits.deposit_bytes,
             events=self.events,
             wake=self._woken,

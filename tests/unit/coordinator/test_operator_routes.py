@@ -51,7 +51,8 @@ class Office:
     ) -> HttpResponse:
         body = b"" if content is None else json.dumps(content).encode()
         headers = {"authorization": authorization} if authorization else {}
-        return self.admin.handle(HttpRequest(method, f"/admin/experiments{path}", "", headers, body, "somebody"))
+        request = HttpRequest(method, f"/admin/experiments{path}", "", headers, body, "somebody")
+        return asyncio.run(self.admin.answer(request))
 
     def make(self) -> str:
         answer = self.ask("POST", content=put("title", "A question"))
@@ -139,7 +140,7 @@ def test_a_bad_specification_is_one_sentence(content: object, detail: str) -> No
 def test_what_is_no_json_is_refused() -> None:
     office = Office()
     request = HttpRequest("POST", "/admin/experiments", "", {"authorization": f"Bearer {KEY}"}, b"{", "somebody")
-    assert office.admin.handle(request).status == 422
+    assert asyncio.run(office.admin.answer(request)).status == 422
 
 
 def test_experiments_pause_go_on_and_stop_for_good() -> None:
@@ -207,8 +208,7 @@ def test_a_delay_of_beacons_asks_nist_off_the_event_loop_and_only_for_the_operat
     async def post(authorization: str) -> HttpResponse:
         body = json.dumps(put("binning.beacon_delay_s", 900)).encode()
         request = HttpRequest("POST", "/admin/experiments", "", {"authorization": authorization}, body, "somebody")
-        answer = office.admin.answer(request)
-        return answer if isinstance(answer, HttpResponse) else await answer
+        return await office.admin.answer(request)
 
     assert asyncio.run(post("Bearer wrong")).status == 401
     assert threads == []

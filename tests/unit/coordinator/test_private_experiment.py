@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import threading
 import tomllib
 from fractions import Fraction
 from functools import cache
@@ -12,6 +13,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from secvm.cli.experiment import app
+from secvm.coordinator.experiments import operator_routes
 from secvm.coordinator.experiments.new_experiment import private_plan
 from secvm.coordinator.experiments.specification import Specification
 from secvm.coordinator.experiments.status_document import privacy_told
@@ -218,12 +220,7 @@ def test_tokens_are_for_two_relays() -> None:
 def post(office: Office, body: dict[str, Any]) -> HttpResponse:
     headers = {"authorization": f"Bearer {KEY}"}
     request = HttpRequest("POST", "/admin/experiments", "", headers, json.dumps(body).encode(), "somebody")
-
-    async def answer() -> HttpResponse:
-        found = office.admin.answer(request)
-        return found if isinstance(found, HttpResponse) else await found
-
-    return asyncio.run(answer())
+    return asyncio.run(office.admin.answer(request))
 
 
 def test_the_operator_gets_an_experiment_and_hears_what_to_expect_of_it() -> None:
@@ -245,21 +242,19 @@ def test_the_operator_gets_an_experiment_and_hears_what_to_expect_of_it() -> Non
     assert "a token for https://entry.example/relay and https://mix.example/relay" in waits
 
 
-def test_planning_is_off_the_event_loop_and_its_refusals_are_one_sentence() -> None:
-    office = Office()
+def test_planning_is_off_the_event_loop_and_its_refusals_are_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    office, threads = Office(), set[threading.Thread]()
+
+    def planning(spec: Specification) -> PrivatePlan | None:
+        threads.add(threading.current_thread())
+        return private_plan(spec)
+
+    monkeypatch.setattr(operator_routes, "private_plan", planning)
     refused = post(office, content(people=None))
     assert (refused.status, office.store.experiments()) == (422, [])
     assert "give people" in told(refused)["detail"]
-    headers = {"authorization": f"Bearer {KEY}"}
-    body = json.dumps(content()).encode()
-    answer = office.admin.answer(HttpRequest("POST", "/admin/experiments", "", headers, body, "somebody"))
-    assert not isinstance(answer, HttpResponse)
-    assert asyncio.run(_awaited(answer)).status == 201
-
-
-async def _awaited(answer: Any) -> HttpResponse:
-    found: HttpResponse = await answer
-    return found
+    assert threads
+    assert threading.main_thread() not in threads
 
 
 def test_a_plain_experiment_says_what_that_means() -> None:

@@ -19,6 +19,7 @@ from secvm.coordinator.experiments.specification import EarlyStopping
 from secvm.coordinator.log.log_files import EntryLog
 from secvm.coordinator.publisher import Publisher
 from secvm.coordinator.relayed.batch_routes import Arrivals
+from secvm.coordinator.relayed.relay_statements import RelayClient
 from secvm.coordinator.relayed.relayed_documents import RelayedPublisher
 from secvm.coordinator.relayed.relayed_driver import RelayedDriver
 from secvm.coordinator.relayed.relayed_events import RelayedEvents
@@ -106,10 +107,11 @@ Lie = Callable[[Said], None]
 _MIXED: dict[object, Said] = {}
 
 
-class TwoRelays:
+class TwoRelays(RelayClient):
     """Both of them. ``away``: roles that do not answer at all."""
 
     def __init__(self, of: ExperimentDocument, *, clients: int = 5, lie: Lie | None = None) -> None:
+        super().__init__({})
         self.document = of
         self.clients = clients
         self.lie = lie

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import functools
 import hashlib
@@ -131,7 +132,7 @@ def _admin(data: bytes) -> object:
         wake=lambda: None,
         most_state_bytes=2**20,
     )
-    answer = office.handle(_request(PREFIX, data))
+    answer = asyncio.run(office.answer(_request(PREFIX, data)))
     expect(answer.status in {201, 422}, "a specification is answered otherwise")
     return answer.status
 

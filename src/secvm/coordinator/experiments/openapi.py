@@ -7,6 +7,7 @@ answered is written down here, and tests hold a running coordinator to it (schem
 from __future__ import annotations
 
 import json
+from functools import cache
 from typing import Any
 
 from secvm.coordinator.experiments.new_experiment import OwnSettings
@@ -193,6 +194,7 @@ def description() -> dict[str, Any]:
     }
 
 
+@cache
 def answer() -> HttpResponse:
     """The document as it is served."""
     content = json.dumps(description(), indent=1, ensure_ascii=False).encode() + b"\n"

@@ -17,7 +17,7 @@ import asyncio
 import hashlib
 import hmac
 import json
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import InitVar, dataclass
 from typing import Any
 
@@ -91,37 +91,15 @@ class Admin:
         if metrics is not None:
             self._refused = metrics.counter("admin_refused", "Requests to the operator's API without the admin key.")
 
-    def answer(self, request: HttpRequest) -> HttpResponse | Awaitable[HttpResponse]:
-        """Answer one request under ``PREFIX``; later, where NIST must be asked first, or a guarantee be planned."""
-        makes = request.method == "POST" and not _names(request)[0] and self.before_body(request.headers) is None
-        try:
-            spec = _specification(request) if makes else None
-        except BadInputError as fault:
-            return refusal(422, str(fault))
-        if spec is None or (spec.privacy is None and spec.binning.beacon_delay_s is None):
-            return self.handle(request)
-        return self._after_thinking(request, spec)
-
-    async def _after_thinking(self, request: HttpRequest, spec: Specification) -> HttpResponse:
-        asks = None if spec.binning.beacon_delay_s is None else self.newest
-        newest = None if asks is None else await asyncio.to_thread(asks)
-        try:
-            plan = await asyncio.to_thread(private_plan, spec)
-        except BadInputError as fault:
-            return refusal(422, str(fault))
-        return self.handle(request, newest, plan)
-
-    def handle(
-        self, request: HttpRequest, newest: NewestPulse | None = None, plan: PrivatePlan | None = None
-    ) -> HttpResponse:
-        """Answer at once. ``newest``: NIST's newest pulse, where it is known; ``plan``: what was planned already."""
+    async def answer(self, request: HttpRequest) -> HttpResponse:
+        """Answer one request under ``PREFIX``. NIST is asked, and a guarantee planned, in threads."""
         refused = self.before_body(request.headers)
         if refused is not None:
             return refused
-        digest, action = _names(request)
+        digest, _, action = request.path.removeprefix(PREFIX).strip("/").partition("/")
         try:
             if not digest:
-                return self._all(request, newest, plan)
+                return await self._all(request)
             experiment = next((stored for stored in self.store.experiments() if stored.digest == digest), None)
             if experiment is None:
                 return refusal(404, "there is no such experiment")
@@ -143,18 +121,19 @@ class Admin:
             self._refused.add()
         return refusal(401, "this needs the admin key", ("www-authenticate", "Bearer"))
 
-    def _all(self, request: HttpRequest, newest: NewestPulse | None, plan: PrivatePlan | None) -> HttpResponse:
+    async def _all(self, request: HttpRequest) -> HttpResponse:
         if request.method == "GET":
             return _answer({"experiments": [_told(stored) for stored in self.store.experiments()]})
         if request.method != "POST":
             return _only("GET", "POST")
         if self.key is None:
             return refusal(409, "this node has no key that signs: make experiments at one that drives")
-        spec = _specification(request)
+        spec = parse_settings(request.body, Specification, "the specification")
         if self.only_tests and not spec.test:
             raise BadInputError("this coordinator has a steered clock: only experiments marked as a test may run")
-        if plan is None:
-            plan = private_plan(spec)
+        asks = None if spec.binning.beacon_delay_s is None else self.newest
+        newest = None if asks is None else await asyncio.to_thread(asks)
+        plan = None if spec.privacy is None else await asyncio.to_thread(private_plan, spec)
         document, own = make_document(
             spec,
             key=self.key.public,
@@ -216,16 +195,6 @@ class Admin:
                 return refusal(409, "the experiment is over since this instant")
             self.wake()
         return _answer({**_told(experiment), "standing": standing.value})
-
-
-def _names(request: HttpRequest) -> tuple[str, str]:
-    """Digest and action that a path names; empty where it names none."""
-    digest, _, action = request.path.removeprefix(PREFIX).strip("/").partition("/")
-    return digest, action
-
-
-def _specification(request: HttpRequest) -> Specification:
-    return parse_settings(request.body, Specification, "the specification")
 
 
 def _told(stored: StoredExperiment) -> dict[str, Any]:

@@ -17,7 +17,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Protocol
 
 from secvm.coordinator.relayed.relayed_history import RelayedRound
 from secvm.coordinator.store.port import CoordinatorStore, find_blob
@@ -36,18 +35,6 @@ ANSWER_S = 10.0
 _OK = 200
 
 
-class Relays(Protocol):
-    """The relays of experiments, as the driver knows them."""
-
-    async def commitment(self, relay: Relay, experiment: str, number: int) -> bytes | None:
-        """What a relay answers to the request for its commitment; None: nothing."""
-        ...
-
-    async def shown(self, relay: Relay, label: bytes) -> dict[str, bytes]:
-        """Counts and reveals that a relay shows, by name; none where it does not answer."""
-        ...
-
-
 class RelayClient:
     """Relays over HTTP. ``tokens``: by the relay's URL, as experiments write it."""
 
@@ -59,6 +46,7 @@ class RelayClient:
         return f"AskedRelays({len(self._tokens)} with tokens)"
 
     async def commitment(self, relay: Relay, experiment: str, number: int) -> bytes | None:
+        """What a relay answers to the request for its commitment; None: nothing."""
         token = self._tokens.get(relay.url.rstrip("/"))
         if token is None:
             return None
@@ -67,6 +55,7 @@ class RelayClient:
         return await self._answer(relay, "commitment", MixCommitment.longest + ENVELOPE_BYTES, headers, body)
 
     async def shown(self, relay: Relay, label: bytes) -> dict[str, bytes]:
+        """Counts and reveals that a relay shows, by name; none where it does not answer."""
         answer = await self._answer(relay, f"counts/{label.hex()}", MAX_SHOWN_BYTES)
         try:
             return {} if answer is None else read_shown(answer)
@@ -90,7 +79,7 @@ class RelayClient:
         return answer.content if answer.status == _OK and len(answer.content) <= most else None
 
 
-async def ask_commitments(relays: Relays, document: ExperimentDocument, number: int) -> dict[str, bytes | str]:
+async def ask_commitments(relays: RelayClient, document: ExperimentDocument, number: int) -> dict[str, bytes | str]:
     """By role, each relay's commitment in its envelope; or, in its place, a word for why there is none."""
     asked = {"entry": document.entry_relay, "mix": document.mix_relay}
     answers = await asyncio.gather(*(relays.commitment(known, document.digest, number) for known in asked.values()))

@@ -26,7 +26,7 @@ from secvm.coordinator.intake.running import make_fetch_key, published
 from secvm.coordinator.log.beacon_records import has_salt
 from secvm.coordinator.relayed.batch_routes import fault_mark
 from secvm.coordinator.relayed.conclusion import Outcome, opened, unopened
-from secvm.coordinator.relayed.relay_statements import Relays, RelayStatements, ask_commitments
+from secvm.coordinator.relayed.relay_statements import RelayClient, RelayStatements, ask_commitments
 from secvm.coordinator.relayed.relayed_events import RelayedEvents
 from secvm.coordinator.relayed.relayed_history import (
     MISSING_BATCH,
@@ -77,7 +77,7 @@ class RoundAttendant:
     key: SigningKey
     grid: Grid
     dice: RandomBytes
-    relays: Relays
+    relays: RelayClient
     may_grow: Callable[[RelayedHistory], bool]
     counting: RunCounting
     sealer: BulkSealer
