@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from secvm.crypto.sealing import layers
 from secvm.crypto.sealing.kem import X25519PrivateKey
-from secvm.crypto.sealing.layers import BulkSealer
 from secvm.crypto.sealing.part_streams import PartStream, part_key
 from secvm.errors import BadExperimentError, LocalProtocolError
 from secvm.learning import aggregate
@@ -22,7 +21,7 @@ from secvm.learning.cover_sampler import CellLaw, draw_clusters
 from secvm.learning.experiment import Experiment
 from secvm.learning.losses import Loss
 from secvm.learning.package import Cohort, NullPackage, Package, ParticipationPackage, TestPackage, TrainPackage
-from secvm.protocol.codec import AddressedPackage, ExperimentId, decode, encode
+from secvm.protocol.codec import AddressedPackage, ExperimentId, encode
 from secvm.protocol.relays.cover_parts import CoverPart, derive_part, seal_part
 from tests.seeds import seed_bytes
 
@@ -107,15 +106,6 @@ def test_any_run_of_packages_can_be_asked_for(first: int, count: int) -> None:
     assert part.packages(first, count) == whole[32 * first : 32 * (first + count)]
     with pytest.raises(LocalProtocolError, match="of a part of 300"):
         part.packages(first, 301 - first)
-
-
-def test_counts_are_those_of_the_packages() -> None:
-    experiment = made(2)
-    part = derived(experiment, b"\5" * 32)
-    data = part.packages(0, part.size)
-    kinds = Counter(type(decode(data[at : at + 32]).package) for at in range(0, len(data), 32))
-    for kind, count in zip((TrainPackage, ParticipationPackage, TestPackage), part.counts, strict=True):
-        assert kinds[kind] == int(count.sum())
 
 
 def test_seed_label_and_root_each_make_another_part_and_round_and_experiment_do_not() -> None:
@@ -212,14 +202,3 @@ def test_blocks_come_one_by_one() -> None:
     assert len(next(iter(seal_part(part, count_key=COUNT.public_key, block=3))).inner) == 3 * 80
     with pytest.raises(LocalProtocolError):
         next(islice(seal_part(part, count_key=COUNT.public_key, block=0), 1))
-
-
-def test_what_opens_of_many_is_told_apart_from_what_does_not() -> None:
-    part = derived(made(2, room=40, odds=Fraction(1, 4)), b"\3" * 32)
-    (block,) = seal_part(part, count_key=COUNT.public_key)
-    capsules = bytearray(block.inner)
-    capsules[80 * 5] ^= 1
-    inside, opened = BulkSealer().open_all(layers.inner_layer(LABEL), COUNT, bytes(capsules))
-    assert opened == b"\1" * 5 + b"\0" + b"\1" * 34
-    packages = part.packages(0, 40)
-    assert inside == packages[: 32 * 5] + bytes(32) + packages[32 * 6 :]

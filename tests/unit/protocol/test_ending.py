@@ -4,10 +4,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from secvm.errors import InconsistentManifestError, LocalProtocolError, MalformedMessageError
+from secvm.errors import InconsistentManifestError, LocalProtocolError
 from secvm.protocol.documents.ending import Ending, Why, accept_ending, make_ending
 from secvm.protocol.documents.manifest import AcceptedManifest, RelayCount, RoundManifest, accept, last_round
 from tests.unit.protocol.helpers import COORDINATOR, RELAY, document, ended, manifests, served, tally
@@ -66,14 +64,3 @@ def test_what_a_device_would_refuse_cannot_be_made() -> None:
         ending(last=last_round(None))
     with pytest.raises(LocalProtocolError, match="cannot be published"):
         ending(last=None, state=b"state 2", training_weights=b"training 2", evaluation_weights=b"evaluation 2")
-
-
-@given(at=st.integers(0, len(ending().data) - 1), bit=st.integers(0, 7))
-def test_a_flipped_bit_makes_another_ending_or_none(at: int, bit: int) -> None:
-    data = bytearray(ending().data)
-    data[at] ^= 1 << bit
-    try:
-        read = Ending.from_bytes(bytes(data))
-    except MalformedMessageError:
-        return
-    assert read.data == bytes(data) != ending().data

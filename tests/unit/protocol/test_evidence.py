@@ -66,22 +66,6 @@ def test_every_kind_is_made_by_a_lie_and_verified_from_the_file_alone(kind: Kind
 
 @settings(max_examples=60)
 @given(st.sampled_from(list(Kind)), st.integers(0, 1), st.data())
-def test_a_file_that_was_changed_shows_nothing_or_the_same(kind: Kind, number: int, data: st.DataObject) -> None:
-    good = evidence_of(kind, number)
-    at = data.draw(st.integers(0, len(good) - 1))
-    flip = data.draw(st.integers(1, 255))
-    damaged = good[:at] + bytes([good[at] ^ flip]) + good[at + 1 :]
-    try:
-        found = examine(damaged)
-    except RemoteProtocolError:
-        return
-    # Under a checkpoint stand lines that this evidence does not need: of witnesses.
-    assert found == examine(good)
-    assert kind in (Kind.FORKED_LOG, Kind.NOT_IN_LOG, Kind.TWO_ENTRIES)
-
-
-@settings(max_examples=60)
-@given(st.sampled_from(list(Kind)), st.integers(0, 1), st.data())
 def test_a_part_that_was_changed_shows_nothing_or_the_same(kind: Kind, number: int, data: st.DataObject) -> None:
     good = evidence_of(kind, number)
     evidence = Evidence.from_bytes(good)
@@ -140,13 +124,8 @@ def test_evidence_of_an_experiment_that_its_keys_did_not_sign_shows_nothing() ->
     "change",
     [
         {"kind": "white-lie"},
-        {"size": 3},
-        {"entries": ["AA=="]},
         {"entries": [{"entry": "AA=="}]},
-        {"entries": [{"entry": "AA==", "proof": "AA==", "size": 1}]},
         {"entries": [{"entry": "AA==", "proof": "AA=="}] * 3},
-        {"blobs": ["=" * 4]},
-        {"checkpoints": ["AA=="] * 3},
         {"type": "secvm-v1-trusted"},
         {"more": 1},
     ],
@@ -302,13 +281,3 @@ def test_repro_a_few_lines_do_not_ask_for_the_whole_memory() -> None:
     )
     with pytest.raises(MalformedMessageError, match="too large"):
         examine(file.to_bytes())
-
-
-def test_a_file_too_long_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    of = document()
-    data = Evidence(kind=Kind.WRONG_STEP, experiment=publish(of, keys=(COORDINATOR,)), documents=()).to_bytes()
-    monkeypatch.setattr(Evidence, "longest", len(data))
-    assert Evidence.from_bytes(data).to_bytes() == data
-    monkeypatch.setattr(Evidence, "longest", len(data) - 1)
-    with pytest.raises(MalformedMessageError):
-        Evidence.from_bytes(data)

@@ -1,7 +1,5 @@
 """Policy files: what they mean, what is refused, and that a policy and an experiment's terms only ever add up."""
 
-import contextlib
-import random
 from dataclasses import replace
 from itertools import combinations
 
@@ -11,11 +9,9 @@ from hypothesis import strategies as st
 
 from secvm.crypto.notes import NoteKey, SignatureKind
 from secvm.crypto.signing import SigningKey, VerifyKey
-from secvm.errors import BadInputError, BadSignatureError, LocalProtocolError, StaleCheckpointError
+from secvm.errors import BadInputError, LocalProtocolError
 from secvm.protocol.log.checkpoints import Quorum
 from secvm.protocol.log.policy import MOST_LINES, Listed, LogPolicy, quorum_of, read_policy
-from secvm.protocol.trust.trusted_rounds import TrustedRounds
-from secvm_lab.rigs.histories.public_history import PublicHistory
 from secvm_lab.rigs.histories.witnessed_log import known_log_terms
 
 KEYS = [
@@ -106,12 +102,6 @@ def test_what_is_written_is_read_again(made: LogPolicy) -> None:
     assert read_policy(made.to_bytes()) == made
 
 
-@given(data=st.binary(max_size=80) | st.text(alphabet="abcdegilnouqrwst019 \t\n#+/").map(str.encode))
-def test_any_bytes_are_a_policy_or_one_sentence(data: bytes) -> None:
-    with contextlib.suppress(BadInputError):
-        read_policy(data)
-
-
 def test_what_cannot_be_read_again_is_not_written() -> None:
     for wrong in (
         LogPolicy(quorum=Quorum(1, (A.key,))),
@@ -160,34 +150,6 @@ def test_what_can_never_be_enough_is_told_at_once() -> None:
     ):
         with pytest.raises(BadInputError, match=sentence):
             quorum_of(terms, own)
-
-
-def test_a_device_believes_no_checkpoint_that_its_policy_does_not() -> None:
-    made = PublicHistory.drawn(random.Random(3), witnesses=3, beacons=0)
-    made.announce()
-    terms = made.terms
-    some, all_of_them = terms.witness_keys[: terms.quorum], made.parties.witnesses
-    must_last = replace(LogPolicy.of_terms(terms), quorum=Quorum(1, (terms.witnesses[-1].key,)))
-    rounds = TrustedRounds(made.document, made.envelope, policy=must_last)
-    served = made.served(rounds)
-    signed, now_s = made.log.checkpoint(), made.now // 1000
-
-    def cosigned(times: dict[NoteKey, int]) -> bytes:
-        lines = [
-            signed.checkpoint.cosign(one.key, name=one.name, time_s=times[key])
-            for one in all_of_them
-            for key in times
-            if key.key == one.key.public
-        ]
-        return signed.cosigned(*lines).data
-
-    with pytest.raises(BadSignatureError, match="too few"):
-        rounds.check(replace(served, checkpoint=cosigned(dict.fromkeys(some, now_s))), now=made.now)
-    late = {**dict.fromkeys(some, now_s), terms.witness_keys[-1]: now_s - terms.freshness_s - 1}
-    with pytest.raises(StaleCheckpointError):
-        rounds.check(replace(served, checkpoint=cosigned(late)), now=made.now)
-    whole = cosigned(dict.fromkeys(terms.witness_keys, now_s))
-    assert rounds.check(replace(served, checkpoint=whole), now=made.now).accepted is not None
 
 
 @given(times=st.lists(st.integers(0, 9) | st.none(), min_size=3, max_size=3))

@@ -1,13 +1,9 @@
 """Proof files and what witnesses are asked: one spelling, and entries that are where they are said to be."""
 
-import contextlib
-
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from secvm.crypto.merkle import Tree, leaf_hash
-from secvm.crypto.notes import NoteKey, NoteSignature
+from secvm.crypto.notes import MAX_NOTE_BYTES, NoteKey, NoteSignature
 from secvm.crypto.signing import SigningKey
 from secvm.errors import BadProofError, BadSignatureError, LocalProtocolError, MalformedMessageError
 from secvm.protocol.log.checkpoints import Checkpoint
@@ -26,7 +22,6 @@ ENTRIES = [b"entry %d" % i for i in range(11)]
 TREE = Tree(map(leaf_hash, ENTRIES))
 SIGNED = Checkpoint("log.example/x", 11, TREE.root()).sign(LOG)
 GOOD = LogProof(6, TREE.inclusion_proof(6), SIGNED).to_bytes()
-ASKED = CosigningRequest(6, TREE.consistency_proof(6), SIGNED).to_bytes()
 
 #: The example of c2sp.org/tlog-witness.
 C2SP_ASKED = (
@@ -83,36 +78,18 @@ def test_proof_shows_its_entry_at_its_index_of_its_log_and_nothing_else() -> Non
         proof.check(ENTRIES[6], log=NoteKey("log.example/x", SigningKey(bytes(32)).public))
 
 
-@given(data=st.data())
-def test_changed_bytes_are_refused_or_another_message(data: st.DataObject) -> None:
-    for kind, good in ((LogProof, GOOD), (CosigningRequest, ASKED)):
-        at = data.draw(st.integers(0, len(good) - 1))
-        put = data.draw(st.binary(max_size=3) | st.sampled_from([b"\n", b"\n\n", b"=", b"0", b" "]))
-        changed = good[:at] + put + good[at + data.draw(st.integers(0, 3)) :]
-        try:
-            found = kind.from_bytes(changed)
-        except MalformedMessageError:
-            continue
-        assert found.to_bytes() == changed
-
-
-@given(st.binary(max_size=100) | st.text(max_size=50).map(str.encode))
-def test_any_bytes_are_refused_or_the_same_again(data: bytes) -> None:
-    for kind in (LogProof, CosigningRequest):
-        with pytest.raises(MalformedMessageError):
-            kind.from_bytes(data)
-    with contextlib.suppress(MalformedMessageError):
-        assert write_cosignatures(read_cosignatures(data)) == data
-    with contextlib.suppress(MalformedMessageError):
-        assert write_size(read_size(data)) == data
-
-
 def test_more_hashes_than_any_tree_needs_are_refused() -> None:
     with pytest.raises(LocalProtocolError):
         LogProof(6, (bytes(32),) * 65, SIGNED).to_bytes()
     with pytest.raises(LocalProtocolError):
         CosigningRequest(6, (bytes(32),) * 64, SIGNED).to_bytes()
     assert CosigningRequest(6, (bytes(32),) * 63, SIGNED).to_bytes()
+
+
+@pytest.mark.parametrize("data", [b"\xff", b"a\tb\n", bytes(2 * MAX_NOTE_BYTES + 1)])
+def test_answers_that_are_no_lines_of_text_are_refused(data: bytes) -> None:
+    with pytest.raises(MalformedMessageError):
+        read_cosignatures(data)
 
 
 def test_what_could_not_be_read_is_not_written() -> None:

@@ -13,7 +13,7 @@ from secvm.errors import LocalProtocolError, MalformedMessageError
 from secvm.learning.package import NullPackage, TrainPackage
 from secvm.protocol.codec import decode
 from secvm.protocol.documents.experiment import ExperimentDocument
-from secvm.protocol.plain.session import ParticipantSession, unsafe_no_seal
+from secvm.protocol.plain.session import ParticipantSession
 from secvm.protocol.plain.session_events import (
     Abstain,
     Action,
@@ -134,21 +134,6 @@ def test_whole_round_sends_each_package_once_at_its_time_and_finishes() -> None:
     assert all(decode(one.capsule[4:]).round_number == 1 for one in sent)
     assert all(decode(one.capsule[4:]).experiment_id == OF.experiment_id for one in sent)
     assert device.session.phase is Phase.IDLE
-
-
-def test_last_acknowledgement_finishes_the_round() -> None:
-    device = Device().join()
-    waiting = sends(device.tell(Tick(), now=FIRST.opens_at))
-    now = FIRST.opens_at
-    finished: list[Action] = []
-    while not finished:
-        now += 500
-        waiting += sends(device.tell(Tick(), now=now))
-        for one in waiting:
-            finished += [a for a in device.tell(SendSucceeded(one.package_id)) if isinstance(a, Finished)]
-        waiting = []
-    assert finished == [Finished(1, acknowledged=5, lost=0)]
-    assert device.tell(Tick()) == []
 
 
 def test_what_is_under_way_when_the_window_closes_may_still_be_acknowledged() -> None:
@@ -419,10 +404,6 @@ def test_bytes_of_a_session_with_a_true_seal_hold_no_package_in_clear_and_forget
     assert b"capsule" not in header
     assert len(device.run(until=FIRST.closes_at)) == OF.budget
     assert device.stored()[1] == []
-
-
-def test_unsealed_capsule_is_the_package() -> None:
-    assert unsafe_no_seal(b"package", b"keys") == b"package"
 
 
 @pytest.mark.parametrize("capsule", [b"", bytes(2**14 + 1)])

@@ -36,18 +36,6 @@ def test_paths_lead_back_to_their_tiles(level: int | None, index: int, width: in
     assert Tile.from_path(tile.path) == tile
 
 
-@given(
-    st.text(max_size=20).map("tile/0/".__add__)
-    | st.from_regex(r"tile/(entries|[0-9]{1,3})/(x?[0-9]{3}/?){1,8}(\.p/[0-9]{1,3})?", fullmatch=True)
-)
-def test_any_path_is_refused_or_the_same_again(path: str) -> None:
-    try:
-        tile = Tile.from_path(path)
-    except MalformedMessageError:
-        return
-    assert tile.path == path
-
-
 def test_log_of_the_specifications_example_has_its_tiles() -> None:
     found = [tile for tile in tiles_of(BIG) if tile.level is not None]
     assert [tile for tile in found if tile.width < 256] == [Tile(0, 273, 112), Tile(1, 1, 17), Tile(2, 0, 1)]
@@ -99,15 +87,6 @@ def test_entries_come_back(entries: list[bytes]) -> None:
     for wrong in (data + b"\0", data[:-1], data + b"\0\0"):
         with pytest.raises(MalformedMessageError):
             read_bundle(wrong, width=len(entries))
-
-
-@given(st.binary(max_size=60), st.integers(1, 5))
-def test_any_bytes_are_refused_or_the_same_entries_again(data: bytes, width: int) -> None:
-    try:
-        entries = read_bundle(data, width=width)
-    except MalformedMessageError:
-        return
-    assert write_bundle(entries) == data
 
 
 def test_what_fits_into_no_tile_is_not_written() -> None:

@@ -12,13 +12,11 @@ from hypothesis import strategies as st
 from secvm.crypto.merkle import Frontier
 from secvm.errors import (
     BadInputError,
-    BadProofError,
     BadSignatureError,
     CheatingError,
     LocalProtocolError,
     MalformedMessageError,
     RemoteProtocolError,
-    StaleCheckpointError,
     StaleRoundError,
 )
 from secvm.learning import aggregate
@@ -103,16 +101,6 @@ def test_the_model_is_that_of_the_newest_manifest() -> None:
 def test_an_experiment_without_a_log_is_not_for_this() -> None:
     with pytest.raises(BadInputError, match="no log"):
         TrustedRounds(document(), b"")
-
-
-def test_only_witnesses_that_the_device_knows_count() -> None:
-    made = PublicHistory.drawn(random.Random(3), witnesses=3, beacons=0)
-    made.announce()
-    keys, quorum = made.terms.witness_keys, made.terms.quorum
-    with pytest.raises(BadInputError, match="too few"):
-        device(made, policy=LogPolicy.of_witnesses(keys[: quorum - 1]))
-    rounds = device(made, policy=LogPolicy.of_witnesses(keys[:quorum]))
-    assert rounds.check(made.served(rounds), now=made.now).accepted is not None
 
 
 def test_lines_of_witnesses_that_the_device_does_not_know_count_for_nothing() -> None:
@@ -286,22 +274,6 @@ def test_repro_a_manifest_looked_at_convicts_the_chain_that_passes_over_it() -> 
 
 
 # ── what convicts ────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_a_fork_seen_again_convicts_and_an_older_or_unknown_log_does_not() -> None:
-    made = history(3)
-    rounds = follower(made)
-    rounds.compare(made.cosign().data, ())
-    fork = made.log.branch(made.log.tree.size - 1)
-    fork.append(replace(made.manifests[-1], quota=made.manifests[-1].quota + 1).log_entry)
-    with pytest.raises(CheatingError, match="forked") as caught:
-        rounds.compare(fork.checkpoint().data, ())
-    assert examine(caught.value.evidence).kind is Kind.FORKED_LOG
-    with pytest.raises(StaleCheckpointError):
-        rounds.compare(made.log.checkpoint(2).data, ())
-    fork.append(experiment_entry("00" * 32))
-    with pytest.raises(BadProofError):
-        rounds.compare(fork.checkpoint().data, fork.entries[-1:])
 
 
 def test_a_newcomer_knows_of_no_fork() -> None:

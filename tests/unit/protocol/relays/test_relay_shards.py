@@ -158,11 +158,6 @@ def test_cells_of_cover_are_these_cells() -> None:
 READER = CapsuleReader.of(ROUND.document, ROUND.manifest, ROUND.count_seed)
 
 
-@given(st.binary(max_size=100))
-def test_no_bytes_are_an_error(data: bytes) -> None:
-    assert READER.package(data) is None
-
-
 def test_who_counts_does_not_print_the_key() -> None:
     assert READER.key.secret_bytes().hex() not in repr(READER)
     assert repr(READER) == "CapsuleReader(round 1)"
