@@ -152,12 +152,3 @@ def state_of(session: ParticipantSession) -> dict[str, Any]:
     """All that a session remembers, apart from what its owner was told last and from how it is sorted."""
     left_out = {"_document", "_seal", "_told", "_touched", "_order"}
     return {name: copy(value) for name, value in vars(session).items() if name not in left_out}
-
-
-def copied(session: ParticipantSession) -> ParticipantSession:
-    """Another session that remembers the same."""
-    other = copy(session)
-    vars(other).update(
-        {name: copy(value) for name, value in vars(session).items() if isinstance(value, dict | list | set)}
-    )
-    return other

@@ -33,13 +33,12 @@ from secvm.protocol.plain.session_events import (
     Tick,
     Wait,
 )
-from secvm.protocol.plain.session_memory import GRACE_MS, Phase, WaitingRow
+from secvm.protocol.plain.session_memory import GRACE_MS, Changes, Phase, WaitingRow
 from tests.effort import scaled
 from tests.unit.protocol.helpers import (
     GATEWAY_KEYS,
     START,
     STRANGER,
-    copied,
     document,
     manifests,
     packages,
@@ -68,35 +67,44 @@ def fresh_seal() -> Callable[[bytes, bytes], bytes]:
 
 
 class Device:
-    """An owner: keeps the session's bytes, and remembers what was asked for."""
+    """An owner: stores what has changed, and remembers what was asked for."""
 
     def __init__(self, of: ExperimentDocument = OF, seed: int = 0, now: int = BEFORE) -> None:
         self.of, self.now = of, now
         self.dice: Iterator[int] = words(seed)
         self.seal = fresh_seal()
         self.session = ParticipantSession(of, seal=self.seal)
+        self.header = b""
+        self.rows: dict[int, WaitingRow] = {}
+        #: Else several events lie between two times of storing.
+        self.stores_each = True
 
     def tell(self, event: Event, *, now: int | None = None) -> list[Action]:
         self.now = self.now if now is None else now
-        return self.session.receive(event, now=self.now, words=self.dice)
+        actions = self.session.receive(event, now=self.now, words=self.dice)
+        if self.stores_each:
+            self.store()
+        return actions
+
+    def store(self) -> Changes:
+        changes = self.session.take_changes()
+        self.header = self.header if changes.header is None else changes.header
+        self.rows |= {row.package_id: row for row in changes.put}
+        for package_id in changes.removed:
+            self.rows.pop(package_id, None)
+        return changes
+
+    def read(self) -> ParticipantSession:
+        return ParticipantSession.from_parts(self.header, self.rows.values(), self.of, seal=self.seal)
 
     def restart(self) -> list[Action]:
+        """The session that was stored by its changes is the whole session, but for what is under way."""
+        self.store()
         before = state_of(self.session)
-        self.session = ParticipantSession.from_parts(*self.stored(), self.of, seal=self.seal)
+        self.session = self.read()
         waiting = {i: replace(one, under_way=False) for i, one in before["_waiting"].items()}
         assert state_of(self.session) == {**before, "_waiting": waiting}
         return self.tell(Restarted())
-
-    def stored(self) -> tuple[bytes, list[WaitingRow]]:
-        """The session as its owner has it on disk: what a copy tells that was never asked before."""
-        changes = self._told_nothing().take_changes()
-        assert changes.header is not None
-        return changes.header, list(changes.put)
-
-    def _told_nothing(self) -> ParticipantSession:
-        fresh = copied(self.session)
-        vars(fresh).update(_told=None, _touched=set(vars(fresh)["_waiting"]))
-        return fresh
 
     def join(self) -> "Device":
         assert self.tell(ManifestArrived(served(FIRST))) == [Compute(FIRST), Wait(FIRST.closes_at)]
@@ -399,11 +407,10 @@ def test_bytes_of_a_session_with_a_true_seal_hold_no_package_in_clear_and_forget
     device.seal = lambda _plaintext, _keys: b"sealed capsule"
     device.session = ParticipantSession(OF, seal=device.seal)
     device.join()
-    header, rows = device.stored()
-    assert [row.capsule for row in rows] == [b"sealed capsule"] * OF.budget
-    assert b"capsule" not in header
+    assert [row.capsule for row in device.rows.values()] == [b"sealed capsule"] * OF.budget
+    assert b"capsule" not in device.header
     assert len(device.run(until=FIRST.closes_at)) == OF.budget
-    assert device.stored()[1] == []
+    assert device.rows == {}
 
 
 @pytest.mark.parametrize("capsule", [b"", bytes(2**14 + 1)])
@@ -416,7 +423,7 @@ def test_capsules_without_bytes_or_too_long_are_refused(capsule: bytes) -> None:
 
 def test_session_that_was_changed_on_disk_is_refused() -> None:
     device = Device().join()
-    data, rows = device.stored()
+    data, rows = device.header, device.rows.values()
     for old, new in (
         (b'"phase":"sending"', b'"phase":"idle"'),
         (b'"phase":"sending"', b'"phase":"stopped"'),
@@ -499,6 +506,7 @@ class Model:
 
     def do(self, op: str, number: int) -> None:
         device = self.device
+        device.stores_each = number % 2 == 0
         chosen = self.under_way[number % len(self.under_way)] if self.under_way else None
         match op:
             case "advance":
