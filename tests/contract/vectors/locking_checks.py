@@ -1,16 +1,13 @@
 """Checks of the vectors of secrets at rest, by the code of this package and by hand with Python's own scrypt."""
 
 import hashlib
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from secvm.crypto.locking import KeptKey, unlock
 from secvm.errors import BadInputError
-
-JSON = dict[str, Any]
+from tests.contract.vectors.reading import JSON
 
 
 def check_locking(content: JSON) -> None:
@@ -38,6 +35,3 @@ def check_bad_locking(content: JSON) -> None:
     for case in content["kept"]:
         with pytest.raises(BadInputError):
             KeptKey(bytes.fromhex(case["key"])).unlock(bytes.fromhex(case["kept"]), bytes.fromhex(case["place"]))
-
-
-CHECKS: dict[str, Callable[[JSON], None]] = {"locking": check_locking, "bad_locking": check_bad_locking}

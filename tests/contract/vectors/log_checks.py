@@ -2,53 +2,28 @@
 
 import base64
 import hashlib
-from collections.abc import Callable
-from typing import Any
 
-import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from secvm.crypto.merkle import Tree, check_consistency, check_inclusion, leaf_hash
-from secvm.crypto.notes import Note, NoteKey, SignatureKind, cosign_note, sign_note
+from secvm.crypto.merkle import check_consistency, check_inclusion, leaf_hash
+from secvm.crypto.notes import Note, NoteKey, SignatureKind
 from secvm.crypto.signing import SigningKey, VerifyKey
 from secvm.errors import (
     BadProofError,
-    BadSignatureError,
     MalformedMessageError,
-    RemoteProtocolError,
-    StaleCheckpointError,
 )
 from secvm.protocol.canonical import Fields
 from secvm.protocol.log.checkpoints import Checkpoint, Quorum, check_enough, read_checkpoint
 from secvm.protocol.log.entries import Entry, EntryKind
 from secvm.protocol.log.policy import LogTerms
-from secvm.protocol.log.proofs import CosigningRequest, LogProof, read_cosignatures, write_cosignatures
-from secvm.protocol.log.tiles import Tile, read_bundle, write_bundle, write_tile
-
-JSON = dict[str, Any]
-FAULTS: dict[str, type[RemoteProtocolError]] = {
-    "malformed": MalformedMessageError,
-    "signature": BadSignatureError,
-    "stale": StaleCheckpointError,
-    "proof": BadProofError,
-}
-
-
-def hashes(texts: list[str]) -> list[bytes]:
-    return [bytes.fromhex(text) for text in texts]
-
-
-def root_of(leaves: list[bytes]) -> bytes:
-    """RFC 6962, 2.1, as it stands there."""
-    if len(leaves) <= 1:
-        return leaves[0] if leaves else hashlib.sha256(b"").digest()
-    k = max(2**i for i in range(len(leaves).bit_length()) if 2**i < len(leaves))
-    return hashlib.sha256(b"\x01" + root_of(leaves[:k]) + root_of(leaves[k:])).digest()
+from secvm.protocol.log.proofs import CosigningRequest, LogProof, read_cosignatures
+from secvm.protocol.log.tiles import Tile, read_bundle
+from tests.contract.vectors.reading import JSON, bytes_of, refused, tree_root, unhex
 
 
 def inclusion_holds(case: JSON) -> None:
     leaf, root = bytes.fromhex(case["leaf"]), bytes.fromhex(case["root"])
-    check_inclusion(leaf, index=case["index"], size=case["size"], proof=hashes(case["proof"]), root=root)
+    check_inclusion(leaf, index=case["index"], size=case["size"], proof=unhex(case["proof"]), root=root)
 
 
 def consistency_holds(case: JSON) -> None:
@@ -58,40 +33,31 @@ def consistency_holds(case: JSON) -> None:
         second=case["second"],
         first_root=first_root,
         second_root=second_root,
-        proof=hashes(case["proof"]),
+        proof=unhex(case["proof"]),
     )
 
 
 def check_merkle(content: JSON) -> None:
     for case in content["trees"]:
-        leaves = [hashlib.sha256(b"\x00" + entry).digest() for entry in hashes(case["entries"])]
-        roots = [root_of(leaves[:size]).hex() for size in range(len(leaves) + 1)]
-        tree = Tree(leaves)
-        assert case["roots"] == roots == [tree.root(size).hex() for size in range(len(leaves) + 1)]
+        leaves = [hashlib.sha256(b"\x00" + entry).digest() for entry in unhex(case["entries"])]
+        roots = [tree_root(leaves[:size]).hex() for size in range(len(leaves) + 1)]
+        assert case["roots"] == roots
     numbers = [hashlib.sha256(b"\x00%d" % i).digest() for i in range(300)]
-    tree = Tree(numbers)
     for case in content["inclusions"]:
         assert case["leaf"] == numbers[case["index"]].hex()
-        assert case["root"] == root_of(numbers[: case["size"]]).hex()
+        assert case["root"] == tree_root(numbers[: case["size"]]).hex()
         inclusion_holds(case)
-        assert list(tree.inclusion_proof(case["index"], case["size"])) == hashes(case["proof"])
     for case in content["consistencies"]:
-        assert case["first_root"] == root_of(numbers[: case["first"]]).hex()
-        assert case["second_root"] == root_of(numbers[: case["second"]]).hex()
+        assert case["first_root"] == tree_root(numbers[: case["first"]]).hex()
+        assert case["second_root"] == tree_root(numbers[: case["second"]]).hex()
         consistency_holds(case)
-        assert list(tree.consistency_proof(case["first"], case["second"])) == hashes(case["proof"])
 
 
 def check_bad_merkle(content: JSON) -> None:
     inclusion_holds(content["good_inclusion"])
     consistency_holds(content["good_consistency"])
-    for cases, check in (("inclusions", inclusion_holds), ("consistencies", consistency_holds)):
-        for case in content[cases]:
-            try:
-                check(case)
-            except BadProofError:
-                continue
-            pytest.fail(f"taken, though it has {case['why']}")
+    refused(content["inclusions"], inclusion_holds, BadProofError)
+    refused(content["consistencies"], consistency_holds, BadProofError)
 
 
 def key_id(name: str, kind: int, public: bytes) -> bytes:
@@ -116,38 +82,33 @@ def check_checkpoints(content: JSON) -> None:
         root = base64.b64encode(bytes.fromhex(case["root"])).decode()
         assert case["note"].startswith(f"{case['origin']}\n{case['size']}\n{root}\n\n\u2014 {case['origin']} ")
         signer = SigningKey(bytes.fromhex(case["seed"]))
-        found = Checkpoint(case["origin"], case["size"], bytes.fromhex(case["root"]))
-        assert found.sign(signer).decode() == case["note"]
-        assert read_checkpoint(case["note"].encode(), log=NoteKey(case["origin"], signer.public)).checkpoint == found
+        found = read_checkpoint(case["note"].encode(), log=NoteKey(case["origin"], signer.public)).checkpoint
+        assert found == Checkpoint(case["origin"], case["size"], bytes.fromhex(case["root"]))
     for case in content["quorums"]:
         assert quorum_of(case, case["note"]) == case["fresh"]
     for case in content["requests"]:
-        lines = [base64.b64encode(node).decode() + "\n" for node in hashes(case["proof"])]
+        lines = [base64.b64encode(node).decode() + "\n" for node in unhex(case["proof"])]
         assert case["request"] == f"old {case['old']}\n{''.join(lines)}\n{case['checkpoint']}"
         asked = CosigningRequest.from_bytes(case["request"].encode())
-        assert asked == CosigningRequest(case["old"], tuple(hashes(case["proof"])), case["checkpoint"].encode())
-        assert asked.to_bytes().decode() == case["request"]
+        assert asked == CosigningRequest(case["old"], tuple(unhex(case["proof"])), case["checkpoint"].encode())
         answered = read_cosignatures(case["answer"].encode())
-        assert write_cosignatures(answered).decode() == case["answer"]
         assert Note.from_bytes(case["checkpoint"].encode() + case["answer"].encode()).signatures[1:] == answered
 
 
 def check_note(case: JSON) -> None:
-    text, written, lines = case["text"], case["text"] + "\n", []
+    text, written = case["text"], case["text"] + "\n"
     for signer in case["signers"]:
         private = Ed25519PrivateKey.from_private_bytes(bytes.fromhex(signer["seed"]))
         public, name, time_s = private.public_key().public_bytes_raw(), signer["name"], signer["time_s"]
-        key = SigningKey(bytes.fromhex(signer["seed"]))
         if time_s is None:
             data = key_id(name, 1, public) + private.sign(text.encode())
-            lines.append(sign_note(text, name=name, key=key))
         else:
             message = f"cosignature/v1\ntime {time_s}\n{text}".encode()
             data = key_id(name, 4, public) + time_s.to_bytes(8, "big") + private.sign(message)
-            lines.append(cosign_note(text, name=name, key=key, time_s=time_s))
         written += f"\u2014 {name} {base64.b64encode(data).decode()}\n"
-    assert written == case["note"] == Note(text, tuple(lines)).to_bytes().decode()
-    assert Note.from_bytes(written.encode()) == Note(text, tuple(lines))
+    assert written == case["note"]
+    read = Note.from_bytes(written.encode())
+    assert (read.text, len(read.signatures)) == (text, len(case["signers"]))
 
 
 def quorum_of(terms: JSON, note: str) -> list[str]:
@@ -160,10 +121,7 @@ def quorum_of(terms: JSON, note: str) -> list[str]:
 
 def check_bad_checkpoints(content: JSON) -> None:
     assert quorum_of(content, content["good"])
-    for case in content["cases"]:
-        with pytest.raises(RemoteProtocolError) as caught:
-            quorum_of(content, case["note"])
-        assert type(caught.value) is FAULTS[case["fault"]], case["why"]
+    refused(content["cases"], lambda case: quorum_of(content, case["note"]))
 
 
 def logged(content: JSON, file: str, entry: str) -> None:
@@ -190,59 +148,32 @@ def check_log(content: JSON) -> None:
         leaves.append(bytes.fromhex(case["leaf"]))
     for case in content["proofs"]:
         logged(case, case["file"], case["entry"])
-        assert LogProof.from_bytes(case["file"].encode()).to_bytes().decode() == case["file"]
         above, text, lines = case["file"].split("\n\n")
         assert above.split("\n")[:2] == ["c2sp.org/tlog-proof@v1", f"index {case['index']}"]
         assert case["origin"] == f"{case['log']['name']}/secvm/v2"
-        root = root_of(leaves[: case["size"]])
+        root = tree_root(leaves[: case["size"]])
         assert text == f"{case['origin']}\n{case['size']}\n{base64.b64encode(root).decode()}"
         signature = base64.b64decode(lines.split("\n")[0].split(" ")[2])[4:]
         public = Ed25519PublicKey.from_public_bytes(bytes.fromhex(case["log"]["key"]))
         public.verify(signature, f"{text}\n".encode())
     for case in content["paths"]:
         assert Tile.from_path(case["path"]) == Tile(case["level"], case["tile"], case["width"])
-        assert Tile(case["level"], case["tile"], case["width"]).path == case["path"]
     numbers = [leaf_hash(b"%d" % i) for i in range(300)]
     expected = {
         "tile/0/000": b"".join(numbers[:256]),
         "tile/0/001.p/44": b"".join(numbers[256:]),
-        "tile/1/000.p/1": root_of(numbers[:256]),
+        "tile/1/000.p/1": tree_root(numbers[:256]),
     }
     assert {case["path"]: bytes.fromhex(case["bytes"]) for case in content["tiles"]} == expected
-    for path, data in expected.items():
-        assert write_tile(Tile.from_path(path), Tree(numbers).node) == data
     for case in content["bundles"]:
-        found = hashes(case["entries"])
+        found = unhex(case["entries"])
         assert b"".join(len(entry).to_bytes(2, "big") + entry for entry in found).hex() == case["bytes"]
-        assert write_bundle(found).hex() == case["bytes"]
         assert read_bundle(bytes.fromhex(case["bytes"]), width=case["width"]) == found
 
 
 def check_bad_log(content: JSON) -> None:
     logged(content, content["good"], content["entry"])
-    for case in content["proofs"]:
-        with pytest.raises(RemoteProtocolError) as caught:
-            logged(content, case["file"], content["entry"])
-        assert type(caught.value) is FAULTS[case["fault"]], case["why"]
-    readers: dict[str, Callable[[JSON], object]] = {
-        "entries": lambda case: Entry.from_bytes(bytes.fromhex(case["bytes"])),
-        "paths": lambda case: Tile.from_path(case["path"]),
-        "bundles": lambda case: read_bundle(bytes.fromhex(case["bytes"]), width=case["width"]),
-    }
-    for name, reader in readers.items():
-        for case in content[name]:
-            try:
-                reader(case)
-            except MalformedMessageError:
-                continue
-            pytest.fail(f"taken, though it has {case['why']}")
-
-
-CHECKS: dict[str, Callable[[JSON], None]] = {
-    "merkle": check_merkle,
-    "bad_merkle": check_bad_merkle,
-    "checkpoints": check_checkpoints,
-    "bad_checkpoints": check_bad_checkpoints,
-    "log": check_log,
-    "bad_log": check_bad_log,
-}
+    refused(content["proofs"], lambda case: logged(content, case["file"], content["entry"]))
+    refused(content["entries"], lambda case: Entry.from_bytes(bytes_of(case)), MalformedMessageError)
+    refused(content["paths"], lambda case: Tile.from_path(case["path"]), MalformedMessageError)
+    refused(content["bundles"], lambda case: read_bundle(bytes_of(case), width=case["width"]), MalformedMessageError)

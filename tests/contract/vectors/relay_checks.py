@@ -2,21 +2,17 @@
 
 import hashlib
 import json
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives import hpke
 from cryptography.hazmat.primitives.asymmetric import x25519
 
 from secvm.crypto.sealing.kem import X25519PrivateKey
-from secvm.crypto.sealing.layers import open_inner, open_outer, seal_inner, seal_outer
+from secvm.crypto.sealing.layers import open_inner, open_outer
 from secvm.crypto.signing import Envelope, VerifyKey, verify
 from secvm.crypto.voprf import derive_key_pair
 from secvm.errors import (
     BadProofError,
-    BadSignatureError,
-    InconsistentManifestError,
     MalformedMessageError,
     RemoteProtocolError,
 )
@@ -28,47 +24,23 @@ from secvm.protocol.relays.batches import Absence, Place, capsule_root, label_fr
 from secvm.protocol.relays.commitments import (
     EntryCommitment,
     MixCommitment,
-    RoundSecret,
     check_part,
-    entry_commitment,
-    mix_commitment,
 )
 from secvm.protocol.relays.counting import CapsuleReader, Cells
-from secvm.protocol.relays.counts import EntryCount, EntryReveal, MixCount, MixReveal, part_index
+from secvm.protocol.relays.counts import EntryCount, EntryReveal, MixCount, MixReveal
 from secvm.protocol.relays.manifest import RelayedManifest, manifest_faults, read_manifest
 from secvm.protocol.relays.news import News
 from secvm.protocol.relays.opening import Opening, RelayedEnding, is_opened, opening_faults
 from secvm.protocol.relays.recount import ShardTally
-from secvm.protocol.relays.shards import ShardProof, read_run, read_sub_tally, shard_entry, write_sub_tally
+from secvm.protocol.relays.shards import ShardProof, read_run, read_sub_tally
 from secvm.protocol.relays.statements import Statement
 from secvm.protocol.relays.submission import Receipt, recounts
+from tests.contract.vectors.reading import JSON, bytes_of, refused, root_over, unhex
 
-JSON = dict[str, Any]
 KINDS: dict[str, type[Statement]] = {
     kind.purpose: kind
     for kind in (MixCommitment, EntryCommitment, Receipt, EntryCount, MixCount, EntryReveal, MixReveal)
 }
-FAULTS: dict[str, type[Exception]] = {
-    "malformed": MalformedMessageError,
-    "signature": BadSignatureError,
-    "inconsistent": InconsistentManifestError,
-}
-
-
-def unhex(texts: list[str]) -> list[bytes]:
-    return [bytes.fromhex(text) for text in texts]
-
-
-def tree_root(entries: list[bytes]) -> bytes:
-    """RFC 6962, 2.1, as it stands there."""
-    if not entries:
-        return hashlib.sha256(b"").digest()
-    if len(entries) == 1:
-        return hashlib.sha256(b"\0" + entries[0]).digest()
-    k = 1
-    while 2 * k < len(entries):
-        k *= 2
-    return hashlib.sha256(b"\1" + tree_root(entries[:k]) + tree_root(entries[k:])).digest()
 
 
 def place_of(case: JSON) -> Place:
@@ -86,7 +58,7 @@ def check_label(content: JSON) -> None:
         assert label_from_text(case["label"]) == label_of(payload)
     for case in content["roots"]:
         digests = unhex(case["digests"])
-        assert capsule_root(digests).hex() == case["root"] == tree_root(digests).hex()
+        assert capsule_root(digests).hex() == case["root"] == root_over(digests)
     for case in content["places"]:
         place_of(case).check(size=case["size"], root=bytes.fromhex(case["root"]))
     for case in content["absences"]:
@@ -96,15 +68,11 @@ def check_label(content: JSON) -> None:
 
 def check_bad_label(content: JSON) -> None:
     root = bytes.fromhex(content["root"])
-    for case in content["places"]:
-        with pytest.raises(BadProofError):
-            place_of(case).check(size=case["size"], root=root)
+    refused(content["places"], lambda case: place_of(case).check(size=case["size"], root=root), BadProofError)
     for case in content["absences"]:
         with pytest.raises(BadProofError):
             absence_of(case).check(bytes.fromhex(case["digest"]), size=content["size"], root=root)
-    for case in content["labels"]:
-        with pytest.raises(MalformedMessageError):
-            label_from_text(case["text"])
+    refused(content["labels"], lambda case: label_from_text(case["text"]), MalformedMessageError)
 
 
 def check_layers(content: JSON) -> None:
@@ -117,8 +85,6 @@ def check_layers(content: JSON) -> None:
             assert key.public_key.to_bytes() == told[f"{name}_key"]
         assert hashlib.sha256(told["count_seed"]).digest() == told["count_seed_hash"]
         label, inner = told["label"], told["inner"]
-        assert seal_inner(count.public_key, label, told["inner_ephemeral"], told["package"]) == inner
-        assert seal_outer(mix.public_key, label, told["outer_ephemeral"], inner) == told["outer"]
         assert open_inner(count, label, open_outer(mix, label, told["outer"])) == told["package"]
         assert hashlib.sha256(inner).digest() == told["inner_digest"]
         # By an implementation that is not ours.
@@ -130,35 +96,31 @@ def check_layers(content: JSON) -> None:
 
 def check_commitments(content: JSON) -> None:
     for case in content["cases"]:
-        secret = RoundSecret(bytes.fromhex(case["secret"]))
 
-        def derived(what: bytes, key: bytes = secret.secret) -> str:
+        def derived(what: bytes, key: bytes = bytes.fromhex(case["secret"])) -> str:
             return hashlib.blake2b(what, digest_size=32, key=key, person=b"secvm-v2-seeds\0\0").hexdigest()
 
         parts, seeds = case["parts"], unhex(case["part_seeds"])
         assert case["part_seeds"] == [derived(j.to_bytes(4, "little")) for j in range(parts)]
-        assert [seed.hex() for seed in secret.part_seeds(parts)] == case["part_seeds"]
-        assert case["nonce"] == derived(b"nonce") == secret.nonce.hex()
-        assert case["mix_private_key"] == secret.mix_key.secret_bytes().hex()
+        assert case["nonce"] == derived(b"nonce")
+        assert case["mix_private_key"] == X25519PrivateKey.derive(bytes.fromhex(derived(b"key"))).secret_bytes().hex()
         entries = [hashlib.sha256(b"secvm-v2-part-seed\n" + seed).digest() for seed in seeds]
         assert case["part_entries"] == [entry.hex() for entry in entries]
-        assert case["parts_root"] == tree_root(entries).hex()
+        assert case["parts_root"] == root_over(entries)
         path, root = unhex(case["path"]), bytes.fromhex(case["parts_root"])
         check_part(seeds[case["part"]], part=case["part"], parts=parts, path=path, root=root)
-        told = {"experiment": case["experiment"], "round_number": case["round"], "parts": parts}
-        assert mix_commitment(secret, **told).data.decode() == case["mix_commitment"]
-        assert entry_commitment(secret, **told).data.decode() == case["entry_commitment"]
-        assert json.loads(case["entry_commitment"])["nonce"] == hashlib.sha256(secret.nonce).hexdigest()
-        assert case["token_seed"] == derived(b"tokens") == secret.token_seed.hex()
-        assert entry_commitment(secret, tokens=True, **told).data.decode() == case["entry_commitment_with_tokens"]
-        key = derive_key_pair(secret.token_seed, b"secvm-v2-token-round").public.hex()
+        assert json.loads(case["mix_commitment"])["parts"] == case["parts_root"]
+        assert json.loads(case["entry_commitment"])["parts"] == case["parts_root"]
+        assert json.loads(case["entry_commitment"])["nonce"] == hashlib.sha256(bytes.fromhex(case["nonce"])).hexdigest()
+        assert case["token_seed"] == derived(b"tokens")
+        key = derive_key_pair(bytes.fromhex(case["token_seed"]), b"secvm-v2-token-round").public.hex()
         assert json.loads(case["entry_commitment_with_tokens"]) == json.loads(case["entry_commitment"]) | {
             "tokens": key
         }
     for case in content["opened_parts"]:
         nonce = bytes.fromhex(case["nonce"])
         drawn = hashlib.sha256(nonce + bytes.fromhex(case["mix_count"])).hexdigest()
-        assert part_index(nonce, case["mix_count"], case["parts"]) == case["part"] == int(drawn, 16) % case["parts"]
+        assert case["part"] == int(drawn, 16) % case["parts"]
 
 
 def check_statements(content: JSON) -> None:
@@ -169,14 +131,16 @@ def check_statements(content: JSON) -> None:
         assert found.data.decode() == case["payload"] == Envelope.from_bytes(envelope).payload.decode()
         assert found.digest == case["digest"] == hashlib.sha256(case["payload"].encode()).hexdigest()
     for case in content["receipts"]:
-        assert tree_root(unhex(case["digests"])).hex() == case["root"]
+        assert root_over(unhex(case["digests"])) == case["root"]
 
 
 def check_bad_statements(content: JSON) -> None:
     assert {case["type"] for case in content["cases"]} == set(KINDS)
-    for case in content["cases"]:
-        with pytest.raises(FAULTS[case["fault"]]):
-            KINDS[case["type"]].read(bytes.fromhex(case["envelope"]), VerifyKey(bytes.fromhex(case["public_key"])))
+
+    def read(case: JSON) -> object:
+        return KINDS[case["type"]].read(bytes.fromhex(case["envelope"]), VerifyKey(bytes.fromhex(case["public_key"])))
+
+    refused(content["cases"], read)
 
 
 def check_manifest(content: JSON) -> None:
@@ -191,12 +155,11 @@ def check_manifest(content: JSON) -> None:
 def check_bad_manifests(content: JSON) -> None:
     document = ExperimentDocument.from_bytes(content["document"].encode())
     before = RelayedManifest.from_bytes(content["before"].encode())
+    refused(content["cases"], lambda case: read_manifest(bytes.fromhex(case["envelope"]), document, before))
     for case in content["cases"]:
-        envelope = bytes.fromhex(case["envelope"])
-        with pytest.raises(FAULTS[case["fault"]]):
-            read_manifest(envelope, document, before)
         if case["fault"] == "inconsistent":
-            found = manifest_faults(RelayedManifest.from_bytes(Envelope.from_bytes(envelope).payload), document, before)
+            payload = Envelope.from_bytes(bytes.fromhex(case["envelope"])).payload
+            found = manifest_faults(RelayedManifest.from_bytes(payload), document, before)
             assert [fault.name for fault in found] == case["faults"] != []
 
 
@@ -223,9 +186,7 @@ def check_bad_openings(content: JSON) -> None:
         opening = Opening.from_bytes(encode_document({**good, **case["changes"]}))
         assert [fault.name for fault in opening_faults(opening, manifest, document)] == case["faults"] != []
         assert not is_opened(opening, manifest, document)
-    for case in content["malformed"]:
-        with pytest.raises(MalformedMessageError):
-            Opening.from_bytes(bytes.fromhex(case["bytes"]))
+    refused(content["malformed"], lambda case: Opening.from_bytes(bytes_of(case)), MalformedMessageError)
 
 
 def check_ending(content: JSON) -> None:
@@ -243,7 +204,7 @@ def check_shards(content: JSON) -> None:
         assert proof.shard == case["shard"] == (case["capsules"] - 1) // 4096
         proof.check(digests, sub_tally, capsules=case["capsules"], **roots)
         entry = hashlib.sha256(b"".join(digests)).hexdigest() + hashlib.sha256(sub_tally).hexdigest()
-        assert shard_entry(digests, sub_tally).hex() == case["entry"] == entry
+        assert case["entry"] == entry
         run = read_run(bytes.fromhex(case["run_file"]), shard=case["shard"], capsules=case["capsules"])
         assert (run.path, run.digests) == (proof.mix_path, tuple(digests))
         tally = ShardTally.from_bytes(bytes.fromhex(case["tally_file"]))
@@ -255,7 +216,7 @@ def check_shards(content: JSON) -> None:
     for case in content["sub_tallies"]:
         counts = dict(case["counts"])
         lines = b"".join(n.to_bytes(8, "little") for pair in case["counts"] for n in pair)
-        assert write_sub_tally(counts).hex() == case["bytes"] == lines.hex()
+        assert case["bytes"] == lines.hex()
         assert read_sub_tally(lines, cells=30, capsules=4096) == counts
     for case in content["cells"]:
         cells = Cells(case["models"], case["bins"], case["labels"], tested=True)
@@ -270,12 +231,10 @@ def check_news(content: JSON) -> None:
         last = case["first_line"].to_bytes(8, "little") + lines if lines else b""
         data = b"".join(len(part).to_bytes(4, "little") + part for part in [*unhex(case["parts"]), last])
         read = News.from_bytes(bytes.fromhex(case["news"]))
-        assert data.hex() == case["news"] == read.to_bytes().hex()
+        assert data.hex() == case["news"]
         assert [read.manifest, read.opening, read.tally, read.checkpoint] == unhex(case["parts"])
         assert (read.first_line, list(read.lines)) == (case["first_line"], unhex(case["lines"]))
-    for bad in content["bad"]:
-        with pytest.raises(MalformedMessageError):
-            News.from_bytes(bytes.fromhex(bad))
+    refused(unhex(content["bad"]), News.from_bytes, MalformedMessageError)
 
 
 def check_bad_shards(content: JSON) -> None:
@@ -284,12 +243,12 @@ def check_bad_shards(content: JSON) -> None:
         proof = ShardProof.from_bytes(case["proof"].encode())
         with pytest.raises(BadProofError):
             proof.check(unhex(case["digests"]), bytes.fromhex(case["sub_tally"]), capsules=case["capsules"], **roots)
-    for case in content["proofs"]:
-        with pytest.raises(MalformedMessageError):
-            ShardProof.from_bytes(bytes.fromhex(case["bytes"]))
-    for case in content["sub_tallies"]:
-        with pytest.raises(MalformedMessageError):
-            read_sub_tally(bytes.fromhex(case["bytes"]), cells=case["cells"], capsules=case["capsules"])
+    refused(content["proofs"], lambda case: ShardProof.from_bytes(bytes_of(case)), MalformedMessageError)
+    refused(
+        content["sub_tallies"],
+        lambda case: read_sub_tally(bytes_of(case), cells=case["cells"], capsules=case["capsules"]),
+        MalformedMessageError,
+    )
 
 
 def check_junk(content: JSON) -> None:
@@ -329,13 +288,4 @@ def check_experiment_document(content: JSON) -> None:
 
 def check_bad_experiment_documents(content: JSON) -> None:
     assert ExperimentDocument.from_bytes(content["good"].encode()).relays
-    for case in content["cases"]:
-        with pytest.raises(MalformedMessageError):
-            ExperimentDocument.from_bytes(bytes.fromhex(case["bytes"]))
-
-
-CHECKS: dict[str, Callable[[JSON], None]] = {
-    name.removeprefix("check_"): check
-    for name, check in list(globals().items())
-    if name.startswith("check_") and name not in ("check_package", "check_part")
-}
+    refused(content["cases"], lambda case: ExperimentDocument.from_bytes(bytes_of(case)), MalformedMessageError)
