@@ -12,19 +12,12 @@ from secvm.protocol.documents.experiment import publish
 from secvm_lab.rigs.histories.relayed_rounds import COORDINATOR
 from secvm_lab.rigs.lies.about_shards import COUNT_LIES, Scene
 from tests.seeds import seed_for
+from tests.unit.auditor.histories import lay_out
 
 
 def drawn(name: str, *, large: bool) -> Scene:
     """A scene of a lie, about a round of one shard or, if it is large, of two."""
     return COUNT_LIES[name].told(random.Random(seed_for("scenes")), large=large)
-
-
-def write(files: dict[str, bytes], folder: Path) -> None:
-    for path, data in files.items():
-        place = folder.joinpath(*path.strip("/").split("/"))
-        place = place / "index" if len(path.split("/")) == 4 and "/experiment/" in path else place
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_bytes(data)
 
 
 def test_other_processes_judge_as_this_one_does() -> None:
@@ -44,7 +37,7 @@ def test_command_counts_again_writes_evidence_and_explains_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     scene = drawn("sign-swapped", large=False)
-    write(scene.files, tmp_path / "public")
+    lay_out(scene.files, tmp_path / "public")
     found = tmp_path / "found.json"
     arguments = ["audit", str(tmp_path / "public"), "--at", "2026-01-02T00:00:00Z"]
     assert command([*arguments, "--evidence-to", str(found), "--format", "json"]) == 1

@@ -37,13 +37,6 @@ def test_folder_http_and_memory_give_the_same_report(server: Server, tmp_path: P
     assert given["audit"] == ("ok" if honest else "failed")
 
 
-def test_redirects_are_not_followed(server: Server) -> None:
-    server.answer = lambda _: (302, {"location": server.url + "/elsewhere"}, b"")
-    with pytest.raises(BadInputError, match="status 302"):
-        WebFiles(server.url, SystemClock()).get("/v1/experiments", most=100)
-    assert "/elsewhere" not in server.asked
-
-
 def test_file_longer_than_it_may_be_is_refused_however_it_is_served(server: Server, tmp_path: Path) -> None:
     files = {"/v1/blob/x": b"y" * 101}
     server.answer = lambda path: (200, {}, files[path])
@@ -88,12 +81,6 @@ def test_server_that_fails_once_is_asked_again_and_one_that_always_fails_is_not_
     server.answer = lambda _: (500, {}, b"")
     with pytest.raises(BadInputError, match="status 500"):
         WebFiles(server.url, SystemClock()).get("/a", most=1)
-
-
-@pytest.mark.parametrize("url", ["ftp://here", "here", "https://", "https://here/?x=1", "https://here/#x"])
-def test_address_that_is_none_is_refused(url: str) -> None:
-    with pytest.raises(BadInputError, match="address"):
-        WebFiles(url, SystemClock())
 
 
 def test_folder_that_is_no_public_folder_is_refused(tmp_path: Path) -> None:

@@ -2,13 +2,16 @@
 
 import json
 import random
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pytest
 
 from secvm.auditor.audit import audit_files
 from secvm.auditor.files import GivenFiles
 from secvm.auditor.findings import MOST_FAULTS
+from secvm.auditor.report import Report
 from secvm.auditor.steps import FOLLOWS
 from secvm.crypto.beacons.sources import LocalUnsafeBeacon
 from secvm.errors import BadInputError
@@ -19,7 +22,7 @@ from secvm.learning.experiment import Experiment
 from secvm.protocol.canonical import digest_of
 from secvm.protocol.documents.blobs import encode_tally
 from secvm.protocol.documents.ending import Why
-from secvm.protocol.documents.manifest import RelayCount, last_round, read_relay_count
+from secvm.protocol.documents.manifest import LastRound, RelayCount, last_round, read_relay_count
 from secvm.protocol.evidence.plain import Kind, examine
 from secvm.protocol.log.checkpoints import SignedCheckpoint
 from secvm.protocol.log.entries import experiment_entry, manifest_entry
@@ -29,9 +32,54 @@ from secvm_lab.rigs.histories.witnessed_log import WitnessedLog
 from tests.unit.auditor.histories import audited, history, listing, rewritten, sentences, told
 
 
-def kinds(evidence: list[bytes]) -> set[Kind]:
-    """What each piece shows, by itself."""
-    return {examine(data).kind for data in evidence}
+@dataclass(frozen=True)
+class Shown:
+    """What an auditor is shown, where it is not a history's own files at its own time."""
+
+    of: PublicHistory
+    files: Mapping[str, bytes] | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def audited(self) -> Report:
+        return audited(self.of, self.files, **self.options)
+
+
+@dataclass(frozen=True)
+class Lie:
+    tell: Callable[[], PublicHistory | Shown]
+    #: What is found, what is said of it, and what the evidence shows.
+    found: list[tuple[str, int | None]]
+    said: str
+    proof: set[Kind]
+
+
+LIES: list[Lie] = []
+Tell = Callable[[], PublicHistory | Shown]
+
+
+def lie(
+    *found: tuple[str, int | None], said: str = "", proof: Kind | None = None, also: Kind | None = None
+) -> Callable[[Tell], Tell]:
+    def note(tell: Tell) -> Tell:
+        LIES.append(Lie(tell, list(found), said, {proof, also} - {None}))  # type: ignore[arg-type]  # no None is left
+        return tell
+
+    return note
+
+
+def changed(made: PublicHistory, files: Mapping[str, bytes]) -> Shown:
+    """A history's files, some of them others, by their place in the experiment."""
+    return Shown(made, {**made.files, **{f"{made.place}/{name}": data for name, data in files.items()}})
+
+
+def without(made: PublicHistory, part: str, **options: Any) -> Shown:
+    return Shown(made, {path: data for path, data in made.files.items() if part not in path}, options)
+
+
+def concluded(rounds: int = 0, **changes: Any) -> tuple[PublicHistory, LastRound]:
+    """A history whose last round has ended, and how; the next is not announced."""
+    made = history(rounds=rounds, **changes)
+    return made, made.conclude(made.draw_tally())
 
 
 # ── steps ────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -45,230 +93,147 @@ class TooFar(PublicHistory):
         return super().step(next_state, tally) if len(self.manifests) == 1 else next_state
 
 
-def test_wrong_step_is_told_once_and_the_rounds_after_it_are_judged_by_themselves() -> None:
+@lie(("step", 1), said="does not follow: what was signed is another state", proof=Kind.WRONG_STEP)
+def step_taken_twice() -> PublicHistory:
     made = TooFar.drawn(random.Random(3))
     made.play(3, abandoned=0)
     made.end()
-    report = audited(made)
-    assert told(report) == [("step", 1)]
-    assert "does not follow: what was signed is another state" in sentences(report)
-    assert [one.verdict for one in report.rounds][1:] == [FOLLOWS, FOLLOWS]
-    assert report.rounds[0].verdict.startswith("at fault: ")
-    assert kinds(report.evidence) == {Kind.WRONG_STEP}
-    assert report.faults[0].provable
+    return made
 
 
-def test_weights_that_are_not_of_the_state_are_found() -> None:
-    made = history(rounds=1)
-    made.conclude(made.draw_tally())
-    other = digest_of(b"other weights")
-    made.announce(evaluation_weights=other)
-    report = audited(made)
-    assert ("step", 2) in told(report)
-    assert "evaluation weights that are not the state's" in sentences(report)
-    assert Kind.WRONG_STEP in kinds(report.evidence)
+@lie(("step", 2), ("blobs", 2), said="evaluation weights that are not the state's", proof=Kind.WRONG_STEP)
+def weights_that_are_not_of_the_state() -> PublicHistory:
+    made, _ = concluded(1)
+    made.announce(evaluation_weights=digest_of(b"other weights"))
+    return made
 
 
-def test_first_model_that_is_not_zero_is_found() -> None:
+@lie(("step", 1), ("blobs", 1), said="the first model is not zero", proof=Kind.WRONG_STEP)
+def first_model_that_is_not_zero() -> PublicHistory:
     made = PublicHistory.drawn(random.Random(5))
     made.announce(training_weights=digest_of(b"something"))
-    report = audited(made)
-    assert ("step", 1) in told(report)
-    assert "the first model is not zero" in sentences(report)
-    assert kinds(report.evidence) == {Kind.WRONG_STEP}
+    return made
 
 
-def test_abandoned_round_that_changed_the_state_is_found() -> None:
+@lie(
+    *(("step", 1), ("step", 1), ("blobs", 1)),
+    said="an abandoned round changed the state",
+    proof=Kind.BAD_DOCUMENT,
+)
+def abandoned_round_that_changed_the_state() -> PublicHistory:
     made = history(rounds=0)
     made.conclude(None)
     made.announce(state=digest_of(b"another"))
-    report = audited(made)
-    assert ("step", 1) in told(report)
-    assert "an abandoned round changed the state" in sentences(report)
-    assert kinds(report.evidence) <= {Kind.BAD_DOCUMENT, Kind.WRONG_STEP}
-    assert report.evidence
+    return made
 
 
-def test_counts_beside_another_tally_are_found() -> None:
-    made = history(rounds=0)
-    last = made.conclude(made.draw_tally())
-    more = tuple(count + 1 for count in last.participants)
-    made.announce(last=replace(last, participants=more))
-    report = audited(made)
-    assert ("counts", 1) in told(report)
-    assert kinds(report.evidence) == {Kind.WRONG_COUNTS}
+@lie(("counts", 1), proof=Kind.WRONG_COUNTS)
+def counts_beside_another_tally() -> PublicHistory:
+    made, last = concluded()
+    made.announce(last=replace(last, participants=tuple(count + 1 for count in last.participants)))
+    return made
 
 
-def test_tally_below_the_floor_is_found() -> None:
+@lie(
+    *(("floor", 1), ("relay_count", 1), ("plausible", 1), ("step", 1)),
+    said="below the floor",
+    proof=Kind.BAD_DOCUMENT,
+    also=Kind.WRONG_STEP,
+)
+def tally_below_the_floor() -> PublicHistory:
     made = history(rounds=0)
     few = aggregate.empty_tally(made.document.experiment)
     few.participants[0] = 1
     last = last_round(few)
     made.conclude(None)
-    blob = encode_tally(few, made.document.experiment)
-    made.files[f"/v1/blob/{last.tally}"] = blob
+    made.files[f"/v1/blob/{last.tally}"] = encode_tally(few, made.document.experiment)
     made.announce(last=last)
-    report = audited(made)
-    assert ("floor", 1) in told(report)
-    assert "below the floor" in sentences(report)
-    assert Kind.BAD_DOCUMENT in kinds(report.evidence)
-
-
-def test_forged_tally_within_the_budget_is_not_found_and_the_report_says_that_nobody_can() -> None:
-    made = history(rounds=0)
-    made.conclude(made.draw_tally())
-    made.end()
-    report = audited(made)
-    assert report.ok
-    assert any("invent packages" in sentence for sentence in report.not_checked)
+    return made
 
 
 # ── relays' counts ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ({"capsules": 1}, "the relay had 1 capsules"),
-        ({"opens_at": 7}, "count is of the slot that began at 7"),
-    ],
-)
-def test_tally_that_does_not_fit_the_relays_count_is_found(change: dict[str, int], said: str) -> None:
-    made = history(rounds=0, relays=1)
-    last = made.conclude(made.draw_tally())
-    assert last.relay_count is not None
-    count = replace(read_relay_count(last.relay_count, made.document), **change)
+def counted(last: LastRound, made: PublicHistory, **changes: Any) -> PublicHistory:
+    """The next round announced with another count of the relay's."""
+    count = replace(read_relay_count(last.relay_count or b"", made.document), **changes)
     made.announce(last=replace(last, relay_count=count.signed(made.parties.relays[0])))
-    report = audited(made)
-    assert ("plausible", 1) in told(report)
-    assert said in sentences(report)
+    return made
 
 
-def test_more_people_than_clients_are_doubted_and_no_fault_of_the_coordinators() -> None:
-    made = history(rounds=0, relays=1)
-    made.conclude(made.draw_tally(), clients=1)
-    last = made._last
-    assert last is not None
-    count = RelayCount(read_relay_count(last.relay_count or b"", made.document).opens_at, 1, 10**6)
-    made.announce(last=replace(last, relay_count=count.signed(made.parties.relays[0])))
-    report = audited(made)
-    assert report.ok
-    assert any("the relay had 1 clients" in warning for warning in report.warnings)
-    assert report.rounds[0].checks["plausible"] == "doubtful"
+@lie(("plausible", 1), said="the relay had 1 capsules")
+def more_packages_than_the_relay_had() -> PublicHistory:
+    made, last = concluded(relays=1)
+    return counted(last, made, capsules=1)
 
 
-def test_relays_count_that_no_relay_signed_is_found() -> None:
-    made = history(rounds=0, relays=1)
-    last = made.conclude(made.draw_tally())
-    assert last.relay_count is not None
-    count = read_relay_count(last.relay_count, made.document)
+@lie(("plausible", 1), said="count is of the slot that began at 7")
+def count_of_another_slot() -> PublicHistory:
+    made, last = concluded(relays=1)
+    return counted(last, made, opens_at=7)
+
+
+@lie(("relay_count", 1))
+def count_that_no_relay_signed() -> PublicHistory:
+    made, last = concluded(relays=1)
+    count = read_relay_count(last.relay_count or b"", made.document)
     made.announce(last=replace(last, relay_count=count.signed(draw_key(random.Random(1)))))
-    assert ("relay_count", 1) in told(audited(made))
+    return made
 
 
 # ── windows and keys ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_shorter_window_is_found_and_proved() -> None:
-    made = history(rounds=1)
-    made.conclude(made.draw_tally())
+@lie(("window", 3), proof=Kind.BAD_DOCUMENT)
+def shorter_window() -> PublicHistory:
+    made, _ = concluded(1)
     manifest = made.make_manifest()
     made.announce(closes_at=manifest.closes_at - 1000, accept_until=manifest.accept_until - 1000)
-    report = audited(made)
-    assert ("window", 3) in told(report)
-    assert kinds(report.evidence) == {Kind.BAD_DOCUMENT}
+    return made
 
 
-def test_window_outside_the_hours_of_the_day_is_found() -> None:
+def in_kolkata(hours: tuple[int, int]) -> PublicHistory:
     made = PublicHistory.drawn(random.Random(6))
-    windows = replace(made.document.windows, hours=((5, 6),), time_zone="Asia/Kolkata")
-    made = rewritten(made, windows=windows)
+    made = rewritten(made, windows=replace(made.document.windows, hours=(hours,), time_zone="Asia/Kolkata"))
     made.announce()
-    assert ("hours", 1) in told(audited(made))
-    # One o'clock in London is half past six in Kolkata.
-    windows = replace(windows, hours=((6, 7),))
-    made = rewritten(made, windows=windows)
-    made.announce()
-    assert told(audited(made)) == []
+    return made
 
 
-def test_time_zone_that_this_machine_does_not_know_is_told_and_no_fault() -> None:
-    made = PublicHistory.drawn(random.Random(6))
-    windows = replace(made.document.windows, time_zone="Nowhere/Atlantis")
-    made = rewritten(made, windows=windows)
-    made.announce()
-    report = audited(made)
-    assert report.ok
-    assert report.rounds[0].checks.get("hours") is None
-    assert any("time zone is not known" in sentence for sentence in report.not_checked)
+@lie(("hours", 1))
+def window_outside_the_hours_of_the_day() -> PublicHistory:
+    return in_kolkata((5, 6))
 
 
-def test_gateway_key_of_an_earlier_round_is_found() -> None:
-    made = history(rounds=2)
-    made.conclude(made.draw_tally())
+@lie(("hours", 2))
+def window_at_a_time_that_no_calendar_has() -> PublicHistory:
+    made, _ = concluded()
+    late, windows = 2**52, made.document.windows
+    closes_at = late + 1000 * windows.length_s
+    made.announce(opens_at=late, closes_at=closes_at, accept_until=closes_at + 1000 * windows.grace_s)
+    return made
+
+
+@lie(("gateway_key", 4), said="that of round 1")
+def gateway_key_of_an_earlier_round() -> PublicHistory:
+    made, _ = concluded(2)
     made.announce(gateway_keys=made.manifests[0].gateway_keys)
-    report = audited(made)
-    assert told(report) == [("gateway_key", 4)]
-    assert "that of round 1" in sentences(report)
+    return made
 
 
-def test_quota_below_the_budget_is_found() -> None:
-    made = history(rounds=0)
-    made.conclude(made.draw_tally())
+@lie(("quota", 2), proof=Kind.BAD_DOCUMENT)
+def quota_below_the_budget() -> PublicHistory:
+    made, _ = concluded()
     made.announce(quota=1)
-    assert ("quota", 2) in told(audited(made))
+    return made
 
 
-def test_end_of_a_round_that_is_told_too_early_is_found() -> None:
+@lie(("window", 2), ("log", None))
+def end_of_a_round_that_is_told_too_early() -> Shown:
     made = history(rounds=2)
-    early = made.manifests[1].opens_at
-    assert ("window", 2) in told(audited(made, now=early))
+    return Shown(made, options={"now": made.manifests[1].opens_at})
 
 
 # ── the log ──────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_stale_checkpoint_is_found_and_in_a_copy_only_told() -> None:
-    made = history()
-    later = made.now + 1000 * (made.terms.freshness_s + 10)
-    report = audited(made, now=later)
-    assert ("log", None) in told(report)
-    assert "stale" in sentences(report)
-    copy = audited(made, now=later, snapshot=True)
-    assert copy.ok
-    assert any("old, as in any copy" in warning for warning in copy.warnings)
-
-
-def test_checkpoint_of_too_few_witnesses_is_found() -> None:
-    made = history(witnesses=5)
-    signed = made.log.checkpoint()
-    lines = [made.parties.witnesses[0].key for _ in range(5)]
-    note = signed.cosigned(
-        *(signed.checkpoint.cosign(key, name="w0.example", time_s=made.now // 1000 - i) for i, key in enumerate(lines))
-    )
-    for path in (f"{made.place}/checkpoint", f"{made.log_place}/checkpoint"):
-        report = audited(made, {**made.files, path: note.data})
-        assert told(report) == [("log", None)]
-        assert "no quorum: too few witnesses" in sentences(report)
-
-
-def test_round_that_is_shown_and_not_logged_is_found() -> None:
-    made = history(rounds=2)
-    made.conclude(made.draw_tally())
-    manifest = made.make_manifest()
-    made.show(manifest, manifest.signed([made.parties.coordinator]))
-    report = audited(made)
-    assert ("logged", 4) in told(report)
-    assert "not in the log" in sentences(report)
-
-
-def test_entry_that_is_logged_and_not_shown_is_found() -> None:
-    made = history(rounds=1)
-    made.log.append(manifest_entry(made.document.digest, 3, "ab" * 32))
-    made.cosign()
-    report = audited(made)
-    assert told(report) == [("log", None)]
-    assert "the log holds the manifest of round 3, and its document is not shown" in sentences(report)
 
 
 def cosigned_by_all(made: PublicHistory, log: WitnessedLog) -> SignedCheckpoint:
@@ -286,94 +251,235 @@ def with_another_end(made: PublicHistory) -> WitnessedLog:
     return log
 
 
-def test_log_that_holds_another_document_is_found_and_proved() -> None:
+def stale(**options: Any) -> Shown:
+    made = history()
+    return Shown(made, options={"now": made.now + 1000 * (made.terms.freshness_s + 10), **options})
+
+
+@lie(("log", None), said="stale")
+def stale_checkpoint() -> Shown:
+    return stale()
+
+
+@lie(("log", None), said="no quorum: too few witnesses")
+def one_witness_many_times() -> Shown:
+    made = history(witnesses=5)
+    signed, key = made.log.checkpoint(), made.parties.witnesses[0].key
+    note = signed.cosigned(
+        *(signed.checkpoint.cosign(key, name="w0.example", time_s=made.now // 1000 - i) for i in range(5))
+    )
+    return changed(made, {"checkpoint": note.data})
+
+
+@lie(("logged", 4), ("logged", 4), said="not in the log")
+def round_that_is_shown_and_not_logged() -> PublicHistory:
+    made, _ = concluded(2)
+    manifest = made.make_manifest()
+    made.show(manifest, manifest.signed([made.parties.coordinator]))
+    return made
+
+
+@lie(("log", None), said="the log holds the manifest of round 3, and its document is not shown")
+def entry_that_is_logged_and_not_shown() -> PublicHistory:
+    made = history(rounds=1)
+    made.log.append(manifest_entry(made.document.digest, 3, "ab" * 32))
+    made.cosign()
+    return made
+
+
+@lie(
+    ("logged", 2), ("logged", 2), said="is another than the one in the log", proof=Kind.NOT_IN_LOG, also=Kind.FORKED_LOG
+)
+def log_that_holds_another_document() -> PublicHistory:
     made = history(rounds=1)
     liar = made.branch()
     liar.log = with_another_end(made)
     liar.show_checkpoint(cosigned_by_all(made, liar.log))
-    report = audited(liar)
-    assert ("logged", 2) in told(report)
-    assert "is another than the one in the log" in sentences(report)
-    assert Kind.NOT_IN_LOG in kinds(report.evidence)
+    return liar
 
 
-def test_fork_between_the_logs_checkpoint_and_the_experiments_is_found_and_proved() -> None:
+@lie(("log", None), said="the log was forked", proof=Kind.FORKED_LOG)
+def fork_between_the_logs_checkpoint_and_the_experiments() -> Shown:
     made = history(rounds=1)
-    note = cosigned_by_all(made, with_another_end(made))
-    report = audited(made, {**made.files, f"{made.place}/checkpoint": note.data})
-    assert "the log was forked" in sentences(report)
-    assert kinds(report.evidence) == {Kind.FORKED_LOG}
+    return changed(made, {"checkpoint": cosigned_by_all(made, with_another_end(made)).data})
 
 
-def test_fork_between_a_proof_and_the_checkpoint_is_found_and_proved() -> None:
+@lie(("logged", 2), said="the log was forked", proof=Kind.FORKED_LOG)
+def fork_between_a_proof_and_the_checkpoint() -> Shown:
     made = history(rounds=1)
     other = made.log.branch(made.log.tree.size - 2)
     other.append(experiment_entry("cd" * 32))
     other.append(made.manifests[-1].log_entry)
-    proof = other.proof(other.tree.size - 1, cosigned_by_all(made, other))
-    report = audited(made, {**made.files, f"{made.place}/proof/2": proof})
-    assert told(report) == [("logged", 2)]
-    assert "the log was forked" in sentences(report)
-    assert kinds(report.evidence) == {Kind.FORKED_LOG}
+    return changed(made, {"proof/2": other.proof(other.tree.size - 1, cosigned_by_all(made, other))})
 
 
-def test_two_manifests_for_one_round_are_found_and_proved() -> None:
-    made = history(rounds=1)
-    other = replace(made.manifests[-1], quota=made.manifests[-1].quota + 1)
-    files = {**made.files, f"{made.place}/manifest/latest": other.signed([made.parties.coordinator])}
-    report = audited(made, files)
-    assert told(report) == [("chain", 2)]
-    assert kinds(report.evidence) == {Kind.TWO_DOCUMENTS}
-
-
-def test_latest_that_is_an_old_one_is_found() -> None:
-    made = history(rounds=2)
-    files = {**made.files, f"{made.place}/manifest/latest": made.files[f"{made.place}/manifest/1"]}
-    assert "manifest/latest is of round 1" in sentences(audited(made, files))
-
-
-def test_manifest_under_the_address_of_another_round_is_found() -> None:
-    made = history(rounds=2)
-    files = {**made.files, f"{made.place}/manifest/2": made.files[f"{made.place}/manifest/1"]}
-    report = audited(made, files)
-    assert told(report)[0] == ("chain", 2)
-    assert "under its address stands the manifest of round 1" in sentences(report)
-
-
-def test_withheld_manifest_is_told_and_the_others_are_still_judged() -> None:
-    made = history(rounds=3, seed=4)
-    files = {path: data for path, data in made.files.items() if path != f"{made.place}/manifest/2"}
-    report = audited(made, files)
-    assert told(report)[0] == ("chain", 2)
-    assert report.rounds[1].verdict.startswith("at fault")
-    assert report.rounds[2].verdict in (FOLLOWS, "abandoned: state unchanged")
-
-
-def test_manifest_after_the_ending_is_found_and_proved() -> None:
-    made = history(rounds=1)
-    made.conclude(made.draw_tally())
-    early = PublicHistory.end(made.branch(), Why.STOPPED)
-    later = made.announce()
-    files = {**made.files, f"{made.place}/ending": early.signed([made.parties.coordinator])}
-    report = audited(made, files)
-    assert later.round_number == 3
-    assert ("ending", None) in told(report)
-    assert Kind.TWO_DOCUMENTS in kinds(report.evidence)
-
-
-def test_first_checkpoint_of_another_tree_is_found() -> None:
+@lie(("first", None), said="another tree", proof=Kind.FORKED_LOG)
+def first_checkpoint_of_another_tree() -> Shown:
     made = history(rounds=1)
     index = made.log.index_of(experiment_entry(made.document.digest))
     other = made.log.branch(index + 1)
     # As large as the log is now, of which another root was signed.
     while other.tree.size < made.log.tree.size:
         other.append(experiment_entry(f"{other.tree.size:064x}"))
-    files = {**made.files, f"{made.place}/first": other.proof(index, cosigned_by_all(made, other))}
-    report = audited(made, files)
-    assert told(report) == [("first", None)]
-    assert "another tree" in sentences(report)
-    # Both are signed by the log: a fork.
-    assert kinds(report.evidence) == {Kind.FORKED_LOG}
+    return changed(made, {"first": other.proof(index, cosigned_by_all(made, other))})
+
+
+def logged_again(digest: str | None, number: int | None) -> PublicHistory:
+    made = history(rounds=2)
+    of = made.document.digest
+    made.log.append(experiment_entry(of) if number is None else manifest_entry(of, number, digest or ""))
+    made.cosign()
+    return made
+
+
+@lie(("log", None), ("log", None), said="cannot both stand there", proof=Kind.TWO_ENTRIES)
+def experiment_that_is_logged_twice() -> PublicHistory:
+    return logged_again(None, None)
+
+
+@lie(("logged", 3), ("log", None), said="cannot both stand there", proof=Kind.TWO_ENTRIES)
+def round_that_is_logged_twice() -> PublicHistory:
+    return logged_again("ab" * 32, 3)
+
+
+@lie(("logged", 1), ("log", None), said="cannot both stand there", proof=Kind.TWO_ENTRIES)
+def earlier_round_that_is_logged_again() -> PublicHistory:
+    return logged_again("ab" * 32, 1)
+
+
+@lie(("log", None), said="no device believes this log")
+def line_that_is_no_entry() -> PublicHistory:
+    made = history(rounds=1)
+    made.log = WitnessedLog(made.log.origin, made.parties.log, [*made.log.entries, b"secvm-v3-audit\n"])
+    made.cosign()
+    return made
+
+
+@lie(("log", None), ("log", None), ("first", None))
+def log_that_is_not_served() -> Shown:
+    made = history()
+    return without(made, made.log_place)
+
+
+@lie(("log", None), said="names another log than the coordinator's newest experiment")
+def another_key_of_the_log() -> Shown:
+    old = history(rounds=1, beacons=0)
+    renewed = replace(old.parties, log=draw_key(random.Random(77)))
+    fresh = tuple(replace(one, seen={}) for one in old.parties.witnesses)
+    document = replace(old.document, title="Another", log=replace(old.terms, key=renewed.log.public))
+    new = PublicHistory(old.dice, document, replace(renewed, witnesses=fresh), now=old.now)
+    return Shown(new, {**old.files, **new.files, "/v1/experiments": listing(old, new)})
+
+
+# ── the chain of documents ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+@lie(("chain", 2), proof=Kind.TWO_DOCUMENTS)
+def two_manifests_for_one_round() -> Shown:
+    made = history(rounds=1)
+    other = replace(made.manifests[-1], quota=made.manifests[-1].quota + 1)
+    return changed(made, {"manifest/latest": other.signed([made.parties.coordinator])})
+
+
+@lie(("chain", None), said="manifest/latest is of round 1")
+def latest_that_is_an_old_one() -> Shown:
+    made = history(rounds=2)
+    return changed(made, {"manifest/latest": made.files[f"{made.place}/manifest/1"]})
+
+
+@lie(("chain", 2), ("log", None), said="under its address stands the manifest of round 1")
+def manifest_under_the_address_of_another_round() -> Shown:
+    made = history(rounds=2)
+    return changed(made, {"manifest/2": made.files[f"{made.place}/manifest/1"]})
+
+
+@lie(("chain", 2), ("log", None))
+def withheld_manifest() -> Shown:
+    made = history(rounds=3, seed=4)
+    return without(made, f"{made.place}/manifest/2")
+
+
+@lie(("ending", None), ("ending", None), ("ending", None), proof=Kind.TWO_DOCUMENTS, also=Kind.BAD_DOCUMENT)
+def manifest_after_the_ending() -> Shown:
+    made, _ = concluded(1)
+    early = PublicHistory.end(made.branch(), Why.STOPPED)
+    assert made.announce().round_number == 3
+    return changed(made, {"ending": early.signed([made.parties.coordinator])})
+
+
+# ── salt ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@lie(("salt", None), said="was known when it was logged")
+def beacon_that_was_known_when_the_experiment_was_logged() -> PublicHistory:
+    made = PublicHistory.drawn(random.Random(2), beacons=1)
+    beacon = made.document.binning.beacons[0]  # type: ignore[union-attr]
+    return rewritten(made, now=1000 * (beacon.round_number + 5))
+
+
+@lie(("salt", None))
+def record_that_is_not_served_though_the_beacon_has_it() -> Shown:
+    return without(history(beacons=1), "/beacon/", beacons=LocalUnsafeBeacon())
+
+
+@lie(("salt", None), ("salt", None), said="no test")
+def development_beacon_in_an_experiment_that_is_no_test() -> PublicHistory:
+    return rewritten(PublicHistory.drawn(random.Random(2), beacons=1), test=False)
+
+
+@pytest.mark.parametrize("lie", LIES, ids=lambda lie: lie.tell.__name__)
+def test_a_lie_is_found_told_in_the_right_words_and_proved_where_it_was_signed(lie: Lie) -> None:
+    shown = lie.tell()
+    report = (Shown(shown) if isinstance(shown, PublicHistory) else shown).audited()
+    assert told(report) == lie.found, sentences(report)
+    assert lie.said in sentences(report)
+    assert {examine(data).kind for data in report.evidence} == lie.proof
+    assert any(fault.provable for fault in report.faults) == bool(lie.proof)
+
+
+# ── what else is told of them ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_wrong_step_is_told_once_and_the_rounds_after_it_are_judged_by_themselves() -> None:
+    report = audited(step_taken_twice())  # type: ignore[arg-type]  # a history
+    assert report.rounds[0].verdict.startswith("at fault: ")
+    assert [one.verdict for one in report.rounds][1:] == [FOLLOWS, FOLLOWS]
+    withheld = withheld_manifest().audited()  # type: ignore[union-attr]  # shown
+    assert withheld.rounds[1].verdict.startswith("at fault")
+    assert withheld.rounds[2].verdict in (FOLLOWS, "abandoned: state unchanged")
+
+
+def no_fault(shown: PublicHistory | Shown, *, warned: str = "", unchecked: str = "") -> Report:
+    """What is told of these and is nobody's fault."""
+    report = (Shown(shown) if isinstance(shown, PublicHistory) else shown).audited()
+    assert report.ok, sentences(report)
+    assert any(warned in warning for warning in ["", *report.warnings])
+    assert any(unchecked in sentence for sentence in report.not_checked)
+    return report
+
+
+def test_what_may_be_honest_is_told_and_no_fault() -> None:
+    forged, _ = concluded()
+    forged.end()
+    no_fault(forged, unchecked="invent packages")
+    crowded = history(rounds=0, relays=1)
+    last = crowded.conclude(crowded.draw_tally(), clients=1)
+    opens_at = read_relay_count(last.relay_count or b"", crowded.document).opens_at
+    count = RelayCount(opens_at, 1, 10**6)
+    crowded.announce(last=replace(last, relay_count=count.signed(crowded.parties.relays[0])))
+    assert no_fault(crowded, warned="the relay had 1 clients").rounds[0].checks["plausible"] == "doubtful"
+    # One o'clock in London is half past six in Kolkata.
+    no_fault(in_kolkata((6, 7)))
+    elsewhere = PublicHistory.drawn(random.Random(6))
+    elsewhere = rewritten(elsewhere, windows=replace(elsewhere.document.windows, time_zone="Nowhere/Atlantis"))
+    elsewhere.announce()
+    assert no_fault(elsewhere, unchecked="time zone is not known").rounds[0].checks.get("hours") is None
+    no_fault(stale(snapshot=True), warned="old, as in any copy")
+    waiting = without(PublicHistory.drawn(random.Random(2), beacons=1), "/beacon/")
+    assert no_fault(waiting).experiments[0].salt.startswith("not fixed yet")
+    unlisted = history(rounds=1)
+    shown = without(unlisted, "/v1/experiments", experiment=unlisted.document.digest)
+    assert no_fault(shown, warned="not in the coordinator's list").steps_replayed == 1
 
 
 def test_witnesses_who_saw_the_end_of_a_round_before_it_closed_are_told() -> None:
@@ -382,55 +488,13 @@ def test_witnesses_who_saw_the_end_of_a_round_before_it_closed_are_told() -> Non
     early = made.manifests[0].opens_at // 1000
     lines = [signed.checkpoint.cosign(one.key, name=one.name, time_s=early) for one in made.parties.witnesses]
     index = made.log.index_of(made.manifests[1].log_entry)
-    files = {**made.files, f"{made.place}/proof/2": made.log.proof(index, signed.cosigned(*lines))}
-    report = audited(made, files, snapshot=True)
-    assert report.ok
-    assert any("before its window had closed" in warning for warning in report.warnings)
+    shown = changed(made, {"proof/2": made.log.proof(index, signed.cosigned(*lines))})
+    no_fault(replace(shown, options={"snapshot": True}), warned="before its window had closed")
 
 
-def test_window_at_a_time_that_no_calendar_has_is_found() -> None:
-    made = history(rounds=0)
-    made.conclude(made.draw_tally())
-    late, windows = 2**52, made.document.windows
-    closes_at = late + 1000 * windows.length_s
-    made.announce(opens_at=late, closes_at=closes_at, accept_until=closes_at + 1000 * windows.grace_s)
-    assert ("hours", 2) in told(audited(made))
-
-
-# ── salt ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_beacon_that_was_known_when_the_experiment_was_logged_is_found() -> None:
-    made = PublicHistory.drawn(random.Random(2), beacons=1)
-    beacon = made.document.binning.beacons[0]  # type: ignore[union-attr]
-    late = rewritten(made, now=1000 * (beacon.round_number + 5))
-    assert told(audited(late)) == [("salt", None)]
-    assert "was known when it was logged" in sentences(audited(late))
-
-
-def test_beacon_that_is_still_to_come_is_no_fault_before_the_first_round() -> None:
-    made = PublicHistory.drawn(random.Random(2), beacons=1)
-    files = {path: data for path, data in made.files.items() if "/beacon/" not in path}
-    report = audited(made, files)
-    assert report.ok
-    assert report.experiments[0].salt.startswith("not fixed yet")
-
-
-def test_live_records_replace_what_is_not_served_and_that_is_a_fault_all_the_same() -> None:
-    made = history(beacons=1)
-    files = {path: data for path, data in made.files.items() if "/beacon/" not in path}
-    report = audited(made, files, beacons=LocalUnsafeBeacon())
-    assert told(report) == [("salt", None)]
-    assert report.experiments[0].salt_value == audited(made).experiments[0].salt_value
-
-
-def test_development_beacon_in_an_experiment_that_is_no_test_is_found() -> None:
-    made = PublicHistory.drawn(random.Random(2), beacons=1)
-    real = rewritten(made, test=False)
-    assert "no test" in sentences(audited(real))
-
-
-# ── the log as a whole ───────────────────────────────────────────────────────────────────────────────────────────────
+def test_live_records_replace_what_is_not_served() -> None:
+    shown = without(history(beacons=1), "/beacon/", beacons=LocalUnsafeBeacon())
+    assert shown.audited().experiments[0].salt_value == audited(shown.of).experiments[0].salt_value
 
 
 def test_experiment_that_is_shown_and_not_in_the_log_is_found() -> None:
@@ -447,67 +511,9 @@ def test_experiment_that_is_shown_and_not_in_the_log_is_found() -> None:
     assert dict(report.never_run) == {other.experiment: "logged, and not listed"}
 
 
-def test_log_that_is_not_served_is_found() -> None:
-    made = history()
-    files = {path: data for path, data in made.files.items() if not path.startswith(made.log_place)}
-    assert {check for check, _ in told(audited(made, files))} == {"log", "first"}
-
-
-@pytest.mark.parametrize("again", ["the experiment", "a round", "an earlier round"])
-def test_entry_that_cannot_stand_there_is_found_and_proved(again: str) -> None:
-    made = history(rounds=2)
-    digest = made.document.digest
-    made.log.append(
-        {
-            "the experiment": experiment_entry(digest),
-            "a round": manifest_entry(digest, 3, "ab" * 32),
-            "an earlier round": manifest_entry(digest, 1, "ab" * 32),
-        }[again]
-    )
-    made.cosign()
-    report = audited(made)
-    assert {check for check, _ in told(report)} <= {"log", "logged"}
-    assert "cannot both stand there" in sentences(report)
-    assert kinds(report.evidence) == {Kind.TWO_ENTRIES}
-
-
-def test_line_that_is_no_entry_is_found() -> None:
-    made = history(rounds=1)
-    made.log = WitnessedLog(made.log.origin, made.parties.log, [*made.log.entries, b"secvm-v3-audit\n"])
-    made.cosign()
-    assert told(audited(made)) == [("log", None)]
-    assert "no device believes this log" in sentences(audited(made))
-
-
-def test_experiment_that_is_not_listed_is_audited_by_its_digest_and_that_is_told() -> None:
-    made = history(rounds=1)
-    files = {path: data for path, data in made.files.items() if path != "/v1/experiments"}
-    report = audited(made, files, experiment=made.document.digest)
-    assert report.ok
-    assert report.steps_replayed == 1
-    assert any("not in the coordinator's list" in warning for warning in report.warnings)
-
-
-def test_experiment_under_another_key_of_the_log_is_found() -> None:
-    old = history(rounds=1, beacons=0)
-    renewed = replace(old.parties, log=draw_key(random.Random(77)))
-    terms = replace(old.terms, key=renewed.log.public)
-    fresh = tuple(replace(one, seen={}) for one in old.parties.witnesses)
-    document = replace(old.document, title="Another", log=terms)
-    new = PublicHistory(old.dice, document, replace(renewed, witnesses=fresh), now=old.now)
-    files = {**old.files, **new.files, "/v1/experiments": listing(old, new)}
-    report = audited(new, files)
-    assert told(report) == [("log", None)]
-    assert "names another log than the coordinator's newest experiment" in sentences(report)
-
-
-# ── what is told to people ───────────────────────────────────────────────────────────────────────────────────────────
-
-
 @pytest.mark.parametrize("lie", ["participants", "cells", "experiment", "nonsense"])
 def test_status_that_tells_another_story_is_found(lie: str) -> None:
-    made = history(rounds=0)
-    last = made.conclude(made.draw_tally())
+    made, last = concluded()
     made.announce()
     labels = made.document.experiment.labels
     told_round = {
@@ -516,8 +522,7 @@ def test_status_that_tells_another_story_is_found(lie: str) -> None:
         "cells": [list(row) for row in last.cells],
     }
     content = {"experiment": made.document.digest, "rounds": [told_round]}
-    path = f"{made.place}/status"
-    assert audited(made, {**made.files, path: json.dumps(content).encode()}).ok
+    assert changed(made, {"status": json.dumps(content).encode()}).audited().ok
     if lie == "participants":
         told_round["participants"] = dict.fromkeys(labels, 99)
     elif lie == "cells":
@@ -525,7 +530,7 @@ def test_status_that_tells_another_story_is_found(lie: str) -> None:
     elif lie == "experiment":
         content["experiment"] = "ab" * 32
     data = b"[" if lie == "nonsense" else json.dumps(content).encode()
-    assert told(audited(made, {**made.files, path: data})) == [("status", None)]
+    assert told(changed(made, {"status": data}).audited()) == [("status", None)]
 
 
 # ── limits ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -554,30 +559,29 @@ def test_server_that_serves_garbage_for_ever_is_left_soon() -> None:
 
 
 def test_experiment_with_tallies_too_large_is_not_begun() -> None:
-    made = history()
     with pytest.raises(BadInputError, match="more than may be read here"):
-        audited(made, most_tally_bytes=8)
+        audited(history(), most_tally_bytes=8)
 
 
 def test_repro_experiment_with_states_too_large_is_not_begun() -> None:
     # Averaged over 64 rounds, a state has 32 times as many numbers as the tally by which the size was judged.
     rule = Pegasos(averaging=64)
     made = history(experiment=Experiment(n_bins=20, labels=("a", "b"), rule=rule, budget=8))
-    size = made.document.tally_bytes
     with pytest.raises(BadInputError, match="more than may be read here"):
-        audited(made, most_tally_bytes=size)
+        audited(made, most_tally_bytes=made.document.tally_bytes)
+
+
+def listed(count: int, digest: str) -> GivenFiles:
+    items = [{"digest": digest.format(i), "standing": "running", "title": ""} for i in range(count)]
+    return GivenFiles({"/v1/experiments": json.dumps({"experiments": items}).encode()})
 
 
 def test_list_of_many_experiments_that_are_not_served_is_left_soon() -> None:
-    listed = [{"digest": f"{i:016x}" + 48 * "0", "standing": "running", "title": ""} for i in range(2 * MOST_FAULTS)]
-    files = {"/v1/experiments": json.dumps({"experiments": listed}).encode()}
-    report = audit_files(GivenFiles(files), now=0)
+    report = audit_files(listed(2 * MOST_FAULTS, "{:016x}" + 48 * "0"), now=0)
     assert len(report.faults) == MOST_FAULTS
     assert any("so much is wrong" in sentence for sentence in report.not_checked)
 
 
 def test_list_of_very_many_experiments_is_not_followed() -> None:
-    listed = [{"digest": f"{i:064x}", "standing": "running", "title": ""} for i in range(2**14 + 1)]
-    files = {"/v1/experiments": json.dumps({"experiments": listed}).encode()}
     with pytest.raises(BadInputError, match="lists more than"):
-        audit_files(GivenFiles(files), now=0)
+        audit_files(listed(2**14 + 1, "{:064x}"), now=0)

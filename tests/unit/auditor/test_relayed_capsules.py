@@ -16,6 +16,7 @@ from secvm.protocol.relays.shards import DAY_MS, LEAST_DAYS
 from secvm_lab.rigs.histories.audited_history import AuditedHistory, draw_told
 from secvm_lab.rigs.histories.relayed_rounds import COORDINATOR
 from secvm_lab.rigs.histories.sealed_round import SealedRound
+from tests.unit.auditor.histories import lay_out
 
 
 @pytest.fixture(scope="module")
@@ -112,11 +113,6 @@ def test_any_bytes_as_a_shards_files_show_something(made: AuditedHistory) -> Non
 
 
 def test_folder_of_a_coordinator_is_counted_again_too(made: AuditedHistory, tmp_path: Path) -> None:
-    for path, data in made.files.items():
-        place = tmp_path.joinpath(*path.strip("/").split("/"))
-        place = place / "index" if path == made.place else place
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_bytes(data)
-    report = audit_files(FolderFiles(tmp_path), now=made.now, snapshot=True)
+    report = audit_files(FolderFiles(lay_out(made.files, tmp_path)), now=made.now, snapshot=True)
     assert report.faults == []
     assert report.recounted[1] == 2
