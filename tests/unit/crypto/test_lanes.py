@@ -60,7 +60,7 @@ def test_lanes_make_the_secrets_of_rfc_9180_and_of_odd_points(lanes: Lanes | Non
         enc, secret = bytes.fromhex(vector["enc"]), bytes.fromhex(vector["shared_secret"])
         assert private.decapsulate(enc) == secret
         if lanes is not None:
-            key = lanes.key(private, Schedule(kem.X25519, AES_128_GCM, b""))
+            key = lanes.key(Schedule(kem.X25519, AES_128_GCM, b""), private.public_key, private)
             assert key is not None
             assert _of_a_point(key, enc)[1] == secret
             for point in ODD:
@@ -84,7 +84,7 @@ def test_points_that_carry_far_give_the_same_secrets(lanes: Lanes | None) -> Non
     if lanes is None:
         assert sum(_secret(private, enc) is None for enc in encs) == 5, "0, 1, p - 1, p and p + 1"
         return
-    key = lanes.key(private, Schedule(kem.X25519, AES_128_GCM, b""))
+    key = lanes.key(Schedule(kem.X25519, AES_128_GCM, b""), private.public_key, private)
     assert key is not None
     content = key.open([bytes(7) + enc + bytes(16) for enc in encs], secrets=True)
     for i, enc in enumerate(encs):
@@ -104,8 +104,8 @@ def test_lanes_are_for_one_cipher_and_print_no_key() -> None:
     lanes = lanes_here()
     private = kem.X25519PrivateKey(bytes(range(32)))
     if lanes is not None:
-        assert lanes.key(private, Schedule(kem.X25519, CHACHA20_POLY1305, b"")) is None
-        key = lanes.key(private, Schedule(kem.X25519, AES_128_GCM, b""))
+        assert lanes.key(Schedule(kem.X25519, CHACHA20_POLY1305, b""), private.public_key) is None
+        key = lanes.key(Schedule(kem.X25519, AES_128_GCM, b""), private.public_key, private)
         content = Content([b"what was under the seal"], bytes([OPENED]), private.secret_bytes())
         for shown in (repr(key), repr(lanes), repr(content)):
             assert "seal" not in shown
@@ -180,13 +180,7 @@ def test_lanes_that_open_otherwise_are_found_out() -> None:
 
         def __init__(self) -> None:
             """Nothing is loaded."""
-
-        def key(self, private: kem.X25519PrivateKey, schedule: Schedule) -> LaneKey:
-            return LaneKey(self, private, schedule)
-
-        def open(self, key: object, capsules: object, *, secrets: bool) -> Content:
-            assert isinstance(capsules, list)
-            return Content([one[39:-16] for one in capsules], bytes(len(capsules)))
+            self.open = lambda *_: None
 
     assert not opens_alike(Careless())
     lanes = lanes_here()

@@ -90,25 +90,7 @@ def _laid_out(schedule: Schedule, public: X25519PublicKey, private: X25519Privat
 
 
 class LaneKey:
-    """One gateway key, laid out for the machine code. Does not show itself when printed."""
-
-    def __init__(self, lanes: Lanes, private: X25519PrivateKey, schedule: Schedule) -> None:
-        self._lanes = lanes
-        self._key = _laid_out(schedule, private.public_key, private)
-
-    def open(self, capsules: Sequence[bytes], *, secrets: bool = False) -> Content:
-        """Open capsules that all have this key's header, and ``OVERHEAD_BYTES`` or more."""
-        return self._lanes.open(self._key, capsules, secrets=secrets)
-
-    def __del__(self) -> None:
-        ctypes.memset(ctypes.byref(self._key), 0, ctypes.sizeof(self._key))
-
-    def __repr__(self) -> str:
-        return "LaneKey(...)"
-
-
-class LayerKey:
-    """One key and one layer of a round's seals, laid out for the machine code. Does not show itself when printed."""
+    """A key of a gateway, or of one layer of a round's seals, laid out for the machine code. Does not show itself."""
 
     def __init__(
         self, lanes: Lanes, schedule: Schedule, public: X25519PublicKey, private: X25519PrivateKey | None = None
@@ -117,48 +99,8 @@ class LayerKey:
         self._lanes, self._opens = lanes, private is not None
         self._key = _laid_out(schedule, public, private)
 
-    def seal(self, ephemerals: bytes, contents: bytes, size: int) -> bytes:
-        """The capsules of contents of ``size`` bytes each, all side by side, with 32 secret bytes for each."""
-        count, rest = divmod(len(contents), size)
-        if rest or len(ephemerals) != _POINT_BYTES * count:
-            raise LocalProtocolError("contents and ephemeral secrets do not belong together")
-        return self._lanes.seal_fixed(self._key, count, ephemerals, contents, size)
-
-    def open_all(self, capsules: bytes, size: int) -> tuple[bytes, bytes]:
-        """Contents of capsules of ``size`` bytes each, side by side, and fates; zeros where one did not open."""
-        count, rest = divmod(len(capsules), size)
-        if rest or size < _SEAL_BYTES or not self._opens:
-            raise LocalProtocolError("no whole number of capsules, or no key to open them with")
-        return self._lanes.open_fixed(self._key, count, capsules, size)
-
-    def __del__(self) -> None:
-        ctypes.memset(ctypes.byref(self._key), 0, ctypes.sizeof(self._key))
-
-    def __repr__(self) -> str:
-        return "LayerKey(...)"
-
-
-class Lanes:
-    """The machine code, loaded."""
-
-    def __init__(self, library: str) -> None:
-        """``library``: what ``_lanes.c`` was compiled to. Raises ``OSError`` or ``AttributeError`` where it is not."""
-        code = ctypes.CDLL(library)
-        self._open, self._open_fixed, self._seal = (
-            getattr(code, f"secvm_lanes_{name}") for name in ("open", "open_fixed", "seal")
-        )
-        pointer, size = ctypes.c_void_p, ctypes.c_size_t
-        self._open.argtypes = [pointer, size, *(5 * [pointer])]
-        self._open_fixed.argtypes = [pointer, size, pointer, size, pointer, pointer]
-        self._seal.argtypes = [pointer, size, pointer, pointer, size, pointer]
-        self._open.restype = self._open_fixed.restype = self._seal.restype = None
-
-    def key(self, private: X25519PrivateKey, schedule: Schedule) -> LaneKey | None:
-        """A key to open with; None where it seals with another cipher than AES-128-GCM."""
-        return LaneKey(self, private, schedule) if schedule.aead is AES_128_GCM else None
-
-    def open(self, key: _Key, capsules: Sequence[bytes], *, secrets: bool) -> Content:
-        """See ``LaneKey.open``."""
+    def open(self, capsules: Sequence[bytes], *, secrets: bool = False) -> Content:
+        """Open a gateway's capsules: all have this key's header, and ``OVERHEAD_BYTES`` or more."""
         count = len(capsules)
         sizes = array("I", map(len, capsules))
         assert sizes.itemsize == 4, "the C source has 32 bits for a size"
@@ -169,15 +111,8 @@ class Lanes:
         opened = bytearray(len(side_by_side))
         fates = ctypes.create_string_buffer(count)
         shared = ctypes.create_string_buffer(kdf.HASH_BYTES * count) if secrets else None
-        self._open(
-            ctypes.byref(key),
-            count,
-            side_by_side,
-            sizes.buffer_info()[0],
-            (ctypes.c_uint8 * len(opened)).from_buffer(opened),
-            fates,
-            shared,
-        )
+        place = sizes.buffer_info()[0]
+        self._lanes.open(ctypes.byref(self._key), count, side_by_side, place, _room(opened), fates, shared)
         requests: list[bytes | None] = []
         at = 0
         for size, fate in zip(sizes, fates.raw, strict=True):
@@ -189,25 +124,55 @@ class Lanes:
             ctypes.memset(shared, 0, len(shared))
         return Content(requests, fates.raw, secret_bytes)
 
-    def layer_key(
-        self, schedule: Schedule, public: X25519PublicKey, private: X25519PrivateKey | None = None
-    ) -> LayerKey | None:
-        """A key to seal with, and to open with where it is private; None for another cipher than AES-128-GCM."""
-        return LayerKey(self, schedule, public, private) if schedule.aead is AES_128_GCM else None
-
-    def seal_fixed(self, key: _Key, count: int, ephemerals: bytes, contents: bytes, size: int) -> bytes:
-        """See ``LayerKey.seal``."""
+    def seal(self, ephemerals: bytes, contents: bytes, size: int) -> bytes:
+        """A layer's capsules of contents of ``size`` bytes each, all side by side, with 32 secret bytes for each."""
+        count, rest = divmod(len(contents), size)
+        if rest or len(ephemerals) != _POINT_BYTES * count:
+            raise LocalProtocolError("contents and ephemeral secrets do not belong together")
         capsules = bytearray(count * (size + _SEAL_BYTES))
-        room = (ctypes.c_uint8 * len(capsules)).from_buffer(capsules)
-        self._seal(ctypes.byref(key), count, ephemerals, contents, size, room)
+        self._lanes.seal(ctypes.byref(self._key), count, ephemerals, contents, size, _room(capsules))
         return bytes(capsules)
 
-    def open_fixed(self, key: _Key, count: int, capsules: bytes, size: int) -> tuple[bytes, bytes]:
-        """See ``LayerKey.open_all``."""
+    def open_all(self, capsules: bytes, size: int) -> tuple[bytes, bytes]:
+        """Contents of a layer's capsules of ``size`` bytes each, and their fates; zeros where one did not open."""
+        count, rest = divmod(len(capsules), size)
+        if rest or size < _SEAL_BYTES or not self._opens:
+            raise LocalProtocolError("no whole number of capsules, or no key to open them with")
         inside, fates = bytearray(count * (size - _SEAL_BYTES)), bytearray(count)
-        room, states = ((ctypes.c_uint8 * len(buffer)).from_buffer(buffer) for buffer in (inside, fates))
-        self._open_fixed(ctypes.byref(key), count, capsules, size, room, states)
+        self._lanes.open_fixed(ctypes.byref(self._key), count, capsules, size, _room(inside), _room(fates))
         return bytes(inside), bytes(fates)
+
+    def __del__(self) -> None:
+        ctypes.memset(ctypes.byref(self._key), 0, ctypes.sizeof(self._key))
+
+    def __repr__(self) -> str:
+        return "LaneKey(...)"
+
+
+def _room(buffer: bytearray) -> ctypes.Array[ctypes.c_uint8]:
+    return (ctypes.c_uint8 * len(buffer)).from_buffer(buffer)
+
+
+class Lanes:
+    """The machine code, loaded: its three functions, as ``LaneKey`` calls them."""
+
+    def __init__(self, library: str) -> None:
+        """``library``: what ``_lanes.c`` was compiled to. Raises ``OSError`` or ``AttributeError`` where it is not."""
+        code = ctypes.CDLL(library)
+        self.open, self.open_fixed, self.seal = (
+            getattr(code, f"secvm_lanes_{name}") for name in ("open", "open_fixed", "seal")
+        )
+        pointer, size = ctypes.c_void_p, ctypes.c_size_t
+        self.open.argtypes = [pointer, size, *(5 * [pointer])]
+        self.open_fixed.argtypes = [pointer, size, pointer, size, pointer, pointer]
+        self.seal.argtypes = [pointer, size, pointer, pointer, size, pointer]
+        self.open.restype = self.open_fixed.restype = self.seal.restype = None
+
+    def key(
+        self, schedule: Schedule, public: X25519PublicKey, private: X25519PrivateKey | None = None
+    ) -> LaneKey | None:
+        """A key to seal with, and to open with where it is private; None for another cipher than AES-128-GCM."""
+        return LaneKey(self, schedule, public, private) if schedule.aead is AES_128_GCM else None
 
     def __repr__(self) -> str:
         return "Lanes(...)"

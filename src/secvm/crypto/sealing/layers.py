@@ -26,7 +26,7 @@ from typing import Final, TypeVar
 
 from secvm.crypto.sealing.hpke import AES_128_GCM, TAG_BYTES, Schedule
 from secvm.crypto.sealing.kem import X25519, X25519PrivateKey, X25519PublicKey
-from secvm.crypto.sealing.lanes import OPENED, Lanes, LayerKey
+from secvm.crypto.sealing.lanes import OPENED, LaneKey, Lanes
 from secvm.errors import LocalProtocolError, OpeningError
 
 LABEL_BYTES = 32
@@ -173,8 +173,8 @@ class BulkSealer:
 
     def _key(
         self, layer: Layer, public_key: X25519PublicKey, private_key: X25519PrivateKey | None = None
-    ) -> LayerKey | None:
-        return None if self._lanes is None else self._lanes.layer_key(layer.schedule, public_key, private_key)
+    ) -> LaneKey | None:
+        return None if self._lanes is None else self._lanes.key(layer.schedule, public_key, private_key)
 
     def _shared(self, count: int, work: Callable[[int, int], T]) -> Iterator[T]:
         """Runs of capsules, on all threads, in their order."""

@@ -286,7 +286,7 @@ class GatewayKeys:
                 schedule = _schedule(header, kem_id, AEADS[pair[1]])
                 lane_key = None
                 if lanes is not None and isinstance(key.private_key, X25519PrivateKey):
-                    lane_key = lanes.key(key.private_key, schedule)
+                    lane_key = lanes.key(schedule, key.private_key.public_key, key.private_key)
                 body_at = _HEADER_BYTES + enc_bytes(kem_id)
                 self._locks[header] = _Lock(key.private_key, schedule, body_at, lane_key)
         self._keys = keys

@@ -9,25 +9,21 @@ times as cheap. The rules:
  3. An item's future is done only after its commit. If the commit fails, every future of the group says so.
  4. Who gives up waiting changes nothing: the item is committed all the same.
 
-A plain function runs in a thread of its own, so that the event loop goes on collecting; a coroutine function is
-awaited. Ticks are the machine's time, not a ``Clock``'s: they are about disks and networks, and go on while
-a steered clock stands still.
+The commit runs in a thread of its own, so that the event loop goes on collecting. Ticks are the machine's time, not a
+``Clock``'s: they are about disks and networks, and go on while a steered clock stands still.
 """
 
 from __future__ import annotations
 
 import asyncio
-import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Generic, TypeVar, cast
+from typing import Generic, TypeVar
 
 from secvm.errors import LocalProtocolError
 
 T = TypeVar("T")
 R = TypeVar("R")
-
-Commit = Callable[[list[T]], list[R]] | Callable[[list[T]], Awaitable[list[R]]]
 
 
 class GroupCommit(Generic[T, R]):
@@ -35,12 +31,12 @@ class GroupCommit(Generic[T, R]):
 
     def __init__(
         self,
-        commit: Commit[T, R],
+        commit: Callable[[list[T]], list[R]],
         tick_ms: float = 2.0,
         *,
         largest: int = 1000,
         waiting: int = 20_000,
-        failed: Callable[[Exception], R] | None = None,
+        failed: Callable[[Exception], R],
         settled: Callable[[list[T], bool], None] | None = None,
     ) -> None:
         """Nothing runs before the first item.
@@ -56,12 +52,11 @@ class GroupCommit(Generic[T, R]):
         waiting
             So many items may wait, those under way included; beyond, the group is ``full``.
         failed
-            The answer to every item of a group whose commit raised. Without it, their futures raise the same.
+            The answer to every item of a group whose commit raised.
         settled
             Told of every group in the event loop, just before its futures are: the items, and whether they are durable.
         """
         self._commit = commit
-        self._awaited = inspect.iscoroutinefunction(commit)
         self._tick_s = tick_ms / 1000
         self._largest = largest
         self._limit = waiting
@@ -135,41 +130,25 @@ class GroupCommit(Generic[T, R]):
             try:
                 answers = await self._run(items)
             except Exception as error:  # noqa: BLE001  (whatever it was: nothing is durable, and each must be told)
-                self._tell(items, durable=False)
-                for future in futures:
-                    self._refuse(future, error)
+                self._end(items, futures, [self._failed(error)] * len(items), durable=False)
             else:
-                self._tell(items, durable=True)
-                for future, answer in zip(futures, answers, strict=True):
-                    if not future.done():
-                        future.set_result(answer)
+                self._end(items, futures, answers, durable=True)
             finally:
                 self._answered += self._under_way
                 self._under_way = 0
         self._due = False
 
     async def _run(self, items: list[T]) -> list[R]:
-        if self._awaited:
-            answers = await cast("Awaitable[list[R]]", self._commit(items))
-        else:
-            if self._thread is None:
-                self._thread = ThreadPoolExecutor(1, thread_name_prefix="commit")
-            plain = cast("Callable[[list[T]], list[R]]", self._commit)
-            answers = await asyncio.get_running_loop().run_in_executor(self._thread, plain, items)
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(1, thread_name_prefix="commit")
+        answers = await asyncio.get_running_loop().run_in_executor(self._thread, self._commit, items)
         if len(answers) != len(items):
             raise LocalProtocolError("a commit has one answer for each item")
         return answers
 
-    def _tell(self, items: list[T], *, durable: bool) -> None:
+    def _end(self, items: list[T], futures: list[asyncio.Future[R]], answers: list[R], *, durable: bool) -> None:
         if self._settled is not None:
             self._settled(items, durable)
-
-    def _refuse(self, future: asyncio.Future[R], error: Exception) -> None:
-        if future.done():
-            return
-        if self._failed is not None:
-            future.set_result(self._failed(error))
-        else:
-            future.set_exception(error)
-            # Somebody who gave up waiting does not ask for it: that is no news for the log.
-            future.exception()
+        for future, answer in zip(futures, answers, strict=True):
+            if not future.done():
+                future.set_result(answer)
