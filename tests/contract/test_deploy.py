@@ -40,6 +40,7 @@ from secvm.runtime.metrics import Metrics
 from secvm.runtime.settings import Settings, read_settings
 from secvm.witness.server import SEEN_PATH, SUBMIT_PATH
 from secvm.witness.settings import WitnessSettings
+from tests.rigs.shown_settings import table_kind
 
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
@@ -66,11 +67,6 @@ def text_of(party: str) -> str:
 def uncommented(text: str) -> str:
     """Every key that is shown, whether it is set or not."""
     return re.sub(r"^#(?=[a-z0-9_]+ = |\[)", "", text, flags=re.MULTILINE)
-
-
-def table_kind(annotation: Any) -> type[Settings]:
-    kinds = [annotation, *getattr(annotation, "__args__", ())]
-    return next(one for one in kinds if isinstance(one, type) and issubclass(one, Settings))
 
 
 def tables(party: str) -> dict[str, type[Settings]]:

@@ -14,7 +14,7 @@ Nothing here touches a clock, a file or a key of ours.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from secvm.crypto.merkle import EMPTY_ROOT
@@ -41,20 +41,8 @@ class KnownLog:
         return cls(origin, NoteKey(origin, key))
 
 
-class Logs:
-    """The logs that a witness knows."""
-
-    def __init__(self, logs: Iterable[KnownLog]) -> None:
-        self._by_origin = {log.origin: log for log in logs}
-
-    @property
-    def origins(self) -> tuple[str, ...]:
-        """Of all of them."""
-        return tuple(self._by_origin)
-
-    def find(self, origin: str) -> KnownLog | None:
-        """Whose origin this is; none: nobody's that is known."""
-        return self._by_origin.get(origin)
+#: The logs that a witness knows, by origin.
+Logs = Mapping[str, KnownLog]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,33 +73,19 @@ class CosigningQuestion:
 
 
 class RefusalReason(enum.Enum):
-    """Why something is not cosigned; a word for logs and metrics."""
+    """Why something is not cosigned: a word for logs and metrics, C2SP's status, and what is answered."""
 
-    MALFORMED = "malformed"
-    UNKNOWN_LOG = "unknown-log"
-    BAD_SIGNATURE = "bad-signature"
-    #: ``old`` is larger than the checkpoint.
-    SHRINKS = "shrinks"
-    #: ``old`` is not what was cosigned last: the log asks again from there.
-    OTHER_SIZE = "other-size"
-    FORK = "fork"
-    BAD_PROOF = "bad-proof"
+    MALFORMED = ("malformed", 400, "This is no request to cosign a checkpoint.")
+    UNKNOWN_LOG = ("unknown-log", 404, "No log that is known here has this origin.")
+    BAD_SIGNATURE = ("bad-signature", 403, "The log whose origin this is did not sign it.")
+    SHRINKS = ("shrinks", 400, "The old size is larger than the checkpoint's.")
+    #: ``old`` is not what was cosigned last: the log asks again from there, and is told that size alone.
+    OTHER_SIZE = ("other-size", 409, "")
+    FORK = ("fork", 422, "The log has signed another root of this size, and that one was cosigned.")
+    BAD_PROOF = ("bad-proof", 422, "The proof does not show that the log has grown out of what was cosigned.")
 
-    @property
-    def status(self) -> int:
-        """Of HTTP, as C2SP assigns them."""
-        return _STATUS[self]
-
-
-_STATUS = {
-    RefusalReason.MALFORMED: 400,
-    RefusalReason.UNKNOWN_LOG: 404,
-    RefusalReason.BAD_SIGNATURE: 403,
-    RefusalReason.SHRINKS: 400,
-    RefusalReason.OTHER_SIZE: 409,
-    RefusalReason.FORK: 422,
-    RefusalReason.BAD_PROOF: 422,
-}
+    def __init__(self, word: str, status: int, sentence: str) -> None:
+        self.word, self.status, self.sentence = word, status, sentence
 
 
 class Growth(enum.Enum):
@@ -154,7 +128,7 @@ def read_question(data: bytes, logs: Logs) -> CosigningQuestion | Refuse:
         checkpoint = Checkpoint.of_any_log(note.text)
     except MalformedMessageError:
         return Refuse(RefusalReason.MALFORMED)
-    log = logs.find(checkpoint.origin)
+    log = logs.get(checkpoint.origin)
     if log is None:
         return Refuse(RefusalReason.UNKNOWN_LOG)
     try:

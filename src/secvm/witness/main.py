@@ -29,7 +29,6 @@ from secvm.runtime.logs import Log
 from secvm.runtime.metrics import Metrics
 from secvm.runtime.service import run_service
 from secvm.runtime.settings import parse_settings, read_settings
-from secvm.witness.decision import Logs
 from secvm.witness.server import WitnessDoors
 from secvm.witness.settings import WitnessSettings
 from secvm.witness.store import WitnessStore
@@ -112,10 +111,9 @@ class WitnessService:
         self._settings = settings
         self._clock = clock
         self.log = Log(log_to, clock, "witness")
-        known = settings.known_logs()
-        self._logs = Logs(known)
+        self._logs = settings.known_logs()
         self._key = read_signing_key(settings.witness.key_file, passphrase)
-        if self._key.public in {log.key.key for log in known}:
+        if self._key.public in {log.key.key for log in self._logs.values()}:
             raise BadInputError("a log cannot be its own witness: its key is the witness's")
         self._store = WitnessStore(settings.store.path)
 
@@ -136,7 +134,7 @@ class WitnessService:
         server = HttpServer(doors.handle, limits=limits.server_limits(body_bytes=limits.request_bytes))
         try:
             port = await server.start(settings.listen.host, settings.listen.port)
-            self.log.tell("listening", port=port, count=len(self._logs.origins))
+            self.log.tell("listening", port=port, count=len(self._logs))
             if listening is not None:
                 listening(port)
             await stop.wait()

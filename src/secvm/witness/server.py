@@ -42,15 +42,6 @@ _SHORT = (("cache-control", "max-age=5"),)
 #: A refusal of one origin for one reason is logged once in this time, and counted always.
 _QUIET_MS = 60_000
 
-_SENTENCES = {
-    RefusalReason.MALFORMED: "This is no request to cosign a checkpoint.",
-    RefusalReason.UNKNOWN_LOG: "No log that is known here has this origin.",
-    RefusalReason.BAD_SIGNATURE: "The log whose origin this is did not sign it.",
-    RefusalReason.SHRINKS: "The old size is larger than the checkpoint's.",
-    RefusalReason.FORK: "The log has signed another root of this size, and that one was cosigned.",
-    RefusalReason.BAD_PROOF: "The proof does not show that the log has grown out of what was cosigned.",
-}
-
 #: What was decided and is durable, and when, in seconds.
 _Decided = tuple[Decision, int]
 
@@ -81,11 +72,11 @@ class WitnessDoors:
             self._commit, tick_ms=0.0, waiting=self.waiting, failed=lambda _error: None
         )
         #: By the hash in its path: a log that is known, or was when it was cosigned.
-        origins = (*self.logs.origins, *(at.origin for at, _ in self.store.seen()))
+        origins = (*self.logs, *(at.origin for at, _ in self.store.seen()))
         self._origins = {_hash(origin): origin for origin in origins}
         growths = {"growth": tuple(growth.value for growth in Growth)}
         self._cosigned = self.metrics.counter("cosigned", "Checkpoints that were cosigned.", growths)
-        reasons = {"reason": (*(reason.value for reason in RefusalReason), "busy", "store")}
+        reasons = {"reason": (*(reason.word for reason in RefusalReason), "busy", "store")}
         self._refused = self.metrics.counter("refused", "Requests that were not answered with a cosignature.", reasons)
 
     def handle(self, request: HttpRequest) -> HttpResponse | Awaitable[HttpResponse]:
@@ -150,13 +141,13 @@ class WitnessDoors:
         self._logged = {refusal: at for refusal, at in self._logged.items() if 0 <= now - at < _QUIET_MS}
         if (reason, checkpoint.origin) not in self._logged:
             self._logged[reason, checkpoint.origin] = now
-            self.log.tell(reason.value, size=checkpoint.size, **_which(checkpoint))
+            self.log.tell(reason.word, size=checkpoint.size, **_which(checkpoint))
 
     def _refuse(self, refused: Refuse) -> HttpResponse:
-        self._refused.add(reason=_event(refused).value)
+        self._refused.add(reason=_event(refused).word)
         if refused.size is not None:
             return HttpResponse(refused.reason.status, write_size(refused.size), SIZE_TYPE)
-        return HttpResponse(refused.reason.status, f"{_SENTENCES[refused.reason]}\n".encode(), TEXT_TYPE)
+        return HttpResponse(refused.reason.status, f"{refused.reason.sentence}\n".encode(), TEXT_TYPE)
 
     def _try_later(self) -> HttpResponse:
         return HttpResponse(503, b"Come again later.\n", TEXT_TYPE, (("retry-after", str(self.retry_after_s)),))

@@ -108,14 +108,14 @@ class WitnessSettings(Settings):
             raise ValueError("logs is missing: name one under [[logs]], or a file of them as witness.log_list")
         return self
 
-    def known_logs(self) -> tuple[KnownLog, ...]:
-        """All logs whose checkpoints are looked at; those of the list are read from their file."""
+    def known_logs(self) -> dict[str, KnownLog]:
+        """All logs whose checkpoints are looked at, by origin; those of the list are read from their file."""
         logs = {log.origin: log for log in (part.known() for part in self.logs)}
         if self.witness.log_list is not None:
             for log in read_log_list(read_beginning_with(b"", self.witness.log_list, most=MOST_BYTES)):
                 if logs.setdefault(log.origin, log) != log:
                     raise BadInputError(f"the log {log.origin} has one key in the settings and another in the list")
-        return tuple(logs.values())
+        return logs
 
 
 HEADER = "logs/v0"

@@ -15,7 +15,7 @@ from secvm.runtime.http.server import HttpRequest, HttpResponse
 from secvm.runtime.logs import Log
 from secvm.runtime.metrics import Metrics
 from secvm.testing.clock import ManualClock
-from secvm.witness.decision import KnownLog, Logs
+from secvm.witness.decision import KnownLog
 from secvm.witness.server import WitnessDoors
 from secvm.witness.store import WitnessStore
 from tests.contract.vectors.reading import JSON, refused
@@ -50,7 +50,7 @@ def check_witness(content: JSON) -> None:
     async def main(store: WitnessStore) -> None:
         doors = WitnessDoors(
             store,
-            Logs(KnownLog(log.name, log) for log in logs),
+            {log.name: KnownLog(log.name, log) for log in logs},
             name=content["name"],
             key=key,
             clock=clock,

@@ -15,70 +15,30 @@ from secvm.cli.main import run
 from secvm.crypto.signing import SigningKey
 from secvm.errors import BadInputError
 from secvm.relay.main import RelayService
-from secvm.relay.settings import RelayServiceSettings
+from secvm.relay.settings import CoordinatorPart, RelayServiceSettings
 from secvm.runtime.clock import SteeredClock
 from secvm.runtime.disk.secret_files import read_signing_key
-from secvm.runtime.settings import Settings, read_settings
+from secvm.runtime.settings import read_settings
+from tests.rigs.shown_settings import check_shown, check_units, shown_toml, written
 from tests.unit.relay.helpers import Place
 
 COUNTED = {
-    *(
-        "port",
-        "quota",
-        "network_quota",
-        "fetches",
-        "connections",
-        "per_address",
-        "clients",
-        "capsules",
-        "waiting",
-        "forwards",
-        "cells",
-        "packages",
-        "seconds_per_million",
-        "threads",
-    ),
+    *("port", "quota", "network_quota", "fetches", "connections", "per_address", "clients", "capsules", "waiting"),
+    *("forwards", "cells", "packages", "seconds_per_million", "threads"),
 }
-HOW_TO = Path(__file__).resolve().parents[3] / "docs/how-to/run-a-relay.md"
-
-
 #: Tables of a role in rounds: shown in a file of their own, since no relay has those and a store.
 OF_ROUNDS = {"rounds", "coordinators"}
+GIVEN_ANYWAY = {"url", "token_file", "credentials_file", "address_header", "deposit_after_s"}
 
 
-def shown(number: int = 0) -> str:
-    found = re.findall(r"^```toml\n(.*?)^```$", HOW_TO.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
-    return str(found[number])
-
-
-def table_kind(kind: Any) -> type[Settings]:
-    kinds = [kind, *getattr(kind, "__args__", ())]
-    return next(one for one in kinds if isinstance(one, type) and issubclass(one, Settings))
-
-
-def test_the_file_in_the_how_to_is_read_and_shows_every_setting_with_its_default(tmp_path: Path) -> None:
-    (tmp_path / "relay.toml").write_text(shown(), encoding="utf-8")
-    read = read_settings(tmp_path / "relay.toml", RelayServiceSettings)
-    given_anyway = {"url", "token_file", "credentials_file", "address_header", "deposit_after_s"}
-    for name, field in RelayServiceSettings.model_fields.items():
-        if name == "testing" or name in OF_ROUNDS:
-            continue
-        table = getattr(read, name)
-        for key, inner in table_kind(field.annotation).model_fields.items():
-            assert re.search(rf"^{key} = ", shown(), re.MULTILINE), key
-            if not inner.is_required() and key not in given_anyway:
-                assert getattr(table, key) == inner.default, key
-
-
-def test_the_file_of_a_role_in_rounds_shows_every_setting_of_it_with_its_default(tmp_path: Path) -> None:
-    (tmp_path / "relay.toml").write_text(shown(1), encoding="utf-8")
-    read = read_settings(tmp_path / "relay.toml", RelayServiceSettings)
-    assert read.rounds is not None
-    for name in OF_ROUNDS:
-        for key, inner in table_kind(RelayServiceSettings.model_fields[name].annotation).model_fields.items():
-            assert re.search(rf"^{key} = ", shown(1), re.MULTILINE), key
-            if not inner.is_required():
-                assert getattr(read.rounds, key) == inner.default, key
+def test_the_files_in_the_how_to_are_read_and_show_every_setting_with_its_default(tmp_path: Path) -> None:
+    every = set(RelayServiceSettings.model_fields) - {"testing"}
+    for number, tables in enumerate((every - OF_ROUNDS, {"rounds"})):
+        shown = shown_toml("run-a-relay.md", number)
+        read = read_settings(written(tmp_path, shown), RelayServiceSettings)
+        check_shown(read, shown, tables, GIVEN_ANYWAY)
+    assert set(CoordinatorPart.model_fields) == {"url", "token_file"}, "required, so the file above has them"
+    check_units(RelayServiceSettings, COUNTED)
 
 
 @pytest.mark.parametrize(
@@ -92,18 +52,10 @@ def test_the_file_of_a_role_in_rounds_shows_every_setting_of_it_with_its_default
     ],
 )
 def test_a_role_in_rounds_asks_for_what_it_needs(tmp_path: Path, old: str, new: str, sentence: str) -> None:
-    text = shown(1)
+    text = shown_toml("run-a-relay.md", 1)
     assert text.count(old) == 1
-    (tmp_path / "relay.toml").write_text(text.replace(old, new), encoding="utf-8")
     with pytest.raises(BadInputError, match=re.escape(sentence)):
-        read_settings(tmp_path / "relay.toml", RelayServiceSettings)
-
-
-def test_every_number_has_its_unit_or_counts_things() -> None:
-    for field in RelayServiceSettings.model_fields.values():
-        for key, inner in table_kind(field.annotation).model_fields.items():
-            if inner.annotation in {int, float} and not key.endswith(("_s", "_ms", "_bytes")):
-                assert key in COUNTED, key
+        read_settings(written(tmp_path, text.replace(old, new)), RelayServiceSettings)
 
 
 @pytest.mark.parametrize(

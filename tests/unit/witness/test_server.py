@@ -6,18 +6,15 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from secvm.crypto.notes import Note, NoteKey, SignatureKind, sign_note
-from secvm.protocol.log.checkpoints import Checkpoint, hash_line, read_checkpoint
+from secvm.crypto.notes import NoteKey, SignatureKind
+from secvm.protocol.log.checkpoints import Checkpoint, read_checkpoint
 from secvm.protocol.log.proofs import CosigningRequest
 from tests.unit.relay.helpers import Answered, ask
 from tests.unit.witness.worlds import (
     FACES,
     LOG,
     ORIGIN,
-    OTHER,
     START_S,
     Place,
     another,
@@ -33,49 +30,11 @@ def name_of(origin: str) -> str:
     return hashlib.sha256(origin.encode()).hexdigest()
 
 
-async def test_the_statuses_are_those_of_the_specification(tmp_path: Path) -> None:
-    place = Place(tmp_path)
-    text = checkpoint("b", 9).to_text().encode()
-    forged = text + checkpoint("a", 9).sign(LOG)[len(text) :]
-    async with running(place) as witness:
-        for body, status in (
-            (b"", 400),
-            (b"old 0\n\nnothing\n", 400),
-            (request("a", 0, 3, origin="elsewhere.example/secvm/v2"), 404),
-            (request("a", 0, 3, key=OTHER), 403),
-            (request("a", 4, 3), 400),
-            (request("a", 1, 3), 409),
-            (request("a", 0, 3), 200),
-            (request("a", 3, 3), 200),
-            (request("a", 0, 7), 409),
-            (request("a", 3, 7), 200),
-            (request("b", 3, 7), 409),
-            (request("b", 9, 7), 400),
-            (request("b", 7, 7), 422),
-            (request("b", 7, 9), 422),
-            (CosigningRequest(7, (), checkpoint("a", 9).sign(LOG)).to_bytes(), 422),
-            (CosigningRequest(7, (bytes(32),), checkpoint("a", 7).sign(LOG)).to_bytes(), 422),
-            (CosigningRequest(0, (bytes(32),), checkpoint("a", 7, another(1)).sign(LOG)).to_bytes(), 422),
-            (CosigningRequest(0, (), Checkpoint(another(1), 0, bytes(32)).sign(LOG)).to_bytes(), 422),
-            # An unknown origin before a bad signature, and both before what the proof is worth.
-            (request("a", 9, 3, origin="elsewhere.example/secvm/v2", key=OTHER), 404),
-            (request("a", 9, 3, key=OTHER), 403),
-            # Name and id are the log's, the signature is not.
-            (b"old 7\n\n" + forged, 403),
-            (request("a", 7, 9).replace(b"old 7", b"old 07"), 400),
-            (CosigningRequest(7, (bytes(32),) * 63, checkpoint("a", 9).sign(LOG)).to_bytes(), 422),
-            (b"old 7\n" + 64 * hash_line(bytes(32)).encode() + b"\n" + checkpoint("a", 9).sign(LOG), 400),
-            (b"x" * 70_000, 413),
-        ):
-            answer = await witness.submit(body)
-            assert answer.status == status, (body, answer)
-            if status == 200:
-                place.cosigned(answer, body)
-                assert answer.fields["content-type"] == "text/plain; charset=utf-8"
-            if status == 409:
-                assert answer.fields["content-type"] == "text/x.tlog.size"
-                assert answer.body in {b"0\n", b"3\n", b"7\n"}
-        assert (await witness.submit(request("a", 0, 9))).body == b"7\n"
+async def test_the_doors_answer_what_is_asked_of_them_and_nothing_larger(tmp_path: Path) -> None:
+    """What is answered to every kind of request is in ``vectors/v2/witness.json``, which the contract tests ask."""
+    async with running(Place(tmp_path)) as witness:
+        for body, status in ((request("a", 0, 7), 200), (request("a", 0, 9), 409), (b"x" * 70_000, 413)):
+            assert (await witness.submit(body)).status == status
         for method, path, status in (
             ("GET", "/add-checkpoint", 405),
             ("POST", "/v1/seen", 405),
@@ -186,18 +145,6 @@ async def test_the_newest_of_a_log_is_shown_under_both_signatures_to_whoever_wat
         assert await shown() == newest
 
 
-async def test_further_lines_of_a_checkpoint_are_cosigned_and_shown(tmp_path: Path) -> None:
-    place = Place(tmp_path)
-    text = checkpoint("a", 7).to_text() + "one more\n"
-    signed = Note(text, (sign_note(text, name=ORIGIN, key=LOG),))
-    async with running(place) as witness:
-        answer = await witness.submit(b"old 0\n\n" + signed.to_bytes())
-        assert answer.status == 200
-        whole = Note.from_bytes(signed.to_bytes() + answer.body)
-        assert place.key.check(whole) == START_S
-        assert (await ask(witness.port, "GET", f"/{name_of(ORIGIN)}/checkpoint")).body == whole.to_bytes()
-
-
 async def test_of_many_at_once_one_history_is_cosigned(tmp_path: Path) -> None:
     place = Place(tmp_path)
     found: dict[str, list[Checkpoint]] = {}
@@ -249,37 +196,6 @@ async def test_a_disk_that_fails_is_no_cosignature(tmp_path: Path) -> None:
         doors_store._db.execute("PRAGMA query_only = OFF")
         assert (await witness.submit(request("b", 3, 7))).status == 200
     assert '"event":"not-stored"' in witness.log.getvalue()
-
-
-@settings(max_examples=15)
-@given(data=st.data())
-def test_no_body_makes_it_fall_over(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
-    bodies = data.draw(st.lists(st.binary(max_size=400) | CHANGED, min_size=1, max_size=20))
-
-    async def main() -> None:
-        async with running(Place(tmp_path_factory.mktemp("witness"))) as witness:
-            for body in bodies:
-                assert (await witness.submit(body)).status in {200, 400, 403, 404, 409, 422}
-            answer = await witness.submit(request("a", 0, 7, origin=another(77)))
-            assert answer.status == 200
-
-    asyncio.run(main())
-
-
-@st.composite
-def changed(draw: st.DrawFn) -> bytes:
-    """A request with a few other bytes, lines twice, or lines missing."""
-    whole = request(draw(st.sampled_from("ab")), draw(st.integers(0, 9)), draw(st.integers(0, 9)))
-    lines = whole.split(b"\n")
-    for _ in range(draw(st.integers(0, 2))):
-        at = draw(st.integers(0, len(lines) - 1))
-        lines[at : at + 1] = draw(
-            st.sampled_from([[], [lines[at]] * 2, [lines[at][:-1]], [lines[at] + b"\xff"], [b""]])
-        )
-    return b"\n".join(lines)
-
-
-CHANGED = changed()
 
 
 async def test_keys_of_note_lines_are_not_the_logs_own(tmp_path: Path) -> None:

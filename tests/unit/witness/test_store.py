@@ -71,16 +71,6 @@ def test_the_store_of_another_program_or_version_is_refused(path: Path, pragma: 
         WitnessStore(path)
 
 
-def test_each_log_is_remembered_by_itself(path: Path) -> None:
-    with contextlib.closing(WitnessStore(path)) as store:
-        for number in range(2):
-            (made,) = store.answer([question("a", 0, 3, origin=another(number))], time_s=0)
-            assert isinstance(made, Cosign)
-        (made,) = store.answer([question("b", 3, 7, origin=another(1))], time_s=0)
-        assert isinstance(made, Cosign)
-        assert [(one.origin, one.size) for one, _ in store.seen()] == [(another(0), 3), (another(1), 7)]
-
-
 def test_a_commit_that_fails_leaves_nothing_and_tells_nobody_yes(path: Path) -> None:
     with contextlib.closing(WitnessStore(path)) as store:
         store.answer([question("a", 0, 3)], time_s=0)

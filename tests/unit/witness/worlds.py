@@ -18,7 +18,7 @@ from secvm.protocol.log.checkpoints import Checkpoint, SignedCheckpoint, read_ch
 from secvm.protocol.log.proofs import CosigningRequest, read_cosignatures
 from secvm.runtime.clock import ClockSteering, SteeredClock
 from secvm.runtime.settings import read_settings
-from secvm.witness.decision import CosigningQuestion, KnownLog, Logs, read_question
+from secvm.witness.decision import CosigningQuestion, KnownLog, read_question
 from secvm.witness.main import WitnessService, make
 from secvm.witness.settings import WitnessSettings
 from secvm.witness.store import WitnessStore
@@ -30,7 +30,7 @@ LOG = SigningKey(b"\1" * 32)
 OTHER = SigningKey(b"\2" * 32)
 #: Other logs that the witness knows.
 OTHER_NAMES = [f"coordinator.example/{number}" for number in range(100)]
-LOGS = Logs(KnownLog.of_coordinator(name, LOG.public) for name in (LOG_NAME, *OTHER_NAMES))
+LOGS = {log.origin: log for log in (KnownLog.of_coordinator(name, LOG.public) for name in (LOG_NAME, *OTHER_NAMES))}
 ORIGIN = f"{LOG_NAME}/secvm/v2"
 START_S = 1_767_225_600
 #: Leaves that the two faces of the log share, and leaves of each.

@@ -188,7 +188,8 @@ def _identity(data: bytes) -> object:
 @functools.cache
 def _logs() -> Logs:
     parties = world.history().parties
-    return Logs([KnownLog.of_coordinator(world.history().terms.name, parties.log.public)])
+    log = KnownLog.of_coordinator(world.history().terms.name, parties.log.public)
+    return {log.origin: log}
 
 
 def _seeds_of(name: str, targets: tuple[Target, ...]) -> Any:

@@ -23,7 +23,7 @@ from secvm.relay.server import FetchDoors
 from secvm.relay.store import Holding, RoundStore
 from secvm.runtime.http.server import HttpRequest, HttpResponse
 from secvm.runtime.logs import Log
-from secvm.witness.decision import KnownLog, Logs
+from secvm.witness.decision import KnownLog
 from secvm.witness.server import SUBMIT_PATH, WitnessDoors
 from secvm.witness.store import WitnessStore
 from secvm_lab.simulation.machines.disk import Disk
@@ -131,9 +131,10 @@ class SimulatedWitness(Process):
     def begin(self) -> None:
         self.store = WitnessStore(Path(self.name), database=self.disk.connect(self.life))
         own = parties().witnesses[self.number]
+        log = KnownLog.of_coordinator(log_terms().name, log_terms().key)
         self._doors = WitnessDoors(
             self.store,
-            Logs([KnownLog.of_coordinator(log_terms().name, log_terms().key)]),
+            {log.origin: log},
             name=own.name,
             key=own.key,
             clock=self.clock,
