@@ -115,3 +115,13 @@ def post(body: bytes, path: str = "/", *fields: str) -> bytes:
 def chunked(parts: list[bytes], path: str = "/", trailer: bytes = b"") -> bytes:
     body = b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in parts if part)
     return get(path, "transfer-encoding: chunked", method="POST") + body + b"0\r\n" + trailer + b"\r\n"
+
+
+async def small(port: int, address: str = "127.0.0.1") -> Talk:
+    """A client with little room for what it does not read, from this address of loopback."""
+    one = socket.socket()
+    one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    one.setblocking(False)
+    one.bind((address, 0))
+    await asyncio.get_running_loop().sock_connect(one, ("127.0.0.1", port))
+    return Talk(*await asyncio.open_connection(sock=one, limit=1024))

@@ -1,17 +1,14 @@
 """Records of beacons over a real socket: a server on this machine that serves what real beacons said."""
 
 import json
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Iterator
 
 import pytest
 
-from secvm.crypto.beacons.records import MAX_RECORD_BYTES
 from secvm.crypto.beacons.sources import QUICKNET, verify_beacon
 from secvm.errors import BadBeaconError, BadInputError, BeaconUnavailableError
 from secvm.runtime.beacons import WebBeacons
+from tests.serving import Server, serving
 from tests.unit.crypto.recorded_beacons import (
     CERTIFICATE,
     DRAND,
@@ -33,46 +30,13 @@ SERVED = {
     f"/nist/certificate/{CERTIFICATE_ID}": CERTIFICATE,
     ROUND_PATH: DRAND_RECORD,
 }
-Answer = Callable[[BaseHTTPRequestHandler], None]
 
 
-@pytest.fixture(autouse=True)
-def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     monkeypatch.setenv("no_proxy", "*")
-
-
-def give(content: bytes) -> Answer:
-    def answer(request: BaseHTTPRequestHandler) -> None:
-        request.send_response(200)
-        request.send_header("Content-Length", str(len(content)))
-        request.end_headers()
-        request.wfile.write(content)
-
-    return answer
-
-
-@contextmanager
-def serving(answers: dict[str, Answer]) -> Iterator[str]:
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            answer = answers.get(self.path)
-            if answer is None:
-                self.send_error(404)
-            else:
-                answer(self)
-
-        def log_message(self, *_: object) -> None:
-            """Tests are quiet."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with serving(SERVED) as running:
+        yield running
 
 
 def source(url: str, *, drand: tuple[str, ...] = ("/drand",), issuers: bytes = b"") -> WebBeacons:
@@ -80,61 +44,22 @@ def source(url: str, *, drand: tuple[str, ...] = ("/drand",), issuers: bytes = b
     return WebBeacons(nist_url=url + "/nist", drand_urls=urls, issuers=issuers)
 
 
-def test_what_servers_serve_verifies() -> None:
-    with serving({path: give(content) for path, content in SERVED.items()}) as url:
-        beacons = source(url)
-        assert verify_beacon(NIST, PULSE, beacons.fetch(NIST, PULSE)).value == OUTPUT
-        assert verify_beacon(DRAND, ROUND, beacons.fetch(DRAND, ROUND)).value == RANDOMNESS
-
-
-def test_issuers_come_behind_the_certificate() -> None:
-    with serving({path: give(content) for path, content in SERVED.items()}) as url:
-        record = source(url, issuers=CERTIFICATE).fetch(NIST, PULSE)
+def test_what_servers_serve_verifies_with_issuers_behind_the_certificate(server: Server) -> None:
+    beacons = source(server.url, issuers=CERTIFICATE)
+    record = beacons.fetch(NIST, PULSE)
     assert record.count(b"BEGIN CERTIFICATE") == 2
     assert verify_beacon(NIST, PULSE, record).value == OUTPUT
+    assert verify_beacon(DRAND, ROUND, beacons.fetch(DRAND, ROUND)).value == RANDOMNESS
 
 
-def test_round_that_is_not_there_yet_can_be_asked_for_again() -> None:
-    with serving({}) as url:
-        for chain in (NIST, DRAND):
-            with pytest.raises(BeaconUnavailableError):
-                source(url).fetch(chain, 7)
+def test_round_that_is_not_there_yet_can_be_asked_for_again(server: Server) -> None:
+    for chain in (NIST, DRAND):
+        with pytest.raises(BeaconUnavailableError):
+            source(server.url).fetch(chain, 7)
 
 
-def test_another_drand_server_is_asked_when_one_has_nothing() -> None:
-    with serving({ROUND_PATH: give(DRAND_RECORD)}) as url:
-        assert source(url, drand=("/nobody", "/drand")).fetch(DRAND, ROUND) == DRAND_RECORD
-
-
-def test_nobody_at_the_address_is_unavailable() -> None:
-    with serving({}) as url:
-        pass
-    with pytest.raises(BeaconUnavailableError):
-        source(url).fetch(DRAND, ROUND)
-
-
-def test_answer_too_long_is_refused() -> None:
-    with serving({ROUND_PATH: give(bytes(MAX_RECORD_BYTES + 1))}) as url, pytest.raises(BadBeaconError):
-        source(url).fetch(DRAND, ROUND)
-
-
-def test_answer_that_leads_elsewhere_is_not_followed() -> None:
-    def elsewhere(request: BaseHTTPRequestHandler) -> None:
-        request.send_response(302)
-        request.send_header("Location", ROUND_PATH)
-        request.end_headers()
-
-    moved = ROUND_PATH.replace("/drand", "/moved")
-    with serving({moved: elsewhere, ROUND_PATH: give(DRAND_RECORD)}) as url, pytest.raises(BeaconUnavailableError):
-        source(url, drand=("/moved",)).fetch(DRAND, ROUND)
-
-
-def test_answer_that_is_no_http_is_unavailable() -> None:
-    def noise(request: BaseHTTPRequestHandler) -> None:
-        request.wfile.write(b"noise\r\n\r\n")
-
-    with serving({ROUND_PATH: noise}) as url, pytest.raises(BeaconUnavailableError):
-        source(url).fetch(DRAND, ROUND)
+def test_another_drand_server_is_asked_when_one_has_nothing(server: Server) -> None:
+    assert source(server.url, drand=("/nobody", "/drand")).fetch(DRAND, ROUND) == DRAND_RECORD
 
 
 @pytest.mark.parametrize(
@@ -150,22 +75,19 @@ def test_answer_that_is_no_http_is_unavailable() -> None:
         json.dumps({"pulse": {"certificateId": 7}}).encode(),
     ],
 )
-def test_answer_that_names_no_certificate_is_refused(content: bytes) -> None:
-    with serving({PULSE_PATH: give(content)}) as url, pytest.raises(BadBeaconError):
-        source(url).fetch(NIST, PULSE)
+def test_answer_that_names_no_certificate_is_refused(server: Server, content: bytes) -> None:
+    server.serve({PULSE_PATH: content})
+    with pytest.raises(BadBeaconError):
+        source(server.url).fetch(NIST, PULSE)
 
 
-def test_only_known_chains_and_rounds_are_asked_for() -> None:
-    with serving({}) as url:
-        for chain, number in (("drand", 7), ("", 7), (DRAND, 0), (NIST, 2**53)):
-            with pytest.raises(BadBeaconError):
-                source(url).fetch(chain, number)
-
-
-def test_development_beacon_needs_no_network() -> None:
-    with serving({}) as url:
-        record = source(url).fetch("local-unsafe", 7)
-    assert verify_beacon("local-unsafe", 7, record, allow_unsafe=True).at == 7000
+def test_only_known_chains_and_rounds_are_asked_for(server: Server) -> None:
+    for chain, number in (("drand", 7), ("", 7), (DRAND, 0), (NIST, 2**53)):
+        with pytest.raises(BadBeaconError):
+            source(server.url).fetch(chain, number)
+    # The development beacon needs no network.
+    assert verify_beacon("local-unsafe", 7, source(server.url).fetch("local-unsafe", 7), allow_unsafe=True).at == 7000
+    assert server.asked == []
 
 
 @pytest.mark.parametrize("url", ["file:///etc/passwd", "ftp://host", "", "host"])
@@ -177,9 +99,9 @@ def test_addresses_are_of_the_web(url: str) -> None:
         WebBeacons(drand_urls=[])
 
 
-def test_the_newest_pulse_is_told_with_its_number_and_time() -> None:
-    with serving({"/nist/pulse/last": give(SERVED_PULSE)}) as url:
-        assert source(url).newest_pulse(1) == (PULSE, 1_535_651_040_000)
+def test_the_newest_pulse_is_told_with_its_number_and_time(server: Server) -> None:
+    server.serve({"/nist/pulse/last": SERVED_PULSE})
+    assert source(server.url).newest_pulse(1) == (PULSE, 1_535_651_040_000)
 
 
 @pytest.mark.parametrize(
@@ -194,9 +116,7 @@ def test_the_newest_pulse_is_told_with_its_number_and_time() -> None:
         [],
     ],
 )
-def test_what_is_no_newest_pulse_of_this_chain_is_refused(pulse: object) -> None:
-    with (
-        serving({"/nist/pulse/last": give(json.dumps({"pulse": pulse}).encode())}) as url,
-        pytest.raises(BadBeaconError),
-    ):
-        source(url).newest_pulse(1)
+def test_what_is_no_newest_pulse_of_this_chain_is_refused(server: Server, pulse: object) -> None:
+    server.serve({"/nist/pulse/last": json.dumps({"pulse": pulse}).encode()})
+    with pytest.raises(BadBeaconError):
+        source(server.url).newest_pulse(1)

@@ -6,7 +6,7 @@ import socket
 import ssl
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from ipaddress import IPv4Address
 from pathlib import Path
@@ -22,6 +22,7 @@ from secvm.errors import BadInputError, BeaconUnavailableError, UnreachableError
 from secvm.runtime.beacons import WebBeacons
 from secvm.runtime.clock import SteadyClock
 from secvm.runtime.http.client import HttpAnswer, HttpClient, ask_blocking, ask_once, checked_url, goes_in_clear
+from tests.serving import Server, serving
 from tests.unit.crypto.recorded_beacons import DRAND
 
 #: Bytes come well before a socket's own time limit; after two seconds no more come, so that a wrong client ends too.
@@ -85,76 +86,47 @@ def test_repro_answer_that_drips_anywhere_is_given_up_in_time(ask: Callable[[str
         ask(url)
 
 
-def handler(seen: list[str], content: bytes = b"hello") -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            seen.append(self.path)
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(content)
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    return Handler
-
-
-def serving(seen: list[str], context: ssl.SSLContext | None = None) -> AbstractContextManager[str]:
-    return served_by(handler(seen), context)
-
-
-@contextmanager
-def served_by(kind: type[BaseHTTPRequestHandler], context: ssl.SSLContext | None = None) -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), kind)
-    if context is not None:
-        server.socket = context.wrap_socket(server.socket, server_side=True)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
-        yield f"{'http' if context is None else 'https'}://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
-
-
 def ask(url: str, *, most: int) -> HttpAnswer:
     return ask_blocking(url, answer_s=10.0, most=most)
 
 
-def test_longer_answer_is_cut_one_byte_after_what_it_may_have() -> None:
-    with serving([]) as url:
-        assert ask(url, most=5).content == b"hello"
-        assert ask(url, most=4).content == b"hello"
-        assert ask(url, most=1).content == b"he"
+@pytest.fixture
+def hello() -> Iterator[Server]:
+    with serving() as server:
+        server.answer = lambda _: (200, {}, b"hello")
+        yield server
 
 
-def test_proxy_of_the_environment_is_asked_for_other_machines_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_longer_answer_is_cut_one_byte_after_what_it_may_have(hello: Server) -> None:
+    assert [ask(hello.url, most=most).content for most in (5, 4, 1)] == [b"hello", b"hello", b"he"]
+
+
+def test_proxy_of_the_environment_is_asked_for_other_machines_alone(
+    hello: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("no_proxy", "NO_PROXY"):
         monkeypatch.delenv(name, raising=False)
-    here: list[str] = []
-    proxied: list[str] = []
-    with serving(here) as url, serving(proxied) as proxy:
-        monkeypatch.setenv("http_proxy", proxy)
-        ask(url + "/here", most=10)
+    with serving() as proxy:
+        monkeypatch.setenv("http_proxy", proxy.url)
+        ask(hello.url + "/here", most=10)
         ask("http://127.example/there", most=10)
         with pytest.raises(UnreachableError):
             asyncio.run(ask_once("http://127.example/by-a-service", answer_s=10.0, most=10))
-    assert here == ["/here"]
-    assert proxied == ["http://127.example/there"]
+    assert hello.asked == ["/here"]
+    assert proxy.asked == ["http://127.example/there"]
 
 
 def test_tls_is_verified(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     certificate = own_certificate(tmp_path)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate)
-    with serving([], context) as url:
+    with serving(tls=context) as server:
         with pytest.raises(UnreachableError):
-            ask(url, most=10)
+            ask(server.url, most=10)
         # aiohttp reads the roots of trust when it is imported.
         monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
         monkeypatch.setattr(aiohttp.connector, "_SSL_CONTEXT_VERIFIED", ssl.create_default_context())
-        assert ask(url, most=10).content == b"hello"
+        assert ask(server.url, most=10).status == 404
 
 
 def own_certificate(folder: Path) -> Path:
@@ -200,9 +172,12 @@ def test_questions_of_one_client_share_its_connection_and_say_nothing_about_it()
             for _ in range(2):
                 await client.ask(url, most=0)
 
-    with served_by(Handler) as url:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}).start()
+        url = f"http://127.0.0.1:{server.server_port}"
         asyncio.run(twice(url))
         ask(url, most=0)
+        server.shutdown()
     assert [fields for _, fields in seen] == [["Host"]] * 3
     first, second, other = (port for port, _ in seen)
     assert first == second != other
@@ -238,7 +213,7 @@ def test_http_to_another_machine_goes_in_clear(url: str, clear: bool) -> None:
 
 
 def test_nobody_at_the_address_is_said_without_the_address() -> None:
-    with serving([]) as url:
+    with serving() as server:
         pass
     with pytest.raises(UnreachableError, match=r"^Connection refused$"):
-        ask(url, most=1)
+        ask(server.url, most=1)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import pytest
 
 from secvm.runtime.http.server import HttpRequest, HttpResponse, HttpServer, Limits
-from tests.unit.runtime.http_talk import Talk, echo, get, post, serving, until
+from tests.unit.runtime.http_talk import echo, get, post, serving, small, until
 
 # ── order ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -128,16 +128,6 @@ async def test_no_more_than_so_many_requests_of_a_connection_wait() -> None:
         assert await talk.ended()
 
 
-async def narrow(port: int) -> Talk:
-    """A client with little room for what it does not read."""
-    loop = asyncio.get_running_loop()
-    narrow_socket = socket.socket()
-    narrow_socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-    narrow_socket.setblocking(False)
-    await loop.sock_connect(narrow_socket, ("127.0.0.1", port))
-    return Talk(*await asyncio.open_connection(sock=narrow_socket, limit=1024))
-
-
 @pytest.mark.usefixtures("both_loops")
 async def test_who_does_not_read_is_not_read_from_and_loses_nothing() -> None:
     asked: list[str] = []
@@ -147,7 +137,7 @@ async def test_who_does_not_read_is_not_read_from_and_loses_nothing() -> None:
         return HttpResponse(200, request.path.encode() + b"x" * 100_000)
 
     async with serving(handler) as place:
-        talk = await narrow(place.port)
+        talk = await small(place.port)
         talk.send(b"".join(get(f"/{number}") for number in range(300)) + b"garbage\r\n\r\n")
         await until(lambda: any(not one._writing for one in place.server.connections))
         assert len(asked) < 200
@@ -163,7 +153,7 @@ async def test_who_does_not_read_is_not_read_from_and_loses_nothing() -> None:
 @pytest.mark.parametrize("field", ["connection: keep-alive", "connection: close"])
 async def test_who_never_reads_is_cut_off(field: str) -> None:
     async with serving(lambda _: HttpResponse(200, bytes(10**8)), limits=Limits(idle_s=10)) as place:
-        talk = await narrow(place.port)
+        talk = await small(place.port)
         talk.send(get("/", field))
         await until(lambda: any(not one._writing for one in place.server.connections))
         place.pass_time(9)
@@ -192,21 +182,6 @@ async def test_more_connections_than_allowed_are_closed_at_once_while_all_are_at
 
 
 # ── time ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-@pytest.mark.parametrize("drip", [b"GET /", b"GET / HTTP/1.1\r\nhost: a\r\nx: ", post(b"x" * 100)[:-50]])
-async def test_a_request_that_drips_is_cut_off_however_it_drips(drip: bytes) -> None:
-    async with serving(limits=Limits(head_s=10, request_s=10, idle_s=1000)) as place, place.talk() as talk:
-        talk.send(drip)
-        await until(lambda: any(one._receiving for one in place.server.connections))
-        for _ in range(9):
-            place.pass_time(1)
-            talk.send(b"y")
-            await asyncio.sleep(0)
-        assert not talk.reader.at_eof()
-        place.pass_time(2)
-        assert (await talk.answer()).status == 408
-        assert await talk.ended()
 
 
 async def test_a_silent_connection_is_closed_without_a_word() -> None:

@@ -85,27 +85,34 @@ async def test_a_field_after_the_chunks_is_not_taken_for_one_of_the_head() -> No
 
 # ── what is refused ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-HEAD = b"POST / HTTP/1.1\r\nhost: a\r\n"
+HEAD = b"POST /unclear HTTP/1.1\r\nhost: a\r\n"
 UNCLEAR = {
     "length twice": HEAD + b"content-length: 3\r\ncontent-length: 3\r\n\r\nabc",
-    "two lengths": HEAD + b"content-length: 3\r\ncontent-length: 4\r\n\r\nabc",
+    "two lengths": HEAD + b"content-length: 0\r\ncontent-length: 40\r\n\r\n",
     "list of lengths": HEAD + b"content-length: 3, 3\r\n\r\nabc",
     "signed length": HEAD + b"content-length: +3\r\n\r\nabc",
     "negative length": HEAD + b"content-length: -3\r\n\r\nabc",
     "hex length": HEAD + b"content-length: 0x3\r\n\r\nabc",
     "endless length": HEAD + b"content-length: " + b"9" * 40 + b"\r\n\r\nabc",
     "empty length": HEAD + b"content-length:\r\n\r\nabc",
-    "length, then chunks": HEAD + b"content-length: 3\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
-    "chunks, then length": HEAD + b"transfer-encoding: chunked\r\ncontent-length: 3\r\n\r\n0\r\n\r\n",
+    "length, then chunks": HEAD + b"content-length: 5\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
+    "chunks, then length": HEAD + b"transfer-encoding: chunked\r\ncontent-length: 5\r\n\r\n0\r\n\r\n",
     "other coding": HEAD + b"transfer-encoding: gzip\r\n\r\nabc",
     "coding before chunks": HEAD + b"transfer-encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
     "chunked twice": HEAD + b"transfer-encoding: chunked\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
+    "chunked, then something": HEAD + b"transfer-encoding: chunked, identity\r\n\r\n0\r\n\r\n",
     "nearly chunked": HEAD + b"transfer-encoding: xchunked\r\n\r\n0\r\n\r\n",
-    "chunks in 1.0": b"POST / HTTP/1.0\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
+    "chunked after a control": HEAD + b"transfer-encoding: \x0bchunked\r\n\r\n0\r\n\r\n",
+    "chunks in 1.0": b"POST /unclear HTTP/1.0\r\nconnection: keep-alive\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
     "bad chunk": HEAD + b"transfer-encoding: chunked\r\n\r\nxyz\r\n",
-    "space before colon": HEAD + b"content-length : 3\r\n\r\nabc",
+    "chunk with a sign": HEAD + b"transfer-encoding: chunked\r\n\r\n+0\r\n\r\n",
+    "chunk with 0x": HEAD + b"transfer-encoding: chunked\r\n\r\n0x0\r\n\r\n",
+    "chunk longer than it says": HEAD + b"transfer-encoding: chunked\r\n\r\n1\r\nab\r\n0\r\n\r\n",
+    "space before colon": HEAD + b"content-length : 0\r\n\r\n",
     "folded field": HEAD + b"a: b\r\n c\r\n\r\n",
-    "lone newlines": b"GET / HTTP/1.1\nhost: a\n\n",
+    "folded length": HEAD + b"content-length:\r\n 0\r\n\r\n",
+    "carriage return inside a field": HEAD + b"x: a\rcontent-length: 5\r\n\r\n",
+    "lone newlines": b"POST /unclear HTTP/1.1\nhost: a\ncontent-length: 0\n\n",
     "zero byte": HEAD + b"a: \0\r\n\r\n",
     "no host": b"GET / HTTP/1.1\r\n\r\n",
     "two hosts": b"GET / HTTP/1.1\r\nhost: a\r\nhost: b\r\n\r\n",
@@ -187,7 +194,7 @@ async def test_chunks_of_one_byte_and_short_extensions_are_taken() -> None:
     async with serving(limits=Limits(body_bytes=20_000)) as place, place.talk() as talk:
         talk.send(chunked([b"x"] * 20_000))
         assert (await talk.answer()).body == b"POST /  " + b"x" * 20_000
-        talk.send(HEAD + b"transfer-encoding: chunked\r\n\r\n1;name=value\r\na\r\n0\r\n\r\n")
+        talk.send(get("/", "transfer-encoding: chunked", method="POST") + b"1;name=value\r\na\r\n0\r\n\r\n")
         assert (await talk.answer()).body == b"POST /  a"
 
 
