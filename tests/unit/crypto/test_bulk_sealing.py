@@ -10,9 +10,7 @@ from secvm.crypto.sealing.kem import X25519, X25519PrivateKey
 from secvm.crypto.sealing.lanes import LaneKey, Lanes
 from secvm.crypto.sealing.layers import BulkSealer, Layer, inner_layer, outer_layer
 from secvm.errors import LocalProtocolError, OpeningError
-from secvm.runtime.lanes import seals_alike
 from tests.unit.crypto.dice import unsafe_seeded
-from tests.unit.crypto.openers import lanes_here
 from tests.unit.crypto.test_lanes import LOW, ODD
 
 DICE = unsafe_seeded("bulk")
@@ -104,16 +102,3 @@ def test_another_cipher_is_done_one_by_one_and_no_key_is_printed(lanes: Lanes | 
         assert isinstance(only_public, LaneKey)
         with pytest.raises(LocalProtocolError):
             only_public.open_all(bytes(80), 80)
-
-
-def test_lanes_that_seal_otherwise_are_found_out() -> None:
-    class Careless(Lanes):
-        """Seals with the machine's own zeros."""
-
-        def __init__(self) -> None:
-            """Nothing is loaded."""
-            self.seal = self.open_fixed = lambda *_: None
-
-    assert not seals_alike(Careless())
-    lanes = lanes_here()
-    assert lanes is None or seals_alike(lanes)

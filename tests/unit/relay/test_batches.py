@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from secvm.errors import BadInputError, MalformedMessageError
+from secvm.errors import BadInputError
 from secvm.protocol.relays import batches as pieces
-from secvm.protocol.relays.batches import capsule_root, capsules_in_piece, piece_count, split_piece
+from secvm.protocol.relays.batches import capsule_root, capsules_in_piece, piece_count
 from secvm.relay.batches import capsule_file
 from secvm.relay.batches.capsule_file import CapsuleFile
 from secvm.relay.batches.ledger import RoundLedger
@@ -28,17 +28,6 @@ def everything(folder: Path) -> bytes:
 
 def traces(whole: bytes, data: bytes) -> bool:
     return any(whole[at : at + 16] in data for at in range(0, len(whole) - 15, 16))
-
-
-@given(st.binary(max_size=600), st.sampled_from([80, 128]))
-def test_a_piece_is_whole_capsules_or_refused(data: bytes, size: int) -> None:
-    try:
-        found = split_piece(data, size)
-    except MalformedMessageError:
-        assert not data or len(data) % size
-        return
-    assert b"".join(found) == data
-    assert {len(one) for one in found} == {size}
 
 
 @given(st.integers(0, 2**33))

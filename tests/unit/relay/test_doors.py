@@ -4,31 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 from pathlib import Path
 
 import pytest
 
-from secvm.crypto.sealing import kem
-from secvm.crypto.sealing.oblivious import (
-    GatewayKey,
-    GatewayKeys,
-    decode_key_configurations,
-    encode_key_configurations,
-    seal_request,
-)
 from secvm.protocol.problems import PROBLEMS
-from secvm.testing.gateway import FakeGateway, GatewayRequest, Reply
+from secvm.testing.gateway import FakeGateway, Reply
 from tests.unit.relay.helpers import (
     CAPSULE_TYPE,
-    PERIOD_MS,
     TOKEN,
     Place,
     RolePlace,
     ask,
     capsule,
     fetch,
-    read_answer,
     running,
     send,
 )
@@ -112,23 +101,6 @@ async def test_a_gateway_that_fails_is_502_and_one_that_is_slow_504(tmp_path: Pa
     async with running(place, gateway.url) as relay:  # nobody listens there any more
         told = await fetch(relay.port, capsule(1))
         assert json.loads(told.body) == {"status": 502, "title": "Bad Gateway", "type": "about:blank"}
-
-
-async def test_quota_counts_distinct_capsules_of_a_client_in_an_epoch(tmp_path: Path) -> None:
-    place = Place(tmp_path)
-    async with (
-        FakeGateway(lambda _seen: SEALED) as gateway,
-        running(place, gateway.url, clients={"quota": 2, "fetches": 1}) as relay,
-    ):
-        told = [(await send(relay.port, capsule(number))) for number in (1, 1, 2, 2, 3, 1)]
-        assert [one.status for one in told] == [202, 202, 202, 202, 429, 202]
-        assert told[4].body == PROBLEMS["over-quota"].to_bytes()
-        # Fetches have their own limit, and somebody else has his own quota.
-        assert [(await fetch(relay.port, capsule(9))).status for _ in range(2)] == [200, 429]
-        assert (await send(relay.port, capsule(3), source="127.0.0.2")).status == 202
-        place.go_to(place.now + PERIOD_MS)
-        assert (await send(relay.port, capsule(4, epoch=11))).status == 202
-        assert (await fetch(relay.port, capsule(9))).status == 200
 
 
 @pytest.mark.parametrize("place_of", [Place, RolePlace])
@@ -265,43 +237,3 @@ async def test_health_and_metrics_tell_sums(tmp_path: Path) -> None:
         assert b'secvm_relay_refused_total{status="400"} 1.0' in page
         assert b'secvm_relay_requests_total{door="capsule"} 1.0' in page
         assert b"127.0.0" not in page
-
-
-async def test_stop_answers_what_is_under_way(tmp_path: Path) -> None:
-    async with FakeGateway(lambda _seen: SEALED) as gateway:
-        async with running(Place(tmp_path), gateway.url) as relay:
-            gateway.open.clear()
-            under_way = asyncio.ensure_future(fetch(relay.port, capsule(1)))
-            await gateway.wait_for("/v1/fetch")
-            relay.stop.set()
-            asyncio.get_running_loop().call_soon(gateway.open.set)
-        assert (await under_way).status == 200
-        assert '"event":"stopped"' in relay.log.getvalue()
-        assert "127.0.0" not in relay.log.getvalue()
-
-
-async def test_a_body_that_grows_without_end_is_cut_off_with_its_problem(tmp_path: Path) -> None:
-    async with FakeGateway() as gateway, running(Place(tmp_path), gateway.url) as relay:
-        reader, writer = await asyncio.open_connection("127.0.0.1", relay.port)
-        writer.write(b"POST /relay HTTP/1.1\r\nhost: r\r\ncontent-type: message/ohttp-req\r\n")
-        writer.write(b"transfer-encoding: chunked\r\n\r\n" + (b"1000\r\n" + bytes(4096) + b"\r\n") * 50)
-        told = await read_answer(reader)
-        assert (told.status, told.body) == (413, PROBLEMS["too-large"].to_bytes())
-        writer.close()
-
-
-async def test_a_sealed_request_reaches_the_gateway_and_only_its_sender_can_read_the_answer(tmp_path: Path) -> None:
-    key = GatewayKey(11, kem.X25519PrivateKey.generate(os.urandom))
-    keys = GatewayKeys([key])
-
-    def answer(seen: GatewayRequest) -> Reply:
-        if seen.path == "/v1/keys":
-            return Reply(200, encode_key_configurations([key.configuration]), "application/ohttp-keys")
-        opened = keys.open(seen.body)
-        return Reply(200, opened.seal_response(b"you said: " + opened.request, os.urandom), "message/ohttp-res")
-
-    async with FakeGateway(answer) as gateway, running(Place(tmp_path), gateway.url) as relay:
-        configurations = decode_key_configurations((await ask(relay.port, "GET", "/relay/keys")).body)
-        sealed = seal_request(configurations[0], b"a request", os.urandom)
-        told = await fetch(relay.port, sealed.capsule)
-        assert sealed.open_response(told.body) == b"you said: a request"

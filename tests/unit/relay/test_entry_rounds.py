@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from secvm.crypto.sealing.kem import X25519PrivateKey
 from secvm.crypto.sealing.layers import OUTER_BYTES, open_inner, open_outer
-from secvm.errors import BadSignatureError, OpeningError
+from secvm.errors import BadSignatureError
 from secvm.protocol.relays.batches import capsule_digest, capsule_root, split_piece
 from secvm.protocol.relays.counts import EntryCount, EntryReveal, MixCount
 from secvm.protocol.relays.submission import Receipt
@@ -79,16 +78,6 @@ def test_the_batch_is_all_submissions_and_all_parts_sorted_and_counted(machine: 
     assert machine.keeping is not None
     assert machine.keeping.leaf_piece(LABEL, 0) == b"".join(map(capsule_digest, capsules))
     assert machine.keeping.leaf_piece(LABEL, 1) is None
-
-
-def test_cover_opens_with_the_keys_of_this_round_alone(machine: Machine) -> None:
-    until_nothing(machine.start(), TIMES.accept_until)
-    other = X25519PrivateKey.derive(b"another key of the mixing relay!")
-    for capsule in batch(machine)[1]:
-        with pytest.raises(OpeningError):
-            open_outer(other, LABEL, capsule)
-        with pytest.raises(OpeningError):
-            open_outer(MIX_SECRET.mix_key, b"\0" * 32, capsule)
 
 
 def test_the_batch_waits_for_its_time_however_early_it_is_ready(machine: Machine) -> None:

@@ -7,18 +7,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from secvm.crypto.sealing.layers import INNER_BYTES, BulkSealer, open_inner, seal_outer
+from secvm.crypto.sealing.layers import INNER_BYTES, open_inner, seal_outer
 from secvm.crypto.signing import SigningKey
 from secvm.errors import BadSignatureError
 from secvm.protocol.relays.batches import capsule_digest, capsule_root, split_piece
 from secvm.protocol.relays.commitments import RoundSecret
 from secvm.protocol.relays.counts import EntryCount, EntryReveal, MixCount, MixReveal, entry_reveal
-from secvm.relay.mix import MixRound, opener
+from secvm.relay.mix import MixRound
 from secvm.relay.refusals import RelayRefusalError
-from secvm.runtime.lanes import find_lanes
 from tests.unit.relay.relayed import (
     BUDGET,
     COUNT_KEY,
@@ -228,12 +225,6 @@ def test_the_key_goes_at_the_deposit_and_the_seeds_at_the_reveal(machine: Machin
     assert machine.keeping.leaf_piece(LABEL, 0) == b"".join(map(capsule_digest, OUTERS))
 
 
-def test_cover_that_is_missing_is_no_reason_for_anything(machine: Machine) -> None:
-    mix = machine.start()
-    hand(mix, [*OUTERS[1:], sealed(77)[1]])
-    assert "counted" in until_nothing(mix, 3000)
-
-
 @pytest.mark.parametrize("after", ["whole", "opened-0", "part-2"])
 def test_a_machine_that_restarted_never_draws_again(machine: Machine, after: str) -> None:
     hand(machine.start(), OUTERS)
@@ -260,13 +251,3 @@ def test_a_disk_restored_alone_draws_over_no_other_batch(machine: Machine) -> No
     assert until_nothing(mix, 3000) == []
     assert mix.is_lost
     assert machine.draws.seen == seen
-
-
-@given(st.lists(st.one_of(st.integers(0, 5), st.binary(min_size=128, max_size=128)), max_size=12))
-def test_each_capsule_is_judged_alone_with_and_without_lanes(picked: list[int | bytes]) -> None:
-    key = MIX_SECRET.mix_key
-    capsules = [sealed(one)[1] if isinstance(one, int) else one for one in picked]
-    capsules += [one[:-1] + bytes([one[-1] ^ 1]) for one in capsules]
-    expected = [sealed(one)[0] if isinstance(one, int) else None for one in picked] + [None] * len(picked)
-    for lanes in (None, find_lanes().lanes):
-        assert opener(key, LABEL, BulkSealer(lanes))(capsules) == expected

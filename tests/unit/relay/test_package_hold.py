@@ -252,16 +252,6 @@ async def test_a_store_that_cannot_write_is_503_and_costs_no_quota(tmp_path: Pat
         assert (await send(relay.port, capsule(1))).status == 429
 
 
-async def test_a_full_table_is_503_and_who_is_in_it_goes_on(tmp_path: Path) -> None:
-    async with (
-        FakeGateway() as gateway,
-        running(Place(tmp_path), gateway.url, limits={"clients": 2}) as relay,
-    ):
-        statuses = [(await send(relay.port, capsule(n), source=f"127.0.0.{n}")).status for n in (1, 2, 3)]
-        assert statuses == [202, 202, 503]
-        assert (await send(relay.port, capsule(4), source="127.0.0.2")).status == 202
-
-
 def test_a_relay_that_cannot_deposit_any_more_stops_taking_capsules(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -63,15 +63,9 @@ def test_a_folder_that_others_may_read_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "secrets"
     folder.mkdir()
     folder.chmod(0o750)
-    with pytest.raises(BadInputError, match="chmod 700"):
-        raise_with_step(folder)
-
-
-def raise_with_step(folder: Path) -> None:
-    try:
+    with pytest.raises(BadInputError) as refused:
         RoundSecrets(folder)
-    except BadInputError as error:
-        raise BadInputError(f"{error} {error.next_step}") from None
+    assert refused.value.next_step == f"chmod 700 {folder}"
 
 
 def test_it_knows_whether_it_lies_in_memory(tmp_path: Path) -> None:
@@ -82,6 +76,4 @@ def test_it_knows_whether_it_lies_in_memory(tmp_path: Path) -> None:
             assert RoundSecrets(folder).is_memory
         finally:
             folder.rmdir()
-    assert "secret" not in repr(RoundSecrets(tmp_path / "s")).lower() or repr(RoundSecrets(tmp_path / "s")).endswith(
-        "(...)"
-    )
+    assert repr(RoundSecrets(tmp_path / "s")) == "RoundSecrets(...)"

@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 
 from secvm.cli.main import run
+from secvm.crypto.sealing.capsules import MAX_CAPSULE_BYTES
 from secvm.crypto.signing import SigningKey
 from secvm.errors import BadInputError
 from secvm.relay.main import RelayService
-from secvm.relay.settings import CoordinatorPart, RelayServiceSettings
+from secvm.relay.settings import CoordinatorPart, RelayLimits, RelayServiceSettings
 from secvm.runtime.clock import SteeredClock
 from secvm.runtime.disk.secret_files import read_signing_key
 from secvm.runtime.settings import read_settings
@@ -91,12 +92,6 @@ def test_a_relay_that_holds_packages_asks_for_what_it_needs(tmp_path: Path, miss
         read_settings(path, RelayServiceSettings)
 
 
-@pytest.mark.parametrize(("holds", "role"), [(True, "plain"), (False, "fetches")])
-def test_a_store_decides_whether_packages_are_held(tmp_path: Path, holds: bool, role: str) -> None:
-    path = Place(tmp_path).settings_file("http://127.0.0.1:1", holds=holds)
-    assert read_settings(path, RelayServiceSettings).role == role
-
-
 def relay_of(place: Place, **changes: Any) -> RelayService:
     settings = read_settings(place.settings_file("http://127.0.0.1:1", **changes), RelayServiceSettings)
     clock = SteeredClock(place.folder / "clock")
@@ -146,3 +141,8 @@ def test_serve_says_in_one_sentence_what_is_wrong(tmp_path: Path, capsys: pytest
     (tmp_path / "clock").unlink()
     assert run(["relay", "serve", "--config", str(place.settings_file("http://127.0.0.1:1"))]) == 2
     assert "clock" in capsys.readouterr().err
+
+
+def test_every_capsule_that_is_let_in_can_be_packed() -> None:
+    field = RelayLimits.model_fields["package_bytes"]
+    assert any(getattr(rule, "le", MAX_CAPSULE_BYTES) < MAX_CAPSULE_BYTES for rule in field.metadata)
