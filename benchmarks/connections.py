@@ -29,6 +29,7 @@ _SETTLE_S = 1.0
 _SERVER = f"""
 import asyncio, sys
 from secvm.runtime.http.server import HttpResponse, HttpServer, Limits
+from secvm.runtime.logs import SILENT
 from secvm.runtime.service import run_service
 LARGE = bytes({_LARGE_BYTES})
 def answer(request):
@@ -38,7 +39,7 @@ async def main(stop):
     print(await server.start("127.0.0.1", 0), flush=True)
     await stop.wait()
     await server.drain(patience_s=0)
-run_service(main)
+run_service(main, log=SILENT)
 """
 
 

@@ -12,11 +12,10 @@ each inner capsule once. Opening the outer layer of a batch judges each capsule 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
-from secvm.crypto.sealing.kem import X25519PrivateKey
 from secvm.crypto.sealing.layers import INNER_BYTES, OUTER_BYTES, BulkSealer, outer_layer
 from secvm.crypto.signing import SigningKey
 from secvm.errors import LocalProtocolError
@@ -40,20 +39,6 @@ from secvm.relay.batches.rounds import BatchRound
 from secvm.relay.batches.running_rounds import have_json
 from secvm.relay.refusals import RelayRefusalError, refusal
 from secvm.runtime.http.server import HttpRequest, HttpResponse
-
-#: Outer capsules, each of its one size → the inner capsule of each; None where it does not open.
-OpenOuters = Callable[[Sequence[bytes]], list[bytes | None]]
-
-
-def opener(private_key: X25519PrivateKey, label: bytes, sealer: BulkSealer) -> OpenOuters:
-    """What opens the capsules of this round."""
-
-    def open_outers(capsules: Sequence[bytes]) -> list[bytes | None]:
-        inside, opened = sealer.open_all(outer_layer(label), private_key, b"".join(capsules))
-        return [inside[at * INNER_BYTES : (at + 1) * INNER_BYTES] if fate else None for at, fate in enumerate(opened)]
-
-    return open_outers
-
 
 _MORE = "CREATE TABLE pieces (number INTEGER PRIMARY KEY, data BLOB NOT NULL)"
 
@@ -86,17 +71,17 @@ class IncomingBatch(CapsuleFile):
             if db.execute("SELECT data FROM pieces WHERE number = ?", (index,)).fetchone()[0] != data:
                 raise RelayRefusalError(f"piece {index} came before with other bytes", why="conflict")
 
-    def piece_capsules(self, index: int) -> list[bytes]:
-        """The outer capsules of a piece that is here."""
-        data = self.value("SELECT data FROM pieces WHERE number = ?", (index,))
+    def outers(self, index: int) -> bytes:
+        """The outer capsules of a piece that is here, side by side."""
+        data: bytes | None = self.value("SELECT data FROM pieces WHERE number = ?", (index,))
         if data is None:
             raise LocalProtocolError(f"there is no piece {index}")
-        return split_piece(data, OUTER_BYTES)
+        return data
 
     def outer_digests(self, pieces: int) -> Iterator[list[bytes]]:
         """Digests of all outer capsules as they stand in the pieces."""
         for index in range(pieces):
-            yield [capsule_digest(capsule) for capsule in self.piece_capsules(index)]
+            yield [capsule_digest(capsule) for capsule in split_piece(self.outers(index), OUTER_BYTES)]
 
     def is_batch_of(self, count: EntryCount) -> bool:
         """Whether the pieces are the batch that this count announced: ascending, under its root, as many as it says.
@@ -132,13 +117,13 @@ class MixRound(BatchRound[IncomingBatch]):
         keeping: RoundCustody,
         key: SigningKey,
         draw: DrawPart,
-        opener: Callable[[X25519PrivateKey], OpenOuters],
+        sealer: BulkSealer,
         *,
         most_capsules: int,
     ) -> None:
         """``most_capsules``: n₁ beyond this is refused, as the relay's terms say."""
         super().__init__(plan, keeping, key, draw)
-        self._opener = opener
+        self._sealer = sealer
         self._most_capsules = most_capsules
 
     # ── the batch comes in ───────────────────────────────────────────────────────────────────────────────────────────
@@ -229,8 +214,10 @@ class MixRound(BatchRound[IncomingBatch]):
         drawn = RoundSecret(secret)
         for index in range(pieces):
             if file.done(f"piece {index}") is None:
-                opened = self._opener(drawn.mix_key)(file.piece_capsules(index))
-                file.add((inner for inner in opened if inner is not None), f"piece {index}")
+                layer = outer_layer(self.plan.label)
+                inside, opened = self._sealer.open_all(layer, drawn.mix_key, file.outers(index))
+                inners = (inside[at * INNER_BYTES : (at + 1) * INNER_BYTES] for at, fate in enumerate(opened) if fate)
+                file.add(inners, f"piece {index}")
                 return f"opened-{index}"
         step = self._cover(file, drawn.part_seeds(self.plan.parts), entry.root)
         if step is not None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from secvm.errors import BadInputError
 from secvm.learning._kernels.dispatch import kernels
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.documents.terms import RelayRole
-from secvm.protocol.relays.batches import PIECE_CAPSULES
+from secvm.protocol.relays.batches import PIECE_CAPSULES, split_piece
 from secvm.protocol.relays.cover_parts import derive_part, seal_part
 from secvm.protocol.relays.statements import RelayedTerms
 from secvm.relay.admission import Identify
@@ -32,7 +32,7 @@ from secvm.relay.database import KeyedDatabase
 from secvm.relay.entry.intake import IntakeLimits
 from secvm.relay.entry.rounds import EntryDoors, EntryRound
 from secvm.relay.gateway import GatewayClient
-from secvm.relay.mix import MixDoors, MixRound, opener
+from secvm.relay.mix import MixDoors, MixRound
 from secvm.relay.settings import RelayServiceSettings
 from secvm.runtime.clock import Clock
 from secvm.runtime.http.messages import HttpResponse
@@ -160,14 +160,7 @@ class Role:
         draw = drawing(self._document(plan), plan, self._terms.role, self._sealer)
         if self._terms.role == "entry":
             return EntryRound(plan, self._keeping, self._key, draw, self._dice)
-        return MixRound(
-            plan,
-            self._keeping,
-            self._key,
-            draw,
-            lambda private: opener(private, plan.label, self._sealer),
-            most_capsules=self._terms.capsules,
-        )
+        return MixRound(plan, self._keeping, self._key, draw, self._sealer, most_capsules=self._terms.capsules)
 
     def _running(self, client: GatewayClient) -> RunningRounds[BatchRound[Any]]:
         entry = self._terms.role == "entry"
@@ -252,10 +245,6 @@ def drawing(document: ExperimentDocument, plan: RoundPlan, role: RelayRole, seal
             kernel=kernels("reference") if small else None,
         )
         for block in seal_part(part, count_key=count_key, mix_key=mix_key, sealer=sealer):
-            yield from _cut(block.outer if role == "entry" else block.inner, size)
+            yield from split_piece(block.outer if role == "entry" else block.inner, size)
 
     return draw
-
-
-def _cut(data: bytes, size: int) -> Iterator[bytes]:
-    return (data[at : at + size] for at in range(0, len(data), size))

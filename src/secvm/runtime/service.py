@@ -3,7 +3,7 @@
 ``main`` is given an event. SIGTERM or SIGINT sets it, whereupon ``main`` drains and returns. A second SIGINT cancels
 ``main``; a third ends the process as if nobody had asked to be told.
 
-With a log, faults that nobody caught are told there by their kind and by the lines of code they came through. Otherwise
+Faults that nobody caught are told in its log by their kind and by the lines of code they came through. Otherwise
 Python would write them to stderr with their messages, and a message may hold anything.
 
 Below it are its tasks: waiting for whatever comes first, for the end of listening, and for work in an event loop of its
@@ -29,7 +29,7 @@ from secvm.errors import SecVMError
 from secvm.runtime.logs import Log
 
 
-def run_service(main: Callable[[asyncio.Event], Coroutine[Any, Any, None]], *, log: Log | None = None) -> None:
+def run_service(main: Callable[[asyncio.Event], Coroutine[Any, Any, None]], *, log: Log) -> None:
     """Run ``main`` until it returns, on uvloop where that is installed. Only from a process's main thread.
 
     Raises
@@ -37,22 +37,18 @@ def run_service(main: Callable[[asyncio.Event], Coroutine[Any, Any, None]], *, l
     KeyboardInterrupt
         When it was interrupted twice.
     SystemExit
-        With a log, when ``main`` failed and the log says how. Errors of ours are raised as they are.
+        When ``main`` failed and the log says how. Errors of ours are raised as they are.
     """
     # Python's last resort prints the warnings of every library, unless somebody listens.
     silence = logging.NullHandler()
-    if log is not None:
-        logging.getLogger().addHandler(silence)
+    logging.getLogger().addHandler(silence)
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-            if log is not None:
-                runner.get_loop().set_exception_handler(_teller(log))
+            runner.get_loop().set_exception_handler(_teller(log))
             interrupted = runner.run(_watched(main))
     except SecVMError:
         raise
-    except Exception as fault:
-        if log is None:
-            raise
+    except Exception as fault:  # noqa: BLE001  (whatever it was: it is told, and the process ends)
         _tell_fault(log, fault)
         raise SystemExit(1) from None
     finally:

@@ -208,7 +208,9 @@ def unchecked(message: Request | Response, monkeypatch: pytest.MonkeyPatch, *, i
 
 
 def encode(message: Request | Response, *, indeterminate: bool) -> bytes:
-    return (encode_request if isinstance(message, Request) else encode_response)(message, indeterminate=indeterminate)  # type: ignore[operator]  # one for each
+    if isinstance(message, Request):
+        return encode_request(message, indeterminate=indeterminate)
+    return encode_response(message, indeterminate=indeterminate)
 
 
 #: Read in this framing they are another message: a name of no bytes ends its section, and a final status is final.

@@ -29,7 +29,7 @@ from secvm.relay.batches.rounds import BatchRound
 from secvm.relay.database import RelayDatabase
 from secvm.relay.entry.intake import IncomingSubmission, IntakeLimits, read_submission
 from secvm.relay.entry.rounds import EntryRound
-from secvm.relay.mix import MixRound, opener
+from secvm.relay.mix import MixRound
 
 EXPERIMENT = "ab" * 32
 ROUND = 3
@@ -214,7 +214,7 @@ class Machine:
                     self.keeping,
                     MIX_KEY,
                     self.draws,
-                    lambda private: opener(private, LABEL, BulkSealer()),
+                    BulkSealer(),
                     most_capsules=1000,
                 )
         return self.round

@@ -24,7 +24,7 @@ from secvm.relay.batches.ledger import RoundLedger
 from secvm.relay.batches.round_custody import RoundCustody, RoundPlan, RoundSecrets
 from secvm.relay.entry.intake import IntakeLimits, IntakeVerdict, read_submission
 from secvm.relay.entry.rounds import EntryRound
-from secvm.relay.mix import MixRound, opener
+from secvm.relay.mix import MixRound
 from secvm.relay.role import drawing
 from secvm_lab.rigs.histories.relayed_rounds import COORDINATOR, ENTRY, MIX, known_bytes, relayed_document
 from secvm_lab.rigs.histories.sealed_round import SealedRound
@@ -131,7 +131,7 @@ class Stage:
                 keeping,
                 MIX,
                 draw,
-                lambda private: opener(private, used.label, BulkSealer()),
+                BulkSealer(),
                 most_capsules=10_000,
             )
         )
