@@ -20,9 +20,9 @@ from secvm.estimator.round_cover import simulated_origins
 from secvm.learning.individual.binning import HashBinning, bin_features
 from secvm.learning.individual.contribution import Individual
 from secvm.learning.individual.dice import UnsafeSeededDice, sample_features
-from secvm.learning.rows import BinnedRows
 from tests.unit.estimator.people import texts
 from tests.unit.estimator.relayed_packages import RelayedPath
+from tests.unit.learning.helpers import rows_of
 
 #: Little noise for few people: what is tried here is equality, not protection.
 SMALL = PrivacyTarget(Fraction(8), Fraction(1, 100))
@@ -115,10 +115,7 @@ def test_privacy_goes_with_neither_weights_nor_partial_fit() -> None:
 
 @given(st.lists(st.sets(st.integers(0, 30)), min_size=1, max_size=6), st.integers(1, 9), st.binary(max_size=3))
 def test_bins_are_drawn_as_features_are(rows: list[set[int]], most: int, seed: bytes) -> None:
-    bins = np.array([b for row in rows for b in sorted(row)], dtype=np.int32)
-    values = np.full(len(bins), 3, dtype=np.int32)
-    binned = BinnedRows(indptr=np.cumsum([0, *map(len, rows)]), bins=bins, values=values, n_bins=31)
-    drawn = contributed(binned, most, seed)
+    drawn = contributed(rows_of((dict.fromkeys(row, 3) for row in rows), 31), most, seed)
     assert (drawn.values == 1).all()
     for i, row in enumerate(rows):
         # Two digits, so that the order of names is the order of bins.

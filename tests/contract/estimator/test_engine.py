@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -26,6 +27,7 @@ from secvm_lab._kernels import lane_steps
 from secvm_lab._kernels.lanes import lines
 from secvm_lab.engine import LANES, Engine, sweep
 from secvm_lab.engine.people import LaidOutPeople
+from tests.unit.learning.helpers import rows_of
 
 
 def some_people(
@@ -40,9 +42,8 @@ def some_people(
         drawn = np.unique((bins ** rng.random(3 * words)).astype(int) - 1)
         kept = drawn[rng.random(len(drawn)) < np.where(lean[drawn] == bool(label), 0.7, 0.4)]
         rows.append(kept[:words])
-    indptr = np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.int64)
-    found = np.concatenate(rows).astype(np.int32)
-    return BinnedRows(indptr, found, rng.choice(values, len(found)).astype(np.int32), bins), labels.astype(np.int64)
+    people = rows_of(rows, bins)
+    return replace(people, values=rng.choice(values, len(people.bins)).astype(np.int32)), labels.astype(np.int64)
 
 
 def ask(rows: BinnedRows, lambda_: Fraction | str = "1e-3", **more: Any) -> Experiment:
@@ -119,45 +120,6 @@ def test_without_its_bound_lazy_scoring_would_be_wrong(monkeypatch: pytest.Monke
     for _ in range(40):
         honest.advance()
     assert any(careless.state(k).to_bytes() != honest.state(k).to_bytes() for k in range(LANES))
-
-
-@pytest.mark.parametrize(
-    ("lambda_", "violators"), [("1/2", (0, 0)), ("499999/1000000", (0, 0)), ("500001/1000000", (1, 1))]
-)
-def test_exactly_on_the_margin_nothing_is_sent(lambda_: str, violators: tuple[int, int]) -> None:
-    # Two people with a word each: after round 1 both margins are 1 / (2 λ).
-    rows = BinnedRows(np.array([0, 1, 2]), np.array([0, 1], np.int32), np.ones(2, np.int32), n_bins=2)
-    engine = Engine(rows, np.array([0, 1]), [ask(rows, lambda_)])
-    assert engine.advance().violators == ((1, 1),)
-    assert engine.advance().violators == (violators,)
-
-
-def test_threads_and_neighbours_do_not_show() -> None:
-    rows, labels = some_people(5, n=300, words=20, bins=90, values=(1, 1, 2))
-    train = np.random.default_rng(3).random((300, 4)) < 0.8
-    experiments = [ask(rows, lam) for lam in ("1e-4", "1e-2", "1/10", "1")]
-    together = Engine(rows, labels, experiments, train=train, threads=2)
-    one = Engine(rows, labels, experiments[2:3], train=train[:, 2:3], threads=1)
-    for _ in range(15):
-        together.advance()
-        one.advance()
-    assert one.state(0).to_bytes() == together.state(2).to_bytes()
-    assert one.two_cycles[0].spells == together.two_cycles[2].spells
-
-
-@pytest.mark.parametrize("averaging", [1, 3])
-def test_any_number_of_weight_vectors_is_averaged(averaging: int) -> None:
-    rows, labels = some_people(9, n=80, words=15, bins=50)
-    train = np.arange(80)[:, None] % 4 != np.arange(2)
-    experiments = [ask(rows, averaging=averaging)] * 2
-    engine = Engine(rows, labels, experiments, train=train)
-    seen = []
-    for _ in range(8):
-        engine.advance()
-        seen.append(engine.cells())
-    state, cells = alone(experiments[1], rows, labels, train[:, 1], 8)
-    assert engine.state(1).to_bytes() == state.to_bytes()
-    assert all(np.array_equal(mine[1], theirs) for mine, theirs in zip(seen, cells, strict=True))
 
 
 @settings(max_examples=200, deadline=None)

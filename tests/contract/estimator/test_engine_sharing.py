@@ -18,6 +18,7 @@ from secvm.learning.rows import BinnedRows
 from secvm_lab.engine import Engine, Swept, sweep
 from secvm_lab.engine.collapsed import collapse
 from secvm_lab.engine.company import Company
+from tests.unit.learning.helpers import rows_of
 
 #: Thresholds are dense where margins are: 1/2 and 1/4 put people exactly on the margin.
 LAMBDAS = ("1e-9", "1e-6", "1/50", "1/10", "1/8", "1/4", "499/1000", "1/2", "501/1000", "1", "8")
@@ -26,10 +27,7 @@ LAMBDAS = ("1e-9", "1e-6", "1/50", "1/10", "1/8", "1/4", "499/1000", "1/2", "501
 def crowd(seed: int, n: int, words: int = 8, bins: int = 30) -> tuple[BinnedRows, NDArray[np.int64]]:
     rng = np.random.default_rng(seed)
     labels = rng.integers(0, 2, n)
-    rows = [np.unique(rng.integers(0, bins - 5 * label, words)) for label in labels]
-    indptr = np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.int64)
-    found = np.concatenate(rows).astype(np.int32)
-    return BinnedRows(indptr, found, np.ones(len(found), np.int32), bins), labels
+    return rows_of([rng.integers(0, bins - 5 * label, words) for label in labels], bins), labels
 
 
 def ask(rows: BinnedRows, lambda_: str, averaging: int = 2, weight: int = 1, loss: str = "hinge") -> Experiment:
@@ -82,7 +80,7 @@ def test_sharing_does_not_show_in_any_result(data: st.DataObject) -> None:
 
 def test_models_on_the_margin_part_in_the_round_in_which_their_violators_differ() -> None:
     # Two people with a word each: after round 1 both margins are 1 / (2 λ); at λ = 1/2 nobody violates.
-    rows = BinnedRows(np.array([0, 1, 2]), np.array([0, 1], np.int32), np.ones(2, np.int32), n_bins=2)
+    rows = rows_of([[0], [1]], 2)
     lambdas = ("1/2", "499999/1000000", "500001/1000000", "1/4")
     engine = Engine(rows, np.array([0, 1]), [ask(rows, lam) for lam in lambdas], share=True)
     assert engine.advance().lanes == 1

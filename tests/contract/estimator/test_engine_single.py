@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -22,15 +23,15 @@ from secvm.learning.individual.update import fixed_norm
 from secvm.learning.losses import Loss
 from secvm.learning.rows import BinnedRows
 from secvm_lab.engine.single import EngineTraining, SingleRows, SingleTraining, fixed_norms
+from tests.unit.learning.helpers import rows_of
 
 
 def crowd(seed: int, n: int, bins: int, values: tuple[int, ...]) -> tuple[BinnedRows, NDArray[np.int64]]:
     rng = np.random.default_rng(seed)
     labels = rng.integers(0, 2, n)
     rows = [np.unique((bins ** rng.random(9 + 4 * label)).astype(int) - 1) for label in labels]
-    indptr = np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.int64)
-    found = np.concatenate(rows).astype(np.int32)
-    return BinnedRows(indptr, found, rng.choice(values, len(found)).astype(np.int32), bins), labels
+    people = rows_of(rows, bins)
+    return replace(people, values=rng.choice(values, len(people.bins)).astype(np.int32)), labels
 
 
 def swift(rows: BinnedRows, *, weight: int = 1, loss: str = "hinge", step: int = 100) -> Experiment:

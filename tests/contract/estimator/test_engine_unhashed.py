@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -22,6 +23,7 @@ from secvm.learning.rows import BinnedRows
 from secvm_lab._kernels import lanes as kernels
 from secvm_lab.engine import Engine, collapse, sweep
 from secvm_lab.engine.collapsed import Collapser, Owners
+from tests.unit.learning.helpers import rows_of
 
 
 def strangers(
@@ -34,11 +36,9 @@ def strangers(
     for _ in range(n):
         common = rng.choice(shared, rng.integers(0, shared + 1), replace=False)
         rare = shared + rng.choice(stock, rng.integers(0, own + 1), replace=False)
-        rows.append(np.sort(np.concatenate([common, rare])))
-    indptr = np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.int64)
-    bins = np.concatenate(rows).astype(np.int32)
-    labels = rng.integers(0, 2, n)
-    return BinnedRows(indptr, bins, rng.choice(values, len(bins)).astype(np.int32), shared + stock), labels
+        rows.append(np.concatenate([common, rare]))
+    people, labels = rows_of(rows, shared + stock), rng.integers(0, 2, n)
+    return replace(people, values=rng.choice(values, len(people.bins)).astype(np.int32)), labels
 
 
 @settings(max_examples=25, deadline=None)
@@ -81,17 +81,14 @@ def test_collapsed_people_give_the_bytes_of_an_unhashed_training(data: st.DataOb
 
 def test_a_word_is_somebodys_own_if_nobody_else_has_it_and_it_counts_one() -> None:
     # Word 1 is shared, 2 is the first person's, 3 too but counts 2, 4 is the second's, 0 and 5 are nobody's.
-    rows = BinnedRows(
-        np.array([0, 3, 5, 5]), np.array([1, 2, 3, 1, 4], np.int32), np.array([1, 1, 2, 1, 1], np.int32), n_bins=6
-    )
-    people = collapse(rows)
+    people = collapse(rows_of([{1: 1, 2: 1, 3: 2}, {1: 1, 4: 1}, {}], 6))
     assert people.kept.tolist() == [1, 3]
     assert people.own.tolist() == [1, 1, 0]
     assert people.expand(np.array([10, 30]), np.array([20, 40, 99]), 7).tolist() == [0, 10, 20, 30, 40, 0, 7]
 
 
 def test_people_who_share_nothing_are_trained_all_the_same() -> None:
-    rows = BinnedRows(np.array([0, 2, 3, 5]), np.arange(5, dtype=np.int32), np.ones(5, np.int32), n_bins=9)
+    rows = rows_of([[0, 1], [2], [3, 4]], 9)
     labels = np.array([0, 1, 0])
     experiment = Experiment(n_bins=9, labels=("n", "p"), rule=Pegasos(lambda_=Fraction(1, 10)))
     engine, training = Engine(collapse(rows), labels, [experiment]), OfflineTraining(experiment)

@@ -27,13 +27,13 @@ from secvm.learning.individual.contribution import Individual
 from secvm.learning.individual.update import fixed_target
 from secvm.learning.losses import Loss
 from secvm.learning.package import Cohort
-from secvm.learning.rows import BinnedRows
 from secvm.learning.thinning import Thinning
 from secvm.protocol.codec import ExperimentId
 from secvm.protocol.relays.commitments import RoundSecret
 from secvm.protocol.relays.cover_parts import derive_part
 from secvm_lab.demo.evaluation import Replay
 from tests.unit.estimator.relayed_packages import RelayedPath
+from tests.unit.learning.helpers import rows_of
 
 PARTS, RELAY_SEEDS = 4, ("north", "south")
 KERNELS: tuple[Name, ...] = ("fast", "reference")
@@ -99,10 +99,8 @@ def test_offline_rounds_are_those_of_the_packages_and_the_parts(scheme: str, dat
     origins = opened_round if deployed else simulated_origins(experiment, seed)
     path = RelayedPath(experiment, people, seed, random.Random(1), origins)
     expected = path.run(2)
-    bins = np.array([b for row in rows for b in sorted(row)], dtype=np.int32)
-    binned = BinnedRows(indptr=np.cumsum([0, *map(len, rows)]), bins=bins, values=np.ones_like(bins), n_bins=n_bins)
     folk = Population(
-        rows=binned,
+        rows=rows_of(rows, n_bins),
         labels=np.array(codes, dtype=np.int64),
         targets=np.array(targets, dtype=np.int64) if regression else None,
     )
@@ -127,8 +125,7 @@ def test_a_replay_that_is_given_the_openings_counts_what_a_federation_counts() -
         for i, row in enumerate(rows)
     ]
     path = RelayedPath(experiment, people, b"replayed", random.Random(3), opened_round)
-    bins = np.array([b for row in rows for b in sorted(row)], dtype=np.int32)
-    binned = BinnedRows(indptr=np.cumsum([0, *map(len, rows)]), bins=bins, values=np.ones_like(bins), n_bins=5)
+    binned = rows_of(rows, 5)
     replay = Replay(
         experiment,
         Population(rows=binned, labels=np.arange(12) % 2, train=train),
@@ -214,10 +211,7 @@ def test_a_count_that_nobody_could_explain_is_not_stepped_from() -> None:
             tally.plus[0, 0] += 10**5
             return tally
 
-    rows = BinnedRows(
-        indptr=np.arange(9), bins=np.zeros(8, np.int32), values=np.ones(8, np.int32), n_bins=experiment.n_bins
-    )
-    people = Population(rows=rows, labels=np.arange(8) % 2)
+    people = Population(rows=rows_of([[0]] * 8, experiment.n_bins), labels=np.arange(8) % 2)
     training = Flooded(experiment, seed=b"f")
     assert training.advance(people).abandoned
     assert training.state.to_bytes() == aggregate.start(experiment).to_bytes()

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from secvm.errors import ArithmeticRangeError, BadInputError
 from secvm.learning._kernels import dispatch, fast, layout, reference
 from secvm.learning.rows import BinnedRows
+from tests.unit.learning.helpers import rows_of
 
 INT32 = (-(2**31), 2**31 - 1)
 
@@ -26,16 +27,14 @@ def make_rows(
     rng: np.random.Generator, n_people: int, n_bins: int, mean_entries: int, values: tuple[int, ...] = (1,)
 ) -> BinnedRows:
     """Random people: Zipf-like bins, some of them without any entry."""
-    all_bins, all_values, indptr = [], [], [0]
+    people = []
     for _ in range(n_people):
         wanted = 0 if rng.random() < 0.1 else int(rng.integers(1, 2 * mean_entries))
         drawn = np.exp(rng.random(wanted) * np.log(n_bins + 1)).astype(np.int64) - 1
         # A fixed scramble, so that frequent bins are not simply the first ones.
         bins = np.unique(np.minimum(drawn, n_bins - 1) * 7919 % n_bins)
-        all_bins.append(bins.astype(np.int32))
-        all_values.append(rng.choice(np.asarray(values, np.int32), len(bins)))
-        indptr.append(indptr[-1] + len(bins))
-    return BinnedRows(np.asarray(indptr, np.int64), np.concatenate(all_bins), np.concatenate(all_values), n_bins)
+        people.append(dict(zip(bins, rng.choice(values, len(bins)), strict=True)))
+    return rows_of(people, n_bins)
 
 
 def make_mantissas(rng: np.random.Generator, n_models: int, n_bins: int) -> NDArray[np.int32]:
@@ -92,9 +91,7 @@ def test_scores_and_tallies_equal_the_reference(
 
 @pytest.mark.parametrize("n_people", [0, 1, 5])
 def test_rows_without_entries_score_their_bias_alone(n_people: int) -> None:
-    empty = np.empty(0, np.int32)
-    rows = BinnedRows(np.zeros(n_people + 1, np.int64), empty, empty, 17)
-    assert_same(rows, 3, np.random.default_rng(0))
+    assert_same(rows_of([[]] * n_people, 17), 3, np.random.default_rng(0))
 
 
 def test_no_model_at_all_gives_empty_results() -> None:
@@ -108,14 +105,8 @@ def test_no_model_at_all_gives_empty_results() -> None:
 def small_rows(draw: st.DrawFn) -> BinnedRows:
     n_bins = draw(st.integers(1, 40))
     value = st.integers(-6, 6).filter(bool) | st.integers(-(2**20), 2**20).filter(bool)
-    people = draw(st.lists(st.dictionaries(st.integers(0, n_bins - 1), value, max_size=12), min_size=1, max_size=8))
-    ordered = [sorted(person.items()) for person in people]
-    return BinnedRows(
-        np.cumsum([0] + [len(person) for person in ordered]).astype(np.int64),
-        np.asarray([b for person in ordered for b, _ in person], np.int32),
-        np.asarray([v for person in ordered for _, v in person], np.int32),
-        n_bins,
-    )
+    people = st.lists(st.dictionaries(st.integers(0, n_bins - 1), value, max_size=12), min_size=1, max_size=8)
+    return rows_of(draw(people), n_bins)
 
 
 @settings(max_examples=30, deadline=None, derandomize=True)

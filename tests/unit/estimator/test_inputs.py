@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.pipeline import make_pipeline
-from sklearn.svm import LinearSVC
 
 from secvm.errors import BadInputError, SecVMError
 from secvm.estimator import FeatureBinner, SecVMClassifier
@@ -322,12 +321,6 @@ def test_data_frame_keeps_its_index_and_unhashed_column_names() -> None:
     people = pd.DataFrame(ARRAY, columns=WORDS, index=list("uvwxyz"))
     frame = FeatureBinner(n_bins=None).set_output(transform="pandas").fit_transform(people)
     assert frame.equals(people.astype(np.int64))
-
-
-def test_binner_feeds_another_estimator_in_a_pipeline() -> None:
-    pipeline = make_pipeline(FeatureBinner(n_bins=64, random_state=0), LinearSVC())
-    assert pipeline.fit(TOKENS, LABELS).score(TOKENS, LABELS) == 1
-    assert list(pipeline[:-1].get_feature_names_out())[:2] == ["bin0", "bin1"]
 
 
 def test_count_vectorizer_feeds_the_classifier_in_a_pipeline() -> None:

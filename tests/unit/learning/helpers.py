@@ -1,5 +1,6 @@
 """What several tests of the learning core share: small tallies, small states, a round half to even of their own."""
 
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
 
 import numpy as np
@@ -12,6 +13,7 @@ from secvm.learning.individual.binning import BinnedVector
 from secvm.learning.individual.contribution import Individual, contribute
 from secvm.learning.individual.dice import UnsafeSeededDice
 from secvm.learning.package import Package
+from secvm.learning.rows import BinnedRows
 from secvm.learning.weights import Weights
 
 
@@ -34,6 +36,13 @@ def small_tally(plus: list[list[int]], minus: list[list[int]], participants: lis
         participants=np.array(participants, dtype=np.int64),
         cells=np.zeros((n, n), dtype=np.int64),
     )
+
+
+def rows_of(people: Iterable[Iterable[int]], n_bins: int) -> BinnedRows:
+    """People with these bins, one unit each; of a dict its values."""
+    listed = [dict(sorted(dict(p if isinstance(p, Mapping) else dict.fromkeys(p, 1)).items())) for p in people]
+    bins, values = (np.array([n for p in listed for n in numbers(p)], np.int32) for numbers in (dict.keys, dict.values))
+    return BinnedRows(np.cumsum([0, *map(len, listed)], dtype=np.int64), bins, values, n_bins)
 
 
 def some_weights(
