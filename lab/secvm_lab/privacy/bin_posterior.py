@@ -59,11 +59,6 @@ def zipf_posterior(n_words: int, n_bins: int, *, exponent: float = 1.0, shift: f
     return guessed / _sum_over_ranks(traffic, n_words)
 
 
-def zipf_rule_of_thumb(n_words: int, n_bins: int) -> float:
-    """The rule ln n / (ln m + γ): what ``zipf_posterior`` is close to for exponent 1 and many more words than bins."""
-    return min(1.0, math.log(n_bins) / (math.log(n_words) + float(np.euler_gamma)))
-
-
 def _first_in_bin(before: NDArray[np.float64], n_bins: int) -> NDArray[np.float64]:
     """With which probability none of so many words before fell into a word's bin."""
     if n_bins == 1:

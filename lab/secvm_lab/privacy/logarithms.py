@@ -50,11 +50,6 @@ class Side(IntEnum):
     LOWER = -1
     UPPER = 1
 
-    @property
-    def other(self) -> Side:
-        """The opposite side."""
-        return Side(-self)
-
 
 @contextmanager
 def many_digits() -> Iterator[None]:

@@ -6,29 +6,20 @@ Rules it keeps:
     was true before it is true after it. Two sides are never mixed.
  2. An upper bound above one is true and says nothing (``vacuous``). A printed formula that gives one is shown as it is.
  3. No NaN, no infinity but the logarithm of zero. What makes no sense is refused with one sentence.
-
-An upper bound turns into a lower one by ``complement`` and back: if p ≤ b then 1 - p ≥ 1 - b.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from functools import reduce
-from typing import Any
 
 from secvm.errors import BadInputError
 from secvm_lab.privacy.logarithms import SLACK, Side, as_decimal, many_digits, outward
 
 #: Relative error, with room to spare, of one operation on decimals of seventy digits.
 _RELATIVE = Decimal("1e-60")
-#: Smaller than this against one, a number is handled by its series.
-_SMALL = Decimal("1e-20")
-#: Below this distance of two logarithms the smaller summand is far under the last digit of any float but zero.
-_FAR = -2000.0
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -60,65 +51,21 @@ class ProbabilityBound:
             return cls(min(outward(logarithm, side, abs(logarithm) * _RELATIVE + _RELATIVE), 0.0), side)
 
     @classmethod
-    def of_ln(cls, logarithm: Decimal | None, side: Side = Side.UPPER, slack: Decimal = SLACK) -> ProbabilityBound:
-        """From the logarithm of a formula's value, known up to ``slack``; None is the logarithm of zero."""
+    def of_ln(cls, logarithm: Decimal | None, side: Side = Side.UPPER) -> ProbabilityBound:
+        """From the logarithm of a formula's value, known up to ``SLACK``; None is the logarithm of zero."""
         if logarithm is None:
             return cls(-math.inf, side)
-        found = outward(logarithm, side, slack)
+        found = outward(logarithm, side)
         # What the slack alone has pushed above one is one.
-        return cls(min(found, 0.0) if side is Side.LOWER or logarithm <= slack else found, side)
+        return cls(min(found, 0.0) if side is Side.LOWER or logarithm <= SLACK else found, side)
 
     # ── what can be done with them ───────────────────────────────────────────────────────────────────────────────────
 
-    def __mul__(self, other: ProbabilityBound) -> ProbabilityBound:
-        """Both of two independent events, or one and then the other."""
-        self._same_side(other)
-        if -math.inf in (self.ln, other.ln):
-            return ProbabilityBound(-math.inf, self.side)
-        return self._from_exact(Fraction(self.ln) + Fraction(other.ln))
-
     def __pow__(self, times: int) -> ProbabilityBound:
-        """So many independent events of this kind, all of them."""
-        _check_whole(times, "a probability is raised to")
+        """So many independent events of this kind, not fewer than none, all of them."""
         if times == 0:
             return ProbabilityBound(0.0, self.side)
         return self if self.ln == -math.inf else self._from_exact(Fraction(self.ln) * times)
-
-    def __or__(self, other: ProbabilityBound) -> ProbabilityBound:
-        """At least one of two events: the union bound, which is their sum. Upper bounds only."""
-        self._same_side(other)
-        if self.side is Side.LOWER:
-            raise BadInputError("the sum of two probabilities bounds their union from above only")
-        less, more = sorted((self.ln, other.ln))
-        if less == -math.inf:
-            return ProbabilityBound(more)
-        if less - more < _FAR:
-            return ProbabilityBound(math.nextafter(more, math.inf))
-        with many_digits():
-            sum_ = Decimal(more) + (1 + (Decimal(less) - Decimal(more)).exp()).ln()
-            return ProbabilityBound(outward(sum_, Side.UPPER, (1 + abs(sum_)) * _RELATIVE))
-
-    def times(self, count: int) -> ProbabilityBound:
-        """At least one of so many events of this kind: the union bound. Upper bounds only."""
-        if self.side is Side.LOWER:
-            raise BadInputError("the sum of two probabilities bounds their union from above only")
-        _check_whole(count, "events are counted by")
-        if count == 0 or self.ln == -math.inf:
-            return ProbabilityBound(-math.inf)
-        with many_digits():
-            sum_ = Decimal(self.ln) + Decimal(count).ln()
-            return ProbabilityBound(outward(sum_, Side.UPPER, (1 + abs(sum_)) * _RELATIVE if count > 1 else Decimal(0)))
-
-    def complement(self) -> ProbabilityBound:
-        """The event does not happen: a bound on the other side. Small probabilities do not vanish in it."""
-        side = self.side.other
-        if self.ln >= 0:
-            return ProbabilityBound(-math.inf, side)
-        if self.ln == -math.inf:
-            return ProbabilityBound(0.0, side)
-        with many_digits():
-            logarithm, slack = _ln_one_minus_exp(Decimal(self.ln))
-            return ProbabilityBound(min(outward(logarithm, side, slack), 0.0), side)
 
     def capped(self) -> ProbabilityBound:
         """The same, and one where it was above one."""
@@ -140,18 +87,6 @@ class ProbabilityBound:
             quotient = Decimal(self.ln) / Decimal(10).ln()
             return outward(quotient, self.side, abs(quotient) * _RELATIVE)
 
-    def to_float(self) -> float:
-        """As a float on the bound's side: an upper bound that is not zero does not become zero."""
-        if self.ln in (-math.inf, 0.0):
-            return math.exp(self.ln)
-        if self.ln > 709:
-            raise BadInputError("the bound is too large for a float, and says nothing")
-        with many_digits():
-            if self.ln < -800:  # far below the smallest float
-                return 5e-324 if self.side is Side.UPPER else 0.0
-            value = Decimal(self.ln).exp()
-            return max(outward(value, self.side, value * _RELATIVE), 0.0)
-
     def __str__(self) -> str:
         return self.text()
 
@@ -167,12 +102,6 @@ class ProbabilityBound:
             return f"{mantissa}e{int(exponent):+03d}"
 
     # ── inside ───────────────────────────────────────────────────────────────────────────────────────────────────────
-
-    def _same_side(self, other: Any) -> None:
-        if not isinstance(other, ProbabilityBound):
-            raise BadInputError("a bound goes together with bounds only: make one with ProbabilityBound.of")
-        if self.side is not other.side:
-            raise BadInputError("an upper and a lower bound do not go together")
 
     def _from_exact(self, logarithm: Fraction) -> ProbabilityBound:
         """Round a logarithm that is known exactly."""
@@ -202,31 +131,3 @@ class Bracket:
     def exactly(cls, probability: Fraction | int) -> Bracket:
         """Around a rational number."""
         return cls(ProbabilityBound.of(probability, Side.LOWER), ProbabilityBound.of(probability))
-
-
-def _check_whole(number: int, what: str) -> None:
-    if isinstance(number, bool) or not isinstance(number, int):
-        raise BadInputError(f"{what} a whole number")
-    if number < 0:
-        raise BadInputError(f"{what} a whole number that is not negative")
-
-
-def union(bounds: Iterable[ProbabilityBound]) -> ProbabilityBound:
-    """At least one of many events; of none, never."""
-    return reduce(lambda one, other: one | other, bounds, ProbabilityBound(-math.inf))
-
-
-def _ln_one_minus_exp(x: Decimal) -> tuple[Decimal, Decimal]:
-    """ln(1 - e^x) for x < 0, and how wrong it may be."""
-    if -x < _SMALL:
-        # 1 - e^x lies between -x (1 + x/2) and -x
-        found = (-x).ln()
-        return found, abs(found) * _RELATIVE - x
-    if x < -(10**7):  # e^x is below 10^(-4 million), and smaller than any float
-        return Decimal(0), Decimal("1e-1000")
-    small = x.exp()
-    if small < _SMALL:
-        return -small, small * (small + _RELATIVE)
-    found = (1 - small).ln()
-    # 1 - e^x has lost up to twenty digits.
-    return found, abs(found) * _RELATIVE + Decimal("1e-48")

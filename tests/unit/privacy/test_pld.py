@@ -35,26 +35,6 @@ def test_delta_lies_in_the_bracket_of_another_accountant(bracket: dict[str, Any]
         assert low <= found <= 1.03 * high
 
 
-@pytest.mark.parametrize("q", [1.0, 0.4])
-@pytest.mark.parametrize("epsilon", [0.0, 0.2, 0.7, 1.5])
-def test_delta_is_that_of_all_outcomes_of_two_looks(q: float, epsilon: float) -> None:
-    shape, odds = 3.0, 4.0
-    masses = np.exp(log_masses(shape, odds / (1 + odds)))
-    mixed = (1 - q) * masses + q * np.concatenate([[0.0], masses[:-1]])
-    for one, other, loss in zip((mixed, masses), (masses, mixed), losses_of(shape, odds, q), strict=True):
-        truth = np.maximum(np.outer(one, one) - math.exp(epsilon) * np.outer(other, other), 0.0).sum()
-        assert truth <= Looks([(loss, 2)]).delta(epsilon) <= 1.02 * truth + 1e-9
-
-
-def test_delta_of_a_flip_is_that_of_all_outcomes_of_two_cells() -> None:
-    shape, odds, epsilon = 3.0, 4.0, 0.5
-    without = np.exp(log_masses(shape, odds / (1 + odds)))
-    with_unit = np.concatenate([[0.0], without[:-1]])
-    truth = np.maximum(np.outer(with_unit, without) - math.exp(epsilon) * np.outer(without, with_unit), 0.0).sum()
-    taken, given_ = losses_of(shape, odds, 1.0)
-    assert truth <= Looks([(taken, 1), (given_, 1)]).delta(epsilon) <= 1.005 * truth
-
-
 @settings(max_examples=40, deadline=None)
 @given(
     st.lists(st.tuples(st.integers(1, 9), st.integers(0, 9)), min_size=2, max_size=3),

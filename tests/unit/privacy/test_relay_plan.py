@@ -75,13 +75,6 @@ def test_an_experiment_takes_the_plan() -> None:
     assert replace(contribution_of(experiment, rounds=1), thinning=Thinning()) == made.question.contribution
 
 
-@pytest.mark.parametrize(
-    "more", [{"rounds": 2}, {"features": 8}, {"models": 2}, {"target": PrivacyTarget(Fraction(2))}]
-)
-def test_telling_more_costs_more(more: dict[str, Any]) -> None:
-    assert planned(replace(SMALL, **more)).cover.packages > planned().cover.packages
-
-
 def test_a_number_has_no_test_cells() -> None:
     made = planned(replace(SMALL, labels=1))
     assert made.cover.test is None

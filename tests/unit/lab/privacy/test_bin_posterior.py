@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from secvm.errors import BadInputError
-from secvm_lab.privacy.bin_posterior import bin_posterior, zipf_posterior, zipf_rule_of_thumb
+from secvm_lab.privacy.bin_posterior import bin_posterior, zipf_posterior
 from tests.seeds import FALSE_ALARM, seed_for
 
 COUNTS = st.lists(st.integers(0, 50), min_size=1, max_size=5).filter(any)
@@ -57,13 +57,6 @@ def test_the_posterior_at_the_papers_size_and_elsewhere() -> None:
     assert zipf_posterior(95_880_008, 10_000_000) == pytest.approx(0.850, abs=5e-4)
     assert zipf_posterior(95_880_008, 95_880, exponent=0.8) == pytest.approx(0.213, abs=5e-4)
     assert zipf_posterior(95_880_008, 95_880, exponent=1.2) == pytest.approx(0.916, abs=5e-4)
-
-
-@settings(max_examples=40)
-@given(st.integers(100, 10**6), st.integers(10, 10**6))
-def test_the_rule_of_thumb_is_near_where_words_are_many(n_bins: int, words_per_bin: int) -> None:
-    n_words = n_bins * words_per_bin
-    assert zipf_posterior(n_words, n_bins) == pytest.approx(zipf_rule_of_thumb(n_words, n_bins), abs=0.01)
 
 
 @settings(max_examples=40)
