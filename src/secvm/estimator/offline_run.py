@@ -1,14 +1,13 @@
 """OfflineRun: a file of people trained and tested, as ``secvm train`` does it.
 
-``Classes`` has labels to tell apart, ``Numbers`` a number to predict. Test people have no say in anything but the
-score: not in the bins of an unhashed model, not in the labels, not in the class weights.
+``run_of_classes`` makes one of labels to tell apart, ``run_of_numbers`` one of a number to predict. Test people have no
+say in anything but the score: not in the bins of an unhashed model, not in the labels, not in the class weights.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
@@ -74,66 +73,26 @@ class PrivateRun:
     #: Whole rows without cover: for a server that is trusted with them, and adds noise of its own.
     trusted: bool = False
 
-    @property
-    def most_bins(self) -> int:
-        """The most that a person's features fill."""
-        return self.features * self.n_hashes
 
-    def planned(self, rows: BinnedRows, labels: int, multiclass: str) -> PrivacyPlan:
-        """The plan: from the number of people and bins, not from their rows."""
-        return planned(
-            self.target,
-            people=len(rows),
-            bins=rows.n_bins,
-            labels=labels,
-            features=self.features,
-            n_hashes=self.n_hashes,
-            multiclass=multiclass,
-            rounds=self.rounds,
-            rho=self.rho,
-        )
-
-
-class OfflineRun(ABC):
+@dataclass(eq=False, repr=False)
+class OfflineRun:
     """One training job: who trains, who tests, the rounds, and the curve of the tests."""
 
-    #: What the curve shows.
-    measure: str
     experiment: Experiment
-
-    def __init__(
-        self, folk: People, in_train: NDArray[np.bool_], testers: People | None, private: PrivateRun | None = None
-    ) -> None:
-        #: What an (ε, δ) came to, where one was asked for.
-        self.privacy_plan: PrivacyPlan | None = None
-        #: What a trusted server adds to each tally.
-        self.noise: AddNoise | None = None
-        self.curve: list[tuple[int, float]] = []
-        self.n_train = int(in_train.sum())
-        if self.n_train == 0:
-            raise BadInputError("there is nobody to train on")
-        outside = np.flatnonzero(~in_train)
-        self._test_rows = testers.rows if testers is not None else folk.rows.take(outside)
-        self.n_test = len(self._test_rows)
-        self.rows = folk.rows if in_train.all() else folk.rows.take(np.flatnonzero(in_train))
-        if private is not None:
-            # Who is only predicted sends nothing: all of a person's bins, one unit each.
-            self._test_rows = self._test_rows.present()
-            self.rows = contributed(self.rows, private.most_bins, private.seed)
-        self._test: Evaluator | None = None
-
-    @property
-    @abstractmethod
-    def people(self) -> Population:
-        """Those who train."""
-
-    @abstractmethod
-    def measure_test(self, evaluator: Evaluator, weights: Weights) -> float:
-        """The curve's value; keeps what ``report`` needs."""
-
-    @abstractmethod
-    def report(self) -> dict[str, Any]:
-        """What the tests said last."""
+    #: Those who train.
+    people: Population
+    test_rows: BinnedRows
+    #: What the curve shows, by its name in the report.
+    measure: str
+    #: What the tests say of evaluation weights.
+    tested: Callable[[Evaluator, Weights], dict[str, Any]]
+    #: What they said last.
+    report: dict[str, Any]
+    #: What an (ε, δ) came to, where one was asked for.
+    privacy_plan: PrivacyPlan | None = None
+    #: What a trusted server adds to each tally.
+    noise: AddNoise | None = None
+    curve: list[tuple[int, float]] = field(default_factory=list)
 
     def run(
         self,
@@ -146,7 +105,7 @@ class OfflineRun(ABC):
     ) -> Fitted:
         """All rounds. People marked in ``held_out`` do not train; they decide when a plateau is reached."""
         training = OfflineTraining(self.experiment, seed=seed, threads=threads, noise=self.noise)
-        test = Evaluator(self.experiment, self._test_rows, threads=threads) if self.n_test else None
+        test = Evaluator(self.experiment, self.test_rows, threads=threads) if len(self.test_rows) else None
         people, count = self.people, None
         if held_out is not None:
             people = replace(people, train=~held_out)
@@ -154,135 +113,136 @@ class OfflineRun(ABC):
 
         def after(number: int, weights: Weights) -> None:
             if test is not None:
-                self.curve.append((number, self.measure_test(test, weights)))
+                self.report = self.tested(test, weights)
+                self.curve.append((number, self.report[self.measure]))
             if on_round is not None:
                 on_round(number)
 
         plateau = None if held_out is None else Plateau()
         fitted = fit_rounds(training, people, rounds=rounds, held_out=count, plateau=plateau, on_round=after)
         if test is not None:
-            self.measure_test(test, fitted.weights)  # those that are kept, not those of the last round
+            self.report = self.tested(test, fitted.weights)  # those that are kept, not those of the last round
         return fitted
 
 
-class Classes(OfflineRun):
+def _split(
+    folk: People, in_train: NDArray[np.bool_], testers: People | None, private: PrivateRun | None = None
+) -> tuple[BinnedRows, BinnedRows]:
+    """The rows of those who train, and of those who test."""
+    if not in_train.any():
+        raise BadInputError("there is nobody to train on")
+    tested = testers.rows if testers is not None else folk.rows.take(np.flatnonzero(~in_train))
+    rows = folk.rows if in_train.all() else folk.rows.take(np.flatnonzero(in_train))
+    if private is not None:
+        # Who is only predicted sends nothing: all of a person's bins, one unit each.
+        return contributed(rows, private.features * private.n_hashes, private.seed), tested.present()
+    return rows, tested
+
+
+def run_of_classes(
+    folk: People,
+    in_train: NDArray[np.bool_],
+    testers: People | None,
+    *,
+    rule: DescentRule,
+    loss: Loss,
+    thinning: Thinning,
+    multiclass: str,
+    class_weights: ClassWeights,
+    private: PrivateRun | None = None,
+) -> OfflineRun:
     """Labels to tell apart."""
-
-    measure = "accuracy"
-
-    def __init__(
-        self,
-        folk: People,
-        in_train: NDArray[np.bool_],
-        testers: People | None,
-        *,
-        rule: DescentRule,
-        loss: Loss,
-        thinning: Thinning,
-        multiclass: str,
-        class_weights: ClassWeights,
-        private: PrivateRun | None = None,
-    ) -> None:
-        super().__init__(folk, in_train, testers, private)
-        codes = folk.label_codes[in_train]
-        used = np.unique(codes)
-        labels = tuple(folk.label_names[c] for c in used)
-        if len(labels) < 2:
-            raise BadInputError("training needs people of at least two labels, and there is only one")
-        if not all(label.isprintable() for label in labels):  # predictions are written one a line
-            raise BadInputError("a label has a character that cannot be printed, such as a line break")
-        self._labels = np.searchsorted(used, codes).astype(np.int64)
-        weights = class_weights(labels, np.bincount(self._labels, minlength=len(labels)))
-        more: dict[str, Any] = {}
-        if private is not None:
-            self.privacy_plan = private.planned(self.rows, len(labels), multiclass)
-            rule = self.privacy_plan.settings.rule
-            thinning = Thinning() if private.trusted else self.privacy_plan.settings.thinning
-            more["features_per_person"] = private.features
-            more["cover"] = None if private.trusted else self.privacy_plan.cover
-        self.experiment = ask(
-            self.rows,
-            labels=labels,
-            rule=rule,
-            loss=loss,
-            thinning=thinning,
-            class_weights=weights,
+    rows, test_rows = _split(folk, in_train, testers, private)
+    codes = folk.label_codes[in_train]
+    used = np.unique(codes)
+    labels = tuple(folk.label_names[c] for c in used)
+    if len(labels) < 2:
+        raise BadInputError("training needs people of at least two labels, and there is only one")
+    if not all(label.isprintable() for label in labels):  # predictions are written one a line
+        raise BadInputError("a label has a character that cannot be printed, such as a line break")
+    trained = np.searchsorted(used, codes).astype(np.int64)
+    weights = class_weights(labels, np.bincount(trained, minlength=len(labels)))
+    plan, more = None, dict[str, Any]()
+    if private is not None:
+        plan = planned(
+            private.target,
+            people=len(rows),
+            bins=rows.n_bins,
+            labels=len(labels),
+            features=private.features,
+            n_hashes=private.n_hashes,
             multiclass=multiclass,
-            **more,
+            rounds=private.rounds,
+            rho=private.rho,
         )
-        whose = testers or folk
-        tested = testers.label_codes if testers is not None else folk.label_codes[~in_train]
-        place = {label: i for i, label in enumerate(labels)}
-        texts = [whose.label_names[c] for c in tested]
-        if not set(texts) <= set(place):
-            raise BadInputError("a test person has a label that no training person has")
-        self._truth = np.array([place[t] for t in texts], dtype=np.int64)
-        self._score: Score | None = None
-
-    @property
-    def people(self) -> Population:
-        return Population(rows=self.rows, labels=self._labels)
-
-    def measure_test(self, evaluator: Evaluator, weights: Weights) -> float:
-        self._score = score_cells(evaluator.cells(weights, self._truth))
-        return self._score.accuracy.value
-
-    def report(self) -> dict[str, Any]:
-        return classification_report(self._score, self.experiment.labels)
-
-
-class Numbers(OfflineRun):
-    """A number to predict."""
-
-    measure = "mae"
-
-    def __init__(
-        self,
-        folk: People,
-        in_train: NDArray[np.bool_],
-        testers: People | None,
-        *,
-        rule: DescentRule,
-        loss: Loss,
-        thinning: Thinning,
-        relative_epsilon: bool,
-    ) -> None:
-        """With ``relative_epsilon`` nobody gave the loss a parameter: ε follows from the labels."""
-        super().__init__(folk, in_train, testers)
-        numbers = folk.numeric_labels()
-        inside = numbers[in_train]
-        centre, spread = target_scale(inside, np.ones(len(inside)))
-        if relative_epsilon:
-            loss = loss.scaled_to(spread)
-        self.experiment = ask(
-            self.rows,
-            labels=("number",),
-            rule=rule,
-            loss=loss,
-            thinning=thinning,
-            target_centre=centre,
-            target_spread=spread,
-        )
-        self._targets = fixed_targets(inside, self.experiment)
-        self._truth = testers.numeric_labels() if testers is not None else numbers[~in_train]
-        self._last: dict[str, Any] = {"mae": None, "r2": None}
-
-    @property
-    def people(self) -> Population:
-        return Population(rows=self.rows, labels=np.zeros(self.n_train, dtype=np.int64), targets=self._targets)
-
-    def measure_test(self, evaluator: Evaluator, weights: Weights) -> float:
-        self._last = regression_report(evaluator.numbers(weights), self._truth)
-        return float(self._last["mae"])
-
-    def report(self) -> dict[str, Any]:
-        return dict(self._last)
+        rule = plan.settings.rule
+        thinning = Thinning() if private.trusted else plan.settings.thinning
+        more = {"features_per_person": private.features, "cover": None if private.trusted else plan.cover}
+    experiment = ask(
+        rows,
+        labels=labels,
+        rule=rule,
+        loss=loss,
+        thinning=thinning,
+        class_weights=weights,
+        multiclass=multiclass,
+        **more,
+    )
+    whose = testers or folk
+    tested = testers.label_codes if testers is not None else folk.label_codes[~in_train]
+    place = {label: i for i, label in enumerate(labels)}
+    texts = [whose.label_names[c] for c in tested]
+    if not set(texts) <= set(place):
+        raise BadInputError("a test person has a label that no training person has")
+    truth = np.array([place[t] for t in texts], dtype=np.int64)
+    return OfflineRun(
+        experiment,
+        Population(rows=rows, labels=trained),
+        test_rows,
+        measure="accuracy",
+        tested=lambda evaluator, kept: classification_report(score_cells(evaluator.cells(kept, truth)), labels),
+        report={"accuracy": None, "recall": None, "precision": None},
+        privacy_plan=plan,
+    )
 
 
-def classification_report(result: Score | None, labels: tuple[str, ...]) -> dict[str, Any]:
-    """Accuracy, recall, precision and baseline with their intervals; None where nobody was tested."""
-    if result is None:
-        return {"accuracy": None, "recall": None, "precision": None}
+def run_of_numbers(
+    folk: People,
+    in_train: NDArray[np.bool_],
+    testers: People | None,
+    *,
+    rule: DescentRule,
+    loss: Loss,
+    thinning: Thinning,
+    relative_epsilon: bool,
+) -> OfflineRun:
+    """A number to predict; with ``relative_epsilon`` nobody gave the loss a parameter: ε follows from the labels."""
+    rows, test_rows = _split(folk, in_train, testers)
+    every = folk.numeric_labels()
+    inside = every[in_train]
+    centre, spread = target_scale(inside, np.ones(len(inside)))
+    experiment = ask(
+        rows,
+        labels=("number",),
+        rule=rule,
+        loss=loss.scaled_to(spread) if relative_epsilon else loss,
+        thinning=thinning,
+        target_centre=centre,
+        target_spread=spread,
+    )
+    truth = testers.numeric_labels() if testers is not None else every[~in_train]
+    return OfflineRun(
+        experiment,
+        Population(rows=rows, labels=np.zeros(len(rows), dtype=np.int64), targets=fixed_targets(inside, experiment)),
+        test_rows,
+        measure="mae",
+        tested=lambda evaluator, kept: regression_report(evaluator.numbers(kept), truth),
+        report={"mae": None, "r2": None},
+    )
+
+
+def classification_report(result: Score, labels: tuple[str, ...]) -> dict[str, Any]:
+    """Accuracy, recall, precision and baseline with their intervals; None where nobody was."""
 
     def each(shares: tuple[Share, ...]) -> dict[str, float | None]:
         return {label: _number(share.value) for label, share in zip(labels, shares, strict=True)}

@@ -18,7 +18,7 @@ from secvm.cli.output import Format, FormatOption, emit, note, progress
 from secvm.errors import BadInputError
 from secvm.estimator.fitting import Fitted
 from secvm.estimator.model import ModelFile
-from secvm.estimator.offline_run import Classes, Numbers, OfflineRun, train_bins_only
+from secvm.estimator.offline_run import OfflineRun, run_of_classes, run_of_numbers, train_bins_only
 from secvm.estimator.privacy import CONTRIBUTION
 from secvm.files import write_together
 from secvm.learning.aggregate.descent import OFFLINE, RULES, Swift
@@ -158,7 +158,7 @@ def train(
     if the_loss.regression:
         if class_weight:
             raise BadInputError("--class-weight needs labels that are classes, not numbers")
-        work: OfflineRun = Numbers(
+        work = run_of_numbers(
             folk,
             in_train,
             testers,
@@ -168,7 +168,7 @@ def train(
             relative_epsilon=loss_parameter is None,
         )
     else:
-        work = Classes(
+        work = run_of_classes(
             folk,
             in_train,
             testers,
@@ -183,12 +183,12 @@ def train(
     options.check_memory(folk.binning.n_bins, work.experiment.models.n_models)
     held_out = None
     if stop == "plateau":
-        held_out = ~hold_out(work.n_train, HELD_OUT, dice_seed, name="--stop plateau")
+        held_out = ~hold_out(len(work.people), HELD_OUT, dice_seed, name="--stop plateau")
     with progress("training", rounds) as advance:
         fitted = work.run(dice_seed, rounds=rounds, threads=threads, held_out=held_out, on_round=lambda _: advance(1))
 
     n_held_out = 0 if held_out is None else int(held_out.sum())
-    result = work.report() | train_privacy.content(work, noise)
+    result = work.report | train_privacy.content(work, noise)
     result |= _about(work, fitted, folk, n_held_out=n_held_out, descent=descent, seed=seed)
     model = ModelFile(
         experiment=work.experiment,
@@ -241,7 +241,7 @@ def _drawing(work: OfflineRun, result: dict[str, Any]) -> Figure:
     rounds, scores = zip(*work.curve, strict=True)
     curve, rules = Curve(f"test {work.measure}", rounds, scores), list[ReferenceLine]()
     if work.measure == "accuracy":
-        ends = [Share(round(score * work.n_test), work.n_test).interval for score in scores]
+        ends = [Share(round(score * len(work.test_rows)), len(work.test_rows)).interval for score in scores]
         curve = replace(curve, low=[low for low, _ in ends], high=[high for _, high in ends])
         rules = [ReferenceLine("largest label's share", max(result["baseline"].values()))]
     return Figure(
@@ -289,9 +289,9 @@ def _about(
     """The second part of the result: what was trained, and how it went."""
     binning = folk.binning
     about: dict[str, Any] = {
-        "n_train": work.n_train - n_held_out,
+        "n_train": len(work.people) - n_held_out,
         "n_held_out": n_held_out,
-        "n_test": work.n_test,
+        "n_test": len(work.test_rows),
         "features": folk.n_features if folk.n_features is not None else binning.n_bins,
         "bins": binning.n_bins,
         "rounds": fitted.rounds,
@@ -300,14 +300,14 @@ def _about(
         "stopped_because": fitted.stopped_because,
         "two_cycle": fitted.two_cycle,
         "two_cycle_spells": [list(spell) for spell in fitted.two_cycle_spells],
-        "packages_per_person": fitted.packages / (work.n_train - n_held_out),
+        "packages_per_person": fitted.packages / (len(work.people) - n_held_out),
         "descent": descent,
         "thinning": str(work.experiment.thinning),
         "loss": work.experiment.loss.name,
         "seed": seed,
     }
     if work.experiment.thinning.rho is not None:
-        keep = work.experiment.thinning.keep53(work.rows.squared_norms.tolist())
+        keep = work.experiment.thinning.keep53(work.people.rows.squared_norms.tolist())
         about["clipped_share"] = float((keep == ALWAYS).mean())
     if isinstance(binning, HashBinning):
         about["salt"] = binning.salt.hex()
