@@ -119,14 +119,6 @@ def real_scores(weights: Weights, scores: NDArray[np.int64], rows: BinnedRows) -
     return np.asarray(values, dtype=np.float64)
 
 
-def _best_settled(counts: list[tuple[int, int]]) -> int:
-    """The place of the best round (``Plateau.best_round``) before the newest, whose neighbour is not known yet."""
-    accuracy = np.array([right / max(1, of) for right, of in counts])
-    around = np.concatenate([accuracy[:1], accuracy])
-    means = around[:-2] + around[1:-1] + around[2:]
-    return int(np.argmax(means)) if len(means) else 0
-
-
 def fit_rounds(
     training: OfflineTraining,
     people: Population,
@@ -150,7 +142,6 @@ def fit_rounds(
     stopped_because = "rounds"
     states: dict[int, State] = {}
     watched: list[int] = []
-    counts: list[tuple[int, int]] = []
     for _ in range(rounds):
         report = training.advance(people, attendance)
         weights = aggregate.evaluation_weights(experiment, training.state)
@@ -160,11 +151,10 @@ def fit_rounds(
             continue
         watched.append(report.number)
         states[report.number] = training.state
-        counts.append(held_out(weights))
-        stop = plateau.watch(*counts[-1])
+        stop = plateau.watch(*held_out(weights))
         # A round's mean needs the round after it, so the newest may win now and lose then: what can still be kept in
         # the end is the newest, and the best of those before it.
-        states = {n: s for n, s in states.items() if n in (watched[_best_settled(counts)], report.number)}
+        states = {n: s for n, s in states.items() if n in (watched[plateau.best_settled - 1], report.number)}
         if stop:
             stopped_because = "plateau"
             break

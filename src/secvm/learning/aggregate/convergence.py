@@ -122,6 +122,15 @@ class Plateau:
     @property
     def best_round(self) -> int:
         """The round, counted from 1, whose mean over the three rounds around it is best; the first of equals."""
+        return int(np.argmax(self._smoothed)) + 1
+
+    @property
+    def best_settled(self) -> int:
+        """The best round before the newest, whose neighbour is not known yet; the first where there is no other."""
+        return int(np.argmax(self._smoothed[:-1])) + 1 if len(self._right) > 1 else 1
+
+    @property
+    def _smoothed(self) -> NDArray[np.float64]:
         accuracy = np.array(self._right, dtype=float) / np.maximum(1, np.array(self._of))
         padded = np.concatenate([accuracy[:1], accuracy, accuracy[-1:]])
-        return int(np.argmax(padded[:-2] + padded[1:-1] + padded[2:])) + 1
+        return np.asarray(padded[:-2] + padded[1:-1] + padded[2:], dtype=np.float64)
