@@ -182,7 +182,7 @@ class PlannedLeak:
     """What all rounds together would give away, if each were as planned."""
 
     #: Train participants of a round that it was computed for.
-    participants: float
+    train_participants: float
     #: d'² of one round, and its AUC.
     d_squared_round: float
     auc_round: float
@@ -214,7 +214,7 @@ def planned_leak(
     senders = np.array([np.array(people) @ (signs == side) for side in (1, -1)])
     once = keep_share(experiment, hashes=hashes) * experiment.n_bins * _easiest(signs, senders)
     return PlannedLeak(
-        participants=train_participants,
+        train_participants=train_participants,
         d_squared_round=once,
         auc_round=auc_of(once),
         d_squared=rounds * once,

@@ -143,7 +143,7 @@ def test_the_words_have_every_number() -> None:
         "one of Ada's relay (the entry relay) and University of B (the mixing relay) is honest",
         f"this is enough, and less is not: {ADA} and {UNIVERSITY} together can",
         "falsifies its noise is seen with a chance of 1 in 9 at least",
-        f"drops or replaces {told.caught.blindly:,} capsules blindly",
+        f"drops or replaces {told.caught.blindly_99:,} capsules blindly",
         "1 in 8, and surely if it drops all",
         "exactly 8 packages in every round, 1,024 bytes",
         "Ada's relay, the entry relay, learns that your address takes part",

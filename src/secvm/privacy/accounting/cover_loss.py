@@ -12,6 +12,7 @@ The two directions differ: taking a unit away and adding one are two losses. Not
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -63,13 +64,17 @@ def _log_rising(shape: float, k: int) -> float:
 
 def smallest_cap(shape: float, p: float, log_chance: float) -> int:
     """The smallest cap that NB(shape, p) exceeds with at most this chance, by ``log_tail``."""
-    high = 1
-    while log_tail(shape, p, high) > log_chance:
-        high *= 2
-    low = high // 2
+    return least(lambda cap: log_tail(shape, p, cap) <= log_chance)
+
+
+def least(holds: Callable[[int], bool], high: int = 1) -> int:
+    """The least whole number above 0 for which it holds, where it holds for all after; sought from ``high`` on."""
+    low = 0
+    while not holds(high):
+        low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if log_tail(shape, p, middle) <= log_chance else (middle, high)
+        low, high = (low, middle) if holds(middle) else (middle, high)
     return high
 
 

@@ -20,7 +20,7 @@ from secvm.errors import BadExperimentError
 from secvm.learning.cover_law import Noise, RelayCover
 from secvm.learning.experiment import Experiment
 from secvm.privacy.accounting.accountant import SAMPLER_ERROR, CellCover, Contribution, Departures, Mechanism
-from secvm.privacy.accounting.cover_loss import log_mass
+from secvm.privacy.accounting.cover_loss import least, log_mass
 
 #: Halvings of the interval in which the best tilt lies: any tilt gives a bound.
 _HALVINGS = 80
@@ -79,14 +79,7 @@ def log_overflow(kinds: Sequence[Noise], parts: int, room: int) -> float:
 
 def smallest_part(kinds: Sequence[Noise], parts: int, log_chance: float) -> int:
     """The least room that one part exceeds with at most this chance, by ``log_overflow``."""
-    high = 1
-    while log_overflow(kinds, parts, high) > log_chance:
-        high *= 2
-    low = high // 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if log_overflow(kinds, parts, middle) <= log_chance else (middle, high)
-    return high
+    return least(lambda room: log_overflow(kinds, parts, room) <= log_chance)
 
 
 def _tilt(laws: Sequence[tuple[float, float]], mean: int) -> float:

@@ -19,7 +19,7 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -170,12 +170,7 @@ class PrivatePlan:
             "noise_per_cell": plan.noise_per_cell,
             "outlook": useful.outlook.value,
             "outlook_sentence": useful.sentence,
-            "times": {
-                "batch_s": self.times.batch_s,
-                "mix_s": self.times.mix_s,
-                "reveal_s": self.times.reveal_s,
-                "open_s": self.times.open_s,
-            },
+            "times": asdict(self.times),
             "terms": self._terms(),
             "statement": statement.content(),
         }

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from fractions import Fraction
 
 from secvm.learning.aggregate.descent import AskedDescent
@@ -33,7 +33,8 @@ class Remark:
     sentence: str
 
     def content(self) -> dict[str, str]:
-        return {"field": self.field, "sentence": self.sentence}
+        """As JSON: stable keys."""
+        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,7 @@ import numpy as np
 from secvm.errors import BadInputError
 from secvm.learning.cover_law import Noise
 from secvm.privacy.accounting.accountant import keep_patience
+from secvm.privacy.accounting.cover_loss import least
 
 #: So many capsules are reckoned with as fractions.
 _EXACT = 4096
@@ -114,10 +115,6 @@ def in_cell_for(chance: float, cell: CellCount, *, shape: Fraction, parts: int) 
     def seen(dropped: int) -> float:
         return dropped_in_cell(dropped, cell, shape=shape, parts=parts)
 
-    low, high = 0, cell.packages
-    if seen(high) < chance:
+    if seen(cell.packages) < chance:
         return None
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if seen(middle) >= chance else (middle, high)
-    return high
+    return least(lambda dropped: seen(dropped) >= chance, cell.packages)

@@ -15,7 +15,7 @@ is a claim that somebody cheats; each is what the protocol cannot prevent.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -65,7 +65,7 @@ class PrivacyStatement:
             "features": experiment.features_per_person,
             "labels": len(experiment.labels),
             "floor": terms.floor,
-            "leak_without_guarantee": _leak(self.leak),
+            "leak_without_guarantee": None if self.leak is None else asdict(self.leak),
             "budget": self.budget,
             "bytes_per_round": self.bytes_per_round,
             "tallies_are_public": True,
@@ -82,19 +82,6 @@ def state(terms: Terms, *, bytes_per_package: int = 0) -> PrivacyStatement:
         budget=budget,
         bytes_per_round=None if budget is None else budget * bytes_per_package,
     )
-
-
-def _leak(leak: PlannedLeak | None) -> dict[str, Any] | None:
-    if leak is None:
-        return None
-    return {
-        "train_participants": leak.participants,
-        "d_squared_round": leak.d_squared_round,
-        "auc_round": leak.auc_round,
-        "d_squared": leak.d_squared,
-        "auc": leak.auc,
-        "auc_corrected": leak.auc_corrected,
-    }
 
 
 NO_GUARANTEE = (

@@ -15,7 +15,7 @@ from the cover of **one** relay. Neither the number of participants nor a share 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
@@ -88,8 +88,8 @@ class CellChances:
     people: int
     cover: int
     #: With a chance of ``LIKELY`` and ``NEARLY_SURE``; None: not even all of them.
-    likely: int | None
-    nearly_sure: int | None
+    packages_90: int | None
+    packages_99: int | None
     #: The chance if all of them are dropped.
     at_most: float
 
@@ -100,19 +100,10 @@ class CellChances:
         return cls(
             people=cell.people,
             cover=cell.cover,
-            likely=in_cell_for(float(LIKELY), cell, shape=part, parts=cover.parts),
-            nearly_sure=in_cell_for(float(NEARLY_SURE), cell, shape=part, parts=cover.parts),
+            packages_90=in_cell_for(float(LIKELY), cell, shape=part, parts=cover.parts),
+            packages_99=in_cell_for(float(NEARLY_SURE), cell, shape=part, parts=cover.parts),
             at_most=dropped_in_cell(cell.packages, cell, shape=part, parts=cover.parts),
         )
-
-    def content(self) -> dict[str, Any]:
-        return {
-            "people": self.people,
-            "cover": self.cover,
-            "packages_90": self.likely,
-            "packages_99": self.nearly_sure,
-            "at_most": self.at_most,
-        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,20 +113,15 @@ class Caught:
     #: Of a relay that falsifies anything of its cover, at least.
     false_cover: Fraction
     #: Capsules of the entry relay's batch, taken blindly, that are seen with ``NEARLY_SURE``.
-    blindly: int
+    blindly_99: int
     mean_cell: CellChances
     fullest_cell: CellChances
     #: Of an entry relay that drops one of a device's capsules.
     canary: Fraction
 
     def content(self) -> dict[str, Any]:
-        return {
-            "false_cover": float(self.false_cover),
-            "blindly_99": self.blindly,
-            "mean_cell": self.mean_cell.content(),
-            "fullest_cell": self.fullest_cell.content(),
-            "canary": float(self.canary),
-        }
+        """As JSON: stable keys."""
+        return asdict(self) | {"false_cover": float(self.false_cover), "canary": float(self.canary)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -244,7 +230,7 @@ def _caught(terms: CoveredTerms) -> Caught | None:
     return Caught(
         # Anything at all: a part is falsified or it is not.
         false_cover=false_cover(Fraction(1, cover.packages), cover.parts),
-        blindly=blindly_for(NEARLY_SURE, part=cover.part_packages, batch=budget * terms.expected + cover.packages),
+        blindly_99=blindly_for(NEARLY_SURE, part=cover.part_packages, batch=budget * terms.expected + cover.packages),
         mean_cell=CellChances.of(cover, trained * contribution.mean_units / cover.train.cells),
         # Each person has one unit in a cell at most.
         fullest_cell=CellChances.of(cover, trained),

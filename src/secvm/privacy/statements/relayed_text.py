@@ -118,8 +118,8 @@ def _seen(caught: Caught, people: int, operators: Operators) -> str:
         f"After each round everybody can count again what {operators.mix} (the mixing relay) handed on; the coordinator"
         f" cannot change one package unseen. In each round, with {people:,} devices: a relay that falsifies its noise"
         f" is seen with a chance of 1 in {1 / caught.false_cover} at least; whoever drops or replaces"
-        f" {caught.blindly:,} capsules blindly before they are handed on, with 99 in 100; by content, in the mean cell"
-        f" {mean}, and in the fullest {fullest}."
+        f" {caught.blindly_99:,} capsules blindly before they are handed on, with 99 in 100; by content, in the mean"
+        f" cell {mean}, and in the fullest {fullest}."
         f" An entry relay that drops one of your capsules is seen by you with a chance of 1 in {1 / caught.canary}, and"
         " surely if it drops all. Nobody can see whether the entry relay's clients are people, or whether they tell the"
         " truth."
@@ -128,12 +128,12 @@ def _seen(caught: Caught, people: int, operators: Operators) -> str:
 
 def _cell(cell: CellChances) -> str:
     whole = f"of its {cell.people + cell.cover:,} packages"
-    if cell.likely is None:
+    if cell.packages_90 is None:
         return f"never with 9 in 10: all {whole} are missed with {1 - cell.at_most:.0%}"
-    likely = f"with 9 in 10 for {cell.likely:,} {whole}"
-    if cell.nearly_sure is None:
+    likely = f"with 9 in 10 for {cell.packages_90:,} {whole}"
+    if cell.packages_99 is None:
         return f"{likely}, and never with 99 in 100"
-    return f"{likely}, with 99 in 100 for {cell.nearly_sure:,}"
+    return f"{likely}, with 99 in 100 for {cell.packages_99:,}"
 
 
 def _leak(statement: RelayedStatement) -> list[str]:
