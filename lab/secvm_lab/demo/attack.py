@@ -106,9 +106,9 @@ class _Game:
         self._signs = []
         for label in (0, 1):
             people = Population(rows=victims, labels=np.full(count, label, dtype=np.int64))
-            prepared = PreparedPopulation(experiment, people, kernels(), b"")
+            prepared = PreparedPopulation(experiment, people, kernels(), b"", threads=1)
             rounds = enumerate(weights, start=1)
-            self._signs.append([prepared.verdicts(one, number, here, threads=1) for number, one in rounds])
+            self._signs.append([prepared.verdicts(one, number, here) for number, one in rounds])
 
     def scores(self, label: int, train: CoverLaw | None, participation: CoverLaw | None) -> _Floats:
         """How much each victim's rounds speak for the second label, when the victim has this one."""

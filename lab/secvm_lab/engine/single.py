@@ -120,15 +120,8 @@ class SingleRows:
         self._share(len(chosen), work)
         return out
 
-    def verdicts(
-        self,
-        weights: Weights,
-        round_number: int,  # as OfflineTraining asks
-        here: NDArray[np.bool_],
-        *,
-        threads: int,  # as above
-    ) -> NDArray[np.int8]:
-        """People x 1: the sign of each person's update."""
+    def verdicts(self, weights: Weights, round_number: int, here: NDArray[np.bool_]) -> NDArray[np.int8]:
+        """People x 1: the sign of each person's update, as ``OfflineTraining`` asks."""
         if weights.first:
             return np.where(here, self._label_signs, 0).astype(np.int8)[:, None]
         n = len(self.people)
@@ -185,15 +178,9 @@ class SingleRows:
         return np.asarray(~negative)
 
     def tally(
-        self,
-        weights: Weights,  # as OfflineTraining asks
-        signs: NDArray[np.int8],
-        round_number: int,
-        here: NDArray[np.bool_],
-        *,
-        threads: int,
+        self, weights: Weights, signs: NDArray[np.int8], round_number: int, here: NDArray[np.bool_]
     ) -> tuple[Tally, int]:
-        """The round's tally and the number of packages behind it."""
+        """The round's tally and the number of packages behind it, as ``OfflineTraining`` asks."""
         now = signs[:, 0]
         changed = np.flatnonzero(now != self._signs)
         if len(changed) > np.count_nonzero(now):

@@ -153,7 +153,7 @@ class OnlineRounds:
         self.state: State = aggregate.start(experiment)
         self.number = 0
         self.two_cycle = TwoCycle()
-        self._floor, self._threads, self._malicious = floor, plan.threads, malicious
+        self._floor, self._malicious = floor, malicious
         self._labels = people.people.labels
         self._trainers, self._testers = people.trainers, people.testers
         seed = plan.device_seed
@@ -161,7 +161,7 @@ class OnlineRounds:
         population = Population(
             rows=people.train_rows, labels=self._labels[self._trainers], participants=self._trainers
         )
-        self._train = PreparedPopulation(experiment, population, kernel, seed)
+        self._train = PreparedPopulation(experiment, population, kernel, seed, plan.threads)
         self._test = Evaluator(experiment, people.test_rows, threads=plan.threads)
         self._train_rows, self._test_rows = people.train_rows, people.test_rows
         self._going = Stragglers(experiment, people.train_rows, self._trainers, seed=seed, lab=plan.seed)
@@ -223,9 +223,9 @@ class OnlineRounds:
     def _sent(self, present: Present, training: Weights, evaluation: Weights) -> Tally:
         """What arrives of honest devices."""
         here, finish = present.here[self._trainers], present.finish[self._trainers]
-        signs = self._train.verdicts(training, self.number, here, threads=self._threads)  # (1)
+        signs = self._train.verdicts(training, self.number, here)  # (1)
         stay = np.where(finish[:, None], signs, 0).astype(np.int8)
-        tally, _ = self._train.tally(training, stay, self.number, finish, threads=self._threads)  # (2)
+        tally, _ = self._train.tally(training, stay, self.number, finish)  # (2)
         predicted = self._test.labels(evaluation)
         there = present.finish[self._testers]
         leaving = present.straggle[self._testers]

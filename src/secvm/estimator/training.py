@@ -130,8 +130,8 @@ class OfflineTraining:
         if self.experiment.cover is None and n_here < self._floor:  # (1)
             return TrainingRound(self.round_number, abandoned=True, packages=0, participants=n_here)
         weights = aggregate.training_weights(self.experiment, self.state)  # (2)
-        signs = prepared.verdicts(weights, self.round_number, here, threads=self._threads)  # (3)
-        tally, packages = prepared.tally(weights, signs, self.round_number, here, threads=self._threads)  # (4)
+        signs = prepared.verdicts(weights, self.round_number, here)  # (3)
+        tally, packages = prepared.tally(weights, signs, self.round_number, here)  # (4)
         if self.experiment.cover is not None and self._origins is not None:
             tally = tally.merge(net_cover(self.experiment, self._origins(self.round_number), self._kernels))
         self.tally = tally = self.received(tally)
@@ -161,14 +161,14 @@ class OfflineTraining:
 
     def _prepare(self, people: Population) -> PreparedPopulation:
         if self._prepared is None or self._prepared.people is not people:
-            self._prepared = PreparedPopulation(self.experiment, people, self._kernels, self._seed)
+            self._prepared = PreparedPopulation(self.experiment, people, self._kernels, self._seed, self._threads)
         return self._prepared
 
 
 class PreparedPopulation:
     """What of a population does not change from round to round, and the two halves of a round: verdicts and tally."""
 
-    def __init__(self, experiment: Experiment, people: Population, kernel: Kernels, seed: bytes) -> None:
+    def __init__(self, experiment: Experiment, people: Population, kernel: Kernels, seed: bytes, threads: int) -> None:
         if people.rows.n_bins != experiment.n_bins:
             raise BadInputError("the people were binned for another number of bins")
         if people.multiplicity is not None and experiment.thinning.active:
@@ -183,6 +183,7 @@ class PreparedPopulation:
         self._experiment = experiment
         self._kernels = kernel
         self._seed = seed
+        self._threads = threads
         self._laid_out = kernel.prepare(people.rows)
         n = len(people)
         self._ids = np.arange(n, dtype=np.int64) if people.participants is None else people.participants
@@ -198,16 +199,14 @@ class PreparedPopulation:
             inverse = (np.float64(2**32) / np.sqrt(people.rows.squared_norms.astype(np.float64))).astype(np.int64)
             self._row_weights = self._once * inverse
 
-    def verdicts(
-        self, weights: Weights, round_number: int, here: NDArray[np.bool_], *, threads: int
-    ) -> NDArray[np.int8]:
+    def verdicts(self, weights: Weights, round_number: int, here: NDArray[np.bool_]) -> NDArray[np.int8]:
         """People x models: the sign of each person's update."""
         models, loss, people = self._experiment.models, self._experiment.loss, self.people
         label_signs = models.signs[people.labels]
         if weights.first:
             first = label_signs if not loss.regression else np.sign(self._targets())[:, None].astype(np.int8)
             return np.where(here[:, None], first, 0).astype(np.int8)
-        scores = self._kernels.scores(self._laid_out, weights.mantissas, threads=threads)
+        scores = self._kernels.scores(self._laid_out, weights.mantissas, threads=self._threads)
         out = np.zeros(scores.shape, dtype=np.int8)
         width = fixed_epsilon(loss, self._experiment.target_spread) if loss.regression else 0
         for model in range(models.n_models):
@@ -219,22 +218,22 @@ class PreparedPopulation:
         return out
 
     def tally(
-        self, weights: Weights, signs: NDArray[np.int8], round_number: int, here: NDArray[np.bool_], *, threads: int
+        self, weights: Weights, signs: NDArray[np.int8], round_number: int, here: NDArray[np.bool_]
     ) -> tuple[Tally, int]:
         """The round's tally and the number of packages behind it."""
         participants = np.zeros(len(self._experiment.labels), dtype=np.int64)
         np.add.at(participants, self.people.labels[here], self._once[here])
-        trimmed = self._above_budget(signs, round_number, threads=threads)
+        trimmed = self._above_budget(signs, round_number)
         kept = signs if not trimmed.size else signs.copy()
         kept[trimmed] = 0
         if self._thin_keys is not None:
             plus, minus = self._kernels.thinned_tally(
-                self.people.rows, kept, self._thin_keys, self._keep53, round_number, threads=threads
+                self.people.rows, kept, self._thin_keys, self._keep53, round_number, threads=self._threads
             )
             packages = int(plus.sum() + minus.sum())
         else:
             coefficients = self._weighted(kept * self._row_weights[:, None])
-            plus, minus = self._kernels.tally(self._laid_out, coefficients, threads=threads)
+            plus, minus = self._kernels.tally(self._laid_out, coefficients, threads=self._threads)
             packages = int((np.abs(kept).sum(axis=1, dtype=np.int64) * self.people.rows.units).sum())
         cells = np.zeros((len(participants), len(participants)), dtype=np.int64)
         tally = Tally(plus=plus, minus=minus, participants=participants, cells=cells)
@@ -257,7 +256,7 @@ class PreparedPopulation:
         weighted = coefficients * np.array(by_label, dtype=np.int64)[self.people.labels][:, None]
         return np.where(weighted > 0, weighted * positive, weighted * negative)
 
-    def _above_budget(self, signs: NDArray[np.int8], round_number: int, *, threads: int) -> NDArray[np.int64]:
+    def _above_budget(self, signs: NDArray[np.int8], round_number: int) -> NDArray[np.int64]:
         """People whose update exceeds the budget: those few are then done package by package."""
         budget = self._experiment.train_budget
         if budget is None:
@@ -273,7 +272,7 @@ class PreparedPopulation:
             self._thin_keys[above],
             self._keep53[above],
             round_number,
-            threads=threads,
+            threads=self._threads,
         )
         return np.asarray(above[kept > budget], dtype=np.int64)
 

@@ -181,15 +181,6 @@ def tally(prepared: PreparedRows, coefficients: NDArray[np.integer[Any]], *, thr
     return plus, minus
 
 
-def _first_of_blocks(prepared: PreparedRows, active: NDArray[np.int64]) -> NDArray[np.int64]:
-    return np.searchsorted(active, np.arange(len(prepared.starts) + 1) * PEOPLE).astype(np.int64)
-
-
-def _locks(prepared: PreparedRows) -> list[threading.Lock]:
-    """One for each block of bins: only pieces of one block add to the same counts."""
-    return [threading.Lock() for _ in prepared.first_slots]
-
-
 def _pairs(prepared: PreparedRows, threads: int) -> list[tuple[int, int, int]]:
     """(block of bins, first and one past the last block of people): the pieces of a tally, the longest first.
 
@@ -220,36 +211,47 @@ def _tally_signs(
     signs = coefficients[active]
     units = np.zeros((len(active), lanes), np.uint32)
     units[:, : signs.shape[1]] = (signs > 0) + (signs < 0) * np.uint32(2**16)
-    layout = (prepared.groups, prepared.group_counts, prepared.starts)
-    firsts, flat_units, locks = _first_of_blocks(prepared, active), units.reshape(-1), _locks(prepared)
-    widest = int(np.diff(prepared.first_slots).max(initial=0))
 
-    def work(pieces: Iterable[tuple[int, int, int]]) -> None:
-        scratch = np.empty(widest * lanes, np.uint32)
-        for block, low, high in pieces:
-            start, end = prepared.first_slots[block], prepared.first_slots[block + 1] - 1
-            counts = scratch[: (end + 1 - start) * lanes]
-            counts[:] = 0
-            blocked.count_people(*layout, block, low, high, active, firsts, flat_units, counts, 0, (0,) * lanes)
-            with locks[block]:
-                blocked.unpack(counts, lanes, prepared.bin_of_slot[start:end], plus, minus)
+    def add(counts: NDArray[Any], bins: NDArray[np.int32]) -> None:
+        blocked.unpack(counts, lanes, bins, plus, minus)
 
-    share_out(_pairs(prepared, threads), work, threads)
+    _count_blocks(prepared, active, units, add, threads)
 
 
 def _tally_amounts(prepared: PreparedRows, amounts: NDArray[np.int64], total: NDArray[np.int64], threads: int) -> None:
     """Blocked entries of the people with a positive amount, for one model and one sign."""
     active = np.flatnonzero(amounts)
+
+    def add(counts: NDArray[Any], bins: NDArray[np.int32]) -> None:
+        blocked.add_side(counts, bins, total)
+
+    _count_blocks(prepared, active, amounts[active, None], add, threads)
+
+
+def _count_blocks(
+    prepared: PreparedRows,
+    active: NDArray[np.int64],
+    units: NDArray[Any],
+    add: Callable[[NDArray[Any], NDArray[np.int32]], None],
+    threads: int,
+) -> None:
+    """Count active people's units, people x lanes, piece by piece, and ``add`` each piece's counts of its bins."""
+    lanes = units.shape[1]
     layout = (prepared.groups, prepared.group_counts, prepared.starts)
-    firsts, some, locks = _first_of_blocks(prepared, active), amounts[active], _locks(prepared)
+    firsts = np.searchsorted(active, np.arange(len(prepared.starts) + 1) * PEOPLE).astype(np.int64)
+    # One for each block of bins: only pieces of one block add to the same counts.
+    locks = [threading.Lock() for _ in prepared.first_slots]
+    widest = int(np.diff(prepared.first_slots).max(initial=0))
 
     def work(pieces: Iterable[tuple[int, int, int]]) -> None:
+        scratch = np.empty(widest * lanes, units.dtype)
         for block, low, high in pieces:
             start, end = prepared.first_slots[block], prepared.first_slots[block + 1] - 1
-            side = np.zeros(end + 1 - start, np.int64)
-            blocked.count_people(*layout, block, low, high, active, firsts, some, side, 0, (0,))
+            counts = scratch[: (end + 1 - start) * lanes]
+            counts[:] = 0
+            blocked.count_people(*layout, block, low, high, active, firsts, units.reshape(-1), counts, 0, (0,) * lanes)
             with locks[block]:
-                blocked.add_side(side, prepared.bin_of_slot[start:end], total)
+                add(counts, prepared.bin_of_slot[start:end])
 
     share_out(_pairs(prepared, threads), work, threads)
 
