@@ -20,7 +20,6 @@ from secvm.learning import aggregate
 from secvm.learning._kernels.dispatch import Name
 from secvm.learning.aggregate.descent import Pegasos, Swift
 from secvm.learning.aggregate.tally import Tally
-from secvm.learning.cover_law import Noise, RelayCover
 from secvm.learning.experiment import Experiment
 from secvm.learning.individual.binning import BinnedVector
 from secvm.learning.individual.contribution import Individual
@@ -33,7 +32,7 @@ from secvm.protocol.relays.commitments import RoundSecret
 from secvm.protocol.relays.cover_parts import derive_part
 from secvm_lab.demo.evaluation import Replay
 from tests.unit.estimator.relayed_packages import RelayedPath
-from tests.unit.learning.helpers import rows_of
+from tests.unit.learning.helpers import relay_cover, rows_of
 
 PARTS, RELAY_SEEDS = 4, ("north", "south")
 KERNELS: tuple[Name, ...] = ("fast", "reference")
@@ -51,13 +50,16 @@ def asked(scheme: str, *, bins: int = 5, swift: bool = True, room: int = 400) ->
     chosen = SCHEMES[scheme]
     labels = len(chosen["labels"])
     models = labels if labels > 2 else 1
-    shape = Fraction(5)
-    cover = RelayCover(
-        train=Noise(cells=2 * models * (bins + 1), shape=shape, odds=Fraction(3, 2)),
-        participation=Noise(cells=2 * labels, shape=shape, odds=Fraction(1, 4)),
-        test=None if labels == 1 else Noise(cells=labels**2, shape=shape, odds=Fraction(1, 2)),
+    cover = relay_cover(
+        bins=bins,
+        labels=labels,
+        models=models,
+        shape="5",
+        train="3/2",
+        here="1/4",
+        tested="1/2",
         parts=PARTS,
-        packages=PARTS * room,
+        room=room,
     )
     return Experiment(
         n_bins=bins,

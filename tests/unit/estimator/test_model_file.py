@@ -21,13 +21,14 @@ from secvm.estimator.model import ModelFile
 from secvm.estimator.quantise import Quantiser
 from secvm.learning import aggregate
 from secvm.learning.aggregate.descent import Pegasos, Swift
-from secvm.learning.cover_law import Noise, RelayCover
+from secvm.learning.cover_law import RelayCover
 from secvm.learning.experiment import Experiment, Robust
 from secvm.learning.individual.binning import HashBinning, VocabularyBinning
 from secvm.learning.losses import Loss
 from secvm_lab.rigs.histories.random_experiments import draw_experiment
 from tests.seeds import seed_for
 from tests.unit.estimator.people import columns, numbers, state, texts
+from tests.unit.learning.helpers import relay_cover
 
 
 def frame(**more: Any) -> tuple[Any, Any]:
@@ -319,12 +320,15 @@ def drawn_experiments() -> list[Experiment]:
 def relayed(labels: tuple[str, ...]) -> Experiment:
     """With two relays' cover."""
     kinds, models = len(labels), len(labels) if len(labels) > 2 else 1
-    cover = RelayCover(
-        train=Noise(cells=8 * models, shape=Fraction(15), odds=Fraction(7, 3)),
-        participation=Noise(cells=2 * kinds, shape=Fraction(15), odds=Fraction(1, 3)),
-        test=None if kinds == 1 else Noise(cells=kinds**2, shape=Fraction(14), odds=Fraction(2)),
+    cover = relay_cover(
+        bins=3,
+        labels=kinds,
+        models=models,
+        train="7/3",
+        here="1/3",
+        tested="2",
         parts=5,
-        packages=5 * 1_000,
+        room=1_000,
         train_share=Fraction(7, 10),
     )
     loss = Loss("pinball", Fraction(1, 4)) if kinds == 1 else Loss("hinge")

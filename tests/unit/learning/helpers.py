@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from secvm.learning import aggregate
 from secvm.learning.aggregate.tally import Tally
+from secvm.learning.cover_law import Noise, RelayCover
 from secvm.learning.experiment import Experiment
 from secvm.learning.individual.binning import BinnedVector
 from secvm.learning.individual.contribution import Individual, contribute
@@ -43,6 +44,34 @@ def rows_of(people: Iterable[Iterable[int]], n_bins: int) -> BinnedRows:
     listed = [dict(sorted(dict(p if isinstance(p, Mapping) else dict.fromkeys(p, 1)).items())) for p in people]
     bins, values = (np.array([n for p in listed for n in numbers(p)], np.int32) for numbers in (dict.keys, dict.values))
     return BinnedRows(np.cumsum([0, *map(len, listed)], dtype=np.int64), bins, values, n_bins)
+
+
+def relay_cover(
+    *,
+    bins: int,
+    labels: int = 2,
+    models: int = 1,
+    shape: str = "15",
+    train: str,
+    here: str,
+    tested: str = "1",
+    parts: int,
+    room: int,
+    train_share: Fraction = Fraction(1),
+) -> RelayCover:
+    """Cover of two relays by the odds of train, participation and test cells; ``room``: packages of a part."""
+
+    def noise(cells: int, odds: str) -> Noise:
+        return Noise(cells=cells, shape=Fraction(shape), odds=Fraction(odds))
+
+    return RelayCover(
+        train=noise(2 * models * (bins + 1), train),
+        participation=noise(2 * labels, here),
+        test=None if labels == 1 else noise(labels**2, tested),
+        parts=parts,
+        packages=parts * room,
+        train_share=train_share,
+    )
 
 
 def some_weights(

@@ -13,13 +13,14 @@ from scipy import stats
 from secvm.errors import BadExperimentError
 from secvm.learning import aggregate
 from secvm.learning.aggregate.descent import Pegasos, Swift
-from secvm.learning.cover_law import Noise, RelayCover, relay_budget
+from secvm.learning.cover_law import Noise, relay_budget
 from secvm.learning.experiment import Experiment
 from secvm.learning.individual.binning import BinnedVector
 from secvm.learning.individual.contribution import Individual, contribute
 from secvm.learning.individual.dice import UnsafeSeededDice
 from secvm.learning.package import Cohort, NullPackage, Package, ParticipationPackage, TestPackage, TrainPackage
 from secvm.learning.thinning import Thinning
+from tests.unit.learning.helpers import relay_cover
 
 BINS, LABELS, FEATURES = 6, 2, 5
 
@@ -28,14 +29,7 @@ def noise(cells: int, shape: Fraction = Fraction(15), odds: Fraction = Fraction(
     return Noise(cells=cells, shape=shape, odds=odds)
 
 
-COVER = RelayCover(
-    train=noise(2 * (BINS + 1)),
-    participation=noise(2 * LABELS, odds=Fraction(1, 4)),
-    test=noise(LABELS**2, odds=Fraction(1, 4)),
-    parts=4,
-    packages=4 * 200,
-    train_share=Fraction(7, 10),
-)
+COVER = relay_cover(bins=BINS, train="3/2", here="1/4", tested="1/4", parts=4, room=200, train_share=Fraction(7, 10))
 BUDGET = relay_budget(violable=1, features=FEATURES)
 COVERED = Experiment(
     n_bins=BINS,

@@ -17,6 +17,7 @@ from secvm.learning.experiment import Experiment
 from secvm.learning.thinning import Thinning
 from secvm.privacy.accounting.accountant import Adjacency, Contribution, Mechanism
 from secvm.privacy.accounting.relay_cover import contribution_of, log_overflow, relay_mechanism, smallest_part
+from tests.unit.learning.helpers import relay_cover
 from tests.unit.privacy.enumerated import Law, added, independent_units, part_that_fits, true_delta
 
 PARTS = 4
@@ -26,13 +27,7 @@ EPSILONS = (0.0, 0.1, 0.3, 0.7, 1.2, 2.0)
 
 
 def tiny(shape: str, train: str, participation: str, room: int) -> RelayCover:
-    return RelayCover(
-        train=Noise(cells=2, shape=Fraction(shape), odds=Fraction(train)),
-        participation=Noise(cells=2, shape=Fraction(shape), odds=Fraction(participation)),
-        test=None,
-        parts=PARTS,
-        packages=PARTS * room,
-    )
+    return relay_cover(bins=0, labels=1, shape=shape, train=train, here=participation, parts=PARTS, room=room)
 
 
 def cover_that_stays(cover: RelayCover) -> Law:

@@ -6,11 +6,11 @@ from fractions import Fraction
 import pytest
 
 from secvm.errors import BadExperimentError
-from secvm.learning.cover_law import Noise, RelayCover
 from secvm.learning.thinning import Thinning
 from secvm.privacy.planning.private_plan import Outlook, usefulness
 from secvm.privacy.planning.relay_plan import LEAST_S, Paces, RelayPlan, RelayQuestion, round_times
 from secvm.privacy.target import PrivacyTarget
+from tests.unit.learning.helpers import relay_cover
 
 
 def plan(people: int, bins: int = 1000, packages: int = 394_749) -> RelayPlan:
@@ -23,14 +23,7 @@ def plan(people: int, bins: int = 1000, packages: int = 394_749) -> RelayPlan:
         rounds=2,
         thinning=Thinning(rho=Fraction("5.9")),
     )
-    shape = Fraction(15)
-    cover = RelayCover(
-        train=Noise(cells=question.train_cells, shape=shape, odds=Fraction(675, 64)),
-        participation=Noise(cells=4, shape=shape, odds=Fraction(13)),
-        test=Noise(cells=4, shape=shape, odds=Fraction(3)),
-        parts=9,
-        packages=packages,
-    )
+    cover = relay_cover(bins=bins, train="675/64", here="13", tested="3", parts=9, room=packages // 9)
     return RelayPlan(question=question, cover=cover, achieved=1.0)
 
 

@@ -8,7 +8,6 @@ from fractions import Fraction
 import pytest
 
 from secvm.learning.aggregate.descent import Pegasos
-from secvm.learning.cover_law import Noise, RelayCover
 from secvm.learning.experiment import Experiment
 from secvm.learning.thinning import Thinning
 from secvm.privacy.accounting.accountant import Adjacency
@@ -17,15 +16,9 @@ from secvm.privacy.statements.operators import Operators, relay_coalitions
 from secvm.privacy.statements.relayed import CoveredTerms, RelayedAssumption, RelayedStatement, state_relayed
 from secvm.privacy.statements.relayed_text import as_text
 from secvm.privacy.target import PrivacyTarget
+from tests.unit.learning.helpers import relay_cover
 
-SHAPE = Fraction(15)
-COVER = RelayCover(
-    train=Noise(cells=82, shape=SHAPE, odds=Fraction(2)),
-    participation=Noise(cells=4, shape=SHAPE, odds=Fraction(4)),
-    test=Noise(cells=4, shape=SHAPE, odds=Fraction(2)),
-    parts=9,
-    packages=9 * 600,
-)
+COVER = relay_cover(bins=40, train="2", here="4", tested="2", parts=9, room=600)
 EXPERIMENT = Experiment(
     n_bins=40,
     labels=("a", "b"),
