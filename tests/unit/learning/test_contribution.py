@@ -1,7 +1,6 @@
 """Everything one person sends in one round, and that secrets do not print."""
 
 from collections import Counter
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,6 @@ from secvm.learning.individual.update import Update
 from secvm.learning.losses import ONE, Loss
 from secvm.learning.package import Cohort, NullPackage, Package, ParticipationPackage, TestPackage, TrainPackage
 from secvm.learning.rows import BinnedRows
-from secvm.learning.thinning import Thinning
 from secvm.learning.weights import Weights
 from tests.unit.learning.helpers import some_weights
 
@@ -106,18 +104,6 @@ def test_one_vs_one_person_trains_only_in_the_models_of_its_class() -> None:
     assert {(m, s) for (m, b, s) in units(packages) if b == N_BINS} == {(0, 1), (2, -1)}
 
 
-def test_thinned_units_are_those_the_dice_choose_and_differ_between_rounds() -> None:
-    thinned = experiment(thinning=Thinning(q=Fraction(1, 2)))
-    person = Individual(BinnedVector({0: 40}, N_BINS), label=1)
-    first, second = sent(thinned, person, round_number=1), sent(thinned, person, round_number=2)
-    for number, packages in ((1, first), (2, second)):
-        words = DICE.words(Purpose.THINNING, number, 0, 41)
-        assert units(packages).total() == sum(w < 2**63 for w in words)
-    assert [w < 2**63 for w in DICE.words(Purpose.THINNING, 1, 0, 41)] != [
-        w < 2**63 for w in DICE.words(Purpose.THINNING, 2, 0, 41)
-    ]
-
-
 def test_coin_decides_anew_in_every_round_and_model() -> None:
     coins = experiment(labels=("a", "b", "c"), loss=Loss("logistic"))
     weights = some_weights([[0] * (N_BINS + 1)] * 3)
@@ -133,13 +119,6 @@ def test_coin_decides_anew_in_every_round_and_model() -> None:
             > 0
         }
         assert violated == expected
-
-
-@pytest.mark.parametrize(("target", "sign"), [(3 * ONE, 1), (-3 * ONE, -1), (ONE // 20, 0)])
-def test_person_with_a_number_sends_the_sign_of_its_residual(target: int, sign: int) -> None:
-    numbers = experiment(labels=("n",), loss=Loss("epsilon-insensitive"))
-    packages = sent(numbers, Individual(VECTOR, label=0, target=target))
-    assert units(packages)[0, N_BINS, 1] - units(packages)[0, N_BINS, -1] == sign
 
 
 # ── secrets stay quiet ───────────────────────────────────────────────────────────────────────────────────────────────

@@ -1,21 +1,10 @@
 """The two-cycle is seen and can be left; the plateau stops when there is nothing more to gain."""
 
-from fractions import Fraction
-
-import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from secvm.errors import BadExperimentError
-from secvm.learning import aggregate
 from secvm.learning.aggregate.convergence import SPELL, Plateau, TwoCycle
-from secvm.learning.aggregate.descent import Pegasos
 from secvm.learning.aggregate.tally import Tally
-from secvm.learning.experiment import Experiment
-from secvm.learning.individual.update import bands, verdicts
-from secvm.learning.losses import Loss
-from secvm.learning.weights import Weights
-from secvm_lab.population import ZipfPeople
 from tests.unit.learning.helpers import small_tally
 
 
@@ -145,57 +134,3 @@ def test_round_without_test_people_counts_as_zero_and_does_not_divide_by_it() ->
 def test_plateau_refuses_parameters_without_meaning(patience: int, at_least: int) -> None:
     with pytest.raises(BadExperimentError):
         Plateau(patience=patience, at_least=at_least)
-
-
-# ── the weak signal ──────────────────────────────────────────────────────────────────────────────────────────────────
-
-N_TRAIN, N_WORDS, ROUNDS = 800, 300, 60
-WEAK = ZipfPeople(n_people=2 * N_TRAIN, words_per_person=100, vocabulary=N_WORDS, signal=0.1, label_noise=0.1)
-
-Ints = NDArray[np.int64]
-
-
-def dense_scores(x: Ints, weights: Weights) -> Ints:
-    return np.asarray(x @ weights.mantissas[0].astype(np.int64), dtype=np.int64)
-
-
-def train(x: Ints, labels: Ints, rule: Pegasos) -> tuple[Weights, TwoCycle]:
-    experiment = Experiment(n_bins=N_WORDS, labels=("a", "b"), rule=rule)
-    state, watcher = aggregate.start(experiment), TwoCycle()
-    signs = (2 * labels - 1).astype(np.int8)
-    thresholds = Loss("hinge").thresholds(labels)
-    for _ in range(ROUNDS):
-        weights = rule.training_weights(state)
-        lower, upper = bands(thresholds=thresholds, width=0, norms=None, unit=weights.unit)
-        sent = signs if weights.first else verdicts(dense_scores(x, weights), signs, lower, upper)
-        tally = Tally(
-            plus=x[sent > 0].sum(axis=0)[None],
-            minus=x[sent < 0].sum(axis=0)[None],
-            participants=np.bincount(labels, minlength=2),
-            cells=np.zeros((2, 2), dtype=np.int64),
-        )
-        watcher.watch(tally)
-        state = aggregate.step(experiment, state, tally)
-    return rule.training_weights(state), watcher
-
-
-@pytest.mark.parametrize("seed", [0, 1, 2])
-def test_weak_signal_catches_pegasos_for_sixty_rounds_and_the_cap_frees_it(seed: int) -> None:
-    words, drawn = WEAK.generate(seed)
-    labels = drawn.astype(np.int64)
-    x = np.zeros((2 * N_TRAIN, N_WORDS + 1), dtype=np.int64)
-    np.put_along_axis(x, words.astype(np.int64), 1, axis=1)
-    x[:, -1] = 1
-
-    def held_out(weights: Weights) -> float:
-        right = (dense_scores(x[N_TRAIN:], weights) >= 0) == (labels[N_TRAIN:] == 1)
-        return float(right.mean())
-
-    plain, swinging = train(x[:N_TRAIN], labels[:N_TRAIN], Pegasos())
-    capped, calm = train(x[:N_TRAIN], labels[:N_TRAIN], Pegasos(step_cap=Fraction(1, 2)))
-    assert swinging.caught
-    assert swinging.spells[0][0] <= 3
-    assert swinging.spells[-1][1] == ROUNDS
-    assert held_out(plain) < 0.56
-    assert calm.spells == []
-    assert held_out(capped) > held_out(plain) + 0.1

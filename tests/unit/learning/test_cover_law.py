@@ -68,15 +68,6 @@ people = st.builds(
 # ── the law ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_means_and_shapes_are_exact_and_parts_but_one_add_to_the_whole() -> None:
-    one = noise(3, Fraction(15), Fraction(9, 2))
-    assert one.p == Fraction(9, 11)
-    assert one.mean == Fraction(135, 2)
-    assert one.variance == Fraction(135, 2) * Fraction(11, 2)
-    for parts in (4, 9, 64):
-        assert sum([one.part(parts)] * (parts - 1)) == one.shape
-
-
 def exact_quantile(shape: int, odds: Fraction) -> int:
     """By rational arithmetic alone, for a whole shape."""
     p = odds / (1 + odds)

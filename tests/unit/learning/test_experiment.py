@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from secvm.errors import BadExperimentError, BadInputError
-from secvm.learning import aggregate
 from secvm.learning.aggregate.descent import Pegasos, Swift, rule_by_name
 from secvm.learning.experiment import Experiment
 from secvm.learning.losses import Loss
@@ -46,22 +45,6 @@ def test_experiment_that_contradicts_itself_is_refused(change: dict[str, Any]) -
     Experiment(**GOOD)
     with pytest.raises(BadExperimentError):
         Experiment(**{**GOOD, **change})
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"thinning": HALF, "budget": 2},
-        {"rule": Swift(), "thinning": RHO, "budget": 50},
-        {"rule": Swift(), "fixed_point_rows": True},
-        {"labels": ("n",), "loss": Loss("epsilon-insensitive")},
-        {"labels": ("a", "b", "c"), "multiclass": "ovo", "class_weights": (Fraction(1), Fraction(0), Fraction(2))},
-    ],
-)
-def test_experiment_that_makes_sense_is_taken(change: dict[str, Any]) -> None:
-    experiment = Experiment(**{**GOOD, **change})
-    assert aggregate.start(experiment).vectors
-    assert aggregate.empty_tally(experiment).plus.shape == (experiment.models.n_models, 11)
 
 
 @pytest.mark.parametrize(

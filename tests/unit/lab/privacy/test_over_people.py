@@ -35,24 +35,12 @@ def test_the_mean_over_people_is_that_over_all_vectors(scales: list[tuple[float,
         assert found == pytest.approx(all_vectors(bins.shares.tolist(), without, having, features, factor), abs=3e-3)
 
 
-@given(st.floats(0, 40), st.sampled_from([0.5, 0.25]))
-def test_where_all_bins_are_alike_everybody_is_as_far(d_squared: float, factor: float) -> None:
-    bins = Popularity(np.array([1000.0]), np.array([0.1]))
-    found = mean_over_people(bins, PerBin(np.array([0.0]), np.array([d_squared / 100])), factor)
-    assert found == pytest.approx(NormalDist().cdf(math.sqrt(factor * d_squared)), abs=1e-7)
-
-
 def test_bins_that_everybody_has_are_left_out() -> None:
     bins = Popularity(np.array([3.0, 1000.0]), np.array([1.0, 0.1]))
     told = PerBin(np.zeros(2), np.array([0.0, 0.02]))
     assert mean_over_people(bins, told, 0.5) == pytest.approx(NormalDist().cdf(1.0), abs=1e-6)
     only = Popularity(np.array([3.0]), np.array([1.0]))
     assert mean_over_people(only, PerBin(np.zeros(1), np.zeros(1)), 0.5) == pytest.approx(0.5)
-
-
-def test_the_mean_of_d_squared_counts_who_has_a_bin_and_who_has_not() -> None:
-    bins = Popularity(np.array([2.0, 4.0]), np.array([0.5, 0.25]))
-    assert PerBin(np.array([1.0, 2.0]), np.array([3.0, 6.0])).mean(bins) == pytest.approx(2 * 2.0 + 4 * 3.0)
 
 
 def test_who_is_plain_outright_is_found_whatever_the_rest_says() -> None:
