@@ -61,6 +61,7 @@ SMALL = (
     Small("last-violator", 600, 1.0, "accountant_success"),
     Small("drop-out", 1_000, 1.0, "accountant_auc"),
     Small("many-experiments", 400, 0.8, "accountant_auc"),
+    Small("isolated-device", 120, 0.95, "accountant_auc"),
 )
 
 

@@ -14,6 +14,7 @@ flip.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -206,13 +207,8 @@ def _alike(named: set[int], true: set[int]) -> float:
     return len(named & true) / max(len(named | true), 1)
 
 
-def play(trials: int, seed: int, *, defended: bool, advance: Advance) -> Measurement:
-    """The label from the whole vector in every trial; the vector from some bins in a part of them."""
-    return play_in(SETTING, trials, seed, defended=defended, advance=advance)
-
-
 def play_in(setting: Setting, trials: int, seed: int, *, defended: bool, advance: Advance) -> Measurement:
-    """The same in a world of one's own."""
+    """The label from the whole vector in every trial; the vector from some bins in a part of them."""
     dice = generator(seed, 0, defended=defended)
     world = World(setting, dice, covered=defended)
     # Certainty needs fewer trials than a coin's chance does.
@@ -276,5 +272,5 @@ ATTACK = Attack(
     trials=20_000,
     quick_trials=500,
     guess=guess,
-    play=play,
+    play=partial(play_in, SETTING),
 )

@@ -17,20 +17,14 @@ from dataclasses import replace
 
 from secvm_lab.attacks.attack import Advance, Attack, Curve, Measurement, Point
 from secvm_lab.attacks.counting.covered import Setting, goal_within, scores
-from secvm_lab.attacks.counting.likelihood import Floats, KnownRest, label_ratio
+from secvm_lab.attacks.counting.likelihood import Floats, label_ratio
 from secvm_lab.attacks.drawing import generator
 from secvm_lab.attacks.statistics import auc
-from secvm_lab.attacks.views import CoordinatorView
 
 #: The worst person has all bins; bins that a person does not have tell nothing where all else is known.
 SETTING = Setting(people=10_000, bins=20, features=20, rounds=30)
 #: Of the honest relay's cover, so much is there.
 SHARES = (1.0, 0.6, 0.3, 0.1)
-
-
-def guess(view: CoordinatorView, knowing: KnownRest) -> Floats:
-    """How much the counts speak for the second label: the logarithm of the likelihood ratio."""
-    return label_ratio(view, knowing)
 
 
 def play(trials: int, seed: int, *, defended: bool, advance: Advance) -> Measurement:
@@ -104,6 +98,6 @@ ATTACK = Attack(
     goal=goal_within(0.99),
     trials=20_000,
     quick_trials=1_000,
-    guess=guess,
+    guess=label_ratio,
     play=play,
 )

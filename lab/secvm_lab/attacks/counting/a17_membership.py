@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -103,13 +104,8 @@ def signs_of(crowd: Crowd) -> NDArray[np.int64]:
     return found
 
 
-def play(trials: int, seed: int, *, defended: bool, advance: Advance) -> Measurement:
-    """A model in each trial; its people against as many of whom it knows nothing."""
-    return play_in(SETTING, trials, seed, defended=defended, advance=advance)
-
-
 def play_in(setting: Setting, trials: int, seed: int, *, defended: bool, advance: Advance) -> Measurement:
-    """The same in a world of one's own."""
+    """A model in each trial; its people against as many of whom it knows nothing."""
     dice = generator(seed, 17, defended=defended)
     world = World(setting, dice, covered=defended)
     shadows = np.array([world.learn(world.people())[0] for _ in range(SHADOWS)])
@@ -156,5 +152,5 @@ ATTACK = Attack(
     trials=100,
     quick_trials=20,
     guess=guess,
-    play=play,
+    play=partial(play_in, SETTING),
 )

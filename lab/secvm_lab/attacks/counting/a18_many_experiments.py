@@ -13,10 +13,9 @@ from secvm.participant.consent.ledger import Ledger, Spending
 from secvm.participant.consent.policies import Budget, Consent
 from secvm_lab.attacks.attack import Advance, Attack, Curve, Measurement, Point
 from secvm_lab.attacks.counting.covered import DELTA, Setting, goal_within, scores, spending_of
-from secvm_lab.attacks.counting.likelihood import Floats, KnownRest, label_ratio
+from secvm_lab.attacks.counting.likelihood import label_ratio
 from secvm_lab.attacks.drawing import generator
 from secvm_lab.attacks.statistics import auc
-from secvm_lab.attacks.views import CoordinatorView
 
 #: One of the experiments: ε = 1 over its rounds.
 SETTING = Setting(people=10_000, bins=20, features=20, rounds=2)
@@ -24,11 +23,6 @@ EXPERIMENTS = 40
 #: The cap of a device's ledger.
 CAP = 4.0
 _PLACES = (1, 4, 10, 20, 40)
-
-
-def guess(view: CoordinatorView, knowing: KnownRest) -> Floats:
-    """How much the rounds of all experiments speak for the second label."""
-    return label_ratio(view, knowing)
 
 
 def joined_within(cap: float, each: float) -> int:
@@ -90,6 +84,6 @@ ATTACK = Attack(
     goal=goal_within(0.9),
     trials=4_000,
     quick_trials=500,
-    guess=guess,
+    guess=label_ratio,
     play=play,
 )

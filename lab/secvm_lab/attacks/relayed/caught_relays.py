@@ -49,16 +49,6 @@ class Caught:
         """Of 95 % for the chance to be seen."""
         return wilson(self.seen, self.rounds)
 
-    def told(self) -> dict[str, float | int | str | list[float]]:
-        """As stable keys."""
-        return {
-            "cheat": self.cheat,
-            "rounds": self.rounds,
-            "share_seen": self.share,
-            "interval": list(self.interval),
-            "promised": self.promised,
-        }
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RelayedRound:
