@@ -1,18 +1,17 @@
 """``secvm attack`` as it is typed."""
 
-import json
 import re
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
 
-from secvm.cli.main import run
 from secvm_lab.attacks import registry
 from secvm_lab.attacks.attack import Measurement, Row
 from secvm_lab.attacks.report_page import page
 from secvm_lab.cli.attack import as_text
 from secvm_lab.reports import SCRIPT
+from tests.system.conftest import Program
 
 FEW = ("timing-clusters", "replay", "collusion")
 
@@ -23,27 +22,24 @@ def only_a_few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "attacks", lambda: {slug: every[slug] for slug in FEW})
 
 
-def test_the_list_names_every_attack_by_its_number(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["attack", "list", "--format", "json"]) == 0
-    listed = json.loads(capsys.readouterr().out)["attacks"]
+def test_the_list_names_every_attack_by_its_number(secvm: Program) -> None:
+    listed = secvm.json("attack list")["attacks"]
     assert [one["name"].split()[0] for one in listed] == [f"A{a.number}" for a in registry.attacks().values()]
-    assert run(["attack", "list"]) == 0
-    assert len(capsys.readouterr().out.splitlines()) == len(listed)
+    assert secvm("attack list") == 0
+    assert len(secvm.out.splitlines()) == len(listed)
 
 
-def test_a_run_gives_both_sides_with_intervals(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["attack", "run", "A4", "--trials", "3", "--seed", "5", "--format", "json"]) == 0
-    told = json.loads(capsys.readouterr().out)
+def test_a_run_gives_both_sides_with_intervals(secvm: Program) -> None:
+    told = secvm.json("attack run A4 --trials 3 --seed 5", quiet=False)
     assert told["name"] == "A4 timing clusters"
     assert told["trials"] == {"undefended": 3, "defended": 3}
     assert told["met"] is True
     for side in ("undefended", "defended"):
         low, high = told["ci95"][side]
         assert low <= told[side] <= high
-    assert run(["attack", "run", "timing-clusters", "--trials", "3", "--seed", "5"]) == 0
-    said = capsys.readouterr().out
-    assert "Goal: at most 0.01 with the defence: met" in said
-    assert f"{told['undefended']:.3f}" in said
+    assert secvm("attack run timing-clusters --trials 3 --seed 5") == 0
+    assert "Goal: at most 0.01 with the defence: met" in secvm.out
+    assert f"{told['undefended']:.3f}" in secvm.out
 
 
 def test_what_the_accountant_allows_stands_beside_what_was_measured() -> None:
@@ -55,19 +51,16 @@ def test_what_the_accountant_allows_stands_beside_what_was_measured() -> None:
     assert Row(registry.find("A14"), sure, sure).as_json()["allowed"] is None
 
 
-def test_an_unknown_attack_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["attack", "run", "timing-cluster"]) == 2
-    said = capsys.readouterr().err
+def test_an_unknown_attack_is_one_sentence(secvm: Program) -> None:
+    said = secvm.refused("attack run timing-cluster")
     assert "there is no attack 'timing-cluster'" in said
     assert "Did you mean timing-clusters?" in said
 
 
 @pytest.mark.usefixtures("only_a_few")
-def test_a_report_has_an_object_for_each_attack(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["attack", "report", "--quick", "--format", "json"]) == 0
-    said = capsys.readouterr()
-    told = json.loads(said.out)
-    assert "attacking: A14 replay" in said.err
+def test_a_report_has_an_object_for_each_attack(secvm: Program) -> None:
+    told = secvm.json("attack report --quick", quiet=False)
+    assert "attacking: A14 replay" in secvm.err
     assert told["goals_met"] is True
     assert [one["slug"] for one in told["attacks"]] == list(FEW)
     for one in told["attacks"]:
@@ -77,9 +70,9 @@ def test_a_report_has_an_object_for_each_attack(capsys: pytest.CaptureFixture[st
 
 
 @pytest.mark.usefixtures("only_a_few")
-def test_the_page_is_whole_and_refers_to_nothing_outside(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["attack", "report", "--quick", "--out", str(tmp_path / "a.html")]) == 0
-    assert "A15 relay-coordinator collusion" in capsys.readouterr().out
+def test_the_page_is_whole_and_refers_to_nothing_outside(tmp_path: Path, secvm: Program) -> None:
+    assert secvm("attack report --quick --out", tmp_path / "a.html") == 0
+    assert "A15 relay-coordinator collusion" in secvm.out
     page = (tmp_path / "a.html").read_text(encoding="utf-8").replace(f'<script type="module">{SCRIPT}</script>', "")
     assert not re.search(r"https?://|//[a-z]|@import|url\(|<script| (src|href|srcset|action|onclick)=", page)
     assert "default-src 'none'" in page
@@ -94,10 +87,7 @@ def test_the_page_is_whole_and_refers_to_nothing_outside(tmp_path: Path, capsys:
     assert "not built" in page
 
 
-def test_a_page_that_cannot_be_written_is_said_before_anything_is_measured(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run(["attack", "report", "--quick", "--out", str(tmp_path / "none" / "a.html")]) == 2
-    said = capsys.readouterr().err
+def test_a_page_that_cannot_be_written_is_said_before_anything_is_measured(tmp_path: Path, secvm: Program) -> None:
+    said = secvm.refused("attack report --quick --out", tmp_path / "none" / "a.html")
     assert "cannot write" in said
     assert "attacking" not in said

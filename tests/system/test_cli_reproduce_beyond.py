@@ -1,20 +1,15 @@
-import json
 from pathlib import Path
-
-from typer.testing import CliRunner
 
 from secvm_lab.beyond.findings import Asked, find
 from secvm_lab.beyond.page import page_of
-from secvm_lab.cli.reproduce import app
+from tests.system.conftest import Program
 
 PEOPLE = Path(__file__).parents[2] / "examples" / "people.jsonl"
 
 
-def test_beyond_tells_networks_and_hashes_with_stable_keys() -> None:
-    small = ["--people", "100", "--splits", "1", "--network-splits", "1", "--rounds", "2", "--most-hashes", "1"]
-    result = CliRunner().invoke(app, ["beyond", *small, "--data", str(PEOPLE), "--format", "json"])
-    assert result.exit_code == 0, result.output
-    told = json.loads(result.stdout)
+def test_beyond_tells_networks_and_hashes_with_stable_keys(secvm: Program) -> None:
+    small = "--people 100 --splits 1 --network-splits 1 --rounds 2 --most-hashes 1 --data"
+    told = secvm.json("reproduce beyond", small, PEOPLE, quiet=False)
     assert list(told)[:6] == ["people", "rounds", "seed", "network", "hashes", "cover"]
     assert list(told)[6:] == ["seconds", "cpu_seconds", "peak_rss_mb"]
     assert list(told["network"]) == ["interactions", "digits", "words", "file"]
@@ -33,6 +28,5 @@ def test_the_page_says_what_is_not_guaranteed_and_progress_ends_where_it_said() 
     assert names[-2:] == ["hashes-words-pegasos", "hashes-words-swift"]
 
 
-def test_beyond_refuses_a_file_that_does_not_exist(tmp_path: Path) -> None:
-    result = CliRunner().invoke(app, ["beyond", "--data", str(tmp_path / "nobody.jsonl")])
-    assert result.exit_code != 0
+def test_beyond_refuses_a_file_that_does_not_exist(tmp_path: Path, secvm: Program) -> None:
+    assert "nobody.jsonl" in secvm.refused("reproduce beyond --data", tmp_path / "nobody.jsonl")

@@ -7,55 +7,10 @@ import json
 import math
 import re
 from dataclasses import replace
-from html.parser import HTMLParser
 
 from secvm_lab.demo.report import report_page
 from secvm_lab.demo.result import Checks, Leakage
-from secvm_lab.reports import SCRIPT
-from tests.unit.lab.results import a_result, protected
-
-_VOID = {"meta", "br", "link", "img", "input", "hr"}
-
-
-class _Reader(HTMLParser):
-    """Tags that open and close in order, their attributes, and the text between them."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.attributes: list[tuple[str, str, str]] = []
-        self.text: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.attributes += [(tag, name, value or "") for name, value in attrs]
-        if tag not in _VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.attributes += [(tag, name, value or "") for name, value in attrs]
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        if "style" not in self.open:
-            self.text.append(data)
-
-
-def read(page: str) -> _Reader:
-    reader = _Reader()
-    reader.feed(page)
-    reader.close()
-    assert reader.open == []
-    return reader
-
-
-def test_the_page_is_well_formed_and_refers_to_nothing_outside() -> None:
-    page = report_page(a_result()).replace(f'<script type="module">{SCRIPT}</script>', "")
-    reader = read(page)
-    assert not {name for _, name, _ in reader.attributes} & {"src", "href", "srcset", "action", "data", "onclick"}
-    assert not re.search(r"https?://|//[a-z]|@import|url\(|<script", page)
-    assert "default-src 'none'" in page
+from tests.unit.lab.results import a_result, protected, read
 
 
 def test_every_figure_tells_what_is_to_be_seen() -> None:
@@ -83,38 +38,12 @@ def test_the_numbers_on_the_page_are_those_of_the_summary() -> None:
 
 def test_the_summary_has_its_keys_in_their_order() -> None:
     plain = a_result().summary()
-    assert list(plain) == [
-        "guarantee",
-        "epsilon",
-        "delta",
-        "plain_accuracy",
-        "attack_auc",
-        "attack_auc_interval",
-        "attack_auc_allowed",
-        "attack_auc_plain",
-        "participants",
-        "rounds",
-        "budget",
-        "accuracy",
-        "central_accuracy",
-        "recall",
-        "precision",
-        "baseline",
-        "packages_sent",
-        "packages_counted",
-        "lost",
-        "counted_twice",
-        "bit_exact_with_offline",
-        "witnesses",
-        "audit",
-        "steps_replayed",
-        "recounted",
-        "privacy",
-        "seconds",
-        "setup_seconds",
-        "report",
-        "page",
-    ]
+    assert " ".join(plain) == (
+        "guarantee epsilon delta plain_accuracy attack_auc attack_auc_interval attack_auc_allowed attack_auc_plain"
+        " participants rounds budget accuracy central_accuracy recall precision baseline packages_sent packages_counted"
+        " lost counted_twice bit_exact_with_offline witnesses audit steps_replayed recounted privacy seconds"
+        " setup_seconds report page"
+    )
     assert list(a_result(protected=protected(), leakage=None).summary()) == list(plain)
 
 

@@ -9,7 +9,6 @@ import importlib.util
 import json
 import math
 import re
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
@@ -20,46 +19,10 @@ from secvm.pages.pictures import picture
 from secvm_lab.attacks.report_page import page as attack_page
 from secvm_lab.demo.report import report_page
 from secvm_lab.reports import POLICY, SCRIPT, STYLE, ReportPage, write_report
-from tests.unit.lab.results import a_result, protected
+from tests.unit.lab.results import a_result, protected, read
 
-_VOID = {"meta", "br", "link", "img", "input", "hr"}
 #: Everything by which a page could fetch, run or send something.
 _REFERENCES = {"src", "href", "srcset", "action", "data", "poster", "background", "xlink:href"}
-
-
-class _Reader(HTMLParser):
-    """Tags that open and close in order; ids, headings, references."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.ids: list[str] = []
-        self.headings: list[int] = []
-        self.attributes: set[str] = set()
-        self.tags: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.handle_startendtag(tag, attrs)
-        if tag not in _VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        self.attributes |= {name for name, _ in attrs}
-        self.ids += [value or "" for name, value in attrs if name == "id"]
-        if re.fullmatch("h[1-6]", tag):
-            self.headings.append(int(tag[1]))
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-
-def _read(page: str) -> _Reader:
-    reader = _Reader()
-    reader.feed(page)
-    reader.close()
-    assert reader.open == []
-    return reader
 
 
 def _figures() -> list[Figure]:
@@ -118,7 +81,7 @@ def test_every_page_is_well_formed_and_fetches_nothing(text: str) -> None:
     script = f'<script type="module">{SCRIPT}</script>'
     assert text.count("<script") == text.count(script) == (" data-spec=" in text)
     text = text.replace(script, "")
-    reader = _read(text)
+    reader = read(text)
     assert not reader.attributes & _REFERENCES
     assert not {name for name in reader.attributes if name.startswith("on") or name == "style"}
     assert not {"script", "iframe", "object", "embed", "form", "link", "img"} & set(reader.tags)
