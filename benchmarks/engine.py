@@ -86,10 +86,7 @@ def _people(arguments: argparse.Namespace, n: int) -> tuple[BinnedRows, NDArray[
     if arguments.weak_signal:
         people = TwitterPeople.weak_signal(n)
     binning = HashBinning(n_bins=arguments.bins, salt=b"benchmarks/engine")
-    rows, labels = zip(*people.rows(arguments.seed, binning, threads=2), strict=True)
-    indptr = np.concatenate([[0], np.cumsum(np.concatenate([np.diff(part.indptr) for part in rows]))])
-    bins, values = (np.concatenate([getattr(part, name) for part in rows]) for name in ("bins", "values"))
-    return BinnedRows(indptr, bins, values, arguments.bins), np.concatenate(labels).astype(np.int64)
+    return people.all_rows(arguments.seed, binning, threads=2)
 
 
 # -- many ------------------------------------------------------------------------------------------------------------

@@ -34,8 +34,6 @@ from secvm.cli.offline import options
 from secvm.errors import BadInputError
 from secvm.estimator.privacy import contributed
 from secvm.estimator.training import OfflineTraining, Population
-from secvm.learning import aggregate
-from secvm.learning._kernels.dispatch import kernels
 from secvm.learning.aggregate.descent import Swift
 from secvm.learning.arithmetic import exact
 from secvm.learning.cover_law import MAX_PACKAGES, RELAYS
@@ -48,6 +46,8 @@ from secvm.people.reader import read_people
 from secvm.privacy.planning.noise_settings import NoiseSettings, noise_settings
 from secvm.privacy.planning.relay_plan import RelayPlan, RelayQuestion, plan_relays
 from secvm.privacy.target import PrivacyTarget
+from secvm_lab.baselines.baseline import Fitted
+from secvm_lab.baselines.plain import run_rounds
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "people.jsonl"
 PLAIN_ROUNDS, PLAIN_RHO = 30, Fraction(8)
@@ -104,11 +104,8 @@ class Split:
         experiment = Experiment(n_bins=self.bins, labels=("0", "1"), rule=rule, thinning=Thinning(rho=rho))
         noise = NoisyCounts(sigma, self.seed)
         training = OfflineTraining(experiment, seed=options.seed_bytes(self.seed), noise=noise)
-        for _ in range(rounds):
-            training.advance(self.train)
-        quick, weights = kernels(), aggregate.evaluation_weights(experiment, training.state)
-        found = experiment.models.predict(quick.scores(quick.prepare(self.test_rows), weights.mantissas))
-        return float((found == self.test_labels).mean())
+        weights, _ = run_rounds(training, self.train.rows, self.train.labels, rounds)
+        return Fitted("", weights, experiment.models).evaluate(self.test_rows, self.test_labels)
 
 
 @cache

@@ -32,9 +32,8 @@ import orjson
 from numpy.typing import NDArray
 
 from benchmarks._measuring import say
-from secvm.estimator.training import OfflineTraining, Population
+from secvm.estimator.training import OfflineTraining
 from secvm.files import write_atomically
-from secvm.learning import aggregate
 from secvm.learning._kernels.dispatch import kernels
 from secvm.learning.aggregate.descent import Swift
 from secvm.learning.aggregate.tally import Tally
@@ -46,6 +45,8 @@ from secvm.learning.thinning import Thinning
 from secvm.privacy.planning.noise_settings import floor_for
 from secvm.privacy.planning.relay_plan import RelayQuestion, plan_relays
 from secvm.privacy.target import PrivacyTarget
+from secvm_lab.baselines.baseline import Fitted
+from secvm_lab.baselines.plain import run_rounds
 from secvm_lab.population import ZipfPeople
 
 TABLE = Path(__file__).parents[1] / "src" / "secvm" / "dashboard" / "accuracy_cost.json"
@@ -188,13 +189,9 @@ def accuracy(
     if noise and cover is None:
         added = NoisyCounts(noise * float(rho or 1) * train / math.sqrt(2 * (rows.n_bins + 1)), seed)
     training = OfflineTraining(experiment, seed=seed.to_bytes(8, "little"), noise=added)
-    population = Population(rows=rows, labels=people.labels[:train])
-    for _ in range(rounds):
-        training.advance(population)
-    quick, weights = kernels(), aggregate.evaluation_weights(experiment, training.state)
+    weights, _ = run_rounds(training, rows, people.labels[:train], rounds)
     held_out = people.rows(slice(-test_people, None), bins=bins, features=max(FEATURES))
-    found = experiment.models.predict(quick.scores(quick.prepare(held_out), weights.mantissas))
-    return float((found == people.labels[-test_people:]).mean()), noise
+    return Fitted("", weights, experiment.models).evaluate(held_out, people.labels[-test_people:]), noise
 
 
 def _one_seed(seed: int, *, said: float) -> dict[str, NDArray[np.float64]]:
