@@ -7,17 +7,24 @@ and its figure moves a little.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from fractions import Fraction
+from typing import TypeVar
 
 import numpy as np
 
+from secvm.learning.aggregate.descent import Pegasos
+from secvm.learning.experiment import Experiment
 from secvm.learning.individual.binning import BinnedVector
 from secvm.learning.individual.contribution import Individual
+from secvm.learning.losses import Loss
 from secvm.learning.weights import Weights
+from secvm.protocol.schedule import shuffle
+from secvm_lab.attacks.views import CoordinatorView, Opened, RoundSeen
 
 #: Weights are whole multiples of it.
 UNIT = Fraction(1, 2**16)
+W = TypeVar("W")
 #: Words drawn in one go.
 _BATCH = 4096
 
@@ -47,6 +54,17 @@ def draw_person(dice: np.random.Generator, n_bins: int, features: int, *, label:
         vector=BinnedVector({int(b): 1 for b in bins}, n_bins),
         label=int(dice.integers(2)) if label is None else label,
     )
+
+
+def plain_experiment(n_bins: int, *, loss: str = "hinge", budget: int | None = None) -> Experiment:
+    """Two labels, Pegasos, no cover."""
+    return Experiment(n_bins=n_bins, labels=("no", "yes"), rule=Pegasos(), loss=Loss(loss), budget=budget)
+
+
+def mixed(sent: Iterable[tuple[Opened, W]], drawn: Iterator[int]) -> tuple[CoordinatorView, list[W]]:
+    """A round of these packages in an order that tells nothing, and what is known of each of them."""
+    order = shuffle(list(sent), drawn)
+    return CoordinatorView((RoundSeen(packages=tuple(package for package, _ in order)),)), [whose for _, whose in order]
 
 
 def draw_size(dice: np.random.Generator, most: int) -> int:

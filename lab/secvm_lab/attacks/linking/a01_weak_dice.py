@@ -25,11 +25,11 @@ from functools import cache
 import numpy as np
 
 from secvm.participant.dice import system_words
-from secvm.protocol.schedule import Window, shuffle, spread
+from secvm.protocol.schedule import Window, spread
 from secvm_lab.attacks.attack import Advance, Attack, Measurement, goal
-from secvm_lab.attacks.drawing import generator, words
+from secvm_lab.attacks.drawing import generator, mixed, words
 from secvm_lab.attacks.statistics import wilson
-from secvm_lab.attacks.views import CoordinatorView, KnownWindow, Opened, RoundSeen
+from secvm_lab.attacks.views import CoordinatorView, KnownWindow, Opened
 
 DEVICES, PACKAGES = 40, 28
 WINDOW = Window(opens_at=0, closes_at=600_000)
@@ -153,22 +153,17 @@ def play(trials: int, seed: int, *, defended: bool, advance: Advance) -> Measure
     linked = wrong = pairs = 0
     for _ in range(trials):
         sent = [
-            (number, delay + int(dice.integers(LATE + 1)), (who, place))
+            (Opened("train", 0, 1.0, arrived_at=delay + int(dice.integers(LATE + 1)), serial=number), (who, place))
             for who in range(DEVICES)
             for place, (number, delay) in enumerate(stream(dice, defended=defended))
         ]
-        mixed = shuffle(sent, words(dice))
-        packages = tuple(Opened("train", 0, 1.0, arrived_at=at, serial=number) for number, at, _ in mixed)
-        links = guess(CoordinatorView((RoundSeen(packages=packages),)), knowing)
-        right = sum(_next_of(mixed[a][2]) == mixed[b][2] for a, b in links)
+        view, places = mixed(sent, words(dice))
+        links = guess(view, knowing)
+        right = sum((places[a][0], places[a][1] + 1) == places[b] for a, b in links)
         linked, wrong, pairs = linked + right, wrong + len(links) - right, pairs + DEVICES * (PACKAGES - 1)
         advance(1)
     detail = {"pairs": pairs, "linked": linked, "wrongly_linked": wrong, "packages_of_a_device": PACKAGES}
     return Measurement(linked / pairs, wilson(linked, pairs), trials, detail)
-
-
-def _next_of(place: tuple[int, int]) -> tuple[int, int]:
-    return place[0], place[1] + 1
 
 
 ATTACK = Attack(

@@ -13,19 +13,17 @@ from fractions import Fraction
 
 import numpy as np
 
-from secvm.learning.aggregate.descent import Pegasos
-from secvm.learning.experiment import Experiment
 from secvm.learning.individual.contribution import Individual, train_packages
 from secvm.learning.individual.dice import UnsafeSeededDice
 from secvm.learning.weights import Weights
 from secvm_lab.attacks.attack import Advance, Attack, Goal, Measurement
-from secvm_lab.attacks.drawing import draw_person, draw_size, generator
+from secvm_lab.attacks.drawing import draw_person, draw_size, generator, plain_experiment
 from secvm_lab.attacks.linking.lies import tell
 from secvm_lab.attacks.statistics import wilson
 from secvm_lab.attacks.views import NOTHING, CoordinatorView, Nothing, Opened, RoundSeen
 
 DEVICES, BINS, MOST = 40, 200, 60
-EXPERIMENT = Experiment(n_bins=BINS, labels=("no", "yes"), rule=Pegasos())
+EXPERIMENT = plain_experiment(BINS)
 LIES = ("different-weights", "two-manifests", "rewritten-past", "forked-log")
 #: Zeros, as in a first round: whoever gets them sends an update.
 ZEROS = Weights(np.zeros((1, BINS + 1), dtype=np.int32), Fraction(1), first=True)

@@ -8,12 +8,12 @@ where everybody has the same window.
 
 from __future__ import annotations
 
-from secvm.protocol.schedule import Window, shuffle, spread
+from secvm.protocol.schedule import Window, spread
 from secvm_lab.attacks.attack import Advance, Attack, Goal, Measurement
-from secvm_lab.attacks.drawing import generator, words
+from secvm_lab.attacks.drawing import generator, mixed, words
 from secvm_lab.attacks.linking.lies import tell
 from secvm_lab.attacks.statistics import auc
-from secvm_lab.attacks.views import NOTHING, CoordinatorView, Nothing, Opened, RoundSeen
+from secvm_lab.attacks.views import NOTHING, CoordinatorView, Nothing, Opened
 
 DEVICES, PACKAGES = 30, 20
 WINDOW = Window(opens_at=0, closes_at=600_000)
@@ -35,11 +35,9 @@ def play(trials: int, seed: int, *, defended: bool, advance: Advance) -> Measure
     others: list[float] = []
     for _ in range(trials):
         windows = [WINDOW if defended or who else SHORT for who in range(DEVICES)]
-        sent = [(at, who) for who, window in enumerate(windows) for at in spread(PACKAGES, window, drawn)]
-        mixed = shuffle(sent, drawn)
-        packages = tuple(Opened("train", 0, 1.0, arrived_at=at) for at, _ in mixed)
-        scores = guess(CoordinatorView((RoundSeen(packages=packages),)), NOTHING)
-        for score, (_, who) in zip(scores, mixed, strict=True):
+        times = [(at, who) for who, window in enumerate(windows) for at in spread(PACKAGES, window, drawn)]
+        view, senders = mixed(((Opened("train", 0, 1.0, arrived_at=at), who) for at, who in times), drawn)
+        for score, who in zip(guess(view, NOTHING), senders, strict=True):
             (others if who else victims).append(score)
         advance(1)
     value, interval = auc(victims, others)

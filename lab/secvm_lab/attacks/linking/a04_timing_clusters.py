@@ -11,11 +11,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from secvm.protocol.schedule import Window, shuffle, spread
+from secvm.protocol.schedule import Window, spread
 from secvm_lab.attacks.attack import Advance, Attack, Measurement, goal
-from secvm_lab.attacks.drawing import generator, words
+from secvm_lab.attacks.drawing import generator, mixed, words
 from secvm_lab.attacks.statistics import adjusted_rand, average
-from secvm_lab.attacks.views import CoordinatorView, KnownCrowd, Opened, RoundSeen
+from secvm_lab.attacks.views import CoordinatorView, KnownCrowd, Opened
 
 #: A small round: fewer devices are easier to tell apart.
 DEVICES, PACKAGES = 30, 20
@@ -50,11 +50,9 @@ def play(trials: int, seed: int, *, defended: bool, advance: Advance) -> Measure
     drawn = words(dice)
     found = []
     for _ in range(trials):
-        sent = [(t, who) for who in range(DEVICES) for t in times_of_a_device(dice, drawn, defended=defended)]
-        mixed = shuffle(sent, drawn)
-        packages = tuple(Opened("train", cell=0, value=1.0, arrived_at=t) for t, _ in mixed)
-        groups = guess(CoordinatorView((RoundSeen(packages=packages),)), KnownCrowd(DEVICES))
-        found.append(adjusted_rand(groups, [who for _, who in mixed]))
+        times = [(t, who) for who in range(DEVICES) for t in times_of_a_device(dice, drawn, defended=defended)]
+        view, senders = mixed(((Opened("train", 0, 1.0, arrived_at=t), who) for t, who in times), drawn)
+        found.append(adjusted_rand(guess(view, KnownCrowd(DEVICES)), senders))
         advance(1)
     mean, (low, high) = average(found)
     # Chance goes below 0 too; the scale of the report begins there.

@@ -11,11 +11,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from secvm.protocol.schedule import Window, shuffle, spread
+from secvm.protocol.schedule import Window, spread
 from secvm_lab.attacks.attack import Advance, Attack, Measurement, goal
-from secvm_lab.attacks.drawing import generator, words
+from secvm_lab.attacks.drawing import generator, mixed, words
 from secvm_lab.attacks.statistics import auc
-from secvm_lab.attacks.views import CoordinatorView, KnownTimes, Opened, RoundSeen
+from secvm_lab.attacks.views import CoordinatorView, KnownTimes, Opened
 
 DEVICES = 50
 WINDOW = Window(opens_at=0, closes_at=600_000)
@@ -48,12 +48,10 @@ def play(trials: int, seed: int, *, defended: bool, advance: Advance) -> Measure
     others: list[float] = []
     first = 0
     for _ in range(trials):
-        moments = [(who, *fetch_and_send(dice, drawn, defended=defended)) for who in range(DEVICES)]
-        mixed = shuffle(moments, drawn)
-        packages = tuple(Opened("participation", 0, 1.0, arrived_at=at) for _, _, at in mixed)
-        fetched = next(asked for who, asked, _ in moments if who == 0)
-        scores = guess(CoordinatorView((RoundSeen(packages=packages),)), KnownTimes((fetched,)))
-        ours = next(i for i, (who, _, _) in enumerate(mixed) if who == 0)
+        moments = [fetch_and_send(dice, drawn, defended=defended) for _ in range(DEVICES)]
+        sent = [(Opened("participation", 0, 1.0, arrived_at=at), who) for who, (_, at) in enumerate(moments)]
+        view, senders = mixed(sent, drawn)
+        scores, ours = guess(view, KnownTimes((moments[0][0],))), senders.index(0)
         # One of the others a trial: they share the target's fetch, and would not be independent of each other.
         target.append(_rank(scores, ours))
         others.append(_rank(scores, ours + 1 if ours + 1 < len(scores) else ours - 1))

@@ -11,15 +11,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from secvm.learning.aggregate.descent import Pegasos
-from secvm.learning.experiment import Experiment
 from secvm.learning.individual.contribution import contribute
 from secvm.learning.individual.dice import UnsafeSeededDice
 from secvm.learning.package import Package, TrainPackage
 from secvm.participant.sending.sealing import CAPSULE_BYTES
 from secvm.protocol.schedule import Window, spread
 from secvm_lab.attacks.attack import Advance, Attack, Measurement, goal
-from secvm_lab.attacks.drawing import draw_person, draw_size, draw_weights, generator, words
+from secvm_lab.attacks.drawing import draw_person, draw_size, draw_weights, generator, plain_experiment, words
 from secvm_lab.attacks.statistics import auc
 from secvm_lab.attacks.views import NOTHING, Deposit, Nothing, RelayView
 
@@ -29,8 +27,6 @@ WINDOW = Window(opens_at=0, closes_at=600_000)
 SWITCHED_OFF = 0.1
 #: Weights of this size let about half of the people violate the margin.
 SIZE = 0.8
-EXPERIMENT = Experiment(n_bins=BINS, labels=("no", "yes"), rule=Pegasos())
-PADDED = Experiment(n_bins=BINS, labels=("no", "yes"), rule=Pegasos(), budget=BUDGET)
 
 
 def guess(view: RelayView, knowing: Nothing) -> dict[str, float]:
@@ -53,7 +49,7 @@ def play(trials: int, seed: int, *, defended: bool, advance: Advance) -> Measure
     """A crowd in each trial."""
     dice = generator(seed, 13, defended=defended)
     drawn = words(dice)
-    experiment = PADDED if defended else EXPERIMENT
+    experiment = plain_experiment(BINS, budget=BUDGET if defended else None)
     scores: dict[bool, list[float]] = {True: [], False: []}
     for trial in range(trials):
         weights = draw_weights(dice, BINS, size=SIZE)

@@ -18,19 +18,17 @@ from secvm.coordinator.store.records import view_records
 from secvm.crypto.sealing.kem import X25519PrivateKey
 from secvm.crypto.sealing.oblivious import GatewayKey, GatewayKeys, encode_key_configurations
 from secvm.learning import aggregate
-from secvm.learning.aggregate.descent import Pegasos
 from secvm.learning.aggregate.tally import Tally
-from secvm.learning.experiment import Experiment
 from secvm.learning.package import Cohort, Package, ParticipationPackage, TrainPackage
 from secvm.participant.sending.sealing import gateway_seal
 from secvm.protocol.codec import AddressedPackage, ExperimentId, decode, encode
 from secvm_lab.attacks.attack import Advance, Attack, Measurement, goal
-from secvm_lab.attacks.drawing import draw_person, generator
+from secvm_lab.attacks.drawing import draw_person, generator, plain_experiment
 from secvm_lab.attacks.statistics import wilson
 from secvm_lab.attacks.views import KnownCopies, PublicView
 
 DEVICES, BINS, FEATURES, COPIES = 8, 50, 6, 30
-EXPERIMENT = Experiment(n_bins=BINS, labels=("no", "yes"), rule=Pegasos(), budget=FEATURES + 2)
+EXPERIMENT = plain_experiment(BINS, budget=FEATURES + 2)
 ROUND = RoundToCount(ExperimentId(bytes(16)), EXPERIMENT, 1)
 
 

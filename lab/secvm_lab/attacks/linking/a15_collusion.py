@@ -17,20 +17,11 @@ import numpy as np
 
 from secvm.crypto.sealing.kem import X25519PrivateKey
 from secvm.crypto.sealing.oblivious import GatewayKey, GatewayKeys, RequestSealer
-from secvm.protocol.schedule import Window, shuffle, spread
+from secvm.protocol.schedule import Window, spread
 from secvm_lab.attacks.attack import Advance, Attack, Curve, Measurement, Point
-from secvm_lab.attacks.drawing import generator, words
+from secvm_lab.attacks.drawing import generator, mixed, words
 from secvm_lab.attacks.statistics import wilson
-from secvm_lab.attacks.views import (
-    NOTHING,
-    CollusionView,
-    CoordinatorView,
-    Deposit,
-    Nothing,
-    Opened,
-    RelayView,
-    RoundSeen,
-)
+from secvm_lab.attacks.views import NOTHING, CollusionView, Deposit, Nothing, Opened, RelayView
 
 DEVICES, PACKAGES = 20, 8
 WINDOW = Window(opens_at=0, closes_at=600_000)
@@ -74,7 +65,7 @@ def collude(
     inner, outer = (RequestSealer(key.configuration) for key in keys)
     hop = GatewayKeys([keys[1]])
     deposits, handed = [], []
-    for device in range(DEVICES):
+    for device in map(str, range(DEVICES)):
         for at in spread(PACKAGES, WINDOW, drawn):
             sealed = inner.seal(dice.bytes(32), dice.bytes).capsule
             if hold is None:
@@ -83,11 +74,10 @@ def collude(
                 left = outer.seal(sealed, dice.bytes).capsule
                 came = hop.open(left).request
                 arrives = at + int(dice.integers(1, ON_THE_WAY)) if hold == 0 else -(-(at + 1) // hold) * hold
-            deposits.append(Deposit(str(device), at, len(left), hashlib.sha256(left).digest()))
+            deposits.append(Deposit(device, at, len(left), hashlib.sha256(left).digest()))
             handed.append((Opened("train", 0, 1.0, arrived_at=arrives, capsule=hashlib.sha256(came).digest()), device))
-    mixed = shuffle(handed, drawn)
-    seen = CoordinatorView((RoundSeen(packages=tuple(package for package, _ in mixed)),))
-    return CollusionView(RelayView(tuple(deposits)), seen), [str(device) for _, device in mixed]
+    seen, whose = mixed(handed, drawn)
+    return CollusionView(RelayView(tuple(deposits)), seen), whose
 
 
 def play(trials: int, seed: int, *, defended: bool, advance: Advance) -> Measurement:

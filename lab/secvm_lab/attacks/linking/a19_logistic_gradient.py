@@ -12,21 +12,26 @@ from collections import defaultdict
 
 import numpy as np
 
-from secvm.learning.aggregate.descent import Pegasos
-from secvm.learning.experiment import Experiment
 from secvm.learning.individual.contribution import Individual, train_packages
 from secvm.learning.individual.dice import UnsafeSeededDice
 from secvm.learning.individual.update import score
-from secvm.learning.losses import Loss
 from secvm.learning.weights import Weights
-from secvm.protocol.schedule import shuffle
 from secvm_lab.attacks.attack import Advance, Attack, Measurement, goal
-from secvm_lab.attacks.drawing import UNIT, draw_person, draw_size, draw_weights, generator, words
+from secvm_lab.attacks.drawing import (
+    UNIT,
+    draw_person,
+    draw_size,
+    draw_weights,
+    generator,
+    mixed,
+    plain_experiment,
+    words,
+)
 from secvm_lab.attacks.statistics import wilson
-from secvm_lab.attacks.views import NOTHING, CoordinatorView, Nothing, Opened, RoundSeen
+from secvm_lab.attacks.views import NOTHING, CoordinatorView, Nothing, Opened
 
 DEVICES, BINS, MOST, SIZE = 300, 500, 60, 0.3
-EXPERIMENT = Experiment(n_bins=BINS, labels=("no", "yes"), rule=Pegasos(), loss=Loss("logistic"))
+EXPERIMENT = plain_experiment(BINS, loss="logistic")
 
 
 def guess(view: CoordinatorView, knowing: Nothing) -> tuple[int, ...]:
@@ -67,12 +72,12 @@ def play(trials: int, seed: int, *, defended: bool, advance: Advance) -> Measure
             person = draw_person(dice, BINS, draw_size(dice, MOST))
             made = packages_of(person, weights, device, trial + 1, defended=defended)
             sent += [(package, device) for package in made]
-        mixed = shuffle(sent, words(dice))
-        partners = guess(CoordinatorView((RoundSeen(packages=tuple(package for package, _ in mixed)),)), NOTHING)
-        linked += sum(mixed[here][1] == mixed[there][1] for here, there in enumerate(partners) if here != there)
-        every += len(mixed)
-        sizes = np.bincount([device for _, device in mixed])
-        by_chance += float((sizes * (sizes - 1)).sum()) / len(mixed)
+        view, senders = mixed(sent, words(dice))
+        partners = guess(view, NOTHING)
+        linked += sum(senders[here] == senders[there] for here, there in enumerate(partners) if here != there)
+        every += len(senders)
+        sizes = np.bincount(senders)
+        by_chance += float((sizes * (sizes - 1)).sum()) / len(senders)
         advance(1)
     detail = {"packages": every, "devices": DEVICES, "by_chance": by_chance / every}
     return Measurement(linked / every, wilson(linked, every), trials, detail)
