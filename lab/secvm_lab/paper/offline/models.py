@@ -68,21 +68,10 @@ class Trained:
         return np.asarray(right / self.cells.sum(axis=(1, 2)))
 
 
-@dataclass(frozen=True, eq=False)
-class Names:
-    """Names models by everything that decides what they become."""
-
-    crowd: Crowd
-    splits: Splits
-
-    def key(self, model: Model) -> str:
-        """A digest of crowd, split, bins and settings; not of threads, folders or the time."""
-        return digest(self.content(model))
-
-    def content(self, model: Model) -> dict[str, Any]:
-        """What the key is a digest of."""
-        settings = asdict(model) | {"split": self.splits.digest(model.split), "lambda_": str(exact(model.lambda_))}
-        return {"results": RESULTS, "crowd": self.crowd.identity(), "model": settings}
+def key_of(model: Model, crowd: Crowd, splits: Splits) -> str:
+    """A digest of crowd, split, bins and settings: of all that decides what a model becomes; not of threads or time."""
+    settings = asdict(model) | {"split": splits.digest(model.split), "lambda_": str(exact(model.lambda_))}
+    return digest({"results": RESULTS, "crowd": crowd.identity(), "model": settings})
 
 
 def digest(content: Any) -> str:

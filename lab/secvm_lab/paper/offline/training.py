@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from secvm.learning.experiment import Experiment
 from secvm_lab.engine import Swept, sweep
 from secvm_lab.engine.collapsed import CollapsedRows
 from secvm_lab.paper.offline.crowd import Crowd, Recipe
-from secvm_lab.paper.offline.models import Model, Names, Stored, Trained, as_json, from_json
+from secvm_lab.paper.offline.models import Model, Stored, Trained, as_json, from_json, key_of
 from secvm_lab.paper.offline.splits import Splits
 
 #: Model-rounds done.
@@ -66,15 +67,12 @@ class Trainer:
     threads: int = 1
     #: Models trained by this run.
     computed: int = 0
-    _labels: NDArray[np.int64] | None = field(default=None, repr=False)
     _keys: dict[Model, str] = field(default_factory=dict, repr=False)
 
-    @property
+    @cached_property
     def labels(self) -> NDArray[np.int64]:
         """0 or 1 for each person."""
-        if self._labels is None:
-            self._labels = self.crowd.labels()
-        return self._labels
+        return self.crowd.labels()
 
     def missing(self, models: Iterable[Model]) -> list[Model]:
         """Those that are not stored, each once; models that share rows stand together, unhashed ones last."""
@@ -134,5 +132,5 @@ class Trainer:
 
     def _key(self, model: Model) -> str:
         if model not in self._keys:
-            self._keys[model] = Names(self.crowd, self.splits).key(model)
+            self._keys[model] = key_of(model, self.crowd, self.splits)
         return self._keys[model]

@@ -57,9 +57,8 @@ class BinnedPeople:
     prepared: PreparedRows
     #: int8, 0 or 1.
     labels: NDArray[np.int8]
-    #: int64, as ``BinnedRows.units`` and ``.squared_norms``: the bias included.
+    #: int64, as ``BinnedRows.units``: the bias included.
     units: NDArray[np.int64]
-    squared_norms: NDArray[np.int64]
 
     def __repr__(self) -> str:
         return f"BinnedPeople(<{len(self.labels)} people>, n_bins={self.prepared.n_bins})"
@@ -157,13 +156,12 @@ class TwitterPeople:
             raise BadInputError(f"a person did not find so many different words in {2**THROW_BITS} draws")
 
     def rows(
-        self, seed: int, binning: HashBinning, size: int = CHUNK, *, one_per_bin: bool = False, threads: int = 1
+        self, seed: int, binning: HashBinning, size: int = CHUNK, *, threads: int = 1
     ) -> Iterator[tuple[BinnedRows, NDArray[np.int8]]]:
         """People as rows of bins with their labels, ``size`` at a time."""
         for _, indptr, words, labels in self.chunks(seed, size, threads=threads):
             bins = hash_numbers(words, binning.keys, binning.n_bins, threads=threads)
-            rows = bin_rows(indptr, bins, None, binning.n_bins)
-            yield (rows.present() if one_per_bin else rows), labels
+            yield bin_rows(indptr, bins, None, binning.n_bins), labels
 
     def all_rows(self, seed: int, binning: HashBinning, *, threads: int = 1) -> tuple[BinnedRows, NDArray[np.int64]]:
         """Everybody's rows and labels at once."""
@@ -177,9 +175,7 @@ class TwitterPeople:
         )
         return rows, np.concatenate([labels for _, labels in parts]).astype(np.int64)
 
-    def binned(
-        self, seed: int, binning: HashBinning, size: int = CHUNK, *, one_per_bin: bool = False, threads: int = 1
-    ) -> BinnedPeople:
+    def binned(self, seed: int, binning: HashBinning, size: int = CHUNK, *, threads: int = 1) -> BinnedPeople:
         """Everybody in the blocked layout, without ever holding everybody's rows.
 
         The order of the bins is that of the first 16,384 people, who are made twice for it.
@@ -188,18 +184,12 @@ class TwitterPeople:
             raise BadInputError(f"the layout takes chunks of whole blocks of {PEOPLE} people")
         sample = self.with_people(min(self.n_people, _SAMPLE))
         frequencies = np.zeros(binning.n_bins, np.int64)
-        for rows, _ in sample.rows(seed, binning, size, one_per_bin=one_per_bin, threads=threads):
+        for rows, _ in sample.rows(seed, binning, size, threads=threads):
             frequencies += count_bins(rows)
         builder = LayoutBuilder(order_bins(frequencies, sample.n_people), self.n_people)
-        labels, units, norms = [], [], []
-        for rows, chunk_labels in self.rows(seed, binning, size, one_per_bin=one_per_bin, threads=threads):
+        labels, units = [], []
+        for rows, chunk_labels in self.rows(seed, binning, size, threads=threads):
             builder.add(rows)
             labels.append(chunk_labels)
             units.append(rows.units)
-            norms.append(rows.squared_norms)
-        return BinnedPeople(
-            prepared=builder.finish(),
-            labels=np.concatenate(labels),
-            units=np.concatenate(units),
-            squared_norms=np.concatenate(norms),
-        )
+        return BinnedPeople(builder.finish(), np.concatenate(labels), np.concatenate(units))
