@@ -91,17 +91,15 @@ def run(arguments: argparse.Namespace) -> dict[str, object]:
     whole = _covered(arguments, "whole", rounds=arguments.rounds, rho=(arguments.features + 1) ** 0.5 + 1e-3)
     devices = DeviceCover(main.target, arguments.features, threads=arguments.threads)
     settings = _plan_of(main).settings
-    local = [OneShot(arguments.epsilon, rounds, arguments.features, kind) for rounds, kind in _LOCAL]
+    # The better of them is shown.
+    local = [
+        OneShot(arguments.epsilon, 1, arguments.features),
+        OneShot(arguments.epsilon, 1, arguments.features, "cell"),
+    ]
     ways: list[Baseline] = [
         Plain(PLAIN_ROUNDS, arguments.features),
         main,
-        CentralGaussian(
-            arguments.epsilon,
-            arguments.delta,
-            settings.rounds,
-            arguments.features,
-            settings.rule,
-        ),
+        CentralGaussian(arguments.epsilon, arguments.delta, settings.rounds, arguments.features, settings.rule),
         *local,
     ]
     if not arguments.short:
@@ -145,10 +143,6 @@ def run(arguments: argparse.Namespace) -> dict[str, object]:
     result["peak_rss_mb"] = round(memory_mb())
     result["seconds"] = round(time.perf_counter() - began, 1)
     return result
-
-
-#: Rounds and kinds of local reports that are tried: the best of them is shown.
-_LOCAL = ((1, "sphere"), (1, "cell"))
 
 
 def _people(arguments: argparse.Namespace, seed: int, bins: int | None = None) -> Split:

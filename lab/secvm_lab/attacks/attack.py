@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
-from secvm.errors import BadInputError
 from secvm_lab.attacks.views import Knowledge, View
 
 V = TypeVar("V", bound=View)
@@ -133,8 +132,6 @@ class Attack(Generic[V, K, G]):
 
     def measure(self, trials: int, seed: int, *, defended: bool, advance: Advance | None = None) -> Measurement:
         """Play so many trials, with the defence or without."""
-        if trials < 1:
-            raise BadInputError("an attack needs at least one trial")
         return self.play(trials, seed, defended=defended, advance=advance or (lambda _: None))
 
 

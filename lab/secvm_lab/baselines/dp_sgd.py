@@ -146,10 +146,6 @@ class DPSGD:
     step_size: float = 1.0
     name: ClassVar[str] = "DP-SGD"
 
-    def __post_init__(self) -> None:
-        if not (self.steps >= 1 and 0 < self.sampling <= 1 and self.clip > 0 and self.step_size > 0):
-            raise BadInputError("DP-SGD needs a step, a chance above 0, a clip and a step size above 0")
-
     @property
     def sigma(self) -> float:
         """σ in units of the clip."""

@@ -35,7 +35,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import ClassVar, Protocol
+from typing import ClassVar, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -243,7 +243,7 @@ class FedSel:
     name: ClassVar[str] = "local, one dimension"
 
     def __post_init__(self) -> None:
-        _check(self.epsilon, self.rounds, self.step_size)
+        _check(self.epsilon, self.rounds)
 
     @property
     def epsilon_of_a_round(self) -> float:
@@ -262,19 +262,17 @@ class FedSel:
 
 @dataclass(frozen=True)
 class OneShot:
-    """Everybody reports once. ``kind``: "sphere" or "cell"."""
+    """Everybody reports once."""
 
     epsilon: float
     rounds: int
     #: F: at most so many bins of a person, the bias not counted.
     contribution: int
-    kind: str = "sphere"
+    kind: Literal["sphere", "cell"] = "sphere"
     step_size: float = 20.0
 
     def __post_init__(self) -> None:
-        _check(self.epsilon, self.rounds, self.step_size)
-        if self.kind not in ("sphere", "cell"):
-            raise BadInputError('reports are of the kind "sphere" or "cell"')
+        _check(self.epsilon, self.rounds)
 
     @property
     def name(self) -> str:
@@ -343,6 +341,6 @@ def _cells(contribution: int, people: UnitRows) -> int:
     return min(contribution + 1, people.n_cells)
 
 
-def _check(epsilon: float, rounds: int, step_size: float) -> None:
-    if not (0 < epsilon < math.inf and rounds >= 1 and step_size > 0):
-        raise BadInputError("local reports need an ε above 0, a round, and a step size above 0")
+def _check(epsilon: float, rounds: int) -> None:
+    if not (0 < epsilon < math.inf and rounds >= 1):
+        raise BadInputError("local reports need an ε above 0, and a round")

@@ -17,12 +17,11 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from secvm.errors import BadInputError
 from secvm.learning.label_models import LabelModels
 from secvm.learning.rows import BinnedRows
 from secvm_lab.baselines.baseline import (
@@ -48,13 +47,9 @@ _PASSES = 10
 
 @dataclass(frozen=True)
 class Scikit:
-    """A linear classifier of scikit-learn, tuned. ``kind``: "svc" or "sgd"."""
+    """A linear classifier of scikit-learn, tuned."""
 
-    kind: str
-
-    def __post_init__(self) -> None:
-        if self.kind not in ("svc", "sgd"):
-            raise BadInputError('scikit-learn is asked for "svc" or "sgd"')
+    kind: Literal["svc", "sgd"]
 
     @property
     def name(self) -> str:
@@ -115,10 +110,6 @@ class FederatedAveraging:
     epochs: int = 5
     step_size: float = 0.3
     name: ClassVar[str] = "federated averaging"
-
-    def __post_init__(self) -> None:
-        if min(self.rounds, self.people_per_client, self.epochs) < 1 or self.step_size <= 0:
-            raise BadInputError("federated averaging needs rounds, people, epochs and a step size above 0")
 
     def fit(self, rows: BinnedRows, labels: NDArray[np.int64], *, seed: int) -> Fitted:
         signs = two_labels(labels)

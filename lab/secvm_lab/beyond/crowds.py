@@ -36,10 +36,6 @@ class Crowd:
     """People who train a network, with their dice. Secret: it does not print itself."""
 
     def __init__(self, question: Question, rows: BinnedRows, labels: NDArray[np.int64], *, seed: bytes) -> None:
-        if len(labels) != len(rows) or rows.n_bins != question.shape.n_bins:
-            raise BadInputError("people, labels and network do not fit each other")
-        if len(labels) and not (labels.min() >= 0 and labels.max() < question.shape.n_labels):
-            raise BadInputError("a person has a label that the network does not know")
         _check_room(rows)
         self._question = question
         self._rows = rows

@@ -18,7 +18,6 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from secvm.errors import BadInputError
 from secvm.estimator.training import OfflineTraining, Population
 from secvm.learning import aggregate
 from secvm.learning._kernels.dispatch import kernels
@@ -150,8 +149,6 @@ def try_hashes(
     advance: Callable[[int], None] | None = None,
 ) -> list[Cell]:
     """All cells; ``splits`` are dealt out evenly to the salts. ``advance`` is called with 1 after each hashing."""
-    if splits < 1 or rounds < 1:
-        raise BadInputError("more hashes are tried on one split and one round at least")
     salts = max(1, min(salts, splits))
     n = len(text.labels)
     masks = [

@@ -34,7 +34,6 @@ BITS = 16
 ONE = 1 << BITS
 #: Weights stay within so many units: 16.0. With 2^22 units of a person and 2^10 hidden units sums stay below 2^62.
 MOST = 16 * ONE
-MAX_HIDDEN = 1 << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +46,6 @@ class Shape:
     n_labels: int = 2
 
     def __post_init__(self) -> None:
-        if self.n_bins < 1 or not 1 <= self.hidden <= MAX_HIDDEN or self.n_labels < 2:
-            raise BadExperimentError(f"a network needs a bin, two labels, and 1 to {MAX_HIDDEN} hidden units")
         # Hidden units and outputs share the twelve bits by which dice name a model.
         if self.hidden + self.outputs > 1 << 12 or self.n_parameters >= 1 << 31:
             raise BadExperimentError("a network of so many parameters has no dice")
@@ -102,10 +99,6 @@ class Bounds:
     hidden_biases: float = 4.0
     outputs: float = 4.0
     output_biases: float = 1.0
-
-    def __post_init__(self) -> None:
-        if not all(0 < bound <= 2.0**20 for bound in self.each):
-            raise BadExperimentError("the bounds must lie above 0 and at most at 2^20")
 
     @property
     def each(self) -> tuple[float, float, float, float]:

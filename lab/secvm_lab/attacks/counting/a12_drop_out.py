@@ -16,7 +16,7 @@ import numpy as np
 from secvm_lab.attacks.attack import Advance, Attack, Measurement
 from secvm_lab.attacks.counting.a11_intersection import habits
 from secvm_lab.attacks.counting.covered import Setting, batches, draw_cover_counts, goal_within
-from secvm_lab.attacks.counting.likelihood import Counts, Floats, KnownHabits, look, unit_table
+from secvm_lab.attacks.counting.likelihood import Counts, CoverLaw, Floats, KnownHabits, look, unit_table
 from secvm_lab.attacks.drawing import generator
 from secvm_lab.attacks.statistics import auc
 from secvm_lab.attacks.views import CoordinatorView, RoundSeen
@@ -32,16 +32,14 @@ def guess(view: CoordinatorView, knowing: KnownHabits) -> Floats:
     if knowing.cover is None:
         told = look(unit_table(None), (first - second)[..., places, :]).sum(axis=-2)
     else:
-        told = _given(first, second, knowing, places)
+        told = _given(first, second, knowing, knowing.cover, places)
     found: Floats = told[..., 1] - told[..., 0]
     return found
 
 
-def _given(first: Counts, second: Counts, knowing: KnownHabits, places: list[int]) -> Floats:
+def _given(first: Counts, second: Counts, knowing: KnownHabits, cover: CoverLaw, places: list[int]) -> Floats:
     """The normal law's score of a unit more in the first round, the second being known."""
-    if knowing.cover is None:
-        raise ValueError("without cover a difference is certain")
-    mean, noise = knowing.cover.mean, knowing.cover.variance
+    mean, noise = cover.mean, cover.variance
     shares = np.append(knowing.shares, 1.0)[places][:, None]
     senders = np.array(knowing.senders)
     people = senders * shares * (1 - shares)

@@ -125,8 +125,7 @@ class PoisonWorld:
     def stopping_devices(self, experiment: Experiment, budget: int) -> int:
         """How few devices can lift one cell of a first round above what cover explains, so that it is not stepped."""
         cover, tally = experiment.cover, self._first_tally(experiment)
-        if cover is None:
-            raise ValueError("only with two relays' cover is a round refused for a count that nobody explains")
+        assert cover is not None  # without it no round is refused for a count that nobody explains
         train, participation, *_ = cover.most_in_a_cell(self.size.people)
         room = min(train - max(tally.plus.max(), tally.minus.max()), participation - tally.participants.max())
         return int(room) // (budget - 1) + 1

@@ -110,8 +110,6 @@ def test_with_a_large_epsilon_local_reports_learn() -> None:
 
 def test_nonsense_is_refused() -> None:
     with pytest.raises(BadInputError):
-        OneShot(1.0, 1, 5, "cube")
-    with pytest.raises(BadInputError):
         FedSel(0.0, 1e-6, 1, 5)
     rows, labels = crowd(5)
     with pytest.raises(BadInputError):

@@ -96,11 +96,8 @@ def test_scikit_learn_gets_counts_and_the_bias_in_rows_of_length_one() -> None:
     assert np.allclose(unit_matrix(rows).toarray(), expected)
 
 
-def test_scikit_learn_is_asked_for_what_there_is() -> None:
-    with pytest.raises(BadInputError):
-        Scikit("forest")
+def test_scikit_learn_trains_where_there_are_too_few_to_try_anything_out_on() -> None:
     rows, _ = crowd(10)
-    # Too few to try anything out on: it trains all the same.
     labels = np.array([0, 1] * 5)
     assert Scikit("svc").fit(rows.take(np.arange(2)), labels[:2], seed=1).notes["chosen"] > 0
 

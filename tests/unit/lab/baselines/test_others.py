@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from secvm.errors import BadInputError
 from secvm.learning.individual.binning import HashBinning
 from secvm.privacy.leakage import auc_of
 from secvm_lab.baselines.baseline import UnitRows, clipped, two_labels
+from secvm_lab.baselines.central_gaussian import CentralGaussian
 from secvm_lab.baselines.compare import compare, file_split
 from secvm_lab.baselines.dp_sgd import DPSGD
 from secvm_lab.baselines.plain import Plain, SecureSummation
@@ -68,11 +70,12 @@ def test_one_person_moves_a_batch_by_no_more_than_the_clip(clip: float, scale: f
     assert lengths.max() <= clip * (1 + 1e-12)
 
 
-def test_dp_sgd_learns_and_noise_costs() -> None:
+@pytest.mark.parametrize("server", [DPSGD(1.0, 1e-6, 8, steps=30), CentralGaussian(1.0, 1e-6, 5, 8)])
+def test_a_trusted_server_learns_and_noise_costs(server: DPSGD | CentralGaussian) -> None:
     people = split(1500, 1)
     found = []
     for epsilon in (0.01, 8.0, math.inf):
-        fitted = DPSGD(epsilon, 1e-6, 8, steps=30).fit(people.rows, people.labels, seed=1)
+        fitted = replace(server, epsilon=epsilon).fit(people.rows, people.labels, seed=1)
         found.append(fitted.evaluate(people.test_rows, people.test_labels))
     assert found[0] < 0.7 < 0.8 < min(found[1:])
 

@@ -162,14 +162,10 @@ def test_served_weights_stay_in_range_and_round_half_to_even() -> None:
     assert quantised(np.array([99.0, -99.0, 0.5 / ONE, 1.5 / ONE])).tolist() == [MOST, -MOST, 0, 2]
 
 
-def test_what_does_not_fit_is_refused() -> None:
-    with pytest.raises(BadExperimentError, match="hidden units"):
-        Shape(10, 0)
-    with pytest.raises(BadExperimentError, match="bounds"):
-        Bounds(words=0.0)
-    rows = some_rows(np.random.default_rng(0), 3)
-    with pytest.raises(BadInputError, match="does not know"):
-        Crowd(some_question(2), rows, np.array([0, 1, 2]), seed=b"")
+def test_dice_name_so_many_units_and_outputs_and_no_more() -> None:
+    assert Shape(10, 16, 4_080).n_parameters > 0
+    with pytest.raises(BadExperimentError, match="no dice"):
+        Shape(10, 16, 4_081)
 
 
 def test_the_quick_twin_refuses_what_64_bits_cannot_hold_and_is_right_just_below() -> None:
