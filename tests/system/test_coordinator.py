@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -12,16 +11,14 @@ import pytest
 
 from secvm.cli.main import run
 from secvm.crypto.sealing import capsules as packing
-from secvm.crypto.sealing.oblivious import REQUEST_MEDIA_TYPE, decode_key_configurations, seal_request
+from secvm.crypto.sealing.oblivious import REQUEST_MEDIA_TYPE
 from secvm.learning.individual.binning import HashBinning, bin_features
-from secvm.learning.individual.contribution import Individual, contribute
+from secvm.learning.individual.contribution import Individual
 from secvm.learning.individual.dice import UnsafeSeededDice
 from secvm.learning.package import Cohort
-from secvm.protocol.codec import AddressedPackage, encode
-from secvm.protocol.documents.blobs import decode_weights
 from secvm.protocol.documents.experiment import ExperimentDocument, HashedBins, read_published
 from secvm.protocol.documents.manifest import RoundManifest, accept
-from secvm.protocol.plain.sealed_requests import package_request
+from tests.system.contributions import contributed
 from tests.system.parties import SPECIFICATION, Place
 
 PEOPLE = [
@@ -44,25 +41,12 @@ def everybody(place: Place, of: ExperimentDocument, manifest: RoundManifest) -> 
     assert isinstance(of.binning, HashedBins)
     assert of.binning.salt is not None
     binning = HashBinning(n_bins=of.binning.bins, salt=of.binning.salt)
-    training, evaluation = (
-        decode_weights(place.wait_for(f"/v1/blob/{digest}"), digest=digest, experiment=of.experiment)
-        for digest in (manifest.training_weights, manifest.evaluation_weights)
-    )
-    key = decode_key_configurations(manifest.gateway_keys)[0]
     capsules = []
     for number, (features, label) in enumerate(PEOPLE):
         cohort = Cohort.TRAIN if number < 6 else Cohort.TEST
-        packages = contribute(
-            Individual(vector=bin_features(features, binning), label=label, cohort=cohort),
-            experiment=of.experiment,
-            training=training,
-            evaluation=evaluation,
-            dice=UnsafeSeededDice(b"seed", number),
-            round_number=manifest.round_number,
-        )
-        for package in packages:
-            plaintext = encode(AddressedPackage(of.experiment_id, manifest.round_number, package))
-            capsules.append(seal_request(key, package_request(plaintext), os.urandom).capsule)
+        person = Individual(vector=bin_features(features, binning), label=label, cohort=cohort)
+        dice = UnsafeSeededDice(b"seed", number)
+        capsules += contributed(of, manifest, person, dice, blob=lambda name: place.wait_for(f"/v1/blob/{name}"))
     return capsules
 
 

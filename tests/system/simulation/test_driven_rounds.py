@@ -25,26 +25,24 @@ from secvm.coordinator.store.memory import MemoryStore
 from secvm.coordinator.store.port import CoordinatorStore
 from secvm.coordinator.store.sqlite import SQLiteStore
 from secvm.crypto.sealing import capsules as packing
-from secvm.crypto.sealing.oblivious import REQUEST_MEDIA_TYPE, decode_key_configurations, seal_request
+from secvm.crypto.sealing.oblivious import REQUEST_MEDIA_TYPE
 from secvm.estimator.training import OfflineTraining, Population
 from secvm.learning._kernels.dispatch import kernels
 from secvm.learning.aggregate.descent import Pegasos, Swift
 from secvm.learning.experiment import Experiment
 from secvm.learning.individual.binning import HashBinning, bin_features
-from secvm.learning.individual.contribution import Individual, contribute
+from secvm.learning.individual.contribution import Individual
 from secvm.learning.individual.dice import UnsafeSeededDice, draw_cohort
 from secvm.learning.package import Cohort
 from secvm.learning.thinning import Thinning
-from secvm.protocol.codec import AddressedPackage, encode
-from secvm.protocol.documents.blobs import decode_weights
 from secvm.protocol.documents.ending import accept_ending
 from secvm.protocol.documents.experiment import ExperimentDocument, HashedBins, Relay, Windows
 from secvm.protocol.documents.manifest import AcceptedManifest, RelayCount, accept
-from secvm.protocol.plain.sealed_requests import package_request
 from secvm.runtime.http.server import HttpRequest, HttpResponse, http_date
 from secvm.runtime.metrics import Metrics
 from secvm.testing.clock import ManualClock
 from tests.seeds import seed_bytes
+from tests.system.contributions import contributed
 from tests.unit.coordinator.rounds import GRID, add
 from tests.unit.protocol.helpers import COORDINATOR, RELAY, SECOND, START, document
 
@@ -96,35 +94,10 @@ class Deployment:
 
 def sealed(deployment: Deployment, of: ExperimentDocument, accepted: AcceptedManifest, number: int) -> list[bytes]:
     """Everything one device sends in one round."""
-    manifest = accepted.manifest
-    dice = UnsafeSeededDice(SEED, number)
-    features, label = PEOPLE[number]
-    person = Individual(
-        vector=bin_features(features, HashBinning(n_bins=BINS, salt=SALT)),
-        label=label,
-        cohort=draw_cohort(of.train_share, dice),
-    )
-    training, evaluation = (
-        decode_weights(deployment.get(f"/v1/blob/{digest}"), digest=digest, experiment=of.experiment)
-        for digest in (manifest.training_weights, manifest.evaluation_weights)
-    )
-    packages = contribute(
-        person,
-        experiment=of.experiment,
-        training=training,
-        evaluation=evaluation,
-        dice=dice,
-        round_number=manifest.round_number,
-    )
-    key = decode_key_configurations(manifest.gateway_keys)[0]
-    return [
-        seal_request(
-            key,
-            package_request(encode(AddressedPackage(of.experiment_id, manifest.round_number, package))),
-            os.urandom,
-        ).capsule
-        for package in packages
-    ]
+    dice, (features, label) = UnsafeSeededDice(SEED, number), PEOPLE[number]
+    vector = bin_features(features, HashBinning(n_bins=BINS, salt=SALT))
+    person = Individual(vector=vector, label=label, cohort=draw_cohort(of.train_share, dice))
+    return contributed(of, accepted.manifest, person, dice, blob=lambda digest: deployment.get(f"/v1/blob/{digest}"))
 
 
 async def drive(store: CoordinatorStore, of: ExperimentDocument) -> bytes:
