@@ -1,11 +1,9 @@
 """The documents keep their word: links lead somewhere, examples run and print what they say, decisions are listed."""
 
-import os
 import re
 import shlex
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -18,8 +16,8 @@ from secvm.learning.losses import LOSSES
 from secvm.learning.thinning import Thinning
 from secvm.privacy.target import PrivacyTarget
 from secvm_lab.cli.dev.maintenance import reference
+from tests.programs import ROOT, python
 
-ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = sorted(
     [
         *ROOT.glob("*.md"),
@@ -135,14 +133,7 @@ def test_privacy_page_shows_what_its_command_prints(capfd: pytest.CaptureFixture
 @pytest.mark.parametrize("document", WITH_PYTHON, ids=name)
 def test_python_examples_run_and_print_what_they_say(document: Path, clone: Path) -> None:
     program = "\n".join(blocks(document, "python"))
-    told = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=clone,
-        env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT / 'lab'}"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    told = python("-c", program, folders=("src", "lab"), cwd=clone)
     assert told.returncode == 0, told.stderr
     assert told.stdout.splitlines() == re.findall(r"# → (.*)$", program, re.MULTILINE)
 
@@ -201,20 +192,13 @@ def test_guarantees_say_what_is_not_promised() -> None:
 
 @pytest.mark.parametrize("picture", ["walk", "round"])
 def test_picture_is_what_its_program_draws(picture: str) -> None:
-    drawn = subprocess.run(
-        [sys.executable, "-B", "-c", f"import draw_{picture}; print(draw_{picture}.draw(), end='')"],
-        cwd=ROOT / "docs/pictures",
-        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
-        capture_output=True,
-        check=True,
-    ).stdout
-    assert drawn.decode() == (ROOT / f"docs/pictures/{picture}.svg").read_text(encoding="utf-8")
+    program = f"import draw_{picture}; print(draw_{picture}.draw(), end='')"
+    drawn = python("-B", "-c", program, folders=("src", "docs/pictures"), check=True).stdout
+    assert drawn == (ROOT / f"docs/pictures/{picture}.svg").read_text(encoding="utf-8")
 
 
 def test_example_people_are_what_their_program_makes() -> None:
-    made = subprocess.run(
-        [sys.executable, ROOT / "examples/make_people.py"], capture_output=True, text=True, check=True
-    ).stdout
+    made = python(ROOT / "examples/make_people.py", check=True).stdout
     assert made == (ROOT / "examples/people.jsonl").read_text(encoding="utf-8")
 
 

@@ -1,10 +1,8 @@
 """Two distributions: secvm alone has nothing of the laboratory, and secvm-lab hangs itself in."""
 
 import configparser
-import os
 import re
 import subprocess
-import sys
 import tomllib
 import zipfile
 from email import message_from_bytes
@@ -15,26 +13,19 @@ import pytest
 from secvm.cli.commands import IN_LABORATORY
 from secvm.cli.main import COMMANDS
 from secvm_lab.cli import COMMANDS as ADDED
+from tests.programs import ROOT, python
 
-ROOT = Path(__file__).resolve().parents[2]
 LAB = tomllib.loads((ROOT / "lab/pyproject.toml").read_text(encoding="utf-8"))["project"]
 PRODUCT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 
 def alone(*arguments: str) -> "subprocess.CompletedProcess[str]":
     """Run ``secvm`` where secvm-lab is not installed."""
-    return subprocess.run(
-        [sys.executable, "-P", "-m", "secvm.cli.main", *arguments],
-        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    return python("-m", "secvm.cli.main", *arguments)
 
 
 def built(project: Path, folder: Path) -> zipfile.ZipFile:
-    command = [sys.executable, "-m", "build", "--no-isolation", "--wheel", "--outdir", str(folder), str(project)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = python("-m", "build", "--no-isolation", "--wheel", "--outdir", folder, project)
     assert done.returncode == 0, done.stdout + done.stderr
     (file,) = folder.glob("*.whl")
     return zipfile.ZipFile(file)

@@ -2,7 +2,6 @@
 
 import importlib
 import json
-import os
 import re
 import subprocess
 import sys
@@ -14,9 +13,7 @@ import pytest
 from secvm.cli.commands import Command
 from secvm.cli.main import COMMANDS, load
 from secvm_lab.cli import COMMANDS as ADDED
-
-ROOT = Path(__file__).resolve().parents[2]
-
+from tests.programs import ROOT, python
 
 CLOCK_AND_DICE = (
     "import datetime\nNOW = datetime.datetime.now(datetime.UTC)",
@@ -34,14 +31,7 @@ CLOCK_AND_DICE = (
 )
 def test_ruff_refuses_clock_and_dice_inside(folder: str, *, refused: bool) -> None:
     command = ["ruff", "check", "--select=TID251", "--output-format=json", f"--stdin-filename=src/secvm/{folder}/t.py"]
-    result = subprocess.run(
-        [sys.executable, "-m", *command, "-"],
-        cwd=ROOT,
-        input="\n".join(CLOCK_AND_DICE),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    result = python("-m", *command, "-", cwd=ROOT, input="\n".join(CLOCK_AND_DICE))
     # Each of them has two lines.
     found = {(fault["location"]["row"] - 1) // 2 for fault in json.loads(result.stdout) if fault["code"] == "TID251"}
     assert found == (set(range(len(CLOCK_AND_DICE))) if refused else set()), result.stdout + result.stderr
@@ -97,41 +87,22 @@ def test_persons_device_needs_no_extras() -> None:
         "for name in sys.argv[1:]:\n"
         "    importlib.import_module(name)\n"
     )
-    told = subprocess.run(
-        [sys.executable, "-P", "-c", program, *modules],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
-    )
+    told = python("-c", program, *modules)
     assert told.returncode == 0, told.stderr
 
 
 def test_package_itself_imports_nothing() -> None:
-    told = subprocess.run(
-        [sys.executable, "-c", "import secvm, sys; print([n for n in sys.modules if n.startswith('secvm.')])"],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
-    )
+    told = python("-c", "import secvm, sys; print([n for n in sys.modules if n.startswith('secvm.')])", check=True)
     assert told.stdout == "[]\n"
 
 
 def test_help_imports_nothing_heavy() -> None:
-    paths = os.pathsep.join([str(ROOT / "src"), str(ROOT / "lab")])
     program = (
         "import sys; from secvm.cli.main import run; run(['--help']);"
         " heavy = {'numba', 'numpy', 'sklearn', 'scipy', 'matplotlib', 'rich', 'orjson'};"
         " print(*heavy.intersection(sys.modules), file=sys.stderr)"
     )
-    told = subprocess.run(
-        [sys.executable, "-c", program],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={**os.environ, "PYTHONPATH": paths},
-    )
+    told = python("-c", program, folders=("src", "lab"), check=True)
     assert told.stderr.strip() == ""
 
 

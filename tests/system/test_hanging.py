@@ -1,10 +1,9 @@
 """A test that hangs ends by itself, under its own name."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 from secvm_lab.cli.dev.tiers import end_hanging
+from tests.programs import python
 
 _TESTS = """
 import threading
@@ -20,10 +19,8 @@ def test_after_it():
 def test_repro_a_run_with_a_hanging_test_ends_and_names_it(tmp_path: Path) -> None:
     file = tmp_path / "test_two.py"
     file.write_text(_TESTS)
-    command = [sys.executable, "-m", "pytest", "-n1", "-p", "no:cacheprovider", "--rootdir", str(tmp_path)]
-    done = subprocess.run(
-        [*command, *end_hanging(1), str(file)], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120
-    )
+    command = ("-m", "pytest", "-n1", "-p", "no:cacheprovider", "--rootdir", tmp_path, *end_hanging(1), file)
+    done = python(*command, cwd=tmp_path, timeout=120)
     assert done.returncode == 1
     assert "FAILED test_two.py::test_that_waits_for_ever" in done.stdout
     assert "1 failed, 1 passed" in done.stdout

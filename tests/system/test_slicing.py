@@ -1,14 +1,11 @@
 """Slices of tests, on folders of tiny tests in a pytest of their own."""
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT
+from tests.programs import python
 
 SLICED = """
 from tests.slicing import Slice
@@ -45,21 +42,10 @@ def play(folder: Path, *, minutes: float, seed: str, workers: int = 0) -> tuple[
     (folder / "conftest.py").write_text(SLICED.format(minutes=minutes, seed=seed), encoding="utf-8")
     for name in "abcd":
         (folder / f"test_{name}.py").write_text(CASES, encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, "-P", "-m", "pytest", "-v", "-p", "no:cacheprovider", "-n", str(workers)],
-        cwd=folder,
-        env={
-            **os.environ,
-            "PYTHONPATH": f"{ROOT}:{ROOT / 'src'}",
-            # Other plugins take longer to import than all of this to run.
-            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
-            "PYTEST_PLUGINS": "xdist.plugin",
-            "PYTEST_ADDOPTS": "",
-        },
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    # Other plugins take longer to import than all of this to run.
+    plugins = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_PLUGINS": "xdist.plugin", "PYTEST_ADDOPTS": ""}
+    command = ("-m", "pytest", "-v", "-p", "no:cacheprovider", "-n", workers)
+    done = python(*command, folders=("", "src"), variables=plugins, cwd=folder)
     assert done.returncode in (0, 5), done.stdout + done.stderr
     assert "skipped" not in done.stdout
     slices = [line for line in done.stdout.splitlines() if line.startswith("a slice of")]
