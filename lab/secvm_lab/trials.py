@@ -43,7 +43,7 @@ from secvm_lab.rigs.lies import second_rule
 from secvm_lab.rigs.lies.about_shards import COUNT_LIES, SIGNED, CountLie, seen_by_device
 from secvm_lab.rigs.lies.catalogue import LIES, Lie
 from secvm_lab.rigs.lies.liar import Scene, Told
-from secvm_lab.rigs.lies.listening_device import lied_to, told_the_truth
+from secvm_lab.rigs.lies.listening_device import lied_to
 
 
 class SecondImplementation(PublicHistory):
@@ -130,8 +130,6 @@ class Outcome:
     #: What caught it, in one word or two; None: nothing did.
     caught_by: str | None
     variant: str
-    #: As the device would tell its person.
-    sentence: str = ""
     #: What a whole device made of it.
     device: str = ""
     #: What an auditor made of what outsiders see: that something is wrong, or nothing.
@@ -213,8 +211,7 @@ def try_honest_count(dice: random.Random, _folder: Path) -> Outcome:
     opened = sum(opening.is_opened for opening in made.openings)
     if report.ok and report.recounted[1] == opened:
         return Outcome(None, HONEST_COUNT, device=f"{opened} of 2 rounds opened")
-    sentence = report.faults[0].sentence if report.faults else "not everything was counted again"
-    return Outcome("false alarm", HONEST_COUNT, sentence, audit=FALSE_ALARM)
+    return Outcome("false alarm", HONEST_COUNT, audit=FALSE_ALARM)
 
 
 def try_honesty(dice: random.Random, folder: Path) -> Outcome:
@@ -222,11 +219,15 @@ def try_honesty(dice: random.Random, folder: Path) -> Outcome:
     try:
         honest_run(dice)
     except RemoteProtocolError as fault:
-        return Outcome(type(fault).__name__, HONEST, str(fault))
-    lived = told_the_truth(Scene.drawn(dice), folder)
-    if lived.caught_by is None and lived.no_effect:
+        return Outcome(type(fault).__name__, HONEST)
+    scene = Scene.drawn(dice)
+    history = scene.history.branch()
+    history.announce()
+    told = Told(files=history.files, now=history.now, public=history.files, variant=HONEST)
+    lived = lied_to(scene, told, folder)
+    if lived.caught_by is None and lived.sent == history.document.budget:
         return Outcome(None, HONEST, device=SENDS)
-    return Outcome(lived.caught_by or "silence", HONEST, lived.sentence, device=lived.caught_by or "silence")
+    return Outcome(lived.caught_by or "silence", HONEST, device=lived.caught_by or "silence")
 
 
 def try_lie(lie: Lie, dice: random.Random, folder: Path) -> Outcome:
@@ -241,8 +242,8 @@ def try_lie(lie: Lie, dice: random.Random, folder: Path) -> Outcome:
     unharmed = lived.no_effect or (lived.caught_by is not None and lived.sent == 0)
     device = NO_EFFECT if lived.no_effect else (lived.caught_by or SENDS)
     if lie.detected and not unharmed:
-        return Outcome(None, lived.variant, lived.sentence, device=f"{device}, {lived.sent} sent", audit=audit)
-    return Outcome(seen.caught_by, seen.variant, seen.sentence or lived.sentence, device=device, audit=audit)
+        return Outcome(None, told.variant, device=f"{device}, {lived.sent} sent", audit=audit)
+    return Outcome(seen.caught_by, told.variant, device=device, audit=audit)
 
 
 def audited(lie: Lie, told: Told) -> str:
@@ -264,9 +265,9 @@ def judge(scene: Scene, told: Told) -> Outcome:
     except CheatingError as fault:
         # What convicts must convince others too: raises, and the trial with it, if it does not.
         finding = examine(fault.evidence)
-        return Outcome(f"evidence: {finding.kind.value}", told.variant, str(fault))
+        return Outcome(f"evidence: {finding.kind.value}", told.variant)
     except RemoteProtocolError as fault:
-        return Outcome(type(fault).__name__, told.variant, str(fault))
+        return Outcome(type(fault).__name__, told.variant)
     if told.honest is not None and _is_honest(checked, told):
         return Outcome(NO_EFFECT, told.variant)
     return Outcome(None, told.variant)

@@ -10,7 +10,6 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from secvm.crypto.signing import Envelope
 from secvm.errors import SecVMError
@@ -32,6 +31,7 @@ from secvm_lab.rigs.lies.liar import Scene, Told
 #: What the person has; nothing of it may ever be seen.
 _FEATURES = {"tree": 2, "house": 1, "river": 1, "xylophone": 3}
 _A_WHILE_MS = 1_200_000
+_POLICY = TrustPolicy(unsafe_beacons=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +40,6 @@ class Lived:
 
     #: What caught the lie; None: it noticed nothing.
     caught_by: str | None
-    #: What its person is told.
-    sentence: str
-    variant: str
     #: Capsules that left it after the lie was told.
     sent: int
     #: Whether it ended up with exactly the round that everybody has.
@@ -67,25 +64,27 @@ class _Refetching(MemoryTransport):
 class DeviceInFolder:
     """One real device."""
 
-    def __init__(
-        self, folder: Path, scene: Scene, *, files: Mapping[str, bytes], now: int, told: Told | None = None
-    ) -> None:
-        history = scene.history if told is None or told.stage is None else told.stage
-        self.digest = history.document.digest if told is None or told.joined is None else told.joined
-        self.clock = ManualClock(now)
+    def __init__(self, folder: Path, scene: Scene, told: Told) -> None:
+        history = told.stage or scene.history
+        self.digest = told.joined or history.document.digest
+        self.clock = ManualClock(told.now)
         self.net = MemoryTransport(self.clock.now)
-        if told is not None and told.refetched is not None:
+        if told.refetched is not None:
             self.net = _Refetching(self.clock, f"{history.place}/checkpoint", told.refetched)
-        self.net.files = dict(files)
+        self.net.files = dict(told.files)
         self._scene, self._envelope, self._honest = scene, history.envelope, history.files
-        self._policy = TrustPolicy(unsafe_beacons=True)
         self._folder = folder
         self.device = self._start(DeviceState(folder, unsafe_unsynced=True))
 
     def _start(self, state: DeviceState) -> Device:
-        dice = self._scene.dice.randbytes
-        told: dict[str, Any] = {"policy": self._policy, "consent": Consent.unsafe_accept_anything()}
-        return Device(state, self.net, now=self.clock.now, random_bytes=dice, **told)
+        return Device(
+            state,
+            self.net,
+            now=self.clock.now,
+            random_bytes=self._scene.dice.randbytes,
+            policy=_POLICY,
+            consent=Consent.unsafe_accept_anything(),
+        )
 
     async def join(self) -> None:
         """Take part. Raises what the person would be told."""
@@ -97,7 +96,7 @@ class DeviceInFolder:
             envelope, net = self._envelope, MemoryTransport(self.clock.now)
             net.files = self._honest
         document = read_published(envelope, digest=digest)
-        salt = await fetch_salt(document, net, self._policy, now=self.clock.now())
+        salt = await fetch_salt(document, net, _POLICY, now=self.clock.now())
         with Vault(self._folder) as vault:
             vault.put("words", _FEATURES)
             vault.set_label(digest, document.experiment.labels[0])
@@ -120,68 +119,44 @@ class DeviceInFolder:
                 return
             clock.advance(following - clock.now())
 
-    def reason(self) -> tuple[str | None, str]:
-        """What it noticed, in a word and in a sentence. Evidence must convince without the device."""
+    def reason(self) -> str | None:
+        """What it noticed, in a word or two. Evidence must convince without the device."""
         device, digest = self.device, self.digest
         device.flush()
         state = device.state
-        # Who comes late takes the next round: no reason to doubt anybody.
-        noted = state.abstentions(digest)
-        told = [(reason, sentence) for _, reason, sentence in noted if reason != Reason.LATE.name]
         for data in state.evidence(digest):
-            return f"evidence: {examine(data).kind.value}", told[-1][1]
-        distrust = state.trust.distrust(digest)
-        if distrust is not None:
-            return "distrusted", distrust
-        if told:
-            return told[-1]
-        if device.memberships[digest].unanswered:
-            return "unanswered", "nobody answers"
-        return None, ""
+            return f"evidence: {examine(data).kind.value}"
+        if state.trust.distrust(digest) is not None:
+            return "distrusted"
+        # Who comes late takes the next round: no reason to doubt anybody.
+        noted = [reason for _, reason, _ in state.abstentions(digest) if reason != Reason.LATE.name]
+        return noted[-1] if noted else "unanswered" if device.memberships[digest].unanswered else None
 
 
 async def live(scene: Scene, told: Told, folder: Path) -> Lived:
-    """A device that is told a lie."""
-    one = DeviceInFolder(folder, scene, files=told.files, now=told.now, told=told)
+    """A device that is told a lie, or the truth."""
+    one = DeviceInFolder(folder, scene, told)
     try:
         await one.join()
     except SecVMError as fault:
         one.device.close()
-        return Lived(type(fault).__name__, str(fault), told.variant, 0)
+        return Lived(type(fault).__name__, 0)
     newest = _newest(told.files, one.digest)
     # Long enough to have asked, also where no window is to come.
     enough = told.now + _A_WHILE_MS
-    await one.drive(enough if newest is None else max(newest.closes_at, enough))
-    caught_by, sentence = one.reason()
+    await one.drive(enough if newest is None else max(newest.accept_until, enough))
+    caught_by = one.reason()
     lied_at = one.net.lied_at if isinstance(one.net, _Refetching) else told.now
     sent = sum(lied_at is None or seen.at > lied_at for seen in one.net.seen)
     accepted = one.device.memberships[one.digest].session.accepted
     same = told.honest is not None and accepted is not None and accepted.manifest.digest == told.honest.digest
     one.device.close()
-    return Lived(caught_by, sentence, told.variant, sent, no_effect=same and caught_by is None)
-
-
-async def live_honestly(scene: Scene, folder: Path) -> Lived:
-    """A device in the next round of an honest coordinator."""
-    history = scene.history.branch()
-    history.announce()
-    one = DeviceInFolder(folder, scene, files=history.files, now=history.now)
-    await one.join()
-    await one.drive(history.manifests[-1].accept_until)
-    caught_by, sentence = one.reason()
-    sent = len(one.net.arrived)
-    one.device.close()
-    return Lived(caught_by, sentence, "honest", sent, no_effect=sent == history.document.budget)
+    return Lived(caught_by, sent, no_effect=same and caught_by is None)
 
 
 def lied_to(scene: Scene, told: Told, folder: Path) -> Lived:
     """``live``, for those without a loop."""
     return asyncio.run(live(scene, told, folder))
-
-
-def told_the_truth(scene: Scene, folder: Path) -> Lived:
-    """``live_honestly``, for those without a loop."""
-    return asyncio.run(live_honestly(scene, folder))
 
 
 def _newest(files: Mapping[str, bytes], digest: str) -> RoundManifest | None:
