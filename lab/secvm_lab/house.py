@@ -36,27 +36,7 @@ LIMITS = {
     "duplicate_class_names": 0,
     "pronouns_as_names": 0,
 }
-#: By this command before the laboratory left the package (commit 30f0a1cd).
-BEFORE = {
-    "product_lines": 81_933,
-    "product_modules": 845,
-    "lab_lines": 13_855,
-    "lab_modules": 161,
-    "test_lines": 67_841,
-    "all_lines": 158_301,
-    "widest_folder": 53,
-    "widest_folder_of_lab": 37,
-    "http_clients": 7,
-    "sqlite_openings": 10,
-    "server_stacks": 5,
-    "defaults_of_epsilon": 4,
-    "defaults_of_delta": 8,
-    "defaults_of_rounds": 25,
-    "files_that_quote_a_rule": 41,
-    "duplicate_class_names": 111,
-    "pronouns_as_names": 1_722,
-}
-PRODUCT = "src/secvm"
+PRODUCT, LAB = "src/secvm/", "lab/"
 _LAYOUT = (tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENCODING, tokenize.ENDMARKER)
 _DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 _CLIENT = re.compile(r"\bClientSession\(|\bbuild_opener\(|\burlopen\(|\bHTTPS?Connection\(")
@@ -81,14 +61,6 @@ class Module:
     text: str
 
     @property
-    def is_product(self) -> bool:
-        return self.path.startswith(f"{PRODUCT}/")
-
-    @property
-    def is_lab(self) -> bool:
-        return self.path.startswith(("lab/", f"{PRODUCT}/lab/"))
-
-    @property
     def tree(self) -> ast.Module:
         return ast.parse(self.text)
 
@@ -103,27 +75,42 @@ def modules_of(root: Path) -> list[Module]:
 
 def house(modules: list[Module]) -> dict[str, int]:
     """The numbers of ``LIMITS``, and a few beside them."""
-    product = [module for module in modules if module.is_product]
+    product, lab = ([module for module in modules if module.path.startswith(part)] for part in (PRODUCT, LAB))
     lines = {module.path: code_lines(module.text) for module in modules}
-    places = {name: _defaults(product, name) for name in ("epsilon", "delta", "rounds")}
-    classes = Counter(name for module in product for name in _classes(module.tree))
-    lab = [module for module in modules if module.is_lab]
+    of = {name: sum(lines[module.path] for module in part) for name, part in (("product", product), ("lab", lab))}
     return {
-        "product_lines": sum(lines[module.path] for module in product),
+        "product_lines": of["product"],
         "product_modules": len(product),
-        "lab_lines": sum(lines[module.path] for module in lab),
+        "lab_lines": of["lab"],
         "lab_modules": len(lab),
         "test_lines": sum(count for path, count in lines.items() if path.startswith("tests/")),
         "all_lines": sum(lines.values()),
         "widest_folder": max(_widths(product).values(), default=0),
         "widest_folder_of_lab": max(_widths(lab).values(), default=0),
-        "http_clients": sum(bool(_CLIENT.search(module.text)) for module in product),
-        "sqlite_openings": sum("sqlite3.connect(" in module.text for module in product),
-        "server_stacks": sum(any(stack.search(module.text) for module in product) for stack in _STACKS.values()),
-        **{f"defaults_of_{name}": len(found) for name, found in places.items()},
-        "files_that_quote_a_rule": sum(bool(_RULES & set(_quoted(module.tree))) for module in product),
-        "duplicate_class_names": sum(count > 1 for count in classes.values()),
-        "pronouns_as_names": len(_pronouns(product)),
+        **{name: len(where) for name, where in _counted(product).items()},
+    }
+
+
+def places(modules: list[Module]) -> dict[str, list[str]]:
+    """Where the places are that a number counts."""
+    folders = _widths([module for module in modules if module.path.startswith((PRODUCT, LAB))])
+    wide = [f"{folder}: {n}" for folder, n in folders.most_common() if n > LIMITS["widest_folder"]]
+    return {"widest_folder": wide, **_counted([module for module in modules if module.path.startswith(PRODUCT)])}
+
+
+def _counted(product: list[Module]) -> dict[str, list[str]]:
+    homes = defaultdict[str, list[str]](list)
+    for module in product:
+        for name in _classes(module.tree):
+            homes[name].append(module.path)
+    return {
+        "http_clients": [module.path for module in product if _CLIENT.search(module.text)],
+        "sqlite_openings": [module.path for module in product if "sqlite3.connect(" in module.text],
+        "server_stacks": [name for name, stack in _STACKS.items() if any(stack.search(one.text) for one in product)],
+        **{f"defaults_of_{name}": _defaults(product, name) for name in ("epsilon", "delta", "rounds")},
+        "files_that_quote_a_rule": [module.path for module in product if _RULES & set(_quoted(module.tree))],
+        "duplicate_class_names": [f"{name}: {', '.join(at)}" for name, at in sorted(homes.items()) if len(at) > 1],
+        "pronouns_as_names": _pronouns(product),
     }
 
 
@@ -131,25 +118,6 @@ def longest_test(root: Path) -> dict[str, Any] | None:
     """Name and seconds of the slowest case of the last whole default tier; None: it has not run here."""
     noted = root / ".pytest_cache" / "v" / "secvm" / "longest"
     return json.loads(noted.read_text()) if noted.is_file() else None
-
-
-def details(modules: list[Module]) -> dict[str, list[str]]:
-    """Where the places are that a number counts."""
-    product = [module for module in modules if module.is_product]
-    homes = defaultdict[str, list[str]](list)
-    for module in product:
-        for name in _classes(module.tree):
-            homes[name].append(module.path)
-    folders = _widths([module for module in modules if module.is_product or module.is_lab])
-    return {
-        "http_clients": [module.path for module in product if _CLIENT.search(module.text)],
-        "sqlite_openings": [module.path for module in product if "sqlite3.connect(" in module.text],
-        **{f"defaults_of_{name}": _defaults(product, name) for name in ("epsilon", "delta", "rounds")},
-        "files_that_quote_a_rule": [module.path for module in product if _RULES & set(_quoted(module.tree))],
-        "duplicate_class_names": [f"{name}: {', '.join(at)}" for name, at in sorted(homes.items()) if len(at) > 1],
-        "widest_folder": [f"{folder}: {n}" for folder, n in folders.most_common() if n > LIMITS["widest_folder"]],
-        "pronouns_as_names": _pronouns(product),
-    }
 
 
 def code_lines(text: str) -> int:
@@ -232,13 +200,13 @@ def _is_number(value: ast.expr) -> bool:
 
 
 def as_text(found: Mapping[str, int], longest: Mapping[str, Any] | None) -> str:
-    """A table: now, before, and the limit."""
-    rows = [("", "now", "before", "limit")]
+    """A table: now, and the limit."""
+    rows = [("", "now", "limit")]
     for name, value in found.items():
         limit = f"{LIMITS[name]:,}" if name in LIMITS else ""
         mark = "  over" if name in LIMITS and value > LIMITS[name] else ""
-        rows.append((name.replace("_", " "), f"{value:,}", f"{BEFORE[name]:,}", limit + mark))
-    wide = [max(len(row[at]) for row in rows) for at in range(3)]
-    lines = [f"{row[0]:<{wide[0]}}  {row[1]:>{wide[1]}}  {row[2]:>{wide[2]}}  {row[3]}".rstrip() for row in rows]
+        rows.append((name.replace("_", " "), f"{value:,}", limit + mark))
+    wide = [max(len(row[at]) for row in rows) for at in range(2)]
+    lines = [f"{row[0]:<{wide[0]}}  {row[1]:>{wide[1]}}  {row[2]}".rstrip() for row in rows]
     told = "run ./secvm test first" if longest is None else f"{longest['seconds']:.1f} s, {longest['test']}"
     return "\n".join([*lines, f"longest default-tier test: {told}"]) + "\n"

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from secvm_lab.house import LIMITS, Module, as_text, code_lines, details, house, modules_of
+from secvm_lab.house import LIMITS, Module, as_text, code_lines, house, modules_of, places
 
 TEXT = '''"""A module.
 
@@ -47,7 +47,7 @@ def test_each_way_is_counted_in_the_product_alone() -> None:
     assert [found[f"defaults_of_{name}"] for name in ("epsilon", "delta", "rounds")] == [1, 1, 1]
     assert (found["files_that_quote_a_rule"], found["duplicate_class_names"]) == (1, 1)
     assert (found["lab_modules"], found["widest_folder_of_lab"], found["pronouns_as_names"]) == (1, 1, 1)
-    where = details(modules)
+    where = places(modules)
     assert where["pronouns_as_names"] == ["src/secvm/a/one.py:10 told"]
     assert where["sqlite_openings"] == ["src/secvm/a/one.py"]
     assert where["duplicate_class_names"] == ["Loss: src/secvm/a/one.py, src/secvm/a/two.py"]

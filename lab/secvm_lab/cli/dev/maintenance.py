@@ -1,7 +1,7 @@
 """``secvm dev check``, ``fix``, ``lock`` and ``house``: what people who change the code run.
 
 ``check`` is what continuous integration runs too. ``fix`` writes docs/reference/experiment.md: every setting of an
-experiment, out of what its parts declare. ``house`` says how large the tree is, beside what it may be and what it was.
+experiment, out of what its parts declare. ``house`` says how large the tree is, beside what it may be.
 """
 
 from __future__ import annotations
@@ -94,17 +94,18 @@ def house(
     \b
         ./secvm dev house --places
     """
-    from secvm_lab.house import BEFORE, LIMITS, as_text, details, longest_test, modules_of
+    from secvm_lab.house import LIMITS, as_text, longest_test, modules_of
     from secvm_lab.house import house as counted
+    from secvm_lab.house import places as places_of
 
     root = find_or_refuse()
     modules = modules_of(root)
     found, longest = counted(modules), longest_test(root)
-    where = details(modules) if places else {}
+    where = places_of(modules) if places else {}
     text = as_text(found, longest) + "".join(
         f"\n{name.replace('_', ' ')}\n" + "".join(f"  {one}\n" for one in listed) for name, listed in where.items()
     )
-    result = {"now": found, "before": BEFORE, "limits": LIMITS, "longest_test": longest}
+    result = {"now": found, "limits": LIMITS, "longest_test": longest}
     emit(result | ({"places": where} if places else {}), output_format, text=text)
 
 
