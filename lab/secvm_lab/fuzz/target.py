@@ -96,15 +96,20 @@ _HERE = f"{__package__.replace('.', '/')}/"
 Arc = tuple[CodeType, int, int]
 
 
-def find_corpus() -> Path:
-    """The corpus of the checkout that this file lies in. Raises ``BadInputError`` where there is none."""
-    tests = Path(__file__).resolve().parents[3] / "tests/contract/fuzz"
-    if not tests.is_dir():
+def find_checkout() -> Path:
+    """The checkout that this file lies in. Raises ``BadInputError`` where there is none."""
+    root = Path(__file__).resolve().parents[3]
+    if not (root / "tests/contract/fuzz").is_dir():
         raise BadInputError(
             "this command works on a checkout of the repository, and this is an installed package",
             next_step="Clone the repository and use its launcher, ./secvm.",
         )
-    return tests / "corpus"
+    return root
+
+
+def find_corpus() -> Path:
+    """The corpus of this checkout."""
+    return find_checkout() / "tests/contract/fuzz/corpus"
 
 
 def name_of(data: bytes) -> str:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import functools
 import gzip
 import hashlib
+import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +35,7 @@ from secvm.runtime.disk.secret_files import read_secret, read_signing_key
 from secvm.runtime.settings import Settings, parse_settings, read_settings
 from secvm.witness.settings import WitnessSettings
 from secvm_lab.fuzz import world
-from secvm_lab.fuzz.target import Escape, Target, expect
+from secvm_lab.fuzz.target import Escape, Target, expect, find_checkout
 from secvm_lab.fuzz.world import as_text, on_file
 from secvm_lab.rigs.slow_reading import read_slowly
 
@@ -46,20 +48,27 @@ _SVMLIGHT = b"+1 1:2 7:1 # somebody\n-1 2:3.0\n"
 # ── people ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _json_person(data: bytes) -> object:
-    person = person_from_json(data, 1, labels_required=False)
-    if person is not None:
-        again = person_from_json(canonical_json(person), 1, labels_required=True)
-        expect(again is not None and again.features == person.features, "a person is written otherwise than read")
-    return person
+def _person(read: Callable[..., Person | None], write: Callable[[Person], bytes]) -> Callable[[bytes], object]:
+    """One line, read; and what was read in its plainest form, the label left out, read again."""
+
+    def decode(data: bytes) -> object:
+        person = read(data, 1, labels_required=False)
+        if person is not None:
+            again = read(write(person), 1, labels_required=True)
+            expect(again is not None and again.features == person.features, "a person is written otherwise than read")
+        return person
+
+    return decode
 
 
-def _svmlight_person(data: bytes) -> object:
-    person = person_from_svmlight(data, 1, labels_required=False)
-    if person is not None:
-        again = person_from_svmlight(canonical_svmlight(person), 1, labels_required=True)
-        expect(again is not None and again.features == person.features, "a person is written otherwise than read")
-    return person
+def _write_json(person: Person) -> bytes:
+    return b'{"label":0,"features":' + orjson.dumps(person.features) + b"}\n"
+
+
+def _write_svmlight(person: Person) -> bytes:
+    # Indices ascend.
+    features = sorted((int(index), value) for index, value in person.features.items())
+    return b" ".join([b"0", *(b"%d:%d" % feature for feature in features)]) + b"\n"
 
 
 def _outcome(read: Callable[[], People]) -> tuple[object, ...]:
@@ -78,17 +87,7 @@ def _people_file(name: str) -> Callable[[bytes], object]:
 
     def both(data: bytes) -> object:
         path = on_file(name, data)
-
-        def slowly() -> People:
-            return read_slowly(
-                path,
-                binning,
-                presence=False,
-                count_features=False,
-                labels_required=True,
-            )
-
-        quick, slow = _outcome(lambda: read_people(path, binning)), _outcome(slowly)
+        quick, slow = (_outcome(partial(read, path, binning)) for read in (read_people, read_slowly))
         expect(quick == slow, "the quick reader of people and the readable one differ")
         return quick
 
@@ -135,60 +134,21 @@ def _model(data: bytes) -> object:
 
 # ── settings and secrets ─────────────────────────────────────────────────────────────────────────────────────────────
 
-_COORDINATOR = """[listen]
-port = 0
-[state]
-folder = "state"
-[epochs]
-period_s = 3600
-lead_s = 300
-[log]
-name = "secvm.example"
-[[witnesses]]
-name = "witness.example/w"
-url = "https://witness.example"
-key = "%s"
-[limits]
-connections = 10
-exempt = ["192.0.2.7", "2001:db8::/32"]
-""" % ("ab" * 32)
-_RELAY = """[gateway]
-url = "https://coordinator.example"
-token_file = "token"
-[relay]
-path = "/r"
-[epochs]
-period_s = 3600
-deposit_after_s = 3000.5
-"""
-_WITNESS = """[witness]
-name = "w.example"
-key_file = "w.key"
-[store]
-path = "w.db"
-[[logs]]
-name = "secvm.example"
-key = "%s"
-""" % ("ab" * 32)
-_PARTICIPANT = """[device]
-folder = "state"
-[relay]
-urls = ["https://relay.example/r"]
-[trust]
-witnesses = ["w.example+717d0ce6+BABy2LAxMvdHAjFhzxY+Q07osMg0YGWJjctmQCA7b9SH"]
-"""
-_SPECIFICATION = """{"title":"a or b?","labels":["a","b"],"floor":100,
+SPECIFICATION = """{"title":"a or b?","labels":["a","b"],"floor":100,
 "features":{"source":"titles","per_participant":100},"binning":{"bins":1000,"hashes":1},"windows":{"length_s":3000,"grace_s":60},"descent":{"rule":"swift","thinning":"3"},
 "relays":[{"url":"https://relay.example/","key":"%s"}]}""" % ("ab" * 32)
 
 
-def _settings(name: str, kind: type[Settings], example: str) -> Target:
-    return Target(
-        f"settings-{name}",
-        _read_file(f"{name}.toml", lambda path: read_settings(path, kind)),
-        world.texts(example),
-        allowed=_BAD_INPUT,
-    )
+def _settings(party: str, kind: type[Settings]) -> Target:
+    @functools.cache
+    def seeds() -> list[bytes]:
+        # What an operator starts from: as it is set, and with every key that is shown.
+        example = (find_checkout() / f"deploy/{party}.toml").read_text(encoding="utf-8")
+        shown = re.sub(r"^#(?=[a-z0-9_]+ = |\[)", "", example, flags=re.MULTILINE)
+        return [re.sub(r" *#.*", "", text).encode() for text in (example, shown)]
+
+    decode = _read_file(f"{party}.toml", lambda path: read_settings(path, kind))
+    return Target(f"settings-{party}", decode, seeds, allowed=_BAD_INPUT)
 
 
 def _secrets(data: bytes) -> None:
@@ -220,8 +180,10 @@ def _numbers(data: bytes) -> object:
 
 
 TARGETS = (
-    Target("person-json", _json_person, _JSON.splitlines, allowed=_BAD_PEOPLE),
-    Target("person-svmlight", _svmlight_person, _SVMLIGHT.splitlines, allowed=_BAD_PEOPLE),
+    Target("person-json", _person(person_from_json, _write_json), _JSON.splitlines, allowed=_BAD_PEOPLE),
+    Target(
+        "person-svmlight", _person(person_from_svmlight, _write_svmlight), _SVMLIGHT.splitlines, allowed=_BAD_PEOPLE
+    ),
     Target("people-json", _people_file("people.jsonl"), lambda: [_JSON], allowed=()),
     Target("people-svmlight", _people_file("people.svm"), lambda: [_SVMLIGHT], allowed=()),
     Target(
@@ -253,29 +215,17 @@ TARGETS = (
         "source-jsonl", _source(Lines(), "lines.jsonl"), world.texts('"a"\n["b","c"]\n{"d":3}\n'), allowed=_BAD_INPUT
     ),
     Target("model", _model, _models, allowed=(BadModelFileError,)),
-    _settings("coordinator", CoordinatorProgramSettings, _COORDINATOR),
-    _settings("relay", RelayServiceSettings, _RELAY),
-    _settings("witness", WitnessSettings, _WITNESS),
-    _settings("participant", ParticipantSettings, _PARTICIPANT),
+    _settings("coordinator", CoordinatorProgramSettings),
+    _settings("relay", RelayServiceSettings),
+    _settings("witness", WitnessSettings),
+    _settings("participant", ParticipantSettings),
     Target(
         "specification",
         lambda data: parse_settings(data, Specification, "the specification"),
-        world.texts(_SPECIFICATION),
+        world.texts(SPECIFICATION),
         allowed=_BAD_INPUT,
     ),
     Target("secrets", _secrets, world.texts("ab" * 32 + "\n", "short"), allowed=()),
     Target("number", _numbers, world.texts("7/10", "1e-4", "q=0.5", "none", "-3.25E+2"), allowed=_BAD_INPUT),
     Target("vector", _read_vector, _vectors, allowed=(StoreError,)),
 )
-SPECIFICATION = _SPECIFICATION
-
-
-def canonical_json(person: Person) -> bytes:
-    """A line of JSON with the person's features, in the plainest form; the label is left out."""
-    return b'{"label":0,"features":' + orjson.dumps(person.features) + b"}\n"
-
-
-def canonical_svmlight(person: Person) -> bytes:
-    """A line of svmlight with the person's features, indices ascending; the label is left out."""
-    features = sorted((int(index), value) for index, value in person.features.items())
-    return b" ".join([b"0", *(b"%d:%d" % feature for feature in features)]) + b"\n"

@@ -56,10 +56,6 @@ def _check_proof(data: bytes) -> object:
     return LogProof.from_bytes(data).check(history().manifests[1].log_entry.to_bytes(), log=log.note_key)
 
 
-def _bundle(data: bytes) -> list[bytes]:
-    return read_bundle(data, width=5)
-
-
 def _log_lines(data: bytes) -> object:
     """What a device makes of a tile of entries."""
     log = history().log
@@ -89,14 +85,6 @@ class _Answering(WebBeacons):
 
     def _get(self, _url: str) -> bytes:
         return self._answer
-
-
-def _newest_pulse(data: bytes) -> object:
-    return _Answering(data).newest_pulse(2)
-
-
-def _nist_record(data: bytes) -> object:
-    return _Answering(data).fetch("nist-2.0-chain-2", 5)
 
 
 _NEWEST = '{"pulse":{"chainIndex":2,"pulseIndex":5,"timeStamp":"2026-01-01T00:00:00.000Z","certificateId":"' + "ab" * 64
@@ -202,7 +190,12 @@ TARGETS = (
         world.texts("tile/0/x001/x234/067", "tile/entries/000.p/5", "tile/7/000.p/1"),
         canonical=lambda tile: tile.path.encode(),
     ),
-    Target("bundle", _bundle, lambda: [write_bundle(history().log.entries[:5])], canonical=write_bundle),
+    Target(
+        "bundle",
+        lambda data: read_bundle(data, width=5),
+        lambda: [write_bundle(history().log.entries[:5])],
+        canonical=write_bundle,
+    ),
     Target(
         "log-lines",
         _log_lines,
@@ -230,6 +223,13 @@ TARGETS = (
         lambda: files("/beacon/0"),
         allowed=_BAD_BEACON,
     ),
-    Target("nist-newest", _newest_pulse, world.texts(_NEWEST + '"}}'), allowed=_BAD_BEACON),
-    Target("nist-fetched", _nist_record, world.texts(_NEWEST + '"}}'), allowed=_BAD_BEACON),
+    Target(
+        "nist-newest", lambda data: _Answering(data).newest_pulse(2), world.texts(_NEWEST + '"}}'), allowed=_BAD_BEACON
+    ),
+    Target(
+        "nist-fetched",
+        lambda data: _Answering(data).fetch("nist-2.0-chain-2", 5),
+        world.texts(_NEWEST + '"}}'),
+        allowed=_BAD_BEACON,
+    ),
 )
