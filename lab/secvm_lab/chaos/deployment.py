@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 from secvm.testing.clock import JOINING_QUIET_S
 from secvm.testing.federation import Federation, HostOf
 from secvm.testing.federation_settings import COORDINATOR, RELAY, RELAY_PATH, Pace, memory_of
-from secvm.testing.played_rounds import RelayedPlay
+from secvm.testing.played_rounds import PlainPlay, RelayedPlay
 from secvm_lab.chaos.accounting import Acknowledged
 from secvm_lab.chaos.network import HUB_ADDRESS, Network
 from secvm_lab.chaos.passage import FAIR, Answer, Instead, Passage, Request
@@ -44,40 +44,6 @@ class Part(StrEnum):
     WINDOW = "window"
     CLOSING = "closing"
     COUNTING = "counting"
-
-
-class Parts:
-    """The parts of one round of a deployment."""
-
-    def __init__(
-        self, deployment: Deployment, number: int, *, attending: int, budget: int, spent: Callable[[], bool]
-    ) -> None:
-        """No part but the last ends before ``spent()``."""
-        self._deployment, self._number, self._budget = deployment, number, budget
-        # What fails in the last seconds shall find a moment for its next attempt, also on a busy machine.
-        self._play = deployment.round_parts(
-            number, attending=attending, budget=budget, spent=spent, quiet_s=JOINING_QUIET_S
-        )
-        self.opens_at, self.closes_at = self._play.opens_at, self._play.closes_at
-
-    def play(self, part: Part) -> None:
-        """Play one of them."""
-        forgotten = self._deployment.forgotten
-        match part:
-            case Part.JOINING:
-                self._play.join()
-            case Part.WINDOW:
-                self._play.send()
-            case Part.CLOSING:
-                self._play.close(unless=lambda: self._number in forgotten)
-            case Part.COUNTING:
-                self._play.open(unopened=self._number in forgotten)
-
-    def acknowledged(self) -> int:
-        """Packages whose acknowledgement or receipt went by."""
-        if isinstance(self._play, RelayedPlay):
-            return self._deployment.acknowledged.of(self._play.manifest.label) * self._budget
-        return self._deployment.acknowledged.of(bytes([(self._number - 1) % 256]))
 
 
 #: The second of two relays that hold packages.
@@ -263,8 +229,29 @@ class Deployment(Federation):
 
     # ── a round ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def parts(self, number: int, *, attending: int, budget: int, spent: Callable[[], bool]) -> Parts:
-        """The parts of a round, to be played one after the other; each ends when what it waits for is there, and
+    def begin_round(
+        self, number: int, *, attending: int, budget: int, spent: Callable[[], bool] = lambda: True
+    ) -> PlainPlay:
+        """A round, whose parts are played one after the other; each ends when what it waits for is there, and
         ``spent()``.
         """
-        return Parts(self, number, attending=attending, budget=budget, spent=spent)
+        # What fails in the last seconds shall find a moment for its next attempt, also on a busy machine.
+        return self.round_parts(number, attending=attending, budget=budget, spent=spent, quiet_s=JOINING_QUIET_S)
+
+    def play_part(self, part: Part, play: PlainPlay, number: int) -> None:
+        """Play one of them."""
+        match part:
+            case Part.JOINING:
+                play.join()
+            case Part.WINDOW:
+                play.send()
+            case Part.CLOSING:
+                play.close(unless=lambda: number in self.forgotten)
+            case Part.COUNTING:
+                play.open(unopened=number in self.forgotten)
+
+    def acknowledged_in(self, play: PlainPlay, number: int, budget: int) -> int:
+        """Packages of a round whose acknowledgement or receipt went by."""
+        if isinstance(play, RelayedPlay):
+            return self.acknowledged.of(play.manifest.label) * budget
+        return self.acknowledged.of(bytes([(number - 1) % 256]))

@@ -30,7 +30,7 @@ from secvm_lab.chaos.faults import DATABASE, DRIVER, NODE, Faults, Kind
 from secvm_lab.chaos.network import Network, why_no_network
 from secvm_lab.chaos.passage import Instead
 from secvm_lab.chaos.small_disk import SmallDisk, why_no_disk
-from secvm_lab.chaos.storm import Storm, Wanted, draw
+from secvm_lab.chaos.storm import Storm, draw
 from secvm_lab.demo.crowd import made_up
 from secvm_lab.demo.evaluation import Computing, attendance
 from secvm_lab.demo.plan import Plan
@@ -41,12 +41,8 @@ if TYPE_CHECKING:
 
 #: Faults that can be asked for.
 FAULTS = ("kill", "stop", "loss", "network", "disk", "restart")
-#: Experiments that can be played.
-EXPERIMENTS = ("plain", "covered")
 #: Of so many kills of nodes, driver and database, one fault of each other kind comes too.
 _KILLS_FOR_ONE = 40
-#: … and so many of relays, witnesses and hosts.
-_OTHERS_SHARE = 5
 #: Megabytes of small disks: PostgreSQL has some fifty on its first day, SQLite a few.
 _DATABASE_MB, _FILE_MB = 320, 24
 #: Whom kills are for, by weight.
@@ -73,32 +69,25 @@ class ChaosPlan:
     experiment: str = "plain"
 
     def __post_init__(self) -> None:
-        if self.experiment not in EXPERIMENTS:
-            raise BadInputError(f"--experiment is {' or '.join(EXPERIMENTS)}, not '{self.experiment}'")
         strange = [name for name in self.faults if name not in FAULTS]
         if strange or not self.faults:
             given = f"not '{strange[0]}'" if strange else "none is given"
             raise BadInputError(f"--faults are some of {', '.join(FAULTS)}, with commas between: {given}")
-        if self.store not in ("sqlite", "postgres"):
-            raise BadInputError("--store is sqlite or postgres")
 
-    def wanted(self, *, network: bool, disks: bool) -> Wanted:
+    def wanted(self, *, network: bool, disks: bool) -> dict[Kind, int]:
         """How many faults of each kind."""
         some = max(1, -(-self.kills // _KILLS_FOR_ONE))
-        kills = self.kills if "kill" in self.faults else 0
-        cuts = some if "network" in self.faults and network else 0
-        return Wanted(
-            kills=kills,
-            others=-(-kills // _OTHERS_SHARE),
-            stops=some if "stop" in self.faults else 0,
-            cuts=cuts,
-            slows=cuts,
-            losses=some if "loss" in self.faults else 0,
-            delays=some if "loss" in self.faults else 0,
-            # Two unopened rounds of any ten end a device's participation, and one must be left to be counted.
-            restarts=int(self.covered and self.rounds > 1 and "restart" in self.faults),
-            disks=max(2, some // 2) if "disk" in self.faults and disks else 0,
-        )
+        # Two unopened rounds of any ten end a device's participation, and one must be left to be counted.
+        restarts = int(self.covered and self.rounds > 1)
+        counts = {
+            "kill": {Kind.KILL: self.kills},
+            "stop": {Kind.STOP: some},
+            "network": {Kind.CUT: some, Kind.SLOW: some} if network else {},
+            "loss": {Kind.LOSS: some, Kind.DELAY: some},
+            "restart": {Kind.RESTART: restarts},
+            "disk": {Kind.DISK: max(2, some // 2)} if disks else {},
+        }
+        return {kind: count for name in self.faults for kind, count in counts[name].items()}
 
     @property
     def covered(self) -> bool:
@@ -273,20 +262,16 @@ def _play(
             storm = Storm(deployment, dice, drawn, faults, say=say)
             deployment.clock.meanwhile = storm.strike
         for number in range(1, plan.rounds + 1):
-            parts = deployment.parts(
-                number,
-                attending=plan.participants,
-                budget=experiment.budget,
-                spent=(lambda: True) if storm is None else storm.spent,
-            )
+            spent = {} if storm is None else {"spent": storm.spent}
+            played = deployment.begin_round(number, attending=plan.participants, budget=experiment.budget, **spent)
             for part in Part:
                 if storm is not None:
-                    storm.enter(number, part, closes_at=parts.closes_at)
-                parts.play(part)
+                    storm.enter(number, part, closes_at=played.closes_at)
+                deployment.play_part(part, played, number)
                 if part is Part.WINDOW:
                     given_up += deployment.counts(number).lost
             found.append(published(deployment, number))
-            acknowledged.append(parts.acknowledged())
+            acknowledged.append(deployment.acknowledged_in(played, number, experiment.budget))
             say(f"round {number} of {plan.rounds} is over")
         deployment.clock.meanwhile = None
         if storm is not None:

@@ -1,6 +1,6 @@
 """Storm: which fault comes when, drawn from dice, over the rounds of a deployment.
 
-    plan = draw(dice, rounds=8, wanted=Wanted(kills=200, stops=5, cuts=5, disks=3))
+    plan = draw(dice, rounds=8, wanted={Kind.KILL: 200, Kind.STOP: 5, Kind.CUT: 5}, kinds={"node": 1})
     storm = Storm(deployment, dice, plan)
     deployment.clock.meanwhile = storm.strike
 
@@ -19,7 +19,6 @@ import random
 import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from secvm_lab.chaos.deployment import Deployment, Part
 from secvm_lab.chaos.faults import DATABASE, DRIVER, NODE, Fault, Faults, Kind
@@ -43,20 +42,8 @@ _CALM_MS = 8_000
 _RECOVERY_S = 90.0
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """How many faults of each kind. ``kills``: of nodes, driver, database and two relays; others are killed besides."""
-
-    kills: int = 0
-    others: int = 0
-    stops: int = 0
-    cuts: int = 0
-    slows: int = 0
-    losses: int = 0
-    delays: int = 0
-    disks: int = 0
-    restarts: int = 0
-
+#: For so many kills of nodes, driver, database and two relays, one of relays, witnesses and hosts comes besides.
+_OTHERS_SHARE = 5
 
 Plan = Mapping[tuple[int, Part], deque[Fault]]
 
@@ -65,25 +52,29 @@ def draw(
     dice: random.Random,
     *,
     rounds: int,
-    wanted: Wanted,
+    wanted: Mapping[Kind, int],
     kinds: Mapping[str, int],
     disks: Sequence[str] = (),
     relays: Sequence[str] = ("relay",),
 ) -> Plan:
-    """A plan. ``kinds``: whom kills are for, by weight. ``disks``: whose there are. ``relays``: whose machines there
-    are, and who is killed with witnesses and hosts.
+    """A plan. ``wanted``: how many of each kind; others are killed besides. ``kinds``: whom kills are for, by weight.
+    ``disks``: whose there are. ``relays``: whose machines there are, and who is killed with witnesses and hosts.
     """
     names, weights = list(kinds), list(kinds.values())
+    kills = wanted.get(Kind.KILL, 0)
     # All of them come, whatever the dice say.
-    victims = [names[i % len(names)] for i in range(min(wanted.kills, len(names)))]
-    victims += dice.choices(names, weights, k=wanted.kills - len(victims))
-    faults = [Fault(Kind.KILL, name) for name in victims]
-    faults += [Fault(Kind.KILL, dice.choice([*relays, "witness", "host"])) for _ in range(wanted.others)]
-    for kind, count in ((Kind.STOP, wanted.stops), (Kind.CUT, wanted.cuts), (Kind.SLOW, wanted.slows)):
-        faults += [Fault(kind, DRIVER if i % 2 == 0 else NODE) for i in range(count)]
-    faults += [Fault(Kind.LOSS, "door")] * wanted.losses + [Fault(Kind.DELAY, "door")] * wanted.delays
-    faults += [Fault(Kind.RESTART, dice.choice(list(relays))) for _ in range(wanted.restarts)]
-    faults += [Fault(Kind.DISK, disks[i % len(disks)]) for i in range(wanted.disks)]
+    victims = [names[i % len(names)] for i in range(min(kills, len(names)))]
+    victims += dice.choices(names, weights, k=kills - len(victims))
+    victims += [dice.choice([*relays, "witness", "host"]) for _ in range(-(-kills // _OTHERS_SHARE))]
+    whom: dict[Kind, Sequence[str]] = {
+        Kind.KILL: victims,
+        **dict.fromkeys((Kind.STOP, Kind.CUT, Kind.SLOW), (DRIVER, NODE)),
+        **dict.fromkeys((Kind.LOSS, Kind.DELAY), ("door",)),
+        Kind.RESTART: [dice.choice(list(relays))],
+        Kind.DISK: disks,
+    }
+    counts = {**wanted, Kind.KILL: len(victims)}
+    faults = [Fault(kind, some[i % len(some)]) for kind, some in whom.items() for i in range(counts.get(kind, 0))]
     dice.shuffle(faults)
     plan: dict[tuple[int, Part], list[Fault]] = defaultdict(list)
     parts = list(_SHARES)

@@ -14,7 +14,7 @@ import typer
 from secvm.cli.commands import group
 from secvm.cli.output import Format, FormatOption, emit, note, progress
 from secvm_lab.cli.reproduce_offline import offline
-from secvm_lab.cli.time_left import TimeLeft, as_typed
+from secvm_lab.cli.time_left import TimeLeft, as_typed, used, write_and_tell
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -123,7 +123,7 @@ def online(
     from secvm_lab.online.population.words import TitleWords
     from secvm_lab.online.reproduction import reproduce
     from secvm_lab.online.reproduction_page import page
-    from secvm_lab.reports import check_folder, write_report
+    from secvm_lab.reports import check_folder
 
     begun = time.monotonic()
     if folder is not None:
@@ -141,12 +141,8 @@ def online(
     seconds = time.monotonic() - begun
     told = found.told()
     if folder is not None:
-        written = write_report(folder, page(found, as_typed(context), seconds))
-        told["report"] = str(folder / "report.html")
-        if written.note:
-            note(f"secvm: {written.note}")
-    told["seconds"] = round(time.monotonic() - begun, 3)
-    told["peak_rss_mb"] = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1)
+        write_and_tell(folder, page(found, as_typed(context), seconds), told)
+    told |= used(begun, digits=3)
     emit(told, output_format, text="\n".join(_online_lines(found, told)))
 
 

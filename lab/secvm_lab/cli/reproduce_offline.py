@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
-import resource
 import time
 from collections.abc import Sequence
 from enum import StrEnum
@@ -16,7 +15,7 @@ import typer
 from secvm.cli.offline import options
 from secvm.cli.output import Format, FormatOption, emit, note, progress
 from secvm.errors import BadInputError
-from secvm_lab.cli.time_left import as_typed
+from secvm_lab.cli.time_left import as_typed, used
 
 if TYPE_CHECKING:
     from secvm_lab.paper.offline.crowd import Crowd
@@ -157,8 +156,7 @@ def offline(
     told = {
         "models": {"asked": evaluation.asked, "computed": trainer.computed},
         "folder": str(place),
-        "seconds": round(time.monotonic() - started, 1),
-        "peak_rss_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
+        **used(started),
     }
     emit(found | told, output_format, text="\n".join(lines(found | told)))
 

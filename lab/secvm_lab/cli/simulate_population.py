@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 import time
 from fractions import Fraction
 from pathlib import Path
@@ -14,7 +13,7 @@ from secvm.cli.offline import options
 from secvm.cli.output import Format, FormatOption, emit, note
 from secvm.errors import BadInputError
 from secvm.learning.aggregate.descent import OFFLINE
-from secvm_lab.cli.time_left import TimeLeft, as_typed
+from secvm_lab.cli.time_left import TimeLeft, as_typed, used, write_and_tell
 
 if TYPE_CHECKING:
     from secvm_lab.online.scenario import Outcome
@@ -116,7 +115,7 @@ def simulate(
     from secvm_lab.online.population.words import TitleWords
     from secvm_lab.online.run import Attack
     from secvm_lab.online.scenario import Promise, Scenario, page, play
-    from secvm_lab.reports import check_folder, write_report
+    from secvm_lab.reports import check_folder
 
     begun = time.monotonic()
     if folder is not None:
@@ -164,12 +163,8 @@ def simulate(
     outcome = play(scenario, TimeLeft(note).watch)
     told = outcome.told()
     if folder is not None:
-        written = write_report(folder, page(outcome, as_typed(context), time.monotonic() - begun))
-        told["report"] = str(folder / "report.html")
-        if written.note:
-            note(f"secvm: {written.note}")
-    told["seconds"] = round(time.monotonic() - begun, 3)
-    told["peak_rss_mb"] = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1)
+        write_and_tell(folder, page(outcome, as_typed(context), time.monotonic() - begun), told)
+    told |= used(begun, digits=3)
     emit(told, output_format, text="\n".join(_lines(outcome, told)))
 
 

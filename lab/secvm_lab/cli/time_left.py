@@ -1,12 +1,22 @@
-"""What commands that take long share: progress with the time that is left, and the command as it was typed."""
+"""What commands that take long share: progress with the time that is left, what they took, and the command as it was
+typed.
+"""
 
 from __future__ import annotations
 
+import resource
 import shlex
 import time
 from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import typer
+
+from secvm.cli.output import note
+
+if TYPE_CHECKING:
+    from secvm_lab.reports import ReportPage
 
 #: A line at most this often, but for the first of a stage.
 EVERY_S = 5.0
@@ -35,6 +45,22 @@ class TimeLeft:
         # What was done before the first call took time that nobody saw.
         left = (now - self._begun) * (of - done) / max(1, done - self._first)
         self._say(f"{stage}: {done} of {of}, {left:.0f} s left")
+
+
+def used(begun: float, *who: int, digits: int = 1) -> dict[str, float]:
+    """Seconds since ``time.monotonic()`` was so, and the most memory that somebody had; ``who``: us, or as given."""
+    peak = max(resource.getrusage(one).ru_maxrss for one in who or (resource.RUSAGE_SELF,))
+    return {"seconds": round(time.monotonic() - begun, digits), "peak_rss_mb": round(peak / 1024, 1)}
+
+
+def write_and_tell(folder: Path, page: ReportPage, told: dict[str, Any]) -> None:
+    """Write a report, and tell where it is and what is missing in it."""
+    from secvm_lab.reports import write_report
+
+    written = write_report(folder, page)
+    told["report"] = str(folder / "report.html")
+    if written.note:
+        note(f"secvm: {written.note}")
 
 
 def as_typed(context: typer.Context) -> str:

@@ -123,6 +123,13 @@ def _sum(figures: Figures, name: str) -> float | None:
     return sum(values) if values else None
 
 
+_TOTALS = (
+    *("packages_total", "commit_faults_total", "opened_total", "opener_faults_total", "admin_refused_total"),
+    *("opening_lanes", "train_participants_total"),
+)
+_BY_LABEL = ("rounds_total", "cosignatures_total", "witness_failures_total")
+
+
 def totals(figures: Figures) -> dict[str, Any]:
     """What was counted since the coordinator was started."""
 
@@ -130,30 +137,21 @@ def totals(figures: Figures) -> dict[str, Any]:
         total = _sum(figures, name)
         return None if total is None else int(total)
 
+    def by_label(name: str) -> dict[str, int]:
+        return {key[1]: int(value) for key, value in figures.items() if key[0] == name}
+
     refused: dict[str, int] = {}
     for key, value in figures.items():
         if key[0] in ("refused_total", "dropped_total") and len(key) == 2 and value:
             refused[key[1]] = refused.get(key[1], 0) + int(value)
     sealed, opened, dropped = total_of("packages_total"), total_of("opened_total"), total_of("dropped_total")
-    backlog = None
-    if sealed is not None and opened is not None:
-        backlog = max(0, sealed - opened - (dropped or 0))
     started = figures.get(("start_time_seconds",))
+    known = sealed is not None and opened is not None
     return {
         "started_at": None if started is None else int(1000 * started),
-        "packages_total": sealed,
         "refused_total": refused,
         "stored_total": total_of("stored_requests_total"),
-        "commit_faults_total": total_of("commit_faults_total"),
-        "opened_total": opened,
-        "opener_faults_total": total_of("opener_faults_total"),
-        "backlog": backlog,
-        "admin_refused_total": total_of("admin_refused_total"),
-        "opening_lanes": total_of("opening_lanes"),
-        "rounds_total": {key[1]: int(value) for key, value in figures.items() if key[0] == "rounds_total"},
-        "train_participants_total": total_of("train_participants_total"),
-        "cosignatures_total": {key[1]: int(value) for key, value in figures.items() if key[0] == "cosignatures_total"},
-        "witness_failures_total": {
-            key[1]: int(value) for key, value in figures.items() if key[0] == "witness_failures_total"
-        },
+        "backlog": max(0, (sealed or 0) - (opened or 0) - (dropped or 0)) if known else None,
+        **{name: total_of(name) for name in _TOTALS},
+        **{name: by_label(name) for name in _BY_LABEL},
     }

@@ -12,7 +12,8 @@ import base64
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from functools import cache
+from typing import Annotated, Any, Literal, TypeVar
 
 import orjson
 import pydantic
@@ -38,6 +39,7 @@ _METRIC = re.compile(
 )
 _LABEL = re.compile(rb'[a-z]{1,20}="([^"\\\n]{1,200})"')
 
+T = TypeVar("T")
 Instant = Annotated[int, pydantic.Field(ge=0, le=_LAST_INSTANT)]
 Count = Annotated[int, pydantic.Field(ge=0, le=2**53)]
 Whole = Annotated[int, pydantic.Field(ge=-(2**53), le=2**53)]
@@ -171,7 +173,7 @@ class ExperimentStatus:
         rounds_told = content.pop("rounds", None)
         leakage = content.get("leakage")
         leaks_told = leakage.pop("per_round", []) if isinstance(leakage, dict) else None
-        head = _checked(_HEAD, content, "the status")
+        head = _checked(_Head, content, "the status")
         if head.experiment != digest:
             raise MalformedMessageError("the status is that of another experiment")
         pieces = [orjson.dumps(round_) for round_ in _list(rounds_told, "the status", _MOST_ROUNDS)]
@@ -185,7 +187,7 @@ class ExperimentStatus:
             if before is not None and place < len(old_rounds) and marks[0][place] == old_rounds[place]:
                 rounds.append(before.rounds[place])
                 continue
-            round_ = _checked_text(_ROUND, piece, "a round")
+            round_ = _checked_text(PublicRound, piece, "a round")
             if round_.number != place + 1:
                 raise MalformedMessageError("the rounds of the status are not in order")
             _check_labels(round_, head.labels)
@@ -193,7 +195,7 @@ class ExperimentStatus:
             changed.add(round_.number)
         leaks = dict(before.leaks) if before is not None and marks[1][: len(old_leaks)] == old_leaks else {}
         for piece in leaked[len(leaks) :]:
-            leak = _checked_text(_LEAK, piece, "the leakage meter")
+            leak = _checked_text(RoundLeak, piece, "the leakage meter")
             leaks[leak.round] = leak
             changed.add(leak.round)
         return cls(head, rounds, leaks, marks, sorted(n for n in changed if n <= len(rounds)))
@@ -205,16 +207,12 @@ def _check_labels(round_: PublicRound, labels: Sequence[str]) -> None:
             raise MalformedMessageError("a round of the status has other labels than its experiment")
 
 
-_HEAD: pydantic.TypeAdapter[_Head] = pydantic.TypeAdapter(_Head)
-_ROUND: pydantic.TypeAdapter[PublicRound] = pydantic.TypeAdapter(PublicRound)
-_LEAK: pydantic.TypeAdapter[RoundLeak] = pydantic.TypeAdapter(RoundLeak)
-_LISTED: pydantic.TypeAdapter[ExperimentListing] = pydantic.TypeAdapter(ExperimentListing)
-
-
 def read_list(data: bytes) -> tuple[list[ExperimentListing], int]:
     """The experiments of ``/v1/experiments``, and how many were left out because there are too many."""
     raw = _list(_object(data, "the list of experiments").get("experiments"), "the list of experiments", 2**20)
-    experiments = [_checked(_LISTED, experiment, "the list of experiments") for experiment in raw[-MOST_EXPERIMENTS:]]
+    experiments = [
+        _checked(ExperimentListing, experiment, "the list of experiments") for experiment in raw[-MOST_EXPERIMENTS:]
+    ]
     if len({experiment.digest for experiment in experiments}) != len(experiments):
         raise MalformedMessageError("an experiment stands in the list twice")
     return experiments, len(raw) - len(experiments)
@@ -248,13 +246,9 @@ class Health(_Told):
     log: LogHealth | None = None
 
 
-_HEALTH: pydantic.TypeAdapter[Health] = pydantic.TypeAdapter(Health)
-
-
 def read_health(data: bytes) -> Health:
     """How the coordinator says it is."""
-    health: Health = _checked(_HEALTH, _object(data, "the coordinator's health"), "the coordinator's health")
-    return health
+    return _checked(Health, _object(data, "the coordinator's health"), "the coordinator's health")
 
 
 #: A metric's name without its beginning, and the values of its labels in their order → its number.
@@ -297,16 +291,23 @@ def _list(content: object, what: str, longest: int) -> list[Any]:
     return content
 
 
-def _checked(kind: pydantic.TypeAdapter[Any], raw: object, what: str) -> Any:
+def _checked(kind: type[T], raw: object, what: str) -> T:
     return _checked_text(kind, orjson.dumps(raw), what)
 
 
-def _checked_text(kind: pydantic.TypeAdapter[Any], data: bytes, what: str) -> Any:
+def _checked_text(kind: type[T], data: bytes, what: str) -> T:
+    asked: Any = kind
     try:
-        return kind.validate_json(data)
+        value: T = _adapter(asked).validate_json(data)
     except (pydantic.ValidationError, RecursionError):
         # Not which value, nor where: it may be anything.
         raise MalformedMessageError(f"{what} is not written as it should be") from None
+    return value
+
+
+@cache
+def _adapter(kind: Any) -> pydantic.TypeAdapter[Any]:
+    return pydantic.TypeAdapter(kind)
 
 
 #: The checkpoint that the coordinator's own witnesses cosigned.

@@ -132,6 +132,12 @@ def _by_relays(document: ExperimentDocument) -> dict[str, Any]:
 
 _ENDS = ("value", "low", "high")
 _SHARES = ("recall", "precision", "baseline")
+#: In this order; null where nothing is known.
+_IN_A_SUMMARY = (
+    *("digest", "title", "standing", "rounds_planned", "rounds_told", "labels", "floor", "budget", "privacy_kind"),
+    *("test", "running", "last", "auc", "auc_planned", "epsilon", "epsilon_planned", "formal_guarantee"),
+    *("notes", "problem"),
+)
 
 
 def summary(
@@ -143,24 +149,12 @@ def summary(
     problem: str | None = None,
 ) -> dict[str, Any]:
     """One experiment in a few numbers. ``live``: what is known of the round that runs, beside its times."""
-    content: dict[str, Any] = {
+    content: dict[str, Any] = dict.fromkeys(_IN_A_SUMMARY) | {
         "digest": listed.digest,
         "title": listed.title if document is None else document.title,
         "standing": listed.standing if status is None else status.standing,
-        "rounds_planned": None,
         "rounds_told": 0,
         "labels": [],
-        "floor": None,
-        "budget": None,
-        "privacy_kind": None,
-        "test": None,
-        "running": None,
-        "last": None,
-        "auc": None,
-        "auc_planned": None,
-        "epsilon": None,
-        "epsilon_planned": None,
-        "formal_guarantee": None,
         "notes": [],
         "problem": problem,
     }

@@ -6,11 +6,14 @@ import pytest
 
 from secvm.dashboard.events import HubLimits
 from tests.unit.dashboard.office import Listening, office
-from tests.unit.dashboard.test_page import _limits, listen
+from tests.unit.dashboard.test_page import listen
+
+#: Whoever is five events behind is let go.
+LIMITS = HubLimits(waiting=5, waiting_bytes=2**30)
 
 
 def test_a_visitor_who_reads_nothing_is_let_go_and_others_hear_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(HubLimits, "__init__", lambda self: _limits(self, waiting=5))
+    monkeypatch.setattr("secvm.dashboard.events.HubLimits", lambda: LIMITS)
 
     async def run() -> None:
         async with office(shown=3) as here:

@@ -255,21 +255,6 @@ class Listening:
     def __init__(self, answer: aiohttp.ClientResponse) -> None:
         self._answer, self._data = answer, b""
 
-    async def post(self, path: str, content: object = None, **headers: str) -> tuple[int, Any, dict[str, Any]]:
-        """Status, header fields and JSON of what is answered to this: bytes as they are, else JSON."""
-        data = content if isinstance(content, bytes) else json.dumps(content or {}).encode()
-        sent = {"content-type": "application/json", **headers}
-        code, told, body = await self.ask(path, "POST", headers=sent, data=data)
-        return code, told, json.loads(body)
-
-    async def raw(self, *lines: str) -> bytes:
-        """The answer to a head that no browser would send."""
-        reader, writer = await asyncio.open_connection("127.0.0.1", int(self.url.rpartition(":")[2]))
-        writer.write("\r\n".join([*lines, "connection: close", "", ""]).encode())
-        answer = await reader.read()
-        writer.close()
-        return answer
-
     async def until(self, holds: Callable[[list[tuple[str, str, Any]]], Any]) -> list[tuple[str, str, Any]]:
         """All events so far, once they are such."""
         async with asyncio.timeout(PATIENCE_S):

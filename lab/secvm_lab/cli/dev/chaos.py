@@ -10,6 +10,7 @@ import shutil
 import signal
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from secvm.cli.output import Format, FormatOption, emit, note
+from secvm_lab.cli.time_left import used
 
 if TYPE_CHECKING:
     from secvm_lab.chaos.run import ChaosPlan, Played
@@ -102,10 +104,7 @@ def chaos(
             runs += 1
             told = one if not told else _added(told, one)
     told = {"runs": runs, **told}
-    told["seconds"] = round(time.monotonic() - begun, 1)
-    told["peak_rss_mb"] = round(
-        max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)) / 1024, 1
-    )
+    told |= used(begun, resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
     emit(told, output_format)
     if not right:
         raise typer.Exit(1)
@@ -155,7 +154,9 @@ def _run(plan: ChaosPlan) -> tuple[dict[str, Any], bool]:
 
 def _told(plan: ChaosPlan, undisturbed: Played | None, disturbed: Played) -> dict[str, Any]:
     verdict, done = disturbed.verdict, disturbed.done
-    by_kind = {kind: sum(count for (one, _), count in done.items() if one == kind) for kind in _KINDS}
+    by_kind = Counter[str]()
+    for (kind, _), count in done.items():
+        by_kind[kind] += count
     network = "tried" if by_kind["cut"] else f"not tried: {disturbed.no_network or 'not asked for'}"
     disk = "tried" if by_kind["disk"] else f"not tried: {disturbed.no_disk or 'not asked for'}"
     return {
@@ -195,23 +196,22 @@ def _told(plan: ChaosPlan, undisturbed: Played | None, disturbed: Played) -> dic
     }
 
 
-_KINDS = ("kill", "stop", "cut", "slow", "loss", "delay", "disk", "restart")
 _WHOM = ("node", "driver", "database", "relay", "entry", "mix", "witness", "host")
-_SUMS = ("stops", "taken_over", "cuts", "slows", "losses", "delays", "disk_full", "disk_full_noticed", "restarts")
-_MORE_SUMS = ("unopened", "scheduled", "acknowledged", "lost", "counted_twice", "given_up", "forks")
-_LISTS = ("audit", "accused", "last_words")
-_MAPPINGS = ("kills", "ended_by_themselves", "answers")
+#: What several runs of one command have in common.
+_SAME = ("nodes", "participants", "rounds", "seed")
 
 
 def _added(before: dict[str, Any], one: dict[str, Any]) -> dict[str, Any]:
-    """Several runs as one."""
-    both = {**before, "identical": before["identical"] and one["identical"]}
-    both |= {name: before[name] + one[name] for name in (*_SUMS, *_MORE_SUMS, *_LISTS)}
-    both |= {
-        name: {key: before[name].get(key, 0) + one[name].get(key, 0) for key in {**before[name], **one[name]}}
-        for name in _MAPPINGS
-    }
-    return both
+    """Several runs as one: counts and lists together; what is told in words is the first run's."""
+
+    def both(name: str, old: Any, new: Any) -> Any:
+        if isinstance(old, bool):
+            return old and new
+        if isinstance(old, dict):
+            return {key: old.get(key, 0) + new.get(key, 0) for key in {**old, **new}}
+        return old + new if isinstance(old, int | list) and name not in _SAME else old
+
+    return {name: both(name, old, one[name]) for name, old in before.items()}
 
 
 @contextlib.contextmanager

@@ -36,6 +36,7 @@ import typer
 from secvm.cli.output import Format, FormatOption, emit, note
 from secvm.errors import BadInputError
 from secvm_lab.cli.dev.checkout import find_or_refuse
+from secvm_lab.cli.time_left import used
 
 _LISTS = "tests/system/simulation/test_op_lists.py"
 _ENTRY, _MIX = "tests/unit/relay/test_entry_rounds.py", "tests/unit/relay/test_mix_rounds.py"
@@ -227,8 +228,7 @@ def mutations(
         "mutations": told,
         "unchanged_passes": passes,
         "all_killed": right,
-        "seconds": round(time.monotonic() - begun, 1),
-        "peak_rss_mb": round(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024, 1),
+        **used(begun, resource.RUSAGE_CHILDREN),
     }
     emit(result, output_format)
     if not right:

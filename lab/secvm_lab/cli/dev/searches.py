@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import resource
 import tempfile
 import time
 from collections import Counter
@@ -16,6 +15,7 @@ import typer
 
 from secvm.cli.output import Format, FormatOption, emit, note, progress
 from secvm.errors import BadInputError
+from secvm_lab.cli.time_left import used
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -125,8 +125,7 @@ def simulate(
         "right": not fault,
         "repro": fault or None,
         "happened": dict(sorted(done.items())),
-        "seconds": round(time.monotonic() - begun, 1),
-        "peak_rss_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
+        **used(begun),
     }
     emit(told, output_format, text=_in_words(told, done, fault))
     if fault:
@@ -194,9 +193,9 @@ def fuzz(
             count = keep_corpus(corpus, one, [*one.seeds(), *read_corpus(corpus, one), *outcomes[one.name].found])
             note(f"{one.name}: {count} kept")
     result = campaign.as_result(outcomes)
-    own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    peak = max(own, *(outcome.rss_mb for outcome in outcomes.values()))
-    result |= {"seconds": round(time.monotonic() - started, 1), "peak_rss_mb": round(peak, 1)}
+    took = used(started)
+    peak = max(took["peak_rss_mb"], *(outcome.rss_mb for outcome in outcomes.values()))
+    result |= {**took, "peak_rss_mb": round(peak, 1)}
     text = (
         f"{result['inputs']} inputs over {len(outcomes)} targets in {result['seconds']} s:"
         f" {result['escapes'] or 'no'} escapes"
@@ -252,8 +251,7 @@ def soak(
     told |= {
         "rate": rate,
         "nodes": nodes,
-        "seconds": round(time.monotonic() - started, 1),
-        "peak_rss_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
+        **used(started),
     }
     emit(told, output_format)
     if not told["steady"]:
