@@ -9,14 +9,17 @@ Between two calls of ``play`` nothing moves but what somebody does on a page.
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Self
 
 from secvm.testing.federation import COORDINATOR, Federation, Pace
 from secvm_lab.demo.crowd import made_up
 from secvm_lab.demo.plan import Plan
+from secvm_lab.demo.run import in_memory
 
 #: Seconds of the federation in one of the machine: few people keep up with more than hundreds do.
 _RATE = 30.0
@@ -106,6 +109,13 @@ class Showcase:
     def operate(self, what: str) -> None:
         """Pause, resume or stop, as an operator with the key and without a page."""
         self.federation.ask(COORDINATOR, "POST", f"/admin/experiments/{self.digest}/{what}", admin=True)
+
+
+@contextlib.contextmanager
+def temporary_showcase(**options: Any) -> Iterator[Showcase]:
+    """One in a folder that is gone at the end."""
+    with tempfile.TemporaryDirectory(dir=in_memory()) as folder, Showcase(Path(folder), **options) as started:
+        yield started
 
 
 class _Once:

@@ -312,16 +312,16 @@ def _crowd(plan: Plan) -> Crowd:
     return from_file(plan.data, plan.participants, seed=plan.seed, vocabulary_size=plan.vocabulary_size)
 
 
-def _memory() -> Path | None:
-    """A file system in memory, where there is one with room: hundreds of devices on one disk would wait for it.
+def in_memory(room_bytes: int = 0) -> Path | None:
+    """A file system in memory, where there is one with so much room: hundreds of devices on one disk would wait for it.
 
     Who has set TMPDIR knows better.
     """
     if os.environ.get("TMPDIR"):
         return None
-    memory = Path("/dev/shm")  # noqa: S108  (mkdtemp makes a private folder in it)
+    memory = Path("/dev/shm")  # noqa: S108  (a private folder is made in it)
     with contextlib.suppress(OSError):
-        if os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > _ROOM_BYTES:
+        if os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > room_bytes:
             return memory
     return None
 
@@ -336,7 +336,7 @@ def _folder(keep: Path | None) -> Iterator[Path]:
             raise BadInputError(f"cannot make the folder {keep}: {error.strerror or 'input/output error'}") from None
         yield keep.resolve()
         return
-    folder = Path(tempfile.mkdtemp(prefix="secvm-demo-", dir=_memory()))
+    folder = Path(tempfile.mkdtemp(prefix="secvm-demo-", dir=in_memory(_ROOM_BYTES)))
     try:
         yield folder
     finally:

@@ -12,8 +12,9 @@ import math
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from itertools import pairwise
+from typing import Any
 
 from secvm.errors import BadInputError
 
@@ -189,38 +190,16 @@ class Figure:
 
     def spec(self) -> dict[str, object]:
         """The figure as JSON, for pages that draw it themselves; what is not a number is null."""
-        bars = self.bars and {
-            "x": _numbers(self.bars.x),
-            "stacks": [
-                {"name": stack.name, "values": _numbers(stack.values), "colour": stack.colour}
-                for stack in self.bars.stacks
-            ],
-        }
-        curves = [
-            {
-                "name": curve.name,
-                "x": _numbers(curve.x),
-                "y": _numbers(curve.y),
-                "low": None if curve.low is None else _numbers(curve.low),
-                "high": None if curve.high is None else _numbers(curve.high),
-                "colour": curve.colour,
-                "dashed": curve.dashed,
-            }
-            for curve in self.curves
-        ]
-        plain = ("name", "title", "description", "across", "up", "percent", "lowest", "highest", "log_across")
-        return {
-            **{part: getattr(self, part) for part in plain},
-            "curves": curves,
-            "bars": bars,
-            "rules": [{"name": rule.name, "value": _numbers([rule.value])[0]} for rule in self.rules],
-            "shades": [{"low": shade.low, "high": shade.high, "name": shade.name} for shade in self.shades],
-            "places": [{"value": place.value, "label": place.label} for place in self.places],
-        }
+        told: dict[str, object] = _plain(self)
+        return told
 
 
-def _numbers(values: Sequence[float]) -> list[float | None]:
-    return [value if math.isfinite(value) else None for value in values]
+def _plain(part: Any) -> Any:
+    if is_dataclass(part):
+        return {field.name: _plain(getattr(part, field.name)) for field in fields(part)}
+    if isinstance(part, Sequence) and not isinstance(part, str):
+        return [_plain(one) for one in part]
+    return None if isinstance(part, float) and not math.isfinite(part) else part
 
 
 def _exact(value: float | None) -> str:

@@ -4,27 +4,21 @@ from __future__ import annotations
 
 import json
 import re
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 from playwright.sync_api import Response
 
 from secvm_lab.rigs.browser import Window
-from secvm_lab.showcase import Showcase
+from secvm_lab.showcase import Showcase, temporary_showcase
 from tests.system.browser.facts import HOSTILE, api, ask, await_fact, facts, open_page, same
 
 
 @pytest.fixture(scope="module")
 def own() -> Iterator[Showcase]:
     """A federation of this module's own: here experiments are made."""
-    memory = Path("/dev/shm")
-    with (
-        tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder,
-        Showcase(Path(folder)) as started,
-    ):
+    with temporary_showcase() as started:
         started.play(1)
         yield started
 

@@ -5,14 +5,12 @@ The browser is one for each module: while it runs, ``asyncio.run`` is not to be 
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from secvm_lab.rigs.browser import Browser, Window
-from secvm_lab.showcase import Showcase
+from secvm_lab.showcase import Showcase, temporary_showcase
 from tests.system.browser.facts import HOSTILE
 
 
@@ -32,10 +30,6 @@ def window(browser: Browser) -> Iterator[Window]:
 @pytest.fixture(scope="package")
 def showcase() -> Iterator[Showcase]:
     """A few people and three rounds; its title is hostile to whoever takes it for HTML."""
-    memory = Path("/dev/shm")
-    with (
-        tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder,
-        Showcase(Path(folder), title=HOSTILE, question=HOSTILE) as started,
-    ):
+    with temporary_showcase(title=HOSTILE, question=HOSTILE) as started:
         started.play(3)
         yield started

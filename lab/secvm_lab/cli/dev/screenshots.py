@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import html
-import os
 import subprocess
 import sys
 import tempfile
@@ -63,6 +62,7 @@ def screenshots(
         ./secvm dev screenshots --out out/screenshots
         ./secvm dev screenshots --only demo --only operator --only person --pictures docs/pictures
     """
+    from secvm_lab.demo.run import in_memory
     from secvm_lab.rigs.browser import Browser
 
     wanted = list(dict.fromkeys(only or GROUPS))
@@ -74,7 +74,7 @@ def screenshots(
         raise BadInputError(f"{pictures} is no folder")
     taken: list[Taken] = []
     with contextlib.ExitStack() as stack:
-        made = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=_memory())))
+        made = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=in_memory())))
         reports = {name: _report(name, made) for name in wanted if name not in ("operator", "person")}
         browser = stack.enter_context(Browser())
         for name in wanted:
@@ -91,12 +91,6 @@ def screenshots(
     emit({"folder": str(out), "pictures": listed, "faults": faults}, output_format, text=text)
     if faults:
         raise typer.Exit(1)
-
-
-def _memory() -> Path | None:
-    """Where a federation's files need no disk, if there is such a place."""
-    memory = Path("/dev/shm")  # noqa: S108  (a private folder is made in it)
-    return memory if os.access(memory, os.W_OK) and not os.environ.get("TMPDIR") else None
 
 
 def _noted(pictures: Iterator[Taken]) -> Iterator[Taken]:
