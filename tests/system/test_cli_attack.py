@@ -11,7 +11,7 @@ from secvm_lab.attacks.attack import Measurement, Row
 from secvm_lab.attacks.report_page import page
 from secvm_lab.cli.attack import as_text
 from secvm_lab.reports import SCRIPT
-from tests.system.conftest import Program
+from tests.program import Program
 
 FEW = ("timing-clusters", "replay", "collusion")
 

@@ -10,25 +10,19 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
-from tests.system.conftest import Program
+from tests.program import Program
 from tests.system.parties import party
 
 PEOPLE = ROOT / "examples" / "people.jsonl"
 
 
-class Offline(Program):
-    """``secvm reproduce offline`` with these options."""
-
-    def __call__(self, *arguments: object) -> int:
-        return super().__call__("reproduce offline", *arguments)
-
-
 @pytest.fixture
-def offline(capsys: pytest.CaptureFixture[str]) -> Offline:
-    return Offline(capsys)
+def offline(secvm: Program) -> Program:
+    secvm.before = ("reproduce offline",)
+    return secvm
 
 
-def test_every_figure_of_a_file_and_a_page_about_them(tmp_path: Path, offline: Offline) -> None:
+def test_every_figure_of_a_file_and_a_page_about_them(tmp_path: Path, offline: Program) -> None:
     asked = ("--data", PEOPLE, "--splits 4 --rounds 12 --folder", tmp_path / "out")
     found = offline.json(*asked, quiet=False)
     assert list(found) == [
@@ -67,7 +61,7 @@ def test_every_figure_of_a_file_and_a_page_about_them(tmp_path: Path, offline: O
     assert offline.json(*asked, "--figure lambda", quiet=False)["models"]["computed"] == 0
 
 
-def test_made_up_people_with_bins_are_fig_1b_alone(tmp_path: Path, offline: Offline) -> None:
+def test_made_up_people_with_bins_are_fig_1b_alone(tmp_path: Path, offline: Program) -> None:
     arguments = ("--people 300 --splits 3 --bins 500 --rounds 5 --folder", tmp_path)
     found = offline.json(*arguments, quiet=False)
     assert [key for key in found if key.startswith(("figure", "lambda", "hashes", "rules"))] == ["figure_1b"]
@@ -79,7 +73,7 @@ def test_made_up_people_with_bins_are_fig_1b_alone(tmp_path: Path, offline: Offl
     assert "Of an earlier run, and not in this report: lambda (CSV, PNG)" in offline.err
 
 
-def test_killed_run_goes_on_where_it_was(tmp_path: Path, offline: Offline) -> None:
+def test_killed_run_goes_on_where_it_was(tmp_path: Path, offline: Program) -> None:
     arguments = ["--data", str(PEOPLE), *["--splits", "10", "--bins", "none,40", "--rounds", "150", "--threads", "1"]]
     whole = offline.json(*arguments, "--folder", tmp_path / "whole", quiet=False)
     results = tmp_path / "killed" / "results"
@@ -104,7 +98,7 @@ def test_killed_run_goes_on_where_it_was(tmp_path: Path, offline: Offline) -> No
     assert files[0] == files[1]
 
 
-def test_splits_are_written_once_and_then_read(tmp_path: Path, offline: Offline) -> None:
+def test_splits_are_written_once_and_then_read(tmp_path: Path, offline: Program) -> None:
     splits = tmp_path / "splits.json"
     arguments = ("--data", PEOPLE, "--bins 40 --rounds 3 --split-file", splits, "--folder")
     first = offline.json(*arguments, tmp_path / "one", "--splits 3", quiet=False)
@@ -141,7 +135,7 @@ def test_splits_are_written_once_and_then_read(tmp_path: Path, offline: Offline)
     ],
 )
 def test_repro_bad_input_is_one_sentence_and_leaves_neither_folder_nor_splits(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: str, sentence: str, offline: Offline
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: str, sentence: str, offline: Program
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "SPLITS").write_text('{"people": 7, "splits": [[1]]}', encoding="utf-8")
@@ -151,7 +145,7 @@ def test_repro_bad_input_is_one_sentence_and_leaves_neither_folder_nor_splits(
 
 
 def test_repro_a_split_that_a_baseline_cannot_learn_from_is_told_before_all_the_work(
-    tmp_path: Path, offline: Offline
+    tmp_path: Path, offline: Program
 ) -> None:
     """It was told by the last figure, after hours, and there was no report."""
     people, splits = tmp_path / "people.jsonl", tmp_path / "splits.json"
