@@ -98,7 +98,7 @@ class Helper:
     def quit(self) -> None:
         """Let it end."""
         self.ask(quit=True)
-        self._process.wait(timeout=30)
+        self._process.communicate(timeout=30)
 
     def __enter__(self) -> Self:
         return self
