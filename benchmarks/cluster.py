@@ -141,55 +141,48 @@ class Bench:
 def _opening(cluster: PostgresCluster, packages: int, turns: int) -> dict[str, object]:
     packages = max(1, packages // _BATCH) * _BATCH
     bench = Bench(cluster, capsules(packages))
-    with_lanes = bench.nodes[0].greeting["lanes"]
+    #: Processes and packages of each contestant.
+    contestants = {"one": (1, packages), "two": (2, packages)}
+    if bench.nodes[0].greeting["lanes"]:
+        contestants |= {"one_lanes": (1, 4 * packages), "two_lanes": (2, 4 * packages)}
+    openssl, turned = [], {name: list[dict[str, float]]() for name in ("one", "two", "one_lanes", "two_lanes")}
     try:
         bench.work(2, 2 * _BATCH, lanes=False)
-        openssl, found = [], []
         for _ in range(turns):
             openssl.append(openssl_x25519())
-            found.append(
-                {
-                    "one": bench.work(1, packages, lanes=False),
-                    "two": bench.work(2, packages, lanes=False),
-                    "lanes": bench.work(1, 4 * packages, lanes=True) if with_lanes else None,
-                    "two_lanes": bench.work(2, 4 * packages, lanes=True) if with_lanes else None,
-                }
-            )
+            for name, (processes, count) in contestants.items():
+                turned[name].append(bench.work(processes, count, lanes=name.endswith("lanes")))
     finally:
         bench.close()
 
-    def per_core(name: str, count: int) -> list[float]:
-        return [count / told["cpu_s"] for turn_ in found if (told := turn_[name]) is not None]
+    def per_core(name: str) -> list[float]:
+        return [contestants[name][1] / turn["cpu_s"] for turn in turned[name]]
 
-    def scaling(one: str, two: str) -> list[float]:
-        return [a["wall_s"] / b["wall_s"] for t in found if (a := t[one]) is not None and (b := t[two]) is not None]
+    def scaling(one: str, two: str) -> float | None:
+        return _median([a["wall_s"] / b["wall_s"] for a, b in zip(turned[one], turned[two], strict=True)], 2)
 
     def over(rates: list[float]) -> float | None:
         # The best turn of each: whoever else runs on the machine can only add to CPU time.
         return round(max(rates) / max(limit for limit, _ in openssl), 3) if rates else None
 
     # With both cores busy all the time, on the nodes' work and the database's.
-    two = [turn_["two"] for turn_ in found if turn_["two"] is not None]
-    limits = [
-        2 * a["wall_s"] / (b["cpu_s"] + b["database_cpu_s"])
-        for turn_, b in zip(found, two, strict=True)
-        if (a := turn_["one"]) is not None
-    ]
-    portable, lanes = per_core("one", packages), per_core("lanes", 4 * packages)
+    one, two = turned["one"], turned["two"]
+    limits = [2 * a["wall_s"] / (b["cpu_s"] + b["database_cpu_s"]) for a, b in zip(one, two, strict=True)]
+    portable, lanes = per_core("one"), per_core("one_lanes")
     return {
-        "two_process_scaling": _median(scaling("one", "two"), 2),
+        "two_process_scaling": scaling("one", "two"),
         "two_process_limit": _median(limits, 2),
-        "two_process_scaling_lanes": _median(scaling("lanes", "two_lanes"), 2),
+        "two_process_scaling_lanes": scaling("one_lanes", "two_lanes"),
         "portable_over_openssl": over(portable),
         "lanes_over_openssl": over(lanes),
         "openssl_x25519_per_s": round(max(rate for rate, _ in openssl)),
         "openssl_source": openssl[0][1],
         "portable_per_core": round(max(portable)),
         "lanes_per_core": round(max(lanes)) if lanes else None,
-        "one_process_per_s": _median([packages / t["one"]["wall_s"] for t in found if t["one"] is not None], 0),
-        "two_processes_per_s": _median([packages / t["wall_s"] for t in two], 0),
-        "database_cpu_us_per_package": _median([1e6 * t["database_cpu_s"] / packages for t in two], 2),
-        "node_peak_mb": round(max(t["peak_mb"] for t in two), 1),
+        "one_process_per_s": _median([packages / turn["wall_s"] for turn in one], 0),
+        "two_processes_per_s": _median([packages / turn["wall_s"] for turn in two], 0),
+        "database_cpu_us_per_package": _median([1e6 * turn["database_cpu_s"] / packages for turn in two], 2),
+        "node_peak_mb": round(max(turn["peak_mb"] for turn in two), 1),
         "cores": os.cpu_count(),
         "packages": packages,
     }
@@ -199,9 +192,9 @@ def _median(values: Sequence[float], digits: int) -> float | None:
     return round(statistics.median(values), digits or None) if values else None
 
 
-def _cpu_s(cluster: PostgresCluster) -> float:
+def _cpu_s(cluster: PostgresCluster | None) -> float:
     """CPU time of the server and of all its processes."""
-    return 0.0 if cluster.pid is None else cpu_s_of(cluster.pid)
+    return 0.0 if cluster is None or cluster.pid is None else cpu_s_of(cluster.pid)
 
 
 def cpu_s_of(pid: int) -> float:
@@ -271,11 +264,11 @@ def batches_into(
     """One client that sends the file's capsules, and a node for each place."""
     with contextlib.ExitStack() as stack:
         nodes = [stack.enter_context(Server("intake", place)) for place in places]
-        before = 0.0 if cluster is None else _cpu_s(cluster)
+        before = _cpu_s(cluster)
         for node in nodes:
             node.ask(begin=True)
         told = load("batches", nodes, file, _BATCH, _CONNECTIONS, setting.TOKEN)
-        database = 0.0 if cluster is None else _cpu_s(cluster) - before
+        database = _cpu_s(cluster) - before
         used = [node.end()["cpu_s"] for node in nodes]
     if told["requests"] != packages // _BATCH:
         raise SecVMError("not all batches were acknowledged")
