@@ -29,7 +29,6 @@ from secvm.protocol.relays.recount import ShardTally
 from secvm.protocol.relays.shards import (
     SHARD,
     ShardRun,
-    ShardTree,
     absence_in,
     beside,
     read_sub_tally,
@@ -46,6 +45,7 @@ from secvm.protocol.relays.submission import (
     token_bytes,
 )
 from secvm_lab.rigs.histories.relayed_rounds import COORDINATOR, ENTRY, MIX, RelayedRound, known_bytes
+from secvm_lab.rigs.histories.shard_tree import ShardTree
 
 ROLES: tuple[Role, Role] = ("entry", "mix")
 
