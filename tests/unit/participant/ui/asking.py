@@ -6,9 +6,10 @@ import asyncio
 import io
 import json
 import os
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, cast
 
 from secvm.participant.consent.policies import Consent
 from secvm.participant.device import DAILY_BYTES
@@ -16,12 +17,10 @@ from secvm.participant.dice import safe_dice
 from secvm.participant.person.decisions import Way
 from secvm.participant.trust.trust_policy import TrustPolicy
 from secvm.participant.ui.desk import Desk
-from secvm.participant.ui.guard import PageGuard, new_secret
-from secvm.participant.ui.server import MakeGuard, serve_page
+from secvm.participant.ui.guard import new_secret
+from secvm.participant.ui.server import serve_page
 from secvm.runtime.logs import Log
 from tests.unit.participant.world import ANYTHING, World
-
-Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True)
@@ -39,17 +38,31 @@ class Said:
 
 @dataclass
 class Page:
-    """A page that is being served, and its secret."""
+    """A page that is being served, and its secret. It answers while somebody asks, in the loop that ``run`` is of."""
 
     port: int
     secret: str
     desk: Desk
+    run: Callable[[Coroutine[Any, Any, Any]], Any]
 
     @property
     def host(self) -> str:
         return f"127.0.0.1:{self.port}"
 
-    async def ask(
+    def ask(self, path: str = "", **request: Any) -> Said:
+        """See ``asking``."""
+        return cast("Said", self.run(self.asking(path, **request)))
+
+    def act(self, action: str, said: object = None, **headers: str | None) -> Said:
+        """See ``acting``."""
+        return cast("Said", self.run(self.acting(action, said, **headers)))
+
+    def state(self, answer: Said | None = None) -> Any:
+        """All that the page shows, after an ``answer`` that was no refusal."""
+        assert answer is None or answer.status == 200, answer.json
+        return self.ask("api/state").json
+
+    async def asking(
         self,
         path: str = "",
         *,
@@ -62,20 +75,27 @@ class Page:
         told: dict[str, str | None] = {"Host": self.host, "Content-Length": str(len(body)), "Connection": "close"}
         lines = [f"{name}: {value}" for name, value in {**told, **(headers or {})}.items() if value is not None]
         request = f"{method} {f'/{self.secret}/{path}' if target is None else target} HTTP/1.1\r\n"
-        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
-        writer.write((request + "\r\n".join(lines) + "\r\n\r\n").encode() + body)
-        head, _, content = (await reader.read()).partition(b"\r\n\r\n")
-        writer.close()
-        await writer.wait_closed()
+        head, _, content = (await self.saying((request + "\r\n".join(lines) + "\r\n\r\n").encode() + body)).partition(
+            b"\r\n\r\n"
+        )
         first, *fields = head.decode("latin-1").split("\r\n")
         found = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in fields)}
         return Said(int(first.split(" ")[1]), found, content)
 
-    async def act(self, action: str, said: object = None, **headers: str | None) -> Said:
+    async def saying(self, data: bytes) -> bytes:
+        """What comes back to these bytes."""
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        writer.write(data)
+        answer = await reader.read()
+        writer.close()
+        await writer.wait_closed()
+        return answer
+
+    async def acting(self, action: str, said: object = None, **headers: str | None) -> Said:
         """As the page's own script does it; ``headers`` change what it says, with _ for a hyphen."""
         told: dict[str, str | None] = {"Content-Type": "application/json", "Secvm-Page": "person"}
         told |= {name.replace("_", "-"): value for name, value in headers.items()}
-        return await self.ask(f"api/{action}", method="POST", headers=told, body=json.dumps(said or {}).encode())
+        return await self.asking(f"api/{action}", method="POST", headers=told, body=json.dumps(said or {}).encode())
 
 
 def desk_of(world: World, *, consent: Consent = ANYTHING, with_way: bool = True) -> Desk:
@@ -89,23 +109,14 @@ def desk_of(world: World, *, consent: Consent = ANYTHING, with_way: bool = True)
     )
 
 
-def with_page(
-    world: World,
-    scenario: Callable[[Page], Awaitable[Answer]],
-    *,
-    desk: Desk | None = None,
-    log: io.StringIO | None = None,
-    make_guard: MakeGuard = PageGuard,
-) -> Answer:
-    """Serve a page while the scenario lasts."""
-
-    async def run() -> Answer:
-        secret, used = new_secret(os.urandom), desk or desk_of(world)
-        told = None if log is None else Log(log, world.clock, party="participant")
-        served = await serve_page("127.0.0.1:0", used, secret, log=told, make_guard=make_guard)
+@contextmanager
+def served(world: World, *, desk: Desk | None = None, log: io.StringIO | None = None) -> Iterator[Page]:
+    """A page of this world's device, or of another desk."""
+    secret, used = new_secret(os.urandom), desk or desk_of(world)
+    told = None if log is None else Log(log, world.clock, party="participant")
+    with asyncio.Runner() as runner:
+        running = runner.run(serve_page("127.0.0.1:0", used, secret, log=told))
         try:
-            return await scenario(Page(served.port, secret, used))
+            yield Page(running.port, secret, used, runner.run)
         finally:
-            await served.close()
-
-    return asyncio.run(run())
+            runner.run(running.close())

@@ -5,7 +5,6 @@ import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,7 +13,7 @@ from secvm.participant.consent.policies import Consent
 from secvm.participant.storage.state import DeviceState, Status
 from secvm.participant.storage.vault import Vault
 from tests.there import there
-from tests.unit.participant.ui.asking import Page, Said, desk_of, with_page
+from tests.unit.participant.ui.asking import Page, desk_of, served
 from tests.unit.participant.world import FEATURES, RELAY_URLS, SECRET, World, real_document
 
 
@@ -54,11 +53,6 @@ def other_of(world: World) -> str:
     return found
 
 
-async def after(page: Page, answer: Said) -> Any:
-    assert answer.status == 200, answer.json
-    return (await page.ask("api/state")).json
-
-
 @pytest.mark.parametrize("before", [[], ["pause"]])
 @pytest.mark.parametrize("action", ["pause", "resume", "forget"])
 def test_page_does_what_the_command_does(world: World, action: str, before: list[str]) -> None:
@@ -72,18 +66,15 @@ def test_page_does_what_the_command_does(world: World, action: str, before: list
     shutil.rmtree(world.folder)
     shutil.copytree(kept, world.folder)
     world.folder.chmod(0o700)
-    answer = with_page(world, lambda page: page.act(action, {"digest": digest}))
-    assert answer.json["done"] is True
+    with served(world) as page:
+        assert page.act(action, {"digest": digest}).json["done"] is True
     assert tables(world.folder) == by_command
 
 
-def test_nothing_is_fetched_before_the_person_asks(world: World) -> None:
-    async def scenario(page: Page) -> Any:
-        first = (await page.ask("api/state")).json
-        assert not world.net.fetches
-        return first, await after(page, await page.act("find"))
-
-    first, found = with_page(world, scenario)
+def test_nothing_is_fetched_before_the_person_asks(world: World, page: Page) -> None:
+    first = page.state()
+    assert not world.net.fetches
+    found = page.state(page.act("find"))
     assert first["offers"] == {"possible": True, "asked_at": None, "problem": None, "list": []}
     # What it takes part in is not offered; what is shown is what was signed.
     (offer,) = found["offers"]["list"]
@@ -91,146 +82,98 @@ def test_nothing_is_fetched_before_the_person_asks(world: World) -> None:
     assert found["budget"]["bytes"]["spent"] > first["budget"]["bytes"]["spent"]
 
 
-def test_join_takes_the_answer_and_joins_as_the_command_does(world: World) -> None:
+def test_join_takes_the_answer_and_joins_as_the_command_does(world: World, page: Page) -> None:
     digest = other_of(world)
-
-    async def scenario(page: Page) -> Any:
-        await page.act("find")
-        missing = await page.act("join", {"digest": digest})
-        assert missing.status == 409
-        assert "no label for this experiment" in missing.json["detail"]
-        return await after(page, await page.act("join", {"digest": digest, "answer": "a"}))
-
-    state = with_page(world, scenario)
+    page.act("find")
+    missing = page.act("join", {"digest": digest})
+    assert missing.status == 409
+    assert "no label for this experiment" in missing.json["detail"]
+    state = page.state(page.act("join", {"digest": digest, "answer": "a"}))
     assert {one["digest"]: one["status"] for one in state["experiments"]} == {
         world.of.digest: "joined",
         digest: "joined",
     }
     assert state["offers"]["list"] == []
-    own = DeviceState(world.folder)
-    record = there(own.record(digest))
-    assert record.person is not None
-    assert record.person.label == 0
-    own.close()
+    with closing(DeviceState(world.folder)) as own:
+        assert there(there(own.record(digest)).person).label == 0
 
 
-def test_answer_of_a_refused_join_is_not_kept(world: World) -> None:
+def test_answer_of_a_refused_join_is_not_kept(world: World, page: Page) -> None:
     digest = other_of(world)
-
-    async def scenario(page: Page) -> None:
-        await page.act("find")
-        refused = await page.act("join", {"digest": digest, "answer": "neither"})
-        assert refused.status == 409
-        assert "neither" not in refused.body.decode()
-        with Vault(world.folder) as vault:
-            assert vault.label(digest) is None
-            vault.set_label(digest, "b")
-        assert (await page.act("join", {"digest": digest, "answer": "neither"})).status == 409
-
-    with_page(world, scenario)
+    page.act("find")
+    refused = page.act("join", {"digest": digest, "answer": "neither"})
+    assert refused.status == 409
+    assert "neither" not in refused.body.decode()
     with Vault(world.folder) as vault:
-        kept = there(vault.label(digest))
-        assert kept.value == "b"
+        assert vault.label(digest) is None
+        vault.set_label(digest, "b")
+    assert page.act("join", {"digest": digest, "answer": "neither"}).status == 409
+    with Vault(world.folder) as vault:
+        assert there(vault.label(digest)).value == "b"
 
 
-def test_no_is_remembered_and_can_be_thought_over(world: World) -> None:
+def test_no_is_remembered_and_can_be_thought_over(world: World, page: Page) -> None:
     digest = other_of(world)
-
-    async def scenario(page: Page) -> None:
-        await page.act("find")
-        state = await after(page, await page.act("decline", {"digest": digest}))
-        assert [one["digest"] for one in state["declined"]] == [digest]
-        state = await after(page, await page.act("find"))
-        assert state["offers"]["list"] == []
-        state = await after(page, await page.act("reconsider", {"digest": digest}))
-        assert [one["digest"] for one in state["offers"]["list"]] == [digest]
-        state = await after(page, await page.act("join", {"digest": digest, "answer": "b"}))
-        assert state["declined"] == []
-
-    with_page(world, scenario)
-    state = DeviceState(world.folder)
-    record = state.record(digest)
-    state.close()
-    assert record is not None
-    assert record.status is Status.JOINED
+    page.act("find")
+    state = page.state(page.act("decline", {"digest": digest}))
+    assert [one["digest"] for one in state["declined"]] == [digest]
+    assert page.state(page.act("find"))["offers"]["list"] == []
+    state = page.state(page.act("reconsider", {"digest": digest}))
+    assert [one["digest"] for one in state["offers"]["list"]] == [digest]
+    assert page.state(page.act("join", {"digest": digest, "answer": "b"}))["declined"] == []
+    with closing(DeviceState(world.folder)) as own:
+        assert there(own.record(digest)).status is Status.JOINED
 
 
 def test_what_tells_too_much_is_joined_only_with_the_number_that_is_shown(world: World) -> None:
     digest = other_of(world)
-    strict = Consent()
-
-    async def scenario(page: Page) -> Any:
-        state = await after(page, await page.act("find"))
-        (offer,) = state["offers"]["list"]
+    with served(world, desk=desk_of(world, consent=Consent())) as page:
+        (offer,) = page.state(page.act("find"))["offers"]["list"]
         assert "no formal guarantee" in offer["refusal"]
         for accept in (None, {"auc": 0.6}):
-            refused = await page.act("join", {"digest": digest, "answer": "a", "accept": accept})
+            refused = page.act("join", {"digest": digest, "answer": "a", "accept": accept})
             assert refused.status == 409
             assert "no formal guarantee" in refused.json["detail"]
-        await after(page, await page.act("join", {"digest": digest, "answer": "a", "accept": offer["accept"]}))
-        return offer["accept"]
-
-    accept = with_page(world, scenario, desk=desk_of(world, consent=strict))
-    state = DeviceState(world.folder)
-    accepted = state.ledger.accepted(digest)
-    state.close()
-    assert (accepted.auc, accepted.epsilon) == (accept["auc"], None)
+        page.state(page.act("join", {"digest": digest, "answer": "a", "accept": offer["accept"]}))
+    with closing(DeviceState(world.folder)) as own:
+        accepted = own.ledger.accepted(digest)
+    assert (accepted.auc, accepted.epsilon) == (offer["accept"]["auc"], None)
 
 
 def test_what_no_number_helps_is_refused_for_good(world: World) -> None:
-    async def scenario(page: Page) -> Any:
-        return (await after(page, await page.act("find")))["offers"]["list"]
-
-    (offer,) = with_page(world, scenario, desk=desk_of(world, consent=Consent(most_rounds=1)))
+    with served(world, desk=desk_of(world, consent=Consent(most_rounds=1))) as page:
+        (offer,) = page.state(page.act("find"))["offers"]["list"]
     assert offer["accept"] is None
     assert "this device agrees to 1 at most" in offer["refusal"]
 
 
 def test_without_settings_nobody_can_be_asked(world: World) -> None:
-    async def scenario(page: Page) -> Said:
-        assert (await page.ask("api/state")).json["offers"]["possible"] is False
-        return await page.act("find")
-
-    answer = with_page(world, scenario, desk=desk_of(world, with_way=False))
+    with served(world, desk=desk_of(world, with_way=False)) as page:
+        assert page.state()["offers"]["possible"] is False
+        answer = page.act("find")
     assert answer.status == 409
     assert "--config" in answer.json["next"]
     assert not world.net.fetches
 
 
-def test_own_features_are_shown_only_when_asked_for(world: World) -> None:
-    async def scenario(page: Page) -> tuple[Said, Said]:
-        return await page.ask("api/state"), await page.act("examples", {"source": "words"})
-
-    state, examples = with_page(world, scenario)
-    assert SECRET not in state.body.decode()
+def test_own_features_are_shown_only_when_asked_for(page: Page) -> None:
+    assert SECRET not in page.ask("api/state").body.decode()
+    examples = page.act("examples", {"source": "words"})
     assert {one["feature"]: one["value"] for one in examples.json["examples"]} == FEATURES
     assert examples.headers["cache-control"] == "no-store"
 
 
-def test_whoever_serves_no_list_is_named_in_a_sentence(world: World) -> None:
-    async def scenario(page: Page) -> list[str]:
-        async def problem() -> str:
-            return str((await after(page, await page.act("find")))["offers"]["problem"])
-
-        problems = []
-        listed = [b"", b"[]", b"{}", b"[", b"\xff", b'{"experiments":3}', b'{"experiments":[1]}']
-        listed += [b'{"experiments":[{"digest":%b,"standing":"running"}]}' % digest for digest in (b'"x"', b"1")]
-        for data in listed:
-            world.net.files["/v1/experiments"] = data
-            problems.append(await problem())
-        del world.net.files["/v1/experiments"]
-        return [*problems, await problem()]
-
-    assert all(problem.endswith(".") for problem in with_page(world, scenario))
+def test_whoever_serves_no_list_is_named_in_a_sentence(world: World, page: Page) -> None:
+    listed: list[bytes | None] = [b"", b"[]", b"{}", b"[", b"\xff", b'{"experiments":3}', b'{"experiments":[1]}', None]
+    listed += [b'{"experiments":[{"digest":%b,"standing":"running"}]}' % digest for digest in (b'"x"', b"1")]
+    for data in listed:
+        world.net.files.pop("/v1/experiments", None)
+        world.net.files |= {} if data is None else {"/v1/experiments": data}
+        assert str(page.state(page.act("find"))["offers"]["problem"]).endswith(".")
 
 
-def test_document_that_is_not_what_its_name_says_is_not_shown(world: World) -> None:
-    digest = other_of(world)
-    world.net.files[f"/v1/experiment/{digest}"] = world.net.files[f"/v1/experiment/{world.of.digest}"]
-
-    async def scenario(page: Page) -> Any:
-        return await after(page, await page.act("find"))
-
-    offers = with_page(world, scenario)["offers"]
+def test_document_that_is_not_what_its_name_says_is_not_shown(world: World, page: Page) -> None:
+    world.net.files[f"/v1/experiment/{other_of(world)}"] = world.net.files[f"/v1/experiment/{world.of.digest}"]
+    offers = page.state(page.act("find"))["offers"]
     assert offers["list"] == []
     assert "not what its name says" in offers["problem"]

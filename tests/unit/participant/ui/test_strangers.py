@@ -14,7 +14,7 @@ from secvm.participant.ui.desk import Desk
 from secvm.participant.ui.view import what_it_means
 from secvm.privacy.accounting.accountant import keep_patience
 from secvm.protocol.documents.experiment import ExperimentDocument
-from tests.unit.participant.ui.asking import Page, desk_of, with_page
+from tests.unit.participant.ui.asking import Page, desk_of, served
 from tests.unit.participant.world import World, real_document
 
 
@@ -35,9 +35,9 @@ def world(tmp_path: Path) -> World:
 
 
 def test_repro_a_relay_that_does_not_answer_kept_a_person_from_leaving(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: World, page: Page, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def scenario(page: Page) -> None:
+    async def scenario() -> None:
         asked, never = asyncio.Event(), asyncio.Event()
 
         async def fetch(_path: str, *_more: Any, **_others: Any) -> None:
@@ -45,17 +45,17 @@ def test_repro_a_relay_that_does_not_answer_kept_a_person_from_leaving(
             await never.wait()
 
         monkeypatch.setattr(world.net, "fetch", fetch)
-        finding = asyncio.ensure_future(page.act("find"))
+        finding = asyncio.ensure_future(page.acting("find"))
         async with asyncio.timeout(30):
             await asked.wait()
-            assert (await page.ask("api/state")).status == 200
-            assert (await page.act("pause", {"digest": world.of.digest})).status == 200
-            assert (await page.act("forget", {"digest": world.of.digest})).status == 200
+            assert (await page.asking("api/state")).status == 200
+            assert (await page.acting("pause", {"digest": world.of.digest})).status == 200
+            assert (await page.acting("forget", {"digest": world.of.digest})).status == 200
             assert not finding.done()
             never.set()
             await finding
 
-    with_page(world, scenario)
+    page.run(scenario())
 
 
 def test_repro_a_document_that_cannot_be_reckoned_took_the_whole_page_with_it(
@@ -70,18 +70,14 @@ def test_repro_a_document_that_cannot_be_reckoned_took_the_whole_page_with_it(
     moments = iter(range(0, 10**9, 10_000))
     desk = desk_of(world)
     monkeypatch.setattr(desk, "_steady", lambda: next(moments))
-
-    async def scenario(page: Page) -> Any:
-        assert (await page.act("find")).status == 200
-        return (await page.ask("api/state")).json["offers"]
-
-    offers = with_page(world, scenario, desk=desk)
+    with served(world, desk=desk) as page:
+        offers = page.state(page.act("find"))["offers"]
     assert [one["title"] for one in offers["list"]] == ["Good"]
     assert "cannot reckon" in offers["problem"]
 
 
 def test_repro_statements_of_strangers_were_made_anew_at_every_look(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: World, page: Page, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[str] = []
     before = what_it_means
@@ -91,32 +87,23 @@ def test_repro_statements_of_strangers_were_made_anew_at_every_look(
         return before(document, *told)
 
     monkeypatch.setattr(desk_module, "what_it_means", counted)
-
-    async def scenario(page: Page) -> Any:
-        await page.act("find")
-        looks = [(await page.ask("api/state")).json["offers"]["list"] for _ in range(3)]
-        assert looks[0] == looks[1] == looks[2]
-        return looks[0]
-
-    offers = with_page(world, scenario)
+    page.act("find")
+    offers, *again = (page.state()["offers"]["list"] for _ in range(3))
+    assert again == [offers, offers]
     assert len(offers) == 2
     assert all(one["short"] and one["leaves"] for one in offers)
     assert sorted(made) == sorted([*(one["title"] for one in offers), world.of.title])
 
 
-def test_no_more_offers_are_kept_than_are_shown(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_more_offers_are_kept_than_are_shown(world: World, page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("secvm.participant.ui.offers.MOST_OFFERS", 1)
-
-    async def scenario(page: Page) -> int:
-        for path in list(world.net.files):
-            if path.startswith("/v1/experiment/") and path.count("/") == 3:
-                await page.act("find", {"digest": path.removeprefix("/v1/experiment/")})
-        return len((await page.ask("api/state")).json["offers"]["list"])
-
-    assert with_page(world, scenario) <= 1
+    for path in list(world.net.files):
+        if path.startswith("/v1/experiment/") and path.count("/") == 3:
+            page.act("find", {"digest": path.removeprefix("/v1/experiment/")})
+    assert len(page.state()["offers"]["list"]) <= 1
 
 
-def test_repro_what_was_declined_was_reckoned_with_at_every_look(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_repro_what_was_declined_was_reckoned_with_at_every_look(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
     looked_at: list[Status] = []
     before = inspection._inspect_one
 
@@ -125,14 +112,8 @@ def test_repro_what_was_declined_was_reckoned_with_at_every_look(world: World, m
         return before(state, record, *more)
 
     monkeypatch.setattr(inspection, "_inspect_one", counted)
-
-    async def scenario(page: Page) -> Any:
-        await page.act("find")
-        state = (await page.ask("api/state")).json
-        await page.act("decline", {"digest": state["offers"]["list"][0]["digest"]})
-        return (await page.ask("api/state")).json["declined"]
-
-    assert len(with_page(world, scenario)) == 1
+    (offer, *_) = page.state(page.act("find"))["offers"]["list"]
+    assert len(page.state(page.act("decline", {"digest": offer["digest"]}))["declined"]) == 1
     assert Status.DECLINED not in looked_at
 
 
