@@ -78,6 +78,8 @@ class RelayedWorld(World):
         device = self.joined(**changes)
         for _ in range(rounds):
             self.play_round(device)
+        # The last opening, and the look at the last canary, have random moments.
+        self.drive(device, until=self.clock.now() + 3_600_000)
 
     def finish(self, device: Device, manifest: RelayedManifest, **ending: Any) -> SealedRound:
         played = self.history.conclude(**ending)

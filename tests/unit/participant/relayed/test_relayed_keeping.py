@@ -108,8 +108,8 @@ def test_when_the_canary_was_seen_nothing_of_the_round_is_kept(
     world: RelayedWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     noted = Noted(monkeypatch)
-    device = world.joined()
-    world.play_round(device)
+    world.live()
+    device = world.started[-1]
     device.flush(durable=True)
     ((made, secrets, _),) = noted.made
     assert device.state.trust.checks(world.of.digest)["seen"] == 1
