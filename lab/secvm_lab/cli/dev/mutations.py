@@ -112,8 +112,8 @@ MUTATIONS: Mapping[str, Sequence[Edit]] = {
         ),
         Edit(
             "src/secvm/participant/plain/membership.py",
-            "            self.tell(SendSucceeded(due.package_id), now())\n",
-            "            self.tell(SendSucceeded(due.package_id), now())\n"
+            "            self.tell(events.SendSucceeded(due.package_id), now())\n",
+            "            self.tell(events.SendSucceeded(due.package_id), now())\n"
             "            from secvm.participant.consent.ledger import enter\n"
             "            state, number = self._around.state, self.round_number\n"
             "            enter(state, self.document, number, self._around.consent)\n",

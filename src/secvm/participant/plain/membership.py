@@ -21,20 +21,8 @@ from secvm.participant.trust.surroundings import Now, Surroundings
 from secvm.participant.turns import Distrust
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.documents.manifest import RoundManifest
+from secvm.protocol.plain import session_events as events
 from secvm.protocol.plain.session import ParticipantSession
-from secvm.protocol.plain.session_events import (
-    Abstain,
-    Declined,
-    Distrusted,
-    Event,
-    ManifestArrived,
-    PackagesReady,
-    Restarted,
-    SendFailed,
-    SendPackage,
-    SendSucceeded,
-    Tick,
-)
 from secvm.protocol.plain.session_memory import NEVER, Phase
 from secvm.protocol.schedule import below
 
@@ -44,7 +32,7 @@ _LONGEST_PATIENCE_MS = 60_000
 _UNBELIEVED = "the round that had begun was never held to the experiment's log"
 
 
-class PlainMembership(Membership[SendPackage]):
+class PlainMembership(Membership[events.SendPackage]):
     """A device's part in one plain experiment."""
 
     session: ParticipantSession
@@ -74,7 +62,7 @@ class PlainMembership(Membership[SendPackage]):
 
     def _go_on(self, now: int) -> None:
         """Take up where the process before this one has stopped."""
-        self.tell(Restarted(), now)
+        self.tell(events.Restarted(), now)
         manifest = self.manifest
         if isinstance(self._rounds, LoggedRounds) and manifest is not None:
             if not self._rounds.believes(manifest):
@@ -85,7 +73,7 @@ class PlainMembership(Membership[SendPackage]):
     def _stop_unbelieved(self, now: int) -> None:
         """What a version that knew of no log has begun is not gone on with: nobody has checked it."""
         if self.session.phase in (Phase.COMPUTING, Phase.SENDING):
-            self.tell(Distrusted(_UNBELIEVED), now)
+            self.tell(events.Distrusted(_UNBELIEVED), now)
         self.outbox.clear()
 
     @property
@@ -93,15 +81,15 @@ class PlainMembership(Membership[SendPackage]):
         accepted = self.session.accepted
         return None if accepted is None else accepted.manifest
 
-    def tell(self, event: Event, now: int) -> None:
+    def tell(self, event: events.Event, now: int) -> None:
         if self.left:
             return
         actions = self.session.receive(event, now=now, words=self._around.words)
-        later = isinstance(event, Tick | SendSucceeded | SendFailed | Restarted)
-        fresh = isinstance(event, PackagesReady) or self.session.phase is Phase.STOPPED
+        later = isinstance(event, events.Tick | events.SendSucceeded | events.SendFailed | events.Restarted)
+        fresh = isinstance(event, events.PackagesReady) or self.session.phase is Phase.STOPPED
         self._carry_out(actions, now, durable=None if later else fresh)
 
-    def _as_kept(self, abstain: Abstain) -> Abstain:
+    def _as_kept(self, abstain: events.Abstain) -> events.Abstain:
         return as_file(abstain, self._envelope)
 
     def _put_session(self) -> None:
@@ -119,7 +107,7 @@ class PlainMembership(Membership[SendPackage]):
             return False
         manifest = accepted.manifest
         if self._distrust.why is not None:
-            self.tell(Distrusted(self._distrust.why), now())
+            self.tell(events.Distrusted(self._distrust.why), now())
             return False
         try:
             self._agree(manifest, now())
@@ -135,11 +123,11 @@ class PlainMembership(Membership[SendPackage]):
                 return False
             packages = self._contribute(*weights)
             self._keep_model(manifest)
-            self.tell(PackagesReady(tuple(packages)), now())
+            self.tell(events.PackagesReady(tuple(packages)), now())
         except SecVMError as fault:
             # Weights that are none, a gateway key that is none: nothing of the person is in these sentences.
             if session.phase is Phase.COMPUTING:
-                self.tell(Declined(str(fault)), now())
+                self.tell(events.Declined(str(fault)), now())
         else:
             return True
         return False
@@ -180,7 +168,7 @@ class PlainMembership(Membership[SendPackage]):
             return
         before = self.session.accepted
         if news.manifest is not None:
-            self.tell(ManifestArrived(news.manifest, news.ahead), now())
+            self.tell(events.ManifestArrived(news.manifest, news.ahead), now())
         self._check_looks(now())
         accepted, ending = self.session.accepted, news.ending
         if accepted is not before and ending is None:
@@ -193,7 +181,7 @@ class PlainMembership(Membership[SendPackage]):
             self._end(ending)
 
     def _convict(self, sentence: str, evidence: bytes | None, now: int) -> None:
-        self.tell(Distrusted(sentence, evidence), now)
+        self.tell(events.Distrusted(sentence, evidence), now)
 
     def _stop_unseen(self, why: str, now: int) -> None:  # noqa: ARG002  (a round that runs goes on)
         if self._distrust.why is None:
@@ -205,30 +193,30 @@ class PlainMembership(Membership[SendPackage]):
         progress = self.session.progress
         return RoundCounts(row.round_number, progress.waiting, progress.acknowledged, progress.lost, done=False)
 
-    def next_due(self, now: int) -> SendPackage | None:
+    def next_due(self, now: int) -> events.SendPackage | None:
         while (due := super().next_due(now)) is not None and not self._may_send(due, now):
             pass
         return due
 
-    def _may_send(self, due: SendPackage, now: int) -> bool:
+    def _may_send(self, due: events.SendPackage, now: int) -> bool:
         """Whether this capsule may still leave; one that may not goes back to the session."""
         manifest = self.manifest
         if self.left or not self._sending or manifest is None or now >= manifest.closes_at:
             return False
         if self.session.paused:
-            self.tell(SendFailed(due.package_id), now)
+            self.tell(events.SendFailed(due.package_id), now)
             return False
         return True
 
-    async def send(self, due: SendPackage, now: Now) -> None:
+    async def send(self, due: events.SendPackage, now: Now) -> None:
         if not self._may_send(due, now()):
             return
         self._around.traffic.add(len(due.capsule) + OVERHEAD_BYTES, now())
         reply = await self._around.transport.send(due.capsule, relay_for(due.capsule, self.document.relays))
         if reply.content is not None:
-            self.tell(SendSucceeded(due.package_id), now())
+            self.tell(events.SendSucceeded(due.package_id), now())
         else:
-            self.tell(SendFailed(due.package_id, reply.retry_after_ms, reply.final), now())
+            self.tell(events.SendFailed(due.package_id, reply.retry_after_ms, reply.final), now())
 
     def leave(self) -> None:
         super().leave()

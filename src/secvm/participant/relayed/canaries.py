@@ -37,6 +37,7 @@ from secvm.protocol.evidence.examination import examine_relayed
 from secvm.protocol.evidence.missing_canary import examine_canary, missing_canary
 from secvm.protocol.evidence.relayed import RelayedEvidence, RelayedKind
 from secvm.protocol.plain.session_memory import GRACE_MS, NEVER
+from secvm.protocol.relays import shards
 from secvm.protocol.relays.counts import MixCount
 from secvm.protocol.relays.manifest import RelayedManifest
 from secvm.protocol.relays.opening import Opening
@@ -47,25 +48,12 @@ from secvm.protocol.relays.recount import (
     ShardTally,
     WrongCountError,
 )
-from secvm.protocol.relays.shards import (
-    DAY_MS,
-    LEAST_DAYS,
-    MAX_RUN_BYTES,
-    ShardProof,
-    ShardRun,
-    absence_in,
-    beside,
-    index_bytes,
-    read_index,
-    read_run,
-    shard_of,
-)
 from secvm.protocol.schedule import below
 
 #: So often nothing that verifies may come.
 MAX_TRIES = 3
 #: So long after ``open_by`` the files must be there, less a day for clocks that differ.
-_SURELY_KEPT_MS = (LEAST_DAYS - 1) * DAY_MS
+_SURELY_KEPT_MS = (shards.LEAST_DAYS - 1) * shards.DAY_MS
 #: Where nobody answers moments are spread wider each time, up to so many times twofold.
 _MOST_DOUBLED = 6
 _WITHHELD = "for the canary of round {} no shard that verifies can be had, although other files are served"
@@ -156,31 +144,31 @@ class Canaries:
 
     # ── one look ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def _runs(self, kept: KeptCanary, count: MixCount, now: Now) -> list[ShardRun]:
+    async def _runs(self, kept: KeptCanary, count: MixCount, now: Now) -> list[shards.ShardRun]:
         """The run in which the canary stands or would stand, and the one beside it where it takes two to show that."""
         digest, number = kept.canary.inner_digest, kept.round_number
         for run in self._around.checks.runs(count.root):
             # Of another device of this host: between its ends the digest is in it, or nowhere.
             if run.digests[0] <= digest <= run.digests[-1]:
                 return [run]
-        most = index_bytes(count.capsules)
+        most = shards.index_bytes(count.capsules)
         index = await self._fetch(f"shards/{number}", most, now)
-        shard = shard_of(read_index(index, capsules=count.capsules), digest)
+        shard = shards.shard_of(shards.read_index(index, capsules=count.capsules), digest)
         runs = [await self._run(number, shard, count, now)]
-        also = None if runs[0].find(digest) is not None else beside(runs[0], digest)
+        also = None if runs[0].find(digest) is not None else shards.beside(runs[0], digest)
         if also is not None:
             runs.append(await self._run(number, also, count, now))
-        if all(run.find(digest) is None for run in runs) and absence_in(digest, runs) is None:
+        if all(run.find(digest) is None for run in runs) and shards.absence_in(digest, runs) is None:
             raise MalformedMessageError("the index leads to a shard that the canary has no place in")
         return runs
 
-    async def _run(self, number: int, shard: int, count: MixCount, now: Now) -> ShardRun:
-        data = await self._fetch(f"shard/{number}/{shard}", MAX_RUN_BYTES, now)
+    async def _run(self, number: int, shard: int, count: MixCount, now: Now) -> shards.ShardRun:
+        data = await self._fetch(f"shard/{number}/{shard}", shards.MAX_RUN_BYTES, now)
         for known in self._around.checks.runs(count.root):
             # Another device has checked it meanwhile.
             if known.shard == shard:
                 return known
-        run = read_run(data, shard=shard, capsules=count.capsules)
+        run = shards.read_run(data, shard=shard, capsules=count.capsules)
         run.check(count.root)
         self._around.checks.keep_run(count.root, run)
         return run
@@ -193,7 +181,7 @@ class Canaries:
 
     # ── the recount ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def _recount(self, kept: KeptCanary, opening: Opening, run: ShardRun, now: Now) -> None:
+    async def _recount(self, kept: KeptCanary, opening: Opening, run: shards.ShardRun, now: Now) -> None:
         """That the coordinator counted this shard, which was checked, as it should.
 
         Raises
@@ -210,7 +198,7 @@ class Canaries:
         with self._around.state.writing(durable=False):
             self._around.state.trust.count(self._document.digest, RECOUNTED)
 
-    async def _count_shard(self, kept: KeptCanary, opening: Opening, run: ShardRun, now: Now) -> None:
+    async def _count_shard(self, kept: KeptCanary, opening: Opening, run: shards.ShardRun, now: Now) -> None:
         of_shard = f"{kept.round_number}/{run.shard}"
         capsules = await self._fetch(f"capsules/{of_shard}", MAX_CAPSULES_BYTES, now)
         tally = ShardTally.from_bytes(await self._fetch(f"tally/{of_shard}", MAX_SHARD_TALLY_BYTES, now))
@@ -219,7 +207,7 @@ class Canaries:
         try:
             await asyncio.to_thread(recount.check, run, capsules, tally)
         except WrongCountError:
-            proof = ShardProof(label=manifest.label, shard=run.shard, path=tally.path, mix_path=run.path)
+            proof = shards.ShardProof(label=manifest.label, shard=run.shard, path=tally.path, mix_path=run.path)
             documents = (
                 await self._signed(f"manifest/{kept.round_number}", kept.manifest, now),
                 await self._signed(f"opening/{kept.round_number}", opening.data, now),
@@ -243,8 +231,8 @@ class Canaries:
 
     # ── what comes of it ─────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _missing(self, kept: KeptCanary, runs: list[ShardRun], mix_count: bytes) -> CanaryLoss:
-        absence = absence_in(kept.canary.inner_digest, runs)
+    def _missing(self, kept: KeptCanary, runs: list[shards.ShardRun], mix_count: bytes) -> CanaryLoss:
+        absence = shards.absence_in(kept.canary.inner_digest, runs)
         if absence is None:
             raise BadProofError("a canary is neither in its runs nor absent from them")
         manifest = RelayedManifest.from_bytes(kept.manifest)

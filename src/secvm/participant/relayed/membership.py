@@ -40,18 +40,8 @@ from secvm.participant.turns import Distrust
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.plain.session_events import Abstain, Declined, Reason, Restarted, Tick
 from secvm.protocol.plain.session_memory import NEVER, Phase
+from secvm.protocol.relays import session as turn
 from secvm.protocol.relays.manifest import RelayedManifest
-from secvm.protocol.relays.session import (
-    NotTaken,
-    RelayedEvent,
-    RelayedSession,
-    RequestReady,
-    RoundAnnounced,
-    RoundDone,
-    SendRequest,
-    Stopped,
-    Taken,
-)
 from secvm.protocol.relays.submission import SECRETS_BYTES, draw_order, seal_submission
 from secvm.protocol.schedule import below
 from secvm.protocol.trust.relayed_chain import Ended
@@ -121,10 +111,10 @@ class RelayedDistrust(Distrust):
             self.put(_UNOPENED.format(*near[0]))
 
 
-class RelayedMembership(Membership[SendRequest]):
+class RelayedMembership(Membership[turn.SendRequest]):
     """A device's part in one experiment with two relays."""
 
-    session: RelayedSession
+    session: turn.RelayedSession
     _rounds: RelayedRounds
     _distrust: RelayedDistrust
 
@@ -134,7 +124,9 @@ class RelayedMembership(Membership[SendRequest]):
         self._rounds = rounds = RelayedRounds(around, document, record.envelope)
         around, state = rounds.around, around.state
         parts = state.relayed_session(document.digest)
-        self.session = RelayedSession(document) if parts is None else RelayedSession.from_parts(*parts, document)
+        self.session = (
+            turn.RelayedSession(document) if parts is None else turn.RelayedSession.from_parts(*parts, document)
+        )
         distrust = RelayedDistrust(state, document.digest)
         rounds.settle = distrust.settle
         super().__init__(around, record, document, dice, distrust, now=now)
@@ -156,20 +148,20 @@ class RelayedMembership(Membership[SendRequest]):
         self._check_looks(now)
         if distrust.why is not None and not self._idle:
             # It was killed after it had stored why, and before it had given the round up.
-            self.tell(Stopped(distrust.why), now)
+            self.tell(turn.Stopped(distrust.why), now)
 
     @property
     def manifest(self) -> RelayedManifest | None:
         return self.session.manifest
 
-    def tell(self, event: RelayedEvent, now: int) -> None:
+    def tell(self, event: turn.RelayedEvent, now: int) -> None:
         if self.left:
             return
         actions = self.session.receive(event, now=now, words=self._around.words)
         # That a request leaves is noted first: whoever is killed then sends it again also after the window.
-        noted = any(isinstance(action, RoundDone | SendRequest) for action in actions)
+        noted = any(isinstance(action, turn.RoundDone | turn.SendRequest) for action in actions)
         later = isinstance(event, Tick | Restarted) and not noted
-        fresh = isinstance(event, RequestReady | RoundAnnounced | Taken)
+        fresh = isinstance(event, turn.RequestReady | turn.RoundAnnounced | turn.Taken)
         self._carry_out(actions, now, durable=None if later else fresh)
         if not later:
             self._cut_log()
@@ -231,7 +223,7 @@ class RelayedMembership(Membership[SendRequest]):
                 document, manifest, packages, order=order, ephemerals=secrets, token=token, sealer=around.sealer
             )
             self._keep_model(manifest)
-            self.tell(RequestReady(submission), now())
+            self.tell(turn.RequestReady(submission), now())
         except UnreachableError as fault:
             self._prepare_later(manifest, str(fault), now())
         except SecVMError as fault:
@@ -259,21 +251,21 @@ class RelayedMembership(Membership[SendRequest]):
     def _running(self, row: RoundHistory) -> RoundCounts:
         return RoundCounts(row.round_number, self.document.budget, row.acknowledged, row.lost, done=False)
 
-    async def send(self, due: SendRequest, now: Now) -> None:
+    async def send(self, due: turn.SendRequest, now: Now) -> None:
         manifest, tell = self.manifest, self.tell
         if self.left or manifest is None or not self._sending or manifest.label != due.label:
             return
         if self.session.paused or now() >= manifest.instants.accept_until:
-            tell(NotTaken(), now())
+            tell(turn.NotTaken(), now())
             return
         self._around.traffic.add(len(due.body) + OVERHEAD_BYTES, now())
         reply = await self._around.transport.submit(
             due.body, due.label, self.document.entry_relay, anonymous=self.document.tokens
         )
         if reply.content is None:
-            tell(NotTaken(reply.retry_after_ms, reply.final), now())
+            tell(turn.NotTaken(reply.retry_after_ms, reply.final), now())
         else:
-            tell(Taken(reply.content), now())
+            tell(turn.Taken(reply.content), now())
 
     # ── asking ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -313,7 +305,7 @@ class RelayedMembership(Membership[SendRequest]):
         if news.ending is not None:
             self._end(news.ending)
         elif news.manifest is not None and not self.session.paused:
-            self.tell(RoundAnnounced(news.manifest, news.ahead), now())
+            self.tell(turn.RoundAnnounced(news.manifest, news.ahead), now())
         if self.session.manifest is before:
             self._poll_at = self._polling.again(now())
         else:
@@ -329,7 +321,7 @@ class RelayedMembership(Membership[SendRequest]):
         self._stale_log = True
         if loss is not None and not self.left:
             self._distrust.lose(loss)
-            self.tell(Stopped(loss.sentence), now())
+            self.tell(turn.Stopped(loss.sentence), now())
         self._cut_log()
 
     # ── stopping ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -340,7 +332,7 @@ class RelayedMembership(Membership[SendRequest]):
         elif self._distrust.why is None:
             # The coordinator signed what cannot be.
             self._distrust.put(str(fault))
-            self.tell(Stopped(str(fault)), now)
+            self.tell(turn.Stopped(str(fault)), now)
 
     def _stop_unseen(self, why: str, now: int) -> None:
         self._convict(why, None, now)
@@ -353,4 +345,4 @@ class RelayedMembership(Membership[SendRequest]):
         if first or (evidence is not None and not self._distrust.convicted):
             self._distrust.convict(self.round_number, sentence, evidence)
         if first:
-            self.tell(Stopped(sentence), now)
+            self.tell(turn.Stopped(sentence), now)
