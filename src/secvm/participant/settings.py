@@ -15,16 +15,7 @@ from secvm.crypto.notes import NoteKey, SignatureKind
 from secvm.crypto.signing import VerifyKey
 from secvm.errors import MalformedMessageError
 from secvm.files import read_beginning_with
-from secvm.participant.consent.policies import (
-    DELTA,
-    MOST_AUC,
-    MOST_EPSILON,
-    MOST_ROUNDS,
-    TOTAL_AUC,
-    TOTAL_DELTA,
-    Budget,
-    Consent,
-)
+from secvm.participant.consent import policies
 from secvm.participant.device import DAILY_BYTES, PARALLEL_SENDS
 from secvm.participant.trust.trust_policy import MOST_UNSEEN, REFETCHES, TrustedRelay, TrustPolicy
 from secvm.privacy.statements.operators import ONE_RELAY
@@ -160,28 +151,28 @@ class ConsentSettings(Settings):
     policy: Literal["default", "unsafe-accept-anything"] = "default"
     #: Without a formal guarantee: the largest AUC with which whoever knows the features and reads the tallies of an
     #: honest run may tell the label. 0.5: no such experiment is joined without a yes to it alone.
-    most_auc: float = Field(default=MOST_AUC, ge=0.5, le=1)
+    most_auc: float = Field(default=policies.MOST_AUC, ge=0.5, le=1)
     #: With one: the largest ε of an experiment over all its rounds.
-    most_epsilon: float = Field(default=MOST_EPSILON, gt=0)
-    most_rounds: int = Field(default=MOST_ROUNDS, ge=1)
+    most_epsilon: float = Field(default=policies.MOST_EPSILON, gt=0)
+    most_rounds: int = Field(default=policies.MOST_ROUNDS, ge=1)
     #: The chance that each experiment's guarantee leaves aside.
-    delta: float = Field(default=DELTA, gt=0, lt=1)
+    delta: float = Field(default=policies.DELTA, gt=0, lt=1)
     #: The budget over all experiments, for the device's life.
-    total_auc: float = Field(default=TOTAL_AUC, ge=0.5, le=1)
-    total_epsilon: float = Field(default=MOST_EPSILON, gt=0)
-    total_delta: float = Field(default=TOTAL_DELTA, gt=0, lt=1)
+    total_auc: float = Field(default=policies.TOTAL_AUC, ge=0.5, le=1)
+    total_epsilon: float = Field(default=policies.MOST_EPSILON, gt=0)
+    total_delta: float = Field(default=policies.TOTAL_DELTA, gt=0, lt=1)
 
-    def consent(self, *, coordinator: str | None = None, one_relay: bool = False) -> Consent:
+    def consent(self, *, coordinator: str | None = None, one_relay: bool = False) -> policies.Consent:
         """As a value; the arguments are what [trust] says."""
         if self.policy == "unsafe-accept-anything":
-            anything = Consent.unsafe_accept_anything()
+            anything = policies.Consent.unsafe_accept_anything()
             return replace(anything, delta=self.delta, coordinator=coordinator, one_relay=one_relay)
-        return Consent(
+        return policies.Consent(
             most_auc=self.most_auc,
             most_epsilon=self.most_epsilon,
             most_rounds=self.most_rounds,
             delta=self.delta,
-            budget=Budget(epsilon=self.total_epsilon, delta=self.total_delta, auc=self.total_auc),
+            budget=policies.Budget(epsilon=self.total_epsilon, delta=self.total_delta, auc=self.total_auc),
             coordinator=coordinator,
             one_relay=one_relay,
         )
@@ -242,7 +233,7 @@ class ParticipantSettings(Settings):
             raise ValueError("needs either [relay] or [coordinator]")
         return self
 
-    def agreed(self) -> Consent:
+    def agreed(self) -> policies.Consent:
         """What this device agrees to tell."""
         trust = self.trust
         return self.consent.consent(coordinator=trust.coordinator, one_relay=trust.profile == ONE_RELAY)

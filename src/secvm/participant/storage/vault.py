@@ -38,19 +38,9 @@ from secvm.learning.individual.dice import KeptOnDevice
 from secvm.learning.rows import MAX_UNITS
 from secvm.participant.storage.device_lock import DeviceLock, refuse_locked
 from secvm.people.person import MAX_VALUE
+from secvm.runtime.disk import sqlite_file
 from secvm.runtime.disk.process_lock import take
 from secvm.runtime.disk.secret_files import remove_secret, write_secret
-from secvm.runtime.disk.sqlite_file import (
-    FAULTS,
-    SqliteFormat,
-    connect_personal,
-    emptied_log,
-    fault_name,
-    in_memory,
-    refusal,
-    statements,
-    transaction,
-)
 
 LOCKED_FILE = "vault.locked"
 _LOCK_FILE = "vault.lock"
@@ -134,15 +124,17 @@ _REASONS = {
 
 
 def _fault(error: Exception, path: Path) -> BadInputError:
-    return BadInputError(f"{path}: {_REASONS.get(fault_name(error), 'the vault cannot be read or written')}")
+    return BadInputError(
+        f"{path}: {_REASONS.get(sqlite_file.fault_name(error), 'the vault cannot be read or written')}"
+    )
 
 
-_OTHER_VERSION = refusal("{}: the vault was made by another version of this program")
-_FORMAT = SqliteFormat(
+_OTHER_VERSION = sqlite_file.refusal("{}: the vault was made by another version of this program")
+_FORMAT = sqlite_file.SqliteFormat(
     application_id=_APPLICATION,
     version=_VERSION,
-    migrations=(statements(_SCHEMA),),
-    foreign=refusal("{}: the file is a database, but no vault"),
+    migrations=(sqlite_file.statements(_SCHEMA),),
+    foreign=sqlite_file.refusal("{}: the file is a database, but no vault"),
     newer=_OTHER_VERSION,
     older=_OTHER_VERSION,
     fault=_fault,
@@ -195,7 +187,7 @@ class Vault:
         remove_plain(self._path)
         with closing(_open(self._path)) as plain:
             _copy(self._db, plain)
-            emptied_log(plain)
+            sqlite_file.emptied_log(plain)
         self._locked.remove()
 
     # ── features ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -275,12 +267,12 @@ class Vault:
     def _writing(self) -> Iterator[sqlite3.Connection]:
         """One transaction, after which nothing of what it replaced is left in the log."""
         with _told(self._path):
-            with transaction(self._db):
+            with sqlite_file.transaction(self._db):
                 yield self._db
             if self._locked is not None:
                 self._locked.save(self._db)
                 return
-            emptied = emptied_log(self._db)
+            emptied = sqlite_file.emptied_log(self._db)
         if not emptied:
             raise BadInputError(
                 f"{self._path}: changed, but another program reads it, so the log still holds what was there before",
@@ -289,14 +281,14 @@ class Vault:
 
 
 def _open(path: Path) -> sqlite3.Connection:
-    db = connect_personal(path, "vault")
+    db = sqlite_file.connect_personal(path, "vault")
     _FORMAT.prepare(db, path)
     return db
 
 
 def _open_locked(path: Path, locked: LockedVault) -> sqlite3.Connection:
     """The vault in memory; a plain one that an interrupted change has left is locked, and gone."""
-    db = in_memory()
+    db = sqlite_file.in_memory()
     try:
         with _told(path):
             locked.load(db)
@@ -315,7 +307,7 @@ def _open_locked(path: Path, locked: LockedVault) -> sqlite3.Connection:
 
 def _copy(source: sqlite3.Connection, target: sqlite3.Connection) -> None:
     """All that is in one vault into another, in one transaction."""
-    with transaction(target):
+    with sqlite_file.transaction(target):
         for table, columns in (("features", 3), ("labels", 2)):
             target.execute(f"DELETE FROM {table}")  # noqa: S608  (our own names)
             marks = ", ".join("?" * columns)
@@ -327,7 +319,7 @@ def _told(path: Path) -> Iterator[None]:
     """Make one sentence of what SQLite complains about; its own words may quote what is kept."""
     try:
         yield
-    except FAULTS as error:
+    except sqlite_file.FAULTS as error:
         raise _fault(error, path) from None
 
 
