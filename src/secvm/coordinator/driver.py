@@ -26,6 +26,7 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
 from dataclasses import InitVar, dataclass, field, replace
+from functools import partial
 from typing import Protocol
 
 from secvm.coordinator.clock_check import ClockCheck
@@ -106,18 +107,17 @@ class Driver:
     grid: Grid
     dice: RandomBytes
     log: Log = SILENT
-    metrics: InitVar[Metrics | None] = None
+    metrics: Metrics = field(default_factory=partial(Metrics, "coordinator"))
     entries: EntryLog = field(default_factory=EntryLog)
     count: InitVar[Count | None] = None
     check: ClockCheck | None = None
 
-    def __post_init__(self, metrics: Metrics | None, count: Count | None) -> None:
-        metrics = Metrics("coordinator") if metrics is None else metrics
-        self._ended = metrics.counter("rounds", "Rounds, by how they ended.", {"state": ("tallied", "abandoned")})
-        self._participants = metrics.counter(
+    def __post_init__(self, count: Count | None) -> None:
+        self._ended = self.metrics.counter("rounds", "Rounds, by how they ended.", {"state": ("tallied", "abandoned")})
+        self._participants = self.metrics.counter(
             "train_participants", "Train participants of tallied rounds, cover taken off."
         )
-        self._running = metrics.gauge(
+        self._running = self.metrics.gauge(
             "experiments", "Experiments.", {"standing": tuple(known.value for known in Standing)}
         )
         self._count = self._count_alone if count is None else count

@@ -25,7 +25,7 @@ def taken(folder: Path, *tokens: str) -> set[str]:
     async def ask() -> set[str]:
         async with running() as path:
             routes = PackageRoutes(
-                path.routes._gateway,
+                path.routes.gateway,
                 path.ingest,
                 path.clock,
                 tokens=[bytes.fromhex(relay.token_sha256) for relay in settings.relays],

@@ -29,7 +29,7 @@ KEY = "the admin key"
 class Office:
     """An operator and the API."""
 
-    def __init__(self, *, only_tests: bool = False, metrics: Metrics | None = None) -> None:
+    def __init__(self, **changes: Any) -> None:
         self.store, self.woken = MemoryStore(), 0
         self.admin = Admin(
             store=self.store,
@@ -39,8 +39,7 @@ class Office:
             clock=ManualClock(START),
             dice=bytes,
             wake=self.wake,
-            only_tests=only_tests,
-            metrics=metrics,
+            **changes,
         )
 
     def wake(self) -> None:
@@ -187,32 +186,18 @@ def test_with_a_steered_clock_only_tests_may_run() -> None:
 
 
 def test_a_delay_of_beacons_asks_nist_off_the_event_loop_and_only_for_the_operator() -> None:
-    office, threads = Office(), []
+    threads = []
 
     def newest() -> NewestPulse:
         threads.append(threading.current_thread())
         return NewestPulse(1000, START)
 
-    office.admin = Admin(
-        store=office.store,
-        key=COORDINATOR,
-        admin_sha256=hashlib.sha256(KEY.encode()).digest(),
-        grid=Grid(period_s=3600, lead_s=300),
-        clock=ManualClock(START),
-        dice=bytes,
-        wake=office.wake,
-        log=log_terms(),
-        newest=newest,
-    )
+    office = Office(log=log_terms(), newest=newest)
 
-    async def post(authorization: str) -> HttpResponse:
-        body = json.dumps(put("binning.beacon_delay_s", 900)).encode()
-        request = HttpRequest("POST", "/admin/experiments", "", {"authorization": authorization}, body, "somebody")
-        return await office.admin.answer(request)
-
-    assert asyncio.run(post("Bearer wrong")).status == 401
+    asked = put("binning.beacon_delay_s", 900)
+    assert office.ask("POST", content=asked, authorization="Bearer wrong").status == 401
     assert threads == []
-    answer = asyncio.run(post(f"Bearer {KEY}"))
+    answer = office.ask("POST", content=asked)
     assert answer.status == 201
     assert threads != []
     assert threading.main_thread() not in threads

@@ -18,7 +18,8 @@ import hashlib
 import hmac
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import InitVar, dataclass
+from dataclasses import InitVar, dataclass, field
+from functools import partial
 from typing import Any
 
 from secvm.coordinator.epochs import Grid
@@ -81,15 +82,13 @@ class Admin:
     log: LogTerms | None = None
     newest: Callable[[], NewestPulse | None] | None = None
     relays: InitVar[Iterable[str]] = ()
-    metrics: InitVar[Metrics | None] = None
+    metrics: Metrics = field(default_factory=partial(Metrics, "coordinator"))
     most_state_bytes: int = MOST_STATE_BYTES
     answer_bytes: int = 2**23
 
-    def __post_init__(self, relays: Iterable[str], metrics: Metrics | None) -> None:
+    def __post_init__(self, relays: Iterable[str]) -> None:
         self._relays = {url.rstrip("/") for url in relays}
-        self._refused = None
-        if metrics is not None:
-            self._refused = metrics.counter("admin_refused", "Requests to the operator's API without the admin key.")
+        self._refused = self.metrics.counter("admin_refused", "Requests to the operator's API without the admin key.")
 
     async def answer(self, request: HttpRequest) -> HttpResponse:
         """Answer one request under ``PREFIX``. NIST is asked, and a guarantee planned, in threads."""
@@ -117,8 +116,7 @@ class Admin:
         digest = hashlib.sha256(given.strip().encode("latin-1")).digest()
         if hmac.compare_digest(digest, self.admin_sha256) and scheme.lower() == "bearer":
             return None
-        if self._refused is not None:
-            self._refused.add()
+        self._refused.add()
         return refusal(401, "this needs the admin key", ("www-authenticate", "Bearer"))
 
     async def _all(self, request: HttpRequest) -> HttpResponse:

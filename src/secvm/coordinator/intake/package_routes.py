@@ -20,7 +20,9 @@ while the rest cannot be had.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, InitVar, dataclass, field
+from functools import partial
 from typing import TypeVar
 
 from secvm.coordinator.intake.gateway import Gateway
@@ -60,36 +62,30 @@ Answered = TypeVar("Answered")
 _Route = Callable[[bytes], HttpResponse | Awaitable[HttpResponse]]
 
 
+@dataclass(eq=False, repr=False)
 class PackageRoutes:
-    """Hands capsules to ingest and fetches to the gateway, and answers."""
+    """Hands capsules to ingest and fetches to the gateway, and answers.
 
-    def __init__(
-        self,
-        gateway: Gateway,
-        ingest: Ingest,
-        clock: Clock,
-        *,
-        tokens: Iterable[bytes] = (),
-        tests: bool = False,
-        refresh: Callable[[], Awaitable[None]] | None = None,
-        metrics: Metrics | None = None,
-    ) -> None:
-        """``tokens``: SHA-256 of each relay's token; the tokens themselves are not kept here. ``tests``: devices may
-        come directly, and a load in batches. ``refresh`` makes what runs as new as the moment of the call; it raises
-        ``StoreError``. Without it that is always so.
-        """
-        self._refresh = refresh
-        self._refused = None
-        if metrics is not None:
-            self._refused = metrics.counter(
-                "refused",
-                "Requests with packages or for files that were refused, by what was wrong.",
-                {"problem": tuple(PROBLEMS)},
-            )
-        self._gateway = gateway
-        self._ingest = ingest
-        self._clock = clock
-        self._tokens = tuple(tokens)
+    ``tokens``: SHA-256 of each relay's token; the tokens themselves are not kept here. ``tests``: devices may come
+    directly, and a load in batches. ``refresh`` makes what runs as new as the moment of the call; it raises
+    ``StoreError``. Without it that is always so.
+    """
+
+    gateway: Gateway
+    ingest: Ingest
+    clock: Clock
+    _: KW_ONLY
+    tokens: Sequence[bytes] = ()
+    tests: InitVar[bool] = False
+    refresh: Callable[[], Awaitable[None]] | None = None
+    metrics: Metrics = field(default_factory=partial(Metrics, "coordinator"))
+
+    def __post_init__(self, tests: bool) -> None:
+        self._refused = self.metrics.counter(
+            "refused",
+            "Requests with packages or for files that were refused, by what was wrong.",
+            {"problem": tuple(PROBLEMS)},
+        )
         self._present = CurrentRounds()
         self._reading = asyncio.Semaphore(_AT_ONCE)
         #: By path, for whoever dispatches.
@@ -106,8 +102,8 @@ class PackageRoutes:
     def update(self, present: CurrentRounds) -> None:
         """From now on this is what runs, for the gateway and for ingest as well."""
         self._present = present
-        self._gateway.update(present)
-        self._ingest.update(present)
+        self.gateway.update(present)
+        self.ingest.update(present)
 
     def _guarded(self, handler: _Route, media_type: str, *, token: bool = False) -> Handler:
         """What all routes have in common."""
@@ -115,15 +111,15 @@ class PackageRoutes:
         def guarded(request: HttpRequest) -> HttpResponse | Awaitable[HttpResponse]:
             if request.method != "POST":
                 return plain_response(405)
-            if token and not has_token(request.headers, self._tokens):
+            if token and not has_token(request.headers, self.tokens):
                 return plain_response(401)
             if not _is_of(media_type, request.headers.get("content-type", "")):
                 return plain_response(415)
             try:
                 return handler(request.body)
             except RemoteProtocolError as error:
-                if self._refresh is not None and error.problem in _PERHAPS_NEWS:
-                    return self._look_again(self._refresh, handler, request.body)
+                if self.refresh is not None and error.problem in _PERHAPS_NEWS:
+                    return self._look_again(self.refresh, handler, request.body)
                 return self._refuse(problem_of(error))
 
         return guarded
@@ -141,11 +137,10 @@ class PackageRoutes:
 
     def before_body(self, path: str, headers: Mapping[str, str]) -> HttpResponse | None:
         """For ``HttpServer``: who has no token need not send a large body, and shall not fill our memory with one."""
-        return None if path not in BODY_LIMITS or has_token(headers, self._tokens) else plain_response(401)
+        return None if path not in BODY_LIMITS or has_token(headers, self.tokens) else plain_response(401)
 
     def _refuse(self, problem: Problem) -> HttpResponse:
-        if self._refused is not None:
-            self._refused.add(problem=problem.name)
+        self._refused.add(problem=problem.name)
         return problem_response(problem)
 
     def _accepted(self, problem: Problem | None) -> HttpResponse:
@@ -155,11 +150,11 @@ class PackageRoutes:
 
     async def _fetch(self, capsule: bytes) -> HttpResponse:
         try:
-            if self._refresh is not None:
+            if self.refresh is not None:
                 # Also what lies in memory is not answered while the database is away: shards lie there alone, and
                 # devices take it for ill will when those cannot be had and everything else can.
-                await self._refresh()
-            answer = await self.in_thread(self._gateway.fetch, capsule)
+                await self.refresh()
+            answer = await self.in_thread(self.gateway.fetch, capsule)
         except RemoteProtocolError as error:
             return self._refuse(problem_of(error))
         except StoreError:
@@ -172,23 +167,23 @@ class PackageRoutes:
             return await asyncio.to_thread(act, asked)
 
     def _capsule(self, capsule: bytes) -> Awaitable[HttpResponse]:
-        return self._ingest.take_capsule(capsule, self._accepted)
+        return self.ingest.take_capsule(capsule, self._accepted)
 
     def _batch(self, packed: bytes) -> Awaitable[HttpResponse]:
-        return self._ingest.take_batch(packed, self._accepted)
+        return self.ingest.take_batch(packed, self._accepted)
 
     # ── from relays ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def _deposit(self, body: bytes) -> HttpResponse:
         try:
-            self._ingest.check_room(len(body))
+            self.ingest.check_room(len(body))
             envelope, packed = _split(body)
             try:
                 relay, epoch, counted = self._counted(envelope)
             except RemoteProtocolError:
-                if self._refresh is None:
+                if self.refresh is None:
                     raise
-                await self._refresh()
+                await self.refresh()
                 relay, epoch, counted = self._counted(envelope)
             groups, match = [], 0
             for capsules in packing.unpack_in_groups(packed, GROUP):
@@ -197,7 +192,7 @@ class PackageRoutes:
                 await asyncio.sleep(0)
             if match != counted:
                 raise MalformedMessageError("a deposit of which the count is not true")
-            return await self._ingest.take_deposit(
+            return await self.ingest.take_deposit(
                 Deposit(epoch, relay, envelope), groups, self._accepted, packages=match
             )
         except RemoteProtocolError as error:
@@ -209,7 +204,7 @@ class PackageRoutes:
         """Which relay counted, of which epoch, and how many capsules."""
         relay, count = self._relay_count(envelope)
         epoch = self._present.epoch_opened_at(count.opens_at)
-        self._present.check_epoch(epoch, self._clock.now())
+        self._present.check_epoch(epoch, self.clock.now())
         return relay, epoch, count.capsules
 
     def _relay_count(self, envelope: bytes) -> tuple[str, RelayCount]:

@@ -19,7 +19,8 @@ from __future__ import annotations
 import asyncio
 import enum
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import KW_ONLY, InitVar, dataclass
+from dataclasses import KW_ONLY, InitVar, dataclass, field
+from functools import partial
 from typing import Any
 
 from secvm.coordinator.log.logbook import Logbook
@@ -74,22 +75,21 @@ class Cosigner:
     _: KW_ONLY
     wake: Callable[[], None]
     log: Log = SILENT
-    metrics: InitVar[Metrics | None] = None
+    metrics: Metrics = field(default_factory=partial(Metrics, "coordinator"))
     timeout_s: float = TIMEOUT_S
     first_pause_s: float = FIRST_PAUSE_S
 
-    def __post_init__(self, witnesses: Sequence[WitnessAddress], metrics: Metrics | None) -> None:
+    def __post_init__(self, witnesses: Sequence[WitnessAddress]) -> None:
         self._witnesses = tuple(witnesses)
         self._poked = [asyncio.Event() for _ in self._witnesses]
         #: The size that a witness has seen last, as far as is known.
         self._seen: dict[NoteKey, int] = {}
-        metrics = Metrics("coordinator") if metrics is None else metrics
         names = {"witness": tuple(witness.key.name for witness in self._witnesses)}
-        self._cosigned = metrics.counter("cosignatures", "Cosignatures that came and are right.", names)
-        self._failed = metrics.counter("witness_failures", "Requests to witnesses that brought none.", names)
-        self._entries = metrics.gauge("log_entries_cosigned", "Entries of the log that a quorum has cosigned.")
-        self._waiting = metrics.gauge("log_waiting", "1 while the log waits for a quorum.")
-        self._halted = metrics.gauge("log_halted", "1 when a witness has seen something else of the log.")
+        self._cosigned = self.metrics.counter("cosignatures", "Cosignatures that came and are right.", names)
+        self._failed = self.metrics.counter("witness_failures", "Requests to witnesses that brought none.", names)
+        self._entries = self.metrics.gauge("log_entries_cosigned", "Entries of the log that a quorum has cosigned.")
+        self._waiting = self.metrics.gauge("log_waiting", "1 while the log waits for a quorum.")
+        self._halted = self.metrics.gauge("log_halted", "1 when a witness has seen something else of the log.")
         self.logbook.on_growth = self.poke
 
     def poke(self) -> None:

@@ -20,7 +20,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
-from dataclasses import KW_ONLY, InitVar, dataclass
+from dataclasses import KW_ONLY, dataclass, field
+from functools import partial
 from typing import Any
 
 from secvm.coordinator.store.port import CoordinatorStore
@@ -57,13 +58,12 @@ class Election:
     drive: Drive
     call: Call = asyncio.to_thread
     log: Log = SILENT
-    metrics: InitVar[Metrics | None] = None
+    metrics: Metrics = field(default_factory=partial(Metrics, "coordinator"))
 
-    def __post_init__(self, metrics: Metrics | None) -> None:
+    def __post_init__(self) -> None:
         self.term: int | None = None
-        metrics = Metrics("coordinator") if metrics is None else metrics
-        self._leads = metrics.gauge("driving", "Whether this node drives.")
-        self._terms = metrics.counter("terms", "Terms that this node drove.")
+        self._leads = self.metrics.gauge("driving", "Whether this node drives.")
+        self._terms = self.metrics.counter("terms", "Terms that this node drove.")
 
     async def run(self, stop: asyncio.Event) -> None:
         """Be a candidate, and drive when it is our turn, until told to stop."""

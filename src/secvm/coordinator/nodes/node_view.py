@@ -17,7 +17,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable
-from dataclasses import KW_ONLY, InitVar, dataclass
+from dataclasses import KW_ONLY, InitVar, dataclass, field
+from functools import partial
 
 from secvm.coordinator.counting.epoch_count import RoundToCount
 from secvm.coordinator.epochs import Grid
@@ -66,12 +67,12 @@ class NodeView:
     terms: InitVar[LogTerms | None] = None
     steady: Clock
     log: Log = SILENT
-    metrics: InitVar[Metrics | None] = None
+    metrics: Metrics = field(default_factory=partial(Metrics, "coordinator"))
     poll_s: InitVar[float] = POLL_S
     spacing_s: InitVar[float] = SPACING_S
     also: Callable[[], None] | None = None
 
-    def __post_init__(self, terms: LogTerms | None, metrics: Metrics | None, poll_s: float, spacing_s: float) -> None:
+    def __post_init__(self, terms: LogTerms | None, poll_s: float, spacing_s: float) -> None:
         self._poll_ms, self._spacing_ms = int(1000 * poll_s), int(1000 * spacing_s)
         self._histories = PlainHistories(self.store)
         self.logbook = None if terms is None else FollowedLogbook(self.store, terms)
@@ -86,8 +87,9 @@ class NodeView:
         #: While this node drives: the rounds that its driver has announced.
         self._announced: set[tuple[ExperimentId, int]] = set()
         self._poked = asyncio.Event()
-        metrics = Metrics("coordinator") if metrics is None else metrics
-        self._faults = metrics.counter("view_faults", "Times that the store could not be read for this node's view.")
+        self._faults = self.metrics.counter(
+            "view_faults", "Times that the store could not be read for this node's view."
+        )
 
     @property
     def lag_ms(self) -> int | None:

@@ -153,9 +153,6 @@ BODY_LIMITS: Mapping[str, int] = {_BATCH: PIECE_CAPSULES * INNER_BYTES, _COUNTS:
 #: Pieces that are compared or written at a time: the driver and the store need threads as well.
 _AT_ONCE = 2
 
-#: A round and its experiment, something that is brought of it, and the time → the answer.
-_Take = Callable[[RelayedHistory, RelayedRound, int], HttpResponse]
-
 
 @dataclass(eq=False, repr=False)
 class RelayedRoutes:
@@ -189,31 +186,29 @@ class RelayedRoutes:
         if request.path.startswith(_BATCH) and not has_token(request.headers, self._tokens):
             return plain_response(401)
         match request.path.removeprefix(PREFIX).split("/"):
-            case ["batch", label, "count"]:
-                return self._taken(label, lambda history, known, now: self._count(history, known, request.body, now))
-            case ["batch", label, named] if (index := decimal(named)) is not None:
-                return self._taken(
-                    label, lambda history, known, now: self._piece(history, known, index, request.body, now)
-                )
-            case ["counts", label, name]:
-                return self._taken(label, lambda history, known, _now: self._paper(history, known, name, request.body))
-        return plain_response(404)
+            case ["counts" as kind, label, name]:
+                pass
+            case ["batch" as kind, label, name] if name == "count" or decimal(name) is not None:
+                pass
+            case _:
+                return plain_response(404)
+        return self._taken(label, kind, name, request.body)
 
-    async def _taken(self, label: str, take: _Take) -> HttpResponse:
+    async def _taken(self, label: str, kind: str, name: str, body: bytes) -> HttpResponse:
         async with self._busy:
-            answer = await asyncio.to_thread(self._answer, label, take)
+            answer = await asyncio.to_thread(self._answer, label, kind, name, body)
         if answer.status == 200:
             self.wake()
         return answer
 
-    def _answer(self, label: str, take: _Take) -> HttpResponse:
+    def _answer(self, label: str, kind: str, name: str, body: bytes) -> HttpResponse:
         try:
             match = self._histories.find(label_from_text(label))
             if match is None:
                 return plain_response(421)
             history, known = match
             try:
-                return take(history, known, self.clock.now())
+                return self._take(history, known, kind, name, body)
             except RefusedBatchError as refused:
                 self.events.refused(*known.place, status=refused.status)
                 return plain_response(refused.status)
@@ -224,22 +219,19 @@ class RelayedRoutes:
         except StoreError:
             return problem_response(PROBLEMS["try-later"])
 
-    def _count(self, history: RelayedHistory, known: RelayedRound, envelope: bytes, now: int) -> HttpResponse:
-        have = self._arrivals.count(history, known, envelope, now)
-        if have is None:
-            return HttpResponse(200)
-        return HttpResponse(202, json.dumps({"have": have}, separators=(",", ":")).encode(), "application/json")
-
-    def _piece(self, history: RelayedHistory, known: RelayedRound, index: int, data: bytes, now: int) -> HttpResponse:
-        self._arrivals.piece(history, known, index, data, now)
-        self.events.piece()
+    def _take(self, history: RelayedHistory, known: RelayedRound, kind: str, name: str, body: bytes) -> HttpResponse:
+        if kind == "counts":
+            if not known.is_live:
+                return plain_response(410)
+            kept = RelayStatements(self.store, history.document, known).offer(name, body)
+            return HttpResponse(200) if kept else plain_response(409)
+        now = self.clock.now()
+        if name == "count":
+            have = self._arrivals.count(history, known, body, now)
+            if have is not None:
+                told = json.dumps({"have": have}, separators=(",", ":")).encode()
+                return HttpResponse(202, told, "application/json")
+        else:
+            self._arrivals.piece(history, known, int(name), body, now)
+            self.events.piece()
         return HttpResponse(200)
-
-    def _paper(self, history: RelayedHistory, known: RelayedRound, name: str, envelope: bytes) -> HttpResponse:
-        if not known.is_live:
-            return plain_response(410)
-        return (
-            HttpResponse(200)
-            if RelayStatements(self.store, history.document, known).offer(name, envelope)
-            else plain_response(409)
-        )
