@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -43,11 +44,10 @@ from tests.unit.coordinator.rounds import (
 from tests.unit.protocol.helpers import RELAY, START
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[CoordinatorStore]:
-    made: CoordinatorStore = MemoryStore() if request.param == "memory" else SQLiteStore(tmp_path / "store")
-    yield made
-    made.close()
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[CoordinatorStore]:
+    with closing(SQLiteStore(tmp_path / "store")) as made:
+        yield made
 
 
 def start(store: CoordinatorStore, folder: Path | None = None) -> Coordinator:

@@ -189,6 +189,8 @@ def test_times_follow_the_relays_own_pace() -> None:
         ({"privacy": "plain"}, 'privacy should be a table, or "none"'),
         ({"privacy": 1}, "privacy should be a table"),
         ({"windows__mix_s": 0}, "windows.mix_s should be greater than or equal to 1"),
+        ({"privacy": "none"}, "neither role nor operator"),
+        ({"tokens": True, "privacy": "none", "relays": [], "test": True}, 'with privacy = "none" there are none'),
         ({"tokens": {"issuer": "https://mix.example/relay"}}, "tokens should be"),
     ],
 )
@@ -203,15 +205,8 @@ def test_null_is_no_way_to_ask_for_none() -> None:
         asked_in({**content(), "privacy": None})
 
 
-def test_without_a_guarantee_relays_have_no_roles() -> None:
-    with pytest.raises(BadInputError, match="neither role nor operator"):
-        asked_in(content(privacy="none"))
-
-
 def test_tokens_are_for_two_relays() -> None:
     assert asked_in(content(tokens=True), plan=planned())[0].tokens
-    with pytest.raises(BadInputError, match='with privacy = "none" there are none'):
-        asked_in(content(tokens=True, privacy="none", relays=[], test=True))
 
 
 # ── the operator's API ───────────────────────────────────────────────────────────────────────────────────────────────
