@@ -94,12 +94,5 @@ def test_requests_about_an_experiment_that_is_there_are_answered_as_described(
 def test_every_request_without_the_key_is_refused(case: schemathesis.Case[Any], office: Office) -> None:
     for headers in ({}, {"authorization": "Bearer another"}):
         answer = case.call(base_url=office.url, session=office.session, headers=headers)
-        assert answer.status_code == 401
-
-
-def test_nothing_is_told_without_the_key(office: Office) -> None:
-    for path in ("", f"/{office.digest}", f"/{office.digest}/stop"):
-        for method in ("GET", "POST", "DELETE"):
-            answer = office.session.request(method, f"{office.url}/admin/experiments{path}", timeout=20)
-            assert (answer.status_code, answer.headers["www-authenticate"]) == (401, "Bearer")
-            assert office.digest not in answer.text
+        assert (answer.status_code, answer.headers["www-authenticate"]) == (401, ["Bearer"])
+        assert office.digest not in answer.text

@@ -22,13 +22,11 @@ from secvm.learning.aggregate.tally import Tally
 from secvm.learning.cover_law import RelayCover
 from secvm.protocol.documents.blobs import decode_tally
 from secvm.protocol.documents.experiment import ExperimentDocument, Relay
-from secvm.protocol.relays.batches import capsule_digest, capsule_root
-from secvm.protocol.relays.counting import CapsuleReader
+from secvm.protocol.relays.batches import capsule_digest
 from secvm.protocol.relays.counts import EntryReveal, MixReveal
 from secvm.protocol.relays.cover_parts import derive_part
 from secvm.protocol.relays.manifest import RelayedManifest, read_manifest
 from secvm.protocol.relays.opening import Opening, RelayedEnding, following_faults, is_opened
-from secvm.protocol.relays.shards import shard_entry, shards_root
 from secvm_lab.rigs.histories.relayed_rounds import ENTRY, MIX, known_bytes
 from tests.effort import scaled
 from tests.unit.coordinator import two_relays
@@ -394,32 +392,6 @@ def test_nothing_can_be_brought_when_the_round_is_over(store: CoordinatorStore) 
 
 
 # ── public shards, and forgetting ────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_shards_lead_every_capsule_to_the_mixing_relays_root(store: CoordinatorStore) -> None:
-    federation = start(store)
-    one = ended(federation)
-    said = federation.relays.said[one.manifest.label]
-    firsts = federation.public("shards/1")
-    digests = [capsule_digest(capsule) for capsule in said.batch]
-    assert firsts == digests[0][:8]
-    data = federation.public("shard/1/0")
-    hashes = data[0]
-    path = tuple(data[1 + 32 * i : 33 + 32 * i] for i in range(hashes))
-    assert data[1 + 32 * hashes :] == b"".join(digests)
-    assert capsule_root(digests) == said.mix_count.root
-    assert path == ()
-    assert federation.public("capsules/1/0") == b"".join(said.batch)
-    tally = federation.public("tally/1/0")
-    assert tally[0] == 0
-    found = opening(federation, 1)
-    assert found.shards == shards_root([shard_entry(digests, tally[1:])])
-    assert found.count_seed is not None
-    reader = CapsuleReader.of(federation.relays.document, one.manifest, found.count_seed)
-    assert tally[1:] == reader.sub_tally(said.batch)
-    wrong = [f"{kind}/{rest}" for kind in ("shard", "capsules", "tally") for rest in ("1/1", "1/00", "1/x", "2/0", "1")]
-    for missing in ("shards/2", "shards/3", "shards/1/0", *wrong):
-        assert federation.publisher.public(f"/v1/experiment/{federation.relays.document.digest}/{missing}") is None
 
 
 def test_shards_are_kept_for_the_days_that_the_status_tells(store: CoordinatorStore) -> None:

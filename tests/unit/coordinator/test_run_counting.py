@@ -5,33 +5,19 @@ from bisect import bisect_right
 
 import pytest
 
-from secvm.coordinator.relayed import conclusion as concluding
-from secvm.coordinator.relayed import run_counting as run_results
-from secvm.coordinator.relayed import shard_files
 from secvm.coordinator.relayed.run_counting import RunCounting
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.crypto.merkle import Tree, leaf_hash
-from secvm.protocol.relays import batches as batch_pieces
 from secvm.protocol.relays.batches import Place, capsule_digest, run_root
 from secvm.protocol.relays.opening import Opening, is_opened
-from tests.unit.coordinator.two_relays import Federation, TwoRelays, add, document
+from tests.unit.coordinator.two_relays import Federation, begun, make_small
 
 SHARD, PIECE = 16, 64
 
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (run_results, concluding, shard_files):
-        monkeypatch.setattr(module, "SHARD", SHARD)
-    for module in (batch_pieces, concluding):
-        monkeypatch.setattr(module, "PIECE_CAPSULES", PIECE)
-    monkeypatch.setattr(shard_files, "_SHARDS_OF_PIECE", PIECE // SHARD)
-
-
-def begun(store: MemoryStore) -> Federation:
-    of = document(rounds=1)
-    add(store, of)
-    return Federation(store, TwoRelays(of))
+    make_small(monkeypatch, shard=SHARD, piece=PIECE)
 
 
 def whole(federation: Federation) -> None:
@@ -73,7 +59,10 @@ def test_every_shard_of_many_pieces_leads_to_the_mixing_relays_root() -> None:
             place.check(size=said.mix_count.capsules, root=said.mix_count.root)
         seen += listed
     assert seen == digests
-    assert federation.publisher.public(f"/v1/experiment/{of.digest}/shard/1/{len(firsts)}") is None
+    kinds = ("shard", "capsules", "tally")
+    wrong = [f"{kind}/{rest}" for kind in kinds for rest in (f"1/{len(firsts)}", "1/00", "1/x", "2/0", "1")]
+    for missing in ("shards/2", "shards/1/0", *wrong):
+        assert federation.publisher.public(f"/v1/experiment/{of.digest}/{missing}") is None
 
 
 def test_nodes_count_runs_side_by_side_and_come_to_the_same() -> None:

@@ -13,18 +13,13 @@ from typing import Any
 
 import pytest
 
-from secvm.coordinator.relayed import conclusion as concluding
-from secvm.coordinator.relayed import run_counting as run_results
-from secvm.coordinator.relayed import shard_files
 from secvm.coordinator.relayed import shard_files as shard_folder
 from secvm.coordinator.relayed.shard_files import ShardFiles, ShardFolder
 from secvm.coordinator.store.memory import MemoryStore
-from secvm.coordinator.store.port import CoordinatorStore
 from secvm.coordinator.store.sqlite import SQLiteStore
 from secvm.crypto import merkle
 from secvm.errors import BadInputError
 from secvm.files import write_atomically
-from secvm.protocol.relays import batches as batch_pieces
 from secvm.protocol.relays.batches import capsule_digest
 from secvm.protocol.relays.counting import CapsuleReader
 from secvm.protocol.relays.opening import Opening
@@ -35,7 +30,7 @@ from secvm.testing.clock import ManualClock
 from tests.effort import scaled
 from tests.unit.coordinator.rounds import files
 from tests.unit.coordinator.test_relayed_rounds import Killed, Mortal, silent_about
-from tests.unit.coordinator.two_relays import KEPT_DAYS, Federation, TwoRelays, add, document
+from tests.unit.coordinator.two_relays import KEPT_DAYS, Federation, TwoRelays, begun, document, make_small
 
 SHARD, PIECE = 80, 160
 KINDS = ("shard", "capsules", "tally")
@@ -44,18 +39,8 @@ KINDS = ("shard", "capsules", "tally")
 @pytest.fixture(autouse=True, scope="module")
 def small() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
-        for module in (run_results, concluding, shard_files):
-            patched.setattr(module, "SHARD", SHARD)
-        for module in (batch_pieces, concluding):
-            patched.setattr(module, "PIECE_CAPSULES", PIECE)
-        patched.setattr(shard_files, "_SHARDS_OF_PIECE", PIECE // SHARD)
+        make_small(patched, shard=SHARD, piece=PIECE)
         yield
-
-
-def begun(store: CoordinatorStore, folder: Path | None, relays: TwoRelays | None = None) -> Federation:
-    relays = TwoRelays(document(rounds=1)) if relays is None else relays
-    add(store, relays.document)
-    return Federation(store, relays, folder=folder)
 
 
 def shards_in(folder: Path, federation: Federation) -> dict[str, bytes]:

@@ -12,12 +12,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from secvm.coordinator.epochs import Grid
 from secvm.coordinator.experiments.history import first_blobs
 from secvm.coordinator.experiments.new_experiment import OwnSettings
 from secvm.coordinator.experiments.specification import EarlyStopping
 from secvm.coordinator.log.log_files import EntryLog
 from secvm.coordinator.publisher import Publisher
+from secvm.coordinator.relayed import conclusion, run_counting, shard_files
 from secvm.coordinator.relayed.batch_routes import Arrivals
 from secvm.coordinator.relayed.relay_statements import RelayClient
 from secvm.coordinator.relayed.relayed_documents import RelayedPublisher
@@ -348,3 +351,19 @@ def throws(name: str) -> Callable[[int], bytes]:
     """Dice of a process of this name: every throw is another one."""
     numbers = iter(range(10**6))
     return lambda count: known_bytes(f"throw {next(numbers)} of {name}", count)
+
+
+def begun(store: CoordinatorStore, folder: Path | None = None, relays: TwoRelays | None = None) -> Federation:
+    """A federation whose experiment has one round."""
+    relays = TwoRelays(document(rounds=1)) if relays is None else relays
+    add(store, relays.document)
+    return Federation(store, relays, folder=folder)
+
+
+def make_small(patch: pytest.MonkeyPatch, *, shard: int, piece: int) -> None:
+    """Pieces and shards of so many capsules, so that a small batch has many."""
+    for module in (run_counting, conclusion, shard_files):
+        patch.setattr(module, "SHARD", shard)
+    for module in (batch_pieces, conclusion):
+        patch.setattr(module, "PIECE_CAPSULES", piece)
+    patch.setattr(shard_files, "_SHARDS_OF_PIECE", piece // shard)
