@@ -54,6 +54,13 @@ def start(store: CoordinatorStore, folder: Path | None = None) -> Coordinator:
     return Coordinator(store, ManualClock(START - 100_000), folder)
 
 
+def begun(
+    store: CoordinatorStore, of: ExperimentDocument, folder: Path | None = None
+) -> tuple[ExperimentDocument, Coordinator]:
+    add(store, of)
+    return of, start(store, folder)
+
+
 def public(coordinator: Coordinator, path: str) -> bytes:
     found = coordinator.publisher.public(path)
     assert found is not None, path
@@ -80,8 +87,7 @@ def status(coordinator: Coordinator, of: ExperimentDocument) -> dict[str, Any]:
 
 
 def test_all_rounds_are_driven_to_the_ending_and_devices_believe_them(store: CoordinatorStore, tmp_path: Path) -> None:
-    of, coordinator = experiment(), start(store, tmp_path / "public")
-    add(store, of)
+    of, coordinator = begun(store, experiment(), tmp_path / "public")
     asyncio.run(coordinator.go())
     assert read_published(public(coordinator, f"/v1/experiment/{of.digest}"), digest=of.digest) == of
     last = manifests(coordinator, of, 3)
@@ -106,8 +112,7 @@ def test_all_rounds_are_driven_to_the_ending_and_devices_believe_them(store: Coo
 
 
 def test_everything_of_an_epoch_is_scrubbed_when_its_rounds_are_concluded(store: CoordinatorStore) -> None:
-    of, coordinator = experiment(rounds=2), start(store)
-    add(store, of)
+    of, coordinator = begun(store, experiment(rounds=2))
     asyncio.run(coordinator.go())
     epochs = {one.epoch for one in store.rounds(of.digest)}
     assert epochs.isdisjoint(held_epochs(store))
@@ -118,8 +123,7 @@ def test_everything_of_an_epoch_is_scrubbed_when_its_rounds_are_concluded(store:
 
 
 def test_repro_the_key_for_fetches_is_the_same_all_through_a_slot(store: CoordinatorStore) -> None:
-    of, coordinator = experiment(), start(store)
-    add(store, of)
+    of, coordinator = begun(store, experiment())
     shown: dict[int, set[bytes]] = {}
 
     def look() -> bool:
@@ -139,8 +143,7 @@ def test_repro_the_key_for_fetches_is_the_same_all_through_a_slot(store: Coordin
 
 
 def test_a_floor_that_is_missed_spends_the_number_and_leaves_the_state(store: CoordinatorStore) -> None:
-    of, coordinator = experiment(), start(store)
-    add(store, of)
+    of, coordinator = begun(store, experiment())
 
     def who(one: Any) -> list[Any]:
         return few(one) if one.number == 2 else crowd(one)
@@ -191,8 +194,7 @@ def test_two_experiments_share_an_epoch_and_its_key_but_not_their_counts(store: 
 
 
 async def test_a_pause_lets_the_round_end_and_tells_its_end_only_when_it_goes_on(store: CoordinatorStore) -> None:
-    of, coordinator = experiment(), start(store)
-    add(store, of)
+    of, coordinator = begun(store, experiment())
     await coordinator.go(until=lambda: len(coordinator.sent) == 1)
     store.set_standing(of.digest, Standing.PAUSED)
     await coordinator.go(until=lambda: store.rounds(of.digest)[0].next_state is not None)
@@ -213,8 +215,7 @@ async def test_a_pause_lets_the_round_end_and_tells_its_end_only_when_it_goes_on
 
 
 async def test_a_stop_lets_the_round_end_and_signs_an_ending(store: CoordinatorStore) -> None:
-    of, coordinator = experiment(), start(store)
-    add(store, of)
+    of, coordinator = begun(store, experiment())
     await coordinator.go(until=lambda: len(coordinator.sent) == 2)
     store.set_standing(of.digest, Standing.STOPPED)
     await coordinator.step()
@@ -226,8 +227,7 @@ async def test_a_stop_lets_the_round_end_and_signs_an_ending(store: CoordinatorS
 
 
 def test_an_experiment_stopped_before_its_first_round_ends_with_the_first_model(store: CoordinatorStore) -> None:
-    of, coordinator = experiment(), start(store)
-    add(store, of)
+    of, coordinator = begun(store, experiment())
     store.set_standing(of.digest, Standing.STOPPED)
     asyncio.run(coordinator.go())
     end = ending(coordinator, of)
@@ -253,8 +253,7 @@ def test_early_stopping_ends_an_experiment_whose_test_counts_stand_still(store: 
 
 
 def test_the_status_tells_shares_with_intervals_and_the_baseline(store: CoordinatorStore) -> None:
-    of, coordinator = experiment(rounds=1), start(store)
-    add(store, of)
+    of, coordinator = begun(store, experiment(rounds=1))
     asyncio.run(coordinator.go())
     told = status(coordinator, of)["rounds"][0]
     assert told["cells"] == [[3, 0], [0, 3]]
@@ -281,8 +280,7 @@ def with_deposits(store: CoordinatorStore, coordinator: Coordinator, of: Experim
 
 
 def test_a_relays_count_is_told_if_one_of_the_experiments_relays_signed_it(store: CoordinatorStore) -> None:
-    of, coordinator = experiment(rounds=1), start(store)
-    add(store, of)
+    of, coordinator = begun(store, experiment(rounds=1))
     opens_at = with_deposits(store, coordinator, of, 6, 1)
     last = ending(coordinator, of).last
     assert last is not None
@@ -292,8 +290,7 @@ def test_a_relays_count_is_told_if_one_of_the_experiments_relays_signed_it(store
 def test_repro_a_relays_count_that_is_too_small_is_not_signed_beside_the_tally(store: CoordinatorStore) -> None:
     # Most capsules come in another way, as a test's may, and the relay deposits one with a true count of that. The
     # coordinator signed both, and so evidence against itself: every device left for good.
-    of, coordinator = experiment(rounds=1), start(store)
-    add(store, of)
+    of, coordinator = begun(store, experiment(rounds=1))
     with_deposits(store, coordinator, of, 1)
     last = ending(coordinator, of).last
     assert last is not None
@@ -302,9 +299,8 @@ def test_repro_a_relays_count_that_is_too_small_is_not_signed_beside_the_tally(s
 
 
 async def test_repro_round_whose_count_must_be_told_and_cannot_be_is_abandoned(store: CoordinatorStore) -> None:
-    of, coordinator = experiment(rounds=2), start(store)
+    of, coordinator = begun(store, experiment(rounds=2))
     coordinator.ingest.counts = False
-    add(store, of)
     # Of the first round there is no count. Of the second there is one.
     await coordinator.go(until=lambda: len(coordinator.sent) == 2)
     second = manifests(coordinator, of, 2).manifest
@@ -320,8 +316,7 @@ async def test_repro_round_whose_count_must_be_told_and_cannot_be_is_abandoned(s
 
 
 def test_a_coordinator_that_slept_through_a_window_opens_the_next_one_with_notice(store: CoordinatorStore) -> None:
-    of, coordinator = experiment(), start(store)
-    add(store, of)
+    of, coordinator = begun(store, experiment())
 
     async def late() -> int:
         await coordinator.go(until=lambda: len(coordinator.sent) == 1)

@@ -26,6 +26,7 @@ from secvm.protocol.documents.experiment import HashedBins, Windows
 from secvm.protocol.documents.manifest import MAX_MANIFEST_BYTES
 from secvm.testing.clock import ManualClock
 from tests.unit.coordinator.rounds import GRACE_S, GRID, LENGTH_S, Coordinator, add, experiment
+from tests.unit.coordinator.test_driver import begun
 from tests.unit.coordinator.test_new_experiment import asked
 from tests.unit.protocol.helpers import START
 
@@ -73,9 +74,8 @@ def test_repro_an_experiment_that_begins_256_slots_from_now_does_not_take_the_ke
 
 
 async def test_repro_a_pause_in_the_last_round_tells_its_end_only_when_it_goes_on() -> None:
-    store, clock = MemoryStore(), ManualClock(START - 100_000)
-    of, coordinator = experiment(rounds=1), Coordinator(store, clock)
-    add(store, of)
+    of, coordinator = begun(MemoryStore(), experiment(rounds=1))
+    store = coordinator.store
     await coordinator.go(until=lambda: len(coordinator.sent) == 1)
     store.set_standing(of.digest, Standing.PAUSED)
     await coordinator.go(until=lambda: store.rounds(of.digest)[0].next_state is not None)

@@ -30,12 +30,16 @@ from tests.unit.coordinator.witnesses import KEYS, TERMS, Answer, Logged, TinyWi
 from tests.unit.protocol.helpers import START
 
 
-def world(store: CoordinatorStore | None = None, folder: Path | None = None) -> tuple[Logged, list[TinyWitness]]:
+def world(
+    *experiments: ExperimentDocument, store: CoordinatorStore | None = None, folder: Path | None = None
+) -> tuple[Logged, list[TinyWitness]]:
     clock = ManualClock(START - 100_000)
     witnesses = [TinyWitness(i, clock) for i in range(3)]
     made = Logged(store or MemoryStore(), clock, witnesses, folder)
     # It runs already when the first experiment comes.
     made.driver.prepare()
+    for of in experiments:
+        add(made.store, of)
     return made, witnesses
 
 
@@ -58,8 +62,7 @@ def accepted_manifests(coordinator: Logged, of: ExperimentDocument, count: int) 
 
 def test_every_entry_is_logged_and_proofs_and_tiles_verify_by_the_pure_functions(tmp_path: Path) -> None:
     of = logged()
-    coordinator, _ = world(folder=tmp_path)
-    add(coordinator.store, of)
+    coordinator, _ = world(of, folder=tmp_path)
     asyncio.run(coordinator.go())
     now = coordinator.clock.now()
     accepted = accepted_manifests(coordinator, of, 3)
@@ -91,8 +94,7 @@ def test_every_entry_is_logged_and_proofs_and_tiles_verify_by_the_pure_functions
 
 async def test_nothing_is_shown_before_a_quorum_has_cosigned_it_and_all_of_it_afterwards() -> None:
     of = logged()
-    coordinator, (one, two, three) = world()
-    add(coordinator.store, of)
+    coordinator, (one, two, three) = world(of)
     one.instead = two.instead = away
     await coordinator.step()
     assert three.asked > 0
@@ -108,8 +110,7 @@ async def test_nothing_is_shown_before_a_quorum_has_cosigned_it_and_all_of_it_af
 
 async def test_a_round_whose_manifest_is_cosigned_too_late_is_abandoned_like_any_other() -> None:
     of = logged()
-    coordinator, witnesses = world()
-    add(coordinator.store, of)
+    coordinator, witnesses = world(of)
     await coordinator.go(until=lambda: len(coordinator.sent) == 1)
     all_answer(witnesses, away)
     await coordinator.go(until=lambda: len(coordinator.store.rounds(of.digest)) == 3)
@@ -136,8 +137,7 @@ async def test_a_round_whose_manifest_is_cosigned_too_late_is_abandoned_like_any
 
 async def test_an_ending_waits_for_its_quorum_and_then_costs_nothing() -> None:
     of = logged(rounds=1)
-    coordinator, witnesses = world()
-    add(coordinator.store, of)
+    coordinator, witnesses = world(of)
     await coordinator.go(until=lambda: len(coordinator.sent) == 1)
     all_answer(witnesses, away)
     await coordinator.go(until=lambda: coordinator.store.experiments()[0].standing is Standing.FINISHED)
@@ -160,9 +160,7 @@ async def test_an_ending_waits_for_its_quorum_and_then_costs_nothing() -> None:
 
 def test_an_experiment_without_a_log_is_shown_at_once_beside_one_that_has_one() -> None:
     plain, of = experiment(title="plain"), logged()
-    coordinator, witnesses = world()
-    for made in (plain, of):
-        add(coordinator.store, made)
+    coordinator, witnesses = world(plain, of)
     all_answer(witnesses, away)
     asyncio.run(coordinator.step())
     assert public(coordinator, f"/v1/experiment/{plain.digest}/manifest/1")
@@ -172,10 +170,8 @@ def test_an_experiment_without_a_log_is_shown_at_once_beside_one_that_has_one() 
 
 
 async def test_all_experiments_stand_in_one_log() -> None:
-    coordinator, _ = world()
     made = [logged(title=f"number {i}", rounds=2) for i in range(3)]
-    for of in made[:2]:
-        add(coordinator.store, of)
+    coordinator, _ = world(*made[:2])
     await coordinator.step()
     add(coordinator.store, made[2])
     await coordinator.go()
@@ -205,9 +201,7 @@ async def test_no_experiment_waits_for_the_witnesses_of_another() -> None:
         logged(title=f"{count}", log=replace(TERMS, witnesses=TERMS.witnesses[start:end], quorum=count))
         for count, start, end in ((1, 0, 1), (2, 1, 3))
     )
-    coordinator, witnesses = world()
-    for of in (first, second):
-        add(coordinator.store, of)
+    coordinator, witnesses = world(first, second)
     witnesses[2].instead = away
     await coordinator.go(until=lambda: (first.digest, 2) in _shown_rounds(coordinator, first))
     assert coordinator.publisher.public(f"/v1/experiment/{second.digest}") is None
@@ -258,8 +252,7 @@ async def test_a_log_that_grows_while_witnesses_are_asked_has_its_quorum_all_the
 
 async def test_a_halted_log_grows_no_further_not_even_after_a_restart() -> None:
     of = logged()
-    coordinator, witnesses = world()
-    add(coordinator.store, of)
+    coordinator, witnesses = world(of)
     await coordinator.go(until=lambda: len(coordinator.sent) == 1)
     origin = TERMS.log_key.name
     signed = [found for witness in witnesses for found in witness.cosigned if found.origin == origin]
@@ -294,8 +287,7 @@ def copied(store: MemoryStore) -> MemoryStore:
 @pytest.mark.parametrize("later", ["a round", "an ending", "another experiment"])
 async def test_an_old_copy_of_the_store_is_found_out_before_it_signs_anything_else(later: str) -> None:
     of = logged()
-    coordinator, witnesses = world()
-    add(coordinator.store, of)
+    coordinator, witnesses = world(of)
     await coordinator.go(until=lambda: len(coordinator.sent) == 1)
     assert isinstance(coordinator.store, MemoryStore)
     old = copied(coordinator.store)
@@ -321,8 +313,7 @@ async def test_an_old_copy_of_the_store_is_found_out_before_it_signs_anything_el
 
 async def test_after_a_start_a_log_grows_when_a_quorum_has_said_that_nothing_is_missing() -> None:
     of = logged()
-    coordinator, witnesses = world()
-    add(coordinator.store, of)
+    coordinator, witnesses = world(of)
     await coordinator.go(until=lambda: len(coordinator.sent) == 1)
     all_answer(witnesses[1:], away)
     second = restarted(coordinator, witnesses)
@@ -344,8 +335,7 @@ async def test_after_a_start_a_log_grows_when_a_quorum_has_said_that_nothing_is_
 
 def test_cosignatures_are_renewed_before_a_third_of_their_time_and_the_first_checkpoint_stays() -> None:
     of = logged()
-    coordinator, witnesses = world()
-    add(coordinator.store, of)
+    coordinator, witnesses = world(of)
     asyncio.run(coordinator.step())
     coordinator.store.set_standing(of.digest, Standing.PAUSED)
     first, proof = public(coordinator, first_path(of.digest)), public(coordinator, proof_path(of.digest, 1))
@@ -367,8 +357,7 @@ def test_cosignatures_are_renewed_before_a_third_of_their_time_and_the_first_che
 
 def test_after_a_restart_all_is_there_again_and_old_cosignatures_are_renewed(tmp_path: Path) -> None:
     of, store = logged(), SQLiteStore(tmp_path / "store")
-    coordinator, witnesses = world(store, tmp_path / "public")
-    add(store, of)
+    coordinator, witnesses = world(of, store=store, folder=tmp_path / "public")
     asyncio.run(coordinator.go(until=lambda: len(coordinator.sent) == 2))
     shown = coordinator.shown()
     partial = log_path(Tile(0, 0, 2).path)
@@ -402,8 +391,7 @@ def test_after_a_restart_all_is_there_again_and_old_cosignatures_are_renewed(tmp
 
 def test_files_lie_in_the_folder_in_the_order_in_which_they_are_needed(tmp_path: Path) -> None:
     of = logged(rounds=1)
-    coordinator, _ = world(folder=tmp_path)
-    add(coordinator.store, of)
+    coordinator, _ = world(of, folder=tmp_path)
     written: list[str] = []
     write = coordinator.publisher._write
 

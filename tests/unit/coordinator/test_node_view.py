@@ -11,7 +11,7 @@ import pytest
 from secvm.coordinator.counting.epoch_count import RoundToCount, ShardCounting
 from secvm.coordinator.experiments.history import PlainHistories
 from secvm.coordinator.experiments.public_documents import ending_path
-from secvm.coordinator.intake.running import CurrentRounds
+from secvm.coordinator.intake.running import CurrentRounds, OpenRound
 from secvm.coordinator.log.log_files import log_path
 from secvm.coordinator.nodes.node_view import NodeView, ShardHelper
 from secvm.coordinator.publisher import Publisher
@@ -19,6 +19,7 @@ from secvm.coordinator.store.memory import MemoryStore
 from secvm.coordinator.store.port import CoordinatorStore, Standing
 from secvm.coordinator.store.rules import SHARDS
 from secvm.errors import StoreError
+from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.log.policy import LogTerms
 from secvm.runtime.logs import Log
 from secvm.testing.clock import ManualClock
@@ -73,6 +74,13 @@ def driving(store: MemoryStore, name: str = "driver") -> CoordinatorStore:
     return store.driving(term)
 
 
+def laid_out(*experiments: ExperimentDocument) -> tuple[MemoryStore, ManualClock]:
+    store = MemoryStore()
+    for of in experiments:
+        add(store, of)
+    return store, ManualClock(START - 100_000)
+
+
 def follow_all(
     store: MemoryStore, driver: Coordinator, follower: Follower, who: Callable[[Any], list[Any]] = crowd
 ) -> None:
@@ -96,9 +104,8 @@ def follow_all(
 
 
 def test_at_every_instant_it_shows_and_takes_what_the_driver_does() -> None:
-    store, clock = MemoryStore(), ManualClock(START - 100_000)
     of = experiment()
-    add(store, of)
+    store, clock = laid_out(of)
     add(store, experiment(title="few come", rounds=2))
 
     def who(one: Any) -> list[Any]:
@@ -111,9 +118,8 @@ def test_at_every_instant_it_shows_and_takes_what_the_driver_does() -> None:
 
 
 def test_with_a_log_nothing_is_shown_before_witnesses_have_seen_it() -> None:
-    store, clock = MemoryStore(), ManualClock(START - 100_000)
     of = logged(rounds=2)
-    add(store, of)
+    store, clock = laid_out(of)
     witnesses = [TinyWitness(number, clock) for number in range(3)]
     driver = Logged(driving(store), clock, witnesses)
     follower = Follower(store.another_node(), clock, TERMS)
@@ -137,9 +143,8 @@ def test_with_a_log_nothing_is_shown_before_witnesses_have_seen_it() -> None:
 
 
 def test_one_that_comes_late_shows_what_one_shows_that_was_there_all_the_time() -> None:
-    store, clock = MemoryStore(), ManualClock(START - 100_000)
     of = logged(rounds=2)
-    add(store, of)
+    store, clock = laid_out(of)
     driver = Logged(driving(store), clock, [TinyWitness(number, clock) for number in range(3)])
     asyncio.run(driver.go())
     late = Follower(store.another_node(), clock, TERMS)
@@ -149,9 +154,8 @@ def test_one_that_comes_late_shows_what_one_shows_that_was_there_all_the_time() 
 
 
 def test_an_ending_is_shown_when_the_driver_has_kept_it_and_its_counts_not_before() -> None:
-    store, clock = MemoryStore(), ManualClock(START - 100_000)
     of = experiment(rounds=1)
-    add(store, of)
+    store, clock = laid_out(of)
     driver = Coordinator(store, clock)
     asyncio.run(driver.go(until=lambda: bool(driver.sent)))
     clock.advance(600_000)
@@ -249,8 +253,7 @@ async def test_a_node_that_drives_follows_nothing_and_is_told_anew_when_it_follo
 
 
 async def test_repro_a_driver_that_does_not_know_all_that_runs_is_not_believed() -> None:
-    clock, store = ManualClock(START - 100_000), MemoryStore()
-    add(store, experiment(rounds=1))
+    store, clock = laid_out(experiment(rounds=1))
     driver = Coordinator(store, clock)
     await driver.go(until=lambda: bool(driver.ingest.present.rounds))
     # This node drives, as far as it knows, and another one has announced a round.
@@ -294,19 +297,23 @@ async def test_repro_whoever_begins_to_drive_waits_until_what_was_shown_before_i
 # ── helping to count ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_who_follows_counts_shards_of_a_closed_epoch_and_a_fault_there_ends_nothing() -> None:
-    clock, store = ManualClock(START - 100_000), MemoryStore()
-    of = experiment(rounds=1)
-    add(store, of)
+async def to_be_counted() -> tuple[Coordinator, Follower, OpenRound]:
+    """A round whose window is over and whose epoch is closed; nobody has counted it."""
+    store, clock = laid_out(experiment(rounds=1))
     driver = Coordinator(store, clock)
     await driver.go(until=lambda: bool(driver.sent))
     (one,) = driver.ingest.present.rounds
-    # Its window is over and its epoch closed; nobody has counted it.
     clock.advance(one.closes_at - clock.now())
     await driver.step()
     store.close_epoch(one.epoch)
     follower = Follower(store.another_node(), clock)
     follower.following.read()
+    return driver, follower, one
+
+
+async def test_who_follows_counts_shards_of_a_closed_epoch_and_a_fault_there_ends_nothing() -> None:
+    driver, follower, one = await to_be_counted()
+    store, clock = follower.store, driver.clock
     assert follower.following.closing() == [one.epoch]
     page = io.StringIO()
     faults: list[Exception] = [StoreError("away"), StoreError("away")]
@@ -331,20 +338,11 @@ async def test_who_follows_counts_shards_of_a_closed_epoch_and_a_fault_there_end
     # The driver adds what others counted, and the round comes out as ever.
     driver.driver._count = ShardCounting(store, zeros).whole
     await driver.go()
-    assert store.rounds(of.digest)[0].tally is not None
+    assert store.rounds(one.document.digest)[0].tally is not None
 
 
 async def test_repro_who_cannot_count_an_epoch_leaves_it_to_others_and_claims_nothing_of_it_again() -> None:
-    clock, store = ManualClock(START - 100_000), MemoryStore()
-    add(store, experiment(rounds=1))
-    driver = Coordinator(store, clock)
-    await driver.go(until=lambda: bool(driver.sent))
-    (one,) = driver.ingest.present.rounds
-    clock.advance(one.closes_at - clock.now())
-    await driver.step()
-    store.close_epoch(one.epoch)
-    follower = Follower(store.another_node(), clock)
-    follower.following.read()
+    _, follower, one = await to_be_counted()
     asked = []
 
     def count_one(epoch: int, _: Callable[[], list[RoundToCount]]) -> bool:

@@ -15,7 +15,7 @@ from secvm.coordinator.settings import EXAMPLE, CoordinatorProgramSettings
 from secvm.crypto.notes import NoteKey
 from secvm.crypto.signing import VerifyKey
 from secvm.errors import BadInputError
-from secvm.protocol.log.policy import LogPolicy, read_policy
+from secvm.protocol.log.policy import LogPolicy, LogTerms, read_policy
 from secvm.runtime.settings import read_settings
 from tests.unit.protocol.helpers import LOG, WITNESSES, log_terms
 
@@ -97,16 +97,25 @@ def test_a_log_that_cannot_be_is_refused_in_one_sentence(tmp_path: Path, more: s
     assert "a secret" not in str(caught.value)
 
 
+def with_policy(folder: Path) -> tuple[CoordinatorProgramSettings, LogTerms, str]:
+    """Settings with three witnesses, and the policy that says the same."""
+    told = read(folder, EXAMPLE + LOGGED + "".join(map(witness, range(3))))
+    terms = told.terms(LOG.public)
+    assert terms is not None
+    return (
+        told,
+        terms,
+        LogPolicy.of_terms(terms, {one.note_key.key: one.url for one in told.witnesses}).to_bytes().decode(),
+    )
+
+
 def policed(folder: Path, policy: str) -> CoordinatorProgramSettings:
     (folder / "log.policy").write_text(policy, encoding="utf-8")
     return read(folder, EXAMPLE + LOGGED + 'quorum = "log.policy"\n').with_policy(folder)
 
 
 def test_a_policy_names_witnesses_and_quorum_instead(tmp_path: Path) -> None:
-    told = read(tmp_path, EXAMPLE + LOGGED + "".join(map(witness, range(3))))
-    terms = told.terms(LOG.public)
-    assert terms is not None
-    policy = LogPolicy.of_terms(terms, {one.note_key.key: one.url for one in told.witnesses}).to_bytes().decode()
+    told, terms, policy = with_policy(tmp_path)
     addresses = [one.address for one in policed(tmp_path, policy).witnesses]
     assert addresses == [one.address for one in told.witnesses]
     assert policed(tmp_path, policy).terms(LOG.public) == terms
@@ -128,10 +137,7 @@ def test_a_policy_names_witnesses_and_quorum_instead(tmp_path: Path) -> None:
     ],
 )
 def test_a_policy_that_no_experiment_can_have_is_refused(tmp_path: Path, old: str, new: str, sentence: str) -> None:
-    told = read(tmp_path, EXAMPLE + LOGGED + "".join(map(witness, range(3))))
-    terms = told.terms(LOG.public)
-    assert terms is not None
-    policy = LogPolicy.of_terms(terms, {one.note_key.key: one.url for one in told.witnesses}).to_bytes().decode()
+    _, terms, policy = with_policy(tmp_path)
     if old.startswith("log.example"):
         policy = policy.replace(terms.log_key.to_text(), NoteKey(new, LOG.public).to_text())
     assert old in policy or old.startswith("log.example")
