@@ -12,9 +12,9 @@ A record is a dataclass. The type of each field says how it stands in a document
     Traceback (most recent call last):
     secvm.errors.MalformedMessageError: row of the seat must be an integer from 1 to 40, not 41
 
-A field that may be None is null in the document; with ``OMITTED`` it is left out. The fields of an inner record marked
-``BESIDE`` stand beside the others. A field whose type has no ``FieldKind`` is not part of the document. What no single
-field can tell is checked by ``_check_whole``.
+A field that may be None is null in the document. With ``OMITTED`` a field is left out where it has its default. The
+fields of an inner record marked ``BESIDE`` stand beside the others. A field whose type has no ``FieldKind`` is not part
+of the document. What no single field can tell is checked by ``_check_whole``.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from enum import Enum
 from functools import cache, cached_property
-from typing import Annotated, Any, ClassVar, NamedTuple, Self, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, ClassVar, NamedTuple, Self, TypeGuard, Union, get_args, get_origin, get_type_hints
 
 from secvm.crypto.merkle import MAX_PROOF_HASHES
 from secvm.crypto.signing import PUBLIC_KEY_BYTES, VerifyKey
@@ -40,7 +40,7 @@ from secvm.protocol.canonical import (
 )
 from secvm.protocol.version import MAX_ROUND
 
-#: Marks a field that is left out of the document where it is None.
+#: Marks a field that is left out of the document where it has its default.
 OMITTED = "omitted"
 #: Marks an inner record whose fields stand beside the others, instead of in an object of their own.
 BESIDE = "beside"
@@ -124,6 +124,7 @@ class _Declared(NamedTuple):
     kind: FieldKind
     optional: bool
     omitted: bool
+    default: object
     #: The inner record, where its fields stand beside the others.
     beside: type[Record] | None = None
 
@@ -132,6 +133,10 @@ class _Declared(NamedTuple):
         if self.beside is not None:
             return self.optional and not any(fields.has(inner.name) for inner in _declared(self.beside))
         return not fields.has(self.name) if self.omitted else self.optional and fields.is_null(self.name)
+
+    def is_default(self, value: object) -> bool:
+        """Whether the document has no such field."""
+        return self.omitted and value == self.default
 
 
 def _declared(record: Any) -> tuple[_Declared, ...]:
@@ -146,23 +151,28 @@ def _read_declaration(record: Any) -> tuple[_Declared, ...]:
         hint = hints[field.name]
         marks = getattr(hint, "__metadata__", ())
         if OMITTED in marks or BESIDE in marks:
-            hint = get_args(hint)[0]
+            hint = next((mark for mark in marks if isinstance(mark, FieldKind)), get_args(hint)[0])
         optional = get_origin(hint) in (Union, types.UnionType) and type(None) in get_args(hint)
         if optional:
             hint = next(option for option in get_args(hint) if option is not type(None))
-        if (isinstance(hint, type) and issubclass(hint, Record)) or hasattr(hint, "__metadata__"):
+        if isinstance(hint, FieldKind) or _is_record(hint) or hasattr(hint, "__metadata__"):
             kind = _kind_of(hint)
             beside = hint if BESIDE in marks else None
-            declared.append(_Declared(field.name, kind.name or field.name, kind, optional, OMITTED in marks, beside))
+            omitted, name = OMITTED in marks, kind.name or field.name
+            declared.append(_Declared(field.name, name, kind, optional, omitted, field.default, beside))
     return tuple(declared)
+
+
+def _is_record(hint: object) -> TypeGuard[type[Record]]:
+    """Whether a type is that of an inner record."""
+    return isinstance(hint, type) and issubclass(hint, Record)
 
 
 def _kind_of(hint: Any) -> FieldKind:
     if isinstance(hint, FieldKind):
         return hint
-    if isinstance(hint, type) and issubclass(hint, Record):
-        nested = hint
-        return FieldKind(lambda taken, field: nested.from_fields(taken.inner(field)), lambda part: part.to_content())
+    if _is_record(hint):
+        return FieldKind(lambda taken, field: hint.from_fields(taken.inner(field)), lambda part: part.to_content())
     return next(part for part in hint.__metadata__ if isinstance(part, FieldKind))
 
 
@@ -178,7 +188,7 @@ class Record:
             value = getattr(self, declared.attribute)
             if declared.beside is not None:
                 content |= {} if value is None else value.to_content()
-            elif value is not None or not declared.omitted:
+            elif not declared.is_default(value):
                 content[declared.name] = None if value is None else declared.kind.write(value)
         return dict(sorted(content.items()))
 
@@ -202,7 +212,7 @@ class Record:
         values: dict[str, Any] = {}
         for declared in _declared(cls):
             if declared.is_missing(fields):
-                values[declared.attribute] = None
+                values[declared.attribute] = declared.default if declared.omitted else None
             elif declared.beside is not None:
                 values[declared.attribute] = declared.beside.take(fields)
             else:

@@ -19,7 +19,7 @@ import enum
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from secvm.errors import InconsistentManifestError, LocalProtocolError, MalformedMessageError
+from secvm.errors import LocalProtocolError, MalformedMessageError
 from secvm.protocol.canonical import digest_of
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.documents.faults import Inconsistency
@@ -28,7 +28,9 @@ from secvm.protocol.documents.manifest import (
     AcceptedManifest,
     LastRound,
     RoundManifest,
-    read_relay_count,
+    check_consistent,
+    fits_labels,
+    reaches_floor,
     tells_count,
 )
 from secvm.protocol.log.entries import EntryKind, ModelRecord
@@ -89,9 +91,9 @@ def make_ending(
         evaluation_weights=digest_of(evaluation_weights),
         why=why,
     )
-    fault = _fault(ending, document, before)
-    if fault is not None:
-        raise LocalProtocolError(f"this ending would not be accepted: {fault}")
+    faults = ending_faults(ending, document, before)
+    if faults:
+        raise LocalProtocolError(f"this ending would not be accepted: {faults[0].value}")
     _ = ending.data  # refuses what cannot be read again
     return ending
 
@@ -110,18 +112,10 @@ def accept_ending(data: bytes, *, document: ExperimentDocument, last: AcceptedMa
     """
     # (1), (2)
     ending = document.read(Ending, data)
-    # (3), (4), (5)
-    fault = _fault(ending, document, None if last is None else last.manifest)
-    if fault is not None:
-        raise InconsistentManifestError(fault, evidence=(data,) if last is None else (last.envelope, data))
-    # (6)
-    if ending.last is not None and ending.last.relay_count is not None:
-        read_relay_count(ending.last.relay_count, document)
+    # (3), (4), (5), (6)
+    faults = ending_faults(ending, document, None if last is None else last.manifest)
+    check_consistent(faults, ending.last, data, document=document, last=last)
     return ending
-
-
-def _fault(ending: Ending, document: ExperimentDocument, before: RoundManifest | None) -> str | None:
-    return next((fault.value for fault in ending_faults(ending, document, before)), None)
 
 
 def ending_faults(
@@ -129,7 +123,7 @@ def ending_faults(
 ) -> tuple[Inconsistency, ...]:
     """Steps 3 to 5, and of 6 what must be there: all that is wrong, in their order."""
     follows = before is not None and ending.round_number == before.round_number
-    counted = ending.last if ending.last is not None and ending.last.tally is not None else None
+    counted = ending.last is not None and ending.last.tally is not None
     checks = {
         # (3)
         Inconsistency.OTHER_EXPERIMENT: ending.experiment == document.digest,
@@ -137,13 +131,11 @@ def ending_faults(
         # (4)
         Inconsistency.ROUND_AFTER: before is None or ending.round_number >= before.round_number,
         Inconsistency.OTHER_ROUND: not follows or (before is not None and ending.manifest == before.digest),
-        Inconsistency.ABANDONED_STEP: not follows
-        or counted is not None
-        or (before is not None and ending.model == before.model),
+        Inconsistency.ABANDONED_STEP: not follows or counted or (before is not None and ending.model == before.model),
         # (5)
-        Inconsistency.OTHER_LABELS: counted is None or len(counted.participants) == len(document.experiment.labels),
-        Inconsistency.BELOW_FLOOR: counted is None or document.reaches_floor(counted.participants),
+        Inconsistency.OTHER_LABELS: fits_labels(ending.last, document),
+        Inconsistency.BELOW_FLOOR: reaches_floor(ending.last, document),
         # (6)
-        Inconsistency.NO_COUNT: tells_count(counted, document),
+        Inconsistency.NO_COUNT: tells_count(ending.last, document),
     }
     return tuple(fault for fault, holds in checks.items() if not holds)

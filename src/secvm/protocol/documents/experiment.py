@@ -24,7 +24,7 @@ from secvm.crypto.sealing.kem import X25519
 from secvm.crypto.signing import Envelope, SigningKey, VerifyKey, sign, verify
 from secvm.errors import LocalProtocolError, MalformedMessageError
 from secvm.learning import aggregate
-from secvm.learning.cover_law import RelayCover
+from secvm.learning.cover_law import RelayCover, relay_budget
 from secvm.learning.declared import MAX_BINS, MAX_HASHES
 from secvm.learning.experiment import Experiment
 from secvm.privacy.target import PrivacyTarget
@@ -40,7 +40,6 @@ from secvm.protocol.documents.terms import (
     ROLES,
     RelayRole,
     RelayTimes,
-    check_relayed,
     read_learning,
     read_relay_cover,
     write_learning,
@@ -192,6 +191,14 @@ def _read_share(fields: Fields, name: str) -> Fraction:
     return share
 
 
+def _read_kem(fields: Fields, name: str) -> int:
+    kem = fields.integer(name, 0)
+    if kem not in KEM_KEY_BYTES:
+        raise fields.refuse(name, f"one of {sorted(KEM_KEY_BYTES)}, not {kem}")
+    return kem
+
+
+_KEM = FieldKind(_read_kem)
 _BINNING = FieldKind(_read_binning, _write_binning)
 _SHARE = FieldKind(_read_share, ratio_text)
 
@@ -220,7 +227,7 @@ class ExperimentDocument(Record):
     #: In words: who runs the gateway. Its keys come with the manifests.
     gateway_note: Annotated[str, text(longest=4000)] = ""
     #: Of the gateway's keys, by its number in HPKE's registry. A device that lacks it takes no part.
-    kem: int = X25519
+    kem: Annotated[Annotated[int, _KEM], OMITTED] = X25519
     #: SHA-256 of the client's code, in hexadecimal. Proves nothing without attestation.
     client_code: Digest | None = None
     #: The log of its rounds; None: there is none.
@@ -228,7 +235,7 @@ class ExperimentDocument(Record):
     #: What two relays' cover was asked for; None: there is none, and no guarantee.
     privacy: PrivacyTarget | None = None
     #: Whether a submission to two relays needs an anonymous token, which the entry relay gives.
-    tokens: bool = False
+    tokens: Annotated[Flag, OMITTED] = False
     #: A test experiment: no people, seeded dice allowed, http and no relay allowed.
     test: Flag = False
 
@@ -343,18 +350,12 @@ class ExperimentDocument(Record):
         kind = fields.one_of("type", [EXPERIMENT_TYPE, RELAYED_EXPERIMENT_TYPE])
         relayed = kind == RELAYED_EXPERIMENT_TYPE
         values = cls.take_values(fields)
-        # Only documents of experiments with another KEM than X25519 have the field.
-        kem = fields.integer("kem", 0) if fields.has("kem") else X25519
-        if kem not in KEM_KEY_BYTES:
-            raise fields.refuse("kem", f"one of {sorted(KEM_KEY_BYTES)}, not {kem}")
-        # Only documents of experiments with tokens have the field.
-        tokens = relayed and fields.has("tokens") and fields.flag("tokens")
         privacy, experiment = None, read_learning(fields.inner("learning"), values["binning"].bins)
         if fields.is_null("privacy") == relayed:
             raise fields.refuse("privacy", "null without relays' cover, and only then")
         if relayed:
             privacy, experiment = read_relay_cover(fields.inner("privacy"), experiment, values["train_share"])
-        document = cls(**values, experiment=experiment, privacy=privacy, kem=kem, tokens=tokens)
+        document = cls(**values, experiment=experiment, privacy=privacy)
         fields.done()
         _check_parties(document, relayed=relayed)
         if relayed:
@@ -365,12 +366,8 @@ class ExperimentDocument(Record):
         return document
 
     def _content(self) -> dict[str, Any]:
-        tokens = {"tokens": True} if self.tokens else {}
-        kem = {} if self.kem == X25519 else {"kem": self.kem}
         return {
             **self.to_content(),
-            **kem,
-            **tokens,
             "learning": write_learning(self.experiment, self.binning.bins),
             "privacy": self._privacy(),
             "type": self.kind,
@@ -419,6 +416,8 @@ def _check_parties(document: ExperimentDocument, *, relayed: bool) -> None:
         raise MalformedMessageError("the experiment lists no relay; only one that is marked as a test may have none")
     if any((relay.role is None, relay.operator is None) != (not relayed, not relayed) for relay in relays):
         raise MalformedMessageError("a relay has a role and an operator where there is relays' cover, and only there")
+    if document.tokens and not relayed:
+        raise MalformedMessageError("the experiment has fields that it should not have: tokens")
     if (document.windows.relays is None) == relayed:
         raise MalformedMessageError("windows tell the times of two relays where there is their cover, and only there")
     if not document.test and not all(relay.url.startswith("https:") for relay in relays):
@@ -432,13 +431,20 @@ def _check_parties(document: ExperimentDocument, *, relayed: bool) -> None:
 
 def _check_relayed(document: ExperimentDocument) -> None:
     """What an experiment with two relays is held to as a whole."""
-    check_relayed(
-        document.experiment,
-        hashes=document.binning.hashes,
-        presence=document.features.presence,
-        roles=[relay.role for relay in document.relays],
-        keys=[relay.key.data for relay in document.relays],
-    )
+    experiment, features = document.experiment, document.experiment.features_per_person
+    if not document.features.presence:
+        raise MalformedMessageError("cover needs features that count by presence: a guarantee is about one unit")
+    if tuple(relay.role for relay in document.relays) != ROLES or len({relay.key for relay in document.relays}) != 2:
+        raise MalformedMessageError("relays' cover needs an entry relay, then a mixing relay, with keys of their own")
+    if features is None:
+        raise MalformedMessageError("relays' cover needs a bound on the features per person")
+    violable = experiment.models.most_per_person
+    budget = relay_budget(violable=violable, features=features, hashes=document.binning.hashes)
+    if experiment.budget != budget:
+        raise MalformedMessageError(
+            f"the budget is {experiment.budget}, and a person's units before thinning, participation and canary"
+            f" are {budget}"
+        )
     # Everybody derives an opened part byte for byte, and what X-Wing throws cannot be derived.
     if document.kem != X25519:
         raise MalformedMessageError("capsules for two relays are sealed with X25519, and the document names no KEM")

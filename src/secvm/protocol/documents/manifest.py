@@ -177,9 +177,9 @@ def make_manifest(
         gateway_keys=gateway_keys,
         quota=document.budget if quota is None else quota,
     )
-    fault = _fault(manifest, document, before)
-    if fault is not None:
-        raise LocalProtocolError(f"this manifest would not be accepted: {fault}")
+    faults = manifest_faults(manifest, document, before)
+    if faults:
+        raise LocalProtocolError(f"this manifest would not be accepted: {faults[0].value}")
     _ = manifest.data  # refuses what cannot be read again
     return manifest
 
@@ -221,13 +221,27 @@ def accept(data: bytes, *, document: ExperimentDocument, last: AcceptedManifest 
         if manifest.round_number < last.manifest.round_number:
             raise StaleRoundError
     # (3), (5), (6), (7)
-    fault = _fault(manifest, document, None if last is None else last.manifest)
-    if fault is not None:
-        raise InconsistentManifestError(fault, evidence=(data,) if last is None else (last.envelope, data))
-    # (8)
-    if manifest.last is not None and manifest.last.relay_count is not None:
-        read_relay_count(manifest.last.relay_count, document)
+    before = None if last is None else last.manifest
+    check_consistent(manifest_faults(manifest, document, before), manifest.last, data, document=document, last=last)
     return AcceptedManifest(manifest=manifest, envelope=data)
+
+
+def check_consistent(
+    faults: tuple[Inconsistency, ...],
+    ended: LastRound | None,
+    data: bytes,
+    *,
+    document: ExperimentDocument,
+    last: AcceptedManifest | None,
+) -> None:
+    """That a manifest or an ending, signed in ``data``, has no faults, and that a relay signed the count that it tells.
+
+    Raises ``InconsistentManifestError`` with the evidence, or as ``read_relay_count``.
+    """
+    if faults:
+        raise InconsistentManifestError(faults[0].value, evidence=(data,) if last is None else (last.envelope, data))
+    if ended is not None and ended.relay_count is not None:
+        read_relay_count(ended.relay_count, document)
 
 
 def read_relay_count(data: bytes, document: ExperimentDocument) -> RelayCount:
@@ -238,17 +252,12 @@ def read_relay_count(data: bytes, document: ExperimentDocument) -> RelayCount:
     return RelayCount.from_bytes(verify(data, purpose=RELAY_COUNT_TYPE, keys=keys))
 
 
-def _fault(manifest: RoundManifest, document: ExperimentDocument, before: RoundManifest | None) -> str | None:
-    return next((fault.value for fault in manifest_faults(manifest, document, before)), None)
-
-
 def manifest_faults(
     manifest: RoundManifest, document: ExperimentDocument, before: RoundManifest | None
 ) -> tuple[Inconsistency, ...]:
     """Steps 3, 5, 6 and 7, and of 8 what must be there: all that is wrong, in their order."""
     windows = document.windows
     follows = before is not None and manifest.round_number == before.round_number + 1
-    labels = len(document.experiment.labels)
     checks = {
         # (3)
         Inconsistency.OTHER_EXPERIMENT: manifest.experiment == document.digest,
@@ -260,16 +269,12 @@ def manifest_faults(
         Inconsistency.OVERLAP: before is None or manifest.opens_at >= before.accept_until,
         # (6)
         Inconsistency.BROKEN_CHAIN: not follows or (before is not None and manifest.previous == before.digest),
-        Inconsistency.OTHER_LABELS: manifest.last is None
-        or manifest.last.tally is None
-        or len(manifest.last.participants) == labels,
+        Inconsistency.OTHER_LABELS: fits_labels(manifest.last, document),
         Inconsistency.ABANDONED_STEP: not follows
         or manifest.last is None
         or manifest.last.tally is not None
         or (before is not None and manifest.model == before.model),
-        Inconsistency.BELOW_FLOOR: manifest.last is None
-        or manifest.last.tally is None
-        or document.reaches_floor(manifest.last.participants),
+        Inconsistency.BELOW_FLOOR: reaches_floor(manifest.last, document),
         Inconsistency.QUOTA: manifest.quota >= document.budget,
         # (7)
         Inconsistency.GATEWAY_KEYS: leaves_no_choice(manifest.gateway_keys, document.kem),
@@ -277,6 +282,16 @@ def manifest_faults(
         Inconsistency.NO_COUNT: tells_count(manifest.last, document),
     }
     return tuple(fault for fault, holds in checks.items() if not holds)
+
+
+def fits_labels(last: LastRound | None, document: ExperimentDocument) -> bool:
+    """Whether the counts of a counted round are of the experiment's labels."""
+    return last is None or last.tally is None or len(last.participants) == len(document.experiment.labels)
+
+
+def reaches_floor(last: LastRound | None, document: ExperimentDocument) -> bool:
+    """Whether a counted round had enough people."""
+    return last is None or last.tally is None or document.reaches_floor(last.participants)
 
 
 def tells_count(last: LastRound | None, document: ExperimentDocument) -> bool:

@@ -9,14 +9,13 @@ That ε and δ follow from the rest is *not* checked here: whoever wants to know
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Annotated, Any, Literal, TypeVar
 
 from secvm.errors import BadInputError, LocalProtocolError, MalformedMessageError
 from secvm.learning.aggregate.descent import rule_by_name
-from secvm.learning.cover_law import COHORTS, MAX_PACKAGES, MAX_PARTS, MIN_PARTS, Noise, RelayCover, relay_budget
+from secvm.learning.cover_law import COHORTS, MAX_PACKAGES, MAX_PARTS, MIN_PARTS, Noise, RelayCover
 from secvm.learning.declared import MAX_BINS, MAX_BUDGET, Declared
 from secvm.learning.experiment import Experiment, Robust
 from secvm.learning.label_models import MAX_MODELS
@@ -160,25 +159,6 @@ def read_relay_cover(fields: Fields, experiment: Experiment, train_share: Fracti
         raise MalformedMessageError(str(fault)) from None
     fields.done()
     return target, covered
-
-
-def check_relayed(
-    experiment: Experiment, *, hashes: int, presence: bool, roles: Sequence[str | None], keys: Sequence[bytes]
-) -> None:
-    """What must hold of an experiment with relays' cover as a whole; the first rule that is broken is told."""
-    if not presence:
-        raise MalformedMessageError("cover needs features that count by presence: a guarantee is about one unit")
-    if tuple(roles) != ROLES or len(set(keys)) != len(ROLES):
-        raise MalformedMessageError("relays' cover needs an entry relay, then a mixing relay, with keys of their own")
-    features = experiment.features_per_person
-    if features is None:
-        raise MalformedMessageError("relays' cover needs a bound on the features per person")
-    budget = relay_budget(violable=experiment.models.most_per_person, features=features, hashes=hashes)
-    if experiment.budget != budget:
-        raise MalformedMessageError(
-            f"the budget is {experiment.budget}, and a person's units before thinning, participation and canary"
-            f" are {budget}"
-        )
 
 
 def _write_noise(noise: Noise) -> dict[str, Any]:
