@@ -18,20 +18,13 @@ import asyncio
 import contextlib
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, TypeVar
 
-from secvm.crypto.notes import NoteKey
 from secvm.errors import MalformedMessageError
-from secvm.learning.aggregate.tally import Tally
 from secvm.participant.sending.transport import Transport
 from secvm.participant.trust.model_files import fetch_once
-from secvm.protocol.canonical import digest_of
-from secvm.protocol.documents.blobs import tally_digest
 from secvm.protocol.documents.experiment import ExperimentDocument, Relay
-from secvm.protocol.documents.manifest import AcceptedManifest
-from secvm.protocol.documents.recomputation import After, Model
-from secvm.protocol.log.checkpoints import SignedCheckpoint
 from secvm.protocol.relays.shards import ShardRun
 from secvm.protocol.relays.statements import RelayedTerms
 from secvm.protocol.trust.trusted_log import Checking
@@ -74,67 +67,15 @@ class _Remembered:
 
 
 class SharedChecks(Checking):
-    """Judges what is new, and remembers."""
+    """Judges what is new, and remembers: ``Checking`` says for every question all that its answer follows from."""
 
     def __init__(self, *, devices: int = 1) -> None:
         self._remembered = {kind: _Remembered(most) for kind, most in _KINDS.items()}
         self._runs: deque[tuple[bytes, ShardRun]] = deque(maxlen=min(devices, _RUNS))
         self._on_the_way: dict[str, asyncio.Future[bytes | None]] = {}
 
-    def accept(
-        self, data: bytes, *, document: ExperimentDocument, last: AcceptedManifest | None = None
-    ) -> AcceptedManifest:
-        before = None if last is None else digest_of(last.envelope)
-        if last is not None and data == last.envelope:
-            return last
-        key = (document.digest, before, digest_of(data))
-        accepted = self.once(
-            "accepted", key, lambda: super(SharedChecks, self).accept(data, document=document, last=last)
-        )
-        # The same manifest under other signatures: whoever asks looks whether it is their own.
-        return last if last is not None and accepted.manifest.digest == last.manifest.digest else accepted
-
-    def checkpoint(self, data: bytes, *, log: NoteKey) -> SignedCheckpoint:
-        key = (log.to_text(), digest_of(data))
-        return self.once("checkpoint", key, lambda: super(SharedChecks, self).checkpoint(data, log=log))
-
-    def times(self, signed: SignedCheckpoint, witnesses: Sequence[NoteKey]) -> dict[NoteKey, int]:
-        key = (digest_of(signed.data), *(witness.to_text() for witness in witnesses))
-        return dict(self.once("times", key, lambda: super(SharedChecks, self).times(signed, witnesses)))
-
-    def tally(self, data: bytes, *, digest: str, document: ExperimentDocument) -> Tally:
-        # The digest that is asked for goes in as well: bytes that do not have it are refused below, every time.
-        key = (document.digest, digest, digest_of(data))
-        tally = self.once("tally", key, lambda: super(SharedChecks, self).tally(data, digest=digest, document=document))
-        # Its digest was looked at here. While it is remembered nothing else has its number.
-        self.once("digest", (id(tally),), lambda: (tally, digest))
-        return tally
-
-    def first(self, document: ExperimentDocument) -> Model:
-        return self.once("model", (document.digest,), lambda: super(SharedChecks, self).first(document))
-
-    def model(self, state: bytes, *, digest: str, document: ExperimentDocument) -> Model:
-        key = (document.digest, digest, digest_of(state))
-        return self.once("model", key, lambda: super(SharedChecks, self).model(state, digest=digest, document=document))
-
-    def following(self, document: ExperimentDocument, model: Model, tally: Tally | None) -> Model:
-        if tally is None:
-            return super().following(document, model, None)
-        key = (document.digest, "after", model.names[0], self._digest(tally))
-        return self.once("model", key, lambda: super(SharedChecks, self).following(document, model, tally))
-
-    def after_opened(self, document: ExperimentDocument, model: Model, net: Tally, *, clients: int) -> After:
-        key = (document.digest, model.names[0], self._digest(net), clients)
-        judge = super().after_opened
-        return self.once("after", key, lambda: judge(document, model, net, clients=clients))
-
-    def _digest(self, tally: Tally) -> str:
-        known, digest = self.once("digest", (id(tally),), lambda: (tally, tally_digest(tally)))
-        assert known is tally
-        return digest
-
-    def once(self, kind: str, asked: tuple[object, ...], judge: Callable[[], Value]) -> Value:
-        return self._remembered[kind].get(asked, judge)
+    def once(self, kind: str, asked: Callable[[], tuple[object, ...]], judge: Callable[[], Value]) -> Value:
+        return self._remembered[kind].get(asked(), judge)
 
     def runs(self, root: bytes) -> list[ShardRun]:
         """Shards' runs of digests that were checked under this root."""

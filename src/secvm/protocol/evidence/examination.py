@@ -15,14 +15,17 @@ from secvm.protocol.documents.recomputation import Model, after_opened, first_mo
 from secvm.protocol.evidence.relayed import (
     MAX_EXAMINED_PACKAGES,
     MAX_EXAMINED_TALLY_BYTES,
+    NOTHING,
+    Finding,
     RelayedEvidence,
-    RelayedFinding,
     RelayedKind,
     Verdict,
     Who,
+    check_parts,
     false_count,
     false_reveal,
     part_not_in_batch,
+    two_documents,
     two_statements,
 )
 from secvm.protocol.relays.batches import capsule_digest, cut
@@ -57,7 +60,7 @@ def wrong_count(
     proof.check(digests, sub_tally, capsules=count.capsules, shards=opening.shards, mix_root=count.root)
     counted = Recount.of(document, manifest, opening).count(capsules)
     if counted.sub_tally == sub_tally:
-        raise MalformedMessageError(_NOTHING)
+        raise MalformedMessageError(NOTHING)
     return (
         f"It signed a count of shard {proof.shard} of round {manifest.round_number} that is not what the"
         f" {counted.capsules} capsules of the shard give."
@@ -77,7 +80,7 @@ def wrong_tally(
     if raw.shards != opening.shards:
         raise BadProofError("the sub-tallies of the evidence are not those that the opening is bound to")
     if raw.gives(net, parts_of(document, manifest, opening)):
-        raise MalformedMessageError(_NOTHING)
+        raise MalformedMessageError(NOTHING)
     return (
         f"It signed a net tally of round {manifest.round_number} that is not its own count of all capsules less the"
         " two opened parts."
@@ -95,7 +98,6 @@ RelayedDocument = RelayedManifest | Opening | RelayedEnding
 _DOCUMENTS: tuple[type[RelayedDocument], ...] = (RelayedManifest, Opening, RelayedEnding)
 #: A state has a few vectors as long as a tally.
 _MAX_STATE_BYTES = 2**29
-_NOTHING = "the evidence does not show what it says"
 #: How many documents, statements, blobs and proofs: nothing that is not looked at is carried along.
 _PARTS = {
     RelayedKind.TWO_STATEMENTS: {(0, 2, 0, 0)},
@@ -116,7 +118,7 @@ _OF_A_ROUND = {
 _OF_A_COUNT = {RelayedKind.WRONG_COUNT: wrong_count, RelayedKind.WRONG_TALLY: wrong_tally}
 
 
-def examine_relayed(data: bytes) -> RelayedFinding:
+def examine_relayed(data: bytes) -> Finding[RelayedKind]:
     """What this file shows, **verified**.
 
     Raises
@@ -125,15 +127,14 @@ def examine_relayed(data: bytes) -> RelayedFinding:
         It shows nothing: a part is missing, not signed, or does not contradict the others.
     """
     evidence = RelayedEvidence.from_bytes(data)
-    parts = (len(evidence.documents), len(evidence.statements), len(evidence.blobs), int(evidence.proof is not None))
-    if parts not in _PARTS[evidence.kind]:
-        raise MalformedMessageError("the evidence lacks a part, or has one too many")
+    proofs = () if evidence.proof is None else (evidence.proof,)
+    check_parts((evidence.documents, evidence.statements, evidence.blobs, proofs), _PARTS[evidence.kind])
     document = read_published(evidence.experiment)
     if document.experiment.cover is None:
         raise MalformedMessageError("the evidence is of an experiment without two relays")
     who, what = _examined(evidence, document)
     sentence = f"Of {who.named(document)}: {what}"
-    return RelayedFinding(evidence.kind, who, document.digest, document.title, sentence)
+    return Finding(evidence.kind, who, document.digest, document.title, sentence)
 
 
 def _examined(evidence: RelayedEvidence, document: ExperimentDocument) -> Verdict:
@@ -143,15 +144,15 @@ def _examined(evidence: RelayedEvidence, document: ExperimentDocument) -> Verdic
     if evidence.kind in _OF_A_ROUND:
         manifest = documents[0]
         if not isinstance(manifest, RelayedManifest):
-            raise MalformedMessageError(_NOTHING)
+            raise MalformedMessageError(NOTHING)
         return _OF_A_ROUND[evidence.kind](evidence, document, manifest)
     if evidence.kind in _OF_A_COUNT:
         before, opening = documents
         if not isinstance(before, RelayedManifest) or not isinstance(opening, Opening):
-            raise MalformedMessageError(_NOTHING)
+            raise MalformedMessageError(NOTHING)
         return Who.COORDINATOR, _OF_A_COUNT[evidence.kind](evidence, document, before, opening)
     if evidence.kind is RelayedKind.TWO_DOCUMENTS:
-        return Who.COORDINATOR, _two_documents(documents[0], documents[1])
+        return Who.COORDINATOR, f"It {two_documents(documents[0], documents[1])}"
     if evidence.kind is RelayedKind.BAD_DOCUMENT:
         return Who.COORDINATOR, _bad_document(documents, document)
     return Who.COORDINATOR, _wrong_step(documents, evidence.blobs, document)
@@ -168,21 +169,6 @@ def read_relayed_document(data: bytes, document: ExperimentDocument) -> RelayedD
     return document.read_any(_DOCUMENTS, data)
 
 
-def _two_documents(first: RelayedDocument, second: RelayedDocument) -> str:
-    if first.data == second.data:
-        raise MalformedMessageError(_NOTHING)
-    match first, second:
-        case RelayedManifest(), RelayedManifest() if first.round_number == second.round_number:
-            return f"It signed two different manifests for round {first.round_number}."
-        case Opening(), Opening() if first.round_number == second.round_number:
-            return f"It signed two different openings of round {first.round_number}."
-        case RelayedEnding(), RelayedEnding():
-            return "It signed two different endings."
-        case RelayedEnding(), RelayedManifest() if second.round_number > first.round_number:
-            return f"It ended the experiment, and signed a manifest for round {second.round_number}."
-    raise MalformedMessageError(_NOTHING)
-
-
 def _bad_document(documents: list[RelayedDocument], document: ExperimentDocument) -> str:
     match documents:
         case [RelayedManifest() as manifest]:
@@ -196,7 +182,7 @@ def _bad_document(documents: list[RelayedDocument], document: ExperimentDocument
             # What relays signed is not the coordinator's fault, unless it calls a round opened that is not.
             if wrong and opening.is_opened:
                 return f"It called round {before.round_number} opened, and of its opening {wrong[0].value}."
-            raise MalformedMessageError(_NOTHING)
+            raise MalformedMessageError(NOTHING)
         case [RelayedManifest() as before, Opening() as opening, RelayedManifest() as manifest] if (
             manifest.round_number == before.round_number + 1 and manifest.previous == before.digest
         ):
@@ -204,22 +190,22 @@ def _bad_document(documents: list[RelayedDocument], document: ExperimentDocument
         case [RelayedManifest() as before, Opening() as opening, RelayedEnding() as ending]:
             return _bad_ending(before, opening, ending, document)
         case _:
-            raise MalformedMessageError(_NOTHING)
+            raise MalformedMessageError(NOTHING)
     if not faults:
-        raise MalformedMessageError(_NOTHING)
+        raise MalformedMessageError(NOTHING)
     return f"It signed a manifest for round {manifest.round_number} that cannot be: {faults[0].value}."
 
 
 def _bad_ending(before: RelayedManifest, opening: Opening, ending: RelayedEnding, document: ExperimentDocument) -> str:
     """Of the last round's documents: they are those that the ending names, or of the round that it says."""
     if ending.round_number != before.round_number or opening.label != before.label:
-        raise MalformedMessageError(_NOTHING)
+        raise MalformedMessageError(NOTHING)
     if (ending.manifest, ending.opening) != (before.digest, opening.digest):
         return "It signed an ending that names other documents of the last round."
     stays = not is_opened(opening, before, document) or clients_of(opening) < document.floor
     if stays and ending.model != before.model:
         return "It signed an ending whose model changed after a round that was not stepped."
-    raise MalformedMessageError(_NOTHING)
+    raise MalformedMessageError(NOTHING)
 
 
 def _wrong_step(documents: list[RelayedDocument], blobs: tuple[bytes, ...], document: ExperimentDocument) -> str:
@@ -230,17 +216,17 @@ def _wrong_step(documents: list[RelayedDocument], blobs: tuple[bytes, ...], docu
             first, RelayedManifest
         ):
             if first.model == first_model(document).names:
-                raise MalformedMessageError(_NOTHING)
+                raise MalformedMessageError(NOTHING)
             return "It signed a first model that is not zero."
         case [RelayedManifest() as before, Opening() as opening, (RelayedManifest() | RelayedEnding()) as after]:
             named = (after.manifest if isinstance(after, RelayedEnding) else after.previous, after.opening)
             if named != (before.digest, opening.digest) or not is_opened(opening, before, document):
-                raise MalformedMessageError(_NOTHING)
+                raise MalformedMessageError(NOTHING)
             model = _next(before, opening, blobs, document)
             if after.model == model.names:
-                raise MalformedMessageError(_NOTHING)
+                raise MalformedMessageError(NOTHING)
             return f"It signed a model after round {before.round_number} that does not follow from its net tally."
-    raise MalformedMessageError(_NOTHING)
+    raise MalformedMessageError(NOTHING)
 
 
 def _next(before: RelayedManifest, opening: Opening, blobs: tuple[bytes, ...], document: ExperimentDocument) -> Model:

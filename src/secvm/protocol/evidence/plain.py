@@ -34,6 +34,7 @@ from secvm.protocol.documents.manifest import LastRound, RoundManifest, accept, 
 from secvm.protocol.documents.recomputation import first_model, next_model, what_differs
 from secvm.protocol.evidence.examination import read_relayed_document
 from secvm.protocol.evidence.plausibility import violations
+from secvm.protocol.evidence.relayed import NOTHING, Finding, Who, check_parts, two_documents
 from secvm.protocol.log.checkpoints import SignedCheckpoint, read_checkpoint
 from secvm.protocol.log.entries import Entry, Placed, contradict
 from secvm.protocol.log.proofs import LogProof
@@ -93,19 +94,7 @@ class Evidence(TypedRecord):
     entries: Annotated[tuple[LoggedEntry, ...], listed(LoggedEntry, longest=2)] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """What a piece of evidence shows, **verified**."""
-
-    kind: Kind
-    #: Digest and title of the experiment.
-    experiment: str
-    title: str
-    #: In one sentence.
-    sentence: str
-
-
-def examine(data: bytes) -> Finding:
+def examine(data: bytes) -> Finding[Kind]:
     """What this file shows, if it shows it.
 
     Raises
@@ -114,14 +103,13 @@ def examine(data: bytes) -> Finding:
         It shows nothing: a part is missing, not signed, or does not contradict the others.
     """
     evidence = Evidence.from_bytes(data)
-    if not _has_its_parts(evidence):
-        raise MalformedMessageError("the evidence lacks a part, or has one too many")
+    parts = (evidence.documents, evidence.checkpoints, evidence.blobs, evidence.entries)
+    check_parts(parts, _PARTS[evidence.kind])
     document = read_published(evidence.experiment)
     sentence = _EXAMINE[evidence.kind](evidence, document)
-    return Finding(evidence.kind, document.digest, document.title, sentence)
+    return Finding(evidence.kind, Who.COORDINATOR, document.digest, document.title, sentence)
 
 
-_NOTHING = "the evidence does not show what it says"
 #: How many documents, checkpoints, blobs and entries.
 _PARTS = {
     Kind.TWO_DOCUMENTS: {(2, 0, 0, 0)},
@@ -139,25 +127,9 @@ def _read(data: bytes, document: ExperimentDocument) -> RoundManifest | Ending:
     return document.read_any(_DOCUMENTS, data)
 
 
-def _has_its_parts(evidence: Evidence) -> bool:
-    """Nothing that is not looked at: a file shows one thing, and carries nothing else along."""
-    parts = (evidence.documents, evidence.checkpoints, evidence.blobs, evidence.entries)
-    return tuple(map(len, parts)) in _PARTS[evidence.kind]
-
-
 def _two_documents(evidence: Evidence, document: ExperimentDocument) -> str:
     first, second = (_read(data, document) for data in evidence.documents)
-    if first.data == second.data:
-        raise MalformedMessageError(_NOTHING)
-    match first, second:
-        case RoundManifest(), RoundManifest() if first.round_number == second.round_number:
-            return f"The coordinator signed two different manifests for round {first.round_number}."
-        case Ending(), Ending():
-            return "The coordinator signed two different endings."
-        case (Ending() as ending, RoundManifest() as manifest) | (RoundManifest() as manifest, Ending() as ending):
-            if manifest.round_number > ending.round_number:
-                return f"The coordinator ended the experiment, and signed a manifest for round {manifest.round_number}."
-    raise MalformedMessageError(_NOTHING)
+    return f"The coordinator {two_documents(first, second)}"
 
 
 def _bad_document(evidence: Evidence, document: ExperimentDocument) -> str:
@@ -172,7 +144,7 @@ def _bad_document(evidence: Evidence, document: ExperimentDocument) -> str:
     except InconsistentManifestError as fault:
         what = "the ending" if isinstance(accused, Ending) else f"the manifest of round {accused.round_number}"
         return f"The coordinator signed what its own experiment does not allow: of {what}, {fault}."
-    raise MalformedMessageError(_NOTHING)
+    raise MalformedMessageError(NOTHING)
 
 
 def _check_size(document: ExperimentDocument) -> None:
@@ -189,11 +161,11 @@ def _wrong_step(evidence: Evidence, document: ExperimentDocument) -> str:
         first = accused.round_number == (0 if isinstance(accused, Ending) else 1)
         differs = what_differs(accused, first_model(document)) if first else None
         if differs is None:
-            raise MalformedMessageError(_NOTHING)
+            raise MalformedMessageError(NOTHING)
         return f"The first model is not zero: the coordinator signed {differs}."
     before = accept(earlier[0], document=document).manifest
     if not _follows(accused, before) or accused.last is None or accused.last.tally is None:
-        raise MalformedMessageError(_NOTHING)
+        raise MalformedMessageError(NOTHING)
     state, tally = evidence.blobs
     experiment = document.experiment
     started = decode_state(state, digest=before.state, experiment=experiment)
@@ -203,7 +175,7 @@ def _wrong_step(evidence: Evidence, document: ExperimentDocument) -> str:
     except InconsistentManifestError as fault:
         return f"After round {before.round_number} the coordinator signed a model although {fault}."
     if differs is None:
-        raise MalformedMessageError(_NOTHING)
+        raise MalformedMessageError(NOTHING)
     return f"The model after round {before.round_number} does not follow: the coordinator signed {differs}."
 
 
@@ -212,24 +184,24 @@ def _wrong_counts(evidence: Evidence, document: ExperimentDocument) -> str:
     (*earlier, data), (blob,) = evidence.documents, evidence.blobs
     accused = _read(data, document)
     if accused.last is None or accused.last.tally is None:
-        raise MalformedMessageError(_NOTHING)
+        raise MalformedMessageError(NOTHING)
     tally = decode_tally(blob, digest=accused.last.tally, experiment=document.experiment)
     if earlier:
         before = accept(earlier[0], document=document).manifest
         fault = count_fault(document, before, accused.last, tally) if _follows(accused, before) else None
         if fault is None:
-            raise MalformedMessageError(_NOTHING)
+            raise MalformedMessageError(NOTHING)
         return f"Of round {before.round_number} the coordinator signed what cannot be: {fault}."
     counted = last_round(tally)
     if (counted.cells, counted.participants) == (accused.last.cells, accused.last.participants):
-        raise MalformedMessageError(_NOTHING)
+        raise MalformedMessageError(NOTHING)
     return "The coordinator signed counts beside a tally that has others."
 
 
 def _forked_log(evidence: Evidence, document: ExperimentDocument) -> str:
     first, second = (_note(note, document).checkpoint for note in evidence.checkpoints)
     if first.size != second.size or first.root == second.root:
-        raise MalformedMessageError(_NOTHING)
+        raise MalformedMessageError(NOTHING)
     return f"The log was forked: it signed two different trees of {first.size} entries."
 
 
@@ -237,7 +209,7 @@ def _not_in_log(evidence: Evidence, document: ExperimentDocument) -> str:
     read = _read if document.experiment.cover is None else read_relayed_document
     signed, placed = read(evidence.documents[0], document).log_entry, _placed(evidence.entries[0], document)
     if placed.entry.key != signed.key or placed.entry == signed:
-        raise MalformedMessageError(_NOTHING)
+        raise MalformedMessageError(NOTHING)
     what = signed.kind.value if signed.round_number is None else f"{signed.kind.value} of round {signed.round_number}"
     return f"The log holds, as its entry {placed.index}, another {what} than one that the coordinator signed."
 
@@ -245,7 +217,7 @@ def _not_in_log(evidence: Evidence, document: ExperimentDocument) -> str:
 def _two_entries(evidence: Evidence, document: ExperimentDocument) -> str:
     first, second = (_placed(logged, document) for logged in evidence.entries)
     if not contradict(first, second):
-        raise MalformedMessageError(_NOTHING)
+        raise MalformedMessageError(NOTHING)
     return (
         f"The log holds, as its entries {first.index} and {second.index}, two lines of the experiment that cannot both"
         " stand there."

@@ -23,15 +23,16 @@ about other experiments, the keys that count stand in the experiment, which sign
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence, Sized
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, TypeVar
+from typing import Annotated, Any, ClassVar, Generic, TypeVar
 
 from secvm.crypto.signing import VerifyKey
 from secvm.errors import BadProofError, BadSignatureError, MalformedMessageError
 from secvm.protocol.canonical import Fields
 from secvm.protocol.documents.experiment import MAX_DOCUMENT_BYTES, ExperimentDocument
 from secvm.protocol.documents.faults import OpeningFault
+from secvm.protocol.log.entries import CoordinatorRecord, EntryKind
 from secvm.protocol.records import FieldKind, Record, TypedRecord, choice, listed, long_bytes, whole
 from secvm.protocol.relays.batches import Absence, Place, capsule_digest
 from secvm.protocol.relays.commitments import EntryCommitment, MixCommitment
@@ -49,6 +50,10 @@ MAX_RELAYED_EVIDENCE_BYTES = 2**31
 MAX_BLOB_BYTES = 2**29
 #: Many signatures of a coordinator may stand around the largest document.
 _DOCUMENT = long_bytes(max(MAX_DOCUMENT_BYTES, MAX_OPENING_BYTES) + 2**12)
+
+
+NOTHING = "the evidence does not show what it says"
+K = TypeVar("K", bound=enum.Enum)
 
 
 class RelayedKind(enum.Enum):
@@ -155,10 +160,10 @@ def is_relayed_evidence(data: bytes) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class RelayedFinding:
+class Finding(Generic[K]):
     """What a piece of evidence shows, **verified**."""
 
-    kind: RelayedKind
+    kind: K
     who: Who
     #: Digest and title of the experiment.
     experiment: str
@@ -167,12 +172,33 @@ class RelayedFinding:
     sentence: str
 
 
+def check_parts(parts: Sequence[Sized], allowed: Collection[tuple[int, ...]]) -> None:
+    """Nothing that is not looked at: a file shows one thing, and carries nothing else along."""
+    if tuple(map(len, parts)) not in allowed:
+        raise MalformedMessageError("the evidence lacks a part, or has one too many")
+
+
+def two_documents(first: CoordinatorRecord, second: CoordinatorRecord) -> str:
+    """What the coordinator did who signed these: one of a kind for a round, and nothing after the ending."""
+    kinds, rounds = (first.entry_kind, second.entry_kind), (first.round_number, second.round_number)
+    if first.data != second.data:
+        if kinds == (EntryKind.ENDING, EntryKind.ENDING):
+            return "signed two different endings."
+        if kinds[0] is kinds[1] and rounds[0] == rounds[1]:
+            joined = "for" if first.entry_kind is EntryKind.MANIFEST else "of"
+            return f"signed two different {first.entry_kind.value}s {joined} round {rounds[0]}."
+        if kinds == (EntryKind.ENDING, EntryKind.MANIFEST) and rounds[1] > rounds[0]:
+            return f"ended the experiment, and signed a manifest for round {rounds[1]}."
+        if kinds == (EntryKind.MANIFEST, EntryKind.ENDING):
+            return two_documents(second, first)
+    raise MalformedMessageError(NOTHING)
+
+
 #: To examine a part it is drawn again: a few lines can name an experiment that would take days.
 MAX_EXAMINED_TALLY_BYTES = MAX_EXAMINED_PACKAGES = 2**28
 
 Verdict = tuple[Who, str]
 S = TypeVar("S", EntryCount, MixCount, EntryReveal, MixReveal)
-_NOTHING = "the evidence does not show what it says"
 #: Kinds of statements: whose each is, and what it is signed once for.
 _ONCE: dict[type[Statement], tuple[Who, Callable[[Any], object]]] = {
     EntryCommitment: (Who.ENTRY, lambda statement: (statement.experiment, statement.round_number)),
@@ -197,7 +223,7 @@ def two_statements(evidence: RelayedEvidence, document: ExperimentDocument) -> V
             break
         what = kind.title.removeprefix("the ").replace("relay's ", "relay's two different ")
         return who, f"It signed two statements where it signs one: {what}s for the same round or request."
-    raise MalformedMessageError(_NOTHING)
+    raise MalformedMessageError(NOTHING)
 
 
 def false_count(evidence: RelayedEvidence, document: ExperimentDocument, manifest: RelayedManifest) -> Verdict:
@@ -206,14 +232,14 @@ def false_count(evidence: RelayedEvidence, document: ExperimentDocument, manifes
     entry = _of(manifest, EntryCount.read(evidence.statements[0], document.entry_relay.key))
     if len(evidence.statements) == 1:
         if entry.adds_up(budget=document.budget, packages=cover.packages):
-            raise MalformedMessageError(_NOTHING)
+            raise MalformedMessageError(NOTHING)
         return Who.ENTRY, (
             f"It counted {entry.capsules} capsules of {entry.clients} submissions; with {document.budget} of each and"
             f" its cover they are {document.budget * entry.clients + cover.packages}."
         )
     mix = _of(manifest, MixCount.read(evidence.statements[1], document.mix_relay.key))
     if mix.entry_count != entry.digest or mix.adds_up(entry, packages=cover.packages):
-        raise MalformedMessageError(_NOTHING)
+        raise MalformedMessageError(NOTHING)
     return Who.MIX, (
         f"It counted {mix.capsules} capsules after {entry.capsules} came and {mix.refused} were refused; with its"
         f" cover they are {entry.capsules - mix.refused + cover.packages}."
@@ -227,7 +253,7 @@ def false_reveal(evidence: RelayedEvidence, document: ExperimentDocument, manife
     if len(evidence.statements) == 2:
         mix = _of(manifest, MixReveal.read(evidence.statements[1], document.mix_relay.key))
         if mix.entry_reveal != entry.digest:
-            raise MalformedMessageError(_NOTHING)
+            raise MalformedMessageError(NOTHING)
         who, reveal = Who.MIX, mix.mix_count
         faults = _mix_faults(mix, entry, document, manifest)
     else:
@@ -235,7 +261,7 @@ def false_reveal(evidence: RelayedEvidence, document: ExperimentDocument, manife
     if not _is_count_of(reveal, document.mix_relay.key, manifest):
         return who, "Its reveal answers a count that the mixing relay did not sign for this round."
     if not faults:
-        raise MalformedMessageError(_NOTHING)
+        raise MalformedMessageError(NOTHING)
     first = next(fault for fault in OpeningFault if fault in faults)
     return who, f"Its reveal is not what it was bound to: {first.value}."
 
@@ -244,7 +270,7 @@ def part_not_in_batch(evidence: RelayedEvidence, document: ExperimentDocument, m
     """A capsule of an opened part that should be under the mixing relay's root, and is not."""
     proof = evidence.proof
     if not isinstance(proof, PartProof):
-        raise MalformedMessageError(_NOTHING)
+        raise MalformedMessageError(NOTHING)
     opened = _Opened.read(evidence.statements, document, manifest)
     largest = document.relay_cover.packages > MAX_EXAMINED_PACKAGES
     if largest or document.tally_bytes > MAX_EXAMINED_TALLY_BYTES:

@@ -147,8 +147,9 @@ class RelayedChain:
             It is none.
         """
         document = self._document
-        asked = (document.digest, digest_of(envelope))
-        manifest = self._checking.once("manifest", asked, lambda: read_manifest(envelope, document))
+        manifest = self._checking.once(
+            "manifest", lambda: (document.digest, digest_of(envelope)), lambda: read_manifest(envelope, document)
+        )
         if manifest.round_number >= self.next_round:
             return manifest
         if self.last is None or manifest.round_number < self.last.round_number:
@@ -160,7 +161,7 @@ class RelayedChain:
 
     def check(self, served: RelayedServed) -> Believing:
         """All rules above, or an error; nothing changes here until ``believe``."""
-        return self._checking.once("rounds", self._asked(served), lambda: self._check(served))
+        return self._checking.once("rounds", lambda: self._asked(served), lambda: self._check(served))
 
     def _asked(self, served: RelayedServed) -> tuple[object, ...]:
         """What ``check`` is asked: all that is believed and ever was, and all that was served."""

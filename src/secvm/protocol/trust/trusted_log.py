@@ -9,10 +9,9 @@ experiments are read and passed over; a line that is none spoils the log.
 Lines are not signed; only the root is. So lines that do not lead to it convict nobody. What does is a line *under* the
 root that contradicts a document the coordinator signed, or another line: ``Appended.proof`` shows it to anybody.
 
-``Checking`` has the pure functions by which served bytes are judged. Each is a function of its arguments alone. So a
-host that carries hundreds of devices may hand all of them one that remembers what it has judged before
-(``participant.trust.shared_checks``): whoever asks the same gets the same answer. A device of its own takes this one,
-which remembers nothing.
+``Checking`` has the pure functions by which served bytes are judged. Each is a function of its arguments alone, and
+says of which. So a host that carries hundreds of devices may hand all of them one that remembers what it has judged before
+(``participant.trust.shared_checks``): whoever asks the same gets the same answer.
 """
 
 from __future__ import annotations
@@ -34,8 +33,8 @@ from secvm.errors import (
     StaleRoundError,
 )
 from secvm.learning.aggregate.tally import Tally
-from secvm.protocol.canonical import Fields, base64_text
-from secvm.protocol.documents.blobs import decode_state, decode_tally
+from secvm.protocol.canonical import Fields, base64_text, digest_of
+from secvm.protocol.documents.blobs import decode_state, decode_tally, tally_digest
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.documents.manifest import AcceptedManifest, accept
 from secvm.protocol.documents.recomputation import After, Model, after_opened, first_model, model_of, next_model
@@ -59,47 +58,84 @@ Value = TypeVar("Value")
 
 
 class Checking:
-    """Judges, and remembers nothing."""
+    """Judges. Each question goes through ``once``, which remembers nothing here."""
 
-    def accept(
-        self, data: bytes, *, document: ExperimentDocument, last: AcceptedManifest | None = None
-    ) -> AcceptedManifest:
-        """``manifest.accept``."""
-        return accept(data, document=document, last=last)
-
-    def checkpoint(self, data: bytes, *, log: NoteKey) -> SignedCheckpoint:
-        """``checkpoints.read_checkpoint``."""
-        return read_checkpoint(data, log=log)
-
-    def times(self, signed: SignedCheckpoint, witnesses: Sequence[NoteKey]) -> dict[NoteKey, int]:
-        """When each of these witnesses cosigned, in seconds; wrong cosignatures are refused."""
-        return signed.times(witnesses)
-
-    def tally(self, data: bytes, *, digest: str, document: ExperimentDocument) -> Tally:
-        """The tally of this digest."""
-        return decode_tally(data, digest=digest, experiment=document.experiment)
-
-    def first(self, document: ExperimentDocument) -> Model:
-        """What round 1 starts from."""
-        return first_model(document)
-
-    def model(self, state: bytes, *, digest: str, document: ExperimentDocument) -> Model:
-        """The model of the state of this digest."""
-        return model_of(document, decode_state(state, digest=digest, experiment=document.experiment))
-
-    def following(self, document: ExperimentDocument, model: Model, tally: Tally | None) -> Model:
-        """``recomputation.next_model``."""
-        return next_model(document, model.state, tally)
-
-    def once(self, kind: str, asked: tuple[object, ...], judge: Callable[[], Value]) -> Value:  # noqa: ARG002
+    def once(self, kind: str, asked: Callable[[], tuple[object, ...]], judge: Callable[[], Value]) -> Value:  # noqa: ARG002
         """What ``judge`` comes to, a question of this kind. ``asked`` is **everything** that its answer follows from,
         bytes by their digests; an answer never changes.
         """
         return judge()
 
+    def accept(
+        self, data: bytes, *, document: ExperimentDocument, last: AcceptedManifest | None = None
+    ) -> AcceptedManifest:
+        """``manifest.accept``."""
+        if last is not None and data == last.envelope:
+            return last
+        before = None if last is None else last.envelope
+        accepted = self.once(
+            "accepted",
+            lambda: (document.digest, None if before is None else digest_of(before), digest_of(data)),
+            lambda: accept(data, document=document, last=last),
+        )
+        # The same manifest under other signatures: whoever asks looks whether it is their own.
+        return last if last is not None and accepted.manifest.digest == last.manifest.digest else accepted
+
+    def checkpoint(self, data: bytes, *, log: NoteKey) -> SignedCheckpoint:
+        """``checkpoints.read_checkpoint``."""
+        return self.once("checkpoint", lambda: (log.to_text(), digest_of(data)), lambda: read_checkpoint(data, log=log))
+
+    def times(self, signed: SignedCheckpoint, witnesses: Sequence[NoteKey]) -> dict[NoteKey, int]:
+        """When each of these witnesses cosigned, in seconds; wrong cosignatures are refused."""
+        names = tuple(witness.to_text() for witness in witnesses)
+        return dict(self.once("times", lambda: (digest_of(signed.data), *names), lambda: signed.times(witnesses)))
+
+    def tally(self, data: bytes, *, digest: str, document: ExperimentDocument) -> Tally:
+        """The tally of this digest."""
+        # The digest that is asked for goes in as well: bytes that do not have it are refused below, every time.
+        tally = self.once(
+            "tally",
+            lambda: (document.digest, digest, digest_of(data)),
+            lambda: decode_tally(data, digest=digest, experiment=document.experiment),
+        )
+        # Its digest was looked at here. While it is remembered nothing else has its number.
+        self.once("digest", lambda: (id(tally),), lambda: (tally, digest))
+        return tally
+
+    def _digest(self, tally: Tally) -> str:
+        known, digest = self.once("digest", lambda: (id(tally),), lambda: (tally, tally_digest(tally)))
+        assert known is tally
+        return digest
+
+    def first(self, document: ExperimentDocument) -> Model:
+        """What round 1 starts from."""
+        return self.once("model", lambda: (document.digest,), lambda: first_model(document))
+
+    def model(self, state: bytes, *, digest: str, document: ExperimentDocument) -> Model:
+        """The model of the state of this digest."""
+        return self.once(
+            "model",
+            lambda: (document.digest, digest, digest_of(state)),
+            lambda: model_of(document, decode_state(state, digest=digest, experiment=document.experiment)),
+        )
+
+    def following(self, document: ExperimentDocument, model: Model, tally: Tally | None) -> Model:
+        """``recomputation.next_model``."""
+        if tally is None:
+            return next_model(document, model.state, None)
+        return self.once(
+            "model",
+            lambda: (document.digest, "after", model.names[0], self._digest(tally)),
+            lambda: next_model(document, model.state, tally),
+        )
+
     def after_opened(self, document: ExperimentDocument, model: Model, net: Tally, *, clients: int) -> After:
         """``recomputation.after_opened``."""
-        return after_opened(document, model.state, net, clients=clients)
+        return self.once(
+            "after",
+            lambda: (document.digest, model.names[0], self._digest(net), clients),
+            lambda: after_opened(document, model.state, net, clients=clients),
+        )
 
 
 _MAX_NOTE_BYTES = 2**21
