@@ -14,20 +14,11 @@ import struct
 import sys
 from collections.abc import Callable
 from fractions import Fraction
+from importlib import import_module
 from pathlib import Path
-from typing import Any
 
-import generate_beacons  # type: ignore[import-not-found]  # beside this program, not in a package
-import generate_cover_parts  # type: ignore[import-not-found]  # beside this program, not in a package
-import generate_locking  # type: ignore[import-not-found]  # beside this program, not in a package
-import generate_log  # type: ignore[import-not-found]  # beside this program, not in a package
-import generate_policy  # type: ignore[import-not-found]  # beside this program, not in a package
-import generate_protocol  # type: ignore[import-not-found]  # beside this program, not in a package
-import generate_relays  # type: ignore[import-not-found]  # beside this program, not in a package
-import generate_tallies  # type: ignore[import-not-found]  # beside this program, not in a package
-import generate_tokens  # type: ignore[import-not-found]  # beside this program, not in a package
-import generate_trusted  # type: ignore[import-not-found]  # beside this program, not in a package
 import numpy as np
+from shared import JSON, as_json, plain, with_reasons  # type: ignore[import-not-found]  # beside this program, not in a package
 
 from secvm.crypto.sealing import binary_http, kem, oblivious
 from secvm.crypto.sealing.hpke import AEADS, Schedule
@@ -45,22 +36,12 @@ from secvm.learning.label_models import LabelModels
 from secvm.learning.losses import ONE, Loss, logistic_table
 from secvm.learning.package import (
     Cohort,
-    NullPackage,
-    Package,
-    ParticipationPackage,
-    TestPackage,
     TrainPackage,
 )
 from secvm.learning.thinning import Thinning
 from secvm.learning.weights import Weights
 
 FOLDER = Path(__file__).resolve().parent / "v2"
-JSON = dict[str, Any]
-
-
-def ratio(number: Fraction) -> str:
-    """A rational as ``p/q``."""
-    return f"{number.numerator}/{number.denominator}"
 
 
 def big(number: int) -> str:
@@ -202,7 +183,7 @@ def arithmetic() -> JSON:
         "to_fixed": [
             {
                 "numerators": [big(n) for n in numerators],
-                "scale": ratio(scale),
+                "scale": scale,
                 "fixed": [big(f) for f in to_fixed(np.array(numerators, dtype=np.int64), scale).tolist()],
             }
             for numerators, scale in fixed
@@ -248,7 +229,7 @@ def drawing() -> JSON:
         "cohorts": [
             {
                 "participant": participant,
-                "train_share": ratio(share),
+                "train_share": share,
                 "cohort": draw_cohort(share, UnsafeSeededDice(seed, participant)).value,
             }
             for share in shares
@@ -291,8 +272,8 @@ def losses() -> JSON:
         "cases": [
             {
                 "loss": loss.name,
-                "parameter": None if loss.parameter is None else ratio(loss.parameter),
-                "factors": [ratio(f) for f in loss.factors],
+                "parameter": loss.parameter,
+                "factors": loss.factors,
                 "tosses_coins": loss.tosses_coins,
                 "coins": [big(c) for c in COINS],
                 "thresholds": [big(t) for t in loss.thresholds(np.array(COINS, dtype=np.int64)).tolist()],
@@ -303,8 +284,8 @@ def losses() -> JSON:
         "targets": [
             {
                 "target": repr(target),
-                "centre": ratio(centre),
-                "spread": ratio(spread),
+                "centre": centre,
+                "spread": spread,
                 "fixed": big(fixed_target(target, centre=centre, spread=spread)),
             }
             for target, centre, spread in (
@@ -339,7 +320,7 @@ def _update_case(
     return {
         "note": note,
         "mantissas": row,
-        "unit": ratio(unit),
+        "unit": unit,
         "normalised": normalised,
         "first": first,
         "vector": pairs(values),
@@ -477,9 +458,9 @@ def thinning() -> JSON:
         "description": "keep53 for a squared norm (the bias included); and which units of an update are sent.",
         "probabilities": [
             {
-                "q": None if way.q is None else ratio(way.q),
-                "rho": None if way.rho is None else ratio(way.rho),
-                "divisor": ratio(way.divisor),
+                "q": way.q,
+                "rho": way.rho,
+                "divisor": way.divisor,
                 "squared_norms": [1, 2, 9, 10, 1601, 2**44],
                 "keep53": [big(k) for k in way.keep53([1, 2, 9, 10, 1601, 2**44]).tolist()],
             }
@@ -494,25 +475,17 @@ def thinning() -> JSON:
 
 def described(experiment: Experiment) -> JSON:
     """An experiment as the files write it."""
-    parameter = experiment.loss.parameter
+    robust = experiment.robust
     return {
         "n_bins": experiment.n_bins,
         "labels": list(experiment.labels),
         "multiclass": experiment.multiclass,
         "rule": {"name": experiment.rule.name, "parameters": experiment.rule.parameters()},
-        "loss": {"name": experiment.loss.name, "parameter": None if parameter is None else ratio(parameter)},
-        "thinning": {
-            "q": None if experiment.thinning.q is None else ratio(experiment.thinning.q),
-            "rho": None if experiment.thinning.rho is None else ratio(experiment.thinning.rho),
-        },
-        "class_weights": [ratio(w) for w in experiment.class_weights],
+        "loss": {"name": experiment.loss.name, "parameter": experiment.loss.parameter},
+        "thinning": {"q": experiment.thinning.q, "rho": experiment.thinning.rho},
+        "class_weights": experiment.class_weights,
         "budget": experiment.budget,
-        "robust": None
-        if experiment.robust is None
-        else {
-            "clip": None if experiment.robust.clip is None else ratio(experiment.robust.clip),
-            "trim": experiment.robust.trim,
-        },
+        "robust": robust and {"clip": robust.clip, "trim": robust.trim},
     }
 
 
@@ -622,29 +595,14 @@ def weights() -> JSON:
                     **{
                         name: {
                             "mantissas": published.mantissas.tolist(),
-                            "unit": ratio(published.unit),
-                            "normalised": published.normalised,
-                            "first": published.first,
-                            "bytes": published.to_bytes().hex(),
+                            **{part: getattr(published, part) for part in ("unit", "normalised", "first")},
+                            "bytes": published.to_bytes(),
                         }
                         for name, published in both.items()
                     },
                 }
             )
     return {"description": "Training and evaluation weights of a state, and their bytes.", "cases": cases}
-
-
-def as_json(package: Package) -> JSON:
-    """Any package as the files write it."""
-    match package:
-        case TrainPackage(model=model, bin_index=bin_index, sign=sign):
-            return {"kind": "train", "model": model, "bin": bin_index, "sign": sign}
-        case TestPackage(true_class=true, predicted_class=predicted):
-            return {"kind": "test", "true_class": true, "predicted_class": predicted}
-        case ParticipationPackage(cohort=cohort, class_index=label):
-            return {"kind": "participation", "cohort": cohort.value, "class": label}
-        case NullPackage():
-            return {"kind": "null"}
 
 
 def contribution() -> JSON:
@@ -688,7 +646,7 @@ def contribution() -> JSON:
                 {
                     "experiment": described(experiment),
                     "mantissas": published.mantissas.tolist(),
-                    "unit": ratio(published.unit),
+                    "unit": published.unit,
                     "normalised": published.normalised,
                     "vector": pairs(vector.values),
                     "label": label,
@@ -747,7 +705,7 @@ def bad_states() -> JSON:
     return {
         "description": "Bytes that must be refused as a state; `good` is one that must be taken.",
         "good": good.hex(),
-        "cases": [{"why": why, "bytes": data.hex()} for why, data in inputs.items()],
+        "cases": with_reasons(inputs),
     }
 
 
@@ -770,7 +728,7 @@ def bad_packages() -> JSON:
         "n_models": 2,
         "n_bins": 3,
         "n_labels": 3,
-        "cases": [{"why": why, "package": package} for why, package in inputs.items()],
+        "cases": with_reasons(inputs, "package"),
     }
 
 
@@ -1136,8 +1094,8 @@ def bad_sealing() -> JSON:
         "good": good,
         "capsules": [{"why": why, "capsule": data, "error": error} for why, (data, error) in capsules.items()],
         "answers": [{"why": why, "answer": data, "error": error} for why, (data, error) in answers.items()],
-        "configurations": [{"why": why, "configuration": data} for why, data in configurations.items()],
-        "documents": [{"why": why, "document": data} for why, data in documents.items()],
+        "configurations": with_reasons(configurations, "configuration"),
+        "documents": with_reasons(documents, "document"),
     }
 
 
@@ -1205,38 +1163,22 @@ def bad_sealing_messages() -> JSON:
     }
 
 
-FILES: dict[str, Callable[[], JSON]] = (
-    {
-        maker.__name__: maker
-        for maker in (
-            *(
-                hashing,
-                range_reduction,
-                binning,
-                arithmetic,
-                dice,
-                drawing,
-                losses,
-                update,
-                labels,
-                splitting,
-                thinning,
-            ),
-            *(state, weights, contribution, bad_states, bad_packages, bad_vocabularies, bad_experiments),
-            *(sealing, sealing_messages, bad_sealing, bad_sealing_messages),
-        )
-    }
-    | generate_protocol.FILES
-    | generate_tallies.FILES
-    | generate_locking.FILES
-    | generate_log.FILES
-    | generate_policy.FILES
-    | generate_beacons.FILES
-    | generate_tokens.FILES
-    | generate_trusted.FILES
-    | generate_relays.FILES
-    | generate_cover_parts.FILES
-)
+FILES: dict[str, Callable[[], JSON]] = {
+    maker.__name__: maker
+    for maker in (
+        *(hashing, range_reduction, binning, arithmetic, dice, drawing, losses),
+        *(update, labels, splitting, thinning),
+        *(state, weights, contribution, bad_states, bad_packages, bad_vocabularies, bad_experiments),
+        *(sealing, sealing_messages, bad_sealing, bad_sealing_messages),
+    )
+} | {
+    name: maker
+    for module in (
+        *("protocol", "tallies", "locking", "log", "policy", "beacons"),
+        *("tokens", "trusted", "relays", "cover_parts"),
+    )
+    for name, maker in import_module(f"generate_{module}").FILES.items()
+}
 
 
 def text_of(content: JSON) -> str:
@@ -1244,10 +1186,10 @@ def text_of(content: JSON) -> str:
     lines = []
     for name, value in content.items():
         if isinstance(value, list) and value and isinstance(value[0], dict):
-            inside = ",\n".join("  " + json.dumps(case) for case in value)
+            inside = ",\n".join("  " + json.dumps(case, default=plain) for case in value)
             lines.append(f" {json.dumps(name)}: [\n{inside}\n ]")
         else:
-            lines.append(f" {json.dumps(name)}: {json.dumps(value)}")
+            lines.append(f" {json.dumps(name)}: {json.dumps(value, default=plain)}")
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 

@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from shared import JSON  # type: ignore[import-not-found]  # beside this program, not in a package
+
 from secvm.crypto.beacons.nist_pulse import NistPulse
 from secvm.crypto.beacons.sources import LocalUnsafeBeacon, round_time, salt_from, verify_beacon
 
-JSON = dict[str, Any]
 RECORDED: JSON = json.loads(Path(__file__).with_name("recorded_beacons.json").read_text(encoding="utf-8"))
 NIST, DRAND, LOCAL = "nist-2.0-chain-1", "drand-quicknet", "local-unsafe-vectors"
 PULSE, ROUND = 54_610, 657_413

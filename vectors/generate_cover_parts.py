@@ -6,9 +6,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
+from shared import JSON  # type: ignore[import-not-found]  # beside this program, not in a package
 
 from secvm.crypto.sealing.kem import X25519PrivateKey
 from secvm.crypto.sealing.layers import seal_both
@@ -21,7 +21,6 @@ from secvm.protocol.canonical import ratio_text
 from secvm.protocol.codec import ExperimentId
 from secvm.protocol.relays.cover_parts import CoverPart, derive_part, seal_part
 
-JSON = dict[str, Any]
 STREAMS: tuple[StreamName, ...] = ("train", "participation", "test", "seals")
 
 

@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+
+from shared import JSON  # type: ignore[import-not-found]  # beside this program, not in a package
 
 from secvm.crypto.locking import KEPT_MAGIC, MAGIC, Cost, KeptKey, lock
 
-JSON = dict[str, Any]
 SALT, NONCE = bytes(range(16)), bytes(range(100, 112))
 KEY = bytes(range(32))
 

@@ -4,30 +4,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+
+from shared import JSON, LOG, STRANGER, WITNESSES, log_terms  # type: ignore[import-not-found]  # beside this program, not in a package
 
 from secvm.crypto.merkle import Tree, leaf_hash
 from secvm.crypto.notes import Note, NoteKey, NoteSignature, SignatureKind, cosign_note, sign_note
 from secvm.crypto.signing import SigningKey
 from secvm.protocol.log.checkpoints import Checkpoint
 from secvm.protocol.log.entries import Entry, ending_entry, experiment_entry, manifest_entry, opening_entry
-from secvm.protocol.log.policy import LogTerms, Witness
 from secvm.protocol.log.proofs import CosigningRequest, LogProof, write_cosignatures
 from secvm.protocol.log.tiles import Tile, write_bundle, write_tile
 
-JSON = dict[str, Any]
-LOG, STRANGER = SigningKey(bytes([5]) * 32), SigningKey(bytes([4]) * 32)
-WITNESSES = [SigningKey(bytes([i]) * 32) for i in (11, 12, 13)]
 NAMES = ["w0.example", "w1.example", "w2.example"]
 NOW_S = 1_767_225_600
 EXPERIMENT, OTHER = "ab" * 32, "cd" * 32
-TERMS = LogTerms(
-    name="log.example",
-    key=LOG.public,
-    witnesses=tuple(Witness(name, key.public) for name, key in zip(NAMES, WITNESSES, strict=True)),
-    quorum=2,
-    freshness_s=3600,
-)
+TERMS = log_terms()
 ORIGIN = TERMS.log_key.name
 
 #: What implementations of Certificate Transparency have tested themselves with from the start.

@@ -7,13 +7,14 @@ import hashlib
 from collections.abc import Callable
 from typing import Any
 
+from shared import JSON, LOG, STRANGER, with_reasons  # type: ignore[import-not-found]  # beside this program, not in a package
+
 from secvm.crypto.merkle import Tree, leaf_hash
 from secvm.crypto.notes import Note, NoteKey, SignatureKind, cosign_note, sign_note
 from secvm.crypto.signing import SigningKey
 from secvm.protocol.log.checkpoints import Checkpoint, hash_line
 
-JSON = dict[str, Any]
-LOG, SECOND, STRANGER = (SigningKey(bytes([i]) * 32) for i in (5, 6, 4))
+SECOND = SigningKey(bytes([6]) * 32)
 WITNESS = SigningKey(bytes([11]) * 32)
 KEYS = [NoteKey(f"w{i}.example", SigningKey(bytes([i]) * 32).public, SignatureKind.COSIGNATURE) for i in range(11, 16)]
 A, B, C, D, E = (key.to_text() for key in KEYS)
@@ -109,7 +110,7 @@ def bad_log_policies() -> JSON:
     }
     return {
         "description": "Files that must be refused as policies.",
-        "cases": [{"why": why, "file": file} for why, file in cases.items()],
+        "cases": with_reasons(cases, "file"),
     }
 
 

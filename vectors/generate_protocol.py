@@ -10,9 +10,11 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
+from shared import COORDINATOR, JSON, RELAY, SECOND, START, STRANGER, as_json, blobs, log_terms, with_reasons  # type: ignore[import-not-found]  # beside this program, not in a package
+
 from secvm.crypto.sealing import binary_http, kem
 from secvm.crypto.sealing.oblivious import OUR_ALGORITHMS
-from secvm.crypto.signing import SigningKey, sign, signed_bytes
+from secvm.crypto.signing import sign, signed_bytes
 from secvm.learning import aggregate
 from secvm.learning._kernels import reference
 from secvm.learning.aggregate.descent import Pegasos, Swift
@@ -27,7 +29,7 @@ from secvm.learning.package import (
     TrainPackage,
 )
 from secvm.learning.thinning import Thinning
-from secvm.protocol.canonical import Fields, encode_document
+from secvm.protocol.canonical import encode_document
 from secvm.protocol.codec import AddressedPackage, ExperimentId, encode
 from secvm.protocol.documents.blobs import encode_tally
 from secvm.protocol.documents.ending import Ending, Why, make_ending
@@ -41,35 +43,18 @@ from secvm.protocol.documents.experiment import (
     Windows,
 )
 from secvm.protocol.documents.manifest import RelayCount, RoundManifest, last_round, make_manifest
-from secvm.protocol.log.policy import LogTerms, Witness
 from secvm.protocol.plain.sealed_requests import fetch_answer, fetch_request, package_request
 from secvm.protocol.problems import PROBLEMS
 from secvm.protocol.schedule import Window, redraw, shuffle, spread
 from secvm.protocol.version import ENDING_TYPE, EXPERIMENT_TYPE, MANIFEST_TYPE
 
-JSON = dict[str, Any]
-COORDINATOR, SECOND, RELAY, STRANGER = (SigningKey(bytes([i]) * 32) for i in (1, 2, 3, 4))
 ID = ExperimentId(bytes(range(16)))
-START = 1_767_225_600_000
 #: The first and the last of each range of characters that no text holds (§10), but for halves of surrogate pairs, which
 #: no bytes of UTF-8 have.
 UNPRINTABLE = (
     "\x00\x1f\x7f\x9f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028\u202e\u2060\u206f\ue000\uf8ff\ufeff\ufff9\ufffb"
     "\U0001bca0\U0001bca3\U0001d173\U0001d17a\U000e0000\U0010ffff"
 )
-
-
-def told(package: Package) -> JSON:
-    """A package as the files write it."""
-    match package:
-        case TrainPackage(model=model, bin_index=bin_index, sign=sign):
-            return {"kind": "train", "model": model, "bin": bin_index, "sign": sign}
-        case TestPackage(true_class=true, predicted_class=predicted):
-            return {"kind": "test", "true_class": true, "predicted_class": predicted}
-        case ParticipationPackage(cohort=cohort, class_index=label):
-            return {"kind": "participation", "cohort": cohort.value, "class": label}
-        case NullPackage():
-            return {"kind": "null"}
 
 
 def packages() -> JSON:
@@ -92,7 +77,7 @@ def packages() -> JSON:
             {
                 "experiment_id": experiment_id.hex(),
                 "round": number,
-                "package": told(package),
+                "package": as_json(package),
                 "bytes": encode(AddressedPackage(experiment_id, number, package)).hex(),
             }
             for experiment_id, number, package in inputs
@@ -140,7 +125,7 @@ def bad_encodings() -> JSON:
     return {
         "description": "Bytes that must be refused as a package; `good` are some that must be taken.",
         "good": [data.hex() for data in (train, test, participation, null)],
-        "cases": [{"why": why, "bytes": data.hex()} for why, data in inputs.items()],
+        "cases": with_reasons(inputs),
     }
 
 
@@ -165,21 +150,9 @@ def document(**changes: Any) -> ExperimentDocument:
     return ExperimentDocument(**{**fields, **changes})
 
 
-def log_terms(count: int = 3, *, first: int = 11) -> JSON:
-    """A log with so many witnesses, whose seeds begin with this byte."""
-    keys = [SigningKey(bytes([first + i]) * 32) for i in range(count)]
-    return LogTerms(
-        name="log.example",
-        key=SigningKey(bytes([5]) * 32).public,
-        witnesses=tuple(Witness(f"w{i}.example", key.public) for i, key in enumerate(keys)),
-        quorum=count // 2 + 1,
-        freshness_s=3600,
-    ).to_content()
-
-
-def twin(terms: JSON) -> JSON:
-    """The first witness under another name."""
-    return {**terms["witnesses"][0], "name": "twin.example"}
+def terms(count: int = 3, *, first: int = 11) -> JSON:
+    """The terms of a log, as documents write them."""
+    return log_terms(count, first=first).to_content()
 
 
 def plain_experiment_document() -> JSON:
@@ -215,9 +188,7 @@ def plain_experiment_document() -> JSON:
             relays=(),
             features=FeaturesWanted("w", "", presence=False),
         ),
-        "a log with three witnesses, two of whom are needed": document(
-            log=LogTerms.from_fields(Fields(log_terms(), "the log"))
-        ),
+        "a log with three witnesses, two of whom are needed": document(log=log_terms()),
         "several relays": document(
             relays=tuple(Relay(url=f"https://{name}.example/", key=RELAY.public) for name in ("north", "south"))
         ),
@@ -272,17 +243,18 @@ def bad_plain_experiment_documents() -> JSON:
         "an escape in a label": put("learning.labels", ["a", "b\u001b[8m"]),
         "another type": put("type", MANIFEST_TYPE),
         "a log that is no object": put("log", "log"),
-        "a log without witnesses": put("log", log_terms() | {"witnesses": [], "quorum": 0}),
-        "a quorum of half the witnesses": put("log", log_terms(4) | {"quorum": 2}),
-        "more witnesses needed than there are": put("log", log_terms() | {"quorum": 4}),
+        "a log without witnesses": put("log", terms() | {"witnesses": [], "quorum": 0}),
+        "a quorum of half the witnesses": put("log", terms(4) | {"quorum": 2}),
+        "more witnesses needed than there are": put("log", terms() | {"quorum": 4}),
         "a witness with two names": put(
-            "log", log_terms() | {"witnesses": [*log_terms(2)["witnesses"], twin(log_terms())]}
+            "log",
+            terms() | {"witnesses": [*terms(2)["witnesses"], {**terms()["witnesses"][0], "name": "twin.example"}]},
         ),
-        "a witness that is the coordinator": put("log", log_terms(1, first=1) | {"quorum": 1}),
-        "a witness that is the log": put("log", log_terms(1) | {"key": log_terms(1)["witnesses"][0]["key"]}),
-        "a relay's key as the log's": put("log", log_terms() | {"key": RELAY.public.data.hex()}),
-        "a log's name with its scheme": put("log", log_terms() | {"name": "https://log.example"}),
-        "an unknown key of the log": put("log", log_terms() | {"x": None}),
+        "a witness that is the coordinator": put("log", terms(1, first=1) | {"quorum": 1}),
+        "a witness that is the log": put("log", terms(1) | {"key": terms(1)["witnesses"][0]["key"]}),
+        "a relay's key as the log's": put("log", terms() | {"key": RELAY.public.data.hex()}),
+        "a log's name with its scheme": put("log", terms() | {"name": "https://log.example"}),
+        "an unknown key of the log": put("log", terms() | {"x": None}),
         "a privacy that is not null": put("privacy", {"kind": "plain"}),
         "two relays' cover in a document for one": put("privacy", {"kind": "relays"}),
         "neither salt nor beacons": put("binning.salt", None),
@@ -310,7 +282,7 @@ def bad_plain_experiment_documents() -> JSON:
     return {
         "description": "Texts that must be refused as an experiment; `good` is one that must be taken.",
         "good": good,
-        "cases": [{"why": why, "text": text} for why, text in inputs.items()],
+        "cases": with_reasons(inputs, "text"),
     }
 
 
@@ -394,7 +366,7 @@ def bad_envelopes() -> JSON:
         "purpose": MANIFEST_TYPE,
         "public_keys": [key.public.data.hex() for key in (COORDINATOR, SECOND)],
         "good": good.hex(),
-        "cases": [{"why": why, "bytes": data.hex()} for why, data in inputs.items()],
+        "cases": with_reasons(inputs),
     }
 
 
@@ -440,9 +412,7 @@ def rounds() -> list[RoundManifest]:
             make_manifest(
                 of,
                 opens_at=START + number * 3_600_000,
-                state=state.to_bytes(),
-                training_weights=aggregate.training_weights(of.experiment, state).to_bytes(),
-                evaluation_weights=aggregate.evaluation_weights(of.experiment, state).to_bytes(),
+                **blobs(of, state),
                 gateway_keys=gateway_keys(),
                 before=made[-1] if made else None,
                 last=last,
@@ -467,6 +437,14 @@ def plain_manifest() -> JSON:
             for made in rounds()
         ],
     }
+
+
+def signed_cases(purpose: str, table: dict[str, tuple[str, bytes]]) -> list[JSON]:
+    """The coordinator's signature under each of these, for this purpose, and the fault of it."""
+    return [
+        {"why": why, "fault": fault, "bytes": sign(data, purpose=purpose, keys=[COORDINATOR])}
+        for why, (fault, data) in table.items()
+    ]
 
 
 def bad_plain_manifests() -> JSON:
@@ -512,27 +490,22 @@ def bad_plain_manifests() -> JSON:
         "a stranger's count as the relay's": ("signature", replace(second, last=relay).data),
         "a second manifest for round 1": ("equivocation", replace(first, state="00" * 32).data),
     }
-    cases = [
-        {"why": why, "fault": fault, "bytes": sign(data, purpose=MANIFEST_TYPE, keys=[COORDINATOR]).hex()}
-        for why, (fault, data) in signed.items()
-    ]
-    cases += [
-        {"why": "a stranger's signature", "fault": "signature", "bytes": second.signed([STRANGER]).hex()},
-        {"why": "the relay's signature", "fault": "signature", "bytes": second.signed([RELAY]).hex()},
-        {
-            "why": "signed as an experiment",
-            "fault": "signature",
-            "bytes": sign(second.data, purpose=EXPERIMENT_TYPE, keys=[COORDINATOR]).hex(),
-        },
-        {"why": "no envelope", "fault": "malformed", "bytes": second.data.hex()},
-        {"why": "cut short", "fault": "malformed", "bytes": good[:-1].hex()},
-    ]
+    forged = {
+        "a stranger's signature": second.signed([STRANGER]),
+        "the relay's signature": second.signed([RELAY]),
+        "signed as an experiment": sign(second.data, purpose=EXPERIMENT_TYPE, keys=[COORDINATOR]),
+    }
+    broken = {"no envelope": second.data, "cut short": good[:-1]}
     return {
         "description": "Manifests that must be refused after `last` (round 1) was accepted; `good` must be taken.",
         "experiment": document().data.decode(),
         "last": first.signed([COORDINATOR]).hex(),
         "good": good.hex(),
-        "cases": cases,
+        "cases": [
+            *signed_cases(MANIFEST_TYPE, signed),
+            *with_reasons(forged, fault="signature"),
+            *with_reasons(broken, fault="malformed"),
+        ],
     }
 
 
@@ -547,9 +520,7 @@ def endings() -> dict[str, tuple[Ending, RoundManifest | None]]:
         return make_ending(
             of,
             why=why,
-            state=left.to_bytes(),
-            training_weights=aggregate.training_weights(of.experiment, left).to_bytes(),
-            evaluation_weights=aggregate.evaluation_weights(of.experiment, left).to_bytes(),
+            **blobs(of, left),
             before=after,
             **more,
         )
@@ -611,24 +582,16 @@ def bad_plain_endings() -> JSON:
             replace(made, last=last_round(tally(), relay_count=count)).data,
         ),
     }
-    cases = [
-        {"why": why, "fault": fault, "bytes": sign(data, purpose=ENDING_TYPE, keys=[COORDINATOR]).hex()}
-        for why, (fault, data) in signed.items()
-    ]
-    cases += [
-        {"why": "a stranger's signature", "fault": "signature", "bytes": made.signed([STRANGER]).hex()},
-        {
-            "why": "signed as a manifest",
-            "fault": "signature",
-            "bytes": sign(made.data, purpose=MANIFEST_TYPE, keys=[COORDINATOR]).hex(),
-        },
-    ]
+    forged = {
+        "a stranger's signature": made.signed([STRANGER]),
+        "signed as a manifest": sign(made.data, purpose=MANIFEST_TYPE, keys=[COORDINATOR]),
+    }
     return {
         "description": "Endings that must be refused after `last` (round 1) was accepted; `good` must be taken.",
         "experiment": document().data.decode(),
         "last": first.signed([COORDINATOR]).hex(),
         "good": made.signed([COORDINATOR]).hex(),
-        "cases": cases,
+        "cases": [*signed_cases(ENDING_TYPE, signed), *with_reasons(forged, fault="signature")],
     }
 
 
@@ -682,7 +645,7 @@ def problems() -> JSON:
     return {
         "description": "Problem types and the bodies of their answers, without padding.",
         "cases": [
-            {"name": p.name, "uri": p.uri, "status": p.status, "retry": p.retry, "text": p.to_bytes().decode()}
+            {**{name: getattr(p, name) for name in ("name", "uri", "status", "retry")}, "text": p.to_bytes().decode()}
             for p in PROBLEMS.values()
         ],
     }

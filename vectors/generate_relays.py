@@ -7,9 +7,9 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any
 
 import generate_relays_bad  # type: ignore[import-not-found]  # beside this program, not in a package
+from shared import JSON  # type: ignore[import-not-found]  # beside this program, not in a package
 
 from secvm.crypto.sealing.kem import X25519PrivateKey
 from secvm.crypto.sealing.layers import seal_inner, seal_outer
@@ -39,7 +39,6 @@ from secvm_lab.rigs.histories.relayed_rounds import (
 )
 from secvm_lab.rigs.histories.shard_tree import ShardTree
 
-JSON = dict[str, Any]
 FIRST = RelayedRound()
 SECOND = FIRST.following()
 PACKAGES: tuple[Package, ...] = (
@@ -50,11 +49,6 @@ PACKAGES: tuple[Package, ...] = (
     TestPackage(true_class=1, predicted_class=0),
     NullPackage(),
 )
-
-
-def hexadecimal(data: list[bytes] | tuple[bytes, ...]) -> list[str]:
-    """Several bytes, each as text."""
-    return [one.hex() for one in data]
 
 
 def digests(count: int) -> list[bytes]:
@@ -73,9 +67,7 @@ def label() -> JSON:
     return {
         "description": "Labels of rounds; roots over capsules, that a digest is under a root, and that one is not.",
         "labels": [{"payload": data.hex(), "label": label_of(data).hex()} for data in (b"", FIRST.manifest.data)],
-        "roots": [
-            {"digests": hexadecimal(digests(n)), "root": capsule_root(digests(n)).hex()} for n in (0, 1, 2, 3, 7, 8)
-        ],
+        "roots": [{"digests": digests(n), "root": capsule_root(digests(n)).hex()} for n in (0, 1, 2, 3, 7, 8)],
         "places": [{"size": 7, "root": tree.root.hex(), **tree.place(i).to_content()} for i in (0, 3, 6)],
         "absences": shown,
     }
@@ -124,11 +116,11 @@ def commitments() -> JSON:
             {
                 "secret": secret.secret.hex(),
                 "parts": parts,
-                "part_seeds": hexadecimal(seeds),
+                "part_seeds": seeds,
                 "part_entries": [part_entry(seed).hex() for seed in seeds],
                 "parts_root": mix_commitment(secret, **told).parts.hex(),
                 "part": part,
-                "path": hexadecimal(part_path(seeds, part)),
+                "path": part_path(seeds, part),
                 "nonce": secret.nonce.hex(),
                 "mix_private_key": secret.mix_key.secret_bytes().hex(),
                 "experiment": FIRST.document.digest,
@@ -172,7 +164,7 @@ def statements() -> JSON:
         }
         for one, key in made
     ]
-    receipt = {"digests": hexadecimal(FIRST.submission), "root": FIRST.receipt.root.hex()}
+    receipt = {"digests": FIRST.submission, "root": FIRST.receipt.root.hex()}
     return {"description": "What the two relays sign in one round.", "cases": cases, "receipts": [receipt]}
 
 
@@ -249,7 +241,7 @@ def shards() -> JSON:
             {
                 "capsules": count,
                 "shard": len(split) - 1,
-                "digests": hexadecimal(split[-1]),
+                "digests": split[-1],
                 "sub_tally": write_sub_tally(counts).hex(),
                 "entry": shard_entry(split[-1], write_sub_tally(counts)).hex(),
                 "shards": tree.root.hex(),
@@ -293,9 +285,9 @@ def news() -> JSON:
     ]
     cases = [
         {
-            "parts": hexadecimal((one.manifest, one.opening, one.tally, one.checkpoint)),
+            "parts": (one.manifest, one.opening, one.tally, one.checkpoint),
             "first_line": one.first_line,
-            "lines": hexadecimal(one.lines),
+            "lines": one.lines,
             "news": one.to_bytes().hex(),
         }
         for one in made
@@ -304,7 +296,7 @@ def news() -> JSON:
     return {
         "description": "News of rounds; the bad ones are not whole, or have something behind them.",
         "cases": cases,
-        "bad": hexadecimal((b"", whole[:-1], whole + b"\0", bytes(16), bytes(20) + b"\0")),
+        "bad": (b"", whole[:-1], whole + b"\0", bytes(16), bytes(20) + b"\0"),
     }
 
 

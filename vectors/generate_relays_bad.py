@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from shared import JSON, with_reasons  # type: ignore[import-not-found]  # beside this program, not in a package
+
 from secvm.crypto.sealing.hpke import CHACHA20_POLY1305
 from secvm.crypto.sealing.kem import MLKEM768_X25519, PublicKey
 from secvm.crypto.sealing.layers import seal_inner
@@ -36,7 +38,6 @@ from secvm_lab.rigs.histories.relayed_rounds import (
 )
 from secvm_lab.rigs.histories.shard_tree import ShardTree
 
-JSON = dict[str, Any]
 FIRST = RelayedRound()
 SECOND = FIRST.following()
 DOCUMENT = FIRST.document
@@ -103,7 +104,7 @@ def bad_label() -> JSON:
         "size": size,
         "places": [{"why": why, "size": n, **one.to_content()} for why, one, n in places],
         "absences": [{"why": why, "digest": digest.hex(), **one.to_content()} for why, one, digest in absences],
-        "labels": [{"why": why, "text": text} for why, text in _labels().items()],
+        "labels": with_reasons(_labels(), "text"),
     }
 
 
@@ -312,7 +313,7 @@ def bad_openings() -> JSON:
             }
             for why, one in false_openings().items()
         ],
-        "malformed": [{"why": why, "bytes": data.hex()} for why, data in malformed.items()],
+        "malformed": with_reasons(malformed),
     }
 
 
@@ -446,7 +447,7 @@ def bad_experiment_documents() -> JSON:
     return {
         "description": "Bytes that are no document of an experiment with two relays.",
         "good": data.decode(),
-        "cases": [{"why": why, "bytes": one.hex()} for why, one in cases.items()],
+        "cases": with_reasons(cases),
     }
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
-from typing import Any
 
 import generate_protocol  # type: ignore[import-not-found]  # beside this program, not in a package
 import numpy as np
+from shared import JSON, with_reasons  # type: ignore[import-not-found]  # beside this program, not in a package
 
 from secvm.learning import aggregate
 from secvm.learning.aggregate.tally import Tally
@@ -16,7 +16,6 @@ from secvm.learning.experiment import Experiment
 from secvm.protocol.documents.blobs import encode_tally, tally_digest
 from secvm_lab.rigs.histories.relayed_rounds import relayed_document
 
-JSON = dict[str, Any]
 MOST = 2**53 - 1
 #: The planes of "noise" as zlib 1.2.13 deflates them with codes of its own; other libraries write other bytes.
 NOISE = "780104c1810900000802b0b20c91e8ff73db08576fce8508576fce850811fe0100093800a3"
@@ -94,7 +93,7 @@ def bad_tallies() -> JSON:
         "description": "What must be refused as a tally of this experiment, whatever its digest.",
         "experiment": document.data.decode(),
         "good": good.hex(),
-        "cases": [{"why": why, "bytes": data.hex()} for why, data in bad.items()],
+        "cases": with_reasons(bad),
     }
 
 

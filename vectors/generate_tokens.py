@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+
+from shared import JSON, with_reasons  # type: ignore[import-not-found]  # beside this program, not in a package
 
 from secvm.crypto import ristretto255 as group
 from secvm.crypto import voprf
 from secvm.crypto.tokens import TokenBatch, TokenKey, issue
 
-JSON = dict[str, Any]
 #: RFC 9497, appendix A.1.2.
 RFC_SEED, RFC_INFO = "a3" * 32, b"test key".hex()
 RFC_INPUTS = ("00", "5a" * 17)
@@ -101,7 +101,7 @@ def bad_tokens() -> JSON:
     }
     return {
         "description": "Elements, answers of issuers and tokens that must be refused.",
-        "elements": [{"why": why, "bytes": data} for why, data in elements.items()],
+        "elements": with_reasons(elements),
         "answers": [
             {
                 "why": why,

@@ -10,11 +10,11 @@ from typing import Any
 
 import generate_protocol  # type: ignore[import-not-found]  # beside this program, not in a package
 import numpy as np
+from shared import COORDINATOR, JSON, LOG, RELAY, START, STRANGER, WITNESSES, blobs, log_terms  # type: ignore[import-not-found]  # beside this program, not in a package
 
 from secvm.crypto.merkle import Tree, leaf_hash
 from secvm.crypto.sealing.kem import X25519PrivateKey
 from secvm.crypto.sealing.oblivious import GatewayKey, encode_key_configurations
-from secvm.crypto.signing import SigningKey
 from secvm.learning import aggregate
 from secvm.learning.aggregate.descent import Pegasos, State, Swift
 from secvm.learning.aggregate.tally import Tally
@@ -26,15 +26,9 @@ from secvm.protocol.documents.manifest import LastRound, RelayCount, RoundManife
 from secvm.protocol.evidence.plain import Evidence, Kind, LoggedEntry
 from secvm.protocol.log.checkpoints import Checkpoint, SignedCheckpoint, read_checkpoint
 from secvm.protocol.log.entries import Entry, experiment_entry, manifest_entry
-from secvm.protocol.log.policy import LogTerms, Witness
 from secvm.protocol.log.proofs import LogProof
 from secvm.protocol.trust.trusted_rounds import Served, TrustedRounds, tallies_named
 
-JSON = dict[str, Any]
-COORDINATOR, RELAY, LOG = (SigningKey(bytes([i]) * 32) for i in (1, 3, 5))
-STRANGER = SigningKey(bytes([4]) * 32)
-WITNESSES = [SigningKey(bytes([i]) * 32) for i in (11, 12, 13)]
-START = 1_767_225_600_000
 LENGTH_S, GRACE_S, LEAD_S = 600, 60, 60
 PERIOD_MS = 1000 * (LENGTH_S + GRACE_S + LEAD_S)
 EXPERIMENTS = {
@@ -76,19 +70,16 @@ class History:
 
     @property
     def now(self) -> int:
-        return START + (len(self.manifests) - 1) * PERIOD_MS - 30_000
+        return int(START) + (len(self.manifests) - 1) * PERIOD_MS - 30_000
 
     def announce(self, **changes: Any) -> None:
         number = len(self.manifests) + 1
         opens_at = START + (number - 1) * PERIOD_MS
         key = GatewayKey(opens_at // PERIOD_MS % 256, X25519PrivateKey(bytes([number]) * 32))
-        asked = self.document.experiment
         made = make_manifest(
             self.document,
             opens_at=opens_at,
-            state=self.state.to_bytes(),
-            training_weights=aggregate.training_weights(asked, self.state).to_bytes(),
-            evaluation_weights=aggregate.evaluation_weights(asked, self.state).to_bytes(),
+            **blobs(self.document, self.state),
             gateway_keys=encode_key_configurations([key.configuration]),
             before=self.manifests[-1] if self.manifests else None,
             last=self.last,
@@ -110,13 +101,10 @@ class History:
         self.state = aggregate.step(self.document.experiment, self.state, tally)
 
     def end(self) -> None:
-        asked = self.document.experiment
         self.ending = make_ending(
             self.document,
             why=Why.FINISHED,
-            state=self.state.to_bytes(),
-            training_weights=aggregate.training_weights(asked, self.state).to_bytes(),
-            evaluation_weights=aggregate.evaluation_weights(asked, self.state).to_bytes(),
+            **blobs(self.document, self.state),
             before=self.manifests[-1],
             last=self.last,
         )
@@ -165,13 +153,7 @@ def history(name: str, rounds: int, **changes: Any) -> History:
         "rounds": 9,
         "coordinator_keys": (COORDINATOR.public,),
         "relays": (Relay(url="https://relay.example/", key=RELAY.public),),
-        "log": LogTerms(
-            name="log.example",
-            key=LOG.public,
-            witnesses=tuple(Witness(f"w{i}.example", key.public) for i, key in enumerate(WITNESSES)),
-            quorum=2,
-            freshness_s=3600,
-        ),
+        "log": log_terms(),
     }
     made = History(ExperimentDocument(**{**told, **changes}))
     for number in range(1, rounds + 1):
@@ -203,19 +185,12 @@ def look(of: History, first: int) -> JSON:
     device = TrustedRounds(of.document, of.envelope)
     checked = device.check(of.served(1), now=of.now)
     trusted = checked.trusted
-    served = of.served(first)
     return {
         "now": of.now,
-        "manifests": [one.hex() for one in served.manifests],
-        "ending": None if served.ending is None else served.ending.hex(),
-        "checkpoint": served.checkpoint.decode(),
-        "lines": [line.decode() for line in served.lines],
-        "tallies": {name: blob.hex() for name, blob in served.tallies.items()},
+        **write(of.served(first)),
         "size": trusted.log.frontier.size,
-        "hashes": [found.hex() for found in trusted.log.frontier.hashes],
-        "state": checked.model.names[0],
-        "training_weights": checked.model.names[1],
-        "evaluation_weights": checked.model.names[2],
+        "hashes": trusted.log.frontier.hashes,
+        **dict(zip(("state", "training_weights", "evaluation_weights"), checked.model.names, strict=True)),
     }
 
 
@@ -317,37 +292,29 @@ def bad_trusted() -> JSON:
         "another manifest before it": ("bad-document", changed(previous="ab" * 32)),
     }
     two = history("pegasos", 2)
-    for what, told in {"training weights": "training_weights", "evaluation weights": "evaluation_weights"}.items():
+
+    def third(last: dict[str, Any] | None = None, *, step: int | None = None, **changes: Any) -> Served:
+        """The third manifest with these changes: to how the round before ended, to the state, to itself."""
         other = history("pegasos", 2)
         other.conclude(counted(other, 2))
-        other.announce(**{told: "ab" * 32})
-        cases[f"{what} that are not the state's"] = ("wrong-step", other.served(3))
-    other = history("pegasos", 2)
-    other.conclude(counted(other, 2))
-    other.state = replace(other.state, step=7)
-    other.announce()
-    cases["a state with another number of steps"] = ("wrong-step", other.served(3))
-    other = history("pegasos", 2)
-    other.conclude(counted(other, 2))
-    assert other.last is not None
-    other.last = replace(other.last, participants=(3, 1, 1))
-    other.announce()
-    cases["counts that the tally does not have"] = ("wrong-counts", other.served(3))
-    other = history("pegasos", 2)
-    other.conclude(counted(other, 2))
-    assert other.last is not None
-    honest, opened_at = other.last, other.manifests[-1].opens_at
-    other.last = replace(honest, relay_count=RelayCount(opened_at, 20, 3).signed(RELAY))
-    other.announce()
-    cases["more packages than the relay had capsules"] = ("wrong-counts", other.served(3))
-    for why, count in {
-        "a relay's count of 256 slots ago": RelayCount(opened_at - 256 * PERIOD_MS, 20, 999).signed(RELAY),
-        "no relay's count": None,
-    }.items():
-        other = history("pegasos", 2)
-        other.conclude(counted(other, 2))
-        other.announce(last=replace(honest, relay_count=count))
-        cases[why] = ("bad-document" if count is None else "wrong-counts", other.served(3))
+        assert other.last is not None
+        other.state = other.state if step is None else replace(other.state, step=step)
+        other.announce(**({} if last is None else {"last": replace(other.last, **last)}), **changes)
+        return other.served(3)
+
+    def count(opened_at: int, capsules: int) -> JSON:
+        return {"relay_count": RelayCount(opened_at, 20, capsules).signed(RELAY)}
+
+    opened_at = two.manifests[-1].opens_at
+    cases |= {
+        "training weights that are not the state's": ("wrong-step", third(training_weights="ab" * 32)),
+        "evaluation weights that are not the state's": ("wrong-step", third(evaluation_weights="ab" * 32)),
+        "a state with another number of steps": ("wrong-step", third(step=7)),
+        "counts that the tally does not have": ("wrong-counts", third({"participants": (3, 1, 1)})),
+        "more packages than the relay had capsules": ("wrong-counts", third(count(opened_at, 3))),
+        "a relay's count of 256 slots ago": ("wrong-counts", third(count(opened_at - 256 * PERIOD_MS, 999))),
+        "no relay's count": ("bad-document", third({"relay_count": None})),
+    }
     second = replace(two.manifests[1], quota=9)
     cases["a second manifest for the round"] = (
         "two-documents",
@@ -366,11 +333,11 @@ def bad_trusted() -> JSON:
 def write(served: Served) -> JSON:
     """What is served, as vectors write it."""
     return {
-        "manifests": [one.hex() for one in served.manifests],
-        "ending": None if served.ending is None else served.ending.hex(),
+        "manifests": served.manifests,
+        "ending": served.ending,
         "checkpoint": served.checkpoint.decode(),
         "lines": [line.decode() for line in served.lines],
-        "tallies": {name: blob.hex() for name, blob in served.tallies.items()},
+        "tallies": served.tallies,
     }
 
 
@@ -379,7 +346,6 @@ def pieces() -> dict[str, Evidence]:
     of = history("swift", 3)
     sign = [COORDINATOR]
     one, two, three = of.manifests
-    own: dict[str, Any] = {"experiment": of.envelope}
     blob = of.tallies[three.last.tally or ""] if three.last is not None else b""
     state = of.states[1].to_bytes()
     wrong = replace(three, training_weights="ab" * 32)
@@ -390,36 +356,22 @@ def pieces() -> dict[str, Evidence]:
     forked = Checkpoint(honest.checkpoint.origin, size, bytes(32)).sign(LOG)
     assert three.last is not None
     few = replace(three, last=replace(three.last, participants=(3, 1)))
+
+    def piece(kind: Kind, *documents: RoundManifest, **more: Any) -> Evidence:
+        signed = tuple(one.signed(sign) for one in documents)
+        return Evidence(kind=kind, experiment=of.envelope, documents=signed, **more)
+
+    last = liar.logged(len(liar.lines) - 1)
     return {
-        "two manifests for round 1": Evidence(
-            kind=Kind.TWO_DOCUMENTS, documents=(one.signed(sign), replace(one, quota=9).signed(sign)), **own
-        ),
-        "a manifest that its experiment forbids": Evidence(
-            kind=Kind.BAD_DOCUMENT, documents=(replace(one, quota=1).signed(sign),), **own
-        ),
-        "a manifest that does not continue": Evidence(
-            kind=Kind.BAD_DOCUMENT,
-            documents=(one.signed(sign), replace(two, previous="ab" * 32).signed(sign)),
-            **own,
-        ),
-        "a step that does not follow": Evidence(
-            kind=Kind.WRONG_STEP, documents=(two.signed(sign), wrong.signed(sign)), blobs=(state, blob), **own
-        ),
-        "a first model that is not zero": Evidence(
-            kind=Kind.WRONG_STEP, documents=(replace(one, state="ab" * 32).signed(sign),), **own
-        ),
-        "counts that the tally does not have": Evidence(
-            kind=Kind.WRONG_COUNTS, documents=(few.signed(sign),), blobs=(blob,), **own
-        ),
-        "two trees of one size": Evidence(kind=Kind.FORKED_LOG, checkpoints=(honest.data, forked), **own),
-        "a log with another manifest of round 3": Evidence(
-            kind=Kind.NOT_IN_LOG, documents=(three.signed(sign),), entries=(liar.logged(len(liar.lines) - 1),), **own
-        ),
-        "two entries for round 3": Evidence(
-            kind=Kind.TWO_ENTRIES,
-            entries=(liar.logged(of.size_at(three) - 1), liar.logged(len(liar.lines) - 1)),
-            **own,
-        ),
+        "two manifests for round 1": piece(Kind.TWO_DOCUMENTS, one, replace(one, quota=9)),
+        "a manifest that its experiment forbids": piece(Kind.BAD_DOCUMENT, replace(one, quota=1)),
+        "a manifest that does not continue": piece(Kind.BAD_DOCUMENT, one, replace(two, previous="ab" * 32)),
+        "a step that does not follow": piece(Kind.WRONG_STEP, two, wrong, blobs=(state, blob)),
+        "a first model that is not zero": piece(Kind.WRONG_STEP, replace(one, state="ab" * 32)),
+        "counts that the tally does not have": piece(Kind.WRONG_COUNTS, few, blobs=(blob,)),
+        "two trees of one size": piece(Kind.FORKED_LOG, checkpoints=(honest.data, forked)),
+        "a log with another manifest of round 3": piece(Kind.NOT_IN_LOG, three, entries=(last,)),
+        "two entries for round 3": piece(Kind.TWO_ENTRIES, entries=(liar.logged(of.size_at(three) - 1), last)),
     }
 
 

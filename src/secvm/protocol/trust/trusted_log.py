@@ -10,8 +10,8 @@ Lines are not signed; only the root is. So lines that do not lead to it convict 
 root that contradicts a document the coordinator signed, or another line: ``Appended.proof`` shows it to anybody.
 
 ``Checking`` has the pure functions by which served bytes are judged. Each is a function of its arguments alone, and
-says of which. So a host that carries hundreds of devices may hand all of them one that remembers what it has judged before
-(``participant.trust.shared_checks``): whoever asks the same gets the same answer.
+says of which. So a host that carries hundreds of devices may hand all of them one that remembers what it has judged
+before (``participant.trust.shared_checks``): whoever asks the same gets the same answer.
 """
 
 from __future__ import annotations
