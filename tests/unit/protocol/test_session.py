@@ -4,6 +4,7 @@ import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import example, given, settings
@@ -13,6 +14,7 @@ from secvm.errors import LocalProtocolError, MalformedMessageError
 from secvm.learning.package import NullPackage, TrainPackage
 from secvm.protocol.codec import decode
 from secvm.protocol.documents.experiment import ExperimentDocument
+from secvm.protocol.documents.manifest import RoundManifest
 from secvm.protocol.plain.session import ParticipantSession
 from secvm.protocol.plain.session_events import (
     Abstain,
@@ -130,6 +132,17 @@ def sends(actions: list[Action]) -> list[SendPackage]:
     return [action for action in actions if isinstance(action, SendPackage)]
 
 
+def computing(of: ExperimentDocument = OF, manifest: RoundManifest = FIRST, seed: int = 0) -> Device:
+    """A device that has heard of the round, and computes."""
+    device = Device(of, seed)
+    device.tell(ManifestArrived(served(manifest)))
+    return device
+
+
+def first_sent(device: Device) -> SendPackage:
+    return next(s for now in range(FIRST.opens_at, FIRST.closes_at, 100) for s in sends(device.tell(Tick(), now=now)))
+
+
 # ── joining ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -189,8 +202,7 @@ def test_clock_that_fell_back_is_not_believed_unless_a_server_agrees() -> None:
 
 
 def test_manifest_from_the_future_shows_a_slow_clock() -> None:
-    device = Device()
-    device.tell(ManifestArrived(served(FIRST)))
+    device = computing()
     assert reasons(device.tell(ManifestArrived(served(ROUNDS[1])))) == [Reason.CLOCK]
 
 
@@ -220,8 +232,7 @@ def test_equivocation_stops_for_ever_also_after_a_restart_and_keeps_the_evidence
 
 
 def test_same_manifest_again_changes_nothing() -> None:
-    device = Device()
-    device.tell(ManifestArrived(served(FIRST)))
+    device = computing()
     assert device.tell(ManifestArrived(served(FIRST))) == [Wait(FIRST.closes_at)]
     device.tell(PackagesReady(packages()))
     before = state_of(device.session)
@@ -240,37 +251,31 @@ def test_next_manifest_ends_the_round_before() -> None:
 
 @pytest.mark.parametrize("count", [0, 4, 6])
 def test_exactly_the_budget_is_sent_or_nothing(count: int) -> None:
-    device = Device()
-    device.tell(ManifestArrived(served(FIRST)))
+    device = computing()
     before = state_of(device.session)
     with pytest.raises(LocalProtocolError):
         device.tell(PackagesReady((NullPackage(),) * count))
     assert state_of(device.session) == before
 
 
-def test_packages_that_nobody_asked_for_or_twice_are_refused() -> None:
-    with pytest.raises(LocalProtocolError):
-        Device().tell(PackagesReady(packages()))
-    device = Device().join()
-    before = state_of(device.session)
-    with pytest.raises(LocalProtocolError):
-        device.tell(PackagesReady((NullPackage(),) * 5))
-    with pytest.raises(LocalProtocolError):
-        device.tell(Declined("too late"))
-    assert state_of(device.session) == before
+@pytest.mark.parametrize("event", [PackagesReady((NullPackage(),) * 5), Declined("too late")])
+def test_what_nobody_asked_for_or_comes_twice_is_refused(event: Event) -> None:
+    for device in (Device(), Device().join()):
+        before = state_of(device.session)
+        with pytest.raises(LocalProtocolError):
+            device.tell(event)
+        assert state_of(device.session) == before
 
 
 def test_person_who_says_no_sends_nothing() -> None:
-    device = Device()
-    device.tell(ManifestArrived(served(FIRST)))
+    device = computing()
     assert device.tell(Declined("the ledger is spent")) == [Abstain(Reason.DECLINED, "the ledger is spent")]
     assert device.run(until=FIRST.closes_at, step=10_000) == []
 
 
 def test_times_do_not_depend_on_what_is_sent() -> None:
     def times(sent: tuple[NullPackage | TrainPackage, ...]) -> list[int]:
-        device = Device(seed=3)
-        device.tell(ManifestArrived(served(FIRST)))
+        device = computing(seed=3)
         device.tell(PackagesReady(sent))
         return [one.at for one in device.run(until=FIRST.closes_at)]
 
@@ -279,24 +284,20 @@ def test_times_do_not_depend_on_what_is_sent() -> None:
 
 
 def test_packages_that_are_ready_late_are_spread_over_what_is_left_or_not_sent_at_all() -> None:
-    device = Device()
-    device.tell(ManifestArrived(served(FIRST)))
+    device = computing()
     late = FIRST.closes_at - 60_000
     device.tell(PackagesReady(packages()), now=late)
     sent = device.run(until=FIRST.closes_at)
     assert len(sent) == 5
     assert all(late <= one.at < FIRST.closes_at for one in sent)
-    device = Device()
-    device.tell(ManifestArrived(served(FIRST)))
+    device = computing()
     assert reasons(device.tell(PackagesReady(packages()), now=FIRST.closes_at)) == [Reason.OVER]
-    device = Device()
-    device.tell(ManifestArrived(served(FIRST)))
+    device = computing()
     assert reasons(device.tell(Tick(), now=FIRST.closes_at)) == [Reason.OVER]
 
 
 def test_restart_while_computing_asks_again() -> None:
-    device = Device()
-    device.tell(ManifestArrived(served(FIRST)))
+    device = computing()
     assert device.restart() == [Compute(FIRST), Wait(FIRST.closes_at)]
 
 
@@ -311,8 +312,7 @@ def test_secrets_do_not_print_themselves() -> None:
 def test_sleeper_draws_what_is_overdue_again_and_sends_no_burst() -> None:
     of = document(experiment=replace(OF.experiment, budget=400))
     (first,) = manifests(1, of)
-    device = Device(of)
-    device.tell(ManifestArrived(served(first)))
+    device = computing(of, first)
     device.tell(PackagesReady(packages(400)))
     awake = first.opens_at + 300_000
     # Not even those that became due just before it woke up.
@@ -327,8 +327,7 @@ def test_sleeper_draws_what_is_overdue_again_and_sends_no_burst() -> None:
 def test_who_comes_back_sends_no_burst_however_short_it_was_away(away_ms: int, paused: bool) -> None:
     of = document(experiment=replace(OF.experiment, budget=400))
     (first,) = manifests(1, of)
-    device = Device(of)
-    device.tell(ManifestArrived(served(first)))
+    device = computing(of, first)
     device.tell(PackagesReady(packages(400)))
     before = len(device.run(until=first.opens_at + 300_000, step=100))
     if paused:
@@ -356,9 +355,9 @@ def test_what_failed_is_sent_again_the_same_bytes_later_and_later() -> None:
     assert device.tell(Tick(), now=FIRST.closes_at) == [Finished(1, acknowledged=4, lost=1)]
 
 
-def test_server_that_asks_to_wait_is_heeded_and_a_final_no_is_final() -> None:
+def test_server_that_asks_to_wait_is_heeded() -> None:
     device = Device().join()
-    one = next(s for now in range(FIRST.opens_at, FIRST.closes_at, 100) for s in sends(device.tell(Tick(), now=now)))
+    one = first_sent(device)
     now = device.now
     device.tell(SendFailed(one.package_id, retry_after_ms=30_000))
     again = [
@@ -368,16 +367,13 @@ def test_server_that_asks_to_wait_is_heeded_and_a_final_no_is_final() -> None:
         if s == replace(one, at=s.at)
     ]
     assert again == [] or again[0].at >= now + 30_000
-    device = Device().join()
-    one = next(s for now in range(FIRST.opens_at, FIRST.closes_at, 100) for s in sends(device.tell(Tick(), now=now)))
-    device.tell(SendFailed(one.package_id, final=True))
-    assert all(s.package_id != one.package_id for s in device.run(until=FIRST.closes_at, step=500))
 
 
-def test_wish_to_wait_beyond_the_window_is_a_loss() -> None:
+@pytest.mark.parametrize("how", [{"final": True}, {"retry_after_ms": 10**7}])
+def test_a_final_no_and_a_wish_to_wait_beyond_the_window_are_losses(how: dict[str, Any]) -> None:
     device = Device().join()
-    one = next(s for now in range(FIRST.opens_at, FIRST.closes_at, 100) for s in sends(device.tell(Tick(), now=now)))
-    device.tell(SendFailed(one.package_id, retry_after_ms=10**7))
+    one = first_sent(device)
+    device.tell(SendFailed(one.package_id, **how))
     assert all(s.package_id != one.package_id for s in device.run(until=FIRST.closes_at, step=500))
 
 

@@ -125,22 +125,6 @@ def test_any_honest_interleaving_in_any_steps_is_believed(openings: bool) -> Non
         assert made.seen.entry == END
 
 
-def test_lines_lead_to_the_root_or_nothing_is_believed() -> None:
-    made = world(*NOISE, E0, M1)
-    note, lines = made.note(), made.new_lines()
-    served = [Document(M1, b"")]
-    for wrong, fault in (
-        (lines[:-1], MalformedMessageError),
-        ([*lines, lines[0]], MalformedMessageError),
-        ([b"no line\n", *lines[1:]], MalformedMessageError),
-        ([lines[1], lines[0], *lines[2:]], BadProofError),
-        ([experiment_entry(digest("else")).to_bytes(), *lines[1:]], BadProofError),
-    ):
-        with pytest.raises(fault):
-            made.trusted.grow(made.seen, note, wrong, served)
-    assert made.trusted.grow(made.seen, note, lines, served).entry == M1
-
-
 def test_a_line_that_is_none_spoils_the_log_for_everybody() -> None:
     made = world(E0)
     made.log = WitnessedLog(made.log.origin, LOG, [*made.log.entries, b"secvm-v3-manifest\n", M1.to_bytes()])

@@ -21,14 +21,14 @@ from secvm.errors import (
 )
 from secvm.learning import aggregate
 from secvm.protocol.documents.blobs import encode_tally
-from secvm.protocol.documents.manifest import RelayCount, last_round
+from secvm.protocol.documents.manifest import last_round
 from secvm.protocol.evidence.plain import Kind, examine
 from secvm.protocol.log.entries import experiment_entry
 from secvm.protocol.log.policy import LogPolicy
-from secvm.protocol.trust.trusted_rounds import Served, Trusted, TrustedRounds, tallies_named
+from secvm.protocol.trust.trusted_rounds import Served, Trusted, TrustedRounds
 from secvm_lab.rigs.histories.public_history import PublicHistory, lines_from, served_from
 from secvm_lab.rigs.histories.random_experiments import Parties, draw_document
-from secvm_lab.rigs.lies.liar import Liar, one_too_few
+from secvm_lab.rigs.lies.liar import one_too_few
 from tests.unit.protocol.helpers import document
 
 
@@ -287,30 +287,6 @@ def test_a_newcomer_knows_of_no_fork() -> None:
     assert not isinstance(caught.value, CheatingError)
 
 
-def test_a_tally_beyond_the_relays_count_convicts() -> None:
-    made = history(1)
-    tally = made.draw_tally()
-    made.conclude(tally, clients=0)
-    packages = int(tally.plus.sum() + tally.minus.sum() + tally.participants.sum() + tally.cells.sum())
-    count = made.dice.randint(0, packages - 1)
-    lie = _with_count(made, count)
-    rounds = device(lie)
-    assert convicted(rounds, lie.served(rounds), lie.now) is Kind.WRONG_COUNTS
-    just_right = _with_count(made, packages)
-    fine = device(just_right)
-    assert fine.check(just_right.served(fine), now=just_right.now).steps == 1
-
-
-def _with_count(past: PublicHistory, capsules: int) -> PublicHistory:
-    made = past.branch()
-    count = RelayCount(made.manifests[0].opens_at, 10**6, capsules)
-    manifest = made.make_manifest()
-    assert manifest.last is not None
-    envelope = count.signed(made.parties.relays[0])
-    made.announce(last=replace(manifest.last, relay_count=envelope))
-    return made
-
-
 def test_a_tally_of_nobody_convicts() -> None:
     made = history(1)
     empty = aggregate.empty_tally(made.document.experiment)
@@ -330,31 +306,3 @@ def test_a_model_that_does_not_follow_convicts_also_in_the_ending() -> None:
     made.state = aggregate.start(made.document.experiment)
     made.end()
     assert convicted(rounds, made.served(rounds), made.now) is Kind.WRONG_STEP
-
-
-def test_what_the_log_does_not_hold_convicts_newcomers_too() -> None:
-    made = history(3)
-    other = Liar.after(made)
-    changed = replace(made.manifests[-1], quota=made.manifests[-1].quota + 1)
-    other.show(changed, changed.signed([made.parties.coordinator]))
-    for rounds in (device(other), _after_round(made, 2)):
-        served = served_from(other.files, made.document.digest, rounds)
-        assert convicted(rounds, served, made.now) is Kind.NOT_IN_LOG
-
-
-def _after_round(made: PublicHistory, number: int) -> TrustedRounds:
-    """A device that has believed the log when it had so many rounds."""
-    size = made.log.index_of(made.manifests[number - 1].log_entry) + 1
-    signed = made.log.checkpoint(size)
-    lines = [
-        signed.checkpoint.cosign(one.key, name=one.name, time_s=made.now // 1000) for one in made.parties.witnesses
-    ]
-    rounds = device(made)
-    served = Served(
-        manifests=tuple(made.files[f"{made.place}/manifest/{i + 1}"] for i in range(number)),
-        checkpoint=signed.cosigned(*lines).data,
-        lines=tuple(made.log.entries[:size]),
-        tallies={name: made.files[f"/v1/blob/{name}"] for name in tallies_named(list(made.manifests[:number]))},
-    )
-    rounds.believe(rounds.check(served, now=made.now))
-    return rounds
