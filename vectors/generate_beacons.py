@@ -50,7 +50,7 @@ def beacon() -> JSON:
             {
                 "chain": NIST,
                 "round": PULSE,
-                "bytes": NistPulse.from_bytes(json.dumps(pulse).encode()).signed_bytes().hex(),
+                "bytes": NistPulse.from_bytes(json.dumps(pulse).encode()).signed.hex(),
             }
         ],
         "times": [

@@ -105,7 +105,7 @@ def pulse_of(key: rsa.RSAPrivateKey, certificate: x509.Certificate, time: str = 
     made: dict[str, Any] = json.loads(SERVED_PULSE)
     pulse = made["pulse"]
     pulse |= {"timeStamp": time, "certificateId": certificate.fingerprint(hashes.SHA512()).hex()}
-    signed = NistPulse.from_bytes(json.dumps(made).encode()).signed_bytes()
+    signed = NistPulse.from_bytes(json.dumps(made).encode()).signed
     signature = key.sign(signed, padding.PKCS1v15(), hashes.SHA512())
     # A key of another size would be refused for its signature's length alone.
     pulse |= {"signatureValue": signature.hex().zfill(1024)}

@@ -112,7 +112,7 @@ _PULSE = {
 
 def _pulse(data: bytes) -> object:
     found = NistPulse.from_bytes(data)
-    return found.signed_bytes(), found.at
+    return found.signed, found.at
 
 
 TARGETS = (

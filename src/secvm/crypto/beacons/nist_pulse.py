@@ -63,20 +63,14 @@ _UNBELIEVABLE = (
 class NistPulse:
     """A pulse as it was served. **Nothing in it is checked** but its form: ``verify_pulse`` does the rest."""
 
-    version: str
     certificate_id: str
     chain_index: int
     pulse_index: int
     time_stamp: str
-    local_random_value: bytes
-    external_source: bytes
-    external_status: int
-    external_value: bytes
-    #: Outputs of the pulse before, and of the first ones of hour, day, month and year.
-    listed: tuple[bytes, ...]
-    precommitment: bytes
     signature: bytes
     output: bytes
+    #: What is signed: integers big-endian, of 4 bytes or 8; text and bytes behind their length, 4 bytes.
+    signed: bytes
 
     @classmethod
     def from_bytes(cls, data: bytes) -> NistPulse:
@@ -89,7 +83,8 @@ class NistPulse:
         )
         external = served.inner("external").has_exactly("sourceId", "statusCode", "value")
         chain, index = served.integer("chainIndex", bits=32), served.integer("pulseIndex", bits=53)
-        if served.text("uri") != _ADDRESS.format(chain, index):
+        address = _ADDRESS.format(chain, index)
+        if served.text("uri") != address:
             raise BadBeaconError("a NIST pulse's address is another's")
         # Pulses that open a chain, come after a gap or from a test say so in their status. None of them is waited for.
         suite = (served.integer("cipherSuite", bits=32), served.integer("statusCode", bits=32))
@@ -99,20 +94,33 @@ class NistPulse:
         # Both were served; it is under the signature either way.
         if version not in {"Version 2.0", "2.0"}:
             raise BadBeaconError("a NIST pulse of another version")
+        certificate_id, time_stamp = served.hexadecimal("certificateId", 64), served.text("timeStamp")
+        signed = (
+            _long(address.encode()),
+            _long(version.encode()),
+            bytes(4),
+            PERIOD_MS.to_bytes(4, "big"),
+            _long(certificate_id),
+            chain.to_bytes(8, "big"),
+            index.to_bytes(8, "big"),
+            _long(time_stamp.encode()),
+            _long(served.hexadecimal("localRandomValue", 64)),
+            _long(external.hexadecimal("sourceId", 64)),
+            external.integer("statusCode", bits=32).to_bytes(4, "big"),
+            _long(external.hexadecimal("value", 64)),
+            # Outputs of the pulse before, and of the first ones of hour, day, month and year.
+            *map(_long, _read_listed(served.inner_list("listValues"), chain, index)),
+            _long(served.hexadecimal("precommitmentValue", 64)),
+            bytes(4),
+        )
         return cls(
-            version=version,
-            certificate_id=served.hexadecimal("certificateId", 64).hex(),
+            certificate_id=certificate_id.hex(),
             chain_index=chain,
             pulse_index=index,
-            time_stamp=served.text("timeStamp"),
-            local_random_value=served.hexadecimal("localRandomValue", 64),
-            external_source=external.hexadecimal("sourceId", 64),
-            external_status=external.integer("statusCode", bits=32),
-            external_value=external.hexadecimal("value", 64),
-            listed=_read_listed(served.inner_list("listValues"), chain, index),
-            precommitment=served.hexadecimal("precommitmentValue", 64),
+            time_stamp=time_stamp,
             signature=served.hexadecimal("signatureValue", KEY_BITS // 8),
             output=served.hexadecimal("outputValue", OUTPUT_BYTES),
+            signed=b"".join(signed),
         )
 
     @property
@@ -125,28 +133,6 @@ class NistPulse:
         except ValueError:
             raise BadBeaconError("a NIST pulse's time is in no calendar") from None
         return int(moment.timestamp()) * 1000
-
-    def signed_bytes(self) -> bytes:
-        """What is signed: integers big-endian, of 4 bytes or 8; text and bytes behind their length, 4 bytes."""
-        return b"".join(
-            (
-                _long(_ADDRESS.format(self.chain_index, self.pulse_index).encode()),
-                _long(self.version.encode()),
-                bytes(4),
-                PERIOD_MS.to_bytes(4, "big"),
-                _long(bytes.fromhex(self.certificate_id)),
-                self.chain_index.to_bytes(8, "big"),
-                self.pulse_index.to_bytes(8, "big"),
-                _long(self.time_stamp.encode()),
-                _long(self.local_random_value),
-                _long(self.external_source),
-                self.external_status.to_bytes(4, "big"),
-                _long(self.external_value),
-                *map(_long, self.listed),
-                _long(self.precommitment),
-                bytes(4),
-            )
-        )
 
 
 def verify_pulse(chain_index: int, pulse_index: int, record: bytes, *, pins: AbstractSet[str] = PINS) -> BeaconOutput:
@@ -166,12 +152,11 @@ def verify_pulse(chain_index: int, pulse_index: int, record: bytes, *, pins: Abs
         raise BadBeaconError("this is another pulse, or of another chain")
     at = pulse.at
     key = _signing_key(mark + certificates, pulse.certificate_id, at, pins)
-    signed = pulse.signed_bytes()
     try:
-        key.verify(pulse.signature, signed, padding.PKCS1v15(), hashes.SHA512())
+        key.verify(pulse.signature, pulse.signed, padding.PKCS1v15(), hashes.SHA512())
     except InvalidSignature:
         raise BadBeaconError("a NIST pulse is not signed by its certificate") from None
-    if hashlib.sha512(signed + pulse.signature).digest() != pulse.output:
+    if hashlib.sha512(pulse.signed + pulse.signature).digest() != pulse.output:
         raise BadBeaconError("a NIST pulse's output is not the digest of what is signed")
     return BeaconOutput(value=pulse.output, at=at)
 

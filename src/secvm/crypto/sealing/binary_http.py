@@ -2,8 +2,7 @@
 
 Reading is strict. What the RFC calls invalid is refused whole: unknown framing, a length that points beyond the end,
 field names that are no lower-case tokens, values HTTP/2 would call malformed, pseudo-fields out of place, statuses out
-of range, padding that is not zero. ``shortest=True`` also refuses integers written longer than needed, which the RFC
-allows: then what a message says can be written in other ways only by its framing, chunks, truncation and padding.
+of range, padding that is not zero. What it allows is read: integers longer than needed, chunks, truncation.
 
 Writing has one way for each choice of framing, truncation and length: shortest integers, content as one chunk.
 
@@ -195,9 +194,9 @@ def _field_section(fields: tuple[Field, ...], *, indeterminate: bool) -> bytes:
 # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def decode_request(data: bytes, *, shortest: bool = False) -> Request:
+def decode_request(data: bytes) -> Request:
     """Read a request. Raises ``MalformedMessageError`` and nothing else."""
-    reader = _Reader(data, shortest=shortest)
+    reader = _Reader(data)
     framing = reader.integer()
     if framing not in {_KNOWN_REQUEST, _INDETERMINATE_REQUEST}:
         raise MalformedMessageError("the framing is not that of a request")
@@ -216,9 +215,9 @@ def decode_request(data: bytes, *, shortest: bool = False) -> Request:
     return request
 
 
-def decode_response(data: bytes, *, shortest: bool = False) -> Response:
+def decode_response(data: bytes) -> Response:
     """Read a response. Raises ``MalformedMessageError`` and nothing else."""
-    reader = _Reader(data, shortest=shortest)
+    reader = _Reader(data)
     framing = reader.integer()
     if framing not in {_KNOWN_RESPONSE, _INDETERMINATE_RESPONSE}:
         raise MalformedMessageError("the framing is not that of a response")
@@ -249,10 +248,9 @@ def _read_rest(reader: _Reader, *, indeterminate: bool) -> tuple[tuple[Field, ..
 class _Reader:
     """Bytes and how far they are read. Every method raises ``MalformedMessageError`` where they end too early."""
 
-    def __init__(self, data: bytes, *, shortest: bool) -> None:
+    def __init__(self, data: bytes) -> None:
         self._data = data
         self._at = 0
-        self._shortest = shortest
 
     @property
     def at_end(self) -> bool:
@@ -268,10 +266,7 @@ class _Reader:
     def integer(self) -> int:
         (first,) = self.take(1)
         value = (first & 0x3F).to_bytes(1, "big") + self.take((1 << (first >> 6)) - 1)
-        number = int.from_bytes(value, "big")
-        if self._shortest and len(_integer(number)) != len(value):
-            raise MalformedMessageError("an integer on more bytes than it needs")
-        return number
+        return int.from_bytes(value, "big")
 
     def prefixed(self) -> bytes:
         return self.take(self.integer())
@@ -285,7 +280,7 @@ class _Reader:
             while length := self.integer():
                 fields.append(self.field_line(length))
             return tuple(fields)
-        section = _Reader(self.prefixed(), shortest=self._shortest)
+        section = _Reader(self.prefixed())
         while not section.at_end:
             # A name of no bytes is refused with the other bad names.
             fields.append(section.field_line(section.integer()))
