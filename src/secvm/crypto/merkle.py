@@ -53,15 +53,7 @@ def inclusion_proof(read: NodeReader, index: int, size: int) -> tuple[bytes, ...
     _check_size(size)
     if not 0 <= index < size:
         raise LocalProtocolError(f"a tree of {size} leaves has no leaf {index}")
-    start, end, path = 0, size, []
-    while end - start > 1:
-        middle = start + _split(end - start)
-        if index < middle:
-            path.append(_subtree(read, middle, end))
-            end = middle
-        else:
-            path.append(_subtree(read, start, middle))
-            start = middle
+    path, _, _ = _way_down(read, size, lambda start, end: end - start == 1, index)
     return tuple(reversed(path))
 
 
@@ -75,19 +67,27 @@ def consistency_proof(read: NodeReader, first: int, second: int) -> tuple[bytes,
         raise LocalProtocolError(f"a log does not shrink: from {first} to {second} leaves")
     if first in (0, second):
         return ()
-    start, end, path = 0, second, []
-    while end != first:
+    path, start, end = _way_down(read, second, lambda _start, end: end == first, first - 1)
+    # What is left ends where the first tree ended. If it is that whole tree, the reader has its hash.
+    if start:
+        path.append(_subtree(read, start, end))
+    return tuple(reversed(path))
+
+
+def _way_down(
+    read: NodeReader, size: int, arrived: Callable[[int, int], bool], leaf: int
+) -> tuple[list[bytes], int, int]:
+    """From the root towards a leaf until it ``arrived``: the neighbours that were passed, and where the subtree is."""
+    start, end, path = 0, size, list[bytes]()
+    while not arrived(start, end):
         middle = start + _split(end - start)
-        if first <= middle:
+        if leaf < middle:
             path.append(_subtree(read, middle, end))
             end = middle
         else:
             path.append(_subtree(read, start, middle))
             start = middle
-    # What is left ends where the first tree ended. If it is that whole tree, the reader has its hash.
-    if start:
-        path.append(_subtree(read, start, end))
-    return tuple(reversed(path))
+    return path, start, end
 
 
 def _split(count: int) -> int:

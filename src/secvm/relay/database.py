@@ -81,22 +81,6 @@ class RelayDatabase:
             self._db.close()
 
 
-class KeyedDatabase(RelayDatabase):
-    """A database in which the gateway's key for fetches outlives the process. ``FETCH_KEYS`` is part of its tables."""
-
-    def fetch_keys(self) -> tuple[int, bytes] | None:
-        """The key that was kept last, and its slot."""
-        with self._lock:
-            row = self._db.execute("SELECT slot, keys FROM fetch_keys").fetchone()
-        return None if row is None else (row[0], row[1])
-
-    def keep_fetch_keys(self, slot: int, keys: bytes) -> None:
-        """Keep the key of this slot, in place of the one before."""
-        with self.transaction() as db:
-            db.execute("DELETE FROM fetch_keys")
-            db.execute("INSERT INTO fetch_keys VALUES (?, ?)", (slot, keys))
-
-
 def destroy_database(path: Path) -> None:
     """Overwrite a closed database and what SQLite put beside it, then remove them. Twice is once."""
     for ending in _BESIDE:

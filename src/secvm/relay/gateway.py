@@ -31,7 +31,7 @@ from secvm.crypto.sealing.oblivious import (
 )
 from secvm.errors import MalformedMessageError, UnreachableError
 from secvm.relay.admission import Epochs
-from secvm.relay.database import KeyedDatabase
+from secvm.relay.database import RelayDatabase
 from secvm.relay.refusals import plain
 from secvm.runtime.clock import Clock
 from secvm.runtime.http.client import HttpClient, SlowAnswerError
@@ -126,14 +126,16 @@ class FetchKeys:
     """Hands out the key of the slot."""
 
     def __init__(
-        self, gateway: GatewayClient, epochs: Epochs, clock: Clock, metrics: Metrics, store: KeyedDatabase | None = None
+        self, gateway: GatewayClient, epochs: Epochs, clock: Clock, metrics: Metrics, store: RelayDatabase | None = None
     ) -> None:
         self._gateway = gateway
         self._epochs = epochs
         self._clock = clock
         self._store = store
         #: The slot that was asked in, and the answer.
-        self._kept: tuple[int, bytes] | None = None if store is None else store.fetch_keys()
+        self._kept: tuple[int, bytes] | None = None
+        if store is not None:
+            self._kept = next(iter(store.rows("SELECT slot, keys FROM fetch_keys")), None)
         self._asking: asyncio.Task[HttpResponse] | None = None
         self._refused = metrics.counter(
             "keys_refused", "Answers of the gateway that are not the key of the slot: its clock or its grid differs."
@@ -155,7 +157,7 @@ class FetchKeys:
                 return answer
             if _is_key_of(slot, answer.body):
                 if self._store is not None:
-                    await asyncio.to_thread(self._store.keep_fetch_keys, slot, answer.body)
+                    await asyncio.to_thread(_keep, self._store, slot, answer.body)
                 self._kept = (slot, answer.body)
             elif self._kept is None or answer.body != self._kept[1]:
                 self._refused.add()
@@ -163,6 +165,12 @@ class FetchKeys:
             return _handed_out(answer.body)
         finally:
             self._asking = None
+
+
+def _keep(store: RelayDatabase, slot: int, keys: bytes) -> None:
+    with store.transaction() as db:
+        db.execute("DELETE FROM fetch_keys")
+        db.execute("INSERT INTO fetch_keys VALUES (?, ?)", (slot, keys))
 
 
 def _is_key_of(slot: int, data: bytes) -> bool:

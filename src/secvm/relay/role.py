@@ -18,7 +18,7 @@ from secvm.errors import BadInputError
 from secvm.learning._kernels.dispatch import kernels
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.documents.terms import RelayRole
-from secvm.protocol.relays.batches import PIECE_CAPSULES, split_piece
+from secvm.protocol.relays.batches import PIECE_CAPSULES, cut
 from secvm.protocol.relays.cover_parts import derive_part, seal_part
 from secvm.protocol.relays.statements import RelayedTerms
 from secvm.relay.admission import Identify
@@ -28,7 +28,7 @@ from secvm.relay.batches.ledger import RoundLedger
 from secvm.relay.batches.round_custody import DrawPart, RoundCustody, RoundPlan, RoundSecrets
 from secvm.relay.batches.rounds import BatchRound
 from secvm.relay.batches.running_rounds import RoundMeter, RunningRounds
-from secvm.relay.database import KeyedDatabase
+from secvm.relay.database import RelayDatabase
 from secvm.relay.entry.intake import IntakeLimits
 from secvm.relay.entry.rounds import EntryDoors, EntryRound
 from secvm.relay.gateway import GatewayClient
@@ -98,7 +98,7 @@ class Role:
         self._experiments = Experiments(self._keeping, own, check_worth, dice)
 
     @property
-    def keys(self) -> KeyedDatabase:
+    def keys(self) -> RelayDatabase:
         """Where the gateway's key for fetches outlives the process."""
         return self._keeping.ledger
 
@@ -245,6 +245,6 @@ def drawing(document: ExperimentDocument, plan: RoundPlan, role: RelayRole, seal
             kernel=kernels("reference") if small else None,
         )
         for block in seal_part(part, count_key=count_key, mix_key=mix_key, sealer=sealer):
-            yield from split_piece(block.outer if role == "entry" else block.inner, size)
+            yield from cut(block.outer if role == "entry" else block.inner, size)
 
     return draw

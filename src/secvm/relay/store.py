@@ -33,7 +33,7 @@ from secvm.crypto.sealing.capsules import pack, packed_size, unpack
 from secvm.crypto.sealing.kem import RandomBytes
 from secvm.errors import LocalProtocolError
 from secvm.relay.admission import Admission, Begun, EpochTable, Verdict, digest_of
-from secvm.relay.database import FETCH_KEYS, KeyedDatabase
+from secvm.relay.database import FETCH_KEYS, RelayDatabase
 from secvm.relay.gateway import Answer
 from secvm.relay.refusals import problem, try_later
 from secvm.runtime.disk.group_commit import GroupCommit
@@ -98,7 +98,7 @@ class Arrival:
 MakeDeposit = Callable[[int, Sequence[bytes]], bytes | None]
 
 
-class RoundStore(KeyedDatabase):
+class RoundStore(RelayDatabase):
     """Capsules until their epoch is deposited."""
 
     def __init__(self, path: Path, dice: RandomBytes, *, database: sqlite3.Connection | None = None) -> None:

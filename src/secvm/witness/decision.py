@@ -46,15 +46,6 @@ Logs = Mapping[str, KnownLog]
 
 
 @dataclass(frozen=True, slots=True)
-class LastCosigned:
-    """What was cosigned last of an origin."""
-
-    checkpoint: Checkpoint
-    #: The checkpoint as its log signed it.
-    note: bytes
-
-
-@dataclass(frozen=True, slots=True)
 class CosigningQuestion:
     """A request whose checkpoint is signed by a log that is known."""
 
@@ -99,14 +90,6 @@ class Growth(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Cosign:
-    """It is to be cosigned, once it is remembered."""
-
-    growth: Growth
-    checkpoint: Checkpoint
-
-
-@dataclass(frozen=True, slots=True)
 class Refuse:
     """It is not to be cosigned."""
 
@@ -117,7 +100,8 @@ class Refuse:
     fork: bool = False
 
 
-Decision = Cosign | Refuse
+#: To be cosigned, once it is remembered; or not.
+Decision = Growth | Refuse
 
 
 def read_question(data: bytes, logs: Logs) -> CosigningQuestion | Refuse:
@@ -138,13 +122,14 @@ def read_question(data: bytes, logs: Logs) -> CosigningQuestion | Refuse:
     return CosigningQuestion(log.key.name, request.old, request.path, checkpoint, _signed_by_log_alone(note, log.key))
 
 
-def decide(seen: LastCosigned | None, asked: CosigningQuestion) -> Decision:
-    """Whether to cosign. Whoever calls this remembers the checkpoint, durably, before telling anybody.
+def decide(seen: Checkpoint | None, asked: CosigningQuestion) -> Decision:
+    """Whether to cosign, after what was ``seen`` last of this origin.
 
+    Whoever calls this remembers the checkpoint, durably, before telling anybody.
     Between reading ``seen`` and remembering, nobody else may: else two could be told yes who contradict each other.
     """
     new = asked.checkpoint
-    known = Checkpoint(new.origin, 0, EMPTY_ROOT) if seen is None else seen.checkpoint
+    known = seen or Checkpoint(new.origin, 0, EMPTY_ROOT)
     # What ``old`` says does not make two roots of one size less of a fork.
     fork = seen is not None and new.size == known.size and new.root != known.root
     if asked.old > new.size:
@@ -158,8 +143,8 @@ def decide(seen: LastCosigned | None, asked: CosigningQuestion) -> Decision:
     except BadProofError:
         return Refuse(RefusalReason.BAD_PROOF)
     if seen is None:
-        return Cosign(Growth.FIRST, new)
-    return Cosign(Growth.RENEWED if new == known else Growth.GROWN, new)
+        return Growth.FIRST
+    return Growth.RENEWED if new == known else Growth.GROWN
 
 
 def _signed_by_log_alone(note: Note, key: NoteKey) -> bytes:

@@ -128,9 +128,9 @@ class WitnessDoors:
             if decision.fork or decision.reason is RefusalReason.BAD_PROOF:
                 self._tell_of(_event(decision), asked.checkpoint)
             return self._refuse(decision)
-        self._cosigned.add(growth=decision.growth.value)
-        if decision.growth is not Growth.RENEWED:
-            self.log.tell("cosigned", size=decision.checkpoint.size, **_which(decision.checkpoint))
+        self._cosigned.add(growth=decision.value)
+        if decision is not Growth.RENEWED:
+            self.log.tell("cosigned", size=asked.checkpoint.size, **_which(asked.checkpoint))
         line = cosign_note(asked.text, name=self.name, key=self.key, time_s=time_s)
         return HttpResponse(200, write_cosignatures([line]), TEXT_TYPE)
 

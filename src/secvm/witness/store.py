@@ -22,7 +22,7 @@ from secvm.errors import BadInputError, MalformedMessageError, StoreError
 from secvm.protocol.log.checkpoints import Checkpoint
 from secvm.runtime.disk.secret_files import make_secret
 from secvm.runtime.disk.sqlite_file import FAULTS, connect, in_memory, refusal, service_format, statements, transaction
-from secvm.witness.decision import Cosign, CosigningQuestion, Decision, LastCosigned, decide
+from secvm.witness.decision import CosigningQuestion, Decision, Growth, decide
 
 #: "SVMw".
 APPLICATION_ID = 0x53564D77
@@ -128,15 +128,14 @@ class WitnessStore:
     def _answer_one(self, db: sqlite3.Connection, asked: CosigningQuestion, time_s: int) -> Decision:
         new = asked.checkpoint
         row = db.execute("SELECT size, root, note FROM seen WHERE origin = ?", (new.origin,)).fetchone()
-        seen = None if row is None else LastCosigned(Checkpoint(new.origin, row[0], row[1]), row[2])
-        decision = decide(seen, asked)
-        if isinstance(decision, Cosign):
+        decision = decide(None if row is None else Checkpoint(new.origin, row[0], row[1]), asked)
+        if isinstance(decision, Growth):
             db.execute(_REMEMBER, (new.origin, asked.log, new.size, new.root, asked.note, time_s))
-        elif decision.fork and seen is not None:
+        elif decision.fork and row is not None:
             kept = db.execute("SELECT count(*) FROM forks WHERE origin = ?", (new.origin,)).fetchone()[0]
             if kept < MAX_FORKS:
-                row = (new.origin, new.size, new.root, seen.note, asked.note, time_s)
-                db.execute("INSERT OR IGNORE INTO forks VALUES (?, ?, ?, ?, ?, ?)", row)
+                fork = (new.origin, new.size, new.root, row[2], asked.note, time_s)
+                db.execute("INSERT OR IGNORE INTO forks VALUES (?, ?, ?, ?, ?, ?)", fork)
         return decision
 
     def seen(self) -> list[tuple[Checkpoint, int]]:

@@ -18,11 +18,9 @@ from secvm.crypto.signing import SigningKey
 from secvm.protocol.log.checkpoints import Checkpoint
 from secvm.protocol.log.proofs import CosigningRequest
 from secvm.witness.decision import (
-    Cosign,
     CosigningQuestion,
     Growth,
     KnownLog,
-    LastCosigned,
     RefusalReason,
     Refuse,
     decide,
@@ -101,11 +99,9 @@ def test_further_lines_of_a_checkpoint_are_taken_and_are_signed_with_it() -> Non
     assert isinstance(asked, CosigningQuestion)
     assert asked.checkpoint == checkpoint("a", 7)
     assert asked.text.endswith("\none more\nand another\n")
-    assert decide(None, asked) == Cosign(Growth.FIRST, checkpoint("a", 7))
+    assert decide(None, asked) == Growth.FIRST
     # Nobody agrees on what they say: other lines are no other tree.
-    assert decide(LastCosigned(checkpoint("a", 7), b""), replace(asked, old=7)) == Cosign(
-        Growth.RENEWED, checkpoint("a", 7)
-    )
+    assert decide(checkpoint("a", 7), replace(asked, old=7)) == Growth.RENEWED
     assert read_question(extended("one more", key=OTHER), LOGS) == Refuse(RefusalReason.BAD_SIGNATURE)
     for empty in (("",), ("a", ""), ("", "a")):
         assert read_question(extended(*empty), LOGS) == Refuse(RefusalReason.MALFORMED)
@@ -134,20 +130,19 @@ def test_a_changed_request_is_refused_or_says_the_same_of_the_log(data: st.DataO
 # ── what follows ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def seen(face: str, size: int) -> LastCosigned:
-    return LastCosigned(checkpoint(face, size), b"")
+seen = checkpoint
 
 
 @pytest.mark.parametrize(
     ("before", "asked", "answer"),
     [
-        (None, question("a", 0, 7), Cosign(Growth.FIRST, checkpoint("a", 7))),
-        (None, question("a", 0, 0), Cosign(Growth.FIRST, checkpoint("a", 0))),
+        (None, question("a", 0, 7), Growth.FIRST),
+        (None, question("a", 0, 0), Growth.FIRST),
         (None, question("a", 3, 7), Refuse(RefusalReason.OTHER_SIZE, 0)),
-        (seen("a", 0), question("a", 0, 7), Cosign(Growth.GROWN, checkpoint("a", 7))),
-        (seen("a", 3), question("a", 3, 7), Cosign(Growth.GROWN, checkpoint("a", 7))),
-        (seen("a", COMMON), question("b", COMMON, 7), Cosign(Growth.GROWN, checkpoint("b", 7))),
-        (seen("a", 7), question("a", 7, 7), Cosign(Growth.RENEWED, checkpoint("a", 7))),
+        (seen("a", 0), question("a", 0, 7), Growth.GROWN),
+        (seen("a", 3), question("a", 3, 7), Growth.GROWN),
+        (seen("a", COMMON), question("b", COMMON, 7), Growth.GROWN),
+        (seen("a", 7), question("a", 7, 7), Growth.RENEWED),
         (seen("a", 7), question("a", 3, 7), Refuse(RefusalReason.OTHER_SIZE, 7)),
         (seen("a", 7), question("a", 3, 5), Refuse(RefusalReason.OTHER_SIZE, 7)),
         (seen("a", 7), question("a", 0, 7), Refuse(RefusalReason.OTHER_SIZE, 7)),
@@ -160,7 +155,7 @@ def seen(face: str, size: int) -> LastCosigned:
         (seen("a", 7), question("b", 7, 9), Refuse(RefusalReason.BAD_PROOF)),
     ],
 )
-def test_decisions(before: LastCosigned | None, asked: CosigningQuestion, answer: Cosign | Refuse) -> None:
+def test_decisions(before: Checkpoint | None, asked: CosigningQuestion, answer: Growth | Refuse) -> None:
     assert decide(before, asked) == answer
 
 
@@ -177,7 +172,7 @@ def test_an_empty_tree_has_one_root() -> None:
     asked = read_question(CosigningRequest(0, (), signed).to_bytes(), LOGS)
     assert isinstance(asked, CosigningQuestion)
     assert decide(None, asked) == Refuse(RefusalReason.BAD_PROOF)
-    assert decide(LastCosigned(Checkpoint(ORIGIN, 0, EMPTY_ROOT), b""), asked) == Refuse(RefusalReason.FORK, fork=True)
+    assert decide(Checkpoint(ORIGIN, 0, EMPTY_ROOT), asked) == Refuse(RefusalReason.FORK, fork=True)
 
 
 # ── one history ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -216,10 +211,10 @@ def test_whatever_is_asked_what_is_cosigned_is_one_history(
                 one = question(face, at, size)
                 path_ = (*one.path, bytes(32)) if spoiled == "proof" else one.path
                 asked.append(CosigningQuestion(one.log, one.old, path_, one.checkpoint, one.note))
-            for decision in store.answer(asked, time_s=0):
-                if isinstance(decision, Cosign):
-                    assert not found or decision.checkpoint.size >= found[-1].size
-                    found.append(decision.checkpoint)
+            for one, decision in zip(asked, store.answer(asked, time_s=0), strict=True):
+                if isinstance(decision, Growth):
+                    assert not found or one.checkpoint.size >= found[-1].size
+                    found.append(one.checkpoint)
             if found:
                 assert [one for one, _ in store.seen()] == [found[-1]]
         store.close()
@@ -239,8 +234,8 @@ def test_of_two_threads_that_would_fork_the_log_one_is_refused(old: int, sizes: 
             asked = question(face, old, size)
             together.wait()
             (decision,) = store.answer([asked], time_s=0)
-            if isinstance(decision, Cosign):
-                found.append(decision.checkpoint)
+            if isinstance(decision, Growth):
+                found.append(asked.checkpoint)
 
         threads = [threading.Thread(target=submit, args=("ab"[i % 2], sizes[i % 2])) for i in range(8)]
         for thread in threads:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from secvm.errors import BadInputError, StoreError
-from secvm.witness.decision import Cosign
+from secvm.witness.decision import Growth
 from secvm.witness.store import APPLICATION_ID, WitnessStore
 from tests.unit.witness.worlds import another, checkpoint, question
 
@@ -80,7 +80,7 @@ def test_a_commit_that_fails_leaves_nothing_and_tells_nobody_yes(path: Path) -> 
         store._db.execute("PRAGMA query_only = OFF")
         assert store.seen() == [(checkpoint("a", 3), 0)]
         (made,) = store.answer([question("b", 3, 7)], time_s=2)
-        assert isinstance(made, Cosign)
+        assert isinstance(made, Growth)
 
 
 def test_a_failure_between_two_questions_of_a_group_takes_both_back(path: Path) -> None:

@@ -12,9 +12,7 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import hmac
-import json
 import re
 import sqlite3
 from abc import ABC, abstractmethod
@@ -25,8 +23,8 @@ from typing import Any, Generic, TypeVar
 from secvm.errors import MalformedMessageError, RemoteProtocolError, SecVMError
 from secvm.protocol.canonical import Fields, decode_document
 from secvm.protocol.relays.batches import label_from_text
+from secvm.protocol.relays.counts import NAMES, write_shown
 from secvm.protocol.version import MAX_ROUND
-from secvm.relay.batches.ledger import PAPERS
 from secvm.relay.batches.rounds import BatchRound
 from secvm.relay.batches.running_rounds import RunningRounds
 from secvm.relay.refusals import RelayRefusalError, answer_to, refusal
@@ -141,9 +139,8 @@ class RoleDoors(ABC, Generic[B]):
     def _counts(self, label: bytes) -> HttpResponse:
         if label not in self.running.rounds:
             raise RelayRefusalError("no round of this label is served here", why="unknown")
-        papers = {name: self._shown(self.running.rounds[label], name) for name in PAPERS}
-        content = {name: None if data is None else base64.b64encode(data).decode() for name, data in papers.items()}
-        return HttpResponse(200, json.dumps(content, separators=(",", ":")).encode(), _JSON)
+        papers = {name: self._shown(self.running.rounds[label], name) for name in NAMES}
+        return HttpResponse(200, write_shown({name: data for name, data in papers.items() if data is not None}), _JSON)
 
     def _shown(self, batch_round: B, name: str) -> bytes | None:
         """A paper as anybody may see it now."""

@@ -11,14 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from secvm.relay.database import FETCH_KEYS, KeyedDatabase
+from secvm.protocol.relays.counts import NAMES
+from secvm.relay.database import FETCH_KEYS, RelayDatabase
 
-ENTRY_COUNT, MIX_COUNT, ENTRY_REVEAL, MIX_REVEAL = PAPERS = (
-    "entry_count",
-    "mix_count",
-    "entry_reveal",
-    "mix_reveal",
-)
+ENTRY_COUNT, MIX_COUNT, ENTRY_REVEAL, MIX_REVEAL = NAMES
 
 _VERSION = 2
 _SCHEMA = """
@@ -50,7 +46,7 @@ CREATE TABLE done (label BLOB NOT NULL, step TEXT NOT NULL, PRIMARY KEY (label, 
 """
 
 
-class RoundLedger(KeyedDatabase):
+class RoundLedger(RelayDatabase):
     """What a relay has promised and said of its rounds, so that a restart never says anything else."""
 
     def __init__(self, path: Path) -> None:
