@@ -27,10 +27,10 @@ from secvm.dashboard.main import DashboardSettings
 from secvm.participant.settings import ParticipantSettings
 from secvm.privacy.planning.private_plan import Outlook
 from secvm.protocol.relays.batches import PIECE_CAPSULES
+from secvm.protocol.relays.counts import NAMES as PAPERS
 from secvm.protocol.relays.statements import RelayedTerms
 from secvm.relay.batches.doors import MOST_ASKED_BYTES, MOST_PAPER_BYTES
 from secvm.relay.batches.experiments import OwnRelay, check_document
-from secvm.relay.batches.ledger import PAPERS
 from secvm.relay.gateway import FetchKeys
 from secvm.relay.server import FetchDoors
 from secvm.relay.settings import RelayServiceSettings, RoundsPart
