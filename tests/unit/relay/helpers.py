@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import io
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +20,9 @@ from secvm.relay.settings import RelayServiceSettings
 from secvm.runtime.clock import ClockSteering, SteeredClock
 from secvm.runtime.disk.secret_files import make_secret, read_signing_key
 from secvm.runtime.settings import read_settings
+from secvm.testing.gateway import FakeGateway, GatewayRequest, Reply
 from tests.rigs.clocks import jump
+from tests.rigs.services import service_running
 
 TOKEN = "a-token-of-the-relay"
 #: What experiments would call it.
@@ -147,17 +149,18 @@ async def running(place: Place, url: str, *, dice: RandomBytes = os.urandom, **c
     log = Heard()
     clock = SteeredClock(place.folder / "clock")
     relay = RelayService(settings, clock=clock, steady=clock, dice=dice, log_to=log)
-    stop = asyncio.Event()
-    port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-    task = asyncio.get_running_loop().create_task(relay.run(stop, port.set_result))
-    # Should it fail before it listens, then here and now.
-    task.add_done_callback(lambda ended: None if port.done() else port.set_exception(ended.exception() or EOFError()))
-    found = await port
-    try:
-        yield Running(found, stop, relay, log)
-    finally:
-        stop.set()
-        await task
+    async with service_running(relay.run) as (port, stop):
+        yield Running(port, stop, relay, log)
+
+
+@asynccontextmanager
+async def behind(
+    place: Place, answer: Callable[[GatewayRequest], Reply] | Reply | None = None, **changes: Any
+) -> AsyncIterator[tuple[FakeGateway, Running]]:
+    """A gateway that answers so, and a relay before it."""
+    always = (lambda _seen: answer) if isinstance(answer, Reply) else answer
+    async with FakeGateway(always) as gateway, running(place, gateway.url, **changes) as relay:
+        yield gateway, relay
 
 
 @dataclass

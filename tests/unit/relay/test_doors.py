@@ -16,6 +16,7 @@ from tests.unit.relay.helpers import (
     Place,
     RolePlace,
     ask,
+    behind,
     capsule,
     fetch,
     running,
@@ -44,7 +45,7 @@ TELLTALE = {
 
 async def test_the_gateway_sees_media_type_and_content_and_nothing_else(tmp_path: Path) -> None:
     place = Place(tmp_path)
-    async with FakeGateway(lambda _seen: SEALED) as gateway, running(place, gateway.url) as relay:
+    async with behind(place, SEALED) as (gateway, relay):
         told = await fetch(relay.port, capsule(1), headers=TELLTALE)
         assert (told.status, told.body) == (200, b"a sealed answer")
         assert told.fields["content-type"] == "message/ohttp-res"
@@ -66,10 +67,7 @@ async def test_the_gateway_sees_media_type_and_content_and_nothing_else(tmp_path
 
 
 async def test_a_media_type_with_a_tail_is_handed_on_without_it(tmp_path: Path) -> None:
-    async with (
-        FakeGateway(lambda _seen: SEALED) as gateway,
-        running(Place(tmp_path), gateway.url) as relay,
-    ):
+    async with behind(Place(tmp_path), SEALED) as (gateway, relay):
         told = await fetch(relay.port, capsule(1), headers={"content-type": "Message/OHTTP-Req; whose=anns"})
         assert told.status == 200
         assert gateway.seen[0].fields["content-type"] == "message/ohttp-req"
@@ -78,10 +76,7 @@ async def test_a_media_type_with_a_tail_is_handed_on_without_it(tmp_path: Path) 
 async def test_the_gateways_refusals_come_back_as_they_are(tmp_path: Path) -> None:
     problem = PROBLEMS["unknown-key"]
     reply = Reply(problem.status, problem.to_bytes(), "application/problem+json")
-    async with (
-        FakeGateway(lambda _seen: reply) as gateway,
-        running(Place(tmp_path), gateway.url) as relay,
-    ):
+    async with behind(Place(tmp_path), reply) as (_gateway, relay):
         told = await fetch(relay.port, capsule(1))
         assert (told.status, told.body) == (400, problem.to_bytes())
         assert told.fields["content-type"] == "application/problem+json"
@@ -106,10 +101,7 @@ async def test_a_gateway_that_fails_is_502_and_one_that_is_slow_504(tmp_path: Pa
 @pytest.mark.parametrize("place_of", [Place, RolePlace])
 async def test_a_relay_that_holds_no_packages_says_so_and_hands_none_on(tmp_path: Path, place_of: type[Place]) -> None:
     place = place_of(tmp_path)
-    async with (
-        FakeGateway(lambda _seen: SEALED) as gateway,
-        running(place, gateway.url, holds=False) as relay,
-    ):
+    async with behind(place, SEALED, holds=False) as (gateway, relay):
         told = await send(relay.port, capsule(1))
         assert (told.status, told.body) == (404, PROBLEMS["no-packages"].to_bytes())
         assert told.fields["content-type"] == "application/problem+json"
@@ -122,10 +114,7 @@ async def test_a_relay_that_holds_no_packages_says_so_and_hands_none_on(tmp_path
 
 async def test_clients_known_by_credential_share_an_address_and_strangers_are_refused(tmp_path: Path) -> None:
     clients, testing = {"known_by": "credential", "quota": 1}, {"any_credential": True}
-    async with (
-        FakeGateway(lambda _seen: SEALED) as gateway,
-        running(Place(tmp_path), gateway.url, clients=clients, testing=testing) as relay,
-    ):
+    async with behind(Place(tmp_path), SEALED, clients=clients, testing=testing) as (gateway, relay):
         for number, name in enumerate(("ann", "ben")):
             credential = {"secvm-credential": name}
             assert (await send(relay.port, capsule(number), headers=credential)).status == 202
@@ -139,7 +128,7 @@ async def test_clients_known_by_credential_share_an_address_and_strangers_are_re
 @pytest.mark.parametrize("holds", [True, False])
 async def test_what_is_no_capsule_is_refused_with_its_problem_and_goes_nowhere(tmp_path: Path, holds: bool) -> None:
     place = Place(tmp_path)
-    async with FakeGateway() as gateway, running(place, gateway.url, holds=holds) as relay:
+    async with behind(place, holds=holds) as (gateway, relay):
         cases = [
             ("POST", "/relay", b"short", CAPSULE_TYPE, 400),
             ("POST", "/relay", b"", CAPSULE_TYPE, 400),
@@ -164,10 +153,7 @@ async def test_what_is_no_capsule_is_refused_with_its_problem_and_goes_nowhere(t
 
 
 async def test_more_requests_than_the_gateway_is_asked_at_a_time_are_told_to_come_later(tmp_path: Path) -> None:
-    async with (
-        FakeGateway(lambda _seen: SEALED) as gateway,
-        running(Place(tmp_path), gateway.url, limits={"forwards": 2, "retry_after_s": 9}) as relay,
-    ):
+    async with behind(Place(tmp_path), SEALED, limits={"forwards": 2, "retry_after_s": 9}) as (gateway, relay):
         gateway.open.clear()
         under_way = [
             asyncio.ensure_future(fetch(relay.port, capsule(number), source=f"127.0.0.{number + 1}"))
@@ -183,10 +169,7 @@ async def test_more_requests_than_the_gateway_is_asked_at_a_time_are_told_to_com
 
 
 async def test_repro_one_client_leaves_ways_to_the_gateway_for_others(tmp_path: Path) -> None:
-    async with (
-        FakeGateway(lambda _seen: SEALED) as gateway,
-        running(Place(tmp_path), gateway.url, limits={"forwards": 8}) as relay,
-    ):
+    async with behind(Place(tmp_path), SEALED, limits={"forwards": 8}) as (gateway, relay):
         gateway.open.clear()
         greedy = [asyncio.ensure_future(fetch(relay.port, capsule(number))) for number in range(4)]
         await gateway.wait_for("/v1/fetch", 4)
@@ -200,10 +183,7 @@ async def test_repro_one_client_leaves_ways_to_the_gateway_for_others(tmp_path: 
 
 
 async def test_who_hangs_up_gives_his_place_back(tmp_path: Path) -> None:
-    async with (
-        FakeGateway(lambda _seen: SEALED) as gateway,
-        running(Place(tmp_path), gateway.url, limits={"forwards": 1}) as relay,
-    ):
+    async with behind(Place(tmp_path), SEALED, limits={"forwards": 1}) as (gateway, relay):
         gateway.open.clear()
         impatient = asyncio.ensure_future(fetch(relay.port, capsule(1)))
         await gateway.wait_for("/v1/fetch")
@@ -214,19 +194,13 @@ async def test_who_hangs_up_gives_his_place_back(tmp_path: Path) -> None:
 
 
 async def test_repro_health_and_metrics_are_not_answered_under_a_strangers_name(tmp_path: Path) -> None:
-    async with (
-        FakeGateway(lambda _seen: SEALED) as gateway,
-        running(Place(tmp_path), gateway.url) as relay,
-    ):
+    async with behind(Place(tmp_path), SEALED) as (_gateway, relay):
         for path, status in (("/health", 421), ("/metrics", 421), ("/relay/keys", 502)):  # this gateway has no key
             assert (await ask(relay.port, "GET", path, headers={"host": "evil.example"})).status == status
 
 
 async def test_health_and_metrics_tell_sums(tmp_path: Path) -> None:
-    async with (
-        FakeGateway(lambda _seen: SEALED) as gateway,
-        running(Place(tmp_path), gateway.url) as relay,
-    ):
+    async with behind(Place(tmp_path), SEALED) as (_gateway, relay):
         # Nothing rests on what it would promise.
         assert (await ask(relay.port, "GET", "/relay/terms")).status == 404
         health = await ask(relay.port, "GET", "/health")

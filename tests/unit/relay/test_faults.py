@@ -10,7 +10,7 @@ import pytest
 from secvm.errors import BadInputError
 from secvm.protocol.problems import PROBLEMS
 from secvm.testing.gateway import FakeGateway, GatewayRequest, Reply
-from tests.unit.relay.helpers import DEPOSIT_MS, PERIOD_MS, Place, capsule, running, send, taken_apart
+from tests.unit.relay.helpers import DEPOSIT_MS, PERIOD_MS, Place, behind, capsule, running, send, taken_apart
 
 DUE = 10 * PERIOD_MS + DEPOSIT_MS
 LARGE = 4000
@@ -40,7 +40,7 @@ async def test_repro_no_more_is_accepted_in_an_epoch_than_can_be_deposited(tmp_p
 
 
 async def test_repro_a_package_takes_no_more_room_than_a_package_needs(tmp_path: Path) -> None:
-    async with FakeGateway() as gateway, running(Place(tmp_path), gateway.url) as relay:
+    async with behind(Place(tmp_path)) as (_gateway, relay):
         # As a device makes them: 131 bytes.
         assert [(await send(relay.port, capsule(size, size))).status for size in (131, 196)] == [202, 202]
         refused = await send(relay.port, capsule(1, 257))
@@ -51,7 +51,7 @@ async def test_repro_a_package_takes_no_more_room_than_a_package_needs(tmp_path:
 
 async def test_repro_a_capsule_that_no_deposit_could_bring_to_its_key_is_not_accepted(tmp_path: Path) -> None:
     place = Place(tmp_path)
-    async with FakeGateway() as gateway, running(place, gateway.url) as relay:
+    async with behind(place) as (gateway, relay):
         assert (await send(relay.port, capsule(1, epoch=10))).status == 202
         # The client's clock is ahead: it shall come again.
         assert (await send(relay.port, capsule(2, epoch=11))).status == 503

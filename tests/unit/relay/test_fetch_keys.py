@@ -17,7 +17,7 @@ from secvm.participant.sending.transport import RelayTransport
 from secvm.protocol.plain.sealed_requests import fetch_answer
 from secvm.runtime.http.client import HttpClient
 from secvm.testing.gateway import FakeGateway, GatewayRequest, Reply
-from tests.unit.relay.helpers import PERIOD_MS, Answered, Place, RolePlace, ask, running
+from tests.unit.relay.helpers import PERIOD_MS, Answered, Place, RolePlace, ask, behind, running
 
 #: Of the slot after the one in which a ``Place`` begins.
 KEY_ID = 11
@@ -95,7 +95,7 @@ async def test_everybody_has_the_key_of_the_slot_and_until_the_gateway_has_the_n
 ) -> None:
     first, second, third = key(), key(KEY_ID + 1), key(KEY_ID + 1)
     place = Place(tmp_path)
-    async with FakeGateway(lambda _seen: Reply(503)) as gateway, running(place, gateway.url) as relay:
+    async with behind(place, Reply(503)) as (gateway, relay):
 
         async def told(n: int = 1) -> Answered:
             return await ask(relay.port, "GET", "/relay/keys", source=f"127.0.0.{n}")
@@ -117,10 +117,7 @@ async def test_everybody_has_the_key_of_the_slot_and_until_the_gateway_has_the_n
 
 
 async def test_what_is_not_one_key_of_the_slot_is_not_handed_out(tmp_path: Path) -> None:
-    async with (
-        FakeGateway() as gateway,
-        running(Place(tmp_path), gateway.url) as relay,
-    ):
+    async with behind(Place(tmp_path)) as (gateway, relay):
         faulty = (
             keys_reply(key(KEY_ID - 1)),
             keys_reply(key(KEY_ID + 1)),

@@ -31,6 +31,7 @@ from tests.unit.relay.helpers import (
     TOKEN,
     Place,
     Running,
+    behind,
     capsule,
     running,
     send,
@@ -49,7 +50,7 @@ async def told(relay: Running, state: str, epoch: int = EPOCH) -> None:
 
 async def test_an_epoch_is_deposited_once_when_it_is_due_and_then_gone(tmp_path: Path) -> None:
     place = Place(tmp_path)
-    async with FakeGateway() as gateway, running(place, gateway.url) as relay:
+    async with behind(place) as (gateway, relay):
         sources = [f"127.0.0.{number % 3 + 1}" for number in range(90)]
         answers = await asyncio.gather(
             *(send(relay.port, capsule(number), source=source) for number, source in enumerate(sources))
@@ -102,10 +103,7 @@ async def test_a_deposit_is_sent_again_with_the_same_bytes_until_it_is_taken_ove
 async def test_a_deposit_that_comes_too_late_is_destroyed(tmp_path: Path) -> None:
     place = Place(tmp_path)
     stale = PROBLEMS["stale"]
-    async with (
-        FakeGateway(lambda _seen: Reply(stale.status, stale.to_bytes())) as gateway,
-        running(place, gateway.url) as relay,
-    ):
+    async with behind(place, Reply(stale.status, stale.to_bytes())) as (gateway, relay):
         await send(relay.port, capsule(1))
         place.go_to(DUE)
         await told(relay, "stale")
@@ -128,7 +126,7 @@ async def test_a_deposit_that_comes_too_late_is_destroyed(tmp_path: Path) -> Non
 
 async def test_repro_a_clock_that_is_ahead_destroys_no_deposit_that_the_coordinator_takes(tmp_path: Path) -> None:
     place = Place(tmp_path)
-    async with FakeGateway() as gateway, running(place, gateway.url) as relay:
+    async with behind(place) as (gateway, relay):
         assert (await send(relay.port, capsule(1))).status == 202
         place.go_to(DUE + 60 * PERIOD_MS)
         await told(relay, "accepted")
@@ -238,10 +236,7 @@ async def test_no_file_of_the_store_ever_has_an_address(tmp_path: Path) -> None:
 
 async def test_a_store_that_cannot_write_is_503_and_costs_no_quota(tmp_path: Path) -> None:
     place = Place(tmp_path)
-    async with (
-        FakeGateway() as gateway,
-        running(place, gateway.url, clients={"quota": 1}) as relay,
-    ):
+    async with behind(place, clients={"quota": 1}) as (_gateway, relay):
         store = relay.relay._store
         assert store is not None
         store._db.execute("PRAGMA query_only=ON")
@@ -260,7 +255,7 @@ def test_a_relay_that_cannot_deposit_any_more_stops_taking_capsules(
 
     async def main() -> None:
         place = Place(tmp_path)
-        async with FakeGateway() as gateway, running(place, gateway.url) as relay:
+        async with behind(place) as (_gateway, relay):
             assert (await send(relay.port, capsule(1))).status == 202
             monkeypatch.setattr(RoundStore, "begun", broken)
             place.go_to(DUE)
@@ -273,7 +268,7 @@ def test_a_relay_that_cannot_deposit_any_more_stops_taking_capsules(
 
 async def test_a_disk_that_is_full_at_the_deposit_moment_only_delays_it(tmp_path: Path) -> None:
     place = Place(tmp_path)
-    async with FakeGateway() as gateway, running(place, gateway.url) as relay:
+    async with behind(place) as (gateway, relay):
         assert (await send(relay.port, capsule(1))).status == 202
         store = relay.relay._store
         assert store is not None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import io
 import json
 from collections.abc import AsyncIterator, Iterable, Mapping
@@ -23,6 +22,7 @@ from secvm.witness.main import WitnessService, make
 from secvm.witness.settings import WitnessSettings
 from secvm.witness.store import WitnessStore
 from tests.rigs.clocks import jump
+from tests.rigs.services import service_running
 from tests.unit.relay.helpers import Answered, ask
 
 LOG_NAME = "coordinator.example/a"
@@ -139,14 +139,5 @@ async def running(place: Place, **changes: Any) -> AsyncIterator[Running]:
     log = io.StringIO()
     settings = read_settings(place.settings_file(**changes), WitnessSettings)
     witness = WitnessService(settings, clock=SteeredClock(place.folder / "clock"), log_to=log)
-    stop = asyncio.Event()
-    port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-    task = asyncio.get_running_loop().create_task(witness.run(stop, port.set_result))
-    # Should it fail before it listens, then here and now.
-    task.add_done_callback(lambda ended: None if port.done() else port.set_exception(ended.exception() or EOFError()))
-    found = await port
-    try:
-        yield Running(found, log, witness._store)
-    finally:
-        stop.set()
-        await task
+    async with service_running(witness.run) as (port, _):
+        yield Running(port, log, witness._store)
