@@ -13,10 +13,20 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from secvm.errors import BadInputError
+
+
+@contextmanager
+def or_bad_input(what: str) -> Iterator[None]:
+    """What the system refuses in the block is one sentence of ours that begins so."""
+    try:
+        yield
+    except OSError as error:
+        raise BadInputError(f"{what}: {error.strerror or 'input/output error'}") from None
 
 
 def write_atomically(path: Path, data: bytes) -> None:
@@ -65,17 +75,14 @@ def read_beginning_with(begins: bytes | tuple[bytes, ...], path: Path, *, most: 
     BadInputError
         When the file cannot be read, or has more than ``most`` bytes.
     """
-    try:
-        with path.open("rb") as file:
-            data = file.read(max(map(len, begins)) if isinstance(begins, tuple) else len(begins))
-            if not data.startswith(begins):
-                return data
-            # A pipe has no size: there the read is the limit.
-            size = os.fstat(file.fileno()).st_size
-            if size <= most:
-                data += file.read(most + 1 - len(data))
-    except OSError as error:
-        raise BadInputError(f"cannot read {path}: {error.strerror or 'input/output error'}") from None
+    with or_bad_input(f"cannot read {path}"), path.open("rb") as file:
+        data = file.read(max(map(len, begins)) if isinstance(begins, tuple) else len(begins))
+        if not data.startswith(begins):
+            return data
+        # A pipe has no size: there the read is the limit.
+        size = os.fstat(file.fileno()).st_size
+        if size <= most:
+            data += file.read(most + 1 - len(data))
     if max(size, len(data)) > most:
         raise BadInputError(f"{path} has more than {most} bytes, the most that is read of such a file")
     return data

@@ -16,6 +16,7 @@ from typing import Protocol
 
 from secvm.auditor.findings import Findings
 from secvm.errors import BadInputError, MalformedMessageError, RemoteProtocolError, UnreachableError
+from secvm.files import or_bad_input
 from secvm.protocol.version import LOG_ORIGIN
 from secvm.runtime.clock import Clock, SystemClock
 from secvm.runtime.http.client import ask_blocking, checked_url
@@ -78,13 +79,11 @@ class FolderFiles:
         place = self._folder.joinpath(*parts)
         # An experiment is a file among files that belong to it.
         place = place / "index" if parts[:-1] == ["v1", "experiment"] else place
-        try:
+        with or_bad_input(f"cannot read {place}"):
             if not place.is_file():
                 return None
             with place.open("rb") as file:
                 return checked_length(file.read(most + 1), most)
-        except OSError as error:
-            raise BadInputError(f"cannot read {place}: {error.strerror or 'input/output error'}") from None
 
 
 def checked_length(data: bytes, most: int) -> bytes:

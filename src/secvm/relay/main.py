@@ -18,6 +18,7 @@ from typing import Any, TextIO
 from secvm.crypto.sealing.kem import RandomBytes
 from secvm.crypto.signing import SEED_BYTES, SigningKey, VerifyKey
 from secvm.errors import BadInputError
+from secvm.files import or_bad_input
 from secvm.relay.admission import Admission, Allowance, Epochs, Identify, by_address, by_credential
 from secvm.relay.batches.doors import RoleDoors
 from secvm.relay.deposits import MOST_BESIDE, Depositor
@@ -259,10 +260,8 @@ def _identify(settings: RelayServiceSettings) -> Identify:
 
 
 def _read_credentials(path: Path) -> frozenset[bytes]:
-    try:
+    with or_bad_input(f"cannot read {path}"):
         lines = path.read_bytes().split()
-    except OSError as error:
-        raise BadInputError(f"cannot read {path}: {error.strerror or 'input/output error'}") from None
     if not all(re.fullmatch(rb"[0-9a-f]{64}", line) for line in lines):
         raise BadInputError(f"{path} has a line that is no SHA-256 in hex")
     return frozenset(bytes.fromhex(line.decode()) for line in lines)

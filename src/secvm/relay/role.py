@@ -14,7 +14,7 @@ from typing import Any
 from secvm.crypto.sealing.kem import RandomBytes, X25519PublicKey
 from secvm.crypto.sealing.layers import INNER_BYTES, OUTER_BYTES, BulkSealer
 from secvm.crypto.signing import SigningKey
-from secvm.errors import BadInputError
+from secvm.files import or_bad_input
 from secvm.learning._kernels.dispatch import kernels
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.documents.terms import RelayRole
@@ -216,10 +216,8 @@ class Role:
 
 def make_own_folder(folder: Path) -> None:
     """A folder for its owner alone, where there is none yet."""
-    try:
+    with or_bad_input(f"cannot make the relay's folder {folder}"):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        raise BadInputError(f"cannot make the relay's folder {folder}: {error.strerror}") from None
 
 
 #: Packages of a part.

@@ -19,6 +19,7 @@ from typing import Annotated, Any, TypeVar
 import pydantic
 
 from secvm.errors import BadInputError
+from secvm.files import or_bad_input
 
 #: What is named in a message; anything else was not meant as a key, and may be what should have stood behind it.
 _KEY = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -84,10 +85,10 @@ def read_settings(path: Path, kind: type[T]) -> T:
 
 def read_toml(path: Path) -> dict[str, Any]:
     """The tables of a file of settings, not looked into yet; raises as ``read_settings`` does."""
+    with or_bad_input(f"cannot read the settings {path}"):
+        data = path.read_bytes()
     try:
-        return tomllib.loads(path.read_bytes().decode())
-    except OSError as error:
-        raise BadInputError(f"cannot read the settings {path}: {error.strerror or 'input/output error'}") from None
+        return tomllib.loads(data.decode())
     except (ValueError, RecursionError) as error:
         # Only the place: the rest of the message may quote what stands there.
         place = _PLACE.search(str(error))

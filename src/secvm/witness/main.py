@@ -20,7 +20,7 @@ from secvm.crypto.notes import NoteKey, SignatureKind
 from secvm.crypto.sealing.kem import RandomBytes
 from secvm.crypto.signing import SEED_BYTES, SigningKey
 from secvm.errors import BadInputError
-from secvm.files import write_atomically
+from secvm.files import or_bad_input, write_atomically
 from secvm.runtime.clock import Clock, SteeredClock, SystemClock
 from secvm.runtime.disk.process_lock import only_one
 from secvm.runtime.disk.secret_files import Passphrase, make_secret, read_signing_key
@@ -53,10 +53,8 @@ def initialise(folder: Path, *, name: str, logs: Sequence[str]) -> NoteKey:
     }
     # Checked before anything is made.
     parse_settings(json.dumps(content), WitnessSettings, "this witness")
-    try:
+    with or_bad_input(f"cannot make {folder}"):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        raise BadInputError(f"cannot make {folder}: {error.strerror or 'input/output error'}") from None
     write_atomically(folder / SETTINGS_FILE, _toml(content).encode())
     return make(folder / SETTINGS_FILE)
 

@@ -30,7 +30,7 @@ from pathlib import Path
 from secvm.crypto.sealing.kem import RandomBytes, throw
 from secvm.crypto.signing import VerifyKey
 from secvm.errors import BadInputError, LocalProtocolError
-from secvm.files import sync_folder
+from secvm.files import or_bad_input, sync_folder
 from secvm.protocol.canonical import DIGEST_BYTES
 from secvm.protocol.relays.batches import PIECE_CAPSULES
 from secvm.protocol.relays.commitments import EntryCommitment, MixCommitment
@@ -64,11 +64,9 @@ class RoundSecrets:
             Something else is there, or others may look into it.
         """
         self._folder = folder
-        try:
+        with or_bad_input(f"cannot make the folder for secrets {folder}"):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             status = folder.lstat()
-        except OSError as error:
-            raise BadInputError(f"cannot make the folder for secrets {folder}: {error.strerror}") from None
         if not stat.S_ISDIR(status.st_mode) or status.st_mode & 0o077 or status.st_uid not in (os.geteuid(), 0):
             raise BadInputError(
                 f"the folder for secrets {folder} is not this account's alone", next_step=f"chmod 700 {folder}"

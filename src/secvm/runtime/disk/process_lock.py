@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from secvm.errors import BadInputError
+from secvm.files import or_bad_input
 
 FILE = "running.lock"
 #: Somebody who only looks holds the lock for an instant.
@@ -24,10 +25,8 @@ _TRIES, _EVERY_S = 3, 0.05
 @contextmanager
 def only_one(path: Path, party: str) -> Iterator[None]:
     """Hold the lock in this file, or say that another process does."""
-    try:
+    with or_bad_input(f"{path.parent}: cannot be used as a {party}'s folder"):
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise BadInputError(f"{path.parent}: cannot be used as a {party}'s folder: {error.strerror}") from None
     try:
         for tries_left in reversed(range(_TRIES)):
             if take(file):

@@ -29,7 +29,7 @@ from secvm.crypto.locking import DEFAULT_COST, MOST_PASSPHRASE_BYTES, Cost, is_l
 from secvm.crypto.sealing.kem import RandomBytes
 from secvm.crypto.signing import SigningKey
 from secvm.errors import BadInputError, WrongPassphraseError
-from secvm.files import sync_folder
+from secvm.files import or_bad_input, sync_folder
 
 #: The name of the credential: ``LoadCredential=secvm-passphrase:/etc/secvm/coordinator.passphrase`` in a unit.
 CREDENTIAL = "secvm-passphrase"
@@ -164,19 +164,17 @@ def make_secret(path: Path, data: bytes) -> None:
     """
     _check_folder(path)
     beside = _beside(path)
-    try:
+    with or_bad_input(f"cannot write the secret {path}"):
         try:
             _write(beside, data)
             # A link, unlike a rename, never replaces what is there: a key that is lost cannot be had again.
             os.link(beside, path)
+        except FileExistsError:
+            raise BadInputError(f"the secret {path} exists already") from None
         finally:
             with contextlib.suppress(OSError):
                 beside.unlink(missing_ok=True)
         sync_folder(path.parent)
-    except FileExistsError:
-        raise BadInputError(f"the secret {path} exists already") from None
-    except OSError as error:
-        raise BadInputError(f"cannot write the secret {path}: {error.strerror or 'input/output error'}") from None
 
 
 def replace_secret(path: Path, data: bytes) -> None:
@@ -202,14 +200,13 @@ def write_secret(place: Path, data: bytes) -> None:
         left.unlink(missing_ok=True)
     beside = _beside(place)
     try:
-        _write(beside, data)
-        with place.open("r+b") if place.exists() else contextlib.nullcontext() as old:
-            beside.replace(place)
-            sync_folder(place.parent)
-            if old is not None:
-                _overwrite(old.fileno())
-    except OSError as error:
-        raise BadInputError(f"cannot write the secret {place}: {error.strerror or 'input/output error'}") from None
+        with or_bad_input(f"cannot write the secret {place}"):
+            _write(beside, data)
+            with place.open("r+b") if place.exists() else contextlib.nullcontext() as old:
+                beside.replace(place)
+                sync_folder(place.parent)
+                if old is not None:
+                    _overwrite(old.fileno())
     finally:
         with contextlib.suppress(OSError):
             beside.unlink(missing_ok=True)
@@ -217,15 +214,10 @@ def write_secret(place: Path, data: bytes) -> None:
 
 def remove_secret(path: Path) -> None:
     """Forget a secret: the file goes, durably, and what was in it is overwritten."""
-    try:
-        with path.open("r+b") as old:
-            path.unlink()
-            sync_folder(path.parent)
-            _overwrite(old.fileno())
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise BadInputError(f"cannot remove {path}: {error.strerror or 'input/output error'}") from None
+    with or_bad_input(f"cannot remove {path}"), contextlib.suppress(FileNotFoundError), path.open("r+b") as old:
+        path.unlink()
+        sync_folder(path.parent)
+        _overwrite(old.fileno())
 
 
 def protect(
@@ -304,7 +296,7 @@ def _read(path: Path) -> bytes:
 
 def _read_private(path: Path, what: str, size: int, *, forbidden: int) -> bytes:
     """The beginning of a file of ours or root's, to which nobody has one of the ``forbidden`` rights."""
-    try:
+    with or_bad_input(f"cannot read {what} {path}"):
         # Not blocking: a pipe of that name would keep us waiting for ever.
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         with os.fdopen(descriptor, "rb") as file:
@@ -320,8 +312,6 @@ def _read_private(path: Path, what: str, size: int, *, forbidden: int) -> bytes:
                     next_step="Run this as the account that owns it (sudo -u NAME), or give the file to this one.",
                 )
             return file.read(size)
-    except OSError as error:
-        raise BadInputError(f"cannot read {what} {path}: {error.strerror or 'input/output error'}") from None
 
 
 def _check_link(path: Path) -> None:

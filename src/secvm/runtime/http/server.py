@@ -13,7 +13,7 @@ import asyncio
 import resource
 from collections.abc import Callable, Mapping
 
-from secvm.errors import BadInputError
+from secvm.files import or_bad_input
 from secvm.runtime.http._connection import Connection
 from secvm.runtime.http.guard import Guard
 from secvm.runtime.http.messages import BeforeBody, Handler, Heads, HttpRequest, HttpResponse, Limits, http_date
@@ -85,11 +85,8 @@ class HttpServer:
         """
         loop = asyncio.get_running_loop()
         self.time = loop.time
-        try:
+        with or_bad_input(f"cannot listen on {host} port {port}"):
             self._server = await loop.create_server(lambda: Connection(self), host, port, backlog=4096)
-        except OSError as error:
-            reason = error.strerror or "input/output error"
-            raise BadInputError(f"cannot listen on {host} port {port}: {reason}") from None
         self.guard.connections = min(self.limits.connections, _file_descriptors(self.limits.connections))
         self._sweeper = loop.call_later(_SWEEP_S, self._sweep_again)
         listening: int = self._server.sockets[0].getsockname()[1]
