@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from secvm.crypto.sealing.capsules import unpack
-from secvm.errors import BadInputError, LocalProtocolError, StoreError
+from secvm.errors import LocalProtocolError, StoreError
 from secvm.relay.admission import digest_of
 from secvm.relay.store import Arrival, RoundStore
 from tests.unit.relay.helpers import capsule, traces
@@ -119,28 +119,8 @@ def test_a_failed_commit_keeps_nothing_of_its_group(store: RoundStore) -> None:
     assert store.begun() == [1]
 
 
-def test_only_its_owner_can_read_the_store_and_only_one_process_use_it(store: RoundStore, tmp_path: Path) -> None:
-    store.append(arrivals([1]))
-    assert all(file.stat().st_mode & 0o077 == 0 for file in tmp_path.glob("store.db*"))
-    with pytest.raises(BadInputError, match="in use"):
-        RoundStore(tmp_path / "store.db", os.urandom)
-
-
 def test_repro_a_full_disk_at_the_start_is_not_another_process(tmp_path: Path) -> None:
     database = sqlite3.connect(tmp_path / "store.db", isolation_level=None, check_same_thread=False)
     database.execute("PRAGMA max_page_count = 1")
     with pytest.raises(StoreError, match=r"store\.db cannot be read or written now \(SQLITE_FULL\)"):
         RoundStore(tmp_path / "store.db", os.urandom, database=database)
-
-
-def test_a_file_that_is_no_store_is_refused_and_not_changed(tmp_path: Path) -> None:
-    (tmp_path / "text").write_bytes(b"Dear diary, " * 100)
-    for name, version in (("older.db", 3), ("other.db", 7)):
-        with closing(sqlite3.connect(tmp_path / name)) as db:
-            db.execute(f"PRAGMA user_version = {version}")
-    for name in ("text", "other.db", "no/such/folder"):
-        with pytest.raises(BadInputError):
-            RoundStore(tmp_path / name, os.urandom)
-    with pytest.raises(BadInputError, match="is no store of a relay of this version, or it is damaged"):
-        RoundStore(tmp_path / "older.db", os.urandom)
-    assert (tmp_path / "text").read_bytes() == b"Dear diary, " * 100

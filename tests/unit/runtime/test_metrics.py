@@ -42,11 +42,3 @@ def test_no_label_is_made_from_what_comes_in(value: str, name: str) -> None:
         'secvm_relay_requests_total{reason="refused"}',
     }
     assert sum(float(line.rpartition(" ")[2]) for line in lines(metrics)) == 2
-
-
-def test_two_parties_in_one_process_do_not_share_a_page() -> None:
-    one, other = Metrics("relay"), Metrics("coordinator")
-    one.counter("n", "N.").add()
-    other.counter("n", "N.")
-    assert lines(one) == ["secvm_relay_n_total 1.0"]
-    assert lines(other) == ["secvm_coordinator_n_total 0.0"]

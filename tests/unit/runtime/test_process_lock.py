@@ -1,6 +1,5 @@
 """One process at a time runs a party from a folder."""
 
-import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -37,13 +36,6 @@ def test_second_process_is_refused_until_the_first_is_dead(tmp_path: Path) -> No
         with only_one(path, "device"):
             assert is_running(path)
     assert not is_running(path)
-
-
-def test_lock_is_the_owners_alone(tmp_path: Path) -> None:
-    path = tmp_path / "running.lock"
-    with only_one(path, "device"):
-        pass
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
 def test_folder_that_cannot_be_used_is_one_sentence(tmp_path: Path) -> None:

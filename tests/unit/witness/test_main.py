@@ -155,14 +155,6 @@ def test_a_log_stands_there_once(tmp_path: Path) -> None:
         read_settings(path, WitnessSettings)
 
 
-def test_a_file_that_is_no_key_is_refused_and_not_quoted(tmp_path: Path) -> None:
-    place = Place(tmp_path)
-    (tmp_path / "key").write_bytes(b"not a key but long enough")
-    with pytest.raises(BadInputError, match="no signing key") as raised:
-        make(place.settings_file())
-    assert "long enough" not in str(raised.value)
-
-
 def test_serve_without_a_store_is_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     place = Place(tmp_path)
     (tmp_path / "store.db").unlink()

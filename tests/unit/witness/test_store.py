@@ -8,7 +8,7 @@ import pytest
 
 from secvm.errors import BadInputError, StoreError
 from secvm.witness.decision import Growth
-from secvm.witness.store import APPLICATION_ID, WitnessStore
+from secvm.witness.store import WitnessStore
 from tests.unit.witness.worlds import another, checkpoint, question
 
 
@@ -29,30 +29,10 @@ def test_a_store_is_never_made_by_the_way_nor_twice(tmp_path: Path, path: Path) 
     assert path.read_bytes() == before
 
 
-def test_nobody_else_can_read_its_files(tmp_path: Path, path: Path) -> None:
-    with contextlib.closing(WitnessStore(path)) as store:
-        store.answer([question("a", 0, 7)], time_s=0)
-        assert {file.stat().st_mode & 0o777 for file in tmp_path.iterdir()} == {0o600}
-
-
-def test_one_process_at_a_time(path: Path) -> None:
-    with (
-        contextlib.closing(WitnessStore(path)),
-        pytest.raises(BadInputError, match="in use by another process"),
-    ):
-        WitnessStore(path)
-
-
 def test_repro_a_disk_that_cannot_be_written_at_the_start_is_not_another_process(path: Path) -> None:
     database = sqlite3.connect(f"file:{path}?mode=ro", uri=True, isolation_level=None, check_same_thread=False)
     with pytest.raises(StoreError, match=r"cannot be read or written now \(SQLITE_READONLY\)"):
         WitnessStore(path, database=database)
-
-
-def test_commits_are_durable(path: Path) -> None:
-    with contextlib.closing(WitnessStore(path)) as store:
-        pragmas = {name: store._db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("journal_mode", "synchronous")}
-        assert pragmas == {"journal_mode": "wal", "synchronous": 2}
 
 
 @pytest.mark.parametrize("content", [b"", b"no database" * 100])
@@ -61,14 +41,6 @@ def test_what_is_no_store_is_refused_and_left_alone(tmp_path: Path, content: byt
     with pytest.raises(BadInputError, match="no store of a witness"):
         WitnessStore(tmp_path / "x.db")
     assert (tmp_path / "x.db").read_bytes() == content
-
-
-@pytest.mark.parametrize("pragma", ["application_id = 7", f"application_id = {APPLICATION_ID + 1}", "user_version = 2"])
-def test_the_store_of_another_program_or_version_is_refused(path: Path, pragma: str) -> None:
-    with contextlib.closing(sqlite3.connect(path)) as db:
-        db.execute(f"PRAGMA {pragma}")
-    with pytest.raises(BadInputError, match="no store of a witness of this version"):
-        WitnessStore(path)
 
 
 def test_a_commit_that_fails_leaves_nothing_and_tells_nobody_yes(path: Path) -> None:
