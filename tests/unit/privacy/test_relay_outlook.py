@@ -8,7 +8,7 @@ import pytest
 from secvm.errors import BadExperimentError
 from secvm.learning.thinning import Thinning
 from secvm.privacy.planning.private_plan import Outlook, usefulness
-from secvm.privacy.planning.relay_plan import LEAST_S, Paces, RelayPlan, RelayQuestion, round_times
+from secvm.privacy.planning.relay_plan import LEAST_S, RelayPlan, RelayQuestion, round_times
 from secvm.privacy.target import PrivacyTarget
 from tests.unit.learning.helpers import relay_cover
 
@@ -37,16 +37,15 @@ def test_times_follow_from_packages_and_paces() -> None:
 
 
 def test_a_quick_relay_still_has_time_to_begin_again() -> None:
-    quick = Paces(seal_twice_s=1e-3, seal_s=1e-3, open_s=1e-3, count_s=1e-3, bytes_per_s=1e12)
-    times = round_times(plan(100), quick)
+    times = round_times(plan(10, bins=10, packages=9_000), entry=1e-3, mix=1e-3)
     assert {times.batch_s, times.mix_s, times.reveal_s, times.open_s} == {LEAST_S}
 
 
 def test_a_step_of_more_than_a_week_is_refused_by_its_name() -> None:
     with pytest.raises(BadExperimentError, match=r"batch_s would be .* quicker relays"):
-        round_times(plan(100), Paces(seal_twice_s=1e7))
-    with pytest.raises(BadExperimentError, match="seal_s"):
-        Paces(seal_s=0)
+        round_times(plan(100), entry=1e7)
+    with pytest.raises(BadExperimentError, match="a pace of 0 for the mixing relay"):
+        round_times(plan(100), mix=0)
 
 
 def test_a_hundred_people_in_a_thousand_bins_are_private_and_no_model() -> None:

@@ -32,7 +32,6 @@ from secvm.learning.arithmetic import exact
 from secvm.learning.experiment import Experiment, default_budget
 from secvm.learning.losses import Loss
 from secvm.privacy.planning.private_plan import AskedPrivately, PrivatePlan, plan_private
-from secvm.privacy.planning.relay_plan import paces_of
 from secvm.privacy.statements.operators import Operators, relay_of
 from secvm.protocol.documents.experiment import (
     Beacon,
@@ -175,7 +174,8 @@ def private_plan(spec: Specification) -> PrivatePlan | None:
             train_share=exact(spec.train_share),
             rounds=spec.rounds,
             given=spec.descent.given,
-            paces=paces_of(entry=entry.seconds_per_million, mix=mix.seconds_per_million),
+            entry_pace=entry.seconds_per_million,
+            mix_pace=mix.seconds_per_million,
         )
     )
     if spec.budget not in (None, made.plan.budget):

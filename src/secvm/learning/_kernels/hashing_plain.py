@@ -99,18 +99,15 @@ def bin_rows(
     bins = np.asarray(bins, np.int32).reshape(len(bins), 1 if bins.ndim == 1 else bins.shape[1])
     counted = np.ones(len(bins), np.int64) if values is None else values.astype(np.int64)
     check_values(counted)
-    indptr = np.zeros(len(row_offsets), np.int64)
-    kept_bins, kept_values = [np.empty(0, np.int32)], [np.empty(0, np.int32)]
-    for i in range(len(row_offsets) - 1):
-        row = slice(row_offsets[i], row_offsets[i + 1])
-        distinct, where = np.unique(bins[row].ravel(), return_inverse=True)
-        totals = np.zeros(len(distinct), np.int64)
-        np.add.at(totals, where, np.repeat(counted[row], bins.shape[1]))
-        if int(np.abs(totals).sum()) >= MAX_UNITS:
-            raise ArithmeticRangeError(
-                f"a person has {MAX_UNITS} units or more; sums would no longer be exact everywhere"
-            )
-        kept_bins.append(distinct[totals != 0].astype(np.int32))
-        kept_values.append(totals[totals != 0].astype(np.int32))
-        indptr[i + 1] = indptr[i] + len(kept_bins[-1])
-    return BinnedRows(indptr=indptr, bins=np.concatenate(kept_bins), values=np.concatenate(kept_values), n_bins=n_bins)
+    n = len(row_offsets) - 1
+    some = slice(row_offsets[0], row_offsets[-1])
+    owners = np.repeat(np.arange(n), np.diff(row_offsets) * bins.shape[1])
+    places, where = np.unique(owners * n_bins + bins[some].ravel(), return_inverse=True)
+    totals, units = np.zeros(len(places), np.int64), np.zeros(n, np.int64)
+    np.add.at(totals, where, np.repeat(counted[some], bins.shape[1]))
+    np.add.at(units, places // n_bins, np.abs(totals))
+    if units.max(initial=0) >= MAX_UNITS:
+        raise ArithmeticRangeError(f"a person has {MAX_UNITS} units or more; sums would no longer be exact everywhere")
+    places, totals = places[totals != 0], totals[totals != 0]
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(places // n_bins, minlength=n))]).astype(np.int64)
+    return BinnedRows(indptr, (places % n_bins).astype(np.int32), totals.astype(np.int32), n_bins)

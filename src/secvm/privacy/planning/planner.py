@@ -23,7 +23,6 @@ from secvm.learning.experiment import Experiment, default_budget
 from secvm.privacy.leakage import WANTED_AUC, PlannedLeak, keep_share, planned_leak
 from secvm.privacy.planning.accuracy_cost import AccuracyTable, ExpectedCost
 from secvm.privacy.planning.private_plan import AskedPrivately, Outlook, PrivatePlan, plan_private
-from secvm.privacy.planning.relay_plan import paces_of
 from secvm.privacy.planning.wish import (
     DEVICE_DAILY_BYTES,
     Remark,
@@ -241,7 +240,8 @@ def private_plan(wish: Wish) -> PrivatePlan:
             train_share=wish.train_share,
             rounds=wish.rounds,
             given=wish.descent.given,
-            paces=paces_of(entry=paces["entry"], mix=paces["mix"]),
+            entry_pace=paces["entry"],
+            mix_pace=paces["mix"],
         )
     )
 

@@ -28,7 +28,15 @@ from secvm.learning.aggregate.descent import Swift
 from secvm.learning.declared import USUAL_TRAIN_SHARE
 from secvm.learning.experiment import Experiment, PublishedRule
 from secvm.privacy.planning.noise_settings import NoiseSettings
-from secvm.privacy.planning.relay_plan import Paces, PlannedTimes, RelayPlan, plan_relays, question_for, round_times
+from secvm.privacy.planning.relay_plan import (
+    ENTRY_PACE,
+    MIX_PACE,
+    PlannedTimes,
+    RelayPlan,
+    plan_relays,
+    question_for,
+    round_times,
+)
 from secvm.privacy.statements.operators import Operators
 from secvm.privacy.statements.relayed import CoveredTerms, RelayedAssumption, RelayedStatement, state_relayed
 from secvm.privacy.target import PrivacyTarget
@@ -111,7 +119,9 @@ class AskedPrivately:
     rounds: int | None = None
     #: What of ``CHOSEN`` somebody has given: it stands in the experiment.
     given: frozenset[str] = frozenset()
-    paces: Paces = Paces()  # noqa: RUF009  (a frozen value: sharing it harms nobody)
+    #: Seconds for a million packages of the entry relay, and of the mixing relay.
+    entry_pace: float = ENTRY_PACE
+    mix_pace: float = MIX_PACE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,7 +232,9 @@ def plan_private(asked: AskedPrivately) -> PrivatePlan:
         budget=plan.budget,
         cover=plan.cover,
     )
-    return PrivatePlan(asked=asked, plan=plan, experiment=covered, times=round_times(plan, asked.paces))
+    return PrivatePlan(
+        asked=asked, plan=plan, experiment=covered, times=round_times(plan, entry=asked.entry_pace, mix=asked.mix_pace)
+    )
 
 
 def _rule(rule: PublishedRule, chosen: NoiseSettings, free: frozenset[str]) -> PublishedRule:

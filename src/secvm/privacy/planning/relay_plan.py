@@ -262,29 +262,13 @@ OUTER_BYTES, INNER_BYTES = 128, 80
 _MILLION = 1_000_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Paces:
-    """Seconds for a million packages, as relays' terms and the coordinator's own measurements tell them."""
-
-    #: The entry relay: drawn and sealed twice.
-    seal_twice_s: float = 125.0
-    #: The mixing relay: drawn and sealed once, and the outer layer opened.
-    seal_s: float = 65.0
-    open_s: float = 65.0
-    #: The coordinator: the inner layer opened and counted.
-    count_s: float = 65.0
-    #: Bytes that go from one party to the next in a second.
-    bytes_per_s: float = 1e7
-
-    def __post_init__(self) -> None:
-        for name in ("seal_twice_s", "seal_s", "open_s", "count_s", "bytes_per_s"):
-            if not 0 < getattr(self, name) < math.inf:
-                raise BadExperimentError(f"a pace of {getattr(self, name)} for {name}: it lies above 0")
-
-
-def paces_of(*, entry: int, mix: int) -> Paces:
-    """Of two relays whose terms tell so many seconds for a million packages."""
-    return Paces(seal_twice_s=float(entry), seal_s=float(mix), open_s=float(mix))
+#: Seconds for a million packages where a relay's terms do not tell: drawn and sealed twice by the entry relay; by the
+#: mixing relay drawn and sealed once, or opened.
+ENTRY_PACE, MIX_PACE = 125.0, 65.0
+#: The same of the coordinator, which opens the inner layer and counts.
+_COUNT_PACE = 65.0
+#: That go from one party to the next in a second.
+_BYTES_PER_S = 1e7
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -297,26 +281,25 @@ class PlannedTimes:
     open_s: int
 
 
-def round_times(plan: RelayPlan, paces: Paces | None = None) -> PlannedTimes:
-    """Times for a plan and the people that it expects.
+def round_times(plan: RelayPlan, *, entry: float = ENTRY_PACE, mix: float = MIX_PACE) -> PlannedTimes:
+    """Times for a plan and the people that it expects, by the paces of both relays.
 
     Raises
     ------
     BadExperimentError
         A step takes longer than a document may name.
     """
-    pace = paces or Paces()
+    for name, pace in (("the entry relay", entry), ("the mixing relay", mix)):
+        if not 0 < pace < math.inf:
+            raise BadExperimentError(f"a pace of {pace} for {name}: it lies above 0")
     cover = plan.cover.packages
     first = plan.budget * plan.question.people + cover
     second = first + cover
     return PlannedTimes(
-        batch_s=_step("batch_s", cover * pace.seal_twice_s / _MILLION + first * OUTER_BYTES / pace.bytes_per_s),
-        mix_s=_step(
-            "mix_s",
-            (first * pace.open_s + cover * pace.seal_s) / _MILLION + second * INNER_BYTES / pace.bytes_per_s,
-        ),
+        batch_s=_step("batch_s", cover * entry / _MILLION + first * OUTER_BYTES / _BYTES_PER_S),
+        mix_s=_step("mix_s", (first + cover) * mix / _MILLION + second * INNER_BYTES / _BYTES_PER_S),
         reveal_s=LEAST_S,
-        open_s=_step("open_s", second * pace.count_s / _MILLION + second * INNER_BYTES / pace.bytes_per_s),
+        open_s=_step("open_s", second * _COUNT_PACE / _MILLION + second * INNER_BYTES / _BYTES_PER_S),
     )
 
 
