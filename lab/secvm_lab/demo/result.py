@@ -9,7 +9,7 @@ from typing import Any
 from secvm.learning.aggregate.scoring import Score
 from secvm.learning.cover_law import RELAYS
 from secvm.privacy.leakage import auc_of
-from secvm.privacy.statements.relayed import RelayedAssumption, state_relayed
+from secvm.privacy.statements.relayed import state_relayed
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.documents.privacy_terms import relayed_terms_of
 from secvm_lab.demo.attack import LabelAttack
@@ -73,7 +73,7 @@ class Guarantee:
         cover = document.experiment.cover
         if cover is None:
             return None
-        statement = state_relayed(relayed_terms_of(document), RelayedAssumption())
+        statement = state_relayed(relayed_terms_of(document))
         assert statement.planned is not None, "two operators run the relays"
         return cls(
             epsilon=float(statement.terms.claimed.epsilon),

@@ -93,10 +93,10 @@ def emit_statement(terms: Terms | CoveredTerms, own_delta: float, output_format:
     from secvm.privacy.statements import plain as statement_text
     from secvm.privacy.statements import relayed_text
     from secvm.privacy.statements.plain import state
-    from secvm.privacy.statements.relayed import CoveredTerms, RelayedAssumption, state_relayed
+    from secvm.privacy.statements.relayed import CoveredTerms, state_relayed
 
     if isinstance(terms, CoveredTerms):
-        relayed = state_relayed(terms, RelayedAssumption(delta=own_delta), bytes_per_package=OUTER_BYTES, curve=True)
+        relayed = state_relayed(terms, delta=own_delta, bytes_per_package=OUTER_BYTES, curve=True)
         content, words = relayed.content(), relayed_text.words(relayed)
     else:
         plain = state(terms, bytes_per_package=CAPSULE_BYTES + OVERHEAD_BYTES)

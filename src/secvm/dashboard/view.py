@@ -20,7 +20,7 @@ from secvm.errors import BadInputError
 from secvm.privacy.accounting.guarantee import finite
 from secvm.privacy.statements import relayed_text
 from secvm.privacy.statements.plain import state, words
-from secvm.privacy.statements.relayed import RelayedAssumption, state_relayed
+from secvm.privacy.statements.relayed import state_relayed
 from secvm.protocol.documents.experiment import ExperimentDocument, HashedBins, Windows
 from secvm.protocol.documents.privacy_terms import relayed_terms_of, terms_of
 from secvm.protocol.documents.terms import write_learning
@@ -117,7 +117,7 @@ def privacy(document: ExperimentDocument) -> dict[str, Any]:
 def _by_relays(document: ExperimentDocument) -> dict[str, Any]:
     terms = relayed_terms_of(document)
     delta = float(terms.claimed.delta)
-    statement = state_relayed(terms, RelayedAssumption(delta=delta), bytes_per_package=OUTER_BYTES)
+    statement = state_relayed(terms, delta=delta, bytes_per_package=OUTER_BYTES)
     planned = statement.planned
     return {
         "kind": "relays",

@@ -13,7 +13,7 @@ from secvm.learning.thinning import Thinning
 from secvm.privacy.accounting.accountant import Adjacency
 from secvm.privacy.accounting.guarantee import charged_after, epsilon_after
 from secvm.privacy.statements.operators import Operators, relay_coalitions
-from secvm.privacy.statements.relayed import CoveredTerms, RelayedAssumption, RelayedStatement, state_relayed
+from secvm.privacy.statements.relayed import CoveredTerms, RelayedStatement, state_relayed
 from secvm.privacy.statements.relayed_text import as_text
 from secvm.privacy.target import PrivacyTarget
 from tests.unit.learning.helpers import relay_cover
@@ -40,7 +40,7 @@ TERMS = CoveredTerms(
 
 
 def stated(terms: CoveredTerms = TERMS, *, one_relay: bool = False) -> RelayedStatement:
-    return state_relayed(terms, RelayedAssumption(one_relay=one_relay), bytes_per_package=128)
+    return state_relayed(terms, one_relay=one_relay, bytes_per_package=128)
 
 
 def test_epsilon_is_zero_outs_and_the_label_is_charged() -> None:

@@ -20,7 +20,7 @@ from secvm.participant.storage.books import NOTHING, Accepted
 from secvm.privacy.accounting.guarantee import delta_at
 from secvm.privacy.leakage import d_squared_of
 from secvm.privacy.statements.plain import CHOSEN_WEIGHTS, PrivacyStatement, state
-from secvm.privacy.statements.relayed import RelayedAssumption, RelayedStatement, state_relayed
+from secvm.privacy.statements.relayed import RelayedStatement, state_relayed
 from secvm.privacy.target import USUAL
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.documents.privacy_terms import relayed_terms_of, terms_of
@@ -109,9 +109,10 @@ class Consent:
 
     def relayed_statement(self, document: ExperimentDocument, *, curve: bool = False) -> RelayedStatement:
         """The same about an experiment with two relays."""
-        assumption = RelayedAssumption(delta=self.delta, one_relay=self.one_relay)
         terms = relayed_terms_of(document, coordinator=self.coordinator)
-        return state_relayed(terms, assumption, bytes_per_package=OUTER_BYTES, curve=curve)
+        return state_relayed(
+            terms, delta=self.delta, one_relay=self.one_relay, bytes_per_package=OUTER_BYTES, curve=curve
+        )
 
     def check(self, document: ExperimentDocument, accepted: Accepted = NOTHING) -> None:
         """Return if this device agrees to the experiment; else raise ``ConsentRefusedError``."""

@@ -246,9 +246,7 @@ def private_plan(wish: Wish) -> PrivatePlan:
     )
 
 
-@lru_cache(maxsize=64)
-def _kept(asked: AskedPrivately) -> PrivatePlan:
-    return plan_private(asked)
+_kept = lru_cache(maxsize=64)(plan_private)
 
 
 def _unplanned(wish: Wish, experiment: Experiment, bytes_per_package: int) -> Planned:

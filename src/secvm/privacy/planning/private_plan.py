@@ -38,7 +38,7 @@ from secvm.privacy.planning.relay_plan import (
     round_times,
 )
 from secvm.privacy.statements.operators import Operators
-from secvm.privacy.statements.relayed import CoveredTerms, RelayedAssumption, RelayedStatement, state_relayed
+from secvm.privacy.statements.relayed import CoveredTerms, RelayedStatement, state_relayed
 from secvm.privacy.target import PrivacyTarget
 
 #: People of a cell over its noise: below the first there is no usable model, from the second on noise costs little.
@@ -158,8 +158,8 @@ class PrivatePlan:
             operators=operators,
             people=asked.people,
         )
-        assumption = RelayedAssumption(delta=float(asked.target.delta))
-        return state_relayed(terms, assumption, bytes_per_package=bytes_per_package, curve=curve)
+        delta = float(asked.target.delta)
+        return state_relayed(terms, delta=delta, bytes_per_package=bytes_per_package, curve=curve)
 
     def content(self, statement: RelayedStatement) -> dict[str, Any]:
         """As JSON: stable keys."""

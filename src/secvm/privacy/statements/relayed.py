@@ -72,16 +72,6 @@ class CoveredTerms:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RelayedAssumption:
-    """What somebody counts on."""
-
-    #: The chance left aside, for one experiment.
-    delta: float = float(USUAL.delta)
-    #: That one relay is enough, where the coordinator's operator runs the other (``operators.ONE_RELAY``).
-    one_relay: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CellChances:
     """Packages of one cell that the mixing relay drops or replaces by content: how many, until it is seen."""
 
@@ -129,7 +119,6 @@ class RelayedStatement:
     """The numbers. ``relayed_text.words`` has the sentences."""
 
     terms: CoveredTerms
-    assumption: RelayedAssumption
     #: None: a formal guarantee is stated.
     why_no_guarantee: str | None
     #: At the document's δ, and at that of whoever asks; None without a guarantee.
@@ -190,22 +179,29 @@ class RelayedStatement:
 
 @lru_cache(maxsize=64)
 def state_relayed(
-    terms: CoveredTerms, assumption: RelayedAssumption, *, bytes_per_package: int = 0, curve: bool = False
+    terms: CoveredTerms,
+    *,
+    delta: float = float(USUAL.delta),
+    one_relay: bool = False,
+    bytes_per_package: int = 0,
+    curve: bool = False,
 ) -> RelayedStatement:
     """The statement about an experiment. Kept: a device asks before every round, and a host for all its devices.
-    ``curve`` takes seconds more, and gives the smaller AUCs.
+
+    ``delta`` is the chance that whoever asks leaves aside, for one experiment. ``one_relay``: that one relay is enough,
+    where the coordinator's operator runs the other (``operators.ONE_RELAY``). ``curve`` takes seconds more, and gives
+    the smaller AUCs.
     """
     experiment, mechanism = terms.experiment, terms.mechanism
     why_not = "this experiment adds no noise" if mechanism is None else None
-    why_not = why_not or terms.operators.why_no_guarantee(one_relay=assumption.one_relay)
+    why_not = why_not or terms.operators.why_no_guarantee(one_relay=one_relay)
     planned = own = None
     if mechanism is not None and why_not is None:
         planned = guarantee(mechanism, float(terms.claimed.delta), curve=curve)
-        own = guarantee(mechanism, assumption.delta, curve=curve)
+        own = guarantee(mechanism, delta, curve=curve)
     budget = experiment.budget
     return RelayedStatement(
         terms=terms,
-        assumption=assumption,
         why_no_guarantee=why_not,
         planned=planned,
         own=own,
