@@ -27,6 +27,7 @@ from secvm.estimator.round_cover import CoverOrigins, net_cover, simulated_origi
 from secvm.learning import aggregate
 from secvm.learning._kernels import vectorised
 from secvm.learning._kernels.dispatch import Kernels, Name, kernels
+from secvm.learning._kernels.reference import Thinned
 from secvm.learning.aggregate.convergence import TwoCycle
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.experiment import Experiment
@@ -223,18 +224,22 @@ class PreparedPopulation:
         """The round's tally and the number of packages behind it."""
         participants = np.zeros(len(self._experiment.labels), dtype=np.int64)
         np.add.at(participants, self.people.labels[here], self._once[here])
-        trimmed = self._above_budget(signs, round_number)
-        kept = signs if not trimmed.size else signs.copy()
-        kept[trimmed] = 0
+        # Whose update exceeds the budget is trimmed: those few are done package by package.
+        budget = self._experiment.train_budget
+        most = np.iinfo(np.int64).max if budget is None else budget
         if self._thin_keys is not None:
-            plus, minus = self._kernels.thinned_tally(
-                self.people.rows, kept, self._thin_keys, self._keep53, round_number, threads=self._threads
-            )
-            packages = int(plus.sum() + minus.sum())
+            plus, minus, units = self._thinned(np.arange(len(signs)), signs, self._thin_keys, round_number)
+            trimmed = np.flatnonzero(units > most)
+            if trimmed.size:
+                theirs_plus, theirs_minus, _ = self._thinned(trimmed, signs, self._thin_keys, round_number)
+                plus, minus = plus - theirs_plus, minus - theirs_minus
         else:
+            units = np.abs(signs).sum(axis=1, dtype=np.int64) * self.people.rows.units
+            trimmed = np.flatnonzero(units > most)
+            kept = np.where((units <= most)[:, None], signs, 0) if trimmed.size else signs
             coefficients = self._weighted(kept * self._row_weights[:, None])
             plus, minus = self._kernels.tally(self._laid_out, coefficients, threads=self._threads)
-            packages = int((np.abs(kept).sum(axis=1, dtype=np.int64) * self.people.rows.units).sum())
+        packages = int(units.sum() - units[trimmed].sum())
         cells = np.zeros((len(participants), len(participants)), dtype=np.int64)
         tally = Tally(plus=plus, minus=minus, participants=participants, cells=cells)
         for i in trimmed.tolist():
@@ -256,25 +261,14 @@ class PreparedPopulation:
         weighted = coefficients * np.array(by_label, dtype=np.int64)[self.people.labels][:, None]
         return np.where(weighted > 0, weighted * positive, weighted * negative)
 
-    def _above_budget(self, signs: NDArray[np.int8], round_number: int) -> NDArray[np.int64]:
-        """People whose update exceeds the budget: those few are then done package by package."""
-        budget = self._experiment.train_budget
-        if budget is None:
-            return np.zeros(0, dtype=np.int64)
-        units = np.abs(signs).sum(axis=1, dtype=np.int64) * self.people.rows.units
-        above = np.flatnonzero(units > budget)
-        if self._thin_keys is None or not above.size:
-            return above
-        # Before thinning it may be everybody; after it, by the choice of the budget, it is hardly anybody.
-        kept = self._kernels.kept_units(
-            self.people.rows.take(above),
-            signs[above],
-            self._thin_keys[above],
-            self._keep53[above],
-            round_number,
-            threads=self._threads,
+    def _thinned(
+        self, some: NDArray[np.int64], signs: NDArray[np.int8], keys: NDArray[np.uint64], round_number: int
+    ) -> Thinned:
+        """What some people send of their updates, before any budget."""
+        rows = self.people.rows if len(some) == len(signs) else self.people.rows.take(some)
+        return self._kernels.thinned_tally(
+            rows, signs[some], keys[some], self._keep53[some], round_number, threads=self._threads
         )
-        return np.asarray(above[kept > budget], dtype=np.int64)
 
     def _individual(self, i: int) -> Individual:
         rows = self.people.rows

@@ -27,7 +27,7 @@ from secvm.learning._kernels.layout import (
     prepare,
     share_out,
 )
-from secvm.learning._kernels.reference import Tally, dice_counter
+from secvm.learning._kernels.reference import Tally, Thinned, dice_counter
 from secvm.learning._kernels.siphash import siphash24_word
 from secvm.learning.rows import BinnedRows
 
@@ -56,8 +56,8 @@ def _entry_of(unit, ends, j):
 
 
 @compiled
-def count_kept(indptr, bins, values, n_bins, signs, keys, keep53, counter, low, high, plus, minus):
-    """Add the kept units of people ``low`` to ``high`` to one model's tally.
+def count_kept(indptr, bins, values, n_bins, signs, keys, keep53, counter, low, high, plus, minus, sent):
+    """Add the kept units of people ``low`` to ``high`` to one model's tally, and their number to each person's.
 
     ``counter`` is the dice counter of unit 0: round and model in its upper bits.
     """
@@ -80,7 +80,7 @@ def count_kept(indptr, bins, values, n_bins, signs, keys, keep53, counter, low, 
         n_units += 1
         ends[n_entries] = n_units
         k0, k1 = keys[i, 0], keys[i, 1]
-        j = 0
+        j = n_sent = 0
         for done in range(0, n_units, _CHUNK):
             n = min(_CHUNK, n_units - done)
             first = counter + np.uint64(done)
@@ -97,23 +97,11 @@ def count_kept(indptr, bins, values, n_bins, signs, keys, keep53, counter, low, 
                         plus[bin_index] += 1
                     else:
                         minus[bin_index] += 1
+                    n_sent += 1
+        sent[i] += n_sent
 
 
-@compiled
-def count_units(n_units, signs, keys, keep53, counter, low, high, kept):
-    """Add the number of units that people ``low`` to ``high`` keep for one model; arguments as in ``count_kept``."""
-    for i in range(low, high):
-        if signs[i] == 0 or keep53[i] <= 0:
-            continue
-        k0, k1, keep = keys[i, 0], keys[i, 1], keep53[i]
-        total = 0
-        for unit in range(n_units[i]):
-            word = siphash24_word(k0, k1, counter + np.uint64(unit)) >> _DROPPED_BITS
-            total += np.int64(word) < keep
-        kept[i] += total
-
-
-__all__ = ["PreparedRows", "kept_units", "prepare", "scores", "tally", "thinned_tally"]
+__all__ = ["PreparedRows", "prepare", "scores", "tally", "thinned_tally"]
 
 #: Models handled at once: sixteen int32 weights are one cache line.
 _LANES = (1, 4, 8, 16)
@@ -306,7 +294,7 @@ def thinned_tally(
     round_number: int,
     *,
     threads: int = 1,
-) -> Tally:
+) -> Thinned:
     """As ``tally``, but person i's unit u is kept only if its dice word, of 53 bits, is below ``keep53[i]``.
 
     ``signs`` is people x models; ``keys`` is people x 2, the little-endian halves of each person's dice key.
@@ -314,39 +302,15 @@ def thinned_tally(
     """
     n_models = signs.shape[1]
     plus, minus = (np.zeros((n_models, rows.n_bins + 1), np.int64) for _ in range(2))
-    keys, keep53 = np.ascontiguousarray(keys, np.uint64), np.ascontiguousarray(keep53, np.int64)
+    sent = np.zeros(len(rows), np.int64)
+    people = (rows.indptr, rows.bins, rows.values, rows.n_bins)
+    dice = (np.ascontiguousarray(keys, np.uint64), np.ascontiguousarray(keep53, np.int64))
     for model in range(n_models):
         column = np.ascontiguousarray(signs[:, model], np.int8)
         counter = np.uint64(dice_counter(round_number, model))
 
         def count(low: int, high: int, up: Any, down: Any, column: Any = column, counter: Any = counter) -> None:
-            count_kept(
-                rows.indptr, rows.bins, rows.values, rows.n_bins, column, keys, keep53, counter, low, high, up, down
-            )
+            count_kept(*people, column, *dice, counter, low, high, up, down, sent)
 
         _over_people(len(rows), count, plus[model], minus[model], threads)
-    return plus, minus
-
-
-def kept_units(
-    rows: BinnedRows,
-    signs: NDArray[np.int8],
-    keys: NDArray[np.uint64],
-    keep53: NDArray[np.int64],
-    round_number: int,
-    *,
-    threads: int = 1,
-) -> NDArray[np.int64]:
-    """How many units each person keeps, all models together; arguments as in ``thinned_tally``."""
-    kept = np.zeros(len(rows), np.int64)
-    keys, keep53 = np.ascontiguousarray(keys, np.uint64), np.ascontiguousarray(keep53, np.int64)
-    for model in range(signs.shape[1]):
-        column = np.ascontiguousarray(signs[:, model], np.int8)
-        counter = np.uint64(dice_counter(round_number, model))
-
-        def work(ranges: Iterable[tuple[int, int]], column: Any = column, counter: Any = counter) -> None:
-            for low, high in ranges:
-                count_units(rows.units, column, keys, keep53, counter, low, high, kept)
-
-        share_out(cut_range(len(rows), threads * PIECES_PER_THREAD), work, threads)
-    return kept
+    return plus, minus, sent

@@ -18,6 +18,8 @@ from secvm.learning.rows import BinnedRows
 
 #: Counts of + and of -, models x (bins + 1) each.
 Tally = tuple[NDArray[np.int64], NDArray[np.int64]]
+#: The same of units that were kept, and how many each person kept in all models together.
+Thinned = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
 #: The next so many bytes of a stream that does not end.
 TakeBytes = Callable[[int], bytes]
 #: Cells and sizes, both int64: the i-th cluster names the i-th cell so often.
@@ -121,7 +123,7 @@ def thinned_tally(
     round_number: int,
     *,
     threads: int = 1,
-) -> Tally:
+) -> Thinned:
     """As ``tally``, but person i's unit u is kept only if its dice word, of 53 bits, is below ``keep53[i]``.
 
     ``signs`` is people x models; ``keys`` is people x 2, the little-endian halves of each person's dice key.
@@ -129,6 +131,7 @@ def thinned_tally(
     """
     shape = (signs.shape[1], rows.n_bins + 1)
     plus, minus = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
+    kept = np.zeros(len(rows), dtype=np.int64)
     for i in range(len(rows)):
         row = slice(rows.indptr[i], rows.indptr[i + 1])
         bins = np.append(rows.bins[row], rows.n_bins)
@@ -139,28 +142,11 @@ def thinned_tally(
             for bin_index, value in zip(bins.tolist(), values.tolist(), strict=True):
                 side = plus if int(signs[i, model]) * value > 0 else minus
                 for _ in range(abs(value)):
-                    side[model, bin_index] += dice_word(key, round_number, int(model), unit) >> 11 < keep53[i]
+                    sent = dice_word(key, round_number, int(model), unit) >> 11 < keep53[i]
+                    side[model, bin_index] += sent
+                    kept[i] += sent
                     unit += 1
-    return plus, minus
-
-
-def kept_units(
-    rows: BinnedRows,
-    signs: NDArray[np.int8],
-    keys: NDArray[np.uint64],
-    keep53: NDArray[np.int64],
-    round_number: int,
-    *,
-    threads: int = 1,
-) -> NDArray[np.int64]:
-    """How many units each person keeps, all models together; arguments as in ``thinned_tally``."""
-    kept = np.zeros(len(rows), dtype=np.int64)
-    for i in range(len(rows)):
-        key = keys[i].astype("<u8").tobytes()
-        for model in np.flatnonzero(signs[i]):
-            for unit in range(int(rows.units[i])):
-                kept[i] += dice_word(key, round_number, int(model), unit) >> 11 < keep53[i]
-    return kept
+    return plus, minus, kept
 
 
 class PartWords(Iterator[int]):
