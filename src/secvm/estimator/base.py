@@ -20,7 +20,7 @@ from sklearn.utils.validation import _check_sample_weight, _num_samples, check_c
 
 from secvm.errors import BadInputError
 from secvm.estimator.binner import BINNING_CONSTRAINTS, FeatureBinner, salt_of
-from secvm.estimator.fitting import Evaluator, Fitted, fit_rounds, held_out_people, training_for
+from secvm.estimator.fitting import Evaluator, fit_rounds, held_out_people, training_for
 from secvm.estimator.model import ModelFile
 from secvm.estimator.privacy import CONTRIBUTION, PrivacyPlan, planned
 from secvm.estimator.question import ask, has_negative_values, is_uneven
@@ -298,13 +298,7 @@ class SecVMBase(BaseEstimator):
 
     # -- rounds --------------------------------------------------------------------------------------------------
 
-    def _run(
-        self,
-        experiment: Experiment,
-        people: Population,
-        *,
-        attendance: Any,
-    ) -> Fitted:
+    def _run(self, experiment: Experiment, people: Population, *, attendance: Any) -> None:
         """All rounds of ``fit``; people of the test cohort are held out."""
         train = people.train
         table = attendance_table(attendance, len(people))
@@ -325,13 +319,12 @@ class SecVMBase(BaseEstimator):
             plateau=Plateau() if self.stop == "plateau" else None,
         )
         self._take(experiment, fitted.state)
-        self.n_iter_ = fitted.rounds
+        self.n_iter_ = training.round_number
         #: The round whose model was kept: the last one, or the best before a plateau.
         self.kept_round_ = fitted.kept_round
         self.stopped_because_ = fitted.stopped_because
-        self.two_cycle_ = fitted.two_cycle
-        self.packages_per_person_ = fitted.packages / max(1, len(people) if train is None else int(train.sum()))
-        return fitted
+        self.two_cycle_ = training.two_cycle.caught
+        self.packages_per_person_ = training.packages_sent / max(1, len(people) if train is None else int(train.sum()))
 
     def _train_mask(self, X: Any, cohorts: Any) -> NDArray[np.bool_] | None:
         """True for the train cohort: as given, or drawn when a plateau needs people held out."""

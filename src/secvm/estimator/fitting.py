@@ -43,17 +43,11 @@ class Fitted:
     #: The state that is kept: the last one, or that of the best round when a plateau stopped it.
     state: State
     weights: Weights
-    #: Rounds run.
-    rounds: int
     #: Round whose state is kept.
     kept_round: int
     #: "rounds", "plateau", or "abandoned" when nobody ever took part.
     stopped_because: str
-    #: Whether the run ended inside a two-cycle, and all spells (first round, last round) of one.
-    two_cycle: bool
-    two_cycle_spells: tuple[tuple[int, int], ...]
-    #: Train packages of everybody, all rounds together.
-    packages: int
+    #: With the number of rounds, what was seen of two-cycles, and everybody's packages.
     training: OfflineTraining = field(repr=False)
 
 
@@ -168,12 +162,8 @@ def fit_rounds(
     return Fitted(
         state=state,
         weights=aggregate.evaluation_weights(experiment, state),
-        rounds=training.round_number,
         kept_round=kept,
         stopped_because=stopped_because,
-        two_cycle=training.two_cycle.caught,
-        two_cycle_spells=tuple(training.two_cycle.spells),
-        packages=training.packages_sent,
         training=training,
     )
 

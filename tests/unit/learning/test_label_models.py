@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from secvm.errors import BadExperimentError
 from secvm.learning.individual.binning import BinnedVector
-from secvm.learning.individual.contribution import evaluate_person, predict_label
+from secvm.learning.individual.contribution import evaluate_person
 from secvm.learning.label_models import LabelModels
 from secvm.learning.package import TestPackage
 from tests.unit.learning.helpers import some_weights
@@ -73,6 +73,6 @@ def test_too_many_models_and_unknown_kinds_are_refused(n_labels: int, kind: str)
 def test_test_person_tells_its_cell() -> None:
     vector = BinnedVector(values={0: 2}, n_bins=1)
     weights = some_weights([[1, 0], [-3, 9], [1, 1]])
-    assert predict_label(weights, LabelModels(3), vector) == 1  # 2, 3, 3: the first of equals
+    # 2, 3, 3: the first of equals.
     assert evaluate_person(weights, LabelModels(3), vector, 2) == TestPackage(true_class=2, predicted_class=1)
     assert evaluate_person(some_weights([[0, 0]], first=True), LabelModels(2), vector, 0).predicted_class == 1

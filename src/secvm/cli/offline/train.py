@@ -196,7 +196,7 @@ def train(
         weights=fitted.weights,
         presence=values == "presence" or private is not None,
         one_per_bin=private is not None,
-        rounds=fitted.rounds,
+        rounds=fitted.training.round_number,
     )
     _write(work, model, result, out=out, curve=curve, plot=plot)
     result["seconds"] = round(time.monotonic() - started, 3)
@@ -294,13 +294,13 @@ def _about(
         "n_test": len(work.test_rows),
         "features": folk.n_features if folk.n_features is not None else binning.n_bins,
         "bins": binning.n_bins,
-        "rounds": fitted.rounds,
+        "rounds": fitted.training.round_number,
         "kept_round": fitted.kept_round,
         "curve": [list(point) for point in work.curve],
         "stopped_because": fitted.stopped_because,
-        "two_cycle": fitted.two_cycle,
-        "two_cycle_spells": [list(spell) for spell in fitted.two_cycle_spells],
-        "packages_per_person": fitted.packages / (len(work.people) - n_held_out),
+        "two_cycle": fitted.training.two_cycle.caught,
+        "two_cycle_spells": [list(spell) for spell in fitted.training.two_cycle.spells],
+        "packages_per_person": fitted.training.packages_sent / (len(work.people) - n_held_out),
         "descent": descent,
         "thinning": str(work.experiment.thinning),
         "loss": work.experiment.loss.name,

@@ -71,15 +71,10 @@ def pad(packages: Sequence[Package], budget: int) -> list[Package]:
     return [*packages, *[NullPackage()] * (budget - len(packages))]
 
 
-def predict_label(weights: Weights, models: LabelModels, vector: BinnedVector) -> int:
-    """The label's index that the evaluation weights give to a person."""
-    scores = np.array([[score(weights, model, vector) for model in range(models.n_models)]], dtype=np.int64)
-    return int(models.predict(scores)[0])
-
-
 def evaluate_person(weights: Weights, models: LabelModels, vector: BinnedVector, true_class: int) -> TestPackage:
     """The confusion cell of one test person."""
-    return TestPackage(true_class=true_class, predicted_class=predict_label(weights, models, vector))
+    scores = np.array([[score(weights, model, vector) for model in range(models.n_models)]], dtype=np.int64)
+    return TestPackage(true_class=true_class, predicted_class=int(models.predict(scores)[0]))
 
 
 @dataclass(frozen=True, slots=True, repr=False)
