@@ -61,7 +61,7 @@ def plain_experiment(n_bins: int, *, loss: str = "hinge", budget: int | None = N
     return Experiment(n_bins=n_bins, labels=("no", "yes"), rule=Pegasos(), loss=Loss(loss), budget=budget)
 
 
-def mixed(sent: Iterable[tuple[Opened, W]], drawn: Iterator[int]) -> tuple[CoordinatorView, list[W]]:
+def mixed_round(sent: Iterable[tuple[Opened, W]], drawn: Iterator[int]) -> tuple[CoordinatorView, list[W]]:
     """A round of these packages in an order that tells nothing, and what is known of each of them."""
     order = shuffle(list(sent), drawn)
     return CoordinatorView((RoundSeen(packages=tuple(package for package, _ in order)),)), [whose for _, whose in order]

@@ -11,10 +11,14 @@ are None where the relay hands a whole round on at once.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
+
+from secvm.learning._kernels.dispatch import kernels
+from secvm.learning.individual.binning import HashBinning
 
 
 class View:
@@ -114,6 +118,11 @@ class PublicView(View):
     #: How words become bins, as the experiment's document says: a salt and a number of bins.
     salt: bytes = b""
     bins: int = 0
+
+    def bins_of(self, words: Sequence[str]) -> NDArray[np.int64]:
+        """The bin of each word, which anybody can compute."""
+        keys = HashBinning(self.bins, self.salt).keys
+        return kernels().hash_strings(words, keys, self.bins)[:, 0].astype(np.int64)
 
 
 @dataclass(frozen=True, slots=True)

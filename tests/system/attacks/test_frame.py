@@ -27,7 +27,7 @@ PLAIN = (int, float, str, bytes, bool, type(None), np.generic, np.ndarray)
 FORBIDDEN = ("secvm.people", "secvm.learning.individual", "secvm.participant", "secvm.testing", "secvm_lab.population")
 
 #: Parts of the lab that worlds are made of: people, lies, and dice that would give the truth again.
-WORLDS = tuple(f"{FOLDER}.{name}" for name in ("drawing", "linking.lies", "counting.crowd", "counting.covered"))
+WORLDS = tuple(f"{FOLDER}.{name}" for name in ("drawing", "linking.lies", "counting.covered"))
 CHANGEABLE = (list, dict, set, bytearray, np.ndarray, np.random.Generator)
 
 

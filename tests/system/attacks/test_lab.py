@@ -13,9 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from secvm.learning.individual.binning import HashBinning
 from secvm_lab.attacks.attack import measure
-from secvm_lab.attacks.hashing import bins_of_words, draw_words
 from secvm_lab.attacks.linking import a01_weak_dice as weak_dice
 from secvm_lab.attacks.linking import a15_collusion as collusion
 from secvm_lab.attacks.registry import find
@@ -84,11 +82,3 @@ def test_every_stream_of_the_weak_generator_passes_its_sums_and_strangers_do_not
         numbers = [next(drawn) for _ in range(5)]
         assert weak_dice.in_a_row(numbers[::2])
         assert not weak_dice.in_a_row([numbers[0], numbers[4], numbers[2]])
-
-
-def test_the_labs_hash_is_the_devices_hash() -> None:
-    some = draw_words(np.random.default_rng(seed_for("words")), 50)
-    assert len(set(some)) == 50
-    for bins in (2, 100, 2**20):
-        binning = HashBinning(bins, b"salt")
-        assert bins_of_words(some, salt=b"salt", bins=bins).tolist() == [binning.bins_of(word)[0] for word in some]

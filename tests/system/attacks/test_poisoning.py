@@ -13,12 +13,13 @@ import pytest
 
 from secvm.learning.experiment import Robust
 from secvm_lab.attacks.poisoning.a16_poisoning import ATTACK, PLOTS, SPREADS, WITHOUT_QUOTA, Malice, guess, lost
-from secvm_lab.attacks.poisoning.poisoned import PoisonWorld, Sent, Size, cases, defence
+from secvm_lab.attacks.poisoning.poisoned import Case, PoisonWorld, Sent, Size, cases, defence
 from secvm_lab.attacks.views import ParticipantView, PublicView
 from tests.seeds import seed_for
 
 SMALL = Size(people=2_000, test_people=2_000, bins=200, features=40, vocabulary=2_000, rounds=12)
 DEFENCE = defence(SMALL.rounds)
+PLAIN = Case("plain", SMALL.experiment, SMALL.rounds, SMALL.budget)
 
 
 @cache
@@ -28,7 +29,7 @@ def worlds() -> list[PoisonWorld]:
 
 def mean_loss(robust: Robust | None, budget: int, plots: tuple[str, ...]) -> dict[str, float]:
     """The accuracy that each plot costs, what the defence itself costs, and the accuracy without a plot."""
-    found = [lost(world, SMALL.experiment, robust, budget, plots) for world in worlds()]
+    found = [lost(world, PLAIN, robust, budget, plots) for world in worlds()]
     by_plot = {plot: float(np.mean([one.by_plot[plot] for one in found])) for plot in plots}
     return by_plot | {name: float(np.mean([getattr(one, name) for one in found])) for name in ("price", "accuracy")}
 
@@ -69,8 +70,8 @@ def test_a_world_counts_no_more_than_the_quota() -> None:
         return Sent(units, np.zeros(2, dtype=np.int64))
 
     with pytest.raises(ValueError, match="more than the relay lets through"):
-        world.accuracy(world.size.experiment, greedy, 10)
-    assert world.accuracy(world.size.experiment, partial(guess, knowing=Malice("bias", 1, world.own())), 10)
+        world.accuracy(few.experiment, 1, greedy, 10)
+    assert world.accuracy(few.experiment, 1, partial(guess, knowing=Malice("bias", 1, world.own())), 10)
 
 
 def test_whoever_knows_the_first_tally_beforehand_uses_it_in_the_first_round() -> None:

@@ -41,9 +41,9 @@ def test_a_cell_that_nobody_explains_stops_the_round_and_without_the_rule_it_is_
     one, case = world()
     # A large quota, since these are few people: what matters is the count in the cell.
     shouting, quota = partial(all_in_one_cell, devices=SMALL.devices), 1_000 * case.budget
-    (before,) = one.accuracy(case.experiment)
-    (stopped,) = one.accuracy(case.experiment, shouting, quota)
-    (stepped,) = one.accuracy(case.experiment, shouting, quota, limited=False)
+    (before,) = one.accuracy(case.experiment, 1)
+    (stopped,) = one.accuracy(case.experiment, 1, shouting, quota)
+    (stepped,) = one.accuracy(case.experiment, 1, shouting, quota, limited=False)
     assert before > max(stopped, stepped)
     # A model that was never stepped says one thing of everybody, and says it of another side than the shouting.
     assert stopped != stepped
@@ -61,8 +61,8 @@ def test_who_knows_the_limit_stays_below_it_and_the_round_is_stepped() -> None:
     assert free[-1, 1] > most > held[-1, 1] > 0
     plot = partial(guess, knowing=knowing)
     loud = partial(all_in_one_cell, devices=SMALL.devices)
-    assert one.accuracy(case.experiment, plot, 1_000 * case.budget) != one.accuracy(
-        case.experiment, loud, 1_000 * case.budget
+    assert one.accuracy(case.experiment, 1, plot, 1_000 * case.budget) != one.accuracy(
+        case.experiment, 1, loud, 1_000 * case.budget
     )
 
 

@@ -20,9 +20,8 @@ from secvm_lab.attacks.attack import Advance, Attack, Measurement
 from secvm_lab.attacks.counting.covered import EPSILONS, Setting, batches, draw_cover_counts, goal_within
 from secvm_lab.attacks.counting.likelihood import KnownDictionary, look, unit_table
 from secvm_lab.attacks.drawing import generator
-from secvm_lab.attacks.hashing import bins_of_words
 from secvm_lab.attacks.statistics import average
-from secvm_lab.attacks.views import CoordinatorView, RoundSeen
+from secvm_lab.attacks.views import CoordinatorView, PublicView, RoundSeen
 from secvm_lab.privacy.bin_posterior import bin_posterior
 
 SETTING = Setting(people=10_000, bins=1_000, features=100, rounds=2)
@@ -51,8 +50,8 @@ def _top(knowing: KnownDictionary) -> NDArray[np.int64]:
 def dictionary() -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Words by Zipf's law, and their bins by the real hash."""
     popularity = 1 / np.arange(1, WORDS + 1)
-    bins = bins_of_words([f"w{i:07}" for i in range(WORDS)], salt=b"a salt that nobody chose", bins=SETTING.bins)
-    return popularity / popularity.sum(), bins.astype(np.int64)
+    public = PublicView(salt=b"a salt that nobody chose", bins=SETTING.bins)
+    return popularity / popularity.sum(), public.bins_of([f"w{i:07}" for i in range(WORDS)])
 
 
 def play(trials: int, seed: int, *, defended: bool, advance: Advance) -> Measurement:

@@ -27,7 +27,7 @@ import numpy as np
 from secvm.participant.dice import system_words
 from secvm.protocol.schedule import Window, spread
 from secvm_lab.attacks.attack import Advance, Attack, Measurement, goal
-from secvm_lab.attacks.drawing import generator, mixed, words
+from secvm_lab.attacks.drawing import generator, mixed_round, words
 from secvm_lab.attacks.statistics import wilson
 from secvm_lab.attacks.views import CoordinatorView, KnownWindow, Opened
 
@@ -157,7 +157,7 @@ def play(trials: int, seed: int, *, defended: bool, advance: Advance) -> Measure
             for who in range(DEVICES)
             for place, (number, delay) in enumerate(stream(dice, defended=defended))
         ]
-        view, places = mixed(sent, words(dice))
+        view, places = mixed_round(sent, words(dice))
         links = guess(view, knowing)
         right = sum((places[a][0], places[a][1] + 1) == places[b] for a, b in links)
         linked, wrong, pairs = linked + right, wrong + len(links) - right, pairs + DEVICES * (PACKAGES - 1)

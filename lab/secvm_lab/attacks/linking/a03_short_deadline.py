@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from secvm.protocol.schedule import Window, spread
 from secvm_lab.attacks.attack import Advance, Attack, Goal, Measurement
-from secvm_lab.attacks.drawing import generator, mixed, words
+from secvm_lab.attacks.drawing import generator, mixed_round, words
 from secvm_lab.attacks.linking.lies import tell
 from secvm_lab.attacks.statistics import auc
 from secvm_lab.attacks.views import NOTHING, CoordinatorView, Nothing, Opened
@@ -36,7 +36,7 @@ def play(trials: int, seed: int, *, defended: bool, advance: Advance) -> Measure
     for _ in range(trials):
         windows = [WINDOW if defended or who else SHORT for who in range(DEVICES)]
         times = [(at, who) for who, window in enumerate(windows) for at in spread(PACKAGES, window, drawn)]
-        view, senders = mixed(((Opened("train", 0, 1.0, arrived_at=at), who) for at, who in times), drawn)
+        view, senders = mixed_round(((Opened("train", 0, 1.0, arrived_at=at), who) for at, who in times), drawn)
         for score, who in zip(guess(view, NOTHING), senders, strict=True):
             (others if who else victims).append(score)
         advance(1)

@@ -13,7 +13,7 @@ import numpy as np
 
 from secvm.protocol.schedule import Window, spread
 from secvm_lab.attacks.attack import Advance, Attack, Measurement, goal
-from secvm_lab.attacks.drawing import generator, mixed, words
+from secvm_lab.attacks.drawing import generator, mixed_round, words
 from secvm_lab.attacks.statistics import adjusted_rand, average
 from secvm_lab.attacks.views import CoordinatorView, KnownCrowd, Opened
 
@@ -51,7 +51,7 @@ def play(trials: int, seed: int, *, defended: bool, advance: Advance) -> Measure
     found = []
     for _ in range(trials):
         times = [(t, who) for who in range(DEVICES) for t in times_of_a_device(dice, drawn, defended=defended)]
-        view, senders = mixed(((Opened("train", 0, 1.0, arrived_at=t), who) for t, who in times), drawn)
+        view, senders = mixed_round(((Opened("train", 0, 1.0, arrived_at=t), who) for t, who in times), drawn)
         found.append(adjusted_rand(guess(view, KnownCrowd(DEVICES)), senders))
         advance(1)
     mean, (low, high) = average(found)

@@ -13,7 +13,7 @@ import numpy as np
 
 from secvm.protocol.schedule import Window, spread
 from secvm_lab.attacks.attack import Advance, Attack, Measurement, goal
-from secvm_lab.attacks.drawing import generator, mixed, words
+from secvm_lab.attacks.drawing import generator, mixed_round, words
 from secvm_lab.attacks.statistics import auc
 from secvm_lab.attacks.views import CoordinatorView, KnownTimes, Opened
 
@@ -50,7 +50,7 @@ def play(trials: int, seed: int, *, defended: bool, advance: Advance) -> Measure
     for _ in range(trials):
         moments = [fetch_and_send(dice, drawn, defended=defended) for _ in range(DEVICES)]
         sent = [(Opened("participation", 0, 1.0, arrived_at=at), who) for who, (_, at) in enumerate(moments)]
-        view, senders = mixed(sent, drawn)
+        view, senders = mixed_round(sent, drawn)
         scores, ours = guess(view, KnownTimes((moments[0][0],))), senders.index(0)
         # One of the others a trial: they share the target's fetch, and would not be independent of each other.
         target.append(_rank(scores, ours))

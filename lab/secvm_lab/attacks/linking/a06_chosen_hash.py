@@ -12,7 +12,6 @@ import numpy as np
 
 from secvm_lab.attacks.attack import Advance, Attack, Curve, Goal, Measurement, Point
 from secvm_lab.attacks.drawing import generator
-from secvm_lab.attacks.hashing import bins_of_words, draw_words
 from secvm_lab.attacks.linking.lies import tell
 from secvm_lab.attacks.statistics import wilson
 from secvm_lab.attacks.views import KnownDictionary, PublicView
@@ -32,8 +31,15 @@ CHANCE = (1 - 1 / BINS) ** (WORDS - 1)
 
 def guess(view: PublicView, knowing: KnownDictionary) -> bool:
     """Whether the target stands alone in its bin: then whoever visits the bin has the word."""
-    bins = bins_of_words(knowing.words, salt=view.salt, bins=view.bins)
+    bins = view.bins_of(knowing.words)
     return bool((bins == bins[knowing.words.index(knowing.target)]).sum() == 1)
+
+
+def draw_words(dice: np.random.Generator, count: int) -> tuple[str, ...]:
+    """Different words of eight letters."""
+    letters = dice.permuted(np.tile(np.arange(97, 123, dtype=np.uint8), (2 * count, 1)), axis=1)[:, :8]
+    different = dict.fromkeys(bytes(row).decode() for row in letters)
+    return tuple(different)[:count]
 
 
 def choose(dice: np.random.Generator, knowing: KnownDictionary, tries: int) -> PublicView:

@@ -19,7 +19,7 @@ from secvm.crypto.sealing.kem import X25519PrivateKey
 from secvm.crypto.sealing.oblivious import GatewayKey, GatewayKeys, RequestSealer
 from secvm.protocol.schedule import Window, spread
 from secvm_lab.attacks.attack import Advance, Attack, Curve, Measurement, Point
-from secvm_lab.attacks.drawing import generator, mixed, words
+from secvm_lab.attacks.drawing import generator, mixed_round, words
 from secvm_lab.attacks.statistics import wilson
 from secvm_lab.attacks.views import NOTHING, CollusionView, Deposit, Nothing, Opened, RelayView
 
@@ -76,7 +76,7 @@ def collude(
                 arrives = at + int(dice.integers(1, ON_THE_WAY)) if hold == 0 else -(-(at + 1) // hold) * hold
             deposits.append(Deposit(device, at, len(left), hashlib.sha256(left).digest()))
             handed.append((Opened("train", 0, 1.0, arrived_at=arrives, capsule=hashlib.sha256(came).digest()), device))
-    seen, whose = mixed(handed, drawn)
+    seen, whose = mixed_round(handed, drawn)
     return CollusionView(RelayView(tuple(deposits)), seen), whose
 
 

@@ -23,7 +23,7 @@ from secvm_lab.attacks.drawing import (
     draw_size,
     draw_weights,
     generator,
-    mixed,
+    mixed_round,
     plain_experiment,
     words,
 )
@@ -72,7 +72,7 @@ def play(trials: int, seed: int, *, defended: bool, advance: Advance) -> Measure
             person = draw_person(dice, BINS, draw_size(dice, MOST))
             made = packages_of(person, weights, device, trial + 1, defended=defended)
             sent += [(package, device) for package in made]
-        view, senders = mixed(sent, words(dice))
+        view, senders = mixed_round(sent, words(dice))
         partners = guess(view, NOTHING)
         linked += sum(senders[here] == senders[there] for here, there in enumerate(partners) if here != there)
         every += len(senders)

@@ -27,7 +27,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from secvm.learning.experiment import Experiment, Robust
+from secvm.learning.experiment import Robust
 from secvm_lab.attacks.attack import Advance, Attack, Curve, Measurement, Point, goal
 from secvm_lab.attacks.poisoning.poisoned import Case, PoisonWorld, Sent, Size, cases, covered_case, defence
 from secvm_lab.attacks.statistics import average
@@ -115,7 +115,7 @@ class Lost:
 
 def lost(
     world: PoisonWorld,
-    plain: Experiment,
+    case: Case,
     robust: Robust | None,
     quota: int,
     plots: Sequence[str],
@@ -127,14 +127,15 @@ def lost(
 
     ``insider``: they knew the first tally beforehand. ``limited``: the rule of M + 2q holds.
     """
-    undisturbed = world.accuracy(plain)
-    used = replace(plain, robust=robust)
-    alone = undisturbed if robust is None else world.accuracy(used)
-    own, prior = world.own(), world.first_tally(plain) if insider else None
+    undisturbed = world.accuracy(case.experiment, case.rounds)
+    used = replace(case.experiment, robust=robust)
+    alone = undisturbed if robust is None else world.accuracy(used, case.rounds)
+    own, prior = world.own(), world.first_tally(case.experiment) if insider else None
 
     def cost(name: str) -> float:
         knowing = Malice(name, world.size.devices, own, SPREADS.get(name, 0), prior)
-        return undisturbed[-1] - world.accuracy(used, partial(guess, knowing=knowing), quota, limited=limited)[-1]
+        plot = partial(guess, knowing=knowing)
+        return undisturbed[-1] - world.accuracy(used, case.rounds, plot, quota, limited=limited)[-1]
 
     half = len(undisturbed) // 2
     by_plot = {name: cost(name) for name in plots}
@@ -149,8 +150,7 @@ def play(trials: int, seed: int, *, defended: bool, advance: Advance, size: Size
     for world in worlds:
         for case in both:
             robust, quota = (defence(case.rounds), case.budget) if defended else (None, WITHOUT_QUOTA * case.budget)
-            within = world.with_rounds(case.rounds)
-            found[case.name].append(lost(within, case.experiment, robust, quota, PLOTS, limited=defended))
+            found[case.name].append(lost(world, case, robust, quota, PLOTS, limited=defended))
         advance(1)
     detail: dict[str, int | float | str | bool | None] = {"malicious devices, share": float(size.malicious)}
     for case in both:
@@ -188,8 +188,8 @@ def _told(case: Case, found: Sequence[Lost], *, defended: bool) -> dict[str, int
 def _further(plain: Case, worlds: Sequence[PoisonWorld]) -> dict[str, float]:
     """Of the plain experiment: trimming's price beside clipping's, and attackers who knew the first tally."""
     robust, plots = defence(plain.rounds), tuple(SPREADS)
-    insiders = [lost(one, plain.experiment, robust, plain.budget, plots, insider=True) for one in worlds]
-    trimmed = [lost(one, plain.experiment, replace(robust, trim=3), plain.budget, ()) for one in worlds]
+    insiders = [lost(one, plain, robust, plain.budget, plots, insider=True) for one in worlds]
+    trimmed = [lost(one, plain, replace(robust, trim=3), plain.budget, ()) for one in worlds]
     return {
         "plain: lost with clipping, first tally known": _mean(insiders, _worst(insiders, plots)),
         "plain: price of clipping, rounds trimmed by 3 too": float(np.mean([one.price for one in trimmed])),
@@ -199,10 +199,9 @@ def _further(plain: Case, worlds: Sequence[PoisonWorld]) -> dict[str, float]:
 def _clipping(case: Case, worlds: Sequence[PoisonWorld]) -> dict[str, float]:
     """What those who read tallies take from an experiment with cover, without clipping and with it."""
     told = {}
-    within = [world.with_rounds(case.rounds) for world in worlds]
     for said, robust in (("without clipping", None), ("with clipping", defence(case.rounds))):
         for insider in (False, True):
-            found = [lost(one, case.experiment, robust, case.budget, PLOTS, insider=insider) for one in within]
+            found = [lost(one, case, robust, case.budget, PLOTS, insider=insider) for one in worlds]
             name = "first tally known" if insider else "worst plot"
             told[f"{case.name}: lost {said}, {name}"] = _mean(found, _worst(found, PLOTS))
     return told
@@ -212,9 +211,8 @@ def _curve(worlds: Sequence[PoisonWorld], case: Case, *, defended: bool) -> Curv
     """Accuracy lost to those who knew the first tally, by what a device may send; without and with clipping."""
     points, plots = [], tuple(SPREADS)
     robust = defence(case.rounds) if defended else None
-    within = [world.with_rounds(case.rounds) for world in worlds]
     for quota in BUDGETS:
-        found = [lost(world, case.experiment, robust, quota, plots, insider=True) for world in within]
+        found = [lost(world, case, robust, quota, plots, insider=True) for world in worlds]
         worst = _worst(found, plots)
         points.append(Point(str(quota), *_within([one.by_plot[worst] for one in found])))
     return Curve("packages per device and round, with cover", tuple(points))

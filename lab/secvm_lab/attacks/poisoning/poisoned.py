@@ -9,7 +9,6 @@ The experiments that malicious devices attack (A16), and the clipping that each 
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -20,10 +19,10 @@ from numpy.typing import NDArray
 
 from secvm.estimator.training import OfflineTraining, Population
 from secvm.learning import aggregate
+from secvm.learning._kernels.dispatch import kernels
 from secvm.learning.aggregate.descent import Swift
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.experiment import Experiment, Robust, default_budget
-from secvm.learning.rows import BinnedRows
 from secvm.learning.thinning import Thinning
 from secvm.privacy.planning.relay_plan import plan_relays, question_for
 from secvm.privacy.target import PrivacyTarget
@@ -101,21 +100,13 @@ class PoisonWorld:
         ).generate(seed)
         # Any fixed map of words to bins would do: what matters is that words share bins.
         bins = np.random.default_rng((seed, 16)).integers(0, size.bins, size.vocabulary)[words]
-        rows = _presence(np.sort(bins, axis=1), size.bins)
+        offsets = np.arange(everybody + 1, dtype=np.int64) * size.features
+        rows = kernels().bin_rows(offsets, bins.ravel().astype(np.int32), None, size.bins).present()
         self._people = Population(rows.take(np.arange(size.people)), labels[: size.people].astype(np.int64))
         self._tested = rows.take(np.arange(size.people, everybody))
         self._answers = labels[size.people :] == 1
         self._seed = seed
-        self._honest: dict[Experiment, list[float]] = {}
-
-    def with_rounds(self, rounds: int) -> PoisonWorld:
-        """The same people, for another number of rounds."""
-        if rounds == self.size.rounds:
-            return self
-        other = copy.copy(self)
-        other.size = replace(self.size, rounds=rounds)
-        vars(other)["_honest"] = {}
-        return other
+        self._honest: dict[tuple[Experiment, int], list[float]] = {}
 
     def first_tally(self, experiment: Experiment) -> Counts:
         """(bins + 1) x 2: what a first round among honest people counts, minus first."""
@@ -147,24 +138,24 @@ class PoisonWorld:
         return found
 
     def accuracy(
-        self, experiment: Experiment, plot: Plot | None = None, quota: int = 0, *, limited: bool = True
+        self, experiment: Experiment, rounds: int, plot: Plot | None = None, quota: int = 0, *, limited: bool = True
     ) -> list[float]:
-        """Test accuracy after every round. With a plot, each malicious device gets ``quota`` packages through.
+        """Test accuracy after each round. With a plot, each malicious device gets ``quota`` packages through.
 
         ``limited``: with two relays' cover, whether a round that nobody can explain is not stepped (the rule).
         """
-        if plot is None and experiment in self._honest:
-            return self._honest[experiment]
+        if plot is None and (experiment, rounds) in self._honest:
+            return self._honest[experiment, rounds]
         honest = np.ones(self.size.people, dtype=np.bool_)
         if plot is not None:
             honest[: self.size.devices] = False
         training = _Poisoned(experiment, self, plot, quota, limited=limited)
         found = []
-        for _ in range(self.size.rounds):
+        for _ in range(rounds):
             training.advance(self._people, lambda _: honest)
             found.append(self._tested_with(aggregate.evaluation_weights(experiment, training.state).mantissas[0]))
         if plot is None:
-            self._honest[experiment] = found
+            self._honest[experiment, rounds] = found
         return found
 
     def _tested_with(self, weights: NDArray[np.int32]) -> float:
@@ -220,14 +211,6 @@ def poisoned(tally: Tally, sent: Sent, devices: int, quota: int) -> Tally:
         plus=tally.plus + sent.units[:, 1],
         participants=tally.participants + people,
     )
-
-
-def _presence(bins: NDArray[np.int64], n_bins: int) -> BinnedRows:
-    """One unit for each bin that a person has, from its bins in ascending order."""
-    first = np.ones(bins.shape, dtype=np.bool_)
-    first[:, 1:] = bins[:, 1:] != bins[:, :-1]
-    indptr = np.concatenate([[0], np.cumsum(first.sum(axis=1))]).astype(np.int64)
-    return BinnedRows(indptr, bins[first].astype(np.int32), np.ones(int(first.sum()), dtype=np.int32), n_bins)
 
 
 #: Of the experiment with two relays' cover.
