@@ -1,7 +1,4 @@
-"""All attacks: whatever is an ``Attack`` in a module of one of the four folders.
-
-A module ``aNN_….py`` has one of them, ``ATTACK``; modules of ``relayed`` have several, as they share a stage.
-"""
+"""All attacks: whatever is an ``Attack`` in a module of one of the four folders. Those of one story share a module."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ from secvm.learning.package import Cohort, Package
 from secvm.learning.rows import BinnedRows
 from secvm.learning.weights import Weights
 from secvm.protocol.round_state import RoundEvent, RoundState, advance
-from secvm_lab.attacks.poisoning.a16_poisoning import PLOTS, SPREADS, Malice, guess
+from secvm_lab.attacks.poisoning.plots import PLOTS, SPREADS, Malice, guess
 from secvm_lab.attacks.poisoning.poisoned import poisoned
 from secvm_lab.attacks.views import ParticipantView, PublicView
 from secvm_lab.online.population.attendance import Present

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from secvm_lab.attacks.counting import a00_common_weights as common_weights
+from secvm_lab.attacks.counting import common_weights
 from secvm_lab.attacks.counting.covered import Setting, scores
 from secvm_lab.attacks.relayed import isolation as lone_device
 from tests.deep.statistical.bounds import two_samples

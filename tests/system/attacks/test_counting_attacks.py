@@ -20,10 +20,7 @@ from scipy import stats
 from secvm.learning.individual.contribution import train_packages
 from secvm.learning.individual.dice import UnsafeSeededDice
 from secvm_lab.attacks.attack import Measurement
-from secvm_lab.attacks.counting import a00_common_weights as common_weights
-from secvm_lab.attacks.counting import a11_intersection as intersection
-from secvm_lab.attacks.counting import a17_membership as membership
-from secvm_lab.attacks.counting import a18_many_experiments as many_experiments
+from secvm_lab.attacks.counting import all_known, common_weights, membership
 from secvm_lab.attacks.counting.covered import (
     Setting,
     count_units,
@@ -34,6 +31,7 @@ from secvm_lab.attacks.counting.covered import (
     weights_of,
 )
 from secvm_lab.attacks.counting.likelihood import CoverLaw, cell_law, place_tables, unit_table
+from secvm_lab.attacks.counting.over_rounds import scores_intersection
 from secvm_lab.attacks.registry import find
 from secvm_lab.attacks.statistics import auc
 from tests.deep.statistical.bounds import standard_errors
@@ -80,7 +78,7 @@ def one_experiment() -> Setting:
     return Setting(people=4_000, bins=8, features=8, rounds=30)
 
 
-def all_known(setting: Setting, plays: int, *, share: float = 1.0, rounds: int | None = None) -> Measurement:
+def known_but_one(setting: Setting, plays: int, *, share: float = 1.0, rounds: int | None = None) -> Measurement:
     dice = np.random.default_rng(seed_for(f"all known {plays} {share}"))
     found = [scores(setting, label, plays, dice, share=share, rounds=rounds)[:, -1] for label in (1, 0)]
     return Measurement(*auc(*found), 2 * plays)
@@ -89,16 +87,16 @@ def all_known(setting: Setting, plays: int, *, share: float = 1.0, rounds: int |
 def test_who_knows_all_others_gets_what_the_accountant_allows_and_no_more(one_experiment: Setting) -> None:
     """The attack is the best there is, so it is not below either."""
     bound = one_experiment.auc_bound()
-    found = all_known(one_experiment, 3_000)
+    found = known_but_one(one_experiment, 3_000)
     assert abs(above(found, bound)) < standard_errors(FALSE_ALARM)
     assert 0.58 < bound < 0.6
 
 
 def test_a_relay_that_covers_less_than_it_promises_is_seen(one_experiment: Setting) -> None:
-    assert above(all_known(one_experiment, 1_000, share=0.2), one_experiment.auc_bound()) > ALLOWED
+    assert above(known_but_one(one_experiment, 1_000, share=0.2), one_experiment.auc_bound()) > ALLOWED
     assert one_experiment.epsilon_with(0.2) > 2
     # Where both relays collude nobody is hidden, and the accountant says so.
-    assert all_known(one_experiment, 50, share=0.0, rounds=2).value == 1
+    assert known_but_one(one_experiment, 50, share=0.0, rounds=2).value == 1
     assert math.isinf(one_experiment.epsilon_with(0.0))
 
 
@@ -110,7 +108,7 @@ def test_how_many_people_there_are_does_not_change_what_is_promised(one_experime
 
 def test_an_epsilon_of_eight_is_no_protection() -> None:
     setting = Setting(people=4_000, bins=8, features=8, rounds=30, epsilon=8.0)
-    assert all_known(setting, 400).value > 0.88
+    assert known_but_one(setting, 400).value > 0.88
     assert setting.auc_bound() > 0.9
 
 
@@ -121,12 +119,12 @@ def test_plain_sums_tell_everything_to_who_knows_all_others() -> None:
 def test_rounds_add_up_and_the_ledger_ends_them() -> None:
     setting = Setting(people=1_000, bins=60, features=8, rounds=5)
     dice = np.random.default_rng(seed_for("rounds add up"))
-    yes, no = intersection.scores(dice, setting, 1_600, rounds=30, covered=False)
+    yes, no = scores_intersection(dice, setting, 1_600, rounds=30, covered=False)
     after = [auc(yes[:, rounds - 1], no[:, rounds - 1])[0] for rounds in (1, 5, 30)]
     assert after == sorted(after)
     assert after[-1] > 0.9
     assert setting.rounds_within(setting.epsilon, 30) == 5
-    yes, no = intersection.scores(dice, setting, 1_600, rounds=5, covered=True)
+    yes, no = scores_intersection(dice, setting, 1_600, rounds=5, covered=True)
     covered = Measurement(*auc(yes[:, -1], no[:, -1]), 1_600)
     assert above(covered, setting.auc_bound()) < ALLOWED
 
@@ -141,9 +139,9 @@ def test_a_model_of_few_people_tells_who_they_were_and_not_under_cover() -> None
 
 
 def test_a_ledger_spends_no_more_than_its_cap() -> None:
-    assert many_experiments.joined_within(4.0, 0.99) == 4
-    assert many_experiments.joined_within(4.0, 4.1) == 0
-    assert many_experiments.joined_within(4.0, 0.001) == many_experiments.EXPERIMENTS
+    assert all_known.joined_within(4.0, 0.99) == 4
+    assert all_known.joined_within(4.0, 4.1) == 0
+    assert all_known.joined_within(4.0, 0.001) == all_known.EXPERIMENTS
 
 
 # ── what the attackers compute with ──────────────────────────────────────────────────────────────────────────────────

@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 
 from secvm_lab.attacks.attack import measure
-from secvm_lab.attacks.linking import a01_weak_dice as weak_dice
-from secvm_lab.attacks.linking import a15_collusion as collusion
+from secvm_lab.attacks.linking import traffic, weak_dice
 from secvm_lab.attacks.registry import find
 from tests.deep.statistical.bounds import counts
 from tests.seeds import FALSE_ALARM, seed_for
@@ -68,7 +67,7 @@ def test_collusion_is_void_with_one_hop_and_chance_behind_an_honest_one_that_wai
     assert row.attack.built
     assert row.defended.curve is not None
     by_way = {point.place: point.value for point in row.defended.curve.points}
-    assert list(by_way) == list(collusion.HOPS)
+    assert list(by_way) == list(traffic.HOPS)
     # A second hop that does not wait gives everybody away by the time.
     assert by_way["2, at once"] > 0.9
 

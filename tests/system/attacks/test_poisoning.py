@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from secvm.learning.experiment import Robust
-from secvm_lab.attacks.poisoning.a16_poisoning import ATTACK, PLOTS, SPREADS, WITHOUT_QUOTA, Malice, guess, lost
+from secvm_lab.attacks.poisoning.plots import ATTACK, PLOTS, SPREADS, WITHOUT_QUOTA, Malice, guess, lost
 from secvm_lab.attacks.poisoning.poisoned import Case, PoisonWorld, Sent, Size, cases, defence
 from secvm_lab.attacks.views import ParticipantView, PublicView
 from tests.seeds import seed_for

@@ -10,7 +10,7 @@ import numpy as np
 
 from secvm.learning import aggregate
 from secvm.learning.cover_law import Noise, RelayCover
-from secvm_lab.attacks.poisoning.a16_poisoning import Malice, guess
+from secvm_lab.attacks.poisoning.plots import Malice, guess
 from secvm_lab.attacks.poisoning.poisoned import Case, PoisonWorld, Sent, Size
 from secvm_lab.attacks.views import ParticipantView, PublicView
 

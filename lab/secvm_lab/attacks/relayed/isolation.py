@@ -5,7 +5,7 @@ One device in a round, and everybody else a liar: what a coordinator learns of i
 The attackers know what all others sent, because they sent it, and the colluding relay's cover, and take both off the
 net tally. What stays is the device's own packages and S - 1 parts of the honest relay's cover. They ask for the
 device's label and know all its bins; under weights of zero it sends whatever its label is. Their score is the exact
-likelihood ratio (``attacks.likelihood``), so that nobody does better.
+likelihood ratio (``counting.likelihood``), so that nobody does better.
 
 Nothing of that is replaced by its law: the device's packages are its own code's, parts are drawn from seeds as a relay
 draws them, label, roots and the opened part with them. Packages are counted, not sealed. The roots are the attackers'
