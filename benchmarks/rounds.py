@@ -181,11 +181,3 @@ def _draw_curves(curves: Mapping[str, tuple[Any, Any]], *, target: float) -> byt
     drawn = io.BytesIO()
     figure.savefig(drawn, format="png", dpi=130, metadata={"Software": None})
     return drawn.getvalue()
-
-
-if __name__ == "__main__":
-    import json
-
-    parser = argparse.ArgumentParser(description=__doc__)
-    add_arguments(parser)
-    print(json.dumps(run(parser.parse_args()), indent=2))
