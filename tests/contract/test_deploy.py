@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from secvm.cli.main import run
-from secvm.coordinator.epochs import Grid
 from secvm.coordinator.experiments.new_experiment import make_document, private_plan
 from secvm.coordinator.experiments.specification import Specification
 from secvm.coordinator.log.log_files import log_path
@@ -56,12 +55,23 @@ UNSAFE = {"testing", "coordinator"}
 #: Tables of a relay with a role in experiments with two relays.
 ROLE = {"rounds", "coordinators"}
 PARTIES = pytest.mark.parametrize("party", KINDS)
-#: What the relay's proxy hands on, in the file's order: doors of every relay, of both roles, of the one, of the other.
-RELAY_LOCATIONS = re.findall(r"location ~ (\S+) \{", (DEPLOY / "nginx-relay.conf").read_text(encoding="utf-8"))
 
 
 def text_of(party: str) -> str:
     return (DEPLOY / f"{party}.toml").read_text(encoding="utf-8")
+
+
+def proxy_of(party: str) -> str:
+    return (DEPLOY / f"nginx-{party}.conf").read_text(encoding="utf-8")
+
+
+COORDINATOR = read_settings(DEPLOY / "coordinator.toml", CoordinatorProgramSettings)
+RELAY = read_settings(DEPLOY / "relay.toml", RelayServiceSettings)
+ROLE_RELAY = read_settings(DEPLOY / "relay-role.toml", RelayServiceSettings)
+DEVICE = read_settings(DEPLOY / "participant.toml", ParticipantSettings)
+EXAMPLE = read_settings(ROOT / "examples/experiment.toml", Specification)
+#: What the relay's proxy hands on, in the file's order: doors of every relay, of both roles, of the one, of the other.
+RELAY_LOCATIONS = re.findall(r"location ~ (\S+) \{", proxy_of("relay"))
 
 
 def uncommented(text: str) -> str:
@@ -97,9 +107,8 @@ def test_the_example_settings_show_every_key(party: str) -> None:
 
 
 def test_a_relays_role_is_read_and_shows_every_key_with_its_default(tmp_path: Path) -> None:
-    set_here = read_settings(DEPLOY / "relay-role.toml", RelayServiceSettings)
     (tmp_path / "all.toml").write_text(uncommented(text_of("relay-role")), encoding="utf-8")
-    assert read_settings(tmp_path / "all.toml", RelayServiceSettings) == set_here
+    assert read_settings(tmp_path / "all.toml", RelayServiceSettings) == ROLE_RELAY
     for name in ROLE:
         kind = table_kind(RelayServiceSettings.model_fields[name].annotation)
         assert set(shown("relay-role")[name]) == set(kind.model_fields)
@@ -142,7 +151,7 @@ def test_what_is_commented_is_the_default(party: str) -> None:
 @pytest.mark.parametrize("party", ["coordinator", "relay"])
 def test_the_proxy_leads_to_the_port_and_the_paths_of_the_settings(party: str) -> None:
     settings = read_settings(DEPLOY / f"{party}.toml", KINDS[party])
-    proxy = (DEPLOY / f"nginx-{party}.conf").read_text(encoding="utf-8")
+    proxy = proxy_of(party)
     assert isinstance(settings, CoordinatorProgramSettings | RelayServiceSettings)
     assert f"proxy_pass http://{settings.listen.host}:{settings.listen.port};" in proxy
     assert "access_log off;" in proxy
@@ -153,7 +162,7 @@ def test_the_proxy_leads_to_the_port_and_the_paths_of_the_settings(party: str) -
         assert f"client_max_body_size {settings.limits.deposit_bytes // 2**20}m;" in proxy
         assert "$remote_addr" not in proxy
         # The relay of the example deposits: nobody goes round it.
-        assert read_settings(DEPLOY / "relay.toml", RelayServiceSettings).role == "plain"
+        assert RELAY.role == "plain"
 
 
 @pytest.mark.parametrize("name", ["nginx-coordinator.conf", "nginx-nodes.conf"])
@@ -167,34 +176,31 @@ def test_repro_the_coordinators_proxies_hand_on_batches_and_the_log_and_nothing_
 
 def test_repro_the_shipped_limits_could_not_carry_ten_thousand_devices_with_cover() -> None:
     """ε = 1 in 2 rounds, 1,000 bins and 100 features: what a device sends, a relay adds and each of them hands on."""
-    relay = read_settings(DEPLOY / "relay-role.toml", RelayServiceSettings)
-    coordinator = read_settings(DEPLOY / "coordinator.toml", CoordinatorProgramSettings)
     devices, each, cover, cells = 10_000, 104, 394_749, 2 * 1001 + 4 + 4
-    assert relay.rounds is not None
-    assert relay.rounds.submission_bytes >= each * OUTER_BYTES + TOKEN_BYTES
-    assert relay.rounds.cells >= cells
-    assert relay.rounds.packages >= cover
-    assert relay.rounds.capsules >= devices * each + cover
+    assert ROLE_RELAY.rounds is not None
+    assert ROLE_RELAY.rounds.submission_bytes >= each * OUTER_BYTES + TOKEN_BYTES
+    assert ROLE_RELAY.rounds.cells >= cells
+    assert ROLE_RELAY.rounds.packages >= cover
+    assert ROLE_RELAY.rounds.capsules >= devices * each + cover
     # Everybody fetches, over either relay.
-    assert relay.limits.clients >= devices
-    assert coordinator.limits.deposit_bytes >= (devices * each + 2 * cover) * INNER_BYTES
+    assert ROLE_RELAY.limits.clients >= devices
+    assert COORDINATOR.limits.deposit_bytes >= (devices * each + 2 * cover) * INNER_BYTES
 
 
 def test_repro_the_relay_proxy_hands_on_every_door_below_the_relays_url_and_no_other() -> None:
-    settings = read_settings(DEPLOY / "relay.toml", RelayServiceSettings)
-    pattern = RELAY_LOCATIONS[0]
+    root = RELAY.relay.path
     nothing: Any = None
     doors = FetchDoors(
-        settings.relay.path,
+        root,
         *(nothing, nothing, FetchKeys(nothing, nothing, nothing, Metrics("relay"))),
         **dict.fromkeys(
             ("admission", "identify", "clock", "package_bytes", "capsule_bytes", "retry_after_s", "role"), nothing
         ),
         metrics=Metrics("relay"),
     )
-    below = {path for path in doors.paths if path == settings.relay.path or path.startswith(f"{settings.relay.path}/")}
+    below = {path for path in doors.paths if path == root or path.startswith(f"{root}/")}
     assert len(below) >= 3
-    assert {path for path in doors.paths if re.search(pattern, path)} == below
+    assert {path for path in doors.paths if re.search(RELAY_LOCATIONS[0], path)} == below
     assert not any(re.search(one, path) for one in RELAY_LOCATIONS[1:] for path in doors.paths)
 
 
@@ -219,7 +225,7 @@ def test_the_relay_proxy_hands_on_doors_of_both_roles(path: str, place: int) -> 
 
 
 def test_the_relay_proxy_takes_the_largest_that_doors_of_both_roles_take() -> None:
-    proxy = (DEPLOY / "nginx-relay.conf").read_text(encoding="utf-8")
+    proxy = proxy_of("relay")
     submission = RoundsPart.model_fields["submission_bytes"].default
     sizes = [f"{MOST_PAPER_BYTES // 2**10}k", f"{submission // 2**10}k", f"{PIECE_CAPSULES * OUTER_BYTES // 2**20}m"]
     assert re.findall(r"client_max_body_size (\w+);", proxy)[1:] == sizes
@@ -230,7 +236,7 @@ def test_the_relay_proxy_takes_the_largest_that_doors_of_both_roles_take() -> No
 
 def test_the_witness_proxy_leads_to_its_port_and_public_paths() -> None:
     settings = read_settings(DEPLOY / "witness.toml", WitnessSettings)
-    proxy = (DEPLOY / "nginx-witness.conf").read_text(encoding="utf-8")
+    proxy = proxy_of("witness")
     assert f"proxy_pass http://{settings.listen.host}:{settings.listen.port};" in proxy
     location = re.search(r'location ~ "(\^.*\$)" {', proxy)
     assert location is not None
@@ -243,10 +249,9 @@ def test_the_witness_proxy_leads_to_its_port_and_public_paths() -> None:
 
 def test_the_page_behind_its_proxy_knows_its_name_and_leads_to_the_coordinators_own_port() -> None:
     settings = read_settings(DEPLOY / "dashboard.toml", DashboardSettings)
-    coordinator = read_settings(DEPLOY / "coordinator.toml", CoordinatorProgramSettings)
-    proxy = (DEPLOY / "nginx-dashboard.conf").read_text(encoding="utf-8")
+    proxy = proxy_of("dashboard")
     assert f"proxy_pass http://{settings.listen.host}:{settings.listen.port};" in proxy
-    assert settings.coordinator.url == f"http://{coordinator.listen.host}:{coordinator.listen.port}"
+    assert settings.coordinator.url == f"http://{COORDINATOR.listen.host}:{COORDINATOR.listen.port}"
     assert f"server_name {settings.page.public_hosts[0]};" in proxy
     assert f"client_max_body_size {MOST_BODY_BYTES // 2**10}k;" in proxy
     for line in ("access_log off;", "proxy_buffering off;", "proxy_set_header Host $host;", "\n    deny  all;"):
@@ -277,52 +282,47 @@ def test_the_how_to_shows_the_example_experiment() -> None:
 
 
 def test_the_example_experiment_fits_the_example_coordinator_and_relays() -> None:
-    settings = read_settings(DEPLOY / "coordinator.toml", CoordinatorProgramSettings)
-    role = read_settings(DEPLOY / "relay-role.toml", RelayServiceSettings)
-    told = read_settings(ROOT / "examples/experiment.toml", Specification)
     keys = [SigningKey(bytes([number]) * 32) for number in range(3)]
-    named = [one.model_copy(update={"key": key.public.data.hex()}) for one, key in zip(told.relays, keys, strict=False)]
-    with_keys = told.model_copy(update={"relays": tuple(named)})
+    named = [
+        one.model_copy(update={"key": key.public.data.hex()}) for one, key in zip(EXAMPLE.relays, keys, strict=False)
+    ]
+    with_keys = EXAMPLE.model_copy(update={"relays": tuple(named)})
     plan = private_plan(with_keys)
     assert plan is not None
     document, own = make_document(
-        with_keys, key=keys[2].public, grid=settings.epochs.grid, dice=os.urandom, now=0, plan=plan
+        with_keys, key=keys[2].public, grid=COORDINATOR.epochs.grid, dice=os.urandom, now=0, plan=plan
     )
     assert not document.test
     assert own.early_stopping is not None
     assert plan.useful.outlook is Outlook.USABLE
     # A relay with the limits and the pace that relays have by default takes it, in either role.
-    assert role.rounds is not None
+    role = ROLE_RELAY.rounds
+    assert role is not None
     entry, mix = document.relays
-    assert (role.rounds.role, role.rounds.operator, role.relay.url) == ("entry", entry.operator, entry.url)
+    assert (role.role, role.operator, ROLE_RELAY.relay.url) == ("entry", entry.operator, entry.url)
     for relay, key in zip((entry, mix), keys, strict=False):
         assert relay.operator is not None
         assert relay.role is not None
-        limits = {name: getattr(role.rounds, name) for name in ("quota", "cells", "packages", "capsules")}
-        pace = role.rounds.seconds_per_million
+        limits = {name: getattr(role, name) for name in ("quota", "cells", "packages", "capsules")}
+        pace = role.seconds_per_million
         terms = RelayedTerms(
             url=relay.url, operator=relay.operator, role=relay.role, seconds_per_million=pace, **limits
         )
         check_document(document, OwnRelay(terms, key), lambda _: None)
-        assert document.budget * 20_000 + document.relay_cover.packages <= role.rounds.capsules
+        assert document.budget * 20_000 + document.relay_cover.packages <= role.capsules
     batch = (document.budget * 20_000 + 2 * document.relay_cover.packages) * INNER_BYTES
-    assert batch <= settings.limits.deposit_bytes
-    device = read_settings(DEPLOY / "participant.toml", ParticipantSettings)
-    assert device.relay is not None
-    assert entry.url in device.relay.urls
+    assert batch <= COORDINATOR.limits.deposit_bytes
+    assert DEVICE.relay is not None
+    assert entry.url in DEVICE.relay.urls
 
 
 def test_the_example_relay_of_plain_experiments_is_on_the_coordinators_grid() -> None:
-    settings = read_settings(DEPLOY / "coordinator.toml", CoordinatorProgramSettings)
-    relay = read_settings(DEPLOY / "relay.toml", RelayServiceSettings)
-    told = read_settings(ROOT / "examples/experiment.toml", Specification)
-    grid: Grid = settings.epochs.grid
-    assert (relay.epochs.origin_ms, relay.epochs.period_s) == (grid.origin_ms, grid.period_s)
-    assert relay.epochs.deposit_after_s is not None
-    assert told.windows.length_s <= relay.epochs.deposit_after_s < told.windows.length_s + told.windows.grace_s
-    device = read_settings(DEPLOY / "participant.toml", ParticipantSettings)
-    assert device.relay is not None
-    assert device.relay.urls[0].endswith(relay.relay.path)
+    grid, epochs, windows = COORDINATOR.epochs.grid, RELAY.epochs, EXAMPLE.windows
+    assert (epochs.origin_ms, epochs.period_s) == (grid.origin_ms, grid.period_s)
+    assert epochs.deposit_after_s is not None
+    assert windows.length_s <= epochs.deposit_after_s < windows.length_s + windows.grace_s
+    assert DEVICE.relay is not None
+    assert DEVICE.relay.urls[0].endswith(RELAY.relay.path)
 
 
 #: The language in which a page's commands are marked.
