@@ -1,28 +1,15 @@
 """docs/results/capacity.md: its tables follow from the inputs that stand on it."""
 
-import importlib.util
 import math
-import sys
-from pathlib import Path
-from types import ModuleType
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from benchmarks import _capacity_plan as plan
+from tests.programs import ROOT
+
 PAGE = (ROOT / "docs/results/capacity.md").read_text(encoding="utf-8")
 
 
-def _arithmetic() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("capacity_plan", ROOT / "benchmarks" / "_capacity_plan.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-plan = _arithmetic()
 INPUTS = plan.inputs(PAGE)
 COSTS, ASSUMPTIONS = INPUTS["costs"], INPUTS["assumptions"]
 

@@ -26,55 +26,36 @@ PHASES = ("before opening", "open", "before closing", "closed", "deposit", "befo
 #: At which of its points a party dies: now, soon, or deep inside of whatever it does next.
 POINTS = (0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89)
 
-#: Arguments of each kind of operation, each with all that it may be.
-KINDS: Mapping[str, tuple[Sequence[object], ...]] = {
+#: Of each kind of operation, how often it is drawn where nobody says otherwise, and its arguments: all that each may be.
+_KINDS: Mapping[str, tuple[int, *tuple[Sequence[object], ...]]] = {
     # Time passes: so many seconds; up to an instant of the round; until somebody's packages were answered.
-    "wait": ((1, 4, 15, 40, 120),),
-    "until": (PHASES,),
-    "upload": ((1, 3, 6),),
+    "wait": (3, (1, 4, 15, 40, 120)),
+    "until": (6, PHASES),
+    "upload": (5, (1, 3, 6)),
     # People.
-    "join": (DEVICES,),
-    "leave": (DEVICES,),
-    "pause": (DEVICES,),
-    "resume": (DEVICES,),
+    "join": (1, DEVICES),
+    "leave": (1, DEVICES),
+    "pause": (1, DEVICES),
+    "resume": (1, DEVICES),
     # Somebody sends again what was on the wire before: the newest capsules, or those of a round before.
-    "resend": ((0, 1, 2),),
-    "replay": ((0, 1, 5),),
+    "resend": (2, (0, 1, 2)),
+    "replay": (2, (0, 1, 5)),
     # The network: what becomes of the next message of a kind.
-    "fate": (LINKS, FATES),
+    "fate": (8, LINKS, FATES),
     # Processes: who, at which point, for how many seconds it is gone.
-    "crash": (PARTIES, POINTS, (0, 1, 8, 60)),
-    "stall": ((*NODES, "relay"), (3, 30, 90)),
-    "fail over": ((0, 1, 2, 3, 5, 8),),
+    "crash": (9, PARTIES, POINTS, (0, 1, 8, 60)),
+    "stall": (2, (*NODES, "relay"), (3, 30, 90)),
+    "fail over": (2, (0, 1, 2, 3, 5, 8)),
     # Disks: full for so many seconds; the next commit is said to have failed, and has (not) happened.
-    "full": (DISKS, (2, 20)),
-    "fsync": (DISKS, (True, False)),
+    "full": (2, DISKS, (2, 20)),
+    "fsync": (3, DISKS, (True, False)),
     # Clocks, in seconds.
-    "jump": ((*PARTIES, "database"), (-600, -70, -5, 5, 70, 600)),
+    "jump": (2, (*PARTIES, "database"), (-600, -70, -5, 5, 70, 600)),
     # The operator.
-    "operate": (NODES, ("pause", "resume", "resume", "stop")),
+    "operate": (1, NODES, ("pause", "resume", "resume", "stop")),
 }
-
-#: How often each kind is drawn, where nobody says otherwise.
-WEIGHTS: Mapping[str, int] = {
-    "wait": 3,
-    "until": 6,
-    "upload": 5,
-    "join": 1,
-    "leave": 1,
-    "pause": 1,
-    "resume": 1,
-    "resend": 2,
-    "replay": 2,
-    "fate": 8,
-    "crash": 9,
-    "stall": 2,
-    "fail over": 2,
-    "full": 2,
-    "fsync": 3,
-    "jump": 2,
-    "operate": 1,
-}
+KINDS: Mapping[str, tuple[Sequence[object], ...]] = {name: tuple(of) for name, (_, *of) in _KINDS.items()}
+WEIGHTS: Mapping[str, int] = {name: weight for name, (weight, *_) in _KINDS.items()}
 
 
 def table(weights: Mapping[str, int] = WEIGHTS, *, each: int = 50) -> list[Op]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import selectors
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from secvm_lab.simulation.machines.lives import LIFE, make_task, release
@@ -64,23 +64,15 @@ R = TypeVar("R")
 _MOST_TURNS = 20_000
 
 
-class _Waiting(selectors.BaseSelector):
+class _Waiting(selectors.SelectSelector):
     """Waits for nobody outside: time jumps to the next appointment."""
 
     def __init__(self) -> None:
-        self._keys: dict[Any, selectors.SelectorKey] = {}
+        super().__init__()
         self.now = 0.0
         #: Called where somebody runs in circles, or nobody will ever do anything.
         self.on_end: Callable[[], object] = lambda: None
         self._turns = 0
-
-    def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
-        number = fileobj if isinstance(fileobj, int) else fileobj.fileno()
-        self._keys[fileobj] = selectors.SelectorKey(fileobj, number, events, data)
-        return self._keys[fileobj]
-
-    def unregister(self, fileobj: Any) -> selectors.SelectorKey:
-        return self._keys.pop(fileobj)
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         if timeout:
@@ -91,9 +83,6 @@ class _Waiting(selectors.BaseSelector):
             self._turns = 0
             self.on_end()
         return []
-
-    def get_map(self) -> Mapping[Any, selectors.SelectorKey]:
-        return self._keys
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
