@@ -26,7 +26,7 @@ PHASES = ("before opening", "open", "before closing", "closed", "deposit", "befo
 #: At which of its points a party dies: now, soon, or deep inside of whatever it does next.
 POINTS = (0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89)
 
-#: Of each kind of operation, how often it is drawn where nobody says otherwise, and its arguments: all that each may be.
+#: Of each kind of operation, how often it is drawn where nobody says otherwise, and all that its arguments may be.
 _KINDS: Mapping[str, tuple[int, *tuple[Sequence[object], ...]]] = {
     # Time passes: so many seconds; up to an instant of the round; until somebody's packages were answered.
     "wait": (3, (1, 4, 15, 40, 120)),
