@@ -14,13 +14,14 @@ import math
 import os
 import platform
 import random
+import select
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -149,35 +150,49 @@ def run_campaign(
         place = Path(made)
         (place / "own").mkdir()
         world.use(place / "own")
-        costs = {}
-        for target in targets:
-            known = _known(place, target, corpus)
-            costs[target.name] = cost_of(target, known, dice)
+        costs = {target.name: cost_of(target, _known(place, target, corpus), dice) for target in targets}
+        world.use(None)
         wanted = plan(costs, inputs)
         # The longest first, so that no process is left alone with it at the end.
-        waiting = sorted(targets, key=lambda target: wanted[target.name] * costs[target.name])
-        workers = [_Worker() for _ in range(min(processes, len(targets)))]
-        try:
-            while waiting or any(worker.run for worker in workers):
-                for number, worker in enumerate(workers):
-                    if worker.run is None and waiting:
-                        target = waiting.pop()
-                        worker.begin(_Run(place, target, wanted[target.name], seed + len(outcomes) + number))
-                time.sleep(_POLL_S)
-                for worker in workers:
-                    if worker.run is None:
-                        continue
-                    advance(worker.run.news())
-                    if worker.is_done():
-                        outcome = worker.run.outcome()
-                        outcomes[worker.run.target.name] = outcome
-                        tell(worker.run.target.name, outcome)
-                        worker.run = None
-        finally:
-            for worker in workers:
-                worker.end()
-            world.use(None)
+        order = sorted(targets, key=lambda target: -wanted[target.name] * costs[target.name])
+        runs = {one.name: _Run(place, one, wanted[one.name], seed + number) for number, one in enumerate(order)}
+        with _worker([run.job for run in runs.values()], processes) as worker:
+            assert worker.stdout is not None
+            while len(outcomes) < len(runs):
+                ready, _, _ = select.select([worker.stdout], [], [], _POLL_S)
+                advance(sum(run.news() for run in runs.values()))
+                if ready:
+                    line = worker.stdout.readline()
+                    if not line:
+                        raise LocalProtocolError(f"the fuzzing process ended with {worker.wait()} of its own accord")
+                    ended = json.loads(line)
+                    name = ended.pop("target")
+                    outcomes[name] = runs[name].outcome(**ended)
+                    tell(name, outcomes[name])
     return {target.name: outcomes[target.name] for target in targets}
+
+
+@contextlib.contextmanager
+def _worker(jobs: Sequence[Job], processes: int) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that does these jobs, each in a fork, and tells of each that ends. None of them outlives this block."""
+    with subprocess.Popen(  # noqa: S603  (our own program)
+        dying_with_parent([sys.executable, "-P", "-m", "secvm_lab.fuzz.worker", str(processes)]),
+        stdin=subprocess.PIPE,
+        # Lines are waited for with ``select``, which sees no buffer of ours.
+        bufsize=0,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        # A group of its own, so that nothing of it is left behind.
+        start_new_session=True,
+    ) as process:
+        assert process.stdin is not None
+        try:
+            with process.stdin as told:
+                told.write(json.dumps([asdict(job) for job in jobs]).encode())
+            yield process
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
 
 
 def _known(place: Path, target: Target, corpus: Path) -> list[bytes]:
@@ -200,7 +215,6 @@ class _Run:
         self.folder = Path(tempfile.mkdtemp(prefix=f"{target.name}-", dir=place))
         (self.folder / "count").write_bytes(bytes(COUNT.size))
         self.job = Job(target.name, inputs, seed, str(self.folder), str(place / "known" / target.name))
-        self._started = time.monotonic()
 
     @property
     def _count(self) -> int:
@@ -213,15 +227,13 @@ class _Run:
         news, self._told = count - self._told, count
         return news
 
-    def outcome(self) -> Outcome:
+    def outcome(self, code: int, seconds: float, rss_mb: float) -> Outcome:
         """When it has ended."""
-        seconds = time.monotonic() - self._started
         found = self.folder / "found"
         kept = [file.read_bytes() for file in sorted(found.iterdir())] if found.is_dir() else []
-        ended = json.loads((self.folder / "done").read_bytes())
-        outcome = Outcome(self._count, seconds, kept, rss_mb=ended["rss_mb"])
-        if ended["code"] or self._count < self._inputs:
-            outcome.escape = self._escape(ended["code"])
+        outcome = Outcome(self._count, seconds, kept, rss_mb)
+        if code or self._count < self._inputs:
+            outcome.escape = self._escape(code)
         return outcome
 
     def _escape(self, code: int) -> tuple[str, bytes]:
@@ -233,45 +245,6 @@ class _Run:
                 return f"{self.target.name}: {what}", file.read_bytes()
         said = (self.folder / "said").read_bytes()[-4000:].decode(errors="replace")
         return f"{self.target.name}: the process ended with {code}\n{said}", b""
-
-
-class _Worker:
-    """A process that takes one run after another."""
-
-    def __init__(self) -> None:
-        self.run: _Run | None = None
-        # A group of its own, so that nothing of it is left behind.
-        self._process = subprocess.Popen(  # noqa: S603  (our own program)
-            dying_with_parent([sys.executable, "-P", "-m", "secvm_lab.fuzz.worker"]),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            start_new_session=True,
-        )
-
-    def begin(self, run: _Run) -> None:
-        """Hand it over."""
-        assert self._process.stdin is not None
-        self.run = run
-        self._process.stdin.write(run.job.to_text())
-        self._process.stdin.flush()
-
-    def is_done(self) -> bool:
-        """Whether its run has ended."""
-        assert self.run is not None
-        if self._process.poll() is not None:
-            raise LocalProtocolError(f"a fuzzing process ended with {self._process.returncode} of its own accord")
-        return (self.run.folder / "done").exists()
-
-    def end(self) -> None:
-        """Whatever it does."""
-        assert self._process.stdin is not None
-        with contextlib.suppress(OSError):
-            self._process.stdin.close()
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
 
 
 def write_escapes(outcomes: dict[str, Outcome], folder: Path) -> list[Path]:

@@ -1,10 +1,10 @@
-"""Targets under atheris: ``python -m secvm_lab.fuzz.worker`` takes jobs from its standard input, one a line.
+"""Targets under atheris: ``python -m secvm_lab.fuzz.worker N`` takes jobs from its input, and does N at a time.
 
 To import the code with the fuzzer's marks in it takes seconds, so it is done once, and each job runs in a fork. The
 fuzzer ends its process without a word to Python, so what is to be told lies in files of the job's folder: how many
-inputs were tried, in ``count``, at every moment; an escape, in ``escape`` (the input) and ``escape.txt`` (what it did);
-and that it has ended, in ``done``. A hang and too much memory are libFuzzer's to see: it writes ``timeout-…`` and
-``oom-…`` there.
+inputs were tried, in ``count``, at every moment, and an escape, in ``escape`` (the input) and ``escape.txt`` (what it
+did). A hang and too much memory are libFuzzer's to see: it writes ``timeout-…`` and ``oom-…`` there. A job that has
+ended is a line of JSON on the standard output.
 """
 
 from __future__ import annotations
@@ -17,12 +17,11 @@ import resource
 import signal
 import struct
 import sys
+import time
 import traceback
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-from secvm.files import write_atomically
 
 if TYPE_CHECKING:
     from secvm_lab.fuzz.target import Target
@@ -55,13 +54,9 @@ class Job:
     #: What is known already.
     corpus: str
 
-    def to_text(self) -> str:
-        """One line."""
-        return json.dumps(asdict(self)) + "\n"
 
-
-def main() -> None:
-    """Work until there are no more jobs."""
+def main(processes: int) -> None:
+    """Do all jobs, in the order in which they come."""
     import atheris  # type: ignore[import-untyped]  # noqa: PLC0415  (only where it is installed)
 
     with atheris.instrument_imports(include=_WATCHED, exclude=_UNWATCHED):
@@ -69,21 +64,27 @@ def main() -> None:
     # Made once for all of them.
     world.history()
     world.documents()
-    for line in sys.stdin:
-        job = Job(**json.loads(line))
-        folder = Path(job.folder)
-        child = os.fork()
-        if child == 0:
-            # Nobody is left behind, however the others end.
-            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-            said = os.open(folder / "said", os.O_WRONLY | os.O_CREAT, 0o600)
-            os.dup2(said, 1)
-            os.dup2(said, 2)
-            _fuzz(registry.TARGETS[job.target], job)
-            os._exit(1)
-        _, status, used = os.wait4(child, 0)
-        told = {"code": os.waitstatus_to_exitcode(status), "rss_mb": used.ru_maxrss / 1024}
-        write_atomically(folder / "done", json.dumps(told).encode())
+    jobs, running = [Job(**told) for told in json.load(sys.stdin)], dict[int, tuple[str, float]]()
+    while jobs or running:
+        if jobs and len(running) < processes:
+            job = jobs.pop(0)
+            child = os.fork()
+            if child == 0:
+                # Nobody is left behind, however the others end.
+                ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+                said = os.open(Path(job.folder) / "said", os.O_WRONLY | os.O_CREAT, 0o600)
+                os.dup2(said, 1)
+                os.dup2(said, 2)
+                _fuzz(registry.TARGETS[job.target], job)
+                os._exit(1)
+            running[child] = job.target, time.monotonic()
+        else:
+            child, status, used = os.wait3(0)
+            target, started = running.pop(child)
+            ended = {"code": os.waitstatus_to_exitcode(status), "rss_mb": used.ru_maxrss / 1024}
+            told = json.dumps({"target": target, "seconds": time.monotonic() - started, **ended})
+            sys.stdout.write(f"{told}\n")
+            sys.stdout.flush()
 
 
 def _fuzz(target: Target, job: Job) -> None:
@@ -131,4 +132,4 @@ def _fuzz(target: Target, job: Job) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(int(sys.argv[1]))

@@ -44,9 +44,9 @@ def test_where_there_is_no_fuzzer_one_sentence_says_so(
 def ended(folder: Path, code: int, files: dict[str, bytes]) -> Outcome:
     """What comes of a process that ended so, and left these files."""
     turn = _Run(folder, TARGETS["package"], 10, 0)
-    for name, data in {"done": json.dumps({"code": code, "rss_mb": 5}).encode(), "said": b"", **files}.items():
+    for name, data in {"said": b"", **files}.items():
         (turn.folder / name).write_bytes(data)
-    return turn.outcome()
+    return turn.outcome(code, 0.1, 5.0)
 
 
 @pytest.mark.parametrize(
