@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import random
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -25,7 +26,7 @@ from secvm.learning.aggregate.tally import Tally
 from secvm.protocol.documents.blobs import encode_tally, tally_digest
 from secvm.protocol.relays.batches import capsule_digest
 from secvm.protocol.relays.counting import Cells
-from secvm.protocol.relays.opening import Opening, is_opened
+from secvm.protocol.relays.opening import is_opened
 from secvm.protocol.relays.recount import Recount, ShardTally
 from secvm.protocol.relays.shards import SHARD, ShardRun, read_run, read_sub_tally, write_sub_tally
 from secvm_lab.rigs.histories.audited_history import AuditedHistory, draw_told
@@ -57,36 +58,21 @@ def _history(number: int) -> AuditedHistory:
     return made
 
 
-@dataclass(kw_only=True)
 class Scene:
     """An honest round, published, and whoever will lie about it."""
 
-    dice: random.Random
-    history: AuditedHistory
-    files: dict[str, bytes]
-    opening: Opening
-    sub_tallies: list[bytes]
-    #: The shard that the lie is about.
-    shard: int
-    #: The round that is lied about.
-    round: SealedRound
-
-    @classmethod
-    def drawn(cls, dice: random.Random, *, large: bool | None = None) -> Scene:
+    def __init__(self, dice: random.Random, *, large: bool | None = None) -> None:
         """One of a few rounds, nine times in ten a small one."""
         large = dice.random() < 0.1 if large is None else large
-        history = _history(_SMALL if large else dice.randrange(_SMALL))
-        told = history.rounds[-1]
-        assert isinstance(told, SealedRound)
-        return cls(
-            dice=dice,
-            history=history,
-            files=dict(history.files),
-            opening=told.opening,
-            sub_tallies=list(told.sub_tallies),
-            shard=dice.randrange(len(told.sub_tallies)),
-            round=told,
-        )
+        self.dice, self.history = dice, _history(_SMALL if large else dice.randrange(_SMALL))
+        last = self.history.rounds[-1]
+        assert isinstance(last, SealedRound)
+        #: The round that is lied about, and what is shown of it.
+        self.round = last
+        self.files = dict(self.history.files)
+        self.opening, self.sub_tallies = last.opening, list(last.sub_tallies)
+        #: The shard that the lie is about.
+        self.shard = dice.randrange(len(last.sub_tallies))
 
     @property
     def now(self) -> int:
@@ -103,21 +89,21 @@ class Scene:
         number = self.shard if shard is None else shard
         return f"{self.history.place}/{what}/{self.round.round_number}/{number}"
 
-    def counts(self) -> dict[int, int]:
-        """What the shard counts."""
-        return dict(read_sub_tally(self.sub_tallies[self.shard], cells=self.cells.count, capsules=SHARD))
+    def counted(self) -> list[int]:
+        """Cells in which the shard counts something."""
+        return sorted(self._counts())
 
-    def recount(self, counts: Mapping[int, int], *, with_net: bool = True) -> None:
-        """Sign other counts of the shard, and the net tally that follows from them, or not."""
-        before = self.counts()
+    def _counts(self) -> dict[int, int]:
+        return read_sub_tally(self.sub_tallies[self.shard], cells=self.cells.count, capsules=SHARD)
+
+    def recount(self, more: Mapping[int, int]) -> None:
+        """Sign so much more, or less, in cells of the shard, and the net tally that follows."""
+        counts, net = Counter(self._counts()), np.zeros(self.cells.count, np.int64)
+        for cell, count in more.items():
+            counts[cell] += count
+            net[cell] = count
         self.sub_tallies[self.shard] = write_sub_tally(counts)
-        net = self.round.net
-        if with_net:
-            more = np.zeros(self.cells.count, np.int64)
-            for cell in {*before, *counts}:
-                more[cell] = counts.get(cell, 0) - before.get(cell, 0)
-            net = _merged(net, self.cells.tally(more))
-        self.sign(net)
+        self.sign(_merged(self.round.net, self.cells.tally(net)))
 
     def sign(self, net: Tally | None = None, **changes: Any) -> None:
         """Publish an opening with these sub-tallies, and with whatever else is said."""
@@ -175,7 +161,7 @@ class CountLie:
 
     def told(self, dice: random.Random, *, large: bool | None = None) -> Scene:
         """An honest round, and this lie about it."""
-        scene = Scene.drawn(dice, large=large)
+        scene = Scene(dice, large=large)
         self.tell(scene)
         return scene
 
@@ -197,26 +183,21 @@ def _lie(*found: str, device: str = IN_ITS_SHARD) -> Callable[[Any], Any]:
 @_lie("COUNT")
 def one_more_in_a_bin(scene: Scene) -> None:
     """A package more in one cell."""
-    counts, cell = scene.counts(), scene.dice.randrange(scene.cells.count)
-    scene.recount({**counts, cell: counts.get(cell, 0) + scene.dice.choice((1, 1, 1, 2, 50))})
+    scene.recount({scene.dice.randrange(scene.cells.count): scene.dice.choice((1, 1, 1, 2, 50))})
 
 
 @_lie("COUNT")
 def moved_between_bins(scene: Scene) -> None:
     """A package counted in another cell than its own."""
-    counts = scene.counts()
-    source = scene.dice.choice(sorted(counts))
-    target = (source + scene.dice.randrange(1, scene.cells.count)) % scene.cells.count
-    scene.recount({**counts, source: counts[source] - 1, target: counts.get(target, 0) + 1})
+    source = scene.dice.choice(scene.counted())
+    scene.recount({source: -1, (source + scene.dice.randrange(1, scene.cells.count)) % scene.cells.count: 1})
 
 
 @_lie("COUNT")
 def sign_swapped(scene: Scene) -> None:
     """A package of a bin counted with the other sign."""
-    counts = scene.counts()
-    source = scene.dice.choice([cell for cell in sorted(counts) if cell < scene.cells.train])
-    target = source ^ 1
-    scene.recount({**counts, source: counts[source] - 1, target: counts.get(target, 0) + 1})
+    source = scene.dice.choice([cell for cell in scene.counted() if cell < scene.cells.train])
+    scene.recount({source: -1, source ^ 1: 1})
 
 
 @_lie("COUNT", "CAPSULES")
@@ -233,10 +214,8 @@ def package_dropped(scene: Scene) -> None:
 @_lie("COUNT", "RUNS")
 def package_doubled(scene: Scene) -> None:
     """A package counted twice, or a capsule that stands twice in its shard."""
-    counts = scene.counts()
     if scene.dice.random() < 0.5:
-        cell = scene.dice.choice(sorted(counts))
-        scene.recount({**counts, cell: counts[cell] + 1})
+        scene.recount({scene.dice.choice(scene.counted()): 1})
         return
     capsules = scene.capsules()
     at = scene.dice.randrange(len(capsules) - 1)
@@ -256,16 +235,13 @@ def package_invented(scene: Scene) -> None:
 @_lie("COUNT")
 def well_formed_called_junk(scene: Scene) -> None:
     """A package that counts is left out as junk."""
-    counts = scene.counts()
-    cell = scene.dice.choice(sorted(counts))
-    scene.recount({**counts, cell: counts[cell] - 1})
+    scene.recount({scene.dice.choice(scene.counted()): -1})
 
 
 @_lie("COUNT")
 def junk_called_well_formed(scene: Scene) -> None:
     """Something that is no package, or a null, is counted in a cell."""
-    counts, cell = scene.counts(), scene.dice.randrange(scene.cells.train)
-    scene.recount({**counts, cell: counts.get(cell, 0) + 1})
+    scene.recount({scene.dice.randrange(scene.cells.train): 1})
 
 
 @_lie("RAW", device=NOTHING)
