@@ -24,8 +24,9 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import NormalDist
 from typing import Self
+
+from scipy.stats import t as student
 
 from secvm.crypto.sealing.capsules import MEDIA_TYPE, pack
 from secvm.crypto.sealing.oblivious import RequestSealer, decode_key_configurations
@@ -61,17 +62,8 @@ def slope_of(values: Sequence[float]) -> Slope:
     spread = sum((i - middle) ** 2 for i in range(n))
     per_step = sum((i - middle) * (value - mean) for i, value in enumerate(values)) / spread
     left = sum((value - mean - per_step * (i - middle)) ** 2 for i, value in enumerate(values))
-    half = _student(n - 2) * math.sqrt(left / (n - 2) / spread)
+    half = float(student.ppf(0.975, n - 2)) * math.sqrt(left / (n - 2) / spread)
     return Slope(per_step, per_step - half, per_step + half)
-
-
-def _student(freedom: int) -> float:
-    """The 97.5th percentile of Student's t: known for one and two, else by Fisher's expansion."""
-    if freedom <= 2:
-        return (12.7062, 4.30265)[freedom - 1]
-    z = NormalDist().inv_cdf(0.975)
-    terms = ((z**3 + z) / 4, (5 * z**5 + 16 * z**3 + 3 * z) / 96, (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384)
-    return z + sum(term / math.pow(freedom, i + 1) for i, term in enumerate(terms))
 
 
 def percentile(values: Sequence[float], share: float) -> float:

@@ -5,7 +5,8 @@
 
 It is what an operator has as a load balancer, and no more: request by request, one of the places that have answered
 their ``/health`` lately. A place that stops answering loses its connections, and whoever waited there is hung up on:
-the request may have been done or not, and only the same request again will tell. Nothing is tried twice here.
+the request may have been done or not, and only the same request again will tell. Nothing that
+changes something is tried twice here.
 
 In bad ``weather`` it loses requests and answers, and is slow with the others.
 
@@ -16,42 +17,46 @@ what was told to devices. ``instead`` may answer in the party's place, for tests
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import random
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
-import httptools
+import aiohttp
+from aiohttp import web
+from multidict import CIMultiDict
+from yarl import URL
 
-from secvm.runtime.service import end_all, stop_listening
-from secvm_lab.rigs.conversations import Conversations
+from secvm.errors import UnreachableError
+from secvm.runtime.http.client import ask_once
+from secvm.runtime.service import end_all
 
 Place = tuple[str, int]
-_CHUNK = 2**16
 _LOOK_EVERY_S = 0.15
 _LOOK_PATIENCE_S = 3.0
 _CONNECT_PATIENCE_S = 1.0
+#: What a connection is told, and not the one behind it; and what aiohttp would add.
+_OWN = frozenset({"connection", "content-length", "host", "keep-alive", "transfer-encoding"})
+_UNSAID = ("Accept", "Accept-Encoding", "User-Agent")
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Request:
     """A request as it came by."""
 
-    method: str = ""
-    path: str = ""
-    body: bytes = field(default=b"", repr=False)
-    raw: bytes = field(default=b"", repr=False)
+    method: str
+    path: str
+    body: bytes = field(repr=False)
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Answer:
     """What was answered."""
 
     status: int
-    raw: bytes = field(default=b"", repr=False)
-    keep_alive: bool = True
+    body: bytes = field(default=b"", repr=False)
+    headers: Sequence[tuple[str, str]] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +83,6 @@ class Passage:
         port: int = 0,
         watch: Watch | None = None,
         instead: Instead | None = None,
-        dice: random.Random | None = None,
     ) -> None:
         self._places = list(places)
         self._host, self.port = host, port
@@ -86,9 +90,9 @@ class Passage:
         self.instead = instead
         self.weather = FAIR
         # Who is asked is no secret, and no result depends on it.
-        self._dice = dice or random.Random(0)  # noqa: S311
+        self._dice = random.Random(0)  # noqa: S311
         self._well: set[Place] = set()
-        self._open: dict[Place, set[asyncio.StreamWriter]] = {place: set() for place in self._places}
+        self._behind: dict[Place, aiohttp.ClientSession] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ready = threading.Event()
         self._stop: asyncio.Event | None = None
@@ -141,21 +145,19 @@ class Passage:
     async def _serve(self) -> None:
         loop = self._loop = asyncio.get_running_loop()
         self._stop = asyncio.Event()
-        conversations = Conversations()
-
-        def taken(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            conversations.begin(self._conversation(reader, writer), writer)
-
-        server = await asyncio.start_server(taken, self._host, self.port, backlog=1024)
-        self.port = server.sockets[0].getsockname()[1]
+        runner = web.ServerRunner(web.Server(self._conversation, access_log=None), shutdown_timeout=0.01)
+        await runner.setup()
+        await web.TCPSite(runner, self._host, self.port, backlog=1024).start()
+        self.port = runner.addresses[0][1]
         looks = [loop.create_task(self._look_after(place)) for place in self._places]
         self._ready.set()
         try:
             await self._stop.wait()
         finally:
-            await stop_listening(server)
             await end_all(*looks)
-            await conversations.end()
+            await runner.cleanup()
+            for place in self._places:
+                await self._hang_up_on(place)
 
     async def _look_after(self, place: Place) -> None:
         while True:
@@ -163,49 +165,36 @@ class Passage:
                 self._well.add(place)
             else:
                 self._well.discard(place)
-                for writer in self._open[place]:
-                    writer.transport.abort()
+                await self._hang_up_on(place)
             await asyncio.sleep(_LOOK_EVERY_S)
+
+    async def _hang_up_on(self, place: Place) -> None:
+        session = self._behind.pop(place, None)
+        if session is not None:
+            await session.close()
 
     @staticmethod
     async def _answers(place: Place) -> bool:
-        writer: asyncio.StreamWriter | None = None
         try:
-            async with asyncio.timeout(_LOOK_PATIENCE_S):
-                reader, writer = await asyncio.open_connection(*place)
-                writer.write(b"GET /health HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
-                return (await reader.readline()).startswith(b"HTTP/1.1 200")
-        except (OSError, TimeoutError, ValueError):
+            answer = await ask_once(f"{_url(place)}/health", answer_s=_LOOK_PATIENCE_S, most=2**20)
+        except UnreachableError:
             return False
-        finally:
-            if writer is not None:
-                writer.transport.abort()
+        return answer.status == 200
 
-    async def _conversation(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        behind: dict[Place, tuple[asyncio.StreamReader, asyncio.StreamWriter]] = {}
-        try:
-            with contextlib.suppress(OSError, httptools.HttpParserError):
-                while (request := await _read_request(reader)) is not None:
-                    if await self._is_lost():
-                        return
-                    answer = None if self.instead is None else self.instead(request)
-                    if answer is None:
-                        answer = await self._pass_on(request, behind)
-                    if answer is None:
-                        return
-                    if self._watch is not None:
-                        self._watch(request, answer)
-                    if await self._is_lost():
-                        return
-                    writer.write(answer.raw)
-                    await writer.drain()
-                    if not answer.keep_alive:
-                        return
-        finally:
-            writer.transport.abort()
-            for place, (_, other) in behind.items():
-                other.transport.abort()
-                self._open[place].discard(other)
+    async def _conversation(self, asked: web.BaseRequest) -> web.StreamResponse:
+        request = Request(asked.method, asked.raw_path, await asked.content.read())
+        answer = None
+        if not await self._is_lost():
+            answer = None if self.instead is None else self.instead(request)
+            answer = answer or await self._pass_on(request, asked.headers)
+        if answer is not None and self._watch is not None:
+            self._watch(request, answer)
+        if answer is None or await self._is_lost():
+            # Whoever asked is hung up on.
+            if asked.transport is not None:
+                asked.transport.abort()
+            return web.Response(status=500)
+        return web.Response(status=answer.status, body=answer.body, headers=CIMultiDict(answer.headers))
 
     async def _is_lost(self) -> bool:
         """Whether a message is lost on its way; one that is not may be late."""
@@ -213,85 +202,39 @@ class Passage:
         await asyncio.sleep(self._dice.random() * weather.delay_s)
         return self._dice.random() < weather.lost_share
 
-    async def _pass_on(
-        self, request: Request, behind: dict[Place, tuple[asyncio.StreamReader, asyncio.StreamWriter]]
-    ) -> Answer | None:
-        """The answer of one that is well; None where there is none, and whoever asked is hung up on."""
+    async def _pass_on(self, request: Request, headers: Mapping[str, str]) -> Answer | None:
+        """The answer of one that is well; None where there is none."""
         wells = sorted(self._well)
         self._dice.shuffle(wells)
         for place in wells:
-            found = behind.get(place)
-            if found is None or found[1].transport.is_closing():
-                try:
-                    async with asyncio.timeout(_CONNECT_PATIENCE_S):
-                        found = await asyncio.open_connection(*place)
-                except (OSError, TimeoutError):
-                    continue  # nothing was sent yet: another one will do
-                behind[place] = found
-                self._open[place].add(found[1])
-            reader, writer = found
+            session = self._behind.get(place)
+            if session is None:
+                session = self._behind[place] = aiohttp.ClientSession(
+                    connector=aiohttp.TCPConnector(limit=0),
+                    timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_PATIENCE_S),
+                    auto_decompress=False,
+                    skip_auto_headers=_UNSAID,
+                )
+            asking = session.request(
+                request.method,
+                URL(_url(place) + request.path, encoded=True),
+                data=request.body or None,
+                headers=_passed_on(headers),
+                allow_redirects=False,
+            )
             try:
-                writer.write(request.raw)
-                await writer.drain()
-                answer = await _read_answer(reader)
-            except (OSError, httptools.HttpParserError):
-                answer = None
-            if answer is None or not answer.keep_alive:
-                writer.transport.abort()
-                self._open[place].discard(writer)
-                del behind[place]
-            return answer
+                async with asking as answer:
+                    return Answer(answer.status, await answer.read(), _passed_on(answer.headers))
+            except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError):
+                continue  # nothing was sent yet: another one will do
+            except (aiohttp.ClientError, OSError, TimeoutError):
+                return None
         return None
 
 
-class _Message:
-    """What httptools calls back."""
-
-    path: bytes
-    body: list[bytes]
-
-    def __init__(self) -> None:
-        self.path, self.body = b"", []
-        self.done = self.keep_alive = False
-        self.parser: httptools.HttpRequestParser | httptools.HttpResponseParser | None = None
-
-    def on_url(self, url: bytes) -> None:
-        self.path += url
-
-    def on_body(self, body: bytes) -> None:
-        self.body.append(body)
-
-    def on_message_complete(self) -> None:
-        assert self.parser is not None
-        # Asked now: afterwards the parser has forgotten.
-        self.done, self.keep_alive = True, self.parser.should_keep_alive()
+def _url(place: Place) -> str:
+    return f"http://{place[0]}:{place[1]}"
 
 
-async def _read_request(reader: asyncio.StreamReader) -> Request | None:
-    message = _Message()
-    message.parser = parser = httptools.HttpRequestParser(message)
-    raw = await _read_message(reader, parser, message)
-    if raw is None:
-        return None
-    return Request(parser.get_method().decode(), message.path.decode(), b"".join(message.body), raw)
-
-
-async def _read_answer(reader: asyncio.StreamReader) -> Answer | None:
-    message = _Message()
-    message.parser = parser = httptools.HttpResponseParser(message)
-    raw = await _read_message(reader, parser, message)
-    return None if raw is None else Answer(parser.get_status_code(), raw, message.keep_alive)
-
-
-async def _read_message(
-    reader: asyncio.StreamReader, parser: httptools.HttpRequestParser | httptools.HttpResponseParser, message: _Message
-) -> bytes | None:
-    """One whole message, as it came; None where it ended before. Nobody here sends the next before the answer."""
-    parts: list[bytes] = []
-    while not message.done:
-        part = await reader.read(_CHUNK)
-        if not part:
-            return None
-        parts.append(part)
-        parser.feed_data(part)
-    return b"".join(parts)
+def _passed_on(headers: Mapping[str, str]) -> list[tuple[str, str]]:
+    return [(name, value) for name, value in headers.items() if name.lower() not in _OWN]

@@ -77,7 +77,7 @@ def test_only_acknowledged_packages_are_noted_each_capsule_once() -> None:
     seen = Acknowledged("/relay")
 
     def post(capsule: bytes, status: int, path: str = "/relay") -> None:
-        seen(Request("POST", path, capsule, b""), Answer(status))
+        seen(Request("POST", path, capsule), Answer(status))
 
     post(b"\x07one", 202)
     post(b"\x07one", 202)
@@ -86,7 +86,7 @@ def test_only_acknowledged_packages_are_noted_each_capsule_once() -> None:
     post(b"\x07refused", 410)
     post(b"\x07later", 503)
     post(b"\x07a fetch", 200, "/relay/fetch")
-    seen(Request("GET", "/relay", b"\x07", b""), Answer(200))
+    seen(Request("GET", "/relay", b"\x07"), Answer(200))
     assert [seen.of(bytes([epoch])) for epoch in (7, 8, 9)] == [2, 1, 0]
     assert seen.answers == 4
 
@@ -95,7 +95,7 @@ def test_requests_at_an_entry_relay_are_noted_by_label_each_once() -> None:
     seen, label = Acknowledged("/relay"), bytes(range(32))
 
     def post(path: str, status: int, body: bytes = b"all packages") -> None:
-        seen(Request("POST", path, body, b""), Answer(status))
+        seen(Request("POST", path, body), Answer(status))
 
     post(f"/relay/submit/{label.hex()}", 200)
     post(f"/relay/submit/{label.hex()}", 200)
