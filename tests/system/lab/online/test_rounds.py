@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -58,6 +59,16 @@ def test_who_is_above_the_budget_is_cut_by_its_own_dice_whether_it_stays_or_goes
     played(people, plan.experiment(), present(plan, people, ROUNDS))
 
 
+def of_few(**changes: Any) -> tuple[Plan, Crowd, Experiment]:
+    """A plan of few people, the people, and their experiment; nobody goes away before the end."""
+    plan = small(**{"stragglers": 0.0, **changes})
+    return plan, crowd(plan, plan.days), plan.experiment()
+
+
+def nobody(people: Crowd) -> Present:
+    return Present(np.zeros(len(people), dtype=np.bool_), np.full(len(people), ONE, dtype=np.int64))
+
+
 def relayed(plan: Plan) -> Experiment:
     """The plan's question with two relays' cover, little of it."""
     plain = plan.experiment()
@@ -93,37 +104,28 @@ def test_with_relays_cover_all_devices_count_for_the_floor_and_odd_counts_are_no
 
 
 def test_below_the_floor_a_round_is_abandoned_and_the_state_stays() -> None:
-    plan = small(floor=10_000)
-    people = crowd(plan, plan.days)
-    online = OnlineRounds(plan.experiment(), people, floor=plan.floor)
-    before = online.state.to_bytes()
-    found = online.play(present(plan, people, 1)[0])
-    assert found.ended is RoundState.ABANDONED
-    assert online.state.to_bytes() == before
-    assert online.number == 1
-
-
-def test_a_round_with_nobody_is_abandoned() -> None:
-    plan = small()
-    people = crowd(plan, plan.days)
-    nobody = Present(np.zeros(len(people), dtype=np.bool_), np.full(len(people), ONE, dtype=np.int64))
-    assert OnlineRounds(plan.experiment(), people, floor=1).play(nobody).ended is RoundState.ABANDONED
+    plan, people, experiment = of_few()
+    (one,) = present(plan, people, 1)
+    trained = int((one.here & people.train).sum())
+    for here, floor, abandoned in ((one, trained, False), (one, trained + 1, True), (nobody(people), 1, True)):
+        online = OnlineRounds(experiment, people, floor=floor)
+        before = online.state.to_bytes()
+        assert (online.play(here).ended is RoundState.ABANDONED) is abandoned
+        assert (online.state.to_bytes() == before) is abandoned
+        assert online.number == 1
 
 
 def test_packages_that_say_something_are_counted_and_nulls_are_not() -> None:
-    plan = small(stragglers=0.0)
-    people = crowd(plan, plan.days)
-    one = present(plan, people, 1)[0]
-    found = OnlineRounds(plan.experiment(), people, floor=2).play(one)
+    plan, people, experiment = of_few()
+    (one,) = present(plan, people, 1)
+    found = OnlineRounds(experiment, people, floor=2).play(one)
     trained, tested = int((one.here & people.train).sum()), int((one.here & ~people.train).sum())
     # In the first round every train person sends all of its twelve words and the bias.
     assert found.packages == trained * (1 + 13) + 2 * tested
 
 
 def test_malicious_devices_send_within_the_quota_and_nothing_of_their_own() -> None:
-    plan = small(stragglers=0.0)
-    people = crowd(plan, plan.days)
-    experiment = plan.experiment()
+    plan, people, experiment = of_few()
     assert experiment.budget is not None
     malicious = Malicious(people, plot="bias", share=0.2, quota=experiment.budget)
     one = present(plan, people, 1)[0]
@@ -138,33 +140,19 @@ def test_malicious_devices_send_within_the_quota_and_nothing_of_their_own() -> N
 
 
 def test_an_unknown_plot_is_one_sentence() -> None:
-    plan = small()
-    people = crowd(plan, plan.days)
+    _, people, _ = of_few()
     with pytest.raises(BadInputError, match="label flip"):
         Malicious(people, plot="nothing", share=0.1, quota=5)
 
 
-def test_as_many_train_people_as_the_floor_are_enough() -> None:
-    plan = small(stragglers=0.0)
-    people = crowd(plan, plan.days)
-    one = present(plan, people, 1)[0]
-    trained = int((one.here & people.train).sum())
-    for floor, abandoned in ((trained, False), (trained + 1, True)):
-        assert OnlineRounds(plan.experiment(), people, floor=floor).play(one).abandoned is abandoned
-
-
 def test_the_number_of_an_abandoned_round_is_spent() -> None:
     """The next round throws the dice of its own number: what is sent is thinned by them."""
-    plan = small(learning=LEARNINGS["thinned by q"], stragglers=0.0)
-    people = crowd(plan, plan.days)
-    nobody = Present(np.zeros(len(people), dtype=np.bool_), np.full(len(people), ONE, dtype=np.int64))
-    played(people, plan.experiment(), [nobody, *present(plan, people, 2)])
+    plan, people, experiment = of_few(learning=LEARNINGS["thinned by q"])
+    played(people, experiment, [nobody(people), *present(plan, people, 2)])
 
 
 def test_the_last_model_is_judged_by_the_weights_that_predict_on_all_test_people() -> None:
-    plan = small(stragglers=0.0)
-    people = crowd(plan, plan.days)
-    experiment = plan.experiment()
+    plan, people, experiment = of_few()
     online = OnlineRounds(experiment, people, floor=2)
     for one in present(plan, people, 7):
         online.play(one)
@@ -180,20 +168,16 @@ def test_the_last_model_is_judged_by_the_weights_that_predict_on_all_test_people
 
 def test_a_two_cycle_is_watched_by_the_numbers_of_its_rounds() -> None:
     """People whose words say nothing, in few bins, swing; a round that was abandoned before has spent its number."""
-    plan = small(words=TitleWords(per_person=30, vocabulary=128, signal=0.0), bins=4, stragglers=0.0)
-    people = crowd(plan, plan.days)
-    online = OnlineRounds(plan.experiment(), people, floor=2)
-    nobody = Present(np.zeros(len(people), dtype=np.bool_), np.full(len(people), ONE, dtype=np.int64))
-    for one in (nobody, *present(plan, people, 12)):
+    plan, people, experiment = of_few(words=TitleWords(per_person=30, vocabulary=128, signal=0.0), bins=4)
+    online = OnlineRounds(experiment, people, floor=2)
+    for one in (nobody(people), *present(plan, people, 12)):
         online.play(one)
     # After the round that was abandoned, and the first in which everybody violates.
     assert online.two_cycle.spells[0][0] == 3
 
 
 def test_malicious_devices_learn_from_the_tallies_that_are_published() -> None:
-    plan = small(stragglers=0.0)
-    people = crowd(plan, plan.days)
-    experiment = plan.experiment()
+    plan, people, experiment = of_few()
     assert experiment.budget is not None
     malicious = Malicious(people, plot="ten bins", share=0.2, quota=experiment.budget)
     online = OnlineRounds(experiment, people, floor=2, malicious=malicious)
@@ -205,8 +189,7 @@ def test_malicious_devices_learn_from_the_tallies_that_are_published() -> None:
 
 
 def test_malicious_devices_know_what_their_own_people_would_send() -> None:
-    plan = small(stragglers=0.0)
-    people = crowd(plan, plan.days)
+    _, people, _ = of_few()
     malicious = Malicious(people, plot="label flip", share=0.3, quota=50)
     own = malicious.own
     labels = people.people.labels[malicious.who]
