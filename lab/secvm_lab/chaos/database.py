@@ -17,7 +17,7 @@ from secvm.coordinator.store.postgres_pool import Patience, Pool
 from secvm.coordinator.store.queries import Row
 from secvm.errors import StoreError
 from secvm_lab.chaos.network import HUB_ADDRESS
-from secvm_lab.rigs.postgres import PostgresCluster
+from secvm_lab.rigs.postgres import PostgresCluster, lives
 
 #: Small enough for a small disk; and crashes shall not take long to recover from.
 _SETTINGS = {"min_wal_size": "32MB", "max_wal_size": "96MB", "shared_buffers": "16MB", "checkpoint_timeout": "30s"}
@@ -26,48 +26,30 @@ _BACKENDS = "SELECT pid FROM pg_stat_activity WHERE starts_with(datname, 'secvm_
 _PROBE = Patience(connect_s=2, statement_s=2.0)
 
 
-class Database:
+class Database(PostgresCluster):
     """Use it in a ``with``. Every revival is on what is on the disk."""
 
     def __init__(self, parent: Path | None = None, *, on_hub: bool = False) -> None:
-        settings = dict(_SETTINGS)
-        if on_hub:
-            settings["listen_addresses"] = f"127.0.0.1,{HUB_ADDRESS}"
+        listening = {"listen_addresses": f"127.0.0.1,{HUB_ADDRESS}"} if on_hub else {}
+        super().__init__(parent=parent, settings={**_SETTINGS, **listening})
         self._on_hub = on_hub
-        self._cluster = PostgresCluster(parent=parent, settings=settings)
-        self._url = self._own_url = ""
+        #: Where nodes find it, with user and password; and where we do.
+        self.address = self._own_address = ""
 
     def __enter__(self) -> Self:
-        self._cluster.__enter__()
+        super().__enter__()
         try:
-            self._own_url = self._url = self._cluster.create_database()
+            self.address = self._own_address = self.create_database()
             if self._on_hub:
-                self._url = self._own_url.replace("@127.0.0.1:", f"@{HUB_ADDRESS}:")
-                with (self._cluster.folder / "data" / "pg_hba.conf").open("a") as rules:
+                self.address = self._own_address.replace("@127.0.0.1:", f"@{HUB_ADDRESS}:")
+                with (self.folder / "data" / "pg_hba.conf").open("a") as rules:
                     rules.write("host all all 10.77.0.0/16 scram-sha-256\n")
-                assert self._cluster.pid is not None
-                os.kill(self._cluster.pid, signal.SIGHUP)
+                assert self.pid is not None
+                os.kill(self.pid, signal.SIGHUP)
         except BaseException:
-            self._cluster.close()
+            self.close()
             raise
         return self
-
-    def __exit__(self, *_: object) -> None:
-        self._cluster.close()
-
-    @property
-    def url(self) -> str:
-        """Where nodes find it, with user and password."""
-        return self._url
-
-    @property
-    def log(self) -> Path:
-        """What the server says."""
-        return self._cluster.folder / "server.log"
-
-    def kill(self) -> None:
-        """SIGKILL to all of it. ``revive`` brings it back."""
-        self._cluster.kill()
 
     def kill_backend(self, dice: random.Random) -> bool:
         """SIGKILL to one process that serves a node. The server then ends all others and recovers by itself. False
@@ -85,23 +67,12 @@ class Database:
     def revive(self) -> bool:
         """Whether it answers; one that has ended is started again. It may not come up yet: a disk may be full."""
         with contextlib.suppress(StoreError):
-            if not _lives(self._cluster.pid):
-                self._cluster.start()
+            if self.pid is None or not lives(self.pid):
+                self.start()
             self._ask("SELECT 1")
             return True
         return False
 
     def _ask(self, query: str) -> list[Row]:
-        pool = Pool(self._own_url, patience=_PROBE, most=1)
-        try:
+        with contextlib.closing(Pool(self._own_address, patience=_PROBE, most=1)) as pool:
             return pool.once(query)
-        finally:
-            pool.close()
-
-
-def _lives(pid: int | None) -> bool:
-    """Whether a process is there, and not only what its parent has not looked at yet."""
-    try:
-        return pid is not None and Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False

@@ -112,7 +112,7 @@ class Deployment(Federation):
             covered=covered,
             witnesses=_WITNESSES,
             nodes=0 if database is None else nodes,
-            database=None if database is None else database.url,
+            database=None if database is None else database.address,
             relays=(RELAY, SECOND),
             doors=self._make_passage,
             addresses=addresses,

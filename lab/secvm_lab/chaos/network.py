@@ -18,12 +18,12 @@ import contextlib
 import ctypes
 import os
 import shutil
-import subprocess
 import sys
 import threading
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
+
+from secvm_lab.chaos.small_disk import run
 
 _CLONE_NEWNET = 0x40000000
 #: Found before any process is started: between fork and exec nothing may be imported.
@@ -180,14 +180,6 @@ class Network:
 
     @staticmethod
     def _run(*words: str) -> None:
-        _run(words)
-
-
-def _run(words: Sequence[str]) -> None:
-    program = shutil.which(words[0])
-    if program is None:
-        raise NetworkUnavailableError("network namespaces need iproute2")
-    done = subprocess.run([program, *words[1:]], capture_output=True, text=True, check=False)  # noqa: S603  (our own words)
-    if done.returncode != 0:
-        said = (done.stderr.strip().splitlines() or ["it did not say why"])[-1]
-        raise NetworkUnavailableError(f"'{' '.join(words[:4])} …' did not work: {said}")
+        said = run(*words)
+        if said is not None:
+            raise NetworkUnavailableError(f"'{' '.join(words[:4])} …' did not work: {said}")

@@ -54,7 +54,7 @@ class SmallDisk:
         if sys.platform != "linux" or os.geteuid() != 0:
             raise DiskUnavailableError("a small file system needs root on Linux")
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        done = _run("mount", "-t", "tmpfs", "-o", f"size={self._megabytes}m,mode=0711", "secvm", str(self.folder))
+        done = run("mount", "-t", "tmpfs", "-o", f"size={self._megabytes}m,mode=0711", "secvm", str(self.folder))
         if done is not None:
             raise DiskUnavailableError(f"no small file system can be mounted: {done}")
         self._mounted = True
@@ -65,9 +65,9 @@ class SmallDisk:
 
     def close(self) -> None:
         """Unmount it; what lies there is gone. Twice is once."""
-        if self._mounted and _run("umount", str(self.folder)) is not None:
+        if self._mounted and run("umount", str(self.folder)) is not None:
             # Somebody still has a file open; the last one to close it ends it.
-            _run("umount", "--lazy", str(self.folder))
+            run("umount", "--lazy", str(self.folder))
         self._mounted = False
 
     def fill(self) -> None:
@@ -92,8 +92,8 @@ class SmallDisk:
         (self.folder / _BALLAST).unlink(missing_ok=True)
 
 
-def _run(*words: str) -> str | None:
-    """What went wrong, or None."""
+def run(*words: str) -> str | None:
+    """Run a program of the system; what went wrong, or None."""
     program = shutil.which(words[0])
     if program is None:
         return f"there is no {words[0]}"

@@ -191,11 +191,8 @@ class PostgresCluster:
         return pool
 
     def _run(self, statement: str) -> None:
-        pool = self._admin()
-        try:
+        with contextlib.closing(self._admin()) as pool:
             pool.once(statement)
-        finally:
-            pool.close()
 
     # ── its processes ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -251,7 +248,7 @@ class PostgresCluster:
                 os.kill(pid, how)
         self._server.wait(PATIENCE_S)
         deadline = time.monotonic() + PATIENCE_S
-        while any(_lives(pid) for pid in others) and time.monotonic() < deadline:
+        while any(lives(pid) for pid in others) and time.monotonic() < deadline:
             time.sleep(_NAP_S)
         self._server = None
 
@@ -282,7 +279,8 @@ def _children(parent: int) -> list[int]:
     return [pid for pid in everybody if _state(pid)[1] == parent]
 
 
-def _lives(pid: int) -> bool:
+def lives(pid: int) -> bool:
+    """Whether a process is there, and not only what its parent has not looked at yet."""
     return _state(pid)[0] not in ("", "Z")
 
 

@@ -34,6 +34,12 @@ def person(tmp_path_factory: pytest.TempPathFactory) -> MadeUpPerson:
 
 
 @pytest.fixture
+def shown(person: MadeUpPerson) -> Iterator[ShownPage]:
+    with shown_page(person.folder, person=person) as page:
+        yield page
+
+
+@pytest.fixture
 def stranger() -> Iterator[str]:
     """An origin of somebody else's: another port is one, and so is another name."""
 
@@ -84,9 +90,8 @@ def attacked(window: Window, shown: ShownPage, stranger: str, attack: str) -> St
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
-def test_page_of_a_stranger_changes_nothing(window: Window, person: MadeUpPerson, stranger: str, attack: str) -> None:
-    with shown_page(person.folder, person=person) as shown:
-        assert attacked(window, shown, stranger, attack) is Status.JOINED
+def test_page_of_a_stranger_changes_nothing(window: Window, shown: ShownPage, stranger: str, attack: str) -> None:
+    assert attacked(window, shown, stranger, attack) is Status.JOINED
 
 
 @pytest.mark.parametrize("attack", LET_THROUGH)
@@ -97,63 +102,55 @@ def test_without_the_guard_the_same_page_does_what_it_likes(
         assert attacked(window, shown, stranger, attack) is Status.PAUSED
 
 
-def test_page_of_a_stranger_reads_frames_and_embeds_nothing(
-    window: Window, person: MadeUpPerson, stranger: str
-) -> None:
-    with shown_page(person.folder, person=person) as shown:
-        window.page.goto(stranger)
-        read = """async (url) => {
-          const read = await fetch(url + "api/state").then((answer) => answer.text(), () => null);
-          const blind = await fetch(url + "api/state", { mode: "no-cors" }).then((answer) => answer.type, () => null);
-          const script = await new Promise((ready) => {
-            const one = document.createElement("script");
-            Object.assign(one, { onload: () => ready("ran"), onerror: () => ready(null) });
-            one.src = url + "static/person.js";
-            document.body.append(one);
-          });
-          return [read, blind, script];
-        }"""
-        assert window.page.evaluate(read, shown.address) == [None, None, None]
-        frame = """(url) => new Promise((ready) => {
-          const one = document.createElement("iframe");
-          one.onload = () => ready(one.contentDocument === null);
-          one.src = url;
-          document.body.append(one);
-        })"""
-        assert window.page.evaluate(frame, shown.address) is True
-        inner = [one for one in window.page.frames if one != window.page.main_frame]
-        assert all("Your device" not in one.content() for one in inner)
+def test_page_of_a_stranger_reads_frames_and_embeds_nothing(window: Window, shown: ShownPage, stranger: str) -> None:
+    window.page.goto(stranger)
+    read = """async (url) => {
+      const read = await fetch(url + "api/state").then((answer) => answer.text(), () => null);
+      const blind = await fetch(url + "api/state", { mode: "no-cors" }).then((answer) => answer.type, () => null);
+      const script = await new Promise((ready) => {
+        const one = document.createElement("script");
+        Object.assign(one, { onload: () => ready("ran"), onerror: () => ready(null) });
+        one.src = url + "static/person.js";
+        document.body.append(one);
+      });
+      return [read, blind, script];
+    }"""
+    assert window.page.evaluate(read, shown.address) == [None, None, None]
+    frame = """(url) => new Promise((ready) => {
+      const one = document.createElement("iframe");
+      one.onload = () => ready(one.contentDocument === null);
+      one.src = url;
+      document.body.append(one);
+    })"""
+    assert window.page.evaluate(frame, shown.address) is True
+    inner = [one for one in window.page.frames if one != window.page.main_frame]
+    assert all("Your device" not in one.content() for one in inner)
 
 
-def test_name_that_suddenly_leads_here_is_turned_away(window: Window, person: MadeUpPerson) -> None:
-    with shown_page(person.folder, person=person) as shown:
-        # As after DNS rebinding: the browser believes that it speaks with another host, on our port.
-        secret = shown.address.split("/")[3]
-        answer = window.context.request.get(
-            f"http://127.0.0.1:{shown.port}/{secret}/api/state", headers={"Host": f"rebound.example:{shown.port}"}
-        )
-        assert answer.status == 421
+def test_name_that_suddenly_leads_here_is_turned_away(window: Window, shown: ShownPage) -> None:
+    # As after DNS rebinding: the browser believes that it speaks with another host, on our port.
+    secret = shown.address.split("/")[3]
+    answer = window.context.request.get(
+        f"http://127.0.0.1:{shown.port}/{secret}/api/state", headers={"Host": f"rebound.example:{shown.port}"}
+    )
+    assert answer.status == 421
 
 
-def test_file_that_opens_the_browser_leads_to_the_page(window: Window, person: MadeUpPerson, tmp_path: Path) -> None:
+def test_file_that_opens_the_browser_leads_to_the_page(window: Window, shown: ShownPage, tmp_path: Path) -> None:
     from secvm.participant.ui.guard import OpeningFile
 
     tmp_path.chmod(0o700)
-    with shown_page(person.folder, person=person) as shown:
-        OpeningFile(tmp_path).lead(shown.address, lambda address: bool(window.page.goto(address)))
-        expect(window.page.locator("[data-experiment]").first).to_be_visible()
-        assert window.page.url == shown.address
+    OpeningFile(tmp_path).lead(shown.address, lambda address: bool(window.page.goto(address)))
+    expect(window.page.locator("[data-experiment]").first).to_be_visible()
+    assert window.page.url == shown.address
 
 
-def test_link_from_elsewhere_to_the_page_itself_shows_nothing(
-    window: Window, person: MadeUpPerson, stranger: str
-) -> None:
-    with shown_page(person.folder, person=person) as shown:
-        window.page.goto(stranger)
-        with window.page.expect_navigation(url=shown.address) as navigated:
-            window.page.evaluate("(url) => { location.href = url; }", shown.address)
-        assert navigated.value is not None
-        assert navigated.value.status == 403
+def test_link_from_elsewhere_to_the_page_itself_shows_nothing(window: Window, shown: ShownPage, stranger: str) -> None:
+    window.page.goto(stranger)
+    with window.page.expect_navigation(url=shown.address) as navigated:
+        window.page.evaluate("(url) => { location.href = url; }", shown.address)
+    assert navigated.value is not None
+    assert navigated.value.status == 403
 
 
 def test_unsafe_guard_of_this_test_still_knows_the_secret() -> None:

@@ -5,6 +5,7 @@ One made-up person for each test that decides something: what is forgotten stays
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import shutil
@@ -26,11 +27,10 @@ def person(tmp_path_factory: pytest.TempPathFactory) -> MadeUpPerson:
     return MadeUpPerson(tmp_path_factory.mktemp("person") / "device")
 
 
-@pytest.fixture
-def shown(person: MadeUpPerson, tmp_path: Path) -> Iterator[ShownPage]:
-    """The page of that person, as they were in the beginning."""
+@contextlib.contextmanager
+def as_in_the_beginning(person: MadeUpPerson, own: Path) -> Iterator[ShownPage]:
+    """The page of that person, whose device is a copy that may be changed."""
     before = person.folder
-    own = tmp_path / "device"
     shutil.copytree(before, own)
     own.chmod(0o700)
     person.folder = own
@@ -39,6 +39,12 @@ def shown(person: MadeUpPerson, tmp_path: Path) -> Iterator[ShownPage]:
             yield page
     finally:
         person.folder = before
+
+
+@pytest.fixture
+def shown(person: MadeUpPerson, tmp_path: Path) -> Iterator[ShownPage]:
+    with as_in_the_beginning(person, tmp_path / "device") as page:
+        yield page
 
 
 def state_of(window: Window) -> Any:
@@ -286,16 +292,9 @@ def test_page_asks_every_few_seconds_and_hidden_it_asks_nothing(window: Window, 
 
 
 def test_lost_program_is_told(window: Window, person: MadeUpPerson, tmp_path: Path) -> None:
-    own = tmp_path / "device"
-    shutil.copytree(person.folder, own)
-    own.chmod(0o700)
-    before, person.folder = person.folder, own
-    try:
-        with shown_page(own, person=person) as shown:
-            opened(window, shown)
-        expect(window.page.locator("#away")).to_be_visible()
-    finally:
-        person.folder = before
+    with as_in_the_beginning(person, tmp_path / "device") as shown:
+        opened(window, shown)
+    expect(window.page.locator("#away")).to_be_visible()
 
 
 @pytest.mark.parametrize("dark", [False, True])

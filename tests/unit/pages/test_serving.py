@@ -1,7 +1,8 @@
 """Serving pages: every answer says what it must, a fault says nothing, and what is not HTTP is refused likewise."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import contextlib
+from collections.abc import AsyncIterator
 
 import pytest
 from aiohttp import web
@@ -27,18 +28,14 @@ async def said(served: RunningPage, *pieces: bytes) -> tuple[int, dict[str, str]
     return int(first.split(" ")[1]), fields, body
 
 
-def served_with(
-    answer: Answer, scenario: Callable[[RunningPage], Awaitable[None]], *, faults: list[Exception] | None = None
-) -> None:
-    async def run() -> None:
-        door = listen_on("127.0.0.1", 0, complaint="no")
-        served = await serve(door, answer, tell_fault=(faults if faults is not None else []).append)
-        try:
-            await scenario(served)
-        finally:
-            await served.close()
-
-    asyncio.run(run())
+@contextlib.asynccontextmanager
+async def page(answer: Answer, faults: list[Exception] | None = None) -> AsyncIterator[RunningPage]:
+    door = listen_on("127.0.0.1", 0, complaint="no")
+    served = await serve(door, answer, tell_fault=([] if faults is None else faults).append)
+    try:
+        yield served
+    finally:
+        await served.close()
 
 
 async def fine(_request: web.BaseRequest) -> web.Response:
@@ -46,18 +43,16 @@ async def fine(_request: web.BaseRequest) -> web.Response:
 
 
 @pytest.mark.parametrize("request_bytes", [WHOLE, b"nonsense\r\n\r\n", b"GET / HTTP/1.1\r\nhost: a\r\nhost\r\n\r\n"])
-def test_every_answer_carries_the_headers_and_no_version_also_to_what_is_no_http(request_bytes: bytes) -> None:
-    async def scenario(served: RunningPage) -> None:
+async def test_every_answer_carries_the_headers_and_no_version_also_to_what_is_no_http(request_bytes: bytes) -> None:
+    async with page(fine) as served:
         status, fields, _ = await said(served, request_bytes)
         assert status in (200, 400)
         assert {name: fields.get(name) for name in HEADERS} == HEADERS
         assert fields["cache-control"] == "no-store"
         assert "server" not in fields
 
-    served_with(fine, scenario)
 
-
-def test_a_refusal_is_a_problem_and_a_fault_says_nothing_of_itself() -> None:
+async def test_a_refusal_is_a_problem_and_a_fault_says_nothing_of_itself() -> None:
     async def answer(request: web.BaseRequest) -> web.Response:
         if request.path == "/refused":
             raise RefusedRequestError(405, "Not so.")
@@ -65,31 +60,27 @@ def test_a_refusal_is_a_problem_and_a_fault_says_nothing_of_itself() -> None:
 
     faults: list[Exception] = []
 
-    async def scenario(served: RunningPage) -> None:
+    async with page(answer, faults) as served:
         status, fields, body = await said(served, WHOLE.replace(b"/ ", b"/refused ", 1))
         assert (status, fields["allow"]) == (405, "GET, HEAD, POST")
         assert b'"detail":"Not so."' in body
         status, fields, body = await said(served, WHOLE)
         assert (status, fields["content-type"], b"secret" in body) == (500, "application/problem+json", False)
-
-    served_with(answer, scenario, faults=faults)
     assert [type(fault) for fault in faults] == [ValueError]
 
 
-def test_no_more_connections_are_answered_than_there_are_places(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_no_more_connections_are_answered_than_there_are_places(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(serving, "_CONNECTIONS", 1)
 
-    async def scenario(served: RunningPage) -> None:
+    async with page(fine) as served:
         reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
         writer.write(WHOLE.replace(b"connection: close\r\n", b""))
         assert (await reader.readline()).startswith(b"HTTP/1.1 200")
         assert (await said(served, WHOLE))[0] == 503
         writer.close()
 
-    served_with(fine, scenario)
 
-
-def test_a_body_has_a_limit_of_bytes_and_of_time_and_is_not_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_body_has_a_limit_of_bytes_and_of_time_and_is_not_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(serving, "_LINGERING_S", 0.05)
 
     async def answer(request: web.BaseRequest) -> web.Response:
@@ -100,15 +91,13 @@ def test_a_body_has_a_limit_of_bytes_and_of_time_and_is_not_unpacked(monkeypatch
             b"POST / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n" + b"".join(one + b"\r\n" for one in fields) + b"\r\n"
         )
 
-    async def scenario(served: RunningPage) -> None:
+    async with page(answer) as served:
         assert (await said(served, post(b"content-length: 11"), b"x" * 11))[0] == 413
         chunked = post(b"transfer-encoding: chunked")
         assert (await said(served, chunked, b"b\r\n" + b"x" * 11 + b"\r\n0\r\n\r\n"))[0] == 413
         assert (await said(served, post(b"content-length: 10"), b"x"))[0] == 408
         packed = post(b"content-length: 4", b"content-encoding: gzip")
         assert (await said(served, packed, b"\x1f\x8bab"))[2] == b"\x1f\x8bab"
-
-    served_with(answer, scenario)
 
 
 def test_an_address_of_this_machine_is_asked_for_and_a_taken_port_is_one_sentence() -> None:
