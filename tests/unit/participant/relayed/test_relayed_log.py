@@ -11,7 +11,8 @@ from secvm.participant.device import Device
 from secvm.participant.person import decisions
 from secvm.participant.person.inspection import inspect
 from secvm.participant.trust.trust_policy import TrustPolicy
-from secvm.protocol.evidence.plain import Finding, Kind, examine
+from secvm.protocol.evidence.plain import Kind, examine
+from secvm.protocol.evidence.relayed import Finding
 from secvm.protocol.log.entries import Entry, ending_entry, experiment_entry, manifest_entry, opening_entry
 from secvm.protocol.plain.session_memory import Phase
 from secvm.protocol.relays.manifest import RelayedManifest
@@ -39,7 +40,7 @@ def enter_others(world: RelayedWorld, *entries: Entry) -> None:
     world.history.log.show(world.history.files, [world.of.digest])
 
 
-def finding(world: RelayedWorld) -> Finding:
+def finding(world: RelayedWorld) -> Finding[Kind]:
     """What the one piece of evidence shows that the device has, which takes no part any more."""
     assert world.member.distrust is not None
     (file,) = world.state.evidence(world.of.digest)
