@@ -129,9 +129,8 @@ def _inspect_one(
         ),
         _waiting(waiting, record.status),
     ]
-    newest = None if standing.window is None else standing
     if record.status is Status.JOINED and record.ending is None:
-        sentences.append(_newest(newest, now))
+        sentences.append(_newest(standing, now))
     if record.cohort is not None:
         sentences.append(f"Your device was drawn to {record.cohort.name.lower()}, once and for all rounds.")
     over = record.ending is not None and record.status in (Status.JOINED, Status.PAUSED)
@@ -189,8 +188,8 @@ class _Standing:
     participants: tuple[int, ...] = ()
 
 
-def _newest(newest: _Standing | None, now: int) -> str:
-    if newest is None or newest.window is None:
+def _newest(newest: _Standing, now: int) -> str:
+    if newest.window is None:
         return (
             "Your device has heard of no round yet. If that stays so while it runs, none is announced, or no relay of"
             " the settings answers."

@@ -30,7 +30,6 @@ from secvm.runtime.disk.secret_files import (
     make_secret,
     protect,
     read_secret,
-    remove_secret,
 )
 
 FILE = "device.key"
@@ -82,14 +81,7 @@ def set_passphrase(
         protect([folder / FILE], old=old, new=new, dice=dice, cost=cost)
     else:
         make_secret(folder / FILE, lock(throw(dice, KEY_BYTES), word, dice, cost))
-    opened = open_lock(folder, new, dice)
-    assert opened is not None
-    return opened
-
-
-def drop(folder: Path) -> None:
-    """Forget the lock, when nothing is locked with it any more."""
-    remove_secret(folder / FILE)
+    return DeviceLock(KeptKey(read_secret(folder / FILE, passphrase=new)), dice)
 
 
 def refuse_locked(folder: Path) -> None:

@@ -12,13 +12,14 @@ from pathlib import Path
 from secvm.crypto.locking import DEFAULT_COST, Cost
 from secvm.crypto.sealing.kem import RandomBytes
 from secvm.errors import BadInputError
-from secvm.participant.storage.device_lock import drop, open_lock, set_passphrase
+from secvm.participant.storage.device_lock import FILE as LOCK
+from secvm.participant.storage.device_lock import open_lock, set_passphrase
 from secvm.participant.storage.state import FILE as STATE_FILE
 from secvm.participant.storage.state import DeviceState
 from secvm.participant.storage.vault import Vault
 from secvm.runtime.disk.process_lock import FILE as LOCK_FILE
 from secvm.runtime.disk.process_lock import only_one
-from secvm.runtime.disk.secret_files import Passphrase, protect
+from secvm.runtime.disk.secret_files import Passphrase, protect, remove_secret
 
 
 def protect_device(
@@ -57,7 +58,8 @@ def unprotect_device(folder: Path, credential: Path | None, *, old: Passphrase, 
             state.close()
         with Vault(folder, lock=lock) as vault:
             vault.unlock_for_good()
-        drop(folder)
+        # Nothing is locked with it any more.
+        remove_secret(folder / LOCK)
 
 
 def _check(folder: Path) -> None:
