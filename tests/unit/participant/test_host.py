@@ -93,21 +93,19 @@ def test_repro_what_is_due_at_a_restart_leaves_without_waiting_for_another_wakin
     assert len(world.net.arrived) == 2 * BUDGET
 
 
-def test_log_says_once_that_no_manifest_can_be_had(world: World) -> None:
+async def test_log_says_once_that_no_manifest_can_be_had(world: World) -> None:
     told = io.StringIO()
     host = Host(devices(world, 3), clock=world.clock, log=Log(told, world.clock, party="participant"))
     begun = world.clock.now()
 
-    async def scenario() -> None:
-        stop = asyncio.Event()
-        running = asyncio.create_task(host.run(stop))
-        await move(world, until=begun + 20_000 * GRACE_S)
-        manifest = world.publish(1, opens_at=world.clock.now() + 20_000 * GRACE_S)
-        await move(world, until=manifest.opens_at)
-        stop.set()
-        await running
+    stop = asyncio.Event()
+    running = asyncio.create_task(host.run(stop))
+    await move(world, until=begun + 20_000 * GRACE_S)
+    manifest = world.publish(1, opens_at=world.clock.now() + 20_000 * GRACE_S)
+    await move(world, until=manifest.opens_at)
+    stop.set()
+    await running
 
-    asyncio.run(scenario())
     events = [json.loads(line)["event"] for line in told.getvalue().splitlines()]
     assert events == ["no-manifest", "manifest-again", "stopped"]
 
@@ -125,25 +123,22 @@ def test_stop_does_not_wait_for_ever_for_an_answer(tmp_path: Path, monkeypatch: 
         device.close()
 
 
-def test_pause_by_another_process_is_seen(world: World) -> None:
+async def test_pause_by_another_process_is_seen(world: World) -> None:
     host = Host(devices(world, 1), clock=world.clock)
     manifest = world.publish(1)
     middle = (manifest.opens_at + manifest.closes_at) // 2
 
-    async def scenario() -> None:
-        stop = asyncio.Event()
-        running = asyncio.create_task(host.run(stop))
-        await move(world, until=middle)
-        other = DeviceState(world.folder / "0")
-        other.set_status(world.of.digest, Status.PAUSED)
-        other.close()
-        sent = len(world.net.seen)
-        await move(world, until=manifest.closes_at)
-        assert len(world.net.seen) == sent
-        stop.set()
-        await running
-
-    asyncio.run(scenario())
+    stop = asyncio.Event()
+    running = asyncio.create_task(host.run(stop))
+    await move(world, until=middle)
+    other = DeviceState(world.folder / "0")
+    other.set_status(world.of.digest, Status.PAUSED)
+    other.close()
+    sent = len(world.net.seen)
+    await move(world, until=manifest.closes_at)
+    assert len(world.net.seen) == sent
+    stop.set()
+    await running
 
 
 def test_fault_of_ours_ends_the_host_loudly_and_saves_the_others(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -158,7 +158,7 @@ def test_people_of_a_test_get_a_folder_each_and_join_once(tmp_path: Path) -> Non
     assert sorted(path.name for path in (tmp_path / "devices").iterdir()) == ["000004", "000005", "000006"]
 
 
-def test_people_of_a_test_wait_for_the_beacons_and_share_what_is_checked(
+async def test_people_of_a_test_wait_for_the_beacons_and_share_what_is_checked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("secvm.participant.main._EVERY_S", 0)
@@ -170,25 +170,20 @@ def test_people_of_a_test_wait_for_the_beacons_and_share_what_is_checked(
             tmp_path, relay={"urls": [relay.url for relay in world.of.relays]}, testing={**testing, **more}
         )
 
-    async def scenario() -> None:
-        joining = asyncio.create_task(
-            open_devices(settings(unsafe_beacons=True), world.net, world.clock, asyncio.Event())
-        )
-        for _ in range(20):
-            await asyncio.sleep(0)
-        assert not joining.done()
-        assert world.asked("/beacon/") == []
-        world.clock.advance(3_600_000)
-        with pytest.raises(BadInputError, match="beacon for development"):
-            await open_devices(settings(), world.net, world.clock, asyncio.Event())
-        devices = await joining
-        records = [device.state.record(world.of.digest) for device in devices]
-        assert len({record.salt for record in records if record is not None} - {None}) == 1
-        assert len({id(device._around.checks) for device in devices}) == 1
-        for device in devices:
-            device.close()
-
-    asyncio.run(scenario())
+    joining = asyncio.create_task(open_devices(settings(unsafe_beacons=True), world.net, world.clock, asyncio.Event()))
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert not joining.done()
+    assert world.asked("/beacon/") == []
+    world.clock.advance(3_600_000)
+    with pytest.raises(BadInputError, match="beacon for development"):
+        await open_devices(settings(), world.net, world.clock, asyncio.Event())
+    devices = await joining
+    records = [device.state.record(world.of.digest) for device in devices]
+    assert len({record.salt for record in records if record is not None} - {None}) == 1
+    assert len({id(device._around.checks) for device in devices}) == 1
+    for device in devices:
+        device.close()
 
 
 def test_people_of_a_test_join_no_real_experiment(tmp_path: Path) -> None:
@@ -199,21 +194,18 @@ def test_people_of_a_test_join_no_real_experiment(tmp_path: Path) -> None:
         asyncio.run(open_devices(settings, world.net, world.clock, asyncio.Event()))
 
 
-def test_device_that_is_run_already_is_not_run_again(tmp_path: Path) -> None:
+async def test_device_that_is_run_already_is_not_run_again(tmp_path: Path) -> None:
     settings = settings_of(tmp_path, relay={"urls": ["https://r.example"]})
 
-    async def both() -> None:
-        stop = asyncio.Event()
-        stop.set()
+    stop = asyncio.Event()
+    stop.set()
+    await serve(settings, stop)
+    held = only_one(settings.device.folder / LOCK_FILE, "device")
+    with held, pytest.raises(BadInputError, match="another process runs this device"):
         await serve(settings, stop)
-        held = only_one(settings.device.folder / LOCK_FILE, "device")
-        with held, pytest.raises(BadInputError, match="another process runs this device"):
-            await serve(settings, stop)
-
-    asyncio.run(both())
 
 
-def test_devices_serve_until_they_are_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_devices_serve_until_they_are_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Over sockets, straight to a tiny coordinator, with a clock that the test steers."""
     world = World(tmp_path, TEST_OF)
     manifest = world.publish(1)
@@ -242,41 +234,39 @@ def test_devices_serve_until_they_are_stopped(tmp_path: Path, monkeypatch: pytes
         found = world.net.files.get(request.path)
         return web.Response(status=404) if found is None else web.Response(body=found, headers={"Date": ""})
 
-    async def scenario() -> None:
-        application = web.Application()
-        application.router.add_route("*", "/{path:.*}", handle)
-        runner = web.AppRunner(application)
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        settings = settings_of(
-            tmp_path,
-            coordinator={"unsafe_direct_url": f"http://127.0.0.1:{runner.addresses[0][1]}"},
-            status={"listen": "127.0.0.1:0"},
-            testing={
-                "clock": str(tmp_path / "clock"),
-                "people": str(people_file(tmp_path, 2)),
-                "count": 2,
-                "seed": "s",
-                "join": [TEST_OF.digest],
-            },
-        )
-        serving = asyncio.create_task(serve(settings, stop))
-        # Each moves the clock when the one before has happened, so that no machine is too slow.
-        for event, limit in (
-            (started, before + 60_000),
-            (polled, manifest.closes_at - 1),
-            (enough, manifest.closes_at - 1),
-        ):
-            waiting = asyncio.create_task(event.wait())
-            await asyncio.wait({serving, waiting}, return_when=asyncio.FIRST_COMPLETED)
-            waiting.cancel()
-            steering.steer(rate=4000.0, limit=limit)
-        stop.set()
-        await serving
-        assert enough.is_set()
-        await runner.cleanup()
+    application = web.Application()
+    application.router.add_route("*", "/{path:.*}", handle)
+    runner = web.AppRunner(application)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    settings = settings_of(
+        tmp_path,
+        coordinator={"unsafe_direct_url": f"http://127.0.0.1:{runner.addresses[0][1]}"},
+        status={"listen": "127.0.0.1:0"},
+        testing={
+            "clock": str(tmp_path / "clock"),
+            "people": str(people_file(tmp_path, 2)),
+            "count": 2,
+            "seed": "s",
+            "join": [TEST_OF.digest],
+        },
+    )
+    serving = asyncio.create_task(serve(settings, stop))
+    # Each moves the clock when the one before has happened, so that no machine is too slow.
+    for event, limit in (
+        (started, before + 60_000),
+        (polled, manifest.closes_at - 1),
+        (enough, manifest.closes_at - 1),
+    ):
+        waiting = asyncio.create_task(event.wait())
+        await asyncio.wait({serving, waiting}, return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
+        steering.steer(rate=4000.0, limit=limit)
+    stop.set()
+    await serving
+    assert enough.is_set()
+    await runner.cleanup()
 
-    asyncio.run(scenario())
     assert len(set(capsules)) == 2 * BUDGET
 
 

@@ -1,6 +1,5 @@
 """Fresh looks at the log: random, over paths of their own, and at the first difference nothing more leaves."""
 
-import asyncio
 import os
 from contextlib import closing
 from types import SimpleNamespace
@@ -202,28 +201,26 @@ def test_the_settings_say_how_many_rounds_may_be_unseen(
     assert joined == list(range(1, most + 1))
 
 
-def test_repro_looks_that_the_end_of_a_window_overtakes_after_one_failure_end_nothing(world: LoggedWorld) -> None:
+async def test_repro_looks_that_the_end_of_a_window_overtakes_after_one_failure_end_nothing(world: LoggedWorld) -> None:
     device = world.joined(policy=TrustPolicy(refetches=1))
 
-    async def scenario() -> None:
-        for _ in range(3):
-            manifest = world.announce()
-            await world.driven(device, until=manifest.opens_at)
-            kept, before = world.net.files.pop(checkpoint_path(world)), len(looks(world))
-            while len(looks(world)) == before and world.clock.now() < manifest.closes_at:
-                await world.driven(device, until=world.clock.now() + 100)
-            # A server that is just starting again; then the machine is too busy for another look.
-            world.net.files[checkpoint_path(world)] = kept
-            world.clock.advance(manifest.closes_at - world.clock.now())
-            await world.driven(device, until=manifest.accept_until)
-            world.conclude()
+    for _ in range(3):
+        manifest = world.announce()
+        await world.driven(device, until=manifest.opens_at)
+        kept, before = world.net.files.pop(checkpoint_path(world)), len(looks(world))
+        while len(looks(world)) == before and world.clock.now() < manifest.closes_at:
+            await world.driven(device, until=world.clock.now() + 100)
+        # A server that is just starting again; then the machine is too busy for another look.
+        world.net.files[checkpoint_path(world)] = kept
+        world.clock.advance(manifest.closes_at - world.clock.now())
+        await world.driven(device, until=manifest.accept_until)
+        world.conclude()
 
-    asyncio.run(scenario())
     assert len(device.state.history(world.of.digest)) == 3
     assert device.state.trust.distrust(world.of.digest) is None
 
 
-def test_repro_a_server_that_is_back_before_the_window_closes_is_seen(
+async def test_repro_a_server_that_is_back_before_the_window_closes_is_seen(
     world: LoggedWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Each look in the middle of what is left: two that the dice put close together would both be missed.
@@ -233,15 +230,13 @@ def test_repro_a_server_that_is_back_before_the_window_closes_is_seen(
     device = world.joined(policy=TrustPolicy(refetches=1))
     manifest = world.announce()
 
-    async def scenario() -> None:
-        await world.driven(device, until=manifest.opens_at)
-        kept = world.net.files.pop(checkpoint_path(world))
-        while len(looks(world)) < MOST_TRIES - 1 and world.clock.now() < manifest.closes_at:
-            await world.driven(device, until=world.clock.now() + 100)
-        world.net.files[checkpoint_path(world)] = kept
-        await world.driven(device, until=manifest.accept_until)
+    await world.driven(device, until=manifest.opens_at)
+    kept = world.net.files.pop(checkpoint_path(world))
+    while len(looks(world)) < MOST_TRIES - 1 and world.clock.now() < manifest.closes_at:
+        await world.driven(device, until=world.clock.now() + 100)
+    world.net.files[checkpoint_path(world)] = kept
+    await world.driven(device, until=manifest.accept_until)
 
-    asyncio.run(scenario())
     assert (len(looks(world)), reasons(device, world)) == (MOST_TRIES, [])
 
 

@@ -108,7 +108,7 @@ def test_tally_that_was_not_read_here_is_computed_anew() -> None:
         assert shared.following(history.document, found, one).names == again.names
 
 
-def test_many_devices_replay_each_step_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_many_devices_replay_each_step_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     world, shared = LoggedWorld(tmp_path), SharedChecks()
     steps: list[object] = []
 
@@ -119,20 +119,18 @@ def test_many_devices_replay_each_step_once(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(checking_module, "next_model", counted)
     devices = world.crowd(5, checks=shared)
 
-    async def rounds() -> None:
-        for _ in range(3):
-            manifest = world.announce()
-            while world.clock.now() < manifest.accept_until:
-                for device in devices:
-                    while jobs := device.wake():
-                        for job in jobs:
-                            await device.carry_out(job)
-                # Not beyond a moment at which one wants to be woken: in the window's last moment all must leave.
-                now = world.clock.now()
-                world.clock.advance(min(manifest.accept_until, *(max(now + 1, one.wake_at) for one in devices)) - now)
-            world.conclude()
+    for _ in range(3):
+        manifest = world.announce()
+        while world.clock.now() < manifest.accept_until:
+            for device in devices:
+                while jobs := device.wake():
+                    for job in jobs:
+                        await device.carry_out(job)
+            # Not beyond a moment at which one wants to be woken: in the window's last moment all must leave.
+            now = world.clock.now()
+            world.clock.advance(min(manifest.accept_until, *(max(now + 1, one.wake_at) for one in devices)) - now)
+        world.conclude()
 
-    asyncio.run(rounds())
     assert len(world.net.arrived) == 3 * 5 * BUDGET
     assert len(steps) == 2
     blobs = [path for path, _ in world.net.fetches if "/v1/blob/" in path]
@@ -142,32 +140,29 @@ def test_many_devices_replay_each_step_once(tmp_path: Path, monkeypatch: pytest.
         device.close()
 
 
-def test_repro_who_stops_waiting_for_a_tally_does_not_take_it_from_the_others() -> None:
+async def test_repro_who_stops_waiting_for_a_tally_does_not_take_it_from_the_others() -> None:
     shared, document = SharedChecks(), history_of(3).document
     tally = aggregate.empty_tally(document.experiment)
     data = encode_tally(tally, document.experiment)
 
-    async def scenario() -> None:
-        served = asyncio.Event()
+    served = asyncio.Event()
 
-        class Slow(MemoryTransport):
-            async def fetch(self, path: str, *, most: int = 2**30, gateway_keys: bytes | None = None) -> Fetched | None:
-                await served.wait()
-                return Fetched(data)
+    class Slow(MemoryTransport):
+        async def fetch(self, path: str, *, most: int = 2**30, gateway_keys: bytes | None = None) -> Fetched | None:
+            await served.wait()
+            return Fetched(data)
 
-        net = Slow(lambda: 0)
-        first, second, third = (
-            asyncio.create_task(shared.fetch_tally(tally_digest(tally), net, document=document)) for _ in range(3)
-        )
-        await asyncio.sleep(0)
-        second.cancel()
-        await asyncio.sleep(0)
-        served.set()
-        assert await first == data
-        assert await third == data
-        assert second.cancelled()
-
-    asyncio.run(scenario())
+    net = Slow(lambda: 0)
+    first, second, third = (
+        asyncio.create_task(shared.fetch_tally(tally_digest(tally), net, document=document)) for _ in range(3)
+    )
+    await asyncio.sleep(0)
+    second.cancel()
+    await asyncio.sleep(0)
+    served.set()
+    assert await first == data
+    assert await third == data
+    assert second.cancelled()
 
 
 def test_bytes_that_are_no_tally_of_the_name_are_not_kept() -> None:

@@ -60,14 +60,11 @@ def test_a_request_under_another_name_is_not_answered(host: str) -> None:
     assert said == ("HTTP/1.1 421 Misdirected Request", "")
 
 
-def test_a_place_that_is_taken_or_not_on_this_machine_is_one_sentence() -> None:
-    async def scenario() -> None:
-        for listen in ("0.0.0.0:0", "localhost"):
-            with pytest.raises(BadInputError, match="this machine only"):
-                await serve_status(listen, dict)
-        server = await serve_status("127.0.0.1:0", dict)
-        with pytest.raises(BadInputError, match=f"cannot show the status on 127.0.0.1:{server.port}"):
-            await serve_status(f"127.0.0.1:{server.port}", dict)
-        await server.close()
-
-    asyncio.run(scenario())
+async def test_a_place_that_is_taken_or_not_on_this_machine_is_one_sentence() -> None:
+    for listen in ("0.0.0.0:0", "localhost"):
+        with pytest.raises(BadInputError, match="this machine only"):
+            await serve_status(listen, dict)
+    server = await serve_status("127.0.0.1:0", dict)
+    with pytest.raises(BadInputError, match=f"cannot show the status on 127.0.0.1:{server.port}"):
+        await serve_status(f"127.0.0.1:{server.port}", dict)
+    await server.close()

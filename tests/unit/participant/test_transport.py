@@ -1,9 +1,8 @@
 """Transports over real sockets: what leaves a device, what it takes for an answer, and what it does not read."""
 
-import asyncio
 import os
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from email.utils import formatdate
@@ -91,36 +90,30 @@ async def serving(relay: TinyRelay) -> AsyncIterator[None]:
         await runner.cleanup()
 
 
-def over_sockets(
-    scenario: Callable[[TinyRelay, Transport, Relay], Awaitable[None]], *, direct: bool = False
-) -> TinyRelay:
+@asynccontextmanager
+async def over_sockets(*, direct: bool = False) -> AsyncIterator[tuple[TinyRelay, Transport, Relay]]:
+    """A relay, a device's way to it, and the relay as experiments name it."""
     relay = TinyRelay()
-
-    async def main() -> None:
-        async with serving(relay):
-            session = HttpClient(connections=4)
-            transport: Transport = (
-                UnsafeDirectTransport(session, relay.url.removesuffix("/r"))
-                if direct
-                else RelayTransport(session, [relay.url], os.urandom)
-            )
-            try:
-                await scenario(relay, transport, Relay(url=relay.url, key=RELAY.public))
-            finally:
-                await transport.close()
-
-    asyncio.run(main())
-    return relay
+    async with serving(relay):
+        session = HttpClient(connections=4)
+        transport: Transport = (
+            UnsafeDirectTransport(session, relay.url.removesuffix("/r"))
+            if direct
+            else RelayTransport(session, [relay.url], os.urandom)
+        )
+        try:
+            yield relay, transport, Relay(url=relay.url, key=RELAY.public)
+        finally:
+            await transport.close()
 
 
-def test_package_is_one_post_with_nothing_but_what_http_needs() -> None:
-    async def scenario(relay: TinyRelay, transport: Transport, way: Relay) -> None:
+async def test_package_is_one_post_with_nothing_but_what_http_needs() -> None:
+    async with over_sockets() as (relay, transport, way):
         # A cookie is not kept.
         relay.answers.append(web.Response(status=202, headers={"Set-Cookie": "who=you"}))
         for i in range(3):
             assert await transport.send(b"capsule %d" % i, way) == SendReply(b"")
 
-    relay = over_sockets(scenario)
     assert [(method, path, body) for method, path, _, body in relay.requests] == [
         ("POST", "/r", b"capsule %d" % i) for i in range(3)
     ]
@@ -129,38 +122,35 @@ def test_package_is_one_post_with_nothing_but_what_http_needs() -> None:
         assert headers["Content-Type"] == "message/ohttp-req"
 
 
-def test_repro_the_credential_goes_only_to_the_relays_of_the_settings() -> None:
+async def test_repro_the_credential_goes_only_to_the_relays_of_the_settings() -> None:
     mine = TinyRelay()
 
-    async def scenario(stranger: TinyRelay, _transport: Transport, elsewhere: Relay) -> None:
-        async with serving(mine):
-            session = HttpClient(connections=1)
-            transport = RelayTransport(session, [mine.url], os.urandom, credential="mine")
-            for client in (transport, transport.for_client("my other")):
-                await client.send(b"capsule", elsewhere)
-                await client.ask_token(b"request", bytes(32), elsewhere)
-                await client.send(b"capsule", Relay(url=mine.url, key=RELAY.public))
-                await client.ask_token(b"request", bytes(32), Relay(url=mine.url, key=RELAY.public))
-                await client.fetch("/v1/experiments")
-            await session.close()
+    async with over_sockets() as (stranger, _transport, elsewhere), serving(mine):
+        session = HttpClient(connections=1)
+        transport = RelayTransport(session, [mine.url], os.urandom, credential="mine")
+        for client in (transport, transport.for_client("my other")):
+            await client.send(b"capsule", elsewhere)
+            await client.ask_token(b"request", bytes(32), elsewhere)
+            await client.send(b"capsule", Relay(url=mine.url, key=RELAY.public))
+            await client.ask_token(b"request", bytes(32), Relay(url=mine.url, key=RELAY.public))
+            await client.fetch("/v1/experiments")
+        await session.close()
 
-    stranger = over_sockets(scenario)
     assert [path for _, path, _, _ in stranger.requests] == ["/r", f"/r/tokens/{bytes(32).hex()}"] * 2
     assert not any("Secvm-Credential" in headers for _, _, headers, _ in stranger.requests)
     told = [headers.get("Secvm-Credential") for _, path, headers, _ in mine.requests if path != "/r/keys"]
     assert told == ["mine"] * 3 + ["my other"] * 3
 
 
-def test_a_submission_that_has_a_token_is_sent_without_the_credential() -> None:
-    async def scenario(_: TinyRelay, transport: Transport, way: Relay) -> None:
+async def test_a_submission_that_has_a_token_is_sent_without_the_credential() -> None:
+    async with over_sockets() as (relay, transport, way):
         assert isinstance(transport, RelayTransport)
         mine = transport.for_client("mine")
         await mine.ask_token(b"blinded", b"l" * 32, way)
         await mine.submit(b"token and capsules", b"l" * 32, way, anonymous=True)
         await mine.submit(b"capsules", b"l" * 32, way)
 
-    requests = over_sockets(scenario).requests
-    told = [(path.split("/")[2], headers.get("Secvm-Credential")) for _, path, headers, _ in requests]
+    told = [(path.split("/")[2], headers.get("Secvm-Credential")) for _, path, headers, _ in relay.requests]
     assert told == [("tokens", "mine"), ("submit", None), ("submit", "mine")]
 
 
@@ -179,44 +169,39 @@ def test_a_submission_that_has_a_token_is_sent_without_the_credential() -> None:
     ],
     ids=lambda value: str(value.status) if isinstance(value, web.Response) else "",
 )
-def test_answers_mean_acknowledged_later_or_never(answer: web.Response, expected: SendReply) -> None:
-    async def scenario(relay: TinyRelay, transport: Transport, way: Relay) -> None:
+async def test_answers_mean_acknowledged_later_or_never(answer: web.Response, expected: SendReply) -> None:
+    async with over_sockets() as (relay, transport, way):
         relay.answers.append(answer)
         assert await transport.send(b"capsule", way) == expected
 
-    relay = over_sockets(scenario)
     # A redirect is not followed.
     assert len(relay.requests) == 1
 
 
-def test_relay_that_is_not_there_is_a_failure_and_no_error() -> None:
-    async def main() -> None:
-        transport = RelayTransport(HttpClient(connections=1), ["http://127.0.0.1:1/r"], os.urandom)
-        way = Relay(url="http://127.0.0.1:1/r", key=RELAY.public)
-        assert await transport.send(b"capsule", way) == SendReply()
-        assert await transport.fetch("/v1/experiments") is None
-        await transport.close()
-
-    asyncio.run(main())
+async def test_relay_that_is_not_there_is_a_failure_and_no_error() -> None:
+    transport = RelayTransport(HttpClient(connections=1), ["http://127.0.0.1:1/r"], os.urandom)
+    way = Relay(url="http://127.0.0.1:1/r", key=RELAY.public)
+    assert await transport.send(b"capsule", way) == SendReply()
+    assert await transport.fetch("/v1/experiments") is None
+    await transport.close()
 
 
-def test_fetch_is_sealed_and_brings_the_servers_time() -> None:
-    async def scenario(relay: TinyRelay, transport: Transport, _: Relay) -> None:
+async def test_fetch_is_sealed_and_brings_the_servers_time() -> None:
+    async with over_sockets() as (relay, transport, _way):
         relay.files["/v1/experiment/x"] = b"content"
         assert await transport.fetch("/v1/experiment/x") == Fetched(b"content", SERVER_TIME)
         assert await transport.fetch("/v1/experiment/y") is None
 
-    relay = over_sockets(scenario)
     # A key that is kept would be a name.
     assert relay.key_requests == 2
     # Nobody on the way reads what is asked for.
     assert all(b"experiment" not in body and "experiment" not in path for _, path, _, body in relay.requests)
 
 
-def test_repro_fetches_are_sealed_to_the_key_of_now_or_to_the_one_that_the_log_names() -> None:
+async def test_repro_fetches_are_sealed_to_the_key_of_now_or_to_the_one_that_the_log_names() -> None:
     logged = GatewayKey(3, X25519PrivateKey(os.urandom(32)))
 
-    async def scenario(relay: TinyRelay, transport: Transport, _way: Relay) -> None:
+    async with over_sockets() as (relay, transport, _way):
         relay.files["/v1/experiment/x"] = b"content"
         # A gateway that still knows its older keys: whoever keeps one is known by it.
         relay.older = [logged]
@@ -229,7 +214,6 @@ def test_repro_fetches_are_sealed_to_the_key_of_now_or_to_the_one_that_the_log_n
             assert await transport.fetch("/v1/experiment/x", gateway_keys=keys) is not None
         assert await transport.fetch("/v1/experiment/x", gateway_keys=b"no keys") is None
 
-    relay = over_sockets(scenario)
     assert [body[0] for _, path, _, body in relay.requests if path == "/r/fetch"] == [11, 12, 14, 3, 3]
     # A relay sees the same requests, whichever key it is.
     assert [path for _, path, _, _ in relay.requests] == [*["/r/keys", "/r/fetch"] * 5, "/r/keys"]
@@ -237,85 +221,75 @@ def test_repro_fetches_are_sealed_to_the_key_of_now_or_to_the_one_that_the_log_n
 
 @pytest.mark.parametrize("direct", [False, True])
 @pytest.mark.parametrize("count", [0, 8, 4_000, 4_090, 4_096, 8_150])
-def test_repro_a_file_of_exactly_what_may_be_read_is_read_whatever_its_answer_is_padded_to(
+async def test_repro_a_file_of_exactly_what_may_be_read_is_read_whatever_its_answer_is_padded_to(
     count: int, direct: bool
 ) -> None:
-    async def scenario(relay: TinyRelay, transport: Transport, _: Relay) -> None:
+    async with over_sockets(direct=direct) as (relay, transport, _way):
         relay.files["/v1/experiment/x"] = bytes(count)
         assert await transport.fetch("/v1/experiment/x", most=count) == Fetched(bytes(count), SERVER_TIME)
         # One byte more than may be read is not taken, also where it fits under the padding.
         relay.files["/v1/experiment/x"] = bytes(count + 1)
         assert await transport.fetch("/v1/experiment/x", most=count) is None
 
-    over_sockets(scenario, direct=direct)
+
+async def test_direct_way_is_refused_for_people() -> None:
+    transport = UnsafeDirectTransport(HttpClient(connections=1), "http://127.0.0.1:1")
+    with pytest.raises(LocalProtocolError, match="marked as a test"):
+        transport.check(real_document())
+    transport.check(document(test=True, relays=()))
+    through = RelayTransport(HttpClient(connections=1), ["http://127.0.0.1:1"], os.urandom)
+    through.check(real_document())
+    with pytest.raises(LocalProtocolError, match="no relay"):
+        through.check(document(test=True, relays=()))
+    open_to_all = RelayTransport(HttpClient(connections=1), ["http://relay.example/r"], os.urandom)
+    with pytest.raises(LocalProtocolError, match="begin with https"):
+        open_to_all.check(real_document())
+    open_to_all.check(document(test=True))
+    await open_to_all.close()
+    await transport.close()
+    await through.close()
 
 
-def test_direct_way_is_refused_for_people() -> None:
-    async def main() -> None:
-        transport = UnsafeDirectTransport(HttpClient(connections=1), "http://127.0.0.1:1")
-        with pytest.raises(LocalProtocolError, match="marked as a test"):
-            transport.check(real_document())
-        transport.check(document(test=True, relays=()))
-        through = RelayTransport(HttpClient(connections=1), ["http://127.0.0.1:1"], os.urandom)
-        through.check(real_document())
-        with pytest.raises(LocalProtocolError, match="no relay"):
-            through.check(document(test=True, relays=()))
-        open_to_all = RelayTransport(HttpClient(connections=1), ["http://relay.example/r"], os.urandom)
-        with pytest.raises(LocalProtocolError, match="begin with https"):
-            open_to_all.check(real_document())
-        open_to_all.check(document(test=True))
-        await open_to_all.close()
-        await transport.close()
-        await through.close()
-
-    asyncio.run(main())
-
-
-def test_what_a_round_of_two_relays_sends_takes_a_connection_of_its_own_each() -> None:
-    async def scenario(_: TinyRelay, transport: Transport, way: Relay) -> None:
+async def test_what_a_round_of_two_relays_sends_takes_a_connection_of_its_own_each() -> None:
+    async with over_sockets() as (relay, transport, way):
         for _turn in range(3):
             await transport.relayed_terms(way)
             await transport.ask_token(b"blinded", bytes(32), way)
             await transport.submit(b"capsules", bytes(32), way)
 
-    ports = over_sockets(scenario).ports
-    assert len(ports) == len(set(ports)) == 9
+    assert len(relay.ports) == len(set(relay.ports)) == 9
 
 
-def test_repro_every_fetch_takes_a_connection_of_its_own() -> None:
-    async def scenario(relay: TinyRelay, transport: Transport, way: Relay) -> None:
+async def test_repro_every_fetch_takes_a_connection_of_its_own() -> None:
+    async with over_sockets() as (relay, transport, way):
         relay.files["/v1/experiments"] = b"{}"
         for _ in range(3):
             assert await transport.send(b"capsule", way) == SendReply(b"")
             assert there(await transport.fetch("/v1/experiments")).content == b"{}"
 
-    relay = over_sockets(scenario)
     assert [path for _, path, _, _ in relay.requests] == ["/r", "/r/keys", "/r/fetch"] * 3
     packages, keys, fetches = (relay.ports[i::3] for i in range(3))
     assert keys == fetches
     assert len({*packages, *fetches}) == 1 + 3
 
 
-def test_fetch_takes_another_relay_than_the_one_before_where_there_are_several() -> None:
-    async def scenario() -> None:
-        session = HttpClient(connections=1)
-        transport = RelayTransport(session, [f"http://relay{i}.example/r" for i in range(3)], os.urandom)
-        found = Counter[int]()
-        for _ in range(600):
-            before = transport._took
-            transport._took = transport._next_relay()
-            assert transport._took != before
-            found[(transport._took - before) % 3] += 1
-        assert min(found.values()) > 220
-        alone = RelayTransport(session, ["http://relay.example/r"], os.urandom)
-        assert alone._next_relay() == 0
-        await session.close()
-
-    asyncio.run(scenario())
+async def test_fetch_takes_another_relay_than_the_one_before_where_there_are_several() -> None:
+    session = HttpClient(connections=1)
+    transport = RelayTransport(session, [f"http://relay{i}.example/r" for i in range(3)], os.urandom)
+    found = Counter[int]()
+    for _ in range(600):
+        before = transport._took
+        transport._took = transport._next_relay()
+        assert transport._took != before
+        found[(transport._took - before) % 3] += 1
+    assert min(found.values()) > 220
+    alone = RelayTransport(session, ["http://relay.example/r"], os.urandom)
+    assert alone._next_relay() == 0
+    await session.close()
 
 
 @pytest.mark.parametrize("direct", [False, True])
-def test_a_token_is_asked_for_in_clear_and_the_answer_is_taken_or_not(direct: bool) -> None:
+async def test_a_token_is_asked_for_in_clear_and_the_answer_is_taken_or_not(direct: bool) -> None:
     issued = web.Response(body=b"tokens", content_type=TOKEN_ANSWER)
     answers = {
         issued: SendReply(b"tokens"),
@@ -328,13 +302,12 @@ def test_a_token_is_asked_for_in_clear_and_the_answer_is_taken_or_not(direct: bo
         web.Response(status=410): SendReply(final=True),
     }
 
-    async def scenario(relay: TinyRelay, transport: Transport, way: Relay) -> None:
+    async with over_sockets(direct=direct) as (relay, transport, way):
         relay.answers = list(answers)
         assert [await transport.ask_token(b"request", bytes(32), way) for _ in answers] == list(answers.values())
         nowhere = Relay(url="http://127.0.0.1:1/r", key=RELAY.public)
         assert await transport.ask_token(b"request", bytes(32), nowhere) == SendReply()
 
-    relay = over_sockets(scenario, direct=direct)
     assert {(method, path, body) for method, path, _, body in relay.requests} == {
         ("POST", f"/r/tokens/{bytes(32).hex()}", b"request")
     }
@@ -345,7 +318,7 @@ def test_a_token_is_asked_for_in_clear_and_the_answer_is_taken_or_not(direct: bo
 # ── requests of a round with two relays ──────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_request_goes_to_the_label_and_says_nothing_else() -> None:
+async def test_a_request_goes_to_the_label_and_says_nothing_else() -> None:
     """And what is answered: a receipt, later, or never."""
     answers = {
         web.Response(body=b"receipt"): SendReply(b"receipt"),
@@ -359,23 +332,22 @@ def test_a_request_goes_to_the_label_and_says_nothing_else() -> None:
         },
     }
 
-    async def scenario(relay: TinyRelay, transport: Transport, way: Relay) -> None:
+    async with over_sockets() as (relay, transport, way):
         relay.answers = list(answers)
         assert [await transport.submit(b"capsules", b"l" * 32, way) for _ in answers] == list(answers.values())
 
-    requests = over_sockets(scenario).requests
-    assert len(requests) == len(answers)
-    for method, path, headers, body in requests:
+    assert len(relay.requests) == len(answers)
+    for method, path, headers, body in relay.requests:
         assert (method, path, body) == ("POST", f"/r/submit/{(b'l' * 32).hex()}", b"capsules")
         assert headers["Content-Type"] == "application/vnd.secvm.submission"
         assert set(headers) == {"Host", "Content-Type", "Content-Length"}
 
 
-def test_terms_are_taken_from_the_relays_key_alone() -> None:
+async def test_terms_are_taken_from_the_relays_key_alone() -> None:
     of = relayed_document().entry_relay
     terms = terms_of_relays(relayed_document())[of.url]
 
-    async def scenario(relay: TinyRelay, transport: Transport, way: Relay) -> None:
+    async with over_sockets() as (relay, transport, way):
         entry = replace(of, url=way.url)
         relay.answers = [web.Response(body=terms.signed(signer)) for signer in (ENTRY, STRANGER)]
         relay.answers += [web.Response(status=404), web.Response(status=503)]
@@ -384,5 +356,3 @@ def test_terms_are_taken_from_the_relays_key_alone() -> None:
         for away in (entry, replace(of, url="http://127.0.0.1:1/r")):
             with pytest.raises(UnreachableError, match=r"entry relay .* does not answer"):
                 await transport.relayed_terms(away)
-
-    over_sockets(scenario)

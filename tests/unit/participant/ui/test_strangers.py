@@ -117,15 +117,14 @@ def test_repro_what_was_declined_was_reckoned_with_at_every_look(page: Page, mon
     assert Status.DECLINED not in looked_at
 
 
-def test_a_desk_refuses_what_it_cannot_reckon_in_one_sentence(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_desk_refuses_what_it_cannot_reckon_in_one_sentence(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def wrong(*_told: object) -> list[str]:
         raise OverflowError
 
     monkeypatch.setattr(desk_module, "in_short", wrong)
     desk: Desk = desk_of(world)
 
-    async def run() -> None:
-        with pytest.raises(BadInputError, match="cannot be reckoned"):
-            await desk._reckon(world.of)
-
-    asyncio.run(run())
+    with pytest.raises(BadInputError, match="cannot be reckoned"):
+        await desk._reckon(world.of)
