@@ -17,7 +17,7 @@ import typer
 from secvm.cli.commands import group
 from secvm.cli.output import Format, FormatOption, confirmed, emit, note
 from secvm.cli.participant import evidence, page, vault
-from secvm.cli.participant.state import FolderOption, MaybeConfigOption, consent_of, known_digest, open_state, policy_of
+from secvm.cli.participant.state import FolderOption, MaybeConfigOption, consent_of, device_of, known_digest, open_state
 from secvm.cli.participant.vault import open_vault
 from secvm.cli.parties import PassphraseFd, PassphraseFile, passphrase_of, worth_another_start
 from secvm.errors import BadInputError, RemoteProtocolError
@@ -185,9 +185,10 @@ def inspect(
     from secvm.runtime.disk.process_lock import FILE as LOCK_FILE
     from secvm.runtime.disk.process_lock import is_running
 
-    consent = consent_of(config)
+    settings, _ = device_of(config, folder)
+    consent, policy = consent_of(settings), None if settings is None else settings.policy()
     with closing(open_state(config, folder)) as state:
-        shown = look(state, now=SystemClock().now(), consent=consent, policy=policy_of(config))
+        shown = look(state, now=SystemClock().now(), consent=consent, policy=policy)
         ledger = read_ledger(state, consent)
     now = (
         "It runs now."

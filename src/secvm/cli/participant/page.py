@@ -5,21 +5,15 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Awaitable, Callable
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from contextlib import AsyncExitStack
+from typing import Annotated
 
 import typer
 
 from secvm.cli.output import Format, FormatOption, emit, note
-from secvm.cli.participant.state import FolderOption, MaybeConfigOption, consent_of, device_folder, settings_of
+from secvm.cli.participant.state import FolderOption, MaybeConfigOption, consent_of, device_of
 from secvm.cli.parties import PassphraseFd, PassphraseFile, passphrase_of
 from secvm.errors import BadInputError
-
-if TYPE_CHECKING:
-    from secvm.participant.settings import ParticipantSettings
-    from secvm.participant.ui.desk import Desk
-    from secvm.runtime.disk.secret_files import Passphrase
 
 
 def ui(
@@ -45,19 +39,21 @@ def ui(
     \b
         ./secvm participant ui --config device.toml --open
     """
-    from secvm.participant.main import make_clock
+    from secvm.participant.device import DAILY_BYTES
+    from secvm.participant.main import make_clock, make_transport, way_of
+    from secvm.participant.storage.device_lock import open_lock
+    from secvm.participant.ui.desk import Desk
     from secvm.participant.ui.guard import OpeningFile, new_secret
     from secvm.participant.ui.server import serve_page
-    from secvm.runtime.clock import SystemClock
+    from secvm.runtime.clock import SteadyClock, SystemClock
     from secvm.runtime.logs import Log
     from secvm.runtime.service import run_service
 
-    settings = settings_of(config, folder)
+    settings, place = device_of(config, folder)
     if settings is not None and settings.testing is not None and settings.testing.people is not None:
         raise BadInputError(
             "these settings carry many made-up people", next_step="Name the folder of one of them with --folder."
         )
-    place = device_folder(folder) if settings is None else settings.device.folder
     if not place.is_dir():
         raise BadInputError(f"{place}: there is no device here", next_step="Name it with --config or --folder.")
     passphrase = passphrase_of(passphrase_file, passphrase_fd)
@@ -65,58 +61,33 @@ def ui(
     log = Log(sys.stderr, clock, party="participant")
 
     async def serve(stop: asyncio.Event) -> None:
-        desk, close = _desk(settings, config, place, passphrase)
-        opening = OpeningFile(place)
-        try:
+        async with AsyncExitStack() as opened:
+            way = None
+            if settings is not None:
+                transport = make_transport(settings, passphrase)
+                opened.push_async_callback(transport.close)
+                way = way_of(settings, transport)
+            desk = Desk(
+                place,
+                now=clock.now,
+                consent=consent_of(settings),
+                daily_bytes=DAILY_BYTES if settings is None else settings.traffic.daily_bytes,
+                lock=open_lock(place, passphrase, os.urandom),
+                way=way,
+                steady=SteadyClock().now,
+            )
+            opening = OpeningFile(place)
+            opened.callback(opening.remove)
             page = await serve_page(listen, desk, new_secret(os.urandom), log=log, entered=opening.remove)
+            opened.push_async_callback(page.close)
+            text = f"Your page: {page.address}\nKeep the address to yourself. Ctrl-C ends it."
+            emit({"page": page.address}, output_format, text=text)
+            if open_browser and not opening.lead(page.address):
+                note("No browser was found: open the address yourself.")
             try:
-                text = f"Your page: {page.address}\nKeep the address to yourself. Ctrl-C ends it."
-                emit({"page": page.address}, output_format, text=text)
-                if open_browser and not opening.lead(page.address):
-                    note("No browser was found: open the address yourself.")
-                try:
-                    async with asyncio.timeout(None if minutes is None else 60 * minutes):
-                        await stop.wait()
-                except TimeoutError:
-                    note("The time is over.")
-            finally:
-                await page.close()
-        finally:
-            opening.remove()
-            await close()
+                async with asyncio.timeout(None if minutes is None else 60 * minutes):
+                    await stop.wait()
+            except TimeoutError:
+                note("The time is over.")
 
     run_service(serve, log=log)
-
-
-def _desk(
-    settings: ParticipantSettings | None, config: Path | None, place: Path, passphrase: Passphrase
-) -> tuple[Desk, Callable[[], Awaitable[None]]]:
-    """The desk of this device, and what lets go of its connections."""
-    from secvm.participant.device import DAILY_BYTES
-    from secvm.participant.main import make_clock, make_transport, way_of
-    from secvm.participant.storage.device_lock import open_lock
-    from secvm.participant.ui.desk import Desk
-    from secvm.runtime.clock import SteadyClock, SystemClock
-
-    steady = SteadyClock().now
-    lock = open_lock(place, passphrase, os.urandom)
-    consent = consent_of(config)
-    if settings is None:
-
-        async def nothing() -> None:
-            pass
-
-        desk = Desk(place, now=SystemClock().now, consent=consent, daily_bytes=DAILY_BYTES, lock=lock, steady=steady)
-        return desk, nothing
-    transport = make_transport(settings, passphrase)
-    way = way_of(settings, transport)
-    desk = Desk(
-        place,
-        now=make_clock(settings).now,
-        consent=consent,
-        daily_bytes=settings.traffic.daily_bytes,
-        lock=lock,
-        way=way,
-        steady=steady,
-    )
-    return desk, transport.close

@@ -14,7 +14,6 @@ from secvm.participant.storage.state import FILE, DeviceState
 if TYPE_CHECKING:
     from secvm.participant.consent.policies import Consent
     from secvm.participant.settings import ParticipantSettings
-    from secvm.participant.trust.trust_policy import TrustPolicy
 
 MaybeConfigOption = Annotated[
     Path | None, typer.Option("--config", help="The device's settings, if its folder is named there.")
@@ -32,39 +31,32 @@ def device_folder(folder: Path | None) -> Path:
     return Path.home() / DEFAULT_FOLDER if folder is None else folder
 
 
-def settings_of(config: Path | None, folder: Path | None = None) -> ParticipantSettings | None:
-    """The device's settings; None where none are named. A ``folder`` cannot be named beside them."""
+def device_of(config: Path | None, folder: Path | None) -> tuple[ParticipantSettings | None, Path]:
+    """The device's settings, None where none are named, and its folder, which cannot be named beside them."""
     from secvm.participant.settings import ParticipantSettings
     from secvm.runtime.settings import read_settings
 
     if config is None:
-        return None
+        return None, device_folder(folder)
     if folder is not None:
         raise BadInputError("--config and --folder exclude each other")
-    return read_settings(config, ParticipantSettings)
+    settings = read_settings(config, ParticipantSettings)
+    return settings, settings.device.folder
 
 
 def open_state(config: Path | None, folder: Path | None) -> DeviceState:
     """The state of the device that was named."""
-    settings = settings_of(config, folder)
-    place = device_folder(folder) if settings is None else settings.device.folder
+    _, place = device_of(config, folder)
     if not (place / FILE).exists():
         raise BadInputError(f"{place}: no device has its state here", next_step="Name it with --config or --folder.")
     return DeviceState(place)
 
 
-def consent_of(config: Path | None) -> Consent:
+def consent_of(settings: ParticipantSettings | None) -> Consent:
     """What the device agrees to; by default, where no settings are named."""
     from secvm.participant.consent.policies import Consent
 
-    settings = settings_of(config)
     return Consent() if settings is None else settings.agreed()
-
-
-def policy_of(config: Path | None) -> TrustPolicy | None:
-    """What the device demands of servers; None where no settings are named."""
-    settings = settings_of(config)
-    return None if settings is None else settings.policy()
 
 
 def known_digest(state: DeviceState, name: str) -> str:

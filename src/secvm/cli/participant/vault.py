@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from secvm.cli.output import Format, FormatOption, emit
-from secvm.cli.participant.state import FolderOption, MaybeConfigOption, device_folder, settings_of
+from secvm.cli.participant.state import FolderOption, MaybeConfigOption, device_folder, device_of
 from secvm.cli.parties import (
     NewPassphraseFd,
     NewPassphraseFile,
@@ -165,8 +165,7 @@ def protect_keys(
     """
     from secvm.participant.storage.passphrase import protect_device, unprotect_device
 
-    settings = settings_of(config, folder)
-    place = device_folder(folder) if settings is None else settings.device.folder
+    settings, place = device_of(config, folder)
     credential = None if settings is None or settings.relay is None else settings.relay.credential_file
     old = passphrase_of(passphrase_file, passphrase_fd)
     new = new_passphrase_of(new_passphrase_file, new_passphrase_fd, remove=remove)
