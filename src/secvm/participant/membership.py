@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -76,6 +76,20 @@ class Polling:
         bound = min(max(1, self._spread >> 4) << min(self.unanswered, 4), self._spread)
         self.unanswered += 1
         return now + below(bound, self._words)
+
+
+@dataclass(frozen=True, slots=True)
+class RoundNews:
+    """What an asking brought."""
+
+    #: Envelope of the newest manifest, as it was served; None: there is none.
+    manifest: bytes | None = field(repr=False)
+    #: By so much at least the server's clock is ahead; None: it did not say.
+    ahead: int | None
+    #: The experiment is over, and that is stored.
+    ending: Ending | RelayedEnding | None = None
+    #: With two relays: the round of this number has no opening, as often as it was looked for.
+    unopened: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,7 +357,7 @@ class Membership(Turns[Due]):
             self.note(Abstain(Reason.DECLINED if ours else Reason.BAD_MANIFEST, str(fault)))
 
     @abstractmethod
-    async def _hear(self, news: Any, now: Now) -> None:
+    async def _hear(self, news: RoundNews, now: Now) -> None:
         """Tell the session what an asking has brought, and say when the next is."""
 
     @abstractmethod

@@ -11,8 +11,8 @@ from __future__ import annotations
 from secvm.crypto.sealing.kem import public_key_bytes
 from secvm.errors import ConsentRefusedError, SecVMError
 from secvm.learning.individual.dice import Dice
-from secvm.participant.membership import Membership, RoundCounts
-from secvm.participant.plain.rounds import LoggedRounds, RoundNews, Rounds, UnloggedRounds
+from secvm.participant.membership import Membership, RoundCounts, RoundNews
+from secvm.participant.plain.rounds import LoggedRounds, Rounds, UnloggedRounds
 from secvm.participant.sending.transport import OVERHEAD_BYTES, relay_for
 from secvm.participant.storage.state import ExperimentRecord, RoundHistory
 from secvm.participant.trust.evidence import as_file

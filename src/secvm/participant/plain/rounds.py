@@ -24,12 +24,12 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
 
 from secvm.crypto.notes import MAX_NOTE_BYTES
 from secvm.crypto.signing import Envelope
 from secvm.errors import RemoteProtocolError, SecVMError, StaleRoundError
 from secvm.learning.weights import Weights
+from secvm.participant.membership import RoundNews
 from secvm.participant.sending.transport import MOST_DOCUMENT_BYTES, OVERHEAD_BYTES
 from secvm.participant.storage.books import STEPS
 from secvm.participant.trust.fresh_looks import LogGrewError, LogLines, ask_while_log_grows
@@ -39,18 +39,6 @@ from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.documents.manifest import AcceptedManifest, RoundManifest
 from secvm.protocol.documents.recomputation import Model
 from secvm.protocol.trust.trusted_rounds import Checked, Served, Trusted, TrustedRounds, tallies_named
-
-
-@dataclass(frozen=True, slots=True)
-class RoundNews:
-    """What an asking brought."""
-
-    #: Envelope of the newest manifest, as it was served; None: it was over before its first round.
-    manifest: bytes | None = field(repr=False)
-    #: By so much at least the server's clock is ahead; None: it did not say.
-    ahead: int | None
-    #: The experiment is over, and that is stored.
-    ending: Ending | None = None
 
 
 class Rounds(ABC):

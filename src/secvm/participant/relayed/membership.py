@@ -26,10 +26,10 @@ from secvm.errors import (
     UnreachableError,
 )
 from secvm.learning.individual.dice import Dice
-from secvm.participant.membership import Membership, RoundCounts, spread_ms
+from secvm.participant.membership import Membership, RoundCounts, RoundNews, spread_ms
 from secvm.participant.relayed.canaries import Canaries, CanaryLoss
 from secvm.participant.relayed.preparation import RoundToken, agree, bind
-from secvm.participant.relayed.rounds import RelayedNews, RelayedRounds
+from secvm.participant.relayed.rounds import RelayedRounds
 from secvm.participant.sending.transport import OVERHEAD_BYTES
 from secvm.participant.storage.books import MISSING
 from secvm.participant.storage.state import ExperimentRecord, RoundHistory
@@ -293,7 +293,7 @@ class RelayedMembership(Membership[turn.SendRequest]):
         else:
             await super()._ask(now)
 
-    async def _hear(self, news: RelayedNews, now: Now) -> None:
+    async def _hear(self, news: RoundNews, now: Now) -> None:
         self._answered += 1
         if news.unopened is not None:
             self._distrust.without_opening(news.unopened)

@@ -19,11 +19,12 @@ of either version, are read and passed over.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from secvm.crypto.notes import MAX_NOTE_BYTES
 from secvm.crypto.signing import Envelope
 from secvm.errors import RemoteProtocolError, StaleRoundError
+from secvm.participant.membership import RoundNews
 from secvm.participant.sending.transport import MOST_DOCUMENT_BYTES
 from secvm.participant.storage.books import STEPS
 from secvm.participant.trust.fresh_looks import LogGrewError, LogLines, ask_while_log_grows
@@ -33,7 +34,7 @@ from secvm.protocol.documents.recomputation import Model
 from secvm.protocol.log.entries import Document
 from secvm.protocol.relays.manifest import RelayedManifest
 from secvm.protocol.relays.news import News, news_path
-from secvm.protocol.relays.opening import Opening, RelayedEnding
+from secvm.protocol.relays.opening import Opening
 from secvm.protocol.trust.relayed_chain import Believing, Ended, RelayedChain, RelayedServed
 from secvm.protocol.trust.trusted_log import SeenLog, TrustedLog
 
@@ -124,20 +125,6 @@ class HeldLog:
 MAX_LOOKS = 3
 
 
-@dataclass(frozen=True, slots=True)
-class RelayedNews:
-    """What an asking brought."""
-
-    #: Envelope of the newest manifest believed; None: there is none.
-    manifest: bytes | None = field(repr=False)
-    #: By so much at least the server's clock is ahead; None: it did not say.
-    ahead: int | None
-    #: The experiment is over, and that is stored.
-    ending: RelayedEnding | None = None
-    #: The round of this number has no opening, as often as it was looked for.
-    unopened: int | None = None
-
-
 class RelayedRounds:
     """One experiment's rounds, as this device believes them."""
 
@@ -157,7 +144,7 @@ class RelayedRounds:
         #: The round whose opening was looked for, and how often in vain.
         self._missing = (0, 0)
 
-    async def ask(self, now: Now) -> RelayedNews | None:
+    async def ask(self, now: Now) -> RoundNews | None:
         """What is new; None where nobody answered.
 
         Raises
@@ -173,7 +160,7 @@ class RelayedRounds:
         """
         return await ask_while_log_grows(self._ask, now)
 
-    async def _ask(self, now: Now) -> RelayedNews | None:
+    async def _ask(self, now: Now) -> RoundNews | None:
         chain = self.chain
         most = MOST_DOCUMENT_BYTES
         if chain.last is not None:
@@ -186,9 +173,9 @@ class RelayedRounds:
         announced = chain.look(news.manifest)
         served, unopened = await self._gather(announced, news, now)
         if served is None:
-            return RelayedNews(chain.trust.manifest, fetched.ahead, unopened=unopened)
+            return RoundNews(chain.trust.manifest, fetched.ahead, unopened=unopened)
         if not (served.manifests or served.ending or self._opens(served)):
-            return RelayedNews(chain.trust.manifest, fetched.ahead, unopened=unopened)
+            return RoundNews(chain.trust.manifest, fetched.ahead, unopened=unopened)
         logged = None if self.log is None else await self.log.fetch(news, now, over=served.ending is not None)
         if self.log is not None and logged is None:
             return None
@@ -197,7 +184,7 @@ class RelayedRounds:
         for end in believing.ended:
             name = (self._document.digest, end.opening.digest)
             self.around.checks.keep("opening", name, served.openings[end.opening.round_number])
-        return RelayedNews(believing.trust.manifest, fetched.ahead, believing.ending, unopened)
+        return RoundNews(believing.trust.manifest, fetched.ahead, believing.ending, unopened)
 
     def _fetch_keys(self) -> bytes | None:
         return None if self.chain.last is None else self.chain.last.fetch_keys
