@@ -122,12 +122,28 @@ class Drivers:
             count=count,
             check=self._check,
         )
-        self._relayed = make_relayed_driver(
-            parts,
-            frontend,
-            store,
+        sealer, showing = BulkSealer(parts.lanes), _relayed_publisher(parts, frontend, store, entries, parts.key)
+        rounds = RoundAttendant(
+            store=store,
             now=self._driver.now,
-            entries=entries,
+            key=parts.key,
+            grid=parts.settings.epochs.grid,
+            dice=parts.dice,
+            relays=RelayClient(parts.relay_tokens),
+            may_grow=entries.may_grow,
+            counting=RunCounting(store, sealer),
+            sealer=sealer,
+            events=frontend.events,
+        )
+        self._relayed = RelayedDriver(
+            store=store,
+            rounds=rounds,
+            publisher=showing,
+            key=parts.key,
+            kept_days=parts.settings.opening.kept_days,
+            clock=parts.clock,
+            events=frontend.events,
+            steady=parts.steady,
             shown=self._driver.nudge,
         )
         self._driver.others_reached = self._relayed.reached
@@ -170,44 +186,6 @@ class Drivers:
         """Nothing is answered from this log any more: others show it from now on."""
         if self._keeping is not None:
             self._keeping.files.close()
-
-
-def make_relayed_driver(
-    parts: ProcessParts,
-    frontend: Frontend,
-    store: CoordinatorStore,
-    *,
-    now: Callable[[], int | None],
-    entries: EntryLog,
-    shown: Callable[[], None],
-) -> RelayedDriver:
-    """The driver of a process that drives on this store. ``now``: the time, None while it is in doubt."""
-    if parts.key is None:
-        raise LocalProtocolError("whoever drives has a key that signs")
-    sealer = BulkSealer(parts.lanes)
-    rounds = RoundAttendant(
-        store=store,
-        now=now,
-        key=parts.key,
-        grid=parts.settings.epochs.grid,
-        dice=parts.dice,
-        relays=RelayClient(parts.relay_tokens),
-        may_grow=entries.may_grow,
-        counting=RunCounting(store, sealer),
-        sealer=sealer,
-        events=frontend.events,
-    )
-    return RelayedDriver(
-        store=store,
-        rounds=rounds,
-        publisher=_relayed_publisher(parts, frontend, store, entries, parts.key),
-        key=parts.key,
-        kept_days=parts.settings.opening.kept_days,
-        clock=parts.clock,
-        events=frontend.events,
-        steady=parts.steady,
-        shown=shown,
-    )
 
 
 class RelayedView:

@@ -28,7 +28,7 @@ from secvm.protocol.documents.ending import Ending, Why, make_ending
 from secvm.protocol.documents.experiment import ExperimentDocument, HashedBins
 from secvm.protocol.documents.manifest import MAX_MANIFEST_BYTES, LastRound, RoundManifest
 from secvm.protocol.log.entries import Entry, EntryKind, experiment_entry
-from secvm.protocol.relays.manifest import Instants
+from secvm.protocol.relays.manifest import Instants, RelayedManifest
 from secvm.protocol.relays.opening import RelayedEnding
 from secvm.protocol.round_state import RoundState
 from secvm.protocol.version import RELAYED_EXPERIMENT_TYPE
@@ -257,17 +257,22 @@ def live_rounds(histories: Iterable[PlainHistory]) -> list[PlainRound]:
     return [history.live for history in histories if history.live is not None]
 
 
-class HistoryReader:
+ManifestT = TypeVar("ManifestT", RoundManifest, RelayedManifest)
+
+
+class HistoryReader(Generic[ManifestT]):
     """Reads documents of experiments of one kind. What never changes is read once."""
 
     #: Whether it reads experiments with two relays' cover, or the others.
     _relayed: bool
+    _kind: type[ManifestT]
 
     def __init__(self, store: CoordinatorStore) -> None:
         self._store = store
         #: None: an experiment of the other kind.
         self._documents: dict[str, ExperimentDocument | None] = {}
         self._watchers: dict[str, Watchers] = {}
+        self._manifests: dict[tuple[str, int], ManifestT] = {}
 
     def _document(self, stored: StoredExperiment) -> ExperimentDocument | None:
         digest = stored.digest
@@ -283,15 +288,21 @@ class HistoryReader:
             )
         return self._documents[digest]
 
+    def _manifest(self, stored: StoredRound) -> ManifestT:
+        place = (stored.experiment, stored.number)
+        if place not in self._manifests:
+            # Our own signature, out of our own store: it needs no second look.
+            self._manifests[place] = self._kind.from_bytes(Envelope.from_bytes(stored.envelope).payload)
+        return self._manifests[place]
 
-class PlainHistories(HistoryReader):
+
+class PlainHistories(HistoryReader[RoundManifest]):
     """Reads the plain experiments of a store."""
 
-    _relayed = False
+    _relayed, _kind = False, RoundManifest
 
     def __init__(self, store: CoordinatorStore) -> None:
         super().__init__(store)
-        self._manifests: dict[tuple[str, int], RoundManifest] = {}
         #: Experiments that are over: nothing of them changes any more.
         self._closed: dict[str, PlainHistory] = {}
 
@@ -312,13 +323,6 @@ class PlainHistories(HistoryReader):
                     continue
                 self._closed[digest] = history
             yield self._closed[digest]
-
-    def _manifest(self, stored: StoredRound) -> RoundManifest:
-        place = (stored.experiment, stored.number)
-        if place not in self._manifests:
-            # Our own signature, out of our own store: it needs no second look.
-            self._manifests[place] = RoundManifest.from_bytes(Envelope.from_bytes(stored.envelope).payload)
-        return self._manifests[place]
 
 
 def ended(known: PlainRound, last: LastRound) -> dict[str, bytes]:

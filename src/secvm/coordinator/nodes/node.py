@@ -38,8 +38,6 @@ from secvm.runtime.clock import Clock
 from secvm.runtime.service import any_of, end_all, in_own_loop
 
 _GRID, _SIGNING, _LOG = "grid", "signing key", "log key"
-#: In place of a key that nobody has named yet.
-_NONE = b""
 
 
 def agree_on_grid(store: CoordinatorStore, settings: CoordinatorProgramSettings) -> None:
@@ -60,29 +58,26 @@ def agree_on_keys(store: CoordinatorStore, key: SigningKey, log_key: SigningKey)
             raise BadInputError(f"the {name} here is not the one of the other nodes; copy it from one of them")
 
 
-def known_keys(store: CoordinatorStore) -> tuple[VerifyKey, VerifyKey] | None:
-    """The public keys that sign and log; None where no node that signs has come yet."""
-    stored = [find_blob(store, agreed_name(name)) for name in (_SIGNING, _LOG)]
-    if any(data is None or len(data) != PUBLIC_KEY_BYTES for data in stored):
-        return None
-    signing, log = (VerifyKey(data or _NONE) for data in stored)
-    return signing, log
+def known_log_key(store: CoordinatorStore) -> VerifyKey | None:
+    """The public key that logs; None where no node that signs has come yet, and told both its keys."""
+    stored = [find_blob(store, agreed_name(name)) or b"" for name in (_SIGNING, _LOG)]
+    return VerifyKey(stored[1]) if all(len(data) == PUBLIC_KEY_BYTES for data in stored) else None
 
 
 def log_key_of_others(store: CoordinatorStore) -> VerifyKey:
     """For a node that cannot sign: the log's public key."""
-    known = known_keys(store)
-    if known is None:
+    key = known_log_key(store)
+    if key is None:
         raise StoreError(
             "no node that drives has used this database yet",
             next_step="Start one that has drives = true and the keys that sign and log; this one can wait for it.",
         )
-    return known[1]
+    return key
 
 
 def must_have(path: Path, store: CoordinatorStore) -> None:
     """Refuse to make a new key where the other nodes have one: nobody would believe it."""
-    if not path.exists() and known_keys(store) is not None:
+    if not path.exists() and known_log_key(store) is not None:
         raise BadInputError(
             f"{path} is missing, and other nodes of this database have such a key",
             next_step="Copy it from one of them, or set drives = false.",

@@ -106,7 +106,6 @@ def opened(
         MIX_PART: (MixReveal.enclosed(statements["mix_reveal"]).seed, count.root),
     }
     counts = _raw(history, shards)
-    batch = _Batch(store, known, shards)
     for reason, (part_seed, root) in reveals.items():
         part = derive_part(
             document.experiment,
@@ -116,7 +115,7 @@ def opened(
             root=root,
             seed=part_seed,
         )
-        if not batch.holds(_inner(part, known, sealer)):
+        if not _holds(store, known, shards, _inner(part, known, sealer)):
             return unopened(history, known, statements, [reason])
         counts -= np.concatenate(part.counts)
     if counts.min() < 0:
@@ -145,21 +144,14 @@ def _inner(part: CoverPart, known: RelayedRound, sealer: BulkSealer) -> list[byt
     return [capsule for block in blocks for capsule in cut(block.inner, INNER_BYTES)]
 
 
-class _Batch:
-    """The mixing relay's capsules, looked up piece by piece: one is in memory at a time."""
-
-    def __init__(self, store: CoordinatorStore, known: RelayedRound, shards: list[CountedShard]) -> None:
-        self._store, self._one = store, known
-        #: The smallest digest of each piece.
-        self._firsts = [shard.first for shard in shards[:: PIECE_CAPSULES // SHARD]]
-
-    def holds(self, capsules: Iterable[bytes]) -> bool:
-        """Whether each of these capsules is in the batch."""
-        by_piece: dict[int, list[bytes]] = {}
-        for capsule in capsules:
-            by_piece.setdefault(bisect_right(self._firsts, capsule_digest(capsule)) - 1, []).append(capsule)
-        for piece, wanted in by_piece.items():
-            data = self._store.piece(*self._one.place, piece) if piece >= 0 else None
-            if data is None or not set(wanted) <= set(cut(data, INNER_BYTES)):
-                return False
-        return True
+def _holds(store: CoordinatorStore, known: RelayedRound, shards: list[CountedShard], capsules: Iterable[bytes]) -> bool:
+    """Whether each of these capsules is in the batch. It is looked up piece by piece: one is in memory at a time."""
+    firsts = [shard.first for shard in shards[:: PIECE_CAPSULES // SHARD]]
+    by_piece: dict[int, list[bytes]] = {}
+    for capsule in capsules:
+        by_piece.setdefault(bisect_right(firsts, capsule_digest(capsule)) - 1, []).append(capsule)
+    for piece, wanted in by_piece.items():
+        data = store.piece(*known.place, piece) if piece >= 0 else None
+        if data is None or not set(wanted) <= set(cut(data, INNER_BYTES)):
+            return False
+    return True

@@ -160,15 +160,14 @@ class RelayedHistory(ExperimentHistory[RelayedRound]):
         )
 
 
-class RelayedHistories(HistoryReader):
+class RelayedHistories(HistoryReader[RelayedManifest]):
     """Reads the experiments of a store that have two relays' cover."""
 
-    _relayed = True
+    _relayed, _kind = True, RelayedManifest
 
     def __init__(self, store: CoordinatorStore) -> None:
         super().__init__(store)
         self._concluded: dict[tuple[str, int, RoundState], RelayedRound] = {}
-        self._manifests: dict[tuple[str, int], RelayedManifest] = {}
 
     def read(self) -> list[RelayedHistory]:
         """All experiments with two relays, in the order they were added."""
@@ -190,16 +189,13 @@ class RelayedHistories(HistoryReader):
         key = (stored.experiment, stored.number, stored.state)
         if key in self._concluded:
             return self._concluded[key]
-        place = key[:2]
-        if place not in self._manifests:
-            # Our own signature, out of our own store: it needs no second look.
-            self._manifests[place] = RelayedManifest.from_bytes(Envelope.from_bytes(stored.envelope).payload)
+        place, manifest = key[:2], self._manifest(stored)
         if stored.state in LIVE:
-            return RelayedRound(stored, self._manifests[place])
+            return RelayedRound(stored, manifest)
         envelope = self._store.blob(opening_name(*place))
         opening = Opening.from_bytes(Envelope.from_bytes(envelope).payload)
         figures = RoundFigures.from_bytes(self._store.blob(figures_name(*place)))
-        self._concluded[key] = RelayedRound(stored, self._manifests[place], envelope, opening, figures)
+        self._concluded[key] = RelayedRound(stored, manifest, envelope, opening, figures)
         return self._concluded[key]
 
 
