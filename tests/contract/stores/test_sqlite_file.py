@@ -7,7 +7,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -261,6 +261,23 @@ while True:
 """
 
 
+def killed_after(program: str, path: Path, lines: int) -> list[str]:
+    """Kill a program when it has said so many lines; what it still said between the last of them and its end. A line
+    cut short is left out.
+    """
+    with subprocess.Popen(
+        [sys.executable, "-P", "-c", program, str(path)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+    ) as process:
+        assert process.stdout is not None
+        for _ in range(lines):
+            process.stdout.readline()
+        process.send_signal(signal.SIGKILL)
+        return [line for line in process.stdout.read().splitlines(keepends=True) if line.endswith("\n")]
+
+
 def run(program: str, path: Path) -> subprocess.CompletedProcess[str]:
     told = subprocess.run(
         [sys.executable, "-P", "-c", program, str(path)],
@@ -275,18 +292,7 @@ def run(program: str, path: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize("acknowledged", [1, 2, 7, 40, 150])
 def test_what_was_acknowledged_before_a_kill_is_there_after(path: Path, acknowledged: int) -> None:
-    with subprocess.Popen(
-        [sys.executable, "-P", "-c", APPENDING, str(path)],
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
-    ) as process:
-        assert process.stdout is not None
-        for _ in range(acknowledged):
-            process.stdout.readline()
-        process.send_signal(signal.SIGKILL)
-        # What it still said between the last line and its end counts too; a line cut short does not.
-        rest = [line for line in process.stdout.read().splitlines(keepends=True) if line.endswith("\n")]
+    rest = killed_after(APPENDING, path, acknowledged)
     last = int(rest[-1]) if rest else acknowledged - 1
     with closing(SQLiteStore(path)) as store:
         groups = {data for _, data in store.sealed(7, 10**6)}
@@ -323,16 +329,7 @@ def test_scrub_that_is_killed_has_happened_or_not_and_is_finished_later(path: Pa
     with closing(SQLiteStore(path)) as store:
         secrets = fill(store, 7)
         before = (store.keys(), store.sealed(7, 9), list(store.opened(7)))
-    with subprocess.Popen(
-        [sys.executable, "-P", "-c", SCRUBBING, str(path)],
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
-    ) as process:
-        assert process.stdout is not None
-        for _ in range(lines):
-            process.stdout.readline()
-        process.send_signal(signal.SIGKILL)
+    killed_after(SCRUBBING, path, lines)
     with closing(SQLiteStore(path)) as store:
         after = (store.keys(), store.sealed(7, 9), list(store.opened(7)))
         assert after in (before, ([], [], []))
@@ -355,29 +352,36 @@ def refused(path: Path) -> str:
     return str(caught.value)
 
 
-def test_file_that_is_no_database_is_refused(path: Path) -> None:
-    path.write_bytes(b"Dear diary, " * 1000)
-    assert "no database" in refused(path)
+def marked(mark: str, value: int) -> Callable[[Path], None]:
+    def make(path: Path) -> None:
+        SQLiteStore(path).close()
+        with closing(sqlite3.connect(path)) as other:
+            other.execute(f"PRAGMA {mark} = {value}")
+
+    return make
 
 
-def test_database_of_another_program_is_refused(path: Path) -> None:
+def browsers(path: Path) -> None:
     with closing(sqlite3.connect(path)) as other:
         other.execute("CREATE TABLE moz_places (url TEXT)")
         other.commit()
-    assert "not one of a SecVM coordinator" in refused(path)
-    with closing(sqlite3.connect(path)) as other:
-        other.execute("PRAGMA application_id = 5")
-    assert "not one of a SecVM coordinator" in refused(path)
-    with closing(sqlite3.connect(path)) as other:
-        other.execute(f"PRAGMA application_id = {0x53656356}")
-    assert "version 1 of the protocol" in refused(path)
 
 
-def test_database_of_a_newer_version_is_refused(path: Path) -> None:
-    SQLiteStore(path).close()
-    with closing(sqlite3.connect(path)) as other:
-        other.execute(f"PRAGMA user_version = {len(schema.MIGRATIONS) + 1}")
-    assert "newer version" in refused(path)
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (lambda path: path.write_bytes(b"Dear diary, " * 1000), "no database"),
+        (browsers, "not one of a SecVM coordinator"),
+        (marked("application_id", 5), "not one of a SecVM coordinator"),
+        (marked("application_id", 0x53656356), "version 1 of the protocol"),
+        (marked("user_version", len(schema.MIGRATIONS) + 1), "newer version"),
+    ],
+)
+def test_file_that_is_none_of_ours_or_of_a_later_version_is_refused(
+    path: Path, make: Callable[[Path], object], sentence: str
+) -> None:
+    make(path)
+    assert sentence in refused(path)
 
 
 def test_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from secvm.coordinator.counting import epoch_count as counting
 from secvm.coordinator.driver import Driver
 from secvm.coordinator.intake.opener import Opener
-from secvm.coordinator.log.logbook import Logbook
+from secvm.coordinator.log.log_files import EntryLog
 from secvm.coordinator.store import rules
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.coordinator.store.port import Ask, StoredRound
@@ -212,7 +212,7 @@ def test_an_epoch_that_is_never_closed_is_found_out(monkeypatch: pytest.MonkeyPa
 
 
 def test_what_is_shown_without_its_quorum_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Logbook, "visible", lambda _self, history: history)
+    monkeypatch.setattr(EntryLog, "seen", lambda _self, history: history.kinds)
     assert found("without its quorum")
 
 
