@@ -19,65 +19,66 @@ from secvm.runtime.http.server import HttpResponse
 PATH = "/admin/openapi.json"
 _JSON = "application/json"
 _REF = "#/components/schemas/{model}"
+_TEXT, _NUMBER = {"type": "string"}, {"type": "number"}
 _DIGEST = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
 _COUNT = {"type": "integer", "minimum": 1}
-_TEXTS = {"type": "array", "items": {"type": "string"}}
+_TEXTS = {"type": "array", "items": _TEXT}
 
-_PROBLEM = {
-    "description": "Why not, in one sentence (RFC 9457).",
-    "type": "object",
-    "required": ["type", "status"],
-    "properties": {
-        "type": {"type": "string"},
-        "status": {"type": "integer"},
-        "title": {"type": "string"},
-        "detail": {"type": "string", "minLength": 1},
-    },
-}
-_PRIVACY = {
-    "description": "What is claimed of an experiment's privacy, and what it rests on.",
-    "type": "object",
-    "required": ["kind", "note"],
-    "properties": {
+
+def _ref(model: str) -> dict[str, str]:
+    return {"$ref": _REF.format(model=model)}
+
+
+def _object(properties: dict[str, Any], *required: str, **described: str) -> dict[str, Any]:
+    """An object with these properties and no others; without names of some, all are required."""
+    return {
+        **described,
+        "type": "object",
+        "required": list(required or properties),
+        "properties": properties,
+        "additionalProperties": False,
+    }
+
+
+_PROBLEM = _object(
+    {"type": _TEXT, "status": {"type": "integer"}, "title": _TEXT, "detail": {"type": "string", "minLength": 1}},
+    "type",
+    "status",
+    description="Why not, in one sentence (RFC 9457).",
+)
+# Problems may say more.
+del _PROBLEM["additionalProperties"]
+_PRIVACY = _object(
+    {
         "kind": {"enum": ["plain", "relays"]},
-        "note": {"type": "string"},
-        "epsilon": {"type": "number"},
-        "delta": {"type": "number"},
+        "note": _TEXT,
+        "epsilon": _NUMBER,
+        "delta": _NUMBER,
         "parts": _COUNT,
         "cover_packages": _COUNT,
         "relays": {"description": "Operators of the entry relay and of the mixing relay.", **_TEXTS},
     },
-    "additionalProperties": False,
+    "kind",
+    "note",
+    description="What is claimed of an experiment's privacy, and what it rests on.",
+)
+_OF_EXPERIMENT: dict[str, Any] = {
+    "digest": _DIGEST,
+    "title": _TEXT,
+    "standing": {"enum": [standing.value for standing in Standing]},
+    "rounds": _COUNT,
+    "budget": _COUNT,
+    "floor": _COUNT,
+    "privacy": _ref("Privacy"),
+    "test": {"type": "boolean"},
+    "settings": _ref("OwnSettings"),
 }
-_EXPERIMENT: dict[str, Any] = {
-    "description": "An experiment, with its standing.",
-    "type": "object",
-    "required": ["digest", "title", "standing", "rounds", "budget", "floor", "privacy", "test", "settings"],
-    "properties": {
-        "digest": _DIGEST,
-        "title": {"type": "string"},
-        "standing": {"enum": [standing.value for standing in Standing]},
-        "rounds": _COUNT,
-        "budget": _COUNT,
-        "floor": _COUNT,
-        "privacy": {"$ref": _REF.format(model="Privacy")},
-        "test": {"type": "boolean"},
-        "settings": {"$ref": _REF.format(model="OwnSettings")},
-    },
-    "additionalProperties": False,
-}
-_NEW: dict[str, Any] = {
-    **_EXPERIMENT,
-    "description": "A new experiment, and what its operator should know of it, a sentence each.",
-    "required": [*_EXPERIMENT["required"], "remarks"],
-    "properties": {**_EXPERIMENT["properties"], "remarks": _TEXTS},
-}
-_LIST = {
-    "type": "object",
-    "required": ["experiments"],
-    "properties": {"experiments": {"type": "array", "items": {"$ref": _REF.format(model="Experiment")}}},
-    "additionalProperties": False,
-}
+_EXPERIMENT = _object(_OF_EXPERIMENT, description="An experiment, with its standing.")
+_NEW = _object(
+    {**_OF_EXPERIMENT, "remarks": _TEXTS},
+    description="A new experiment, and what its operator should know of it, a sentence each.",
+)
+_LIST = _object({"experiments": {"type": "array", "items": _ref("Experiment")}})
 
 _REFUSALS = {
     "400": "No HTTP request that can be understood",
@@ -103,58 +104,47 @@ def _answers(status: str, what: str, model: str, *refusals: str) -> dict[str, An
     responses: dict[str, Any] = {
         status: {
             "description": what,
-            "content": {_JSON: {"schema": {"$ref": _REF.format(model=model)}}},
+            "content": {_JSON: {"schema": _ref(model)}},
         }
     }
     for refusal in sorted({*_ALWAYS, *refusals}):
-        problem = {PROBLEM_MEDIA_TYPE: {"schema": {"$ref": _REF.format(model="Problem")}}}
-        plain = {"text/plain": {"schema": {"type": "string"}}}
+        problem = {PROBLEM_MEDIA_TYPE: {"schema": _ref("Problem")}}
+        plain = {"text/plain": {"schema": _TEXT}}
         content = plain if refusal in _PLAIN else {**plain, **problem} if refusal == "503" else problem
         responses[refusal] = {"description": _REFUSALS[refusal], "content": content}
     return responses
 
 
-def _digest() -> dict[str, Any]:
-    return {"name": "digest", "in": "path", "required": True, "schema": _DIGEST, "description": "An experiment's name."}
+_MOVED = ("200", "The experiment, with its new standing", "Experiment", "404", "409")
+#: By path below /admin/experiments, method and name: what it does, and how it is answered.
+_OPERATIONS: dict[tuple[str, str, str], tuple[str, tuple[str, ...]]] = {
+    ("", "get", "list"): ("All experiments, with their standing", ("200", "All of them", "Experiments")),
+    ("", "post", "make"): (
+        "A specification becomes an experiment, which is published",
+        ("201", "The new one", "NewExperiment", "409", "422"),
+    ),
+    ("/{digest}", "get", "show"): ("One experiment", ("200", "That one", "Experiment", "404")),
+    ("/{digest}/pause", "post", "pause"): ("Open no more rounds for now", _MOVED),
+    ("/{digest}/resume", "post", "resume"): ("Open rounds again", _MOVED),
+    ("/{digest}/stop", "post", "stop"): ("End it, for good", _MOVED),
+}
 
 
 def _paths() -> dict[str, Any]:
-    moves = {"pause": "Open no more rounds for now", "resume": "Open rounds again", "stop": "End it, for good"}
-    paths: dict[str, Any] = {
-        "/admin/experiments": {
-            "get": {
-                "operationId": "list_experiments",
-                "summary": "All experiments, with their standing",
-                "responses": _answers("200", "All of them", "Experiments"),
-            },
-            "post": {
-                "operationId": "make_experiment",
-                "summary": "A specification becomes an experiment, which is published",
-                "requestBody": {
-                    "required": True,
-                    "content": {_JSON: {"schema": {"$ref": _REF.format(model="Specification")}}},
-                },
-                "responses": _answers("201", "The new one", "NewExperiment", "409", "422"),
-            },
-        },
-        "/admin/experiments/{digest}": {
-            "get": {
-                "operationId": "show_experiment",
-                "summary": "One experiment",
-                "parameters": [_digest()],
-                "responses": _answers("200", "That one", "Experiment", "404"),
-            }
-        },
+    named = {
+        "name": "digest",
+        "in": "path",
+        "required": True,
+        "schema": _DIGEST,
+        "description": "An experiment's name.",
     }
-    for move, summary in moves.items():
-        paths[f"/admin/experiments/{{digest}}/{move}"] = {
-            "post": {
-                "operationId": f"{move}_experiment",
-                "summary": summary,
-                "parameters": [_digest()],
-                "responses": _answers("200", "The experiment, with its new standing", "Experiment", "404", "409"),
-            }
-        }
+    asked = {"required": True, "content": {_JSON: {"schema": _ref("Specification")}}}
+    paths: dict[str, Any] = {}
+    for (path, method, name), (summary, answers) in _OPERATIONS.items():
+        operation: dict[str, Any] = {"operationId": f"{name}_experiment{'s' if name == 'list' else ''}"}
+        operation |= {"summary": summary} | ({"parameters": [named]} if path else {})
+        operation |= {"requestBody": asked} if name == "make" else {}
+        paths.setdefault(f"/admin/experiments{path}", {})[method] = operation | {"responses": _answers(*answers)}
     return paths
 
 
