@@ -15,8 +15,8 @@ is never changed.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from importlib.resources.abc import Traversable
 from typing import Literal
@@ -72,25 +72,19 @@ def migrate(
     Raises ``BadInputError`` when a *before* would have to run while an earlier *after* is pending.
     """
     known = read_migrations() if migrations is None else list(migrations)
-    pool = Pool(url, most=1)
-    try:
-        with pool.changing(bulk=True) as connection:
-            there = _applied(connection, known)
-            _check_not_newer(known, there)
-            pending = [migration for migration in known if migration.number not in there]
-            wanted = [migration for migration in pending if phase in ("all", migration.phase)]
-            skipped = [migration for migration in pending if migration not in wanted]
-            if wanted and skipped and skipped[0].number < wanted[-1].number:
-                raise BadInputError(
-                    f"the migration {skipped[0]} comes before {wanted[-1]}, and is pending",
-                    next_step="Finish the deploy before this one first, or stop all nodes and migrate everything.",
-                )
-            for migration in wanted:
-                connection.execute(migration.up.encode())
-                run(connection, _SQL["done"], number=migration.number, phase=migration.phase, name=migration.name)
-            return wanted
-    finally:
-        pool.close()
+    with _migrating(url, known) as (connection, there):
+        pending = [migration for migration in known if migration.number not in there]
+        wanted = [migration for migration in pending if phase in ("all", migration.phase)]
+        skipped = [migration for migration in pending if migration not in wanted]
+        if wanted and skipped and skipped[0].number < wanted[-1].number:
+            raise BadInputError(
+                f"the migration {skipped[0]} comes before {wanted[-1]}, and is pending",
+                next_step="Finish the deploy before this one first, or stop all nodes and migrate everything.",
+            )
+        for migration in wanted:
+            connection.execute(migration.up.encode())
+            run(connection, _SQL["done"], number=migration.number, phase=migration.phase, name=migration.name)
+        return wanted
 
 
 def migrate_down(url: str, to: int, *, migrations: Sequence[Migration] | None = None) -> list[Migration]:
@@ -98,38 +92,26 @@ def migrate_down(url: str, to: int, *, migrations: Sequence[Migration] | None = 
     known = read_migrations() if migrations is None else list(migrations)
     if to not in {0, *(migration.number for migration in known)}:
         raise BadInputError(f"there is no migration {to} to go back to", next_step="0: nothing stays.")
-    pool = Pool(url, most=1)
-    try:
-        with pool.changing(bulk=True) as connection:
-            there = _applied(connection, known)
-            _check_not_newer(known, there)
-            undone = [migration for migration in reversed(known) if to < migration.number and migration.number in there]
-            for migration in undone:
-                connection.execute(migration.down.encode())
-                run(connection, _SQL["undone"], number=migration.number)
-            return undone
-    finally:
-        pool.close()
+    with _migrating(url, known) as (connection, there):
+        undone = [migration for migration in reversed(known) if to < migration.number and migration.number in there]
+        for migration in undone:
+            connection.execute(migration.down.encode())
+            run(connection, _SQL["undone"], number=migration.number)
+        return undone
 
 
 def migrated(url: str) -> list[tuple[Migration, bool]]:
     """All migrations that this version knows, and whether a database has had them. Changes nothing."""
-    pool = Pool(url, most=1)
-    try:
-        there: dict[int, str] = {}
-        with suppress(NoTableError):
-            there = _phases(pool.once(_SQL["applied"]), read_migrations())
-        return [(migration, migration.number in there) for migration in read_migrations()]
-    finally:
-        pool.close()
+    known = read_migrations()
+    with closing(Pool(url, most=1)) as pool:
+        there = _looked_up(pool, known)
+    return [(migration, migration.number in there) for migration in known]
 
 
 def check_schema(pool: Pool, migrations: Sequence[Migration] | None = None) -> None:
     """Refuse a database that is too old or too new for this version. Raises ``BadInputError``."""
     known = read_migrations() if migrations is None else list(migrations)
-    there: dict[int, str] = {}
-    with suppress(NoTableError):
-        there = _phases(pool.once(_SQL["applied"]), known)
+    there = _looked_up(pool, known)
     numbers = {migration.number for migration in known}
     if any(phase == "after" and number not in numbers for number, phase in there.items()):
         raise BadInputError(
@@ -143,12 +125,27 @@ def check_schema(pool: Pool, migrations: Sequence[Migration] | None = None) -> N
         )
 
 
-def _applied(connection: Connection, known: Sequence[Migration]) -> dict[int, str]:
-    """What the database has had; one migrator at a time from here on."""
-    run(connection, _SQL["lock"], lock=_LOCK)
-    if run(connection, _SQL["table"]) == [(False,)]:
-        run(connection, _SQL["begin"])
-    return _phases(run(connection, _SQL["applied"]), known)
+@contextmanager
+def _migrating(url: str, known: Sequence[Migration]) -> Iterator[tuple[Connection, dict[int, str]]]:
+    """A transaction, and what the database has had. One migrator at a time; none that knows less than the database."""
+    with closing(Pool(url, most=1)) as pool, pool.changing(bulk=True) as connection:
+        run(connection, _SQL["lock"], lock=_LOCK)
+        if run(connection, _SQL["table"]) == [(False,)]:
+            run(connection, _SQL["begin"])
+        there = _phases(run(connection, _SQL["applied"]), known)
+        if not there.keys() <= {migration.number for migration in known}:
+            raise BadInputError(
+                "the database has had migrations that this version of SecVM does not know",
+                next_step="Migrate with the newest version that has used it.",
+            )
+        yield connection, there
+
+
+def _looked_up(pool: Pool, known: Sequence[Migration]) -> dict[int, str]:
+    """The same without a change; nothing where nobody has migrated."""
+    with suppress(NoTableError):
+        return _phases(pool.once(_SQL["applied"]), known)
+    return {}
 
 
 def _phases(rows: Iterable[tuple[int, str, str]], known: Sequence[Migration]) -> dict[int, str]:
@@ -164,12 +161,3 @@ def _phases(rows: Iterable[tuple[int, str, str]], known: Sequence[Migration]) ->
             )
         there[number] = phase
     return there
-
-
-def _check_not_newer(known: Sequence[Migration], there: dict[int, str]) -> None:
-    numbers = {migration.number for migration in known}
-    if not there.keys() <= numbers:
-        raise BadInputError(
-            "the database has had migrations that this version of SecVM does not know",
-            next_step="Migrate with the newest version that has used it.",
-        )
