@@ -20,8 +20,8 @@ from collections.abc import Iterator
 
 from secvm.auditor.audit import audit_files
 from secvm.auditor.files import checked_length
-from secvm.coordinator.experiments.public_documents import ending_path
 from secvm.coordinator.log.log_files import first_path, proof_path
+from secvm.coordinator.public_documents import ending_path
 from secvm.coordinator.publisher import experiment_path, manifest_path
 from secvm.coordinator.store.port import StoredRound
 from secvm.errors import RefusedPackageError

@@ -40,7 +40,6 @@ from secvm.coordinator.experiments.history import (
     live_rounds,
     newest_instant,
 )
-from secvm.coordinator.experiments.public_documents import show
 from secvm.coordinator.intake.running import (
     CurrentRounds,
     is_over,
@@ -53,6 +52,7 @@ from secvm.coordinator.intake.running import (
 )
 from secvm.coordinator.log.beacon_records import has_salt
 from secvm.coordinator.log.log_files import EntryLog
+from secvm.coordinator.public_documents import show
 from secvm.coordinator.publisher import Publisher
 from secvm.coordinator.store.port import CoordinatorStore, Standing, StoredKey, StoredRound
 from secvm.crypto.sealing.kem import RandomBytes, X25519PrivateKey

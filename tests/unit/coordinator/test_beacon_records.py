@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from secvm.coordinator.experiments.new_experiment import DRAND, NIST, NewestPulse, choose_beacons
-from secvm.coordinator.experiments.public_documents import beacon_path
 from secvm.coordinator.experiments.specification import BeaconPart
 from secvm.coordinator.log.beacon_records import BeaconKeeper, has_salt
+from secvm.coordinator.public_documents import beacon_path
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.coordinator.store.port import CoordinatorStore, Standing
 from secvm.crypto.beacons.sources import LocalUnsafeBeacon, round_time, salt_from, verify_beacon

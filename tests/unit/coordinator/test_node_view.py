@@ -10,10 +10,10 @@ import pytest
 
 from secvm.coordinator.counting.epoch_count import RoundToCount, ShardCounting
 from secvm.coordinator.experiments.history import PlainHistories
-from secvm.coordinator.experiments.public_documents import ending_path
 from secvm.coordinator.intake.running import CurrentRounds, OpenRound
 from secvm.coordinator.log.log_files import log_path
 from secvm.coordinator.nodes.node_view import NodeView, ShardHelper
+from secvm.coordinator.public_documents import ending_path
 from secvm.coordinator.publisher import Publisher
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.coordinator.store.port import CoordinatorStore, Standing

@@ -1,7 +1,7 @@
 """What a node takes and shows while another node drives. It is derived from the store by the driver's own rules.
 
  1. The rounds and keys that run now, for the gateway and ingest (``intake.running``).
- 2. All public files (``experiments.public_documents``, ``log.log_files``): only documents that are signed and durable
+ 2. All public files (``public_documents``, ``log.log_files``): only documents that are signed and durable
     and, where there is a log, cosigned by a quorum. An ending is shown as the driver signed and kept it. Nothing is
     signed here.
  3. The store is read again when something has changed, at least every ``poll_s``, and whenever a caller needs a view
@@ -23,7 +23,6 @@ from functools import partial
 from secvm.coordinator.counting.epoch_count import RoundToCount
 from secvm.coordinator.epochs import Grid
 from secvm.coordinator.experiments.history import PlainHistories, PlainHistory, live_rounds
-from secvm.coordinator.experiments.public_documents import show
 from secvm.coordinator.intake.opener import fault_name
 from secvm.coordinator.intake.running import (
     CurrentRounds,
@@ -34,6 +33,7 @@ from secvm.coordinator.intake.running import (
 )
 from secvm.coordinator.log.log_files import EntryLog, LogFiles
 from secvm.coordinator.log.logbook import FollowedLogbook
+from secvm.coordinator.public_documents import show
 from secvm.coordinator.publisher import Publisher
 from secvm.coordinator.store.port import CoordinatorStore
 from secvm.errors import StoreError

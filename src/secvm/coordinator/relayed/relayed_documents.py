@@ -18,9 +18,9 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
-from secvm.coordinator.experiments.public_documents import ending_path, listing, show_beginning, show_model
 from secvm.coordinator.experiments.status_document import as_text, heading, notes_of, scores
 from secvm.coordinator.log.log_files import EntryLog
+from secvm.coordinator.public_documents import ending_path, listing, show_beginning, show_model
 from secvm.coordinator.publisher import Publisher, experiment_path, manifest_path, opening_path
 from secvm.coordinator.relayed.relayed_history import RelayedHistory, RelayedRound
 from secvm.coordinator.relayed.shard_files import ShardFolder
