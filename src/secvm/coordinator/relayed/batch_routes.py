@@ -229,8 +229,8 @@ class RelayedRoutes:
         if name == "count":
             have = self._arrivals.count(history, known, body, now)
             if have is not None:
-                told = json.dumps({"have": have}, separators=(",", ":")).encode()
-                return HttpResponse(202, told, "application/json")
+                content = json.dumps({"have": have}, separators=(",", ":")).encode()
+                return HttpResponse(202, content, "application/json")
         else:
             self._arrivals.piece(history, known, int(name), body, now)
             self.events.piece()
