@@ -232,7 +232,7 @@ class Driver:
         counted = await self._count(epoch, rounds_to_count(ended))
         for (history, known), tally, kinds in zip(ended, counted.tallies, counted.kinds, strict=True):
             if known.is_live:
-                await self._conclude(history, known, tally, packages=kinds.total)
+                await self._conclude(history, known, tally, packages=sum(kinds))
 
     async def _count_alone(self, epoch: int, rounds: list[RoundToCount]) -> EpochCount:
         def count() -> EpochCount:

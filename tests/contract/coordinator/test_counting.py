@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from secvm.coordinator.counting import epoch_count as counting
 from secvm.coordinator.counting._kernels import fast
-from secvm.coordinator.counting.epoch_count import EpochCount, KindCounts, Name, RoundToCount, count_epoch
+from secvm.coordinator.counting.epoch_count import EpochCount, Kinds, Name, RoundToCount, count_epoch
 from secvm.errors import LocalProtocolError, RemoteProtocolError
 from secvm.learning import aggregate
 from secvm.learning.aggregate.descent import Pegasos
@@ -87,17 +87,14 @@ def placed(data: bytes, rounds: list[RoundToCount]) -> tuple[int, Package]:
     )
 
 
-def kinds_of(packages: list[Package]) -> KindCounts:
+def kinds_of(packages: list[Package]) -> Kinds:
     def cohort(wanted: Cohort) -> int:
         return sum(isinstance(p, ParticipationPackage) and p.cohort is wanted for p in packages)
 
-    return KindCounts(
-        train=sum(isinstance(p, TrainPackage) for p in packages),
-        test=sum(isinstance(p, TestPackage) for p in packages),
-        train_participants=cohort(Cohort.TRAIN),
-        test_participants=cohort(Cohort.TEST),
-        null=sum(isinstance(p, NullPackage) for p in packages),
+    train, test, null = (
+        sum(isinstance(p, kind) for p in packages) for kind in (TrainPackage, TestPackage, NullPackage)
     )
+    return train, test, cohort(Cohort.TRAIN), cohort(Cohort.TEST), null
 
 
 def assert_same(counted: EpochCount, expected: EpochCount) -> None:

@@ -83,7 +83,7 @@ def test_what_was_counted_for_other_rounds_is_counted_again() -> None:
     late = ShardCounting(store.another_node(), zeros)
     assert late.count_one(EPOCH, lambda: ROUNDS[1:2])
     found = asyncio.run(ShardCounting(store, zeros).whole(EPOCH, ROUNDS))
-    assert found.kinds[0].train == 50
+    assert found.kinds[0][0] == 50
 
 
 def test_nothing_is_counted_of_an_epoch_that_is_open_or_sealed() -> None:
@@ -116,7 +116,7 @@ def test_what_a_dead_node_had_claimed_is_counted_when_its_claim_ends() -> None:
         clock.advance(int(1000 * CLAIM_S))
         return await task
 
-    assert asyncio.run(count()).kinds[0].train == 50
+    assert asyncio.run(count()).kinds[0][0] == 50
 
 
 def test_a_store_of_one_shard_is_counted_too(tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_a_store_of_one_shard_is_counted_too(tmp_path: Path) -> None:
     fill(store, [bytes([i]) * 32 + _train(ROUNDS[0]) for i in range(9)], block=4)
     store.close_epoch(EPOCH)
     found = asyncio.run(ShardCounting(store, zeros).whole(EPOCH, ROUNDS))
-    assert (found.distinct, found.kinds[0].train) == (9, 9)
+    assert (found.distinct, found.kinds[0][0]) == (9, 9)
     assert add_shards([found]) == found
     store.close()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 
-from secvm.coordinator.counting.epoch_count import EpochCount, KindCounts, RoundToCount
+from secvm.coordinator.counting.epoch_count import EpochCount, RoundToCount
 from secvm.coordinator.relayed.relayed_history import RoundFigures
 from secvm.coordinator.relayed.run_counting import CountedShard, read_run, write_run
 from secvm.crypto.locking import MAGIC, Cost, KeptKey, lock, unlock
@@ -30,7 +30,7 @@ def _rounds() -> list[RoundToCount]:
 
 def _shards() -> list[bytes]:
     tally = aggregate.empty_tally(world.history().document.experiment)
-    made = EpochCount([tally], [KindCounts(1, 0, 1, 0, 1)], 4, 3, {"garbage": 1})
+    made = EpochCount([tally], [(1, 0, 1, 0, 1)], 4, 3, {"garbage": 1})
     return [made.to_bytes(_rounds())]
 
 

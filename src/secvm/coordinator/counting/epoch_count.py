@@ -25,7 +25,7 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import KW_ONLY, astuple, dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import reduce
 from importlib.util import find_spec
 from types import ModuleType
@@ -75,20 +75,9 @@ class RoundToCount:
     round_number: int
 
 
-@dataclass(frozen=True, slots=True)
-class KindCounts:
-    """How many packages of a round were counted, by kind. For the operator; nulls are in no tally."""
-
-    train: int
-    test: int
-    train_participants: int
-    test_participants: int
-    null: int
-
-    @property
-    def total(self) -> int:
-        """All of them."""
-        return self.train + self.test + self.train_participants + self.test_participants + self.null
+#: How many packages of a round were counted: to train, to test, of participants who train, who test, and nulls, which
+#: are in no tally. For the operator.
+Kinds = tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -97,7 +86,7 @@ class EpochCount:
 
     #: One for each round, in the order in which they were asked for.
     tallies: list[Tally]
-    kinds: list[KindCounts]
+    kinds: list[Kinds]
     #: Records that went by, and how many capsules they were of.
     received: int
     distinct: int
@@ -109,7 +98,7 @@ class EpochCount:
         tallies = [encode_tally(tally, counted.experiment) for tally, counted in zip(self.tallies, rounds, strict=True)]
         head = {
             "rounds": _names(rounds),
-            "kinds": [astuple(kinds) for kinds in self.kinds],
+            "kinds": self.kinds,
             "received": self.received,
             "distinct": self.distinct,
             "refused": self.refused,
@@ -129,17 +118,21 @@ class EpochCount:
             for counted, length in zip(rounds, head["tallies"], strict=True):
                 tallies.append(read_tally_bytes(rest[at : at + length], counted.experiment))
                 at += length
-            kinds = [KindCounts(*row) for row in head["kinds"]]
+            kinds = [tuple(row) for row in head["kinds"]]
             # ``dict`` would take a list of pairs as well.
             refused = {**head["refused"]}
             count = cls(tallies, kinds, head["received"], head["distinct"], refused)
         except (ValueError, KeyError, TypeError, RecursionError):
             raise MalformedMessageError("these bytes are not the count of a shard") from None
-        rows = [astuple(row) for row in kinds]
-        numbers = [count.received, count.distinct, *count.refused.values(), *(number for row in rows for number in row)]
+        numbers = [
+            count.received,
+            count.distinct,
+            *count.refused.values(),
+            *(number for row in kinds for number in row),
+        ]
         if not all(is_integer(number) and number >= 0 for number in numbers):
             raise MalformedMessageError("the count of a shard has an entry that is not a count")
-        if len(kinds) != len(rounds) or at != len(rest):
+        if [len(row) for row in kinds] != [p.N_KINDS] * len(rounds) or at != len(rest):
             raise MalformedMessageError("the count of a shard has parts that do not fit together")
         return count
 
@@ -175,7 +168,7 @@ def count_epoch(
     refused = {name: count for name, count in zip(p.REFUSALS, plan.refused.tolist(), strict=True) if count}
     return EpochCount(
         tallies=[_tally(plan, i) for i in range(len(rounds))],
-        kinds=[KindCounts(*row) for row in plan.kinds.tolist()],
+        kinds=[tuple(row) for row in plan.kinds.tolist()],
         received=received,
         distinct=len(seen),
         refused=refused,
@@ -198,7 +191,7 @@ def make_plan(rounds: Sequence[RoundToCount]) -> p.Plan:
         ids=np.array(ids, dtype=np.uint64).reshape(-1, 3),
         shapes=np.array(shapes, dtype=np.int64).reshape(-1, 9),
         counts=np.zeros(at, dtype=np.int64),
-        kinds=np.zeros((len(rounds), 5), dtype=np.int64),
+        kinds=np.zeros((len(rounds), p.N_KINDS), dtype=np.int64),
         refused=np.zeros(len(p.REFUSALS), dtype=np.int64),
     )
 
@@ -244,7 +237,7 @@ def add_shards(counts: Sequence[EpochCount]) -> EpochCount:
     kinds = zip(*(count.kinds for count in counts), strict=True)
     return EpochCount(
         tallies=[reduce(Tally.merge, same) for same in zip(*(count.tallies for count in counts), strict=True)],
-        kinds=[KindCounts(*map(sum, zip(*map(astuple, same), strict=True))) for same in kinds],
+        kinds=[tuple(map(sum, zip(*same, strict=True))) for same in kinds],
         received=sum(count.received for count in counts),
         distinct=sum(count.distinct for count in counts),
         refused=dict(refused),

@@ -20,7 +20,7 @@ while the rest cannot be had.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import KW_ONLY, InitVar, dataclass, field
 from functools import partial
 from typing import TypeVar
@@ -116,19 +116,23 @@ class PackageRoutes:
             if not _is_of(media_type, request.headers.get("content-type", "")):
                 return plain_response(415)
             try:
-                return handler(request.body)
+                answer = handler(request.body)
             except RemoteProtocolError as error:
                 if self.refresh is not None and error.problem in _PERHAPS_NEWS:
-                    return self._look_again(self.refresh, handler, request.body)
+                    return self._settled(self._look_again(self.refresh, handler, request.body))
                 return self._refuse(problem_of(error))
+            return self._settled(answer) if isinstance(answer, Coroutine) else answer
 
         return guarded
 
     async def _look_again(self, refresh: Callable[[], Awaitable[None]], handler: _Route, body: bytes) -> HttpResponse:
+        await refresh()
+        answer = handler(body)
+        return await answer if isinstance(answer, Awaitable) else answer
+
+    async def _settled(self, answer: Awaitable[HttpResponse]) -> HttpResponse:
         try:
-            await refresh()
-            answer = handler(body)
-            return await answer if isinstance(answer, Awaitable) else answer
+            return await answer
         except RemoteProtocolError as error:
             return self._refuse(problem_of(error))
         except StoreError:
@@ -149,17 +153,11 @@ class PackageRoutes:
     # ── from devices, by whatever way ────────────────────────────────────────────────────────────────────────────────
 
     async def _fetch(self, capsule: bytes) -> HttpResponse:
-        try:
-            if self.refresh is not None:
-                # Also what lies in memory is not answered while the database is away: shards lie there alone, and
-                # devices take it for ill will when those cannot be had and everything else can.
-                await self.refresh()
-            answer = await self.in_thread(self.gateway.fetch, capsule)
-        except RemoteProtocolError as error:
-            return self._refuse(problem_of(error))
-        except StoreError:
-            return self._refuse(PROBLEMS["try-later"])
-        return HttpResponse(200, answer, RESPONSE_MEDIA_TYPE)
+        if self.refresh is not None:
+            # Also what lies in memory is not answered while the database is away: shards lie there alone, and devices
+            # take it for ill will when those cannot be had and everything else can.
+            await self.refresh()
+        return HttpResponse(200, await self.in_thread(self.gateway.fetch, capsule), RESPONSE_MEDIA_TYPE)
 
     async def in_thread(self, act: Callable[[Asked], Answered], asked: Asked) -> Answered:
         """Do something that reads the store, beside the event loop, after the few that came before it."""
@@ -175,30 +173,24 @@ class PackageRoutes:
     # ── from relays ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def _deposit(self, body: bytes) -> HttpResponse:
+        self.ingest.check_room(len(body))
+        envelope, packed = _split(body)
         try:
-            self.ingest.check_room(len(body))
-            envelope, packed = _split(body)
-            try:
-                relay, epoch, counted = self._counted(envelope)
-            except RemoteProtocolError:
-                if self.refresh is None:
-                    raise
-                await self.refresh()
-                relay, epoch, counted = self._counted(envelope)
-            groups, match = [], 0
-            for capsules in packing.unpack_in_groups(packed, GROUP):
-                groups.append(packing.pack(capsules))
-                match += len(capsules)
-                await asyncio.sleep(0)
-            if match != counted:
-                raise MalformedMessageError("a deposit of which the count is not true")
-            return await self.ingest.take_deposit(
-                Deposit(epoch, relay, envelope), groups, self._accepted, packages=match
-            )
-        except RemoteProtocolError as error:
-            return self._refuse(problem_of(error))
-        except StoreError:
-            return self._refuse(PROBLEMS["try-later"])
+            relay, epoch, counted = self._counted(envelope)
+        except RemoteProtocolError:
+            if self.refresh is None:
+                raise
+            await self.refresh()
+            relay, epoch, counted = self._counted(envelope)
+        groups, match = [], 0
+        for capsules in packing.unpack_in_groups(packed, GROUP):
+            groups.append(packing.pack(capsules))
+            match += len(capsules)
+            await asyncio.sleep(0)
+        if match != counted:
+            raise MalformedMessageError("a deposit of which the count is not true")
+        deposit = Deposit(epoch, relay, envelope)
+        return await self.ingest.take_deposit(deposit, groups, self._accepted, packages=match)
 
     def _counted(self, envelope: bytes) -> tuple[str, int, int]:
         """Which relay counted, of which epoch, and how many capsules."""

@@ -18,7 +18,8 @@ GARBAGE, UNKNOWN_EXPERIMENT, WRONG_ROUND, UNKNOWN_MODEL, BIN_OUT_OF_RANGE, UNKNO
 #: The columns of ``Plan.shapes``. BINS has the bias inside.
 ROUND, MODELS, BINS, LABELS, REGRESSION, PLUS, MINUS, PARTICIPANTS, CELLS = range(9)
 #: The columns of ``Plan.kinds``: packages that were counted, by what they are.
-TRAIN, TEST, TRAIN_PARTICIPANT, TEST_PARTICIPANT, NULL = range(5)
+N_KINDS = 5
+TRAIN, TEST, TRAIN_PARTICIPANT, TEST_PARTICIPANT, NULL = range(N_KINDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,7 @@ class Plan:
     shapes: NDArray[np.int64]
     #: int64: all counts of all rounds.
     counts: NDArray[np.int64]
-    #: int64, rounds x 5.
+    #: int64, rounds x ``N_KINDS``.
     kinds: NDArray[np.int64]
     #: int64, one for each of ``REFUSALS``.
     refused: NDArray[np.int64]
