@@ -1,5 +1,7 @@
 """Packages: one size, one encoding, nothing that is not asked for."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -78,31 +80,29 @@ def test_rounds_that_cannot_be_are_not_encoded(round_number: int) -> None:
 EXPERIMENT = Experiment(n_bins=10, labels=("a", "b", "c"), rule=Pegasos(), budget=5)
 
 
+REGRESSION = Experiment(n_bins=10, labels=("age",), rule=Pegasos(), loss=Loss("pinball"), budget=5)
+
+
 @pytest.mark.parametrize(
-    ("package", "problem"),
+    ("package", "asked", "problem"),
     [
-        (TrainPackage(model=3, bin_index=0, sign=1), "unknown-model"),
-        (TrainPackage(model=2, bin_index=11, sign=1), "bin-out-of-range"),
-        (TestPackage(true_class=3, predicted_class=0), "unknown-class"),
-        (TestPackage(true_class=0, predicted_class=3), "unknown-class"),
-        (ParticipationPackage(cohort=Cohort.TEST, class_index=3), "unknown-class"),
+        (TrainPackage(model=3, bin_index=0, sign=1), {}, "unknown-model"),
+        (TrainPackage(model=2, bin_index=11, sign=1), {}, "bin-out-of-range"),
+        (TestPackage(true_class=3, predicted_class=0), {}, "unknown-class"),
+        (TestPackage(true_class=0, predicted_class=3), {}, "unknown-class"),
+        (TestPackage(true_class=0, predicted_class=0), {"experiment": REGRESSION}, "unknown-class"),
+        (ParticipationPackage(cohort=Cohort.TEST, class_index=3), {}, "unknown-class"),
+        (NullPackage(), {"round_number": 3}, "wrong-round"),
+        (NullPackage(), {"experiment_id": ExperimentId(bytes(16))}, "unknown-experiment"),
     ],
 )
-def test_package_beyond_the_experiment_is_refused_by_name(package: Package, problem: str) -> None:
+def test_package_that_is_not_of_this_round_or_experiment_is_refused_by_name(
+    package: Package, asked: dict[str, Any], problem: str
+) -> None:
+    told: dict[str, Any] = {"experiment_id": ID, "experiment": EXPERIMENT, "round_number": 2, **asked}
     with pytest.raises(RefusedPackageError) as caught:
-        check_package(AddressedPackage(ID, 2, package), experiment_id=ID, experiment=EXPERIMENT, round_number=2)
+        check_package(AddressedPackage(ID, 2, package), **told)
     assert caught.value.problem == problem
-
-
-def test_package_of_another_round_or_experiment_is_refused_by_name() -> None:
-    addressed = AddressedPackage(ID, 2, NullPackage())
-    with pytest.raises(RefusedPackageError) as caught:
-        check_package(addressed, experiment_id=ID, experiment=EXPERIMENT, round_number=3)
-    assert caught.value.problem == "wrong-round"
-    other = ExperimentId(bytes(16))
-    with pytest.raises(RefusedPackageError) as caught:
-        check_package(addressed, experiment_id=other, experiment=EXPERIMENT, round_number=2)
-    assert caught.value.problem == "unknown-experiment"
 
 
 @given(PACKAGES)
@@ -113,10 +113,3 @@ def test_what_passes_the_check_can_be_counted(package: Package) -> None:
     except RefusedPackageError:
         return
     aggregate.empty_tally(EXPERIMENT).count([checked])
-
-
-def test_test_cells_have_no_place_where_the_label_is_a_number() -> None:
-    regression = Experiment(n_bins=10, labels=("age",), rule=Pegasos(), loss=Loss("pinball"), budget=5)
-    cell = AddressedPackage(ID, 1, TestPackage(true_class=0, predicted_class=0))
-    with pytest.raises(RefusedPackageError):
-        check_package(cell, experiment_id=ID, experiment=regression, round_number=1)

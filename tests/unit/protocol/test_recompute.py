@@ -80,28 +80,34 @@ def test_the_largest_counts_give_a_step_or_a_refusal_and_nothing_else(seed: int)
 # ── caps ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_caps_hold_exactly_on_the_edge() -> None:
-    # 3, 4 | 7: norm 5, bias 7, in units of a third.
-    found = weights([3, -4, -7], unit=Fraction(1, 3))
-    assert Caps(norm=Fraction(5, 3), bias=Fraction(7, 3)).refuses(found) is None
-    just_below = Fraction(1, 10**30)
-    assert "weights" in (Caps(norm=Fraction(5, 3) - just_below).refuses(found) or "")
-    assert "bias" in (Caps(bias=Fraction(7, 3) - just_below).refuses(found) or "")
-    assert Caps().refuses(found) is None
+#: 3, 4 | 7: norm 5, bias 7, in units of a third.
+THIRDS = weights([3, -4, -7], unit=Fraction(1, 3))
+JUST_BELOW = Fraction(1, 10**30)
 
 
-def test_each_model_is_held_to_the_caps() -> None:
-    found = weights([0, 0, 0], [0, 9, 0])
-    assert Caps(norm=Fraction(9)).refuses(found) is None
-    assert Caps(norm=Fraction(8)).refuses(found) is not None
+@pytest.mark.parametrize(
+    ("caps", "of", "word"),
+    [
+        (Caps(), THIRDS, None),
+        (Caps(norm=Fraction(5, 3), bias=Fraction(7, 3)), THIRDS, None),
+        (Caps(norm=Fraction(5, 3) - JUST_BELOW), THIRDS, "weights"),
+        (Caps(bias=Fraction(7, 3) - JUST_BELOW), THIRDS, "bias"),
+        # Each model is held to them, and zero is a cap.
+        (Caps(norm=Fraction(9)), weights([0, 0, 0], [0, 9, 0]), None),
+        (Caps(norm=Fraction(8)), weights([0, 0, 0], [0, 9, 0]), "weights"),
+        (Caps(norm=Fraction(0), bias=Fraction(0)), weights([0, 0]), None),
+        (Caps(bias=Fraction(0)), weights([0, 1]), "bias"),
+    ],
+)
+def test_caps_hold_exactly_on_the_edge(caps: Caps, of: Weights, word: str | None) -> None:
+    refused = caps.refuses(of)
+    assert refused is None if word is None else word in (refused or "")
 
 
-def test_zero_is_a_cap_and_less_is_none() -> None:
-    assert Caps(norm=Fraction(0), bias=Fraction(0)).refuses(weights([0, 0])) is None
-    assert Caps(bias=Fraction(0)).refuses(weights([0, 1])) is not None
-    for wrong in ({"norm": Fraction(-1)}, {"bias": Fraction(-1, 9)}):
-        with pytest.raises(BadInputError):
-            Caps(**wrong)
+@pytest.mark.parametrize("wrong", [{"norm": Fraction(-1)}, {"bias": Fraction(-1, 9)}])
+def test_less_than_zero_is_no_cap(wrong: dict[str, Fraction]) -> None:
+    with pytest.raises(BadInputError):
+        Caps(**wrong)
 
 
 @given(
