@@ -12,7 +12,7 @@ import pytest
 
 from secvm.learning.package import NullPackage, Package, ParticipationPackage
 from secvm.protocol.codec import decode
-from secvm.protocol.plain.session import ParticipantSession, unsafe_no_seal
+from secvm.protocol.plain.session import ParticipantSession
 from secvm.protocol.plain.session_events import ManifestArrived, PackagesReady, SendPackage, SendSucceeded, Tick
 from secvm.protocol.schedule import Window, below, redraw, shuffle, spread
 from tests.deep.statistical.bounds import equal_counts, kolmogorov, smallest_gaps
@@ -86,7 +86,7 @@ def test_participation_package_comes_at_any_place_and_time_of_a_session() -> Non
     numbers, places, times = [0] * 5, [0] * 5, []
     for person in range(500):
         source = dice(("session", person))
-        session = ParticipantSession(of, seal=unsafe_no_seal)
+        session = ParticipantSession(of, seal=lambda plaintext, _keys: plaintext)
         session.receive(ManifestArrived(served(first)), now=START - 1, words=source)
         session.receive(PackagesReady(sent), now=START - 1, words=source)
         order: list[SendPackage] = []

@@ -229,7 +229,7 @@ def two_statements(evidence: RelayedEvidence, document: ExperimentDocument) -> V
 def false_count(evidence: RelayedEvidence, document: ExperimentDocument, manifest: RelayedManifest) -> Verdict:
     """The entry relay's count alone, or the mixing relay's after it."""
     cover = document.relay_cover
-    entry = _of(manifest, EntryCount.read(evidence.statements[0], document.entry_relay.key))
+    entry = _read(EntryCount, evidence.statements[0], document, manifest)
     if len(evidence.statements) == 1:
         if entry.adds_up(budget=document.budget, packages=cover.packages):
             raise MalformedMessageError(NOTHING)
@@ -237,7 +237,7 @@ def false_count(evidence: RelayedEvidence, document: ExperimentDocument, manifes
             f"It counted {entry.capsules} capsules of {entry.clients} submissions; with {document.budget} of each and"
             f" its cover they are {document.budget * entry.clients + cover.packages}."
         )
-    mix = _of(manifest, MixCount.read(evidence.statements[1], document.mix_relay.key))
+    mix = _read(MixCount, evidence.statements[1], document, manifest)
     if mix.entry_count != entry.digest or mix.adds_up(entry, packages=cover.packages):
         raise MalformedMessageError(NOTHING)
     return Who.MIX, (
@@ -248,10 +248,10 @@ def false_count(evidence: RelayedEvidence, document: ExperimentDocument, manifes
 
 def false_reveal(evidence: RelayedEvidence, document: ExperimentDocument, manifest: RelayedManifest) -> Verdict:
     """The entry relay's reveal alone, or the mixing relay's after it."""
-    entry = _of(manifest, EntryReveal.read(evidence.statements[0], document.entry_relay.key))
+    entry = _read(EntryReveal, evidence.statements[0], document, manifest)
     who, reveal = Who.ENTRY, entry.mix_count
     if len(evidence.statements) == 2:
-        mix = _of(manifest, MixReveal.read(evidence.statements[1], document.mix_relay.key))
+        mix = _read(MixReveal, evidence.statements[1], document, manifest)
         if mix.entry_reveal != entry.digest:
             raise MalformedMessageError(NOTHING)
         who, reveal = Who.MIX, mix.mix_count
@@ -304,43 +304,33 @@ class _Opened:
     @classmethod
     def read(cls, statements: tuple[bytes, ...], document: ExperimentDocument, manifest: RelayedManifest) -> _Opened:
         """Both counts and the entry relay's reveal; and the mixing relay's, where its part is looked at."""
-        entry_key, mix_key = document.entry_relay.key, document.mix_relay.key
-        entry_count = _of(manifest, EntryCount.read(statements[0], entry_key))
-        mix_count = _of(manifest, MixCount.read(statements[1], mix_key))
-        reveal = _of(manifest, EntryReveal.read(statements[2], entry_key))
+        entry_count = _read(EntryCount, statements[0], document, manifest)
+        mix_count = _read(MixCount, statements[1], document, manifest)
+        reveal = _read(EntryReveal, statements[2], document, manifest)
         fits = mix_count.entry_count == entry_count.digest and reveal.answered == mix_count.digest
         if not fits or _entry_faults(reveal, document, manifest):
             raise MalformedMessageError("counts and reveals of the evidence do not belong together")
         if len(statements) == 3:
             return cls("entry", entry_count, mix_count, reveal.seed)
-        answer = _of(manifest, MixReveal.read(statements[3], mix_key))
+        answer = _read(MixReveal, statements[3], document, manifest)
         if answer.entry_reveal != reveal.digest or _mix_faults(answer, reveal, document, manifest):
             raise MalformedMessageError("counts and reveals of the evidence do not belong together")
         return cls("mix", entry_count, mix_count, answer.seed)
 
 
-def _entry_faults(
-    reveal: EntryReveal, document: ExperimentDocument, manifest: RelayedManifest
-) -> frozenset[OpeningFault]:
+def _entry_faults(reveal: EntryReveal, document: ExperimentDocument, manifest: RelayedManifest) -> set[OpeningFault]:
     """What of a reveal its relay was not bound to."""
     bound = EntryCommitment.read(manifest.entry, document.entry_relay.key)
     parts = document.relay_cover.parts
-    return frozenset(reveal.faults(label=manifest.label, commitment=bound, mix_count=reveal.answered, parts=parts))
+    return reveal.faults(label=manifest.label, commitment=bound, mix_count=reveal.answered, parts=parts)
 
 
 def _mix_faults(
     reveal: MixReveal, answered: EntryReveal, document: ExperimentDocument, manifest: RelayedManifest
-) -> frozenset[OpeningFault]:
-    bound = MixCommitment.read(manifest.mix, document.mix_relay.key)
-    return frozenset(
-        reveal.faults(
-            label=manifest.label,
-            commitment=bound,
-            entry_reveal=answered,
-            mix_count=reveal.answered,
-            parts=document.relay_cover.parts,
-        )
-    )
+) -> set[OpeningFault]:
+    bound, parts = MixCommitment.read(manifest.mix, document.mix_relay.key), document.relay_cover.parts
+    count = reveal.answered
+    return reveal.faults(label=manifest.label, commitment=bound, entry_reveal=answered, mix_count=count, parts=parts)
 
 
 def _is_count_of(envelope: bytes, key: VerifyKey, manifest: RelayedManifest) -> bool:
@@ -354,8 +344,9 @@ def _key(who: Who, document: ExperimentDocument) -> VerifyKey:
     return document.entry_relay.key if who is Who.ENTRY else document.mix_relay.key
 
 
-def _of(manifest: RelayedManifest, statement: S) -> S:
+def _read(kind: type[S], envelope: bytes, document: ExperimentDocument, manifest: RelayedManifest) -> S:
     """A statement for the manifest's label: a relay signs for a label only when it holds that manifest."""
+    statement = kind.read(envelope, _key(_ONCE[kind][0], document))
     if statement.label != manifest.label:
         raise MalformedMessageError("the parts of the evidence are of different rounds")
     return statement

@@ -53,11 +53,6 @@ from secvm.protocol.plain.session_memory import MAX_CAPSULE_BYTES, Phase, Sessio
 from secvm.protocol.schedule import Window, redraw, shuffle, spread
 
 
-def unsafe_no_seal(plaintext: bytes, _gateway_keys: bytes) -> bytes:
-    """The package in clear, for tests: everybody on the way can read it."""
-    return plaintext
-
-
 class ParticipantSession(SessionMemory):
     """One device in one experiment."""
 
