@@ -1,5 +1,6 @@
 """Tallies, states and weights as bytes: named by digest, of one experiment, in one spelling."""
 
+import tracemalloc
 import zlib
 
 import numpy as np
@@ -19,8 +20,10 @@ from secvm.protocol.documents.blobs import (
     decode_tally,
     decode_weights,
     encode_tally,
+    pack,
     read_tally_bytes,
     tally_digest,
+    unpack,
 )
 
 PEGASOS = Experiment(n_bins=3, labels=("a", "b", "c"), rule=Pegasos(), budget=5)
@@ -121,3 +124,33 @@ def test_bytes_that_are_no_weights_are_refused(old: bytes, new: bytes) -> None:
     for data in (bad, good[:-1], good + b"\0"):
         with pytest.raises(MalformedMessageError):
             decode_weights(data, digest=digest_of(data), experiment=PEGASOS)
+
+
+# ── byte planes ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+MOST = 2**55
+NUMBERS = st.one_of(st.integers(-300, 300), st.integers(-MOST, MOST - 1))
+
+
+@given(st.lists(NUMBERS, min_size=1, max_size=50))
+def test_numbers_come_back(numbers: list[int]) -> None:
+    data = pack(np.array(numbers, dtype=np.int64))
+    assert unpack(data, len(numbers)).tolist() == numbers
+
+
+@pytest.mark.parametrize("number", [MOST, -MOST - 1, 2**63 - 1, -(2**63)])
+def test_numbers_beyond_seven_bytes_are_not_written(number: int) -> None:
+    with pytest.raises(LocalProtocolError):
+        pack(np.array([0, number], dtype=np.int64))
+
+
+def test_a_bomb_is_left_where_it_is_known_to_be_too_long() -> None:
+    bomb = zlib.compress(bytes(2**26), 9)
+    tracemalloc.start()
+    try:
+        with pytest.raises(MalformedMessageError):
+            unpack(bomb, 1000)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 2**18

@@ -6,11 +6,14 @@ from typing import Any
 
 import pytest
 
+from secvm.crypto.sealing import kem
 from secvm.crypto.signing import SigningKey
 from secvm.errors import BadProofError, LocalProtocolError, MalformedMessageError
 from secvm.protocol.canonical import encode_document
 from secvm.protocol.relays.commitments import MAX_PARTS, RoundSecret, check_part, part_path, parts_root
 from secvm.protocol.relays.counts import MixCount, part_index
+from secvm.protocol.relays.manifest import RelayedManifest
+from secvm.protocol.relays.opening import Opening
 from secvm.protocol.relays.statements import ENVELOPE_BYTES, Statement
 from secvm_lab.rigs.histories.relayed_rounds import ENTRY, MIX, RelayedRound
 
@@ -97,3 +100,23 @@ def test_bad_secrets_and_parts_are_refused() -> None:
     ):
         with pytest.raises(LocalProtocolError):
             make()
+
+
+# ── what is read once ────────────────────────────────────────────────────────────────────────────────────────────────
+
+ROUND = RelayedRound()
+
+
+@pytest.mark.parametrize(("kind", "data"), [(RelayedManifest, ROUND.manifest.data), (Opening, ROUND.opening.data)])
+def test_the_same_bytes_are_read_once_and_others_anew(kind: type[RelayedManifest | Opening], data: bytes) -> None:
+    assert kind.from_bytes(data) is kind.from_bytes(bytes(bytearray(data)))
+    assert kind.from_bytes(data).data == data
+    for _ in range(2):
+        with pytest.raises(MalformedMessageError):
+            kind.from_bytes(data[:-1])
+
+
+def test_a_key_of_low_order_is_refused_every_time() -> None:
+    for _ in range(3):
+        with pytest.raises(MalformedMessageError, match="low order"):
+            kem.X25519PublicKey(bytes(32))
