@@ -23,13 +23,12 @@ import binascii
 import hashlib
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any, NoReturn, TypeGuard, TypeVar
+from typing import Any, NoReturn, TypeGuard
 
-from secvm.errors import BadInputError, LocalProtocolError, MalformedMessageError
+from secvm.errors import LocalProtocolError, MalformedMessageError
 
-Encoded = TypeVar("Encoded", bytes, str)
 MAX_INTEGER = 2**53 - 1
 MAX_DEPTH = 8
 DIGEST_BYTES = 32
@@ -49,17 +48,6 @@ def check_digest(data: bytes, digest: str) -> bytes:
     """These bytes, if the digest is theirs."""
     if digest_of(data) != digest:
         raise MalformedMessageError("the bytes are not those that the digest names")
-    return data
-
-
-def check_written(data: Encoded, read: Callable[[Encoded], object], made: object, sentence: str) -> Encoded:
-    """``data``, if it is read as what it was made of; else ``LocalProtocolError`` with this sentence."""
-    try:
-        same = read(data) == made
-    except (MalformedMessageError, BadInputError):
-        same = False
-    if not same:
-        raise LocalProtocolError(sentence)
     return data
 
 

@@ -13,18 +13,25 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from secvm.crypto.merkle import HASH_BYTES, MAX_SIZE, check_consistency
 from secvm.crypto.notes import MAX_NOTE_BYTES, Note, NoteKey, NoteSignature, SignatureKind, cosign_note, sign_note
 from secvm.crypto.signing import SigningKey, VerifyKey
-from secvm.errors import BadSignatureError, LocalProtocolError, MalformedMessageError, StaleCheckpointError
-from secvm.protocol.canonical import check_written
+from secvm.errors import (
+    BadInputError,
+    BadSignatureError,
+    LocalProtocolError,
+    MalformedMessageError,
+    StaleCheckpointError,
+)
 
 #: How far a witness's clock may be ahead of ours (docs/protocol.md §16 has the same minute for servers).
 MAX_AHEAD_S = 60
 MAX_ORIGIN_BYTES = 500
+Encoded = TypeVar("Encoded", bytes, str)
 
 _DECIMAL = re.compile(r"0|[1-9][0-9]{0,18}")
 
@@ -214,3 +221,14 @@ def text_of(data: bytes) -> str:
         return data.decode()
     except UnicodeDecodeError:
         raise MalformedMessageError("these bytes are no text") from None
+
+
+def check_written(data: Encoded, read: Callable[[Encoded], object], made: object, sentence: str) -> Encoded:
+    """``data``, if it is read as what it was made of; else ``LocalProtocolError`` with this sentence."""
+    try:
+        same = read(data) == made
+    except (MalformedMessageError, BadInputError):
+        same = False
+    if not same:
+        raise LocalProtocolError(sentence)
+    return data

@@ -21,7 +21,7 @@ from typing import ClassVar
 
 from secvm.crypto.signing import SigningKey, sign
 from secvm.errors import LocalProtocolError, MalformedMessageError
-from secvm.protocol.canonical import check_written
+from secvm.protocol.log.checkpoints import check_written
 from secvm.protocol.records import Digest, FixedRecord, RoundNumber
 from secvm.protocol.version import MAX_ROUND
 

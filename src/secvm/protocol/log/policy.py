@@ -29,8 +29,7 @@ from typing import Annotated
 from secvm.crypto.notes import NoteKey, SignatureKind
 from secvm.crypto.signing import VerifyKey
 from secvm.errors import BadInputError, LocalProtocolError, MalformedMessageError
-from secvm.protocol.canonical import check_written
-from secvm.protocol.log.checkpoints import Quorum, SignedCheckpoint, check_enough
+from secvm.protocol.log.checkpoints import Quorum, SignedCheckpoint, check_enough, check_written
 from secvm.protocol.records import Record, SignerKey, listed, text, whole
 from secvm.protocol.version import LOG_ORIGIN
 

@@ -22,10 +22,10 @@ from dataclasses import dataclass
 from secvm.crypto.merkle import MAX_PROOF_HASHES, check_inclusion, leaf_hash
 from secvm.crypto.notes import Note, NoteKey, NoteSignature, read_signature_lines
 from secvm.errors import MalformedMessageError
-from secvm.protocol.canonical import check_written
 from secvm.protocol.log.checkpoints import (
     Checkpoint,
     SignedCheckpoint,
+    check_written,
     hash_line,
     read_checkpoint,
     read_hash,
