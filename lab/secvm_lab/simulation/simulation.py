@@ -20,9 +20,8 @@ import gc
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import lru_cache, partial
-from types import SimpleNamespace
-from typing import Any, cast
+from functools import lru_cache
+from typing import Any
 from unittest import mock
 
 from secvm.coordinator.intake import running as present
@@ -43,19 +42,18 @@ from secvm_lab.simulation.world import World
 
 _MOST = 2**14
 _SHARDS = 2
-#: pyca's classes, where our own modules have them.
-_PUBLIC, _PRIVATE = (vars(signing)[name] for name in ("Ed25519PublicKey", "Ed25519PrivateKey"))
+_CHECK, _SIGN = signing.VerifyKey.check, signing.SigningKey.sign
 _STATEMENT = Consent.statement
 
 
 @lru_cache(maxsize=_MOST)
-def _verified(key: bytes, signature: bytes, message: bytes) -> None:
-    _PUBLIC.from_public_bytes(key).verify(signature, message)
+def _checked(key: signing.VerifyKey, signature: bytes, message: bytes) -> None:
+    _CHECK(key, signature, message)
 
 
 @lru_cache(maxsize=_MOST)
-def _signed(seed: bytes, message: bytes) -> bytes:
-    return cast("bytes", _PRIVATE.from_private_bytes(seed).sign(message))
+def _signed(key: signing.SigningKey, message: bytes) -> bytes:
+    return _SIGN(key, message)
 
 
 @lru_cache(maxsize=64)
@@ -63,25 +61,10 @@ def _statement(consent: Consent, document: ExperimentDocument) -> Statement:
     return _STATEMENT(consent, document)
 
 
-def _statement_of(consent: Consent, document: ExperimentDocument) -> Statement:
-    # A function in a class is a method; a cache in a class is none.
-    return _statement(consent, document)
-
-
-def _public_key(data: bytes) -> SimpleNamespace:
-    return SimpleNamespace(verify=partial(_verified, data))
-
-
-def _private_key(seed: bytes) -> SimpleNamespace:
-    return SimpleNamespace(
-        sign=partial(_signed, seed), public_key=lambda: _PRIVATE.from_private_bytes(seed).public_key()
-    )
-
-
-#: What is remembered, by where it stands. Of pyca's classes there is as much as is used.
+#: What is remembered, by where it stands.
 _REMEMBERED: tuple[tuple[Any, str, Any], ...] = (
-    *((module, "Ed25519PublicKey", SimpleNamespace(from_public_bytes=_public_key)) for module in (signing, notes)),
-    *((module, "Ed25519PrivateKey", SimpleNamespace(from_private_bytes=_private_key)) for module in (signing, notes)),
+    (signing.VerifyKey, "check", _checked),
+    (signing.SigningKey, "sign", _signed),
     (kem, "_x25519_public", lru_cache(maxsize=_MOST)(kem._x25519_public)),  # noqa: SLF001  (a function of the bytes)
     (present, "gateway_key", lru_cache(maxsize=_MOST)(present.gateway_key)),
     (ExperimentDocument, "from_bytes", lru_cache(maxsize=64)(ExperimentDocument.from_bytes)),
@@ -89,7 +72,7 @@ _REMEMBERED: tuple[tuple[Any, str, Any], ...] = (
     (Ending, "from_bytes", lru_cache(maxsize=_MOST)(Ending.from_bytes)),
     (LogTerms, "witness_keys", property(lru_cache(maxsize=8)(LogTerms.witness_keys.fget))),  # type: ignore[attr-defined]
     (notes.Note, "from_bytes", lru_cache(maxsize=_MOST)(notes.Note.from_bytes)),
-    (Consent, "statement", _statement_of),
+    (Consent, "statement", _statement),
     # An epoch of ten packages needs no sixteen shards.
     (memory, "SHARDS", _SHARDS),
     (rules, "SHARDS", _SHARDS),

@@ -22,9 +22,6 @@ import re
 from dataclasses import dataclass, replace
 from enum import IntEnum
 
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
-
 from secvm.crypto.signing import PUBLIC_KEY_BYTES, SIGNATURE_BYTES, SigningKey, VerifyKey
 from secvm.errors import BadSignatureError, LocalProtocolError, MalformedMessageError
 
@@ -178,10 +175,7 @@ class NoteKey:
             time_s, data = int.from_bytes(data[:TIME_BYTES], "big"), data[TIME_BYTES:]
         if len(data) != SIGNATURE_BYTES or (time_s or 0) > MAX_TIME_S:
             raise BadSignatureError("a signature under a note has no proper form")
-        try:
-            Ed25519PublicKey.from_public_bytes(self.key.data).verify(data, signed_text(text, time_s))
-        except (InvalidSignature, ValueError):
-            raise BadSignatureError("a signature does not fit what it is said to sign") from None
+        self.key.check(data, signed_text(text, time_s))
         return time_s
 
 
@@ -192,7 +186,7 @@ def signed_text(text: str, time_s: int | None) -> bytes:
 
 def sign_note(text: str, *, name: str, key: SigningKey) -> NoteSignature:
     """A plain signature under this text."""
-    return NoteSignature(name, NoteKey(name, key.public).key_id, _sign(key, text, None))
+    return NoteSignature(name, NoteKey(name, key.public).key_id, key.sign(signed_text(text, None)))
 
 
 def cosign_note(text: str, *, name: str, key: SigningKey, time_s: int) -> NoteSignature:
@@ -200,7 +194,7 @@ def cosign_note(text: str, *, name: str, key: SigningKey, time_s: int) -> NoteSi
     if not 0 <= time_s <= MAX_TIME_S:
         raise LocalProtocolError("a cosignature cannot say this time")
     key_id = NoteKey(name, key.public, SignatureKind.COSIGNATURE).key_id
-    return NoteSignature(name, key_id, time_s.to_bytes(TIME_BYTES, "big") + _sign(key, text, time_s))
+    return NoteSignature(name, key_id, time_s.to_bytes(TIME_BYTES, "big") + key.sign(signed_text(text, time_s)))
 
 
 def is_key_name(name: str) -> bool:
@@ -210,10 +204,6 @@ def is_key_name(name: str) -> bool:
     except UnicodeEncodeError:
         return False
     return bool(name) and not _UNNAMEABLE.search(name)
-
-
-def _sign(key: SigningKey, text: str, time_s: int | None) -> bytes:
-    return Ed25519PrivateKey.from_private_bytes(key.seed).sign(signed_text(text, time_s))
 
 
 def _check_name(name: str) -> None:

@@ -75,6 +75,13 @@ class VerifyKey:
         """Which key this is, in an envelope."""
         return hashlib.sha256(_KEY_TAG + self.data).digest()[:KEY_ID_BYTES]
 
+    def check(self, signature: bytes, message: bytes) -> None:
+        """That the owner of this key signed the message, or raise ``BadSignatureError``."""
+        try:
+            Ed25519PublicKey.from_public_bytes(self.data).verify(signature, message)
+        except (InvalidSignature, ValueError):
+            raise BadSignatureError("a signature does not fit what it is said to sign") from None
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class SigningKey:
@@ -89,6 +96,10 @@ class SigningKey:
             raise LocalProtocolError(f"a signing key grows from {SEED_BYTES} bytes")
         public = Ed25519PrivateKey.from_private_bytes(self.seed).public_key().public_bytes_raw()
         object.__setattr__(self, "public", VerifyKey(public))
+
+    def sign(self, message: bytes) -> bytes:
+        """The signature of exactly these bytes; whoever calls sees to it that they say what they are for."""
+        return Ed25519PrivateKey.from_private_bytes(self.seed).sign(message)
 
     def __repr__(self) -> str:
         return "SigningKey(...)"
@@ -144,9 +155,7 @@ def signed_bytes(purpose: str, payload: bytes) -> bytes:
 def sign(payload: bytes, *, purpose: str, keys: Iterable[SigningKey]) -> bytes:
     """An envelope around the payload, signed by all these keys."""
     message = signed_bytes(purpose, payload)
-    signatures = {
-        key.public.key_id: Ed25519PrivateKey.from_private_bytes(key.seed).sign(message) for key in dict.fromkeys(keys)
-    }
+    signatures = {key.public.key_id: key.sign(message) for key in dict.fromkeys(keys)}
     return Envelope(payload=payload, signatures=tuple(sorted(signatures.items()))).to_bytes()
 
 
@@ -170,13 +179,9 @@ def verify(data: bytes, *, purpose: str, keys: Iterable[VerifyKey], threshold: i
     message = signed_bytes(purpose, envelope.payload)
     good = 0
     for key_id, signature in envelope.signatures:
-        if key_id not in trusted:
-            continue
-        try:
-            Ed25519PublicKey.from_public_bytes(trusted[key_id].data).verify(signature, message)
-        except (InvalidSignature, ValueError):
-            raise BadSignatureError("a signature does not fit what it is said to sign") from None
-        good += 1
+        if key_id in trusted:
+            trusted[key_id].check(signature, message)
+            good += 1
     if good < threshold:
         raise BadSignatureError
     return envelope.payload

@@ -13,22 +13,20 @@ added to an epoch that was handed on.
 3. When half of an epoch's room is taken, quotas shrink in proportion to the room that is left: a client that has sent
    little still finds some, however much a few others have sent.
 4. Fetches have limits of their own. They are counted in memory only: a restart begins again.
-5. Anonymous tokens have a limit of their own too (``issuing``): of each client it is known which requests were granted,
-   by digest, and for how many tokens.
-6. Tables have a size. When one is full, newcomers are asked to come later; who is in it is not affected.
+5. Tables have a size. When one is full, newcomers are asked to come later; who is in it is not affected.
 """
 
 from __future__ import annotations
 
 import enum
 import hashlib
-import ipaddress
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from secvm.crypto.sealing.kem import RandomBytes
 from secvm.relay.settings import GridPart
+from secvm.runtime.http.messages import plain_address
 from secvm.runtime.http.server import HttpRequest
 
 KEY_BYTES = 32
@@ -256,14 +254,14 @@ Identify = Callable[[HttpRequest], Identity | None]
 
 def by_address(*, header: str | None, proxies: Collection[str], first_64: bool) -> Identify:
     """The address at the other end, or the one that a proxy of ours names."""
-    trusted = {_plain_address(proxy) for proxy in proxies}
+    trusted = {plain_address(proxy) for proxy in proxies}
 
     def identify(request: HttpRequest) -> Identity | None:
         try:
-            address = _plain_address(request.peer)
+            address = plain_address(request.peer)
             if header is not None and address in trusted:
                 # The last one, if it is a list: that one our proxy wrote itself.
-                address = _plain_address(request.headers.get(header, "").rpartition(",")[2].strip())
+                address = plain_address(request.headers.get(header, "").rpartition(",")[2].strip())
         except ValueError:
             return None
         if address.version == 4:
@@ -271,13 +269,6 @@ def by_address(*, header: str | None, proxies: Collection[str], first_64: bool) 
         return Identity(address.packed[:8] if first_64 else address.packed, address.packed[:_NETWORK_BYTES])
 
     return identify
-
-
-def _plain_address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
-    address = ipaddress.ip_address(text.partition("%")[0])
-    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
-        return address.ipv4_mapped
-    return address
 
 
 def by_credential(known: Collection[bytes] | None) -> Identify:

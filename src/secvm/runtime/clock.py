@@ -58,15 +58,11 @@ class SystemClock:
 _STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
-class SteadyClock:
+class SteadyClock(SystemClock):
     """The machine's time since some instant, which nobody sets: for leases and pauses, never for what is signed."""
 
     def now(self) -> int:
         return time.clock_gettime_ns(_STEADY) // 1_000_000
-
-    async def sleep_until(self, at: int) -> None:
-        while (left := at - self.now()) > 0:  # noqa: ASYNC110  (as above)
-            await asyncio.sleep(left / 1000)
 
 
 class SteeredClock:

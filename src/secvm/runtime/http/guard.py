@@ -20,7 +20,7 @@ from typing import Any, Protocol
 import pydantic
 
 from secvm.errors import BadInputError
-from secvm.runtime.http.messages import LOOPBACK, Limits, Network
+from secvm.runtime.http.messages import LOOPBACK, Limits, Network, plain_address
 from secvm.runtime.settings import Count, Seconds, Settings
 
 #: Connections that are asked whether they may go, for one that comes.
@@ -104,12 +104,10 @@ class Guard:
 
     def _counted(self, peer: str) -> str | None:
         try:
-            address = ipaddress.ip_address(peer.partition("%")[0])
+            address = plain_address(peer)
         except ValueError:
             # A local socket has no address.
             return None
-        if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
-            address = address.ipv4_mapped
         if any(address in network for network in self._exempt):
             return None
         if isinstance(address, ipaddress.IPv6Address):
@@ -200,10 +198,7 @@ class HttpLimits(Settings):
     @pydantic.field_validator("exempt")
     @classmethod
     def _are_networks(cls, texts: tuple[str, ...]) -> tuple[str, ...]:
-        try:
-            read_networks(texts)
-        except BadInputError as error:
-            raise ValueError(str(error)) from None
+        read_networks(texts)
         return texts
 
     def server_limits(self, *, also_exempt: tuple[str, ...] = (), **others: Any) -> Limits:

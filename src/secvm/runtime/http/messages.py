@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from email.utils import formatdate
 from http import HTTPStatus
-from ipaddress import IPv4Network, IPv6Network, ip_address
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 
 from secvm.errors import LocalProtocolError
 from secvm.runtime.clock import Clock
@@ -20,6 +20,12 @@ from secvm.runtime.clock import Clock
 Network = IPv4Network | IPv6Network
 #: Where a reverse proxy on the same machine comes from.
 LOOPBACK: tuple[Network, ...] = (IPv4Network("127.0.0.0/8"), IPv6Network("::1/128"))
+
+
+def plain_address(text: str) -> IPv4Address | IPv6Address:
+    """An address without its zone, and as IPv4 where it is one. Raises ``ValueError`` for anything else."""
+    address = ip_address(text.partition("%")[0])
+    return address.ipv4_mapped or address if isinstance(address, IPv6Address) else address
 
 
 def is_loopback(host: str) -> bool:
