@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from secvm.crypto import merkle
 from secvm.crypto.merkle import (
-    EMPTY_ROOT,
     MAX_PROOF_HASHES,
     MAX_SIZE,
     Frontier,
@@ -128,33 +127,6 @@ def test_log_that_was_rewritten_has_no_consistency_proof() -> None:
 
 
 # ── what is no proof ─────────────────────────────────────────────────────────────────────────────────────────────────
-
-NUMBERS = st.integers(-3, 70) | st.integers() | st.sampled_from([MAX_SIZE, MAX_SIZE + 1, 2**64, 2**62])
-HASHES = st.binary(min_size=32, max_size=32) | st.binary(max_size=40) | st.sampled_from([EMPTY_ROOT, bytes(32)])
-PROOFS = st.lists(HASHES, max_size=70)
-
-
-@given(leaf=HASHES, index=NUMBERS, size=NUMBERS, proof=PROOFS, root=HASHES)
-def test_anything_at_all_is_a_good_inclusion_proof_or_one_error(
-    leaf: bytes, index: int, size: int, proof: list[bytes], root: bytes
-) -> None:
-    if (leaf, index, size, proof) == (root, 0, 1, []) and len(root) == 32:
-        return check_inclusion(leaf, index=index, size=size, proof=proof, root=root)
-    with pytest.raises(BadProofError):
-        check_inclusion(leaf, index=index, size=size, proof=proof, root=root)
-    return None
-
-
-@given(first=NUMBERS, second=NUMBERS, first_root=HASHES, second_root=HASHES, proof=PROOFS)
-def test_anything_at_all_is_a_good_consistency_proof_or_one_error(
-    first: int, second: int, first_root: bytes, second_root: bytes, proof: list[bytes]
-) -> None:
-    try:
-        check_consistency(first=first, second=second, first_root=first_root, second_root=second_root, proof=proof)
-    except BadProofError:
-        return
-    assert not proof
-    assert first_root == (EMPTY_ROOT if first == 0 else second_root)
 
 
 @given(data=st.data(), count=st.integers(2, 300))

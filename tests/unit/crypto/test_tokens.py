@@ -37,20 +37,6 @@ def test_the_same_request_gives_the_same_tokens_however_often_it_is_answered() -
     assert batch.tokens(answers[0], key.public) == t.TokenBatch(b"a" * 32, 3).tokens(answers[1], key.public)
 
 
-def test_a_token_of_one_epoch_is_none_in_another_or_under_another_seed() -> None:
-    (token,) = issued(t.TokenKey.of_round(SEED), b"a" * 32, 1)
-    assert t.redeem(t.TokenKey.of_round(b"\4" * 32), token) is None
-    assert t.redeem(t.TokenKey.of_round(b"\1" * 32), token) is None
-
-
-def test_an_issuer_that_uses_another_key_for_somebody_is_found_out() -> None:
-    public, marked = t.TokenKey.of_round(SEED).public, t.TokenKey.of_round(b"\1" * 32)
-    batch = t.TokenBatch(b"a" * 32, 3)
-    answer = t.issue(marked, batch.request(marked.public), dice)
-    with pytest.raises(BadProofError):
-        batch.tokens(answer, public)
-
-
 def test_an_issuer_that_marks_one_token_of_many_is_found_out() -> None:
     key, batch = t.TokenKey.of_round(SEED, quick=False), t.TokenBatch(b"a" * 32, 5)
     answer = t.issue(key, batch.request(key.public), dice)
