@@ -29,7 +29,7 @@ def run(arguments: argparse.Namespace) -> dict[str, object]:
     """Every step in every way."""
     count, seed = arguments.tokens, os.urandom(32)
     plain = t.TokenKey.of_round(seed, quick=False)
-    compiled = t.TokenKey.of_round(seed) if t.has_compiled() else None
+    compiled = t.TokenKey.of_round(seed) if t.COMPILED else None
     batch = t.TokenBatch(os.urandom(32), count)
     request = batch.request(plain.public)
     answer = t.issue(plain, request, os.urandom)

@@ -45,21 +45,20 @@ ANSWER_MEDIA_TYPE = "application/vnd.secvm.tokens"
 _ROUND_INFO = b"secvm-v2-token-round"
 
 
-def has_compiled() -> bool:
-    """Whether the issuer's side is compiled here."""
-    return _quick is not None
+#: Whether the issuer's side is compiled here.
+COMPILED = _quick is not None
 
 
 class TokenKey:
     """The secret key of one round. Does not show itself when printed."""
 
-    def __init__(self, seed: bytes, info: bytes, *, quick: bool = _quick is not None) -> None:
+    def __init__(self, seed: bytes, info: bytes, *, quick: bool = COMPILED) -> None:
         self._key = voprf.derive_key_pair(seed, info)
         #: The compiled evaluator of the same key.
         self._evaluator: Any = _quick.Evaluator.from_seed(seed, info) if quick else None
 
     @classmethod
-    def of_round(cls, seed: bytes, *, quick: bool = _quick is not None) -> TokenKey:
+    def of_round(cls, seed: bytes, *, quick: bool = COMPILED) -> TokenKey:
         """The key of the one round whose seed this is."""
         return cls(seed, _ROUND_INFO, quick=quick)
 
@@ -143,7 +142,7 @@ class TokenBatch:
         """
         if len(answer) != len(self._nonces) * ELEMENT_BYTES + voprf.PROOF_BYTES:
             raise MalformedMessageError("the issuer's answer has another length")
-        evaluated, proof = _split_answer(answer)
+        evaluated, proof = _elements(answer[: -voprf.PROOF_BYTES]), answer[-voprf.PROOF_BYTES :]
         outputs = voprf.finalize(self._nonces, self._blinds, self._blinded, evaluated, proof, public)
         return [
             nonce + output[: TOKEN_BYTES - NONCE_BYTES] for nonce, output in zip(self._nonces, outputs, strict=True)
@@ -158,7 +157,3 @@ def _elements(data: bytes) -> list[bytes]:
     if not data or len(data) % ELEMENT_BYTES:
         raise MalformedMessageError("these bytes are no elements side by side")
     return [data[at : at + ELEMENT_BYTES] for at in range(0, len(data), ELEMENT_BYTES)]
-
-
-def _split_answer(answer: bytes) -> tuple[list[bytes], bytes]:
-    return _elements(answer[: -voprf.PROOF_BYTES]), answer[-voprf.PROOF_BYTES :]

@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -103,13 +102,9 @@ def parse_settings(text: str | bytes, kind: type[T], where: str) -> T:
         first = error.errors(include_url=False, include_input=False)[0]
         if first["type"] == "json_invalid":
             raise BadInputError(f"{where}: no JSON") from None
-        sentence = _sentence(_dotted(first["loc"]), first["type"], first["msg"])
+        parts = [str(part) if isinstance(part, int) or _KEY.fullmatch(part) else "(not a key)" for part in first["loc"]]
+        sentence = _sentence(".".join(parts), first["type"], first["msg"])
         raise BadInputError(f"{where}: {sentence}") from None
-
-
-def _dotted(place: Sequence[int | str]) -> str:
-    parts = [str(part) if isinstance(part, int) or _KEY.fullmatch(part) else "(not a key)" for part in place]
-    return ".".join(parts)
 
 
 def _sentence(key: str, kind: str, message: str) -> str:

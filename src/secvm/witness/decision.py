@@ -119,7 +119,10 @@ def read_question(data: bytes, logs: Logs) -> CosigningQuestion | Refuse:
         log.key.check(note)
     except BadSignatureError:
         return Refuse(RefusalReason.BAD_SIGNATURE)
-    return CosigningQuestion(log.key.name, request.old, request.path, checkpoint, _signed_by_log_alone(note, log.key))
+    # Lines of others are not kept.
+    mine = next(made for made in note.signatures if (made.name, made.key_id) == (log.key.name, log.key.key_id))
+    own = Note(note.text, (mine,)).to_bytes()
+    return CosigningQuestion(log.key.name, request.old, request.path, checkpoint, own)
 
 
 def decide(seen: Checkpoint | None, asked: CosigningQuestion) -> Decision:
@@ -145,8 +148,3 @@ def decide(seen: Checkpoint | None, asked: CosigningQuestion) -> Decision:
     if seen is None:
         return Growth.FIRST
     return Growth.RENEWED if new == known else Growth.GROWN
-
-
-def _signed_by_log_alone(note: Note, key: NoteKey) -> bytes:
-    mine = next(made for made in note.signatures if (made.name, made.key_id) == (key.name, key.key_id))
-    return Note(note.text, (mine,)).to_bytes()

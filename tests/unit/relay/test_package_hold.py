@@ -16,7 +16,7 @@ from secvm.protocol.documents.manifest import RelayCount
 from secvm.protocol.problems import PROBLEMS
 from secvm.protocol.version import RELAY_COUNT_TYPE
 from secvm.relay.admission import Admission, Allowance, Epochs
-from secvm.relay.deposits import Depositor
+from secvm.relay.deposits import Depositor, make_deposit
 from secvm.relay.gateway import GatewayClient
 from secvm.relay.refusals import plain
 from secvm.relay.store import Arrival, Holding, RoundStore
@@ -279,3 +279,7 @@ async def test_a_disk_that_is_full_at_the_deposit_moment_only_delays_it(tmp_path
         store._db.execute("PRAGMA query_only=OFF")
         await told(relay, "accepted")
         assert taken_apart(gateway.seen[0].body)[1] == [capsule(1)]
+
+
+def test_without_capsules_there_is_no_deposit() -> None:
+    assert make_deposit(5, 3, [], key=SigningKey(bytes(32))) is None

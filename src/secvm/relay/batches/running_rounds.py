@@ -92,15 +92,11 @@ class RoundMeter:
 
     def stepped(self, step: str, seconds: float | None = None) -> None:
         """A step of a round is done, and how long it took where somebody has looked."""
-        stage = stage_of(step)
+        # Without its number or paper: ``part-3`` is ``part``.
+        stage = step if step in STAGES else step.partition("-")[0]
         self._steps.add(stage=stage)
         if seconds is not None and stage in _TIMED:
             self._seconds.observe(seconds, stage=stage)
-
-
-def stage_of(step: str) -> str:
-    """A step without its number or paper: ``part-3`` is ``part``."""
-    return step if step in STAGES else step.partition("-")[0]
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

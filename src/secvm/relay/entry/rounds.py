@@ -57,7 +57,8 @@ class EntryRound(BatchRound[Intake]):
         #: In memory: every request asks.
         self._takes = self._file is not None and self.marked is None and not self.is_lost
         #: Of the round's tokens, while submissions are taken; None: the experiment has none, or they are of no use.
-        self._token_key = self._find_token_key() if self._takes and plan.token_bytes else None
+        secret = keeping.secret(plan) if self._takes and plan.token_bytes else None
+        self._token_key = None if secret is None else TokenKey.of_round(RoundSecret(secret).token_seed)
 
     # ── submissions ──────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -97,10 +98,6 @@ class EntryRound(BatchRound[Intake]):
             if now >= self.plan.instants.accept_until or key is None or file is None:
                 raise RelayRefusalError("the round takes no more submissions", why="stale")
             return file.grant(client, request, limits, lambda asked: issue(key, asked, self._dice))
-
-    def _find_token_key(self) -> TokenKey | None:
-        secret = self._keeping.secret(self.plan)
-        return None if secret is None else TokenKey.of_round(RoundSecret(secret).token_seed)
 
     def knows(self, root: bytes) -> bool:
         """Whether this submission was taken."""
