@@ -2,7 +2,7 @@
 
 A question is read and its log's signature checked when it comes. It is decided and remembered in the store's thread,
 together with others of the same moment; cosigned and answered when that is on the disk. The statuses are C2SP's
-(``decision.Reason``).
+(``decision.RefusalReason``).
 
 ``/H/checkpoint``, with H the SHA-256 of an origin in hexadecimal, is what was cosigned last of that log, under the
 log's signature and ours: C2SP's way by which whoever watches a log compares what it shows with what witnesses saw.

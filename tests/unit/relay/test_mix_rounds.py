@@ -225,6 +225,12 @@ def test_the_key_goes_at_the_deposit_and_the_seeds_at_the_reveal(machine: Machin
     assert machine.keeping.leaf_piece(LABEL, 0) == b"".join(map(capsule_digest, OUTERS))
 
 
+def test_cover_that_is_missing_is_no_reason_for_anything(machine: Machine) -> None:
+    mix = machine.start()
+    hand(mix, [*OUTERS[1:], sealed(77)[1]])
+    assert "counted" in until_nothing(mix, 3000)
+
+
 @pytest.mark.parametrize("after", ["whole", "opened-0", "part-2"])
 def test_a_machine_that_restarted_never_draws_again(machine: Machine, after: str) -> None:
     hand(machine.start(), OUTERS)
