@@ -17,6 +17,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
+from itertools import pairwise, starmap
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
@@ -169,22 +170,14 @@ class FeatureBinner(TransformerMixin, BaseEstimator):
 
     def _rows_of_levels(self, levels: Any, first: int, *, whole: bool) -> BinnedRows:
         if self.features_per_person is not None and not whole:
-            levels = self._sampled(levels, first)
+            # A sample is drawn by the names of columns, as a device draws it among words.
+            names, rows = self._column_names(), starmap(slice, pairwise(levels.indptr))
+            named = [
+                {names[j]: int(v) for j, v in zip(levels.indices[row], levels.data[row], strict=True)} for row in rows
+            ]
+            return self._rows_of_text(named, first, whole=False)
         starts, values = levels.indptr.astype(np.int64), levels.data.astype(np.int64)
         return self._finish(starts, self._columns[levels.indices], values)
-
-    def _sampled(self, levels: Any, first: int) -> Any:
-        """Each row's sample, by the names of its columns, as a device would draw it."""
-        names = self._column_names()
-        lookup = {name: j for j, name in enumerate(names)}
-        out = sp.lil_matrix(levels.shape, dtype=np.int64)
-        for i in range(levels.shape[0]):
-            row = slice(levels.indptr[i], levels.indptr[i + 1])
-            person = {names[j]: int(v) for j, v in zip(levels.indices[row], levels.data[row], strict=True)}
-            dice = UnsafeSeededDice(self.dice_seed or b"", first + i)
-            for name, value in sample_features(person, self.features_per_person, dice).items():
-                out[i, lookup[name]] = value
-        return out.tocsr()
 
     def _finish(self, starts: NDArray[np.int64], bins: NDArray[np.int32], values: NDArray[np.int64]) -> BinnedRows:
         """Presence, several hashes, unknown words; then colliding values add."""

@@ -13,7 +13,6 @@ from sklearn.model_selection import check_cv
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from secvm.errors import BadInputError
-from secvm.estimator.binner import FeatureBinner, salt_of
 from secvm.estimator.classifier import SecVMClassifier, labels_of
 from secvm.estimator.fitting import curves_of
 from secvm.learning.aggregate.descent import Pegasos
@@ -114,18 +113,10 @@ class SecVMClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         return SecVMClassifier(**(base.get_params() | settings))
 
     def _rows(self, n_bins: int | None, X: Any) -> BinnedRows:
-        base = self._base()
         # With a fixed random state the salt is the one that the best estimator will draw.
-        seed = base._seed()
-        binner = FeatureBinner(
-            n_bins=n_bins,
-            n_hashes=base.n_hashes,
-            salt=salt_of(seed) if base.salt is None else base.salt,
-            values=base.values,
-            features_per_person=base.features_per_person,
-            dice_seed=seed,
-        )
-        return binner.fit(X).rows(X)
+        base = self._base(n_bins=n_bins, stop="none")
+        base._learn_bins(X, None)
+        return base.binner_.rows(X)
 
     def _curves(
         self, n_bins: int | None, rows: BinnedRows, y: NDArray[Any], train: NDArray[np.bool_]
