@@ -36,6 +36,12 @@ Floats = NDArray[np.float64]
 _LEAST_NOISE = 0.003
 #: What a coin reaches with two labels.
 GUESSING = 0.5
+#: Of each table its axes, along which of them accuracy rises, and -1 where it falls instead.
+_TABLES = {
+    "central": (("people",), (0,), 1),
+    "plain": (("people", "bins", "features"), (0, 1, 2), 1),
+    "noise": (("rounds", "bins", "noise"), (2,), -1),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,31 +70,23 @@ class AccuracyTable:
     content: Mapping[str, Any]
 
     @cached_property
-    def _central(self) -> tuple[list[Floats], Floats]:
-        measured = self.content["central"]
-        return [_logs(measured["people"])], _rising(_array(measured), (0,))
-
-    @cached_property
-    def _plain(self) -> tuple[list[Floats], Floats]:
-        measured = self.content["plain"]
-        return [_logs(measured[name]) for name in ("people", "bins", "features")], _rising(_array(measured), (0, 1, 2))
-
-    @cached_property
-    def _noise(self) -> tuple[list[Floats], Floats]:
-        measured = self.content["noise"]
-        axes = [_logs(measured["rounds"]), _logs(measured["bins"]), _noise_scale(measured["noise"])]
-        return axes, -_rising(-_array(measured), (2,))
+    def _tables(self) -> dict[str, tuple[list[Floats], Floats]]:
+        """Of each table its axes, as scales, and the accuracies."""
+        found = {}
+        for name, (axes, rising, sign) in _TABLES.items():
+            measured = self.content[name]
+            accuracies = sign * _rising(sign * np.array(measured["accuracy"], dtype=np.float64), rising)
+            scales = [_noise_scale(measured[axis]) if axis == "noise" else _logs(measured[axis]) for axis in axes]
+            found[name] = scales, accuracies
+        return found
 
     def __post_init__(self) -> None:
         try:
-            shapes = [([len(axis) for axis in axes], list(values.shape)) for axes, values in self._all()]
+            shapes = [([len(axis) for axis in axes], list(values.shape)) for axes, values in self._tables.values()]
         except (KeyError, TypeError, ValueError):
             raise BadInputError("the table of accuracies is not one") from None
         if any(axes != values for axes, values in shapes):
             raise BadInputError("the table of accuracies does not fit its own axes")
-
-    def _all(self) -> tuple[tuple[list[Floats], Floats], ...]:
-        return self._central, self._plain, self._noise
 
     def expected(
         self, *, people: float, bins: int, features: int | None, rounds: int, noise: float, q: float
@@ -109,11 +107,11 @@ class AccuracyTable:
         ]
         if noise > self.content["noise"]["noise"][-1]:
             beyond.append("noise")
-        central = _at(*self._central, [_log(people)])
+        central = _at(*self._tables["central"], [_log(people)])
         measured = min(1.0, float(self.content["rho"]) / math.sqrt(shown + 1))
         sent = (1 + (1 / measured - 1) / rounds) / (1 + (1 / q - 1) / rounds)
-        hashed = _at(*self._plain, [_log(people * sent), _log(bins), _log(shown)])
-        axes, values = self._noise
+        hashed = _at(*self._tables["plain"], [_log(people * sent), _log(bins), _log(shown)])
+        axes, values = self._tables["noise"]
         usual = _at(axes, values, [_log(self.content["rounds"]), _log(bins), _noise_scale([0.0])[0]])
         noisy = _at(axes, values, [_log(rounds), _log(bins), _noise_scale([noise])[0]])
         # What noise takes is taken of what there is above guessing, and all of that at most.
@@ -126,10 +124,6 @@ class AccuracyTable:
             by_noise=min(central, hashed) - reached,
             beyond=tuple(beyond),
         )
-
-
-def _array(measured: Mapping[str, Any]) -> Floats:
-    return np.array(measured["accuracy"], dtype=np.float64)
 
 
 def _log(value: float) -> float:
