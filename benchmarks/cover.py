@@ -90,7 +90,7 @@ def run(arguments: argparse.Namespace) -> dict[str, object]:
     # ρ of the longest row: nobody has a unit that is thinned away.
     whole = _covered(arguments, "whole", rounds=arguments.rounds, rho=(arguments.features + 1) ** 0.5 + 1e-3)
     devices = DeviceCover(main.target, arguments.features, threads=arguments.threads)
-    settings = _plan_of(main).settings
+    settings = main.plan.settings
     # The better of them is shown.
     local = [
         OneShot(arguments.epsilon, 1, arguments.features),
@@ -120,7 +120,7 @@ def run(arguments: argparse.Namespace) -> dict[str, object]:
     result |= {
         "points_below_plain": round(100 * (figures["plain"].mean - mean), 2),
         "points_below_central": round(100 * (figures["central"].mean - mean), 2),
-        **_plan_of(main).content(),
+        **main.plan.content(),
         "local_scheme": best_local.name,
         "seeds": arguments.seeds,
         "people": arguments.people,
@@ -139,7 +139,7 @@ def run(arguments: argparse.Namespace) -> dict[str, object]:
         if arguments.picture is not None:
             write_atomically(arguments.picture, draw(frontier, plain=plain).encode())
     if arguments.seal:
-        result["one_relay"] = _sealed(arguments, _plan_of(main))
+        result["one_relay"] = _sealed(arguments, main.plan)
     result["peak_rss_mb"] = round(memory_mb())
     result["seconds"] = round(time.perf_counter() - began, 1)
     return result
@@ -176,12 +176,7 @@ def _covered(
         rounds=rounds,
         rho=rho,
     )
-    return RelayedCover(target, arguments.features, name, arguments.threads, plan)
-
-
-def _plan_of(way: RelayedCover) -> PrivacyPlan:
-    assert way.plan is not None
-    return way.plan
+    return RelayedCover(target, plan, arguments.features, name, arguments.threads)
 
 
 def _accuracy(found: Compared, plain: Compared) -> dict[str, object]:
@@ -193,7 +188,7 @@ def _accuracy(found: Compared, plain: Compared) -> dict[str, object]:
 
 
 def _row(way: RelayedCover, found: Compared, plain: Compared) -> dict[str, object]:
-    told = _plan_of(way).content()
+    told = way.plan.content()
     kept = ("epsilon", "rounds", "rho", "budget_per_device_round", "relay_packages", "noise_per_cell")
     return {**_accuracy(found, plain), **{key: told[key] for key in kept}}
 

@@ -4,7 +4,7 @@ Here (ε, δ) holds only if a share γ of the devices that the cover was planned
 cover needs no such number, and that is why devices' cover is no part of the product (docs/privacy.md). All devices'
 shares are drawn at once, by their law; what they add on average is known and taken off.
 
-Devices' cover for a wished (ε, δ): what each of them adds, if a share γ of those it is planned for is honest.
+Devices' cover for a wished (ε, δ): what each of them adds, if so many are honest.
 
 Each device adds to every cell a negative binomial of its *share* of the shape r; shapes add, so that the honest ones
 together add NB(r, p). The accountant is the product's own (``accountant``): to it, cover is cover. What it does
@@ -25,20 +25,18 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from secvm.errors import BadExperimentError
 from secvm.estimator.training import OfflineTraining
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.experiment import Experiment
-from secvm.learning.label_models import LabelModels
 from secvm.learning.rows import BinnedRows
 from secvm.learning.thinning import Thinning
 from secvm.privacy.accounting.accountant import SAMPLER_ERROR, CellCover, Contribution, Departures, Mechanism, Sight
 from secvm.privacy.accounting.cover_loss import log_tail, smallest_cap
-from secvm.privacy.planning.noise_settings import NoiseSettings, noise_settings
+from secvm.privacy.planning.noise_settings import noise_settings
 from secvm.privacy.planning.relay_plan import FINE_STEPS, STEPS, smallest_odds
 from secvm.privacy.target import PrivacyTarget
-from secvm_lab.baselines.baseline import NOISE, Fitted, Guarantee, clipped, dice
-from secvm_lab.baselines.plain import names_of, number_of_labels, run_rounds
+from secvm_lab.baselines.baseline import NOISE, Fitted, Guarantee, clipped, dice, two_labels
+from secvm_lab.baselines.plain import names_of, run_rounds
 
 #: Of δ, for caps; the noise has the rest.
 OVERFLOW_SHARE = 0.1
@@ -105,7 +103,7 @@ class DevicePlan:
     @property
     def budget(self) -> int:
         """B: a participation package, every unit before thinning, and both caps."""
-        return 1 + self.contribution.models * self.contribution.cells + self.train.cap + self.participation.cap
+        return 1 + self.contribution.cells + self.train.cap + self.participation.cap
 
     @property
     def cover_mean(self) -> float:
@@ -116,33 +114,21 @@ class DevicePlan:
 def plan_devices(
     target: PrivacyTarget,
     *,
-    people: int,
+    honest: int,
     bins: int,
     features: int,
     rounds: int,
     thinning: Thinning | None = None,
-    labels: int = 2,
-    models: int = 1,
-    violable: int | None = None,
-    gamma: Fraction = Fraction(1),
     shape: int = SHAPE,
 ) -> DevicePlan:
-    """Cover that keeps (ε, δ) over all rounds under zero-out, if γ · people devices are honest.
+    """Cover of an experiment with two labels that keeps (ε, δ) over all rounds under zero-out, if so many are honest.
 
     Raises
     ------
     BadExperimentError
-        Nobody is honest, or no cover keeps it.
+        No cover keeps it.
     """
-    honest = math.floor(people * gamma)
-    if honest < 1:
-        raise BadExperimentError(f"γ = {gamma} of {people} devices leaves nobody honest: plan with one at least")
-    told = Contribution(
-        rounds=rounds,
-        models=models if violable is None else violable,
-        cells=min(features, bins) + 1,
-        thinning=thinning or Thinning(),
-    )
+    told = Contribution(rounds=rounds, models=1, cells=min(features, bins) + 1, thinning=thinning or Thinning())
     epsilon, delta = float(target.epsilon), float(target.delta)
     log_chance = math.log(delta * OVERFLOW_SHARE / ((1 + math.exp(epsilon)) * honest * rounds * 2))
 
@@ -160,20 +146,20 @@ def plan_devices(
     def here(p: float) -> tuple[Sight, ...]:
         return (Sight(float(honest * PARTICIPATION_SHARE), p, 1.0, rounds),)
 
-    participation = noise(labels, PARTICIPATION_SHARE, [here], epsilon * PARTICIPATION, FINE_STEPS)
+    participation = noise(2, PARTICIPATION_SHARE, [here], epsilon * PARTICIPATION, FINE_STEPS)
     besides = here(participation.p)
 
     def trained(p: float, q: float, looks: int) -> tuple[Sight, ...]:
         return (Sight(float(shape), p, q, looks), *besides)
 
     everybody = [partial(trained, q=q, looks=looks) for q, looks in told.looks()]
-    train = noise(2 * models * (bins + 1), Fraction(shape, honest), everybody, epsilon)
+    train = noise(2 * (bins + 1), Fraction(shape, honest), everybody, epsilon)
     return DevicePlan(target=target, contribution=told, honest=honest, train=train, participation=participation)
 
 
 @dataclass(frozen=True)
 class DeviceCover:
-    """(ε, δ) by the cover of every device, if a share γ of them is honest."""
+    """(ε, δ) by the cover of every device, if all of them are honest."""
 
     target: PrivacyTarget
     contribution: int
@@ -181,44 +167,30 @@ class DeviceCover:
     name: str = "devices' cover"
     threads: int = 1
 
-    def planned(self, *, people: int, bins: int, labels: int) -> tuple[NoiseSettings, DevicePlan]:
-        """Settings and cover for so many people, all of them honest."""
-        models = LabelModels(n_labels=labels, multiclass="ovr")
+    def fit(self, rows: BinnedRows, labels: NDArray[np.int64], *, seed: int) -> Fitted:
+        two_labels(labels)
+        epsilon, delta = float(self.target.epsilon), float(self.target.delta)
         settings = noise_settings(
-            people=people,
-            bins=bins,
-            contribution=self.contribution,
-            epsilon=float(self.target.epsilon),
-            delta=float(self.target.delta),
-            models=models.most_per_person,
+            people=len(rows), bins=rows.n_bins, contribution=self.contribution, epsilon=epsilon, delta=delta
         )
         made = plan_devices(
             self.target,
-            people=people,
-            bins=bins,
+            honest=len(rows),
+            bins=rows.n_bins,
             features=self.contribution,
             rounds=settings.rounds,
             thinning=settings.thinning,
-            labels=labels,
-            models=models.n_models,
-            violable=models.most_per_person,
             shape=self.shape,
         )
-        return settings, made
-
-    def fit(self, rows: BinnedRows, labels: NDArray[np.int64], *, seed: int) -> Fitted:
-        n_labels = number_of_labels(labels)
-        settings, made = self.planned(people=len(rows), bins=rows.n_bins, labels=n_labels)
         experiment = Experiment(
             n_bins=rows.n_bins,
-            labels=names_of(n_labels),
+            labels=names_of(2),
             rule=settings.rule,
             thinning=settings.thinning,
             features_per_person=self.contribution,
         )
         training = _UnderCover(experiment, made, devices=len(rows), seed=seed, threads=self.threads)
         weights, _ = run_rounds(training, clipped(rows, self.contribution, seed=seed), labels, settings.rounds)
-        epsilon, delta = float(self.target.epsilon), float(self.target.delta)
         return Fitted(
             self.name,
             weights,

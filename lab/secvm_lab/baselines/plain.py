@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from secvm.errors import BadInputError
 from secvm.estimator.fitting import Evaluator, training_for
-from secvm.estimator.privacy import CONTRIBUTION, PrivacyPlan, planned
+from secvm.estimator.privacy import PrivacyPlan
 from secvm.estimator.question import ask
 from secvm.estimator.training import OfflineTraining, Population, TrainingRound
 from secvm.learning import aggregate
@@ -148,20 +148,17 @@ class RelayedCover:
     """(ε, δ) by the cover of two relays, one of which is honest."""
 
     target: PrivacyTarget
-    contribution: int = CONTRIBUTION
+    #: For as many people and bins.
+    plan: PrivacyPlan
+    contribution: int
     name: str = "relays' cover"
     threads: int = 1
-    #: One that was made before for as many people and bins.
-    plan: PrivacyPlan | None = None
 
     def fit(self, rows: BinnedRows, labels: NDArray[np.int64], *, seed: int) -> Fitted:
-        n_labels = number_of_labels(labels)
         plan = self.plan
-        if plan is None:
-            plan = planned(self.target, people=len(rows), bins=rows.n_bins, labels=n_labels, features=self.contribution)
         experiment = Experiment(
             n_bins=rows.n_bins,
-            labels=names_of(n_labels),
+            labels=names_of(number_of_labels(labels)),
             rule=plan.settings.rule,
             thinning=plan.settings.thinning,
             features_per_person=self.contribution,

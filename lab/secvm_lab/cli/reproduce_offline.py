@@ -215,6 +215,6 @@ def _sweeper(scheduler: str | None, stack: contextlib.ExitStack) -> Sweeper:
     if importlib.util.find_spec("distributed") is None:
         raise BadInputError("--engine dask needs the extra dask", next_step="Install secvm[dask].")
     from secvm_lab.cluster.sweep import ClusterSweep
-    from secvm_lab.paper.offline.elsewhere import ClusterSweeper
+    from secvm_lab.paper.offline.training import ClusterSweeper
 
     return ClusterSweeper(stack.enter_context(ClusterSweep(scheduler, notice=note)))

@@ -23,7 +23,7 @@ def test_one_person_is_isolated_by_weights_that_all_have_in_common() -> None:
 def test_parts_drawn_from_seeds_give_what_cover_drawn_at_once_gives() -> None:
     """Massart's inequality for two samples; a quarter of the cover is far past the limit."""
     setting, dice = lone_device.SMALL, np.random.default_rng(seed_for("every part"))
-    _, drawn = lone_device.relay_cover(dice, 2_000, "entry").scores
+    drawn, _ = lone_device.relay_cover(dice, 2_000, "entry")
     at_once, quarter = (scores(setting, 1, 5_000, dice, share=share)[:, -1] for share in (1.0, 0.25))
     assert two_samples(drawn, at_once, FALSE_ALARM) < 1
     assert two_samples(drawn, quarter, FALSE_ALARM) > 1

@@ -18,7 +18,6 @@ together: alone among liars a device has its own share, and that hides next to n
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -43,9 +42,9 @@ from secvm_lab.attacks.counting.covered import (
 )
 from secvm_lab.attacks.counting.likelihood import CoverLaw, Floats, KnownRest, label_ratio
 from secvm_lab.attacks.drawing import generator
-from secvm_lab.attacks.statistics import Interval, auc
+from secvm_lab.attacks.statistics import auc
 from secvm_lab.attacks.views import CoordinatorView, RoundSeen
-from secvm_lab.baselines.device_cover import DevicePlan, draw_devices, plan_devices
+from secvm_lab.baselines.device_cover import draw_devices, plan_devices
 
 #: The relay that is honest: the other one is with the coordinator.
 Honest = Literal["entry", "mix"]
@@ -53,29 +52,14 @@ Honest = Literal["entry", "mix"]
 SMALL = Setting(people=1, bins=3, features=3, rounds=2)
 #: People that devices' cover would be planned for.
 PLANNED_FOR = 10_000
-#: Adds the cover of one round that the attackers do not know, to train counts and to participants.
-_Unknown = Callable[[int], tuple[Counts, Counts]]
 
 
-@dataclass(frozen=True, slots=True)
-class LoneDevice:
-    """What came of the plays."""
-
-    auc: float
-    interval: Interval
-    #: The largest AUC that the accountant allows, of what was promised.
-    allowed: float
-    plays: int
-    #: Scores of both labels, "no" first: all that the attackers have.
-    scores: tuple[Floats, Floats]
-
-
-def relay_cover(dice: np.random.Generator, plays: int, honest: Honest, setting: Setting = SMALL) -> LoneDevice:
-    """So many plays, half with each label, under the cover of the honest relay."""
-    experiment, parts = setting.experiment(covered=True), setting.plan.cover.parts
+def relay_cover(dice: np.random.Generator, plays: int, honest: Honest) -> tuple[Floats, Floats]:
+    """Scores of so many plays, half with label yes and half with no, under the cover of the honest relay."""
+    experiment, parts = SMALL.experiment(covered=True), SMALL.plan.cover.parts
     relay = ROLES.index(honest)
 
-    def unknown(_number: int) -> tuple[Counts, Counts]:
+    def unknown() -> tuple[Counts, Counts]:
         label, *roots = (dice.bytes(SEED_BYTES) for _ in range(3))
         seeds = tuple(tuple(dice.bytes(SEED_BYTES) for _ in range(parts)) for _ in ROLES)
         origin = CoverOrigin(label, (roots[0], roots[1]), int(dice.integers(parts)), (seeds[0], seeds[1]))
@@ -83,68 +67,59 @@ def relay_cover(dice: np.random.Generator, plays: int, honest: Honest, setting: 
         tally = tally_of(experiment, tuple(np.sum(kind, axis=0) for kind in zip(*drawn, strict=True)))
         return np.stack([tally.minus, tally.plus], axis=-1), tally.participants
 
-    return _played(dice, plays, experiment, setting, setting.laws, unknown, setting.auc_bound())
+    return _played(dice, plays, experiment, SMALL.laws, unknown)
 
 
-def device_cover(dice: np.random.Generator, plays: int, setting: Setting = SMALL) -> LoneDevice:
+def device_cover(dice: np.random.Generator, plays: int) -> tuple[Floats, Floats]:
     """The same under cover that was planned for many honest devices, of which this one is there alone."""
-    made = device_plan(setting)
-    laws = tuple(CoverLaw(float(noise.share), noise.p) for noise in (made.train, made.participation))
-
-    def unknown(_number: int) -> tuple[Counts, Counts]:
-        # Its own share, and nobody else's.
-        train = draw_devices(dice, made.train, 1, (1, setting.bins + 1, 2))
-        return train, draw_devices(dice, made.participation, 1, (len(LABELS),))
-
-    plain = setting.experiment(covered=False)
-    return _played(dice, plays, plain, setting, (laws[0], laws[1]), unknown, setting.auc_bound())
-
-
-def device_plan(setting: Setting) -> DevicePlan:
-    """Devices' cover for the same promise, if all of many are honest."""
-    return plan_devices(
-        PrivacyTarget(exact(setting.epsilon), exact(DELTA)),
-        people=PLANNED_FOR,
-        bins=setting.bins,
-        features=setting.features,
-        rounds=setting.rounds,
+    made = plan_devices(
+        PrivacyTarget(exact(SMALL.epsilon), exact(DELTA)),
+        honest=PLANNED_FOR,
+        bins=SMALL.bins,
+        features=SMALL.features,
+        rounds=SMALL.rounds,
     )
+    train, here = (CoverLaw(float(noise.share), noise.p) for noise in (made.train, made.participation))
+
+    def unknown() -> tuple[Counts, Counts]:
+        # Its own share, and nobody else's.
+        own = draw_devices(dice, made.train, 1, (1, SMALL.bins + 1, 2))
+        return own, draw_devices(dice, made.participation, 1, (len(LABELS),))
+
+    return _played(dice, plays, SMALL.experiment(covered=False), (train, here), unknown)
 
 
 def _played(
     dice: np.random.Generator,
     plays: int,
     experiment: Experiment,
-    setting: Setting,
     laws: tuple[CoverLaw, CoverLaw],
-    unknown: _Unknown,
-    allowed: float,
-) -> LoneDevice:
-    nothing = np.zeros((1, setting.bins + 1, 2), dtype=np.int64)
-    bins = tuple(range(setting.features))
-    knowing = KnownRest(bins, (nothing,) * setting.rounds, (0, 0), *laws)
+    unknown: Callable[[], tuple[Counts, Counts]],
+) -> tuple[Floats, Floats]:
+    """``unknown`` draws what the attackers do not know of one round's cover: train counts, and participants."""
+    nothing = np.zeros((1, SMALL.bins + 1, 2), dtype=np.int64)
+    bins = tuple(range(SMALL.features))
+    knowing = KnownRest(bins, (nothing,) * SMALL.rounds, (0, 0), *laws)
     thrown = SystemDice(dice.bytes)
     scores: tuple[list[float], list[float]] = ([], [])
     for play in range(plays):
         label = play % 2
         seen = []
-        for number in range(1, setting.rounds + 1):
-            person = person_with(bins, label, setting.bins)
-            counts, participants = sent(experiment, person, zeros(setting), thrown, number)
-            more, here = unknown(number)
+        for number in range(1, SMALL.rounds + 1):
+            person = person_with(bins, label, SMALL.bins)
+            counts, participants = sent(experiment, person, zeros(SMALL), thrown, number)
+            more, here = unknown()
             seen.append(RoundSeen(counts=counts + more, participants=participants + here))
         scores[label].append(float(label_ratio(CoordinatorView(tuple(seen)), knowing)))
-    no, yes = (np.array(found) for found in scores)
-    value, interval = auc(yes, no)
-    return LoneDevice(value, interval, allowed, plays, (no, yes))
+    return np.array(scores[1]), np.array(scores[0])
 
 
 def play(trials: int, seed: int, *, defended: bool, advance: Advance) -> Measurement:
     """Under cover that devices add themselves, and under the honest relay's, the mixing one's."""
     dice = generator(seed, 45, defended=defended)
-    found = relay_cover(dice, trials, "mix") if defended else device_cover(dice, trials)
+    scores = relay_cover(dice, trials, "mix") if defended else device_cover(dice, trials)
     advance(trials)
-    return Measurement(found.auc, found.interval, trials, {"accountant_auc": found.allowed})
+    return Measurement(*auc(*scores), trials, {"accountant_auc": SMALL.auc_bound()})
 
 
 ATTACK = Attack(

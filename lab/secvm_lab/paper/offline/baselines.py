@@ -220,7 +220,7 @@ def _private(epsilon: float, threads: int) -> list[Way]:
 
     def cover(rows: BinnedRows) -> Baseline:
         plan = _planned(asked, len(rows), rows.n_bins)
-        return RelayedCover(asked, CONTRIBUTION, threads=threads, plan=plan)
+        return RelayedCover(asked, plan, CONTRIBUTION, threads=threads)
 
     def central(rows: BinnedRows) -> Baseline:
         settings = _planned(asked, len(rows), rows.n_bins).settings

@@ -1,6 +1,6 @@
 """Train what is missing, and keep each model as soon as it is done.
 
-A ``Sweeper`` trains any number of models over the rows of one recipe: ``LocalSweeper`` on this machine, others on many.
+A ``Sweeper`` trains any number of models over the rows of one recipe: on this machine, or on many.
 Which models share a pass, and where they are trained, does not show in what they become.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,9 +18,12 @@ from secvm.learning._kernels.layout import PreparedRows
 from secvm.learning.experiment import Experiment
 from secvm_lab.engine import Swept, sweep
 from secvm_lab.engine.collapsed import CollapsedRows
-from secvm_lab.paper.offline.crowd import Crowd, Recipe
+from secvm_lab.paper.offline.crowd import Crowd, MadeUpCrowd, Recipe
 from secvm_lab.paper.offline.models import Model, Stored, Trained, as_json, from_json, key_of
 from secvm_lab.paper.offline.splits import Splits
+
+if TYPE_CHECKING:
+    from secvm_lab.cluster.sweep import ClusterSweep
 
 #: Model-rounds done.
 Advance = Callable[[int], None]
@@ -54,6 +57,30 @@ class LocalSweeper:
             self._last = None  # before the next: two crowds at once are one too many
             self._last = recipe, recipe.prepared(threads=threads)
         return self._last[1]
+
+
+class ClusterSweeper(LocalSweeper):
+    """On the workers of a cluster (``secvm_lab.cluster``).
+
+    Made-up people are made where they are needed, from their recipe. Those of a file are read here, kept until others
+    are asked for, and sent: the file need not be anywhere else.
+    """
+
+    def __init__(self, cluster: ClusterSweep) -> None:
+        super().__init__()
+        self._cluster = cluster
+
+    def __call__(
+        self,
+        recipe: Recipe,
+        labels: NDArray[np.int64],
+        experiments: Sequence[Experiment],
+        *,
+        threads: int,
+        **settings: Any,
+    ) -> Iterator[Swept]:
+        people = recipe if isinstance(recipe.crowd, MadeUpCrowd) else self.rows(recipe, threads)
+        return self._cluster(people, labels, experiments, threads=threads, states=False, **settings)
 
 
 @dataclass
