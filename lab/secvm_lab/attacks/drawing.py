@@ -40,20 +40,17 @@ def words(dice: np.random.Generator) -> Iterator[int]:
         yield from dice.integers(2**64, size=_BATCH, dtype=np.uint64).tolist()
 
 
-def draw_weights(dice: np.random.Generator, n_bins: int, *, size: float, first: bool = False) -> Weights:
+def draw_weights(dice: np.random.Generator, n_bins: int, *, size: float) -> Weights:
     """Weights of one model, normal with this deviation; the bias is 0."""
     values = np.append(dice.normal(scale=size, size=n_bins), 0.0)
-    return Weights(np.rint(values / float(UNIT)).astype(np.int32)[None, :], UNIT, first=first)
+    return Weights(np.rint(values / float(UNIT)).astype(np.int32)[None, :], UNIT)
 
 
-def draw_person(dice: np.random.Generator, n_bins: int, features: int, *, label: int | None = None) -> Individual:
-    """Somebody with so many different bins, popular ones more often (Zipf's law), and a label by a coin if not told."""
+def draw_person(dice: np.random.Generator, n_bins: int, features: int) -> Individual:
+    """Somebody with so many different bins, popular ones more often (Zipf's law), and a label by a coin."""
     clocks = dice.exponential(size=n_bins) * np.arange(1, n_bins + 1)
     bins = np.sort(np.argpartition(clocks, features - 1)[:features])
-    return Individual(
-        vector=BinnedVector({int(b): 1 for b in bins}, n_bins),
-        label=int(dice.integers(2)) if label is None else label,
-    )
+    return Individual(vector=BinnedVector({int(b): 1 for b in bins}, n_bins), label=int(dice.integers(2)))
 
 
 def plain_experiment(n_bins: int, *, loss: str = "hinge", budget: int | None = None) -> Experiment:

@@ -141,7 +141,6 @@ def try_hashes(
     *,
     bins_per_word: Sequence[int] = BINS_PER_WORD,
     hashes: Sequence[int] = HASHES,
-    salts: int = SALTS,
     splits: int,
     rounds: int,
     seed: int,
@@ -149,7 +148,7 @@ def try_hashes(
     advance: Callable[[int], None] | None = None,
 ) -> list[Cell]:
     """All cells; ``splits`` are dealt out evenly to the salts. ``advance`` is called with 1 after each hashing."""
-    salts = max(1, min(salts, splits))
+    salts = max(1, min(SALTS, splits))
     n = len(text.labels)
     masks = [
         np.stack([hold_out(n, Fraction(1, 10), f"{seed} {salt} {i}".encode()) for i in range(splits // salts)], axis=1)

@@ -117,13 +117,11 @@ class Kind:
 class Linear:
     """SecVM as it is deployed: swift, thinned."""
 
-    def __init__(
-        self, rows: BinnedRows, labels: NDArray[np.int64], n_labels: int, hidden: int, seed: bytes, *, rho: int = RHO
-    ) -> None:
+    def __init__(self, rows: BinnedRows, labels: NDArray[np.int64], n_labels: int, hidden: int, seed: bytes) -> None:
         del hidden
         names = tuple(str(label) for label in range(n_labels))
         self._experiment = Experiment(
-            n_bins=rows.n_bins, labels=names, rule=Swift(), thinning=Thinning(rho=Fraction(rho))
+            n_bins=rows.n_bins, labels=names, rule=Swift(), thinning=Thinning(rho=Fraction(RHO))
         )
         self._people = Population(rows=rows, labels=labels)
         self._training = OfflineTraining(self._experiment, seed=seed)

@@ -225,25 +225,6 @@ def test_connections_say_who_sent_only_without_a_relay(tmp_path: Path, relay: bo
     assert exceeds_chance(lambda names: same_connection_share(names, connection), whose) is not relay
 
 
-def test_fetches_are_the_same_for_everybody_too(tmp_path: Path) -> None:
-    """Certain, no statistics."""
-
-    async def main() -> list[GatewayRequest]:
-        async with FakeGateway(answer) as gateway, running(Place(tmp_path), gateway.url) as relay:
-            async with clients(f"http://127.0.0.1:{relay.port}/relay") as senders:
-                for one in senders * 2:
-                    assert await one.fetch("/v1/experiments") is None
-            return gateway.seen
-
-    seen = asyncio.run(main())
-    fetches = [one for one in seen if one.path == "/v1/fetch"]
-    assert len(fetches) == 2 * CLIENTS
-    assert len({one.head for one in fetches}) == 1
-    assert len({one.body[7:39] for one in fetches}) == len(fetches)
-    # One asking for keys, by the relay for all.
-    assert len({one.head for one in seen if one.path == "/v1/keys"}) == 1
-
-
 # ── bytes of capsules ────────────────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -42,7 +42,7 @@ from secvm.participant.dice import SystemDice
 from secvm.participant.storage.books import NOTHING
 from secvm.privacy.accounting.accountant import Adjacency, Mechanism
 from secvm.privacy.accounting.guarantee import auc_at_most
-from secvm.privacy.planning.relay_plan import SHAPE, RelayPlan, RelayQuestion, plan_relays
+from secvm.privacy.planning.relay_plan import RelayPlan, RelayQuestion, plan_relays
 from secvm.privacy.target import PrivacyTarget
 from secvm_lab.attacks.attack import Goal, Measurement
 from secvm_lab.attacks.counting.likelihood import CoverLaw, Floats, KnownRest, label_ratio
@@ -65,8 +65,6 @@ class Setting:
     features: int
     rounds: int
     epsilon: float = 1.0
-    #: r of one relay's cover.
-    shape: int = SHAPE
 
     @property
     def plan(self) -> RelayPlan:
@@ -97,13 +95,13 @@ class Setting:
         """The largest AUC that the accountant allows, after so many rounds (all)."""
         return _auc_bound(self, adjacency, rounds or self.rounds)
 
-    def success_bound(self, adjacency: Adjacency = Adjacency.LABEL_FLIP, *, rounds: int | None = None) -> float:
+    def success_bound(self) -> float:
         """The largest share of right guesses that the accountant allows, where both worlds are as likely."""
-        return (1 + self.mechanism(rounds).delta(0.0, adjacency=adjacency)) / 2
+        return (1 + self.mechanism().delta(0.0, adjacency=Adjacency.LABEL_FLIP)) / 2
 
-    def epsilon_with(self, share: float, *, adjacency: Adjacency = Adjacency.ZERO_OUT) -> float:
+    def epsilon_with(self, share: float) -> float:
         """ε at δ if the honest relay adds only this share of its cover; +∞: no guarantee."""
-        return math.inf if share <= 0 else self.mechanism(share=share).epsilon(delta=DELTA, adjacency=adjacency)
+        return math.inf if share <= 0 else self.mechanism(share=share).epsilon(delta=DELTA)
 
     def rounds_within(self, epsilon: float, most: int) -> int:
         """How many rounds, at most so many, a device takes part in whose ledger holds this ε."""
@@ -211,7 +209,6 @@ def _plan(setting: Setting) -> RelayPlan:
         thinning=Thinning(),
         labels=len(LABELS),
         train_share=Fraction(1),
-        shape=Fraction(setting.shape),
     )
     return plan_relays(question)
 
@@ -274,9 +271,9 @@ class Crowd:
         return found
 
 
-def draw_crowd(dice: np.random.Generator, *, people: int, bins: int, features: int, exponent: float = 1.0) -> Crowd:
+def draw_crowd(dice: np.random.Generator, *, people: int, bins: int, features: int) -> Crowd:
     """People with so many different bins, popular ones more often (Zipf's law), and labels by a coin."""
-    popularity = np.arange(1, bins + 1) ** -exponent
+    popularity = 1 / np.arange(1, bins + 1)
     has = np.zeros((people, bins), dtype=np.int8)
     for begin in range(0, people, 1000):
         part = has[begin : begin + 1000]

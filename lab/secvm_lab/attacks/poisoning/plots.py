@@ -142,22 +142,22 @@ def lost(
     return Lost(by_plot, undisturbed[-1] - alone[-1], undisturbed[half] - alone[half], undisturbed[-1])
 
 
-def play(trials: int, seed: int, *, defended: bool, advance: Advance, size: Size = SIZE) -> Measurement:
+def play(trials: int, seed: int, *, defended: bool, advance: Advance) -> Measurement:
     """A world in each trial; the worst is the experiment and plot with the largest mean."""
-    both = cases(size)
-    worlds = [PoisonWorld(size, seed=1_000 * seed + i) for i in range(trials)]
+    both = cases(SIZE)
+    worlds = [PoisonWorld(SIZE, seed=1_000 * seed + i) for i in range(trials)]
     found: dict[str, list[Lost]] = {case.name: [] for case in both}
     for world in worlds:
         for case in both:
             robust, quota = (defence(case.rounds), case.budget) if defended else (None, WITHOUT_QUOTA * case.budget)
             found[case.name].append(lost(world, case, robust, quota, PLOTS, limited=defended))
         advance(1)
-    detail: dict[str, int | float | str | bool | None] = {"malicious devices, share": float(size.malicious)}
+    detail: dict[str, int | float | str | bool | None] = {"malicious devices, share": float(SIZE.malicious)}
     for case in both:
         detail |= _told(case, found[case.name], defended=defended)
     if defended and trials >= CURVE_WORLDS:
         detail |= _further(both[0], worlds[:CURVE_WORLDS])
-        more = (covered_case(size, rounds) for rounds in MORE_ROUNDS)
+        more = (covered_case(SIZE, rounds) for rounds in MORE_ROUNDS)
         for case in (both[1], *more):
             detail |= _clipping(case, worlds[:CURVE_WORLDS])
         stop = [world.stopping_devices(both[1].experiment, both[1].budget) for world in worlds]
