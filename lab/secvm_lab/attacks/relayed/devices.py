@@ -73,7 +73,7 @@ def dropped_cell(_dice: random.Random, _folder: Path, *, defended: bool) -> Trie
         lying = replace(told, mix_leaves_out=victims)
         own = {told.inner_of[outer] for outer in told.submission}
         acted.append(lying.evidence() is not None if defended else not own <= set(lying.mixed))
-    return held("foiled by the defended alone", succeeded=acted[0] != acted[1])
+    return held("foiled by the canary alone", succeeded=acted[0] != acted[1])
 
 
 @trap(
@@ -213,7 +213,7 @@ def unnamed_coalition(_dice: random.Random, _folder: Path, *, defended: bool) ->
     named = [one.parties for one in coalitions(Terms(experiment=experiment, rounds=2, floor=100, quorum=(2, 3)))]
     # The sentence that stood there before was about one coalition.
     told = named if defended else ["the coordinator and the relay together"]
-    return held("foiled by a defended list", succeeded=any(one not in told for one in enough))
+    return held("foiled by a computed list", succeeded=any(one not in told for one in enough))
 
 
 @trap(

@@ -164,5 +164,5 @@ def two_gateway_keys(dice: random.Random, _folder: Path, *, defended: bool) -> T
     keys = [GatewayKey(7, X25519PrivateKey(dice.randbytes(32))).configuration for _ in range(2)]
     data = encode_key_configurations(keys)
     if defended:
-        return held("refused by the rule of defended key", succeeded=leaves_no_choice(data, X25519))
+        return held("refused by the rule of one key", succeeded=leaves_no_choice(data, X25519))
     return held("", succeeded=len(decode_key_configurations(data)) == 2)

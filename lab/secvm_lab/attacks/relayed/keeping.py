@@ -55,10 +55,10 @@ def two_counts_of_one_capsule(dice: random.Random, _folder: Path, *, defended: b
     """Two clamped scalars have one public key, and disagree about points of the twist: one capsule, two readings."""
     told = RelayedRound()
     if defended:
-        # What is published must have the hash that the manifest logged; a second defended has another.
+        # What is published must have the hash that the manifest logged; a second seed has another.
         other = replace(told.opening, count_seed=dice.randbytes(32))
         faults = opening_faults(other, told.manifest, told.document)
-        return held("refused by the defended's logged hash", succeeded=not faults)
+        return held("refused by the seed's logged hash", succeeded=not faults)
     step = dice.randrange(_ORDER - 2**252)
     one, other_key = (X25519PrivateKey((8 * m).to_bytes(32, "little")) for m in (_TOP + step, _ORDER - _TOP - step))
     if one.public_key != other_key.public_key:
