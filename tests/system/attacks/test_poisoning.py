@@ -1,11 +1,9 @@
-"""Malicious devices.
-
-A16, small: fewer people, fewer bins; the whole of it is `secvm attack run poisoning`.
+"""A16, small: fewer people, fewer bins; the whole of it is `secvm attack run poisoning`.
 
 Seeds are the run's. Losses are means over eight worlds, with a standard error of .005 where devices are stopped and .01
 where they are not. Every limit is five of them and more away from what is found: fails by chance with at most 1e-6.
 
-Malicious devices under two relays' cover: they know the limit of a cell, and stay below it or go above it.
+Under two relays' cover devices know the limit of a cell, and stay below it or go above it.
 """
 
 from __future__ import annotations

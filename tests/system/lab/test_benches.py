@@ -1,9 +1,4 @@
-"""Benchmarks, small.
-
-The benchmark of cover, small: its keys are stable, and its picture is drawn.
-
-The benchmark of rounds under noise, small: its keys are stable, and what it cannot do it says.
-"""
+"""Benchmarks of cover and of rounds under noise, small: their keys are stable, and what they cannot do they say."""
 
 from __future__ import annotations
 

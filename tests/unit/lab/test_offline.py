@@ -1,14 +1,6 @@
-"""The offline evaluation: crowds, splits, settings, and a folder of finished work.
-
-Crowds: the same rows again, here and elsewhere.
-
-Who trains and who tests, and the file in which others find the same.
-
-What is asked for: numbers of bins, of splits and of hashes that follow from the crowd.
-
-A folder of finished work: taken where it is whole, worked out anew where it is not.
-
-Training what is missing: what is told of it meanwhile.
+"""The offline evaluation: crowds that give the same rows again, here and elsewhere; who trains and who tests, and the
+file in which others find the same; numbers of bins, splits and hashes that follow from the crowd; and a folder of
+finished work, taken where it is whole and worked out anew where it is not.
 """
 
 from __future__ import annotations

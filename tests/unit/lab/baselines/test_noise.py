@@ -1,8 +1,5 @@
-"""Baselines that add noise: a trusted server, every device.
-
-The trusted server: its noise is what it says, one person moves its sums by no more than it says.
-
-Devices' cover as a baseline: what is planned keeps what was asked, and rests on how many are honest.
+"""The trusted server: its noise is what it says, one person moves its sums by no more than it says. Devices' cover: what
+is planned keeps what was asked, and rests on how many are honest.
 """
 
 from __future__ import annotations

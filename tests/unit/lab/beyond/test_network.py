@@ -1,10 +1,5 @@
-"""Networks over one round and over many.
-
-Small networks and people for tests.
-
-One person's part of a network, its quick twin, and its gradient.
-
-A network over rounds: what the tallies decide, what is counted, and what is learnt.
+"""One person's part of a network, its quick twin and its gradient; and a network over rounds: what the tallies decide,
+what is counted, and what is learnt.
 """
 
 from __future__ import annotations
