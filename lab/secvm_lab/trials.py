@@ -220,7 +220,7 @@ def try_honesty(dice: random.Random, folder: Path) -> Outcome:
         honest_run(dice)
     except RemoteProtocolError as fault:
         return Outcome(type(fault).__name__, HONEST)
-    scene = Scene.drawn(dice)
+    scene = Scene(dice)
     history = scene.history.branch()
     history.announce()
     told = Told(files=history.files, now=history.now, public=history.files, variant=HONEST)

@@ -168,24 +168,26 @@ def forged_tally(scene: Scene) -> Told:
 # ── how it is told ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _learn_otherwise(scene: Scene, experiment: Experiment, variant: str) -> Told:
-    def shown(state: State) -> tuple[Weights, Weights]:
-        return aggregate.training_weights(experiment, state), aggregate.evaluation_weights(experiment, state)
+def _shown_by(experiment: Experiment) -> Shown:
+    """The weights of a state, as this experiment has them."""
+    return lambda state: (
+        aggregate.training_weights(experiment, state),
+        aggregate.evaluation_weights(experiment, state),
+    )
 
+
+def _learn_otherwise(scene: Scene, experiment: Experiment, variant: str) -> Told:
     # With more vectors to average, the honest state has too few: it starts as its rule says.
     if aggregate.start(experiment).vectors.keys() != aggregate.start(scene.history.document.experiment).vectors.keys():
         return _from_the_start(scene, experiment, variant)
-    return _step_otherwise(scene, partial(aggregate.step, experiment), variant, shown)
+    return _step_otherwise(scene, partial(aggregate.step, experiment), variant, _shown_by(experiment))
 
 
 def _from_the_start(scene: Scene, experiment: Experiment, variant: str) -> Told:
     liar = Liar.after(
         scene.pasts[0] if scene.pasts else scene.history,
         step=partial(aggregate.step, experiment),
-        weights=lambda state: (
-            aggregate.training_weights(experiment, state),
-            aggregate.evaluation_weights(experiment, state),
-        ),
+        weights=_shown_by(experiment),
     )
     liar.state = aggregate.start(experiment)
     scene.kept = None
@@ -248,10 +250,7 @@ def _changed_document(scene: Scene, other: ExperimentDocument) -> Told:
         liar.announce()
         asked = other.experiment
         liar.state, liar.wrong_step = aggregate.start(asked), partial(aggregate.step, asked)
-        liar.wrong_weights = lambda state: (
-            aggregate.training_weights(asked, state),
-            aggregate.evaluation_weights(asked, state),
-        )
+        liar.wrong_weights = _shown_by(asked)
         liar.conclude(draw_tally(dice, other, train=other.floor, test=0), counted_for=other.experiment)
         liar.announce()
         return Told(files=liar.files, now=liar.now, public=liar.files, variant=variant)

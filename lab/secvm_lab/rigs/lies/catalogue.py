@@ -34,7 +34,7 @@ class Lie:
     visible_from_outside: bool
     #: Whether a device sees it.
     detected: bool = True
-    #: What the scene needs, for ``Scene.drawn``.
+    #: What the scene needs, for ``Scene``.
     needs: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
 
     @property
@@ -44,7 +44,7 @@ class Lie:
 
     def told(self, dice: random.Random) -> tuple[Scene, Told]:
         """An honest past, and this lie after it."""
-        scene = Scene.drawn(dice, **self.needs)
+        scene = Scene(dice, **self.needs)
         return scene, self.tell(scene)
 
 

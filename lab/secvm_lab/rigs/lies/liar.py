@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from secvm.crypto.notes import NoteSignature, cosign_note
@@ -175,30 +175,28 @@ class Told:
     refetched: bytes | None = None
 
 
-@dataclass(kw_only=True)
 class Scene:
-    """An honest past of some rounds, and the device that will be lied to."""
+    """An honest past of some rounds, and the device that will be lied to.
 
-    dice: random.Random
-    #: All rounds so far are concluded; the next is not announced.
-    history: PublicHistory
-    #: Before each round was announced, from the first on.
-    pasts: list[PublicHistory] = field(default_factory=list)
+    The past is drawn; the victim has followed it, with absences, or comes now.
+    """
+
     #: What the victim believes; None: it has never looked.
     kept: Trusted | None = None
 
-    @classmethod
-    def drawn(cls, dice: random.Random, *, at_least: int = 0, newcomer: bool | None = None, **changes: Any) -> Scene:
-        """A past at random; the victim has followed it, with absences, or comes now."""
+    def __init__(self, dice: random.Random, *, at_least: int = 0, newcomer: bool | None = None, **changes: Any) -> None:
         newcomer = dice.random() < 0.4 if newcomer is None else newcomer
-        scene = cls(dice=dice, history=PublicHistory.drawn(dice, **changes))
+        self.dice = dice
+        #: All rounds so far are concluded; the next is not announced.
+        self.history = PublicHistory.drawn(dice, **changes)
+        #: Before each round was announced, from the first on.
+        self.pasts: list[PublicHistory] = []
         for _ in range(dice.randint(max(at_least, not newcomer), 4)):
-            scene.pasts.append(scene.history.branch())
-            scene.history.announce()
-            if not newcomer and (scene.kept is None or dice.random() < 0.6):
-                scene.follow(scene.history)
-            scene.history.conclude(None if dice.random() < 0.2 else scene.history.draw_tally())
-        return scene
+            self.pasts.append(self.history.branch())
+            self.history.announce()
+            if not newcomer and (self.kept is None or dice.random() < 0.6):
+                self.follow(self.history)
+            self.history.conclude(None if dice.random() < 0.2 else self.history.draw_tally())
 
     @property
     def newcomer(self) -> bool:
