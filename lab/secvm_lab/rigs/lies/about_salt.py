@@ -10,7 +10,7 @@ from secvm.crypto.beacons.sources import LocalUnsafeBeacon
 from secvm.protocol.documents.experiment import Beacon, HashedBins
 from secvm.protocol.documents.manifest import RelayCount, read_relay_count
 from secvm.protocol.log.entries import experiment_entry
-from secvm_lab.rigs.histories.public_history import LEAD_S, PublicHistory
+from secvm_lab.rigs.histories.public_history import PublicHistory
 from secvm_lab.rigs.histories.random_experiments import START, Parties, draw_document, draw_key
 from secvm_lab.rigs.histories.witnessed_log import WitnessedLog
 from secvm_lab.rigs.lies.liar import Liar, Scene, Told, lines_of
@@ -20,11 +20,7 @@ def relay_count_that_cannot_be(scene: Scene) -> Told:
     """A relay's count that the relay did not sign, or that this tally, or this round, cannot have."""
     dice = scene.dice
     liar = Liar.after(scene.history)
-    liar.announce()
-    if not scene.newcomer and dice.random() < 0.5:
-        scene.follow(liar)
-    tally = liar.draw_tally()
-    last = liar.conclude(tally)
+    last, tally = scene.one_more(liar)
     assert last.relay_count is not None
     count, key = read_relay_count(last.relay_count, liar.document), liar.parties.relays[0]
     packages = int(tally.plus.sum() + tally.minus.sum() + tally.participants.sum() + tally.cells.sum())
@@ -36,20 +32,14 @@ def relay_count_that_cannot_be(scene: Scene) -> Told:
         "another slot's": replace(count, opens_at=count.opens_at + slots * 1000 * liar.period_s),
     }.get(variant, count)
     key = {"a stranger's": draw_key(dice), "the coordinator's": liar.parties.coordinator}.get(variant, key)
-    manifest = liar.make_manifest()
-    liar.now = max(liar.now, manifest.opens_at - 1000 * LEAD_S)
-    manifest = replace(manifest, last=replace(last, relay_count=told.signed(key)))
-    liar.add(manifest)
+    liar.announce(last=replace(last, relay_count=told.signed(key)))
     return Told(files=liar.files, now=liar.now, public=liar.files, variant=variant)
 
 
 def relay_count_withheld(scene: Scene) -> Told:
     """No relay's count of a round that was counted, so that nothing is compared with it."""
     liar = Liar.after(scene.history)
-    liar.announce()
-    if not scene.newcomer and scene.dice.random() < 0.5:
-        scene.follow(liar)
-    last = liar.conclude(liar.draw_tally())
+    last, _ = scene.one_more(liar)
     liar.announce(last=replace(last, relay_count=None))
     return Told(files=liar.files, now=liar.now, public=liar.files, variant="in the next manifest")
 

@@ -123,7 +123,7 @@ def weights_not_of_the_state(scene: Scene) -> Told:
 
     liar = Liar.after(scene.history)
     for _ in range(_TRIES):
-        _conclude_one(scene, liar)
+        scene.one_more(liar)
         told = shown(liar.state)
         if [part.to_bytes() for part in told] != [part.to_bytes() for part in liar.weights(liar.state)]:
             break
@@ -201,7 +201,7 @@ def _step_otherwise(scene: Scene, step: Step, variant: str, shown: Shown | None 
     wrong = liar.state
     for _ in range(_TRIES):
         before = liar.state
-        tally = _conclude_one(scene, liar)
+        _, tally = scene.one_more(liar)
         wrong = step(before, tally)
         told = [wrong.to_bytes(), *(part.to_bytes() for part in (shown or liar.weights)(wrong))]
         if told != [part.to_bytes() for part in (liar.state, *liar.weights(liar.state))]:
@@ -213,16 +213,6 @@ def _step_otherwise(scene: Scene, step: Step, variant: str, shown: Shown | None 
     liar.wrong_weights = shown
     _go_on(scene, liar, rounds=scene.dice.randint(0, 2))
     return Told(files=liar.files, now=liar.now, public=liar.files, variant=variant)
-
-
-def _conclude_one(scene: Scene, liar: Liar) -> Tally:
-    """One more honest round, that the victim may follow."""
-    liar.announce()
-    if not scene.newcomer and scene.dice.random() < 0.5:
-        scene.follow(liar)
-    tally = liar.draw_tally()
-    liar.conclude(tally)
-    return tally
 
 
 def _go_on(scene: Scene, liar: Liar, *, rounds: int) -> None:
@@ -246,7 +236,7 @@ def _changed_document(scene: Scene, other: ExperimentDocument) -> Told:
         files = {**liar.files, liar.place: publish(other, keys=(liar.parties.coordinator,))}
         return Told(files=files, now=liar.now, public=files, variant=variant)
     if variant == "model of another" and other.experiment != liar.document.experiment:
-        _conclude_one(scene, liar)
+        scene.one_more(liar)
         liar.announce()
         asked = other.experiment
         liar.state, liar.wrong_step = aggregate.start(asked), partial(aggregate.step, asked)

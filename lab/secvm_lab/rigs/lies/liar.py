@@ -18,7 +18,7 @@ from secvm.learning.aggregate.descent import State
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.weights import Weights
 from secvm.protocol.canonical import digest_of
-from secvm.protocol.documents.manifest import RoundManifest
+from secvm.protocol.documents.manifest import LastRound, RoundManifest
 from secvm.protocol.log.checkpoints import SignedCheckpoint
 from secvm.protocol.trust.trusted_rounds import Trusted, TrustedRounds
 from secvm_lab.rigs.histories.public_history import PublicHistory
@@ -208,6 +208,14 @@ class Scene:
         victim = self.victim()
         victim.believe(victim.check(history.served(victim), now=history.now))
         self.kept = victim.trusted
+
+    def one_more(self, liar: Liar) -> tuple[LastRound, Tally]:
+        """One more honest round, that the victim may follow: what a manifest says of it, and what was counted."""
+        liar.announce()
+        if not self.newcomer and self.dice.random() < 0.5:
+            self.follow(liar)
+        tally = liar.draw_tally()
+        return liar.conclude(tally), tally
 
     def victim(self) -> TrustedRounds:
         """The victim as it is before the lie."""
