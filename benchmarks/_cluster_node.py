@@ -20,7 +20,7 @@ from typing import Any
 import orjson
 
 from benchmarks import _ingest_server as setting
-from benchmarks._measuring import memory_mb
+from benchmarks._measuring import answer, memory_mb
 from secvm.coordinator.counting.epoch_count import RoundToCount, ShardCounting, count_epoch
 from secvm.coordinator.intake.opener import Opener
 from secvm.coordinator.intake.running import CurrentRounds
@@ -74,15 +74,12 @@ def main(url: str) -> None:
     lanes = find_lanes().lanes
     # Kernels are compiled, or read from their cache, once in a process's life.
     count_epoch([bytes(64)], ROUNDS, dice=os.urandom)
-    sys.stdout.write(orjson.dumps({"lanes": lanes is not None}).decode() + "\n")
-    sys.stdout.flush()
+    answer(lanes=lanes is not None)
     for line in sys.stdin:
         asked: dict[str, Any] = orjson.loads(line)
         if "quit" in asked:
             break
-        told = asyncio.run(work(store, asked["epoch"], lanes if asked["lanes"] else None, adds=asked["adds"]))
-        sys.stdout.write(orjson.dumps(told).decode() + "\n")
-        sys.stdout.flush()
+        answer(**asyncio.run(work(store, asked["epoch"], lanes if asked["lanes"] else None, adds=asked["adds"])))
     store.close()
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 import orjson
 import uvloop
 
-from benchmarks._measuring import memory_mb
+from benchmarks._measuring import answer, memory_mb
 from secvm.coordinator.counting.epoch_count import RoundToCount, count_epoch
 from secvm.coordinator.intake.gateway import Gateway
 from secvm.coordinator.intake.ingest import Ingest
@@ -65,11 +65,6 @@ async def _lines() -> asyncio.StreamReader:
     return reader
 
 
-def _tell(**values: object) -> None:
-    sys.stdout.write(orjson.dumps(values).decode() + "\n")
-    sys.stdout.flush()
-
-
 async def _obey(end: object = None) -> None:
     """Measure between ``begin`` and ``end``."""
     lines = await _lines()
@@ -80,7 +75,7 @@ async def _obey(end: object = None) -> None:
         else:
             more = await end() if callable(end) else {}
             used = {"wall_s": time.perf_counter() - wall, "cpu_s": time.process_time() - cpu}
-            _tell(**used, peak_mb=memory_mb(), **more)
+            answer(**used, peak_mb=memory_mb(), **more)
 
 
 def _store(place: str) -> CoordinatorStore:
@@ -110,7 +105,7 @@ async def ours(place: str, *, opener: bool) -> None:
 
     # With a date, which uvicorn sends too.
     server = HttpServer(handler, body_limits=BODY_LIMITS, date=http_date(SystemClock()))
-    _tell(port=await server.start("127.0.0.1", 0))
+    answer(port=await server.start("127.0.0.1", 0))
     if opener:
         ingest.start()
 
@@ -164,7 +159,7 @@ async def peer(folder: Path) -> None:
     committing = asyncio.ensure_future(commit())
     while not server.started:  # noqa: ASYNC110  (uvicorn tells no other way)
         await asyncio.sleep(0.01)
-    _tell(port=server.servers[0].sockets[0].getsockname()[1])
+    answer(port=server.servers[0].sockets[0].getsockname()[1])
     await _obey()
     server.should_exit = True
     await serving

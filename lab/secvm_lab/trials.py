@@ -157,18 +157,11 @@ def run(
     names: Iterable[str], *, trials: int, seed: str, advance: Callable[[int], None] | None = None
 ) -> dict[str, Count]:
     """So many trials of each of these; ``advance`` is called with each number of trials done."""
-    return {name: _count(name, *TRIALS[name], trials, seed, advance) for name in names}
+    return {name: _count(name, trials, seed, advance) for name in names}
 
 
-def _count(
-    name: str,
-    expected: bool,
-    trial: Callable[[random.Random, Path], Outcome],
-    trials: int,
-    seed: str,
-    advance: Callable[[int], None] | None,
-) -> Count:
-    count = Count(name)
+def _count(name: str, trials: int, seed: str, advance: Callable[[int], None] | None) -> Count:
+    count, (expected, trial) = Count(name), TRIALS[name]
     for number in range(trials):
         with tempfile.TemporaryDirectory(prefix="secvm-trial-") as folder:
             # Whoever knows the seed shall have the same trial.

@@ -58,13 +58,8 @@ def driver_of(world: World) -> SimulatedNode | None:
     return next((node for node in world.nodes if node.drives and not node.life.dead), None)
 
 
-def is_over(world: World) -> bool:
-    """Whether nothing more will happen."""
-    return not what_is_left(world)
-
-
 def what_is_left(world: World) -> list[str]:
-    """Who has not come to an end yet."""
+    """Who has not come to an end yet; nobody: nothing more will happen."""
     store, digest = world.database.store, world.document.digest
     left = []
     driver = driver_of(world)

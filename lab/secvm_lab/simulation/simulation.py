@@ -34,7 +34,7 @@ from secvm.protocol.documents.ending import Ending
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.documents.manifest import RoundManifest
 from secvm.protocol.log.policy import LogTerms
-from secvm_lab.simulation.checks import check_end, check_now, is_over, what_is_left
+from secvm_lab.simulation.checks import check_end, check_now, what_is_left
 from secvm_lab.simulation.execution import Happenings
 from secvm_lab.simulation.machines.loop import VirtualLoop
 from secvm_lab.simulation.operations import Op
@@ -188,9 +188,9 @@ class Simulation:
             await happenings.heal()
             _raise(check_now(world))
             waited = 0.0
-            while not is_over(world):
+            while left := what_is_left(world):
                 if waited > _ENDING_S:
-                    _raise([f"this goes on for ever: {what_is_left(world)}"])
+                    _raise([f"this goes on for ever: {left}"])
                 await asyncio.sleep(_STEP_S)
                 waited += _STEP_S
                 _raise(check_now(world))
