@@ -32,7 +32,6 @@ from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.documents.manifest import LastRound
 from secvm.protocol.round_state import RoundState
 from secvm_lab.rigs.histories.public_history import PublicHistory
-from secvm_lab.rigs.histories.random_experiments import Parties, draw_document
 
 LABELS = ("north", "south", "east")
 _DAY_MS = 86_400_000
@@ -45,30 +44,15 @@ secvm_coordinator_capsules_total{outcome="counted"} %d
 class LongHistory:
     """So many rounds are public, and ``further`` ones can be told."""
 
-    def __init__(
-        self,
-        *,
-        rounds: int,
-        further: int = 0,
-        seed: int = 1,
-        title: str = "A question that was asked for years",
-    ) -> None:
-        dice = random.Random(seed)  # noqa: S311  (nothing here is secret)
-        parties = Parties.drawn(dice)
+    def __init__(self, *, rounds: int, further: int = 0) -> None:
+        dice = random.Random(1)  # noqa: S311  (nothing here is secret)
         experiment = Experiment(n_bins=4096, labels=LABELS, rule=Swift(), thinning=Thinning(rho=Fraction(4)), budget=20)
-        self.history = PublicHistory(
-            dice,
-            draw_document(
-                dice,
-                parties,
-                experiment=experiment,
-                beacons=0,
-                rounds=rounds + further + 1,
-                floor=30,
-                title=title,
-            ),
-            parties,
-        )
+        asked: dict[str, Any] = {
+            "title": "A question that was asked for years",
+            "floor": 30,
+            "rounds": rounds + further + 1,
+        }
+        self.history = PublicHistory.drawn(dice, witnesses=3, experiment=experiment, beacons=0, **asked)
         self.told = rounds
         self._lock = threading.Lock()
         self._rounds = [_drawn(dice, self.history, number) for number in range(1, rounds + further + 2)]
