@@ -25,7 +25,10 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
-from secvm.errors import BadInputError, MalformedMessageError
+from secvm.errors import BadInputError, BadSignatureError, MalformedMessageError
+
+#: What readers of signed bytes may raise.
+SIGNED = (MalformedMessageError, BadSignatureError)
 
 
 class Escape(Exception):  # noqa: N818  (no error of the program: what a fuzzer is looking for)

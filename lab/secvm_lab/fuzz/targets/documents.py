@@ -14,7 +14,6 @@ from typing import Any, TypeVar
 
 from secvm.crypto.signing import sign
 from secvm.errors import (
-    BadSignatureError,
     EquivocationError,
     InconsistentManifestError,
     LocalProtocolError,
@@ -47,10 +46,9 @@ from secvm.protocol.plain.sealed_requests import (
 from secvm.protocol.problems import PROBLEMS, read_problem
 from secvm.protocol.version import ENDING_TYPE, MANIFEST_TYPE, RELAY_COUNT_TYPE
 from secvm_lab.fuzz import world
-from secvm_lab.fuzz.target import Target, expect
+from secvm_lab.fuzz.target import SIGNED, Target, expect
 from secvm_lab.rigs.histories.relayed_rounds import relayed_document
 
-_SIGNED = (MalformedMessageError, BadSignatureError)
 _MOST_BYTES = 2**20
 T = TypeVar("T")
 
@@ -198,27 +196,24 @@ TARGETS = (
         ExperimentDocument,
         lambda: [world.history().document.data, *world.documents(), relayed_document().data],
     ),
-    Target("experiment-published", _published, lambda: [world.history().envelope], allowed=_SIGNED),
+    Target("experiment-published", _published, lambda: [world.history().envelope], allowed=SIGNED),
     document("manifest", RoundManifest, lambda: world.payloads("/manifest/1", "/manifest/3")),
     Target(
         "manifest-accept",
         _accept,
         lambda: world.payloads("/manifest/1", "/manifest/2", "/manifest/3"),
-        allowed=(*_SIGNED, StaleRoundError, InconsistentManifestError, EquivocationError),
+        allowed=(*SIGNED, StaleRoundError, InconsistentManifestError, EquivocationError),
     ),
     document("ending", Ending, lambda: world.payloads("/ending")),
     Target(
-        "ending-accept",
-        _accept_ending,
-        lambda: world.payloads("/ending"),
-        allowed=(*_SIGNED, InconsistentManifestError),
+        "ending-accept", _accept_ending, lambda: world.payloads("/ending"), allowed=(*SIGNED, InconsistentManifestError)
     ),
     Target(
         "relay-count",
         tried_both_ways(RelayCount.from_bytes, _write_count),
         lambda: [_write_count(RelayCount(3, 20, 400))],
     ),
-    Target("relay-count-signed", _count, lambda: [_write_count(RelayCount(3, 20, 400))], allowed=_SIGNED),
+    Target("relay-count-signed", _count, lambda: [_write_count(RelayCount(3, 20, 400))], allowed=SIGNED),
     document("evidence", Evidence, _evidence),
     Target("evidence-examine", lambda data: examine(canonically(data)), _evidence, allowed=(RemoteProtocolError,)),
 )

@@ -9,7 +9,7 @@ from secvm.crypto.beacons.records import read_object
 from secvm.crypto.beacons.sources import QUICKNET, verify_beacon, verify_round
 from secvm.crypto.merkle import Frontier, check_consistency, check_inclusion
 from secvm.crypto.notes import Note, NoteKey, NoteSignature, SignatureKind, read_signature_lines
-from secvm.errors import BadBeaconError, BadInputError, BadProofError, BadSignatureError, MalformedMessageError
+from secvm.errors import BadBeaconError, BadInputError, BadProofError, MalformedMessageError
 from secvm.protocol.log.checkpoints import Checkpoint, hash_line, read_checkpoint, read_hash, read_number
 from secvm.protocol.log.policy import LogPolicy, read_policy
 from secvm.protocol.log.proofs import (
@@ -24,7 +24,7 @@ from secvm.protocol.log.tiles import Tile, read_bundle, write_bundle
 from secvm.protocol.trust.trusted_log import Appended
 from secvm.runtime.beacons import WebBeacons
 from secvm_lab.fuzz import world
-from secvm_lab.fuzz.target import Target
+from secvm_lab.fuzz.target import SIGNED, Target
 from secvm_lab.fuzz.world import as_text, files, history
 
 _BAD_BEACON = (BadBeaconError,)
@@ -149,13 +149,7 @@ TARGETS = (
         lambda: [Note.from_bytes(_note()).text.encode()],
         canonical=lambda found: found.to_text().encode(errors="surrogateescape"),
     ),
-    Target(
-        "checkpoint",
-        _read_checkpoint,
-        lambda: [_note()],
-        canonical=bytes,
-        allowed=(MalformedMessageError, BadSignatureError),
-    ),
+    Target("checkpoint", _read_checkpoint, lambda: [_note()], canonical=bytes, allowed=SIGNED),
     Target(
         "hash-line",
         lambda data: read_hash(as_text(data)),
@@ -169,12 +163,7 @@ TARGETS = (
         canonical=lambda found: str(found).encode(),
     ),
     Target("log-proof", LogProof.from_bytes, lambda: files("/proof/"), canonical=LogProof.to_bytes),
-    Target(
-        "log-proof-check",
-        _check_proof,
-        lambda: files("/proof/2"),
-        allowed=(MalformedMessageError, BadSignatureError, BadProofError),
-    ),
+    Target("log-proof-check", _check_proof, lambda: files("/proof/2"), allowed=(*SIGNED, BadProofError)),
     Target(
         "merkle-proof",
         _merkle,

@@ -6,16 +6,17 @@ import base64
 from typing import Any
 
 from secvm.crypto.sealing.layers import OUTER_BYTES
-from secvm.errors import BadSignatureError, MalformedMessageError
+from secvm.errors import MalformedMessageError
 from secvm.protocol.canonical import encode_document
-from secvm.protocol.relays.batches import PieceTicket, capsule_digest, check_ticket, split_piece, ticket_for
+from secvm.protocol.relays.batches import PieceTicket, check_ticket, split_piece, ticket_for
 from secvm.protocol.relays.statements import RelayedTerms
 from secvm.relay.admission import Identity
 from secvm.relay.batches.doors import read_asked, read_index
 from secvm.relay.batches.running_rounds import have_json, read_have
 from secvm.relay.entry.intake import read_submission
 from secvm.relay.refusals import RelayRefusalError
-from secvm_lab.fuzz.target import Target, expect
+from secvm_lab.fuzz.target import SIGNED, Target, expect
+from secvm_lab.fuzz.targets.relays import two_capsules
 from secvm_lab.fuzz.world import as_text
 from secvm_lab.rigs.histories.relayed_rounds import ENTRY, known_bytes
 
@@ -31,11 +32,6 @@ _TERMS = RelayedTerms(
     capsules=5000,
     seconds_per_million=600,
 )
-
-
-def _capsules() -> bytes:
-    made = sorted((known_bytes(f"capsule {number}", OUTER_BYTES) for number in range(2)), key=capsule_digest)
-    return b"".join(made)
 
 
 def _submitted(data: bytes) -> bytes:
@@ -71,11 +67,13 @@ TARGETS = (
     Target(
         "relay-submission",
         _submitted,
-        lambda: [bytes(64) + _capsules(), bytes(64) + 2 * _capsules()[:OUTER_BYTES], b""],
+        lambda: [bytes(64) + two_capsules(), bytes(64) + 2 * two_capsules()[:OUTER_BYTES], b""],
         allowed=(MalformedMessageError, RelayRefusalError),
         canonical=lambda found: found,
     ),
-    Target("relay-piece", lambda data: split_piece(data, OUTER_BYTES), lambda: [_capsules(), b""], canonical=b"".join),
+    Target(
+        "relay-piece", lambda data: split_piece(data, OUTER_BYTES), lambda: [two_capsules(), b""], canonical=b"".join
+    ),
     Target(
         "relay-commitment-asked",
         _asked,
@@ -95,7 +93,7 @@ TARGETS = (
         allowed=(),
         encode=lambda found: have_json(sorted(found)),
     ),
-    Target("relay-piece-ticket", _ticket, _tickets, allowed=(MalformedMessageError, BadSignatureError)),
+    Target("relay-piece-ticket", _ticket, _tickets, allowed=SIGNED),
     Target(
         "relay-terms-and-tickets",
         _statement,

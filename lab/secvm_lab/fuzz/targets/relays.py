@@ -11,7 +11,6 @@ from secvm.crypto.sealing.layers import seal_inner
 from secvm.crypto.signing import sign
 from secvm.errors import (
     BadProofError,
-    BadSignatureError,
     InconsistentManifestError,
     MalformedMessageError,
     RemoteProtocolError,
@@ -50,13 +49,12 @@ from secvm.protocol.relays.shards import (
 from secvm.protocol.relays.statements import Statement
 from secvm.protocol.relays.submission import Canary, Receipt, read_request
 from secvm.protocol.version import OPENING_TYPE, RELAYED_ENDING_TYPE, RELAYED_MANIFEST_TYPE
-from secvm_lab.fuzz.target import Target, expect
+from secvm_lab.fuzz.target import SIGNED, Target, expect
 from secvm_lab.fuzz.targets.documents import canonically, document, tried_both_ways
 from secvm_lab.fuzz.world import as_text
 from secvm_lab.rigs.histories.relayed_rounds import COORDINATOR, ENTRY, MIX, RelayedRound, known_bytes
 from secvm_lab.rigs.histories.sealed_round import SealedRound
 
-_SIGNED = (MalformedMessageError, BadSignatureError)
 #: Every kind of statement, and how a round has it.
 _KINDS: dict[type[Statement], Callable[[RelayedRound], Statement]] = {
     MixCommitment: lambda one: one.manifest.mix_commitment,
@@ -242,7 +240,8 @@ def _sessions() -> tuple[bytes, RequestRow]:
     return changes.header or b"", RequestRow(*(changes.sealed or (b"", b"")))
 
 
-def _two_capsules() -> bytes:
+def two_capsules() -> bytes:
+    """A submission of two, or a piece of a batch, ascending by digest."""
     capsules = [known_bytes(f"capsule {number}", 128) for number in range(2)]
     capsules.sort(key=capsule_digest)
     return b"".join(capsules)
@@ -263,18 +262,18 @@ TARGETS = (
         "relay-statement-signed",
         _signed_statement,
         lambda: [_FIRST.entry_reveal.signed(ENTRY), *(b" " + one.data for one in _statements())],
-        allowed=_SIGNED,
+        allowed=SIGNED,
     ),
     document("relayed-manifest", RelayedManifest, _manifests),
-    Target("relayed-manifest-accept", _accept, _manifests, allowed=(*_SIGNED, InconsistentManifestError)),
+    Target("relayed-manifest-accept", _accept, _manifests, allowed=(*SIGNED, InconsistentManifestError)),
     document("opening", Opening, lambda: [_FIRST.opening.data]),
-    Target("opening-judged", _judged, lambda: [_FIRST.opening.data], allowed=_SIGNED),
+    Target("opening-judged", _judged, lambda: [_FIRST.opening.data], allowed=SIGNED),
     document("relayed-ending", RelayedEnding, _endings),
     Target(
         "relayed-ending-signed",
         lambda data: _FIRST.document.read(RelayedEnding, _signed(data, RELAYED_ENDING_TYPE)),
         _endings,
-        allowed=_SIGNED,
+        allowed=SIGNED,
     ),
     Target("coordinator-log-entry", Entry.from_bytes, _entries, canonical=Entry.to_bytes),
     Target(
@@ -312,7 +311,7 @@ TARGETS = (
         "relayed-told",
         lambda data: read_relayed_document(data, _FIRST.document),
         lambda: [one.signed([COORDINATOR]) for one in (_FIRST.manifest, _FIRST.opening)],
-        allowed=_SIGNED,
+        allowed=SIGNED,
     ),
     Target("relay-door", read_door, lambda: [b'{"entry_count":"YQ==","mix_count":null}', b"[]", b"{"], allowed=()),
     Target("inner-capsule", _counted, _capsules, allowed=()),
@@ -331,7 +330,7 @@ TARGETS = (
     Target(
         "submission",
         lambda data: read_request(data, budget=2),
-        lambda: [_two_capsules(), bytes(256)],
+        lambda: [two_capsules(), bytes(256)],
         canonical=b"".join,
     ),
     document("canary", Canary, lambda: [_SEALED.submissions[0].canary.to_bytes(), _taken_canary().to_bytes()]),
@@ -340,7 +339,7 @@ TARGETS = (
         "missing-canary-examined",
         lambda data: examine_canary(canonically(data)),
         _missing,
-        allowed=(MalformedMessageError, BadSignatureError, BadProofError),
+        allowed=(*SIGNED, BadProofError),
     ),
     Target(
         "relayed-session",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 
 from secvm.crypto.merkle import Frontier, leaf_hash
-from secvm.errors import BadInputError, BadSignatureError, InconsistentManifestError, MalformedMessageError
+from secvm.errors import BadInputError, InconsistentManifestError
 from secvm.learning.aggregate.descent import State
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.weights import Weights
@@ -23,10 +23,9 @@ from secvm.protocol.plain.session_memory import WaitingRow
 from secvm.protocol.trust.trusted_log import SeenLog
 from secvm.protocol.trust.trusted_rounds import Trusted
 from secvm_lab.fuzz import world
-from secvm_lab.fuzz.target import Target, expect
+from secvm_lab.fuzz.target import SIGNED, Target, expect
 from secvm_lab.fuzz.targets.documents import canonically, document, tried_both_ways
 
-_SIGNED = (MalformedMessageError, BadSignatureError)
 _MOST_BYTES = 2**20
 
 
@@ -96,7 +95,7 @@ def _blobs(magic: bytes) -> list[bytes]:
 
 
 TARGETS = (
-    Target("session-parts", _session_parts, _session_headers, allowed=(*_SIGNED, InconsistentManifestError)),
+    Target("session-parts", _session_parts, _session_headers, allowed=(*SIGNED, InconsistentManifestError)),
     Target("trusted", tried_both_ways(lambda data: Trusted.from_parts(data, b""), Trusted.to_bytes), _trusted),
     document("seen-log", SeenLog, lambda: [SeenLog().to_bytes(), _seen_log().to_bytes()]),
     Target("tally", _tally, _tallies, encode=_encoded_tally),
