@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from typing import TypeVar
 
 from secvm.crypto.beacons.nist_pulse import NistPulse, verify_pulse
 from secvm.crypto.beacons.records import read_object
@@ -28,10 +30,21 @@ from secvm_lab.fuzz.target import SIGNED, Target
 from secvm_lab.fuzz.world import as_text, files, history
 
 _BAD_BEACON = (BadBeaconError,)
+T = TypeVar("T")
 
 
 def _note() -> bytes:
     return files(f"{history().document.digest}/checkpoint")[0]
+
+
+def _text(name: str, read: Callable[[str], T], seeds: Callable[[], list[bytes]], write: Callable[[T], str]) -> Target:
+    """Text that is written in one way."""
+    return Target(name, lambda data: read(as_text(data)), seeds, canonical=lambda found: write(found).encode())
+
+
+def _note_keys() -> list[bytes]:
+    log = history().parties.log.public
+    return [NoteKey("w.example/1", log, kind).to_text().encode() for kind in SignatureKind]
 
 
 def _lines() -> list[bytes]:
@@ -117,26 +130,14 @@ def _pulse(data: bytes) -> object:
 
 TARGETS = (
     Target("note", Note.from_bytes, lambda: [_note()], canonical=Note.to_bytes),
-    Target(
+    _text(
         "note-line",
-        lambda data: NoteSignature.from_line(as_text(data)),
+        NoteSignature.from_line,
         lambda: [line for line in _lines()[0].split(b"\n") if line],
-        canonical=lambda found: found.to_line().encode()[:-1],
+        lambda found: found.to_line()[:-1],
     ),
-    Target(
-        "note-lines",
-        lambda data: read_signature_lines(as_text(data)),
-        _lines,
-        canonical=lambda found: "".join(line.to_line() for line in found).encode(),
-    ),
-    Target(
-        "note-key",
-        lambda data: NoteKey.from_text(as_text(data)),
-        lambda: [
-            NoteKey("w.example/1", history().parties.log.public, kind).to_text().encode() for kind in SignatureKind
-        ],
-        canonical=lambda found: found.to_text().encode(),
-    ),
+    _text("note-lines", read_signature_lines, _lines, lambda found: "".join(line.to_line() for line in found)),
+    _text("note-key", NoteKey.from_text, _note_keys, NoteKey.to_text),
     Target(
         "log-policy",
         read_policy,
@@ -150,18 +151,8 @@ TARGETS = (
         canonical=lambda found: found.to_text().encode(errors="surrogateescape"),
     ),
     Target("checkpoint", _read_checkpoint, lambda: [_note()], canonical=bytes, allowed=SIGNED),
-    Target(
-        "hash-line",
-        lambda data: read_hash(as_text(data)),
-        lambda: [hash_line(bytes(32)).encode()[:-1]],
-        canonical=lambda found: hash_line(found).encode()[:-1],
-    ),
-    Target(
-        "number-line",
-        lambda data: read_number(as_text(data)),
-        world.texts("0", "17", str(2**63 - 1)),
-        canonical=lambda found: str(found).encode(),
-    ),
+    _text("hash-line", read_hash, world.texts(hash_line(bytes(32))[:-1]), lambda found: hash_line(found)[:-1]),
+    _text("number-line", read_number, world.texts("0", "17", str(2**63 - 1)), str),
     Target("log-proof", LogProof.from_bytes, lambda: files("/proof/"), canonical=LogProof.to_bytes),
     Target("log-proof-check", _check_proof, lambda: files("/proof/2"), allowed=(*SIGNED, BadProofError)),
     Target(
@@ -173,11 +164,11 @@ TARGETS = (
     Target("cosigning-request", CosigningRequest.from_bytes, _cosigning_requests, canonical=CosigningRequest.to_bytes),
     Target("cosignatures", read_cosignatures, _lines, canonical=write_cosignatures),
     Target("cosigned-size", read_size, lambda: [write_size(300)], canonical=write_size),
-    Target(
+    _text(
         "tile-path",
-        lambda data: Tile.from_path(as_text(data)),
+        Tile.from_path,
         world.texts("tile/0/x001/x234/067", "tile/entries/000.p/5", "tile/7/000.p/1"),
-        canonical=lambda tile: tile.path.encode(),
+        lambda tile: tile.path,
     ),
     Target(
         "bundle",
