@@ -17,14 +17,6 @@ from tests.serving import Answer, serving
 from tests.system.parties import Place, get, party, relay_url, secvm
 
 
-@pytest.fixture
-def authority(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Authority:
-    """The one that everybody trusts here."""
-    made = Authority(tmp_path, "authority")
-    monkeypatch.setenv("SSL_CERT_FILE", str(made.file))
-    return made
-
-
 @pytest.mark.parametrize("wrong", ["authority", "name"])
 def test_nobody_speaks_with_a_server_that_cannot_show_who_it_is(
     wrong: str, authority: Authority, tmp_path: Path

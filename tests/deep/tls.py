@@ -6,6 +6,7 @@ import itertools
 import ssl
 from pathlib import Path
 
+import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -13,6 +14,14 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 _NOW = dt.datetime.now(dt.UTC)
 _NUMBERS = itertools.count()
+
+
+@pytest.fixture
+def authority(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> "Authority":
+    """The one that everybody trusts here."""
+    made = Authority(tmp_path, "authority")
+    monkeypatch.setenv("SSL_CERT_FILE", str(made.file))
+    return made
 
 
 class Authority:

@@ -272,17 +272,8 @@ def _sentences(leak: Leak, rounds: int) -> list[str]:
 
 
 def _game_content(game: LabelGame) -> dict[str, Any]:
-    return {
-        "positive": game.positive,
-        "negative": game.negative,
-        "features": game.features,
-        "bins": game.bins,
-        "rounds": game.rounds,
-        "zipf": game.zipf,
-        "q": game.q,
-        "cover_variance": game.cover_variance,
-        "same_people": game.same_people,
-    }
+    names = ("positive", "negative", "features", "bins", "rounds", "zipf", "q", "cover_variance", "same_people")
+    return {name: getattr(game, name) for name in names}
 
 
 def _leak_content(leak: Leak) -> dict[str, float]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from secvm.learning.aggregate.scoring import Share
 from secvm.pages.figure import Curve, Figure, Shade
@@ -27,16 +27,6 @@ def nights(run: Run) -> tuple[Shade, ...]:
         else:
             found.append([number, number])
     return tuple(Shade(low - 0.5, high + 0.5, "night") for low, high in found)
-
-
-def recall(run: Run, name: str, title: str) -> Figure:
-    """Recall of both labels by round, each beside its share among the test people."""
-    return _shares(run, name, title, "recall", lambda line: line.score.recall)
-
-
-def precision(run: Run, name: str, title: str) -> Figure:
-    """Precision of both labels by round, each beside its share among the test people."""
-    return _shares(run, name, title, "precision", lambda line: line.score.precision)
 
 
 def participants(run: Run, name: str, title: str) -> Figure:
@@ -79,12 +69,13 @@ def beside(runs: Sequence[tuple[str, Run]], name: str, title: str) -> Figure:
     )
 
 
-def _shares(run: Run, name: str, title: str, what: str, of: Callable[[Line], tuple[Share, ...]]) -> Figure:
+def shares(run: Run, what: str, name: str, title: str) -> Figure:
+    """Recall or precision of both labels by round, each beside its share among the test people."""
     rounds, curves = _rounds(run.lines), []
     for i, label in enumerate(run.labels):
-        shares = [of(line)[i] for line in run.lines]
-        low, high = ([share.interval[end] for share in shares] for end in (0, 1))
-        curves.append(Curve(f"{what}, {label}", rounds, [s.value for s in shares], low, high, colour=_COLOURS[i]))
+        found: list[Share] = [getattr(line.score, what)[i] for line in run.lines]
+        low, high = ([share.interval[end] for share in found] for end in (0, 1))
+        curves.append(Curve(f"{what}, {label}", rounds, [s.value for s in found], low, high, colour=_COLOURS[i]))
         share = [line.score.baseline[i].value for line in run.lines]
         curves.append(Curve(f"share, {label}", rounds, share, colour=_COLOURS[i], dashed=True))
     return Figure(
@@ -198,14 +189,11 @@ def _steadier(clock: float, by_day: float) -> str:
 
 
 def _pictures(made: ReportPage, run: Run, of_recall: str, of_precision: str, words: str) -> None:
-    made.figure(
-        recall(run, f"figure{of_recall}", f"Fig. {of_recall}: recall, {words}"),
-        "Solid: recall with its 95 % interval. Dashed: the label's share among the test people.",
-    )
-    made.figure(
-        precision(run, f"figure{of_precision}", f"Fig. {of_precision}: precision, {words}"),
-        "Solid: precision with its 95 % interval. Dashed: the label's share among the test people.",
-    )
+    for what, number in (("recall", of_recall), ("precision", of_precision)):
+        made.figure(
+            shares(run, what, f"figure{number}", f"Fig. {number}: {what}, {words}"),
+            f"Solid: {what} with its 95 % interval. Dashed: the label's share among the test people.",
+        )
 
 
 def _chosen(made: ReportPage, found: Reproduction, chosen: Pair, choice: Tried) -> None:

@@ -22,7 +22,7 @@ from secvm_lab.online.population.attendance import Attendance
 from secvm_lab.online.population.crowd import Crowd, crowd
 from secvm_lab.online.population.plan import Plan
 from secvm_lab.online.population.residents import openings
-from secvm_lab.online.reproduction_page import beside, participants, precision, recall
+from secvm_lab.online.reproduction_page import beside, participants, shares
 from secvm_lab.online.result import Run
 from secvm_lab.online.run import Attack, Stage, check_plan, simulate
 from secvm_lab.reports import ReportPage
@@ -209,8 +209,9 @@ def page(outcome: Outcome, command: str, seconds: float) -> ReportPage:
     rows = [[name, _shown(told[name])] for name in ("participants_per_round", "packages_per_participant", "budget")]
     rows += [["night_drop", f"{_shown(told['night_drop'])} ± {_shown(told['night_drop_error'])}"]]
     made.table(["", ""], rows)
-    made.figure(recall(run, "recall", "Recall"), "With 95 % intervals; dashed, the label's share.")
-    made.figure(precision(run, "precision", "Precision"), "With 95 % intervals; dashed, the label's share.")
+    for what in ("recall", "precision"):
+        figure = shares(run, what, what, what.capitalize())
+        made.figure(figure, "With 95 % intervals; dashed, the label's share.")
     made.figure(participants(run, "participants", "Test participants"), "Those who test, by round.")
     if outcome.without is not None:
         made.heading("What it cost")

@@ -35,14 +35,6 @@ DEVICES = 20
 HALVES = 1000
 
 
-@pytest.fixture
-def authority(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Authority:
-    """The one that everybody trusts here."""
-    made = Authority(tmp_path, "authority")
-    monkeypatch.setenv("SSL_CERT_FILE", str(made.file))
-    return made
-
-
 def test_nginx_takes_every_file_and_warns_of_nothing(authority: Authority, tmp_path: Path) -> None:
     assert len(SITES) >= 5
     nginx = Nginx(tmp_path / "nginx", authority)

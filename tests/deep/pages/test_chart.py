@@ -19,19 +19,15 @@ from secvm.pages.figure import Bars, Curve, Figure, NamedPlace, Shade, Stack
 from secvm_lab.reports import ReportPage
 from secvm_lab.rigs.browser import Browser, Window
 from tests.system.browser import charts
+from tests.system.browser.charts import address
 
-
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    with charts.served() as url:
-        yield url
+__all__ = ["address"]
 
 
 @pytest.fixture(scope="module")
 def held(browser: Browser, address: str) -> Iterator[Window]:
     with browser.window() as window:
-        window.page.goto(address)
-        charts.until(window.page, "window.pages !== undefined")
+        charts.open_charts(window, address)
         yield window
 
 

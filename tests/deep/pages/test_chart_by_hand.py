@@ -11,19 +11,14 @@ from playwright.sync_api import Page, expect
 from secvm.pages.figure import Bars, Curve, Figure, Shade, Stack
 from secvm_lab.rigs.browser import PHONE, Browser, Window
 from tests.system.browser import charts
+from tests.system.browser.charts import address
 
-
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    with charts.served() as url:
-        yield url
+__all__ = ["address"]
 
 
 @pytest.fixture
 def page(window: Window, address: str) -> Iterator[Page]:
-    window.page.goto(address)
-    charts.until(window.page, "window.pages !== undefined")
-    yield window.page
+    yield charts.open_charts(window, address)
     assert window.faults() == []
 
 
@@ -125,9 +120,7 @@ def test_a_pointer_reads_the_wheel_zooms_and_dragging_pans(page: Page) -> None:
 
 def test_two_fingers_zoom_one_pans_and_a_tap_reads(browser: Browser, address: str) -> None:
     with browser.window(size=PHONE, has_touch=True, is_mobile=True) as window:
-        page = window.page
-        page.goto(address)
-        charts.until(page, "window.pages !== undefined")
+        page = charts.open_charts(window, address)
         _make(page, _figure(), _TELLS)
         frame = page.get_by_role("application").bounding_box()
         assert frame is not None
@@ -216,8 +209,7 @@ def test_a_chart_is_as_wide_as_its_place_and_leaves_nothing_behind(page: Page) -
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_nobody_stumbles_over_a_chart(browser: Browser, address: str, *, dark: bool) -> None:
     with browser.window(dark=dark) as window:
-        window.page.goto(address)
-        charts.until(window.page, "window.pages !== undefined")
+        charts.open_charts(window, address)
         _make(window.page, _figure(), _TELLS)
         window.page.get_by_text("The numbers").click()
         window.page.get_by_role("application").press("End")

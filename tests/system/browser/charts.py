@@ -7,10 +7,12 @@ import math
 import random
 from collections.abc import Iterator
 
+import pytest
 from playwright.sync_api import Page
 
 from secvm.pages.assets import shared
 from secvm.pages.figure import Bars, Curve, Figure, NamedPlace, ReferenceLine, Shade, Stack
+from secvm_lab.rigs.browser import Window
 from tests.serving import Answer, serving
 
 #: What live pages are given: no script and no style but their own files.
@@ -50,6 +52,19 @@ def served() -> Iterator[str]:
     with serving() as server:
         server.answer = answer
         yield f"{server.url}/"
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    with served() as url:
+        yield url
+
+
+def open_charts(window: Window, address: str) -> Page:
+    """The page, once its scripts are there."""
+    window.page.goto(address)
+    until(window.page, "window.pages !== undefined")
+    return window.page
 
 
 def until(page: Page, condition: str) -> None:

@@ -14,16 +14,10 @@ from secvm_lab.online.population.crowd import crowd
 from secvm_lab.online.population.plan import Plan, Rhythm
 from secvm_lab.online.population.words import TitleWords
 from secvm_lab.online.reproduction import Tried, choose, pilot, reproduce
-from tests.unit.lab.online.people import small
+from tests.unit.lab.online.people import strong
 
-PLAN = small(
-    people=120,
-    rhythm=Rhythm(0.8),
-    words=TitleWords(per_person=15, vocabulary=2**10, signal=1.0, label_noise=0.0),
-    bins=60,
-    begin=22,
-    days=2,
-)
+WORDS = TitleWords(per_person=15, vocabulary=2**10, signal=1.0, label_noise=0.0)
+PLAN = strong(people=120, rhythm=Rhythm(0.8), words=WORDS, bins=60)
 
 
 def tried(*recalls: float, weight: int = 4) -> Tried:

@@ -14,26 +14,16 @@ from secvm.errors import BadInputError, SecVMError
 from secvm.learning.experiment import Robust
 from secvm.privacy.target import PrivacyTarget
 from secvm_lab.online.population.crowd import crowd
-from secvm_lab.online.population.plan import Rhythm, daytime
+from secvm_lab.online.population.plan import daytime
 from secvm_lab.online.population.words import TitleWords
 from secvm_lab.online.reproduction import reproduce
 from secvm_lab.online.reproduction_page import page
 from secvm_lab.online.run import Attack, simulate
 from secvm_lab.online.scenario import Promise, Scenario, covered, fewest, play
 from secvm_lab.online.scenario import page as scenario_page
-from tests.unit.lab.online.people import small
+from tests.unit.lab.online.people import strong
 
-#: Few people, strong words: two days take a second.
-PLAN = small(
-    people=400,
-    rhythm=Rhythm(0.5),
-    words=TitleWords(per_person=40, vocabulary=2**12, signal=1.0, label_noise=0.0),
-    bins=300,
-    begin=22,
-    days=2,
-)
-
-
+PLAN = strong()
 PROMISE = Promise(PrivacyTarget(Fraction(8), Fraction(1, 1000)))
 
 

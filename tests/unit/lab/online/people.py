@@ -42,6 +42,12 @@ def small(**changes: Any) -> Plan:
     return Plan(**{**SMALL, **changes})
 
 
+def strong(**changes: Any) -> Plan:
+    """Few people, whose words say their label: two days take a second."""
+    words = TitleWords(per_person=40, vocabulary=2**12, signal=1.0, label_noise=0.0)
+    return small(**{"people": 400, "rhythm": Rhythm(0.5), "words": words, "bins": 300, "begin": 22, **changes})
+
+
 def present(plan: Plan, people: Crowd, rounds: int) -> list[Present]:
     """Who is there in the first rounds."""
     attendance = Attendance(plan, people.people)
