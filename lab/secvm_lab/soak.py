@@ -78,7 +78,7 @@ def settled(values: Sequence[float]) -> Sequence[float]:
 
 
 _PACE = Pace(length_s=30, grace_s=5, lead_s=25, rate=1.0)
-_FLOOR = 5
+_FLOOR, _BINS = 5, 1000
 _PATIENCE_S = 60.0
 _AGAIN = 10
 
@@ -106,8 +106,8 @@ class Sample:
 class Soak(Federation):
     """A coordinator, its clock, and a relay's load. Use it in a ``with``: at the end nothing runs any more."""
 
-    def __init__(self, folder: Path, *, rate: int, batch: int = 100, bins: int = 1000, nodes: int = 0) -> None:
-        self._rate, self._batch, self._bins = rate, batch, bins
+    def __init__(self, folder: Path, *, rate: int, batch: int = 100, nodes: int = 0) -> None:
+        self._rate, self._batch = rate, batch
         self._lines: dict[str, http.client.HTTPConnection] = {}
         self._cluster = PostgresCluster() if nodes else None
         database = None
@@ -151,7 +151,7 @@ class Soak(Federation):
                 "labels": ["a", "b"],
                 "floor": _FLOOR,
                 "features": {"source": "none", "description": ""},
-                "binning": {"bins": self._bins, "salt": "00" * 16},
+                "binning": {"bins": _BINS, "salt": "00" * 16},
                 "descent": {"rule": "swift", "thinning": "3"},
                 "budget": 100,
                 "train_share": "7/10",
@@ -216,7 +216,7 @@ class Soak(Federation):
         package = (
             ParticipationPackage(cohort=Cohort.TRAIN, class_index=j % 2)
             if i == 0 and j < 4 * _FLOOR
-            else TrainPackage(model=0, bin_index=(i * self._batch + j) % self._bins, sign=1 if j % 2 else -1)
+            else TrainPackage(model=0, bin_index=(i * self._batch + j) % _BINS, sign=1 if j % 2 else -1)
         )
         return package_request(encode(AddressedPackage(self._known.experiment_id, manifest.round_number, package)))
 

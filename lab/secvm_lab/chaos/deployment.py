@@ -76,7 +76,6 @@ class Deployment(Federation):
         database: Database | None = None,
         network: Network | None = None,
         disks: Mapping[str, Path] | None = None,
-        patience_s: float = 120.0,
         liar: Instead | None = None,
         covered: bool = False,
     ) -> None:
@@ -108,7 +107,6 @@ class Deployment(Federation):
             hosts=hosts,
             seed=seed,
             pace=COVERED_PACE if covered else PACE,
-            patience_s=patience_s,
             covered=covered,
             witnesses=_WITNESSES,
             nodes=0 if database is None else nodes,

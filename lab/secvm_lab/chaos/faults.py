@@ -12,7 +12,7 @@ from __future__ import annotations
 import random
 import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -71,13 +71,10 @@ class Faults:
         dice: random.Random,
         *,
         disks: Mapping[str, SmallDisk] | None = None,
-        monotonic: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._deployment = deployment
         self._dice = dice
         self._disks = dict(disks or {})
-        self._monotonic, self._sleep = monotonic, sleep
         #: Disks that are full already, and how many had complained before.
         self._full: dict[str, int] = {}
         #: Drivers that lost the lead while they were stopped or cut off.
@@ -139,7 +136,7 @@ class Faults:
         number = self._dice.randrange(len(self._deployment.doors))
         self._deployment.doors[number].weather = weather
         try:
-            self._sleep(_AWHILE_S)
+            time.sleep(_AWHILE_S)
         finally:
             self._deployment.calm()
         return f"at door {number}"
@@ -167,17 +164,17 @@ class Faults:
 
     def _away(self, name: str, *, was_driving: bool) -> None:
         """Wait until somebody else drives; or just a while."""
-        begun = self._monotonic()
-        self._sleep(_AWHILE_S)
+        begun = time.monotonic()
+        time.sleep(_AWHILE_S)
         if not was_driving or len(self._deployment.nodes) < 2:
             return
-        while self._monotonic() < begun + _TAKE_OVER_S:
+        while time.monotonic() < begun + _TAKE_OVER_S:
             if set(self._deployment.drivers()) - {name}:
                 self.taken_over += 1
                 # What it does first, the stale one shall find done.
-                self._sleep(self._dice.random())
+                time.sleep(self._dice.random())
                 return
-            self._sleep(0.05)
+            time.sleep(0.05)
         raise TimeoutError(f"{name} was away, and nobody drives in its place")
 
     def prepare(self, whom: str) -> None:
@@ -189,12 +186,12 @@ class Faults:
     def _fill(self, whom: str) -> str:
         disk, deployment = self._disks[whom], self._deployment
         self.prepare(whom)
-        before, begun = self._full.pop(whom), self._monotonic()
+        before, begun = self._full.pop(whom), time.monotonic()
         try:
-            while deployment.complaints() == before and self._monotonic() < begun + _NOTICED_S:
-                self._sleep(0.05)
+            while deployment.complaints() == before and time.monotonic() < begun + _NOTICED_S:
+                time.sleep(0.05)
             self.noticed += deployment.complaints() != before
-            self._sleep(_LINGER_S)
+            time.sleep(_LINGER_S)
         finally:
             disk.free()
         return f"of the {whom}"

@@ -61,9 +61,8 @@ def stays_here(url: str) -> bool:
 class Browser:
     """Chromium. Use it in a ``with``: at the end it is gone, with every window."""
 
-    def __init__(self, *, arguments: Sequence[str] = ()) -> None:
-        """``arguments``: further ones for chromium."""
-        self._arguments = [_STAY_HERE, *arguments]
+    def __init__(self) -> None:
+        self._arguments = [_STAY_HERE]
         # Its sandbox needs a user that is not root.
         if os.geteuid() == 0:
             self._arguments.append("--no-sandbox")
@@ -199,8 +198,8 @@ class Window:
         for notes in (self.requests, self.errors, self._transfers, self._moments):
             notes.clear()
 
-    def accessibility(self, *, impacts: frozenset[str] = GRAVE) -> list[str]:
-        """What axe-core finds of these impacts, a sentence each, with the elements it is about."""
+    def accessibility(self) -> list[str]:
+        """What axe-core finds that is grave, a sentence each, with the elements it is about."""
         from axe_playwright_python.sync_playwright import (  # type: ignore[import-untyped]  # noqa: PLC0415
             Axe,
         )
@@ -210,7 +209,7 @@ class Window:
             f"{one['id']} ({one['impact']}): {one['help']}: "
             + "; ".join(", ".join(map(str, node["target"])) for node in one["nodes"][:5])
             for one in found
-            if one["impact"] in impacts
+            if one["impact"] in GRAVE
         ]
 
     def focused(self) -> dict[str, str]:

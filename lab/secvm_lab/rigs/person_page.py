@@ -128,13 +128,13 @@ def _covered() -> _Asked:
 class MadeUpPerson:
     """A device in a folder, what became of it, and the coordinators that it knows."""
 
-    def __init__(self, folder: Path, *, seed: int = 8) -> None:
+    def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.clock = ManualClock(START + 6 * _HOUR_MS)
         self.net = MemoryTransport(self.clock.now)
         # Somebody who has said yes, in the settings, to what tells little without a guarantee.
         self.consent = Consent(most_auc=TOTAL_AUC)
-        self._dice = random.Random(seed)  # noqa: S311  (a made-up world)
+        self._dice = random.Random(8)  # noqa: S311  (a made-up world)
         self.garden, self.sleep, self.shoes, self.radio, self.travel, self.endless = (
             one.history(self._dice) for one in (GARDEN, SLEEP, SHOES, RADIO, TRAVEL, ENDLESS)
         )
@@ -257,9 +257,9 @@ class ShownPage:
 
 @contextlib.contextmanager
 def shown_page(
-    folder: Path, *, runs: bool = True, make_guard: MakeGuard = PageGuard, person: MadeUpPerson | None = None
+    folder: Path, *, make_guard: MakeGuard = PageGuard, person: MadeUpPerson | None = None
 ) -> Iterator[ShownPage]:
-    """Show the page of a made-up person whose device is in this folder. ``runs``: as if it ran in another process."""
+    """Show the page of a made-up person whose device is in this folder. As if it ran in another process."""
     somebody = MadeUpPerson(folder) if person is None else person
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, daemon=True)
@@ -269,7 +269,7 @@ def shown_page(
         return asyncio.run_coroutine_threadsafe(work, loop).result(timeout=60)
 
     try:
-        with only_one(folder / LOCK_FILE, "device") if runs else contextlib.nullcontext():
+        with only_one(folder / LOCK_FILE, "device"):
             served = wait_for(serve_page("127.0.0.1:0", somebody.desk(), new_secret(os.urandom), make_guard=make_guard))
             try:
                 yield ShownPage(served.address, served.port, somebody)

@@ -35,10 +35,9 @@ _MOST_TAG = 200
 class Reader:
     """Asks one coordinator. Use it in an ``async with``."""
 
-    def __init__(self, url: str, *, answer_s: float = 30.0, connections: int = 4) -> None:
-        """``answer_s``: for one answer, all of it."""
+    def __init__(self, url: str) -> None:
         self.url = checked_url(url)
-        self._client = HttpClient(answer_s=answer_s, connections=connections)
+        self._client = HttpClient(connections=4)
         #: The tag of what was read last at a path, and those bytes' meaning is kept by whoever asked.
         self._tags: dict[str, str] = {}
 

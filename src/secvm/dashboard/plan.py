@@ -291,11 +291,9 @@ def accuracy_table() -> AccuracyTable:
 class Planner:
     """Answers forms. May be asked by several threads."""
 
-    def __init__(
-        self, *, most_waiting: int = MOST_WAITING, now: Callable[[], int] | None = None, patience_s: float = PATIENCE_S
-    ) -> None:
+    def __init__(self, *, most_waiting: int = MOST_WAITING, now: Callable[[], int] | None = None) -> None:
         """``now``: milliseconds of a clock that nobody sets, by which plans are given up; None: they are not."""
-        self._now, self._patience_s = now, patience_s
+        self._now = now
         self._one_at_a_time = threading.Lock()
         self._places = threading.BoundedSemaphore(most_waiting)
 
@@ -338,7 +336,7 @@ class Planner:
         return {**plan.content(bytes_per_package=each), "caveat": CAVEAT}
 
     def _enough(self) -> Callable[[], bool]:
-        return (lambda: False) if self._now is None else until(self._now, self._patience_s)
+        return (lambda: False) if self._now is None else until(self._now, PATIENCE_S)
 
 
 def unfinished(remarks: tuple[Remark, ...]) -> dict[str, Any]:

@@ -70,6 +70,7 @@ class ManualClock:
 LEAP = 1e6
 #: While devices join: nothing new for so long, in seconds of the machine, and half of the time left goes by.
 JOINING_QUIET_S = 1.0
+_LOOK_EVERY_S = 0.1
 
 
 class PatienceLostError(Exception):
@@ -85,7 +86,6 @@ class PatientClock:
         *,
         rate: float,
         patience_s: float = 120.0,
-        look_every_s: float = 0.1,
         sleep: Callable[[float], None] = time.sleep,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -93,7 +93,6 @@ class PatientClock:
         self._steering = steering
         self.rate = rate
         self._patience_s = patience_s
-        self._look_every_s = look_every_s
         self._plain_sleep = sleep
         #: Called again and again while this clock is waiting for something: the place to disturb whoever is waited for.
         self.meanwhile: Callable[[], None] | None = None
@@ -148,7 +147,7 @@ class PatientClock:
         while self.now() < instant:
             if look is not None:
                 look(self.now())
-            self._sleep(min(self._look_every_s, max(0.001, (instant - self.now()) / 1000 / self.rate)))
+            self._sleep(min(_LOOK_EVERY_S, max(0.001, (instant - self.now()) / 1000 / self.rate)))
         arrived = self._monotonic()
         self._stand(until, what=what, progress=progress, look=look)
         return self._monotonic() - arrived
@@ -173,20 +172,15 @@ class PatientClock:
         last = instant - 1
         begins = instant - max(2, int(self.rate * 100)) if run_until is None else min(run_until, last)
         waited = self.run_to(max(self.now(), begins), until=lambda: True, what=what, look=look)
-        begun, before = self._monotonic(), progress()
-        changed = quiet_since = begun
-        while not until():
-            self._sleep(self._look_every_s)
-            if look is not None:
-                look(self.now())
-            now, after = self._monotonic(), progress()
-            if after != before:
-                before, changed, quiet_since = after, now, now
-            if self.now() < last and now - quiet_since >= quiet_s:
-                quiet_since = now
+        begun = moved = self._monotonic()
+
+        def creep(now: float, changed: float) -> None:
+            nonlocal moved
+            if self.now() < last and now - max(changed, moved) >= quiet_s:
+                moved = now
                 self._steering.steer(limit=min(last, self.now() + max(1, (instant - self.now()) // 2)), rate=self.rate)
-            if now - changed > self._patience_s:
-                raise PatienceLostError(f"waited in vain for {what}")
+
+        self._stand(until, what=what, progress=progress, look=look, meanwhile=creep)
         waited += self._monotonic() - begun
         self._steering.steer(limit=last, rate=LEAP)
         while self.now() < last:
@@ -201,15 +195,18 @@ class PatientClock:
         what: str,
         progress: Callable[[], object] | None,
         look: Callable[[int], None] | None,
+        meanwhile: Callable[[float, float], None] = lambda _now, _changed: None,
     ) -> None:
+        """Look again and again. ``meanwhile``: told, by the machine's clock, when it is and when something changed."""
         changed = self._monotonic()
         before = None if progress is None else progress()
         while not until():
+            self._sleep(_LOOK_EVERY_S)
             if look is not None:
                 look(self.now())
-            self._sleep(self._look_every_s)
-            after = None if progress is None else progress()
+            now, after = self._monotonic(), None if progress is None else progress()
             if after != before:
-                before, changed = after, self._monotonic()
-            if self._monotonic() - changed > self._patience_s:
+                before, changed = after, now
+            meanwhile(now, changed)
+            if now - changed > self._patience_s:
                 raise PatienceLostError(f"waited in vain for {what}")

@@ -107,7 +107,6 @@ class Federation:
         hosts: Sequence[HostOf],
         seed: str,
         pace: Pace | None = None,
-        quota: int = 100_000,
         patience_s: float = 120.0,
         witnesses: int = 3,
         nodes: int = 0,
@@ -127,8 +126,6 @@ class Federation:
 
         Parameters
         ----------
-        quota
-            Most capsules of one client in an epoch, as the relay has it.
         patience_s
             So long nothing may change while something is waited for.
         witnesses
@@ -155,7 +152,7 @@ class Federation:
         self.pace = pace or Pace()
         if covered and self.pace.relays is None:
             self.pace = replace(self.pace, relays=RELAY_STEPS)
-        self.quota, self.database_url, self.consent = quota, database, consent
+        self.database_url, self.consent = database, consent
         self.disks, self.relay_tables = disks or {}, relay_tables or {}
         self._addresses, self._wrappers = addresses or {}, wrappers or {}
         #: What the operator types to change something.
@@ -240,7 +237,7 @@ class Federation:
         self._start(name, "participant", "run")
 
     def begin(self, specification: dict[str, Any]) -> str:
-        """Make the experiment and start the hosts; the experiment's digest. It has all relays, unless it names its own."""
+        """Make the experiment and start the hosts; its digest. It has all relays, unless it names its own."""
         whole = {
             **({} if self.covered else {"privacy": "none"}),
             "relays": self._settings.relays_specified(),

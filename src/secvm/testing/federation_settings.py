@@ -31,6 +31,8 @@ DATABASE_FILE = "database.url"
 LEASE_S, POLL_S, CLAIM_S = 2.0, 0.2, 3.0
 #: Seconds of the machine that a relay waits for a manifest, and after something that could not be handed on.
 _POLL_S, _RETRY_MS = 0.1, 50
+#: Most capsules of one client in an epoch, as the relay has it.
+_QUOTA = 100_000
 #: Where the grid begins: an instant of a quiet day.
 ORIGIN_MS = 1_893_456_000_000
 #: When the federation begins: long enough before that for the longest lead, so that an experiment is made, logged and
@@ -247,7 +249,7 @@ class FederationSettings:
                 "retry_ms": _RETRY_MS,
             }
         else:
-            tables["clients"]["quota"] = self._of.quota
+            tables["clients"]["quota"] = _QUOTA
             tables["epochs"]["deposit_after_s"] = self.pace.deposit_after_s
             tables["store"] = {"path": str(state.with_suffix(".sqlite"))}
         for name, values in self._of.relay_tables.items():

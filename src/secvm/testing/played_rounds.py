@@ -60,8 +60,8 @@ class PlainPlay:
         *,
         attending: int,
         budget: int,
-        spent: Callable[[], bool] = lambda: True,
-        quiet_s: float = 0.0,
+        spent: Callable[[], bool],
+        quiet_s: float,
     ) -> None:
         """``attending`` devices take part, with ``budget`` packages each.
 

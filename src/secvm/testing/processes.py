@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import os
 import random
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 #: How long a process may take to end by itself.
@@ -30,14 +29,7 @@ class Children:
         self._commands: dict[str, tuple[Sequence[str], Sequence[str]]] = {}
         self._running: dict[str, subprocess.Popen[bytes]] = {}
 
-    def start(
-        self,
-        name: str,
-        arguments: Sequence[str],
-        *,
-        environment: Mapping[str, str] | None = None,
-        wrapper: Sequence[str] = (),
-    ) -> None:
+    def start(self, name: str, arguments: Sequence[str], *, wrapper: Sequence[str] = ()) -> None:
         """Start ``secvm`` with these arguments; what it tells on stderr is added to its log. ``wrapper`` is a command
         that becomes the one behind it, such as ``nsenter``.
         """
@@ -51,7 +43,6 @@ class Children:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
-                env={**os.environ, **(environment or {})},
             )
 
     def log(self, name: str) -> Path:

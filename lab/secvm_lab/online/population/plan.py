@@ -187,6 +187,6 @@ class Plan:
         return replace(plain, budget=budget)
 
 
-def daytime(plan: Plan, *, days: int = 2, hours: tuple[int, int] = (8, 20)) -> Plan:
-    """The same population, with rounds by day only, from its first hour on."""
-    return replace(plan, days=days, hours=hours, begin=hours[0])
+def daytime(plan: Plan) -> Plan:
+    """The same population over two days, with rounds by day only, from its first hour on."""
+    return replace(plan, days=2, hours=(8, 20), begin=8)

@@ -115,8 +115,8 @@ class Remote:
         ended = audited.standing if audited.ended else None
         return TrustedModel(document, audited.model.evaluation, audited.rounds_trained, ended)
 
-    def _needed(self, path: str, *, most: int = MOST_JSON_BYTES) -> bytes:
-        data = self.fetch(path, most=most)
+    def _needed(self, path: str) -> bytes:
+        data = self.fetch(path)
         if data is None:
             raise BadInputError("the coordinator does not serve what it should: " + path)
         return data
