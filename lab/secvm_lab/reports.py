@@ -16,7 +16,6 @@ import os
 import re
 import tempfile
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from secvm.errors import BadInputError
@@ -184,10 +183,6 @@ class ReportPage:
         """A paragraph, or several with empty lines between them."""
         self._parts += [f"<p>{html.escape(piece.strip())}</p>" for piece in re.split(r"\n\s*\n", text) if piece.strip()]
 
-    def cards(self, shown: Iterable[tuple[str, str]]) -> None:
-        """A few numbers in large type, each with what it counts."""
-        self._parts.append(cards(shown))
-
     def statement(self, paper: str, ours: str, holds: str) -> None:
         """What the paper says, what was found here, and whether it holds: a word or a sentence, ``yes …``, ``no …``."""
         self._parts.append(
@@ -217,15 +212,6 @@ class ReportPage:
         return shell(self.title, "".join(self._parts) + f"<footer>{self._footer}</footer>")
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
-    """What ``write_report`` left behind."""
-
-    paths: tuple[Path, ...]
-    #: One sentence where the pictures are missing, else empty.
-    note: str
-
-
 def check_folder(folder: Path) -> None:
     """Refuse a folder that cannot be written, before the work is done whose report is to go there.
 
@@ -244,10 +230,10 @@ def check_folder(folder: Path) -> None:
                 place.rmdir()
 
 
-def write_report(folder: Path, page: ReportPage) -> Written:
+def write_report(folder: Path, page: ReportPage) -> str:
     """Write ``report.html`` and of each figure ``NAME.csv`` and ``NAME.png``, all of them or none.
 
-    Without matplotlib the page and the numbers are written all the same, and the note says what is missing.
+    Without matplotlib the page and the numbers are written all the same; what is missing is said in a sentence.
     """
     note = ""
     try:
@@ -264,7 +250,7 @@ def write_report(folder: Path, page: ReportPage) -> Written:
     except OSError as error:
         raise BadInputError(f"cannot make the folder {folder}: {error.strerror}") from None
     write_together(contents)
-    return Written(tuple(contents), note)
+    return note
 
 
 #: What a verdict's first word says; any other leaves it open.

@@ -60,9 +60,9 @@ def beyond(
     if folder is not None:
         page = page_of(found)
         page.made_by(as_typed(context), seconds)
-        written = write_report(folder, page)
-        if written.note:
-            note(written.note)
+        missing = write_report(folder, page)
+        if missing:
+            note(missing)
     used = resource.getrusage(resource.RUSAGE_SELF)
     content = {
         **found.told(),

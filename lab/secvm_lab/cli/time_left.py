@@ -57,10 +57,10 @@ def write_and_tell(folder: Path, page: ReportPage, told: dict[str, Any]) -> None
     """Write a report, and tell where it is and what is missing in it."""
     from secvm_lab.reports import write_report
 
-    written = write_report(folder, page)
+    missing = write_report(folder, page)
     told["report"] = str(folder / "report.html")
-    if written.note:
-        note(f"secvm: {written.note}")
+    if missing:
+        note(f"secvm: {missing}")
 
 
 def as_typed(context: typer.Context) -> str:

@@ -54,7 +54,6 @@ def _figures() -> list[Figure]:
 
 def _page() -> ReportPage:
     page = ReportPage("A <report> & more", "All kinds of parts.")
-    page.cards([("75 %", "accuracy"), ("3", "splits")])
     page.heading("What the paper says")
     page.statement("λ is marginal.", "Between 1e-7 & 1e-2 it is.", "yes, here")
     page.statement("Hashing is free.", "It is not.", "no")
@@ -153,8 +152,7 @@ def test_without_matplotlib_page_and_numbers_are_written_and_the_picture_is_refu
     found = importlib.util.find_spec
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "matplotlib" else found(name))
     monkeypatch.setitem(__import__("sys").modules, "matplotlib", None)
-    written = write_report(tmp_path, _page())
-    assert "pip install 'secvm[plots]'" in written.note
+    assert "pip install 'secvm[plots]'" in write_report(tmp_path, _page())
     assert {path.suffix for path in tmp_path.iterdir()} == {".html", ".csv"}
     with pytest.raises(BadInputError, match="matplotlib"):
         picture(_figures()[0])

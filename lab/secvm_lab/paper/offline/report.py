@@ -144,7 +144,7 @@ def write(folder: Path, found: dict[str, Any], command: str = COMMAND) -> str:
     """Write all of them into the folder; sentences where something is missing or was there before, else empty."""
     made = page(found, command)
     write_atomically(folder / "results.json", orjson.dumps(found, option=orjson.OPT_APPEND_NEWLINE))
-    missing = write_report(folder, made).note
+    missing = write_report(folder, made)
     drawn = {figure.name for figure in made.figures}
     older = [name for name in NAMES if name not in drawn and (folder / f"{name}.csv").exists()]
     stale = f"Of an earlier run, and not in this report: {', '.join(older)} (CSV, PNG) in {folder}." if older else ""
