@@ -130,7 +130,7 @@ class GroupCommit(Generic[T, R]):
             try:
                 answers = await self._run(items)
             except Exception as error:  # noqa: BLE001  (whatever it was: nothing is durable, and each must be told)
-                self._end(items, futures, [self._failed(error)] * len(items), durable=False)
+                self._end(items, futures, [self._failed(error) for _ in items], durable=False)
             else:
                 self._end(items, futures, answers, durable=True)
             finally:
