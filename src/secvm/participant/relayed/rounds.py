@@ -90,19 +90,24 @@ class HeldLog:
         return checkpoint.partition(b"\n\n")[0], self.seen_size
 
     def grow(self, fetched: FetchedLog, served: Sequence[Document]) -> SeenLog:
-        """What is seen of the log then; see ``TrustedLog.grow``."""
+        """That these documents, in this order, are all that the log has of the experiment since the last; what is seen
+        of it then. See ``TrustedLog.grow``.
+        """
         checkpoint, lines = fetched
-        seen = self._log.grow(self.seen, checkpoint, lines, served, believed=self._chain.newest())
+        try:
+            seen = self._log.grow(self.seen, checkpoint, lines, served, believed=self._chain.newest())
+        except StaleRoundError as fault:
+            raise LogGrewError(str(fault)) from None
+        except RemoteProtocolError:
+            # What was fetched did not fit.
+            self._lines.forget()
+            raise
         self._around.checks.keep("lines", self._name(checkpoint), lines)
         return seen
 
     def believe(self, seen: SeenLog) -> None:
         """From now on this is what was seen. Whoever calls this has stored it before."""
         self.seen = seen
-        self.forget()
-
-    def forget(self) -> None:
-        """What was fetched did not fit, or is not needed any more."""
         self._lines.forget()
 
     # ── fresh looks ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -180,7 +185,9 @@ class RelayedRounds:
         if self.log is not None and logged is None:
             return None
         believing = chain.check(served)
-        self._keep(believing, served, self._hold_to_log(logged, believing.documents))
+        # Without a log there is nothing to hold them to.
+        seen = None if self.log is None or logged is None else self.log.grow(logged, believing.documents)
+        self._keep(believing, served, seen)
         for end in believing.ended:
             name = (self._document.digest, end.opening.digest)
             self.around.checks.keep("opening", name, served.openings[end.opening.round_number])
@@ -286,20 +293,6 @@ class RelayedRounds:
         return number if looks >= MAX_LOOKS else None
 
     # ── believing ────────────────────────────────────────────────────────────────────────────────────────────────────
-
-    def _hold_to_log(self, fetched: FetchedLog | None, documents: Sequence[Document]) -> SeenLog | None:
-        """That these documents, in this order, are all that the log has of the experiment since the last; what is seen
-        of it then. Without a log there is nothing to hold them to.
-        """
-        if self.log is None or fetched is None:
-            return None
-        try:
-            return self.log.grow(fetched, documents)
-        except StaleRoundError as fault:
-            raise LogGrewError(str(fault)) from None
-        except RemoteProtocolError:
-            self.log.forget()
-            raise
 
     def _keep(self, believing: Believing, served: RelayedServed, log: SeenLog | None) -> None:
         """On the disk first; then it is believed."""
