@@ -90,8 +90,14 @@ def _examined(data: bytes) -> Held | None:
 def in_a_list(held: Sequence[Held]) -> list[dict[str, Any]]:
     """What a person is told of each piece, by the number that names it."""
     return [
-        {"number": i, "experiment": one.experiment, "title": one.title, "kind": one.kind, "sentence": one.sentence}
-        for i, one in enumerate(held, 1)
+        {
+            "number": number,
+            "experiment": piece.experiment,
+            "title": piece.title,
+            "kind": piece.kind,
+            "sentence": piece.sentence,
+        }
+        for number, piece in enumerate(held, 1)
     ]
 
 

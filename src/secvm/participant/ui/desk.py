@@ -51,9 +51,9 @@ def in_turn(
     """Carry this out on a thread, when nobody else's turn is."""
 
     @functools.wraps(work)
-    async def taken(desk: Desk, /, *told: Asked.args, **named: Asked.kwargs) -> Answer:
+    async def taken(desk: Desk, /, *given: Asked.args, **named: Asked.kwargs) -> Answer:
         async with desk._turn:  # noqa: SLF001  (a desk's own)
-            return await asyncio.to_thread(work, desk, *told, **named)
+            return await asyncio.to_thread(work, desk, *given, **named)
 
     return taken
 
