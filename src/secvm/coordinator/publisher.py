@@ -20,7 +20,7 @@ import json
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 
 from secvm.coordinator.store.port import CoordinatorStore
@@ -100,24 +100,22 @@ def remove_unfinished(folder: Path) -> None:
         file.unlink(missing_ok=True)
 
 
+@dataclass(eq=False, repr=False)
 class Publisher:
-    """Shows what it is given. Put, then ``flush``. Any thread may put and ask; one at a time flushes."""
+    """Shows what it is given. Put, then ``flush``. Any thread may put and ask; one at a time flushes.
 
-    def __init__(
-        self,
-        store: CoordinatorStore,
-        folder: Path | None = None,
-        *,
-        further: Further | None = None,
-        log: Log = SILENT,
-    ) -> None:
-        """Without a folder it only answers. ``further`` finds what is too much to be put here."""
-        self._log = log
+    Without a folder it only answers. ``further`` finds what is too much to be put here.
+    """
+
+    store: CoordinatorStore
+    folder: Path | None = None
+    _: KW_ONLY
+    further: Further | None = None
+    log: Log = SILENT
+
+    def __post_init__(self) -> None:
         #: Files that the last flush could not write; the next one tries again.
         self.unwritten = 0
-        self._store = store
-        self._folder = folder
-        self._further = further
         self._shown: dict[str, Shown] = {}
         self._blobs: set[str] = set()
         #: Experiments, by their kind.
@@ -130,8 +128,8 @@ class Publisher:
         #: What is not in the folder yet, in order; blobs without their bytes.
         self._unwritten: list[tuple[str, bytes | None]] = []
         self._others: list[Callable[[str], bytes | None]] = []
-        if folder is not None:
-            remove_unfinished(folder)
+        if self.folder is not None:
+            remove_unfinished(self.folder)
 
     # ── what the driver tells ────────────────────────────────────────────────────────────────────────────────────────
 
@@ -176,7 +174,7 @@ class Publisher:
 
     def write(self, path: str, data: bytes) -> None:
         """Put something into the folder alone, in its place among the others; whoever asks is answered otherwise."""
-        if self._folder is not None:
+        if self.folder is not None:
             with self._lock:
                 self._unwritten.append((path, data))
 
@@ -188,7 +186,7 @@ class Publisher:
         """
         with self._lock:
             waiting, self._unwritten = self._unwritten, []
-        if self._folder is None:
+        if self.folder is None:
             return
         blobs = [(path, data) for path, data in waiting if data is None]
         newest = {path: data for path, data in waiting if data is not None}
@@ -208,20 +206,20 @@ class Publisher:
 
     def _count_unwritten(self, left: int) -> None:
         if bool(left) is not bool(self.unwritten):
-            self._log.tell("public-folder-not-written" if left else "public-folder-written-again", waiting=left)
+            self.log.tell("public-folder-not-written" if left else "public-folder-written-again", waiting=left)
         self.unwritten = left
 
     async def _write(self, path: str, data: bytes | None) -> None:
         """In a thread: disks and databases take their time, and packages arrive meanwhile. None: a blob."""
-        assert self._folder is not None
-        place = self._place(self._folder, path)
+        assert self.folder is not None
+        place = self._place(self.folder, path)
 
         def write() -> None:
             # A blob is known by its name.
             if place.is_file() and (data is None or place.read_bytes() == data):
                 return
             place.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(place, self._store.blob(path.rpartition("/")[2]) if data is None else data)
+            write_atomically(place, self.store.blob(path.rpartition("/")[2]) if data is None else data)
 
         await asyncio.to_thread(write)
 
@@ -272,8 +270,8 @@ class Publisher:
             data = find(path)
             if data is not None:
                 return Shown(data, BYTES_MEDIA_TYPE, True, f'"{digest_of(data)[:32]}"')
-        if self._further is not None:
-            made = self._further(path, self.is_shown)
+        if self.further is not None:
+            made = self.further(path, self.is_shown)
             # Not lasting: it is forgotten one day, and caches should forget it too.
             return None if made is None else Shown(*made, False, f'"{digest_of(made[0])[:32]}"')
         return None
@@ -302,7 +300,7 @@ class Publisher:
         data = self._cache.get(digest)
         if data is None:
             # Without the lock: a database over the network takes its time.
-            data = self._store.blob(digest)
+            data = self.store.blob(digest)
         with self._lock:
             if digest not in self._cache:
                 self._cached_bytes += len(data)

@@ -115,7 +115,7 @@ async def running(
     *,
     present: CurrentRounds = PRESENT,
     now: int = START,
-    limits: IngestLimits | None = None,
+    limits: IngestLimits = IngestLimits(),  # noqa: B008  (frozen)
     opener: bool = False,
     tests: bool = True,
     refresh: Callable[[], Awaitable[None]] | None = None,

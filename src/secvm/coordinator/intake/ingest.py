@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, InitVar, dataclass
 
 from secvm.coordinator.intake.opener import Opener
 from secvm.coordinator.intake.running import CurrentRounds
@@ -66,45 +66,43 @@ class _Item:
     took: bool = False
 
 
+@dataclass(eq=False, repr=False)
 class Ingest:
-    """Between the routes and the store. For one event loop; the store is used in other threads."""
+    """Between the routes and the store. For one event loop; the store is used in other threads.
 
-    def __init__(
-        self,
-        store: CoordinatorStore,
-        clock: Clock,
-        *,
-        metrics: Metrics,
-        log: Log = SILENT,
-        limits: IngestLimits | None = None,
-        lanes: Lanes | None = None,
-        look_s: float | None = None,
-        fresh: Callable[[], Awaitable[None]] | None = None,
-        steady: Clock | None = None,
+    ``look_s`` and ``fresh`` are for the opener, where there are other nodes. ``steady``: a clock that nobody sets, by
+    which commits are timed; without one they are not.
+    """
+
+    store: CoordinatorStore
+    clock: Clock
+    _: KW_ONLY
+    metrics: Metrics
+    log: Log = SILENT
+    limits: IngestLimits = IngestLimits()
+    lanes: InitVar[Lanes | None] = None
+    look_s: InitVar[float | None] = None
+    fresh: InitVar[Callable[[], Awaitable[None]] | None] = None
+    steady: Clock | None = None
+
+    def __post_init__(
+        self, lanes: Lanes | None, look_s: float | None, fresh: Callable[[], Awaitable[None]] | None
     ) -> None:
-        """``look_s`` and ``fresh`` are for the opener, where there are other nodes. ``steady``: a clock that nobody
-        sets, by which commits are timed; without one they are not.
-        """
-        self._steady = steady
-        self._log = log
-        self._store = store
-        self._clock = clock
-        self._limits = limits or IngestLimits()
         self._present = CurrentRounds()
-        self._opener = Opener(store, metrics=metrics, log=log, lanes=lanes, look_s=look_s, fresh=fresh)
+        self._opener = Opener(self.store, metrics=self.metrics, log=self.log, lanes=lanes, look_s=look_s, fresh=fresh)
         self._waiting_bytes = 0
         self._commits: GroupCommit[_Item, HttpResponse] = GroupCommit(
             self._commit,
-            self._limits.tick_ms,
-            waiting=self._limits.requests,
+            self.limits.tick_ms,
+            waiting=self.limits.requests,
             failed=self._not_stored,
             settled=self._settled,
         )
-        self._stored = metrics.counter("stored_requests", "Requests whose content was made durable.")
-        self._packages = metrics.counter("packages", "Packages made durable, sealed as they came.")
-        self._commit_count = metrics.counter("commits", "Commits of what came within a moment.")
-        self._commit_ms = metrics.counter("commit_milliseconds", "How long all of those took together.")
-        self._commit_faults = metrics.counter("commit_faults", "Requests whose content could not be stored.")
+        self._stored = self.metrics.counter("stored_requests", "Requests whose content was made durable.")
+        self._packages = self.metrics.counter("packages", "Packages made durable, sealed as they came.")
+        self._commit_count = self.metrics.counter("commits", "Commits of what came within a moment.")
+        self._commit_ms = self.metrics.counter("commit_milliseconds", "How long all of those took together.")
+        self._commit_faults = self.metrics.counter("commit_faults", "Requests whose content could not be stored.")
 
     def update(self, present: CurrentRounds) -> None:
         """Take packages for these rounds from now on."""
@@ -128,7 +126,7 @@ class Ingest:
 
     def check_room(self, size: int) -> None:
         """Refuse where so many bytes more cannot wait."""
-        if self._commits.full or self._waiting_bytes + size > self._limits.content_bytes:
+        if self._commits.full or self._waiting_bytes + size > self.limits.content_bytes:
             raise RefusedPackageError("too much waits already", problem="try-later")
 
     def take_capsule(self, capsule: bytes, reply: Reply) -> asyncio.Future[HttpResponse]:
@@ -157,14 +155,14 @@ class Ingest:
         self, deposit: Deposit, packed: Sequence[bytes], reply: Reply, *, packages: int
     ) -> asyncio.Future[HttpResponse]:
         """A relay's whole epoch, of so many capsules."""
-        self._present.check_epoch(deposit.epoch, self._clock.now())
+        self._present.check_epoch(deposit.epoch, self.clock.now())
         groups = [(deposit.epoch, group) for group in packed]
         size = sum(len(group) for group in packed)
         return self._add(_Item(reply, size, deposit.epoch, groups=groups, deposit=deposit, packages=packages))
 
     def _epoch(self, key_id: int) -> int:
         epoch = self._present.epoch_of(key_id)
-        self._present.check_epoch(epoch, self._clock.now())
+        self._present.check_epoch(epoch, self.clock.now())
         return epoch
 
     def _add(self, item: _Item) -> asyncio.Future[HttpResponse]:
@@ -175,11 +173,11 @@ class Ingest:
     # ── committing, in a thread ──────────────────────────────────────────────────────────────────────────────────────
 
     def _commit(self, items: list[_Item]) -> list[HttpResponse]:
-        begun = None if self._steady is None else self._steady.now()
+        begun = None if self.steady is None else self.steady.now()
         answers = self._commit_all(items)
-        if self._steady is not None and begun is not None:
+        if self.steady is not None and begun is not None:
             self._commit_count.add()
-            self._commit_ms.add(self._steady.now() - begun)
+            self._commit_ms.add(self.steady.now() - begun)
         return answers
 
     def _commit_all(self, items: list[_Item]) -> list[HttpResponse]:
@@ -193,11 +191,11 @@ class Ingest:
                     sealed[epoch].append(packed)
         for epoch, capsules in singles.items():
             sealed[epoch].append(pack(capsules))
-        took_sealed = {epoch: self._store.append_sealed(epoch, groups) for epoch, groups in sealed.items()}
+        took_sealed = {epoch: self.store.append_sealed(epoch, groups) for epoch, groups in sealed.items()}
         answers = []
         for item in items:
             if item.deposit is not None:
-                took = self._store.deposit(item.deposit, [packed for _, packed in item.groups])
+                took = self.store.deposit(item.deposit, [packed for _, packed in item.groups])
             else:
                 took = took_sealed[item.epoch]
             item.took = took
@@ -211,7 +209,7 @@ class Ingest:
     def _settled(self, items: list[_Item], durable: bool) -> None:
         """In the event loop again, just before the answers."""
         if not durable:
-            self._log.tell("commit-failed", requests=len(items))
+            self.log.tell("commit-failed", requests=len(items))
         self._waiting_bytes -= sum(item.size for item in items)
         if durable:
             self._stored.add(len(items))
