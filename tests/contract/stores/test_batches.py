@@ -122,6 +122,10 @@ def test_forgotten_batch_is_gone_for_good(store: CoordinatorStore) -> None:
     fill(store)
     store.keep_run(*WHERE, 0, b"result")
     store.begin_batch("e", 2, OTHER)
+    # Also one that never began.
+    store.forget_batch("e", 3)
+    with pytest.raises(LocalProtocolError):
+        store.begin_batch("e", 3, SEED)
     for _ in range(2):
         store.forget_batch(*WHERE)
         assert store.batches() == [("e", 2)]
@@ -134,13 +138,6 @@ def test_forgotten_batch_is_gone_for_good(store: CoordinatorStore) -> None:
         store.drop_pieces(*WHERE, 0)
         with pytest.raises(LocalProtocolError):
             store.begin_batch(*WHERE, OTHER)
-
-
-def test_batch_that_never_began_can_be_forgotten(store: CoordinatorStore) -> None:
-    store.forget_batch(*WHERE)
-    with pytest.raises(LocalProtocolError):
-        store.begin_batch(*WHERE, SEED)
-    assert store.batches() == []
 
 
 def test_everything_of_a_batch_is_there_again_after_reopening(kind: Kind, tmp_path: Path) -> None:

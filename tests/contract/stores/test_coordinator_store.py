@@ -29,7 +29,10 @@ def content(store: CoordinatorStore) -> object:
     return (
         store.experiments(), store.rounds("e"), store.rounds("f"), store.keys(), store.fetch_keys(), store.notes(),
         store.entries(), store.beacons("e"),
-        [(store.sealed(epoch, 99), list(store.opened(epoch)), store.deposits(epoch)) for epoch in (7, 8)],
+        [
+            (store.sealed(epoch, 99), store.left_sealed(epoch), list(store.opened(epoch)), store.deposits(epoch))
+            for epoch in (7, 8)
+        ],
         [blob_or_nothing(store, name) for name in ("state", "t", "s", "other")],
     )  # fmt: skip
 
@@ -42,7 +45,7 @@ def blob_or_nothing(store: CoordinatorStore, name: str) -> bytes | None:
 
 
 def test_new_store_is_empty(store: CoordinatorStore) -> None:
-    assert content(store) == ([], [], [], [], [], [], [], {}, [([], [], [])] * 2, [None] * 4)
+    assert content(store) == ([], [], [], [], [], [], [], {}, [([], False, [], [])] * 2, [None] * 4)
 
 
 # ── what may happen twice, and what is refused ───────────────────────────────────────────────────────────────────────
@@ -326,11 +329,14 @@ def test_groups_come_back_oldest_first_and_are_replaced_by_their_block(store: Co
     assert (store.sealed(7, 2), store.sealed(7, 0)) == (groups[:2], [])
     for _ in range(2):
         store.replace_sealed(7, [number for number, _ in groups[:2]], block(1, 2))
-    assert (store.sealed(7, 10), list(store.opened(7))) == (groups[2:], [block(1, 2)])
+    assert (store.sealed(7, 10), store.left_sealed(7), list(store.opened(7))) == (groups[2:], True, [block(1, 2)])
     # Also in a closed epoch, and where nothing in it was a package.
     store.close_epoch(7)
     store.replace_sealed(7, [groups[2][0]], b"")
-    assert (store.sealed(7, 10), list(store.opened(7))) == ([], [block(1, 2)])
+    assert (store.sealed(7, 10), store.left_sealed(7), list(store.opened(7))) == ([], False, [block(1, 2)])
+    assert store.left_sealed(8)
+    store.scrub(8)
+    assert not store.left_sealed(8)
 
 
 def test_blocks_come_back_in_order_while_others_are_written(store: CoordinatorStore) -> None:

@@ -20,7 +20,7 @@ from secvm.protocol.documents.ending import accept_ending
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.documents.manifest import AcceptedManifest, accept
 from secvm.protocol.log.checkpoints import Checkpoint, read_checkpoint
-from secvm.protocol.log.entries import Entry, EntryKind, experiment_entry
+from secvm.protocol.log.entries import experiment_entry
 from secvm.protocol.log.proofs import LogProof
 from secvm.protocol.log.tiles import Tile, read_bundle
 from secvm.protocol.round_state import RoundState
@@ -167,29 +167,6 @@ def test_an_experiment_without_a_log_is_shown_at_once_beside_one_that_has_one() 
     assert coordinator.publisher.public(f"/v1/experiment/{of.digest}") is None
     assert coordinator.publisher.public(checkpoint_path(plain.digest)) is None
     assert coordinator.logbook.log.lines[0] == experiment_entry(plain.digest).to_bytes()
-
-
-async def test_all_experiments_stand_in_one_log() -> None:
-    made = [logged(title=f"number {i}", rounds=2) for i in range(3)]
-    coordinator, _ = world(*made[:2])
-    await coordinator.step()
-    add(coordinator.store, made[2])
-    await coordinator.go()
-    size = 3 * 4
-    bundle = public(coordinator, log_path(Tile(None, 0, size).path))
-    entries = [Entry.from_bytes(line) for line in read_bundle(bundle, width=size)]
-    for of in made:
-        kinds = [(one.kind, one.round_number) for one in entries if one.experiment == of.digest]
-        assert kinds == [
-            (EntryKind.EXPERIMENT, None),
-            (EntryKind.MANIFEST, 1),
-            (EntryKind.MANIFEST, 2),
-            (EntryKind.ENDING, None),
-        ]
-    signed = read_checkpoint(public(coordinator, log_path("checkpoint")), log=TERMS.log_key)
-    leaves = [leaf_hash(entry.to_bytes()) for entry in entries]
-    assert public(coordinator, log_path(Tile(0, 0, size).path)) == b"".join(leaves)
-    assert (signed.checkpoint.size, signed.checkpoint.root) == (size, Tree(leaves).root())
 
 
 # ── several sets of witnesses ────────────────────────────────────────────────────────────────────────────────────────

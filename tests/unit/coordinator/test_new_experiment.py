@@ -223,8 +223,6 @@ def test_beacons_take_the_place_of_the_salt_and_of_the_note_about_it() -> None:
 
 def test_the_development_beacon_is_for_tests() -> None:
     local = [{"chain": "local-unsafe", "round": START // 1000 + 60}]
-    with pytest.raises(BadInputError, match="for tests alone"):
-        asked_in(put("binning.beacons", local), log=log_terms())
     document, _ = asked_in({**put("binning.beacons", local), "test": True}, log=log_terms())
     assert document.binning == HashedBins(bins=1000, beacons=(Beacon("local-unsafe", START // 1000 + 60),))
 
@@ -235,8 +233,6 @@ def test_the_development_beacon_is_for_tests() -> None:
         ({"beacons": [NEXT]}, None, "beacons need a log"),
         ({"beacons": [NEXT], "vocabulary": "ab" * 32}, log_terms(), "binning.salt and vocabulary have no place"),
         ({"beacons": [NEXT], "salt": "ab" * 16}, log_terms(), "binning.salt and vocabulary have no place"),
-        ({"beacons": [NEXT], "beacon_delay_s": 900}, log_terms(), "not both"),
-        ({"beacon_delay_s": 900}, log_terms(), "NIST's newest pulse could not be had"),
         ({"beacon_delay_s": 1}, log_terms(), "greater than or equal to 60"),
         ({"beacons": [{**NEXT, "round": 0}]}, log_terms(), "greater than or equal to 1"),
     ],

@@ -88,11 +88,3 @@ def test_result_that_cannot_be_read_is_worked_out_again() -> None:
     store.keep_run(*together.round()[1].place, 0, b"half of a result")
     asyncio.run(together.go())
     assert together.public("opening/1") == alone.public("opening/1")
-
-
-def test_nobody_counts_a_batch_that_is_not_whole() -> None:
-    store = MemoryStore()
-    federation = begun(store)
-    asyncio.run(federation.driver.step())
-    book, one = federation.round()
-    assert not RunCounting(store).count_one(book, one)
