@@ -2,10 +2,11 @@
 
 import asyncio
 import hashlib
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from secvm.coordinator.clock_check import ClockCheck
 from secvm.coordinator.driver import Driver
@@ -73,6 +74,22 @@ async def until(holds: Callable[[], bool]) -> None:
     """Let others have their turn until something holds."""
     while not holds():  # noqa: ASYNC110  (what is waited for does not tell)
         await asyncio.sleep(0)
+
+
+class Party(Protocol):
+    """What runs until it is told to stop."""
+
+    async def run(self, stop: asyncio.Event) -> None: ...
+
+
+@asynccontextmanager
+async def at_work(party: Party) -> AsyncIterator[None]:
+    """It runs as long as the block does."""
+    stop = asyncio.Event()
+    running = asyncio.create_task(party.run(stop))
+    yield
+    stop.set()
+    await running
 
 
 def held_epochs(store: CoordinatorStore) -> list[int]:

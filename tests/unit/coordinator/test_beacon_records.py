@@ -20,7 +20,7 @@ from secvm.protocol.documents.ending import Why, accept_ending
 from secvm.protocol.documents.experiment import Beacon, ExperimentDocument, HashedBins
 from secvm.runtime.logs import Log
 from secvm.testing.clock import ManualClock
-from tests.unit.coordinator.rounds import add, until
+from tests.unit.coordinator.rounds import add, at_work, until
 from tests.unit.coordinator.witnesses import Logged, TinyWitness, all_answer, away, logged
 from tests.unit.crypto import recorded_beacons as recorded
 from tests.unit.protocol.helpers import START
@@ -194,14 +194,11 @@ async def test_the_task_waits_for_the_clock_and_tries_again_in_the_machines_time
         BeaconUnavailableError(""),
     ]
     await world.coordinator.step()
-    stop = asyncio.Event()
-    running = asyncio.create_task(world.salting.run(stop))
-    await until(lambda: world.clock.next_waking() == SOON * 1000)
-    assert world.source.asked == []
-    world.clock.advance(20_000)
-    await until(lambda: has_salt(world.store, world.of))
-    stop.set()
-    await running
+    async with at_work(world.salting):
+        await until(lambda: world.clock.next_waking() == SOON * 1000)
+        assert world.source.asked == []
+        world.clock.advance(20_000)
+        await until(lambda: has_salt(world.store, world.of))
     assert world.events() == ["beacon-failed"] * 3 + ["beacon-kept"]
 
 

@@ -23,7 +23,7 @@ from secvm.runtime.metrics import Metrics
 from secvm.runtime.service import stop_listening
 from secvm.testing.clock import ManualClock
 from secvm_lab.rigs.conversations import Conversations
-from tests.unit.coordinator.rounds import add, until
+from tests.unit.coordinator.rounds import add, at_work, until
 from tests.unit.coordinator.witnesses import KEYS, TERMS, Answer, TinyWitness, all_answer, logged, serving
 from tests.unit.protocol.helpers import LOG, START, STRANGER, WITNESSES
 
@@ -315,13 +315,10 @@ def test_retries_go_on_while_the_clock_stands_still() -> None:
     all_answer(scene.witnesses, refused)
 
     async def patiently(cosigner: Cosigner) -> None:
-        stop = asyncio.Event()
-        running = asyncio.create_task(cosigner.run(stop))
-        await until(lambda: all(witness.asked >= 6 for witness in scene.witnesses))
-        all_answer(scene.witnesses, None)
-        await until(lambda: scene.logbook.cosigned() == 1 and len(scene.logbook.lines) == 3)
-        stop.set()
-        await running
+        async with at_work(cosigner):
+            await until(lambda: all(witness.asked >= 6 for witness in scene.witnesses))
+            all_answer(scene.witnesses, None)
+            await until(lambda: scene.logbook.cosigned() == 1 and len(scene.logbook.lines) == 3)
 
     scene.play(patiently)
 
@@ -330,16 +327,13 @@ def test_the_task_asks_when_it_is_poked_and_renews_by_the_partys_clock() -> None
     scene = Scene()
 
     async def living(cosigner: Cosigner) -> None:
-        stop = asyncio.Event()
-        running = asyncio.create_task(cosigner.run(stop))
-        await until(lambda: scene.clock.next_waking() is not None and len(scene.logbook.lines) == 3)
-        add(scene.store, logged(title="another"))
-        scene.logbook.follow(scene.books.read())
-        await until(lambda: scene.logbook.cosigned() == 2 and len(scene.logbook.lines) == 3)
-        scene.clock.advance(1000 * TERMS.freshness_s // 3)
-        await until(lambda: {made.at for made in scene.logbook.lines.values()} == {scene.clock.now()})
-        stop.set()
-        await running
+        async with at_work(cosigner):
+            await until(lambda: scene.clock.next_waking() is not None and len(scene.logbook.lines) == 3)
+            add(scene.store, logged(title="another"))
+            scene.logbook.follow(scene.books.read())
+            await until(lambda: scene.logbook.cosigned() == 2 and len(scene.logbook.lines) == 3)
+            scene.clock.advance(1000 * TERMS.freshness_s // 3)
+            await until(lambda: {made.at for made in scene.logbook.lines.values()} == {scene.clock.now()})
 
     scene.play(living)
 

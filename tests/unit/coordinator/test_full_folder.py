@@ -17,7 +17,7 @@ from secvm.learning import aggregate
 from secvm.protocol.canonical import digest_of
 from secvm.runtime.logs import Log
 from secvm.testing.clock import ManualClock
-from tests.unit.coordinator.rounds import Coordinator, add, experiment, files, held_epochs, until
+from tests.unit.coordinator.rounds import Coordinator, add, at_work, experiment, files, held_epochs, until
 from tests.unit.coordinator.test_node_view import Follower
 from tests.unit.protocol.helpers import START
 
@@ -97,14 +97,11 @@ def test_repro_the_driver_tries_again_by_itself(tmp_path: Path, monkeypatch: pyt
 
     async def check() -> None:
         coordinator = Coordinator(MemoryStore(), ManualClock(START), tmp_path)
-        stop = asyncio.Event()
-        running = asyncio.create_task(coordinator.driver.run(stop))
-        # The clock stands still all the time.
-        await until(lambda: disk.refused > 1)
-        disk.full = False
-        await until((tmp_path / "v1/keys").exists)
-        stop.set()
-        await running
+        async with at_work(coordinator.driver):
+            # The clock stands still all the time.
+            await until(lambda: disk.refused > 1)
+            disk.full = False
+            await until((tmp_path / "v1/keys").exists)
 
     asyncio.run(asyncio.wait_for(check(), 30))
 
@@ -118,14 +115,11 @@ def test_repro_a_node_that_follows_outlives_a_full_public_folder(
         store = MemoryStore()
         add(store, experiment())
         follower = Follower(store, ManualClock(START), folder=tmp_path)
-        stop = asyncio.Event()
-        running = asyncio.create_task(follower.following.run(stop))
-        await until(lambda: disk.refused > 0)
-        disk.full = False
-        while not written(tmp_path):
-            follower.steady.advance(500)
-            await asyncio.sleep(0)
-        stop.set()
-        await running
+        async with at_work(follower.following):
+            await until(lambda: disk.refused > 0)
+            disk.full = False
+            while not written(tmp_path):
+                follower.steady.advance(500)
+                await asyncio.sleep(0)
 
     asyncio.run(asyncio.wait_for(check(), 30))

@@ -24,7 +24,7 @@ from secvm.protocol.log.policy import LogTerms
 from secvm.runtime.logs import Log
 from secvm.testing.clock import ManualClock
 from tests.contract.coordinator.test_counting import zeros
-from tests.unit.coordinator.rounds import GRID, Coordinator, add, crowd, experiment, few, tally_of, until
+from tests.unit.coordinator.rounds import GRID, Coordinator, add, at_work, crowd, experiment, few, tally_of, until
 from tests.unit.coordinator.witnesses import TERMS, Logged, TinyWitness, all_answer, away, logged
 from tests.unit.protocol.helpers import START
 
@@ -222,18 +222,15 @@ async def test_a_store_that_cannot_be_read_leaves_the_view_and_says_so() -> None
     with pytest.raises(StoreError):
         await follower.following.refresh()
     assert follower.shown() == before
-    stop = asyncio.Event()
-    task = asyncio.ensure_future(follower.following.run(stop))
-    for _ in range(5):
-        follower.steady.advance(5000)
-        await until(lambda: follower.steady.next_waking() is not None)
-    store.away = False
-    read = store.read
-    while store.read == read:
-        follower.steady.advance(500)
-        await asyncio.sleep(0)
-    stop.set()
-    await task
+    async with at_work(follower.following):
+        for _ in range(5):
+            follower.steady.advance(5000)
+            await until(lambda: follower.steady.next_waking() is not None)
+        store.away = False
+        read = store.read
+        while store.read == read:
+            follower.steady.advance(500)
+            await asyncio.sleep(0)
 
 
 async def test_a_node_that_drives_follows_nothing_and_is_told_anew_when_it_follows_again() -> None:
@@ -281,17 +278,14 @@ async def test_repro_whoever_begins_to_drive_waits_until_what_was_shown_before_i
         await written.wait()
 
     follower.publisher.flush = flush  # type: ignore[method-assign]
-    stop = asyncio.Event()
-    task = asyncio.ensure_future(follower.following.run(stop))
-    await writing.wait()
-    pausing = asyncio.ensure_future(follower.following.pause())
-    for _ in range(5):
-        await asyncio.sleep(0)
-    assert not pausing.done()
-    written.set()
-    await pausing
-    stop.set()
-    await task
+    async with at_work(follower.following):
+        await writing.wait()
+        pausing = asyncio.ensure_future(follower.following.pause())
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert not pausing.done()
+        written.set()
+        await pausing
 
 
 # ── helping to count ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -325,13 +319,10 @@ async def test_who_follows_counts_shards_of_a_closed_epoch_and_a_fault_there_end
         return counting.count_one(epoch, rounds)
 
     helping = ShardHelper(follower.following, count_one, steady=follower.steady, log=Log(page, clock, "coordinator"))
-    stop = asyncio.Event()
-    task = asyncio.ensure_future(helping.run(stop))
-    while len(store.shards(one.epoch)) < SHARDS:
-        follower.steady.advance(500)
-        await asyncio.sleep(0)
-    stop.set()
-    await task
+    async with at_work(helping):
+        while len(store.shards(one.epoch)) < SHARDS:
+            follower.steady.advance(500)
+            await asyncio.sleep(0)
     assert page.getvalue().count("helping-failed") == 2
     whole = await ShardCounting(store, zeros).whole(one.epoch, follower.following.rounds_of(one.epoch))
     assert whole.tallies == [tally_of(one)]
