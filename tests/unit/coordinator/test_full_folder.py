@@ -91,35 +91,27 @@ def written(folder: Path) -> bool:
     return any(path.is_file() for path in folder.rglob("*"))
 
 
-def test_repro_the_driver_tries_again_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_repro_the_driver_tries_again_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(driving, "AGAIN_S", 0.001)
     disk = Disk(monkeypatch)
-
-    async def check() -> None:
-        coordinator = Coordinator(MemoryStore(), ManualClock(START), tmp_path)
-        async with at_work(coordinator.driver):
-            # The clock stands still all the time.
-            await until(lambda: disk.refused > 1)
-            disk.full = False
-            await until((tmp_path / "v1/keys").exists)
-
-    asyncio.run(asyncio.wait_for(check(), 30))
+    coordinator = Coordinator(MemoryStore(), ManualClock(START), tmp_path)
+    async with at_work(coordinator.driver):
+        # The clock stands still all the time.
+        await until(lambda: disk.refused > 1)
+        disk.full = False
+        await until((tmp_path / "v1/keys").exists)
 
 
-def test_repro_a_node_that_follows_outlives_a_full_public_folder(
+async def test_repro_a_node_that_follows_outlives_a_full_public_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     disk = Disk(monkeypatch)
-
-    async def check() -> None:
-        store = MemoryStore()
-        add(store, experiment())
-        follower = Follower(store, ManualClock(START), folder=tmp_path)
-        async with at_work(follower.following):
-            await until(lambda: disk.refused > 0)
-            disk.full = False
-            while not written(tmp_path):
-                follower.steady.advance(500)
-                await asyncio.sleep(0)
-
-    asyncio.run(asyncio.wait_for(check(), 30))
+    store = MemoryStore()
+    add(store, experiment())
+    follower = Follower(store, ManualClock(START), folder=tmp_path)
+    async with at_work(follower.following):
+        await until(lambda: disk.refused > 0)
+        disk.full = False
+        while not written(tmp_path):
+            follower.steady.advance(500)
+            await asyncio.sleep(0)

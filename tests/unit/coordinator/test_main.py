@@ -133,7 +133,7 @@ def test_experiments_with_a_log_keep_its_key_and_its_settings(tmp_path: Path) ->
     Coordinator(with_log(), tmp_path).close()
 
 
-def test_a_whole_coordinator_logs_waits_for_its_beacon_and_announces(tmp_path: Path) -> None:
+async def test_a_whole_coordinator_logs_waits_for_its_beacon_and_announces(tmp_path: Path) -> None:
     (tmp_path / "state").mkdir(mode=0o700)
     (tmp_path / "state" / ADMIN_FILE).write_text(hashlib.sha256(b"admin").hexdigest())
     make_secret(tmp_path / "state" / LOG_KEY_FILE, LOG.seed)
@@ -151,41 +151,38 @@ def test_a_whole_coordinator_logs_waits_for_its_beacon_and_announces(tmp_path: P
             await asyncio.sleep(0.01)
         return found
 
-    async def scenario() -> None:
-        async with AsyncExitStack() as stack:
-            witnesses = [TinyWitness(i, clock) for i in range(3)]
-            urls = [await stack.enter_async_context(serving(one.add_checkpoint)) for one in witnesses]
-            told = with_log(*urls, testing={"clock": "clock"}, listen={"host": "127.0.0.1", "port": port})
-            stop = asyncio.Event()
-            running = asyncio.create_task(Coordinator(told, tmp_path).run(stop))
-            session = await stack.enter_async_context(aiohttp.ClientSession(f"http://127.0.0.1:{port}"))
-            while not await answers(session):  # noqa: ASYNC110  (nobody tells when it listens)
-                await asyncio.sleep(0.01)
-            headers = {"authorization": "Bearer admin"}
-            async with session.post("/admin/experiments", json=specification, headers=headers) as answer:
-                assert answer.status == 201
-                digest = (await answer.json())["digest"]
-            base = f"/v1/experiment/{digest}"
-            of = read_published(await wait_for(session, base), digest=digest)
-            assert of.log is not None
-            first = await wait_for(session, f"{base}/first")
-            check(first, experiment_entry(digest), of.log)
-            assert await get(session, f"{base}/manifest/1") is None
-            steering.steer(limit=START + 60_000, rate=100_000.0)
-            manifest = accept(await wait_for(session, f"{base}/manifest/1"), document=of).manifest
-            check(await wait_for(session, f"{base}/proof/1"), manifest.log_entry, of.log)
-            assert await get(session, f"{base}/beacon/0") is not None
-            assert await get(session, f"{base}/first") == first
-            health = json.loads(await wait_for(session, "/health"))["log"]
-            assert (health["name"], health["key"], health["halted"]) == ("log.example", LOG.public.data.hex(), 0)
-            assert b"secvm_coordinator_log_waiting 0.0" in await wait_for(session, "/metrics")
-            stop.set()
-            await running
-
     def check(proof: bytes, entry: Any, terms: LogTerms) -> None:
         terms.check_quorum(LogProof.from_bytes(proof).check(entry.to_bytes(), log=terms.log_key), now=clock.now())
 
-    asyncio.run(asyncio.wait_for(scenario(), 60))
+    async with AsyncExitStack() as stack:
+        witnesses = [TinyWitness(i, clock) for i in range(3)]
+        urls = [await stack.enter_async_context(serving(one.add_checkpoint)) for one in witnesses]
+        told = with_log(*urls, testing={"clock": "clock"}, listen={"host": "127.0.0.1", "port": port})
+        stop = asyncio.Event()
+        running = asyncio.create_task(Coordinator(told, tmp_path).run(stop))
+        session = await stack.enter_async_context(aiohttp.ClientSession(f"http://127.0.0.1:{port}"))
+        while not await answers(session):  # noqa: ASYNC110  (nobody tells when it listens)
+            await asyncio.sleep(0.01)
+        headers = {"authorization": "Bearer admin"}
+        async with session.post("/admin/experiments", json=specification, headers=headers) as answer:
+            assert answer.status == 201
+            digest = (await answer.json())["digest"]
+        base = f"/v1/experiment/{digest}"
+        of = read_published(await wait_for(session, base), digest=digest)
+        assert of.log is not None
+        first = await wait_for(session, f"{base}/first")
+        check(first, experiment_entry(digest), of.log)
+        assert await get(session, f"{base}/manifest/1") is None
+        steering.steer(limit=START + 60_000, rate=100_000.0)
+        manifest = accept(await wait_for(session, f"{base}/manifest/1"), document=of).manifest
+        check(await wait_for(session, f"{base}/proof/1"), manifest.log_entry, of.log)
+        assert await get(session, f"{base}/beacon/0") is not None
+        assert await get(session, f"{base}/first") == first
+        health = json.loads(await wait_for(session, "/health"))["log"]
+        assert (health["name"], health["key"], health["halted"]) == ("log.example", LOG.public.data.hex(), 0)
+        assert b"secvm_coordinator_log_waiting 0.0" in await wait_for(session, "/metrics")
+        stop.set()
+        await running
     steering.steer(rate=0.0)
 
 

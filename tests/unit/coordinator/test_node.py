@@ -204,49 +204,45 @@ async def drives(*running: Running) -> list[bool]:
     return [(await one.health()).get("role") == "driver" for one in running]
 
 
-def test_one_drives_any_answers_the_operator_and_another_takes_over(tmp_path: Path, database: str) -> None:
+async def test_one_drives_any_answers_the_operator_and_another_takes_over(tmp_path: Path, database: str) -> None:
     nodes = Nodes(tmp_path, database)
     specification = {**put("binning.beacons", [{"chain": "local-unsafe", "round": START // 1000 + 60}]), "test": True}
-
-    async def scenario() -> None:
-        async with AsyncExitStack() as stack:
-            clock = nodes.steering
-            people = [TinyWitness(i, clock) for i in range(3)]  # type: ignore[arg-type]  # it only asks for the time
-            nodes.urls = [await stack.enter_async_context(serving(one.add_checkpoint)) for one in people]
-            first = await stack.enter_async_context(node(nodes, "first"))
-            await soon(lambda: _any(drives(first)))
-            second = await stack.enter_async_context(node(nodes, "second"))
-            gateway = await stack.enter_async_context(node(nodes, "gateway", drives=False))
-            assert await drives(first, second, gateway) == [True, False, False]
-            assert (await first.health())["term"] == 1
-            # One that cannot sign makes none, and shows what others made.
-            assert (await gateway.post("/admin/experiments", specification))[0] == 409
-            status, made = await second.post("/admin/experiments", specification)
-            assert status == 201
-            base = f"/v1/experiment/{made['digest']}"
-            served = [await soon(lambda one=one: one.get(base)) for one in (first, second, gateway)]  # type: ignore[misc]
-            assert served[0] == served[1] == served[2]
-            read_published(served[0], digest=made["digest"])
-            clock.steer(limit=START + 60_000, rate=100_000.0)
-            manifests = [await soon(lambda one=one: one.get(f"{base}/manifest/1")) for one in (gateway, second, first)]  # type: ignore[misc]
-            assert len(set(manifests)) == 1
-            proofs = [await soon(lambda one=one: one.get(f"{base}/first")) for one in (first, second, gateway)]  # type: ignore[misc]
-            assert len(set(proofs)) == 1
-            assert b"secvm_coordinator_driving 1.0" in (await first.get("/metrics") or b"")
-            assert b"secvm_coordinator_driving 0.0" in (await second.get("/metrics") or b"")
-            # The operator's word at a node that does not drive; a second stop at a third one finds it over.
-            action = f"/admin/experiments/{made['digest']}"
-            assert (await gateway.post(f"{action}/pause"))[0] == 200
-            await soon(lambda: _is(first, action, "paused"))
-            assert (await second.post(f"{action}/stop"))[0] == 200
-            assert (await gateway.post(f"{action}/resume"))[0] == 409
-            # It resigns, and the other one leads without waiting for the lease.
-            await first.end()
-            await soon(lambda: _any(drives(second)))
-            assert (await second.health())["term"] == 2
-            assert await drives(gateway) == [False]
-
-    asyncio.run(asyncio.wait_for(scenario(), 60))
+    async with AsyncExitStack() as stack:
+        clock = nodes.steering
+        people = [TinyWitness(i, clock) for i in range(3)]  # type: ignore[arg-type]  # it only asks for the time
+        nodes.urls = [await stack.enter_async_context(serving(one.add_checkpoint)) for one in people]
+        first = await stack.enter_async_context(node(nodes, "first"))
+        await soon(lambda: _any(drives(first)))
+        second = await stack.enter_async_context(node(nodes, "second"))
+        gateway = await stack.enter_async_context(node(nodes, "gateway", drives=False))
+        assert await drives(first, second, gateway) == [True, False, False]
+        assert (await first.health())["term"] == 1
+        # One that cannot sign makes none, and shows what others made.
+        assert (await gateway.post("/admin/experiments", specification))[0] == 409
+        status, made = await second.post("/admin/experiments", specification)
+        assert status == 201
+        base = f"/v1/experiment/{made['digest']}"
+        served = [await soon(lambda one=one: one.get(base)) for one in (first, second, gateway)]  # type: ignore[misc]
+        assert served[0] == served[1] == served[2]
+        read_published(served[0], digest=made["digest"])
+        clock.steer(limit=START + 60_000, rate=100_000.0)
+        manifests = [await soon(lambda one=one: one.get(f"{base}/manifest/1")) for one in (gateway, second, first)]  # type: ignore[misc]
+        assert len(set(manifests)) == 1
+        proofs = [await soon(lambda one=one: one.get(f"{base}/first")) for one in (first, second, gateway)]  # type: ignore[misc]
+        assert len(set(proofs)) == 1
+        assert b"secvm_coordinator_driving 1.0" in (await first.get("/metrics") or b"")
+        assert b"secvm_coordinator_driving 0.0" in (await second.get("/metrics") or b"")
+        # The operator's word at a node that does not drive; a second stop at a third one finds it over.
+        action = f"/admin/experiments/{made['digest']}"
+        assert (await gateway.post(f"{action}/pause"))[0] == 200
+        await soon(lambda: _is(first, action, "paused"))
+        assert (await second.post(f"{action}/stop"))[0] == 200
+        assert (await gateway.post(f"{action}/resume"))[0] == 409
+        # It resigns, and the other one leads without waiting for the lease.
+        await first.end()
+        await soon(lambda: _any(drives(second)))
+        assert (await second.health())["term"] == 2
+        assert await drives(gateway) == [False]
     nodes.steering.steer(rate=0.0)
     shutil.rmtree(tmp_path / "first")
 
