@@ -82,6 +82,11 @@ def changed(data: bytes, path: str, value: object) -> bytes:
     return encode_document(content)
 
 
+def digests(count: int) -> list[bytes]:
+    """So many digests of capsules, ascending."""
+    return sorted(hashlib.sha256(b"%d" % i).digest() for i in range(count))
+
+
 def paths(value: object, prefix: str = "") -> list[str]:
     """Dotted paths to every field of a document, those of objects in lists included."""
     if isinstance(value, dict):

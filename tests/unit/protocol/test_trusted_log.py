@@ -221,8 +221,9 @@ def _edge(made: World) -> Frontier:
 def test_a_quorum_counts_lately_and_for_an_ending_at_any_time() -> None:
     made = world(E0, M1)
     made.trusted.check_quorum(made.seen, made.note(), now=START)
-    with pytest.raises(BadSignatureError):
-        made.trusted.check_quorum(made.seen, made.note(witnesses=1), now=START)
+    for over in (False, True):
+        with pytest.raises(BadSignatureError):
+            made.trusted.check_quorum(made.seen, made.note(witnesses=1), now=START, over=over)
     old = made.note(age_s=TERMS.freshness_s + 1)
     with pytest.raises(StaleCheckpointError):
         made.trusted.check_quorum(made.seen, old, now=START)

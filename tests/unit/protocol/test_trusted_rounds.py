@@ -23,12 +23,10 @@ from secvm.learning import aggregate
 from secvm.protocol.documents.blobs import encode_tally
 from secvm.protocol.documents.manifest import last_round
 from secvm.protocol.evidence.plain import Kind, examine
-from secvm.protocol.log.entries import experiment_entry
 from secvm.protocol.log.policy import LogPolicy
 from secvm.protocol.trust.trusted_rounds import Served, Trusted, TrustedRounds
-from secvm_lab.rigs.histories.public_history import PublicHistory, lines_from, served_from
+from secvm_lab.rigs.histories.public_history import PublicHistory, served_from
 from secvm_lab.rigs.histories.random_experiments import Parties, draw_document
-from secvm_lab.rigs.lies.liar import one_too_few
 from tests.unit.protocol.helpers import document
 
 
@@ -89,13 +87,6 @@ def test_a_state_that_a_disk_has_changed_is_not_computed_with() -> None:
     broken = replace(kept, state=kept.state[:-1] + bytes([kept.state[-1] ^ 1]))
     with pytest.raises(MalformedMessageError):
         device(made, broken).model()
-
-
-def test_the_model_is_that_of_the_newest_manifest() -> None:
-    made = history(3)
-    rounds = follower(made)
-    assert rounds.model().names[0] == made.manifests[-1].state
-    assert device(made).model().state.step == 0
 
 
 def test_an_experiment_without_a_log_is_not_for_this() -> None:
@@ -205,19 +196,6 @@ def test_repro_a_manifest_of_another_experiment_convicts_nobody() -> None:
 # ── what is served is whole, or nothing ──────────────────────────────────────────────────────────────────────────────
 
 
-def test_what_other_experiments_append_changes_nothing() -> None:
-    made = history(2)
-    rounds = device(made)
-    served = made.served(rounds)
-    while not made.let_others_append():
-        made.log.append(experiment_entry(made.dice.randbytes(32).hex()))
-    signed = made.cosign()
-    lines = lines_from(made.files, 0, signed.checkpoint.size)
-    assert len(lines) > len(served.lines)
-    rounds.believe(rounds.check(replace(served, checkpoint=signed.data, lines=lines), now=made.now))
-    assert rounds.trusted.log.frontier.size == signed.checkpoint.size
-
-
 def test_an_ending_over_a_gap_is_refused() -> None:
     made = history(3)
     rounds = device(made)
@@ -237,17 +215,6 @@ def test_repro_an_ending_is_believed_whatever_its_age(away_s: int) -> None:
     made.end()
     checked = late.check(made.served(late), now=made.now + 1000 * away_s)
     assert checked.ending == made.ending
-
-
-def test_an_ending_needs_its_quorum_all_the_same() -> None:
-    made = history(2)
-    late = follower(made)
-    made.conclude(made.draw_tally())
-    made.end()
-    too_few = one_too_few(made, made.log.checkpoint())
-    served = replace(made.served(late), checkpoint=too_few.data)
-    with pytest.raises(BadSignatureError):
-        late.check(served, now=made.now)
 
 
 def test_repro_a_second_manifest_convicts_also_where_the_first_was_never_believed() -> None:

@@ -1,6 +1,5 @@
 """The tree over a round's capsules: roots, places and absences."""
 
-import hashlib
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -12,12 +11,9 @@ from secvm.crypto import merkle
 from secvm.errors import BadProofError, LocalProtocolError, MalformedMessageError
 from secvm.protocol.canonical import Fields
 from secvm.protocol.relays.batches import RUN, Absence, CapsuleTree, Place, capsule_root, label_from_text, run_root
+from tests.unit.protocol.helpers import digests
 
 COUNTS = st.integers(0, 70)
-
-
-def digests(count: int) -> list[bytes]:
-    return sorted(hashlib.sha256(b"%d" % i).digest() for i in range(count))
 
 
 def reference(entries: list[bytes]) -> bytes:
