@@ -18,7 +18,7 @@ from secvm.crypto.signing import SigningKey, sign
 from secvm.learning.package import Cohort, Package, ParticipationPackage, TestPackage, TrainPackage
 from secvm.protocol.canonical import encode_document
 from secvm.protocol.codec import AddressedPackage, ExperimentId, encode
-from secvm.protocol.log.policy import LogTerms, Witness
+from secvm.protocol.log.policy import Witness
 from secvm.protocol.relays.batches import Absence, CapsuleTree
 from secvm.protocol.relays.commitments import RoundSecret, entry_commitment, mix_commitment, part_path
 from secvm.protocol.relays.manifest import Instants, RelayedManifest, manifest_faults
@@ -37,17 +37,12 @@ from secvm_lab.rigs.histories.relayed_rounds import (
     relayed_document,
 )
 from secvm_lab.rigs.histories.shard_tree import ShardTree
+from secvm_lab.rigs.histories.witnessed_log import known_log_terms
 
 FIRST = RelayedRound()
 SECOND = FIRST.following()
 DOCUMENT = FIRST.document
-LOG = LogTerms(
-    name="log.example",
-    key=known_key("log").public,
-    witnesses=(Witness("w.example", known_key("witness").public),),
-    quorum=1,
-    freshness_s=3600,
-)
+LOG = known_log_terms(witnesses=(Witness("w.example", known_key("witness").public),), quorum=1, freshness_s=3600)
 #: Points of low order, and ones that are no reduced spelling of them.
 LOW_ORDER = ("00" * 32, "01" + "00" * 31, "ecffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f")
 

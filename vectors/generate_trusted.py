@@ -12,7 +12,6 @@ import generate_protocol  # type: ignore[import-not-found]  # beside this progra
 import numpy as np
 from shared import COORDINATOR, JSON, LOG, RELAY, START, STRANGER, WITNESSES, blobs, log_terms  # type: ignore[import-not-found]  # beside this program, not in a package
 
-from secvm.crypto.merkle import Tree, leaf_hash
 from secvm.crypto.sealing.kem import X25519PrivateKey
 from secvm.crypto.sealing.oblivious import GatewayKey, encode_key_configurations
 from secvm.learning import aggregate
@@ -24,10 +23,10 @@ from secvm.protocol.documents.ending import Ending, Why, make_ending
 from secvm.protocol.documents.experiment import ExperimentDocument, FeaturesWanted, HashedBins, Relay, Windows, publish
 from secvm.protocol.documents.manifest import LastRound, RelayCount, RoundManifest, last_round, make_manifest
 from secvm.protocol.evidence.plain import Evidence, Kind, LoggedEntry
-from secvm.protocol.log.checkpoints import Checkpoint, SignedCheckpoint, read_checkpoint
+from secvm.protocol.log.checkpoints import Checkpoint, SignedCheckpoint
 from secvm.protocol.log.entries import Entry, experiment_entry, manifest_entry
-from secvm.protocol.log.proofs import LogProof
 from secvm.protocol.trust.trusted_rounds import Served, TrustedRounds, tallies_named
+from secvm_lab.rigs.histories.witnessed_log import WitnessedLog
 
 LENGTH_S, GRACE_S, LEAD_S = 600, 60, 60
 PERIOD_MS = 1000 * (LENGTH_S + GRACE_S + LEAD_S)
@@ -49,8 +48,7 @@ class History:
     ending: Ending | None = None
     tallies: dict[str, bytes] = field(default_factory=dict)
     states: list[State] = field(default_factory=list)
-    tree: Tree = field(default_factory=Tree)
-    lines: list[bytes] = field(default_factory=list)
+    log: WitnessedLog = field(default_factory=lambda: WitnessedLog(log_terms().log_key.name, LOG))
     last: LastRound | None = None
 
     def __post_init__(self) -> None:
@@ -60,13 +58,12 @@ class History:
 
     def append(self, entry: Entry) -> None:
         """An entry, after one of another experiment."""
-        for one in (experiment_entry(f"{len(self.lines):064x}"), entry):
-            self.lines.append(one.to_bytes())
-            self.tree.append(leaf_hash(self.lines[-1]))
+        self.log.append(experiment_entry(f"{self.log.tree.size:064x}"))
+        self.log.append(entry)
 
     def size_at(self, told: RoundManifest | Ending) -> int:
         """Of the log when this was its newest entry."""
-        return self.lines.index(told.log_entry.to_bytes()) + 1
+        return self.log.index_of(told.log_entry) + 1
 
     @property
     def now(self) -> int:
@@ -111,18 +108,14 @@ class History:
         self.append(self.ending.log_entry)
 
     def checkpoint(self, size: int, now: int, witnesses: tuple[int, ...] = (0, 2)) -> SignedCheckpoint:
-        terms = self.document.log
-        assert terms is not None
-        log = terms.log_key
-        made = Checkpoint(log.name, size, self.tree.root(size))
+        signed = self.log.checkpoint(size)
+        made = signed.checkpoint
         lines = [made.cosign(WITNESSES[i], name=f"w{i}.example", time_s=now // 1000 - i) for i in witnesses]
-        return read_checkpoint(made.sign(LOG), log=log).cosigned(*lines)
+        return signed.cosigned(*lines)
 
     def logged(self, index: int, size: int | None = None) -> LoggedEntry:
         """An entry with its proof, under a checkpoint that nobody has cosigned."""
-        signed = self.checkpoint(self.tree.size if size is None else size, self.now, ())
-        path = self.tree.inclusion_proof(index, signed.checkpoint.size)
-        return LoggedEntry(self.lines[index], LogProof(index, path, signed.data).to_bytes())
+        return LoggedEntry(self.log.entries[index], self.log.proof(index, self.log.checkpoint(size)))
 
     def served(self, first: int) -> Served:
         """From this round on."""
@@ -131,8 +124,8 @@ class History:
         since = 0 if first == 1 else self.size_at(self.manifests[first - 2])
         return Served(
             manifests=tuple(one.signed([COORDINATOR]) for one in self.manifests[first - 1 :]),
-            checkpoint=self.checkpoint(self.tree.size, self.now).data,
-            lines=tuple(self.lines[since:]),
+            checkpoint=self.checkpoint(self.log.tree.size, self.now).data,
+            lines=tuple(self.log.entries[since:]),
             tallies={name: self.tallies[name] for name in tallies_named(told)},
             ending=None if self.ending is None else self.ending.signed([COORDINATOR]),
         )
@@ -227,17 +220,17 @@ def bad_trusted() -> JSON:
     of = history("pegasos", 4)
     good = of.served(3)
 
-    size, since = of.tree.size, of.tree.size - len(good.lines)
+    size, since = of.log.tree.size, of.log.tree.size - len(good.lines)
 
     def with_checkpoint(signed: SignedCheckpoint) -> Served:
-        return replace(good, checkpoint=signed.data, lines=tuple(of.lines[since : signed.checkpoint.size]))
+        return replace(good, checkpoint=signed.data, lines=tuple(of.log.entries[since : signed.checkpoint.size]))
 
     def with_entry(entry: Entry, *, at: int | None = None) -> Served:
         """The log with a further entry, at the end or in the place of this one, cosigned like the honest one."""
         other = history("pegasos", 4)
-        place = len(other.lines) if at is None else at
-        lines = [*other.lines[:place], entry.to_bytes(), *other.lines[place + 1 :]]
-        other.tree, other.lines = Tree(map(leaf_hash, lines)), lines
+        place = len(other.log.entries) if at is None else at
+        lines = [*other.log.entries[:place], entry.to_bytes(), *other.log.entries[place + 1 :]]
+        other.log = WitnessedLog(other.log.origin, LOG, lines)
         signed = other.checkpoint(len(lines), of.now)
         return replace(good, checkpoint=signed.data, lines=tuple(lines[since:]))
 
@@ -361,7 +354,7 @@ def pieces() -> dict[str, Evidence]:
         signed = tuple(one.signed(sign) for one in documents)
         return Evidence(kind=kind, experiment=of.envelope, documents=signed, **more)
 
-    last = liar.logged(len(liar.lines) - 1)
+    last = liar.logged(len(liar.log.entries) - 1)
     return {
         "two manifests for round 1": piece(Kind.TWO_DOCUMENTS, one, replace(one, quota=9)),
         "a manifest that its experiment forbids": piece(Kind.BAD_DOCUMENT, replace(one, quota=1)),
