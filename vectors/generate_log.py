@@ -140,9 +140,9 @@ def bad_merkle() -> JSON:
 # ── checkpoints ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def signed(size: int, *times: int | None, origin: str = ORIGIN) -> bytes:
+def signed(size: int, *times: int | None, origin: str = ORIGIN, tree: Tree | None = None) -> bytes:
     """A checkpoint of the log, cosigned by each witness at its time, counted from now."""
-    checkpoint = Checkpoint(origin, size, tree_of(size).root())
+    checkpoint = Checkpoint(origin, size, (tree or tree_of(size)).root(size))
     lines = [
         checkpoint.cosign(key, name=name, time_s=NOW_S + time)
         for key, name, time in zip(WITNESSES, NAMES, times, strict=False)
@@ -364,13 +364,6 @@ def log_entries() -> list[Entry]:
     ]
 
 
-def log_checkpoint(tree: Tree, size: int) -> bytes:
-    """The log's checkpoint, cosigned by two witnesses."""
-    checkpoint = Checkpoint(ORIGIN, size, tree.root(size))
-    lines = [checkpoint.cosign(WITNESSES[i], name=NAMES[i], time_s=NOW_S) for i in (0, 2)]
-    return Note.from_bytes(checkpoint.sign(LOG)).signed_by(*lines).to_bytes()
-
-
 def log() -> JSON:
     """Entries, proof files and tiles."""
     entries = log_entries()
@@ -397,7 +390,7 @@ def log() -> JSON:
                 "size": size,
                 "entry": entries[index].to_bytes().decode(),
                 "now": 1000 * NOW_S,
-                "file": LogProof(index, tree.inclusion_proof(index, size), log_checkpoint(tree, size))
+                "file": LogProof(index, tree.inclusion_proof(index, size), signed(size, 0, None, 0, tree=tree))
                 .to_bytes()
                 .decode(),
             }
@@ -431,7 +424,7 @@ def bad_log() -> JSON:
     entries = log_entries()
     tree = Tree(leaf_hash(entry.to_bytes()) for entry in entries)
     entry = entries[3].to_bytes().decode()
-    good = LogProof(3, tree.inclusion_proof(3), log_checkpoint(tree, 7)).to_bytes().decode()
+    good = LogProof(3, tree.inclusion_proof(3), signed(7, 0, None, 0, tree=tree)).to_bytes().decode()
     head, *hashes = good.partition("\n\n")[0].split("\n")[1:]
     below = good.partition("\n\n")[2]
     header = "c2sp.org/tlog-proof@v1\n"
@@ -453,7 +446,7 @@ def bad_log() -> JSON:
         "a hash too many": ("proof", file(head, [*hashes, "A" * 43 + "="])),
         "hashes out of order": ("proof", file(head, hashes[::-1])),
         "another tree": ("proof", file(head, hashes, signed(7, 0, 0).decode())),
-        "a tree before the entry": ("proof", file(head, [], log_checkpoint(tree, 3).decode())),
+        "a tree before the entry": ("proof", file(head, [], signed(3, 0, None, 0, tree=tree).decode())),
         "the witnesses left out": ("signature", good[: good.index("\u2014 w0")]),
     }
     return {
