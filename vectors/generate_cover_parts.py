@@ -70,13 +70,13 @@ def _seals() -> list[JSON]:
         inner, outer = seal_both(COUNT.public_key, MIX.public_key, label, ephemerals, package)
         cases.append(
             {
-                "count_private_key": COUNT.secret_bytes().hex(),
-                "mix_private_key": MIX.secret_bytes().hex(),
-                "label": label.hex(),
-                "ephemerals": ephemerals.hex(),
-                "package": package.hex(),
-                "inner": inner.hex(),
-                "outer": outer.hex(),
+                "count_private_key": COUNT.secret_bytes(),
+                "mix_private_key": MIX.secret_bytes(),
+                "label": label,
+                "ephemerals": ephemerals,
+                "package": package,
+                "inner": inner,
+                "outer": outer,
             }
         )
     return cases
@@ -89,14 +89,14 @@ def _streams() -> list[JSON]:
         key = part_key(seed, label=label, root=root, attempt=attempt)
         cases += [
             {
-                "seed": seed.hex(),
-                "label": label.hex(),
-                "root": root.hex(),
+                "seed": seed,
+                "label": label,
+                "root": root,
                 "attempt": attempt,
-                "part_key": key.hex(),
+                "part_key": key,
                 "stream": name,
                 "start": start,
-                "bytes": PartStream(key, name, start=start).take(40).hex(),
+                "bytes": PartStream(key, name, start=start).take(40),
             }
             for name, start in zip(STREAMS, (0, 16, 1000, 64), strict=True)
         ]
@@ -161,11 +161,11 @@ def _part(
         "experiment_id": known("experiment", 16).hex(),
         "round": 7,
         **{field: value.hex() for field, value in fields.items()},
-        "seed": seed.hex(),
+        "seed": seed,
         "attempt": part.attempt,
         "counts": [[[int(c), int(n[c])] for c in np.flatnonzero(n)] for n in part.counts],
-        "count_key": COUNT.public_key.to_bytes().hex(),
-        "mix_key": MIX.public_key.to_bytes().hex(),
+        "count_key": COUNT.public_key.to_bytes(),
+        "mix_key": MIX.public_key.to_bytes(),
         **_sealed(part),
     }
 
@@ -188,8 +188,8 @@ def _sealed(part: CoverPart) -> JSON:
     return {
         "encoded": packages.hex() if part.size < 200 else None,
         "encoded_digest": hashlib.sha256(packages).hexdigest(),
-        "first_inner": block.inner[:80].hex(),
-        "first_outer": block.outer[:128].hex(),
+        "first_inner": block.inner[:80],
+        "first_outer": block.outer[:128],
         "inner_digest": hashlib.sha256(block.inner).hexdigest(),
         "outer_digest": hashlib.sha256(block.outer).hexdigest(),
     }

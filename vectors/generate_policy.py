@@ -199,7 +199,7 @@ def witness() -> JSON:
         )
     return {
         "description": "What a witness is asked, one after the other, and must answer (C2SP, July 2026).",
-        "seed": WITNESS.seed.hex(),
+        "seed": WITNESS.seed,
         "name": NAME,
         "logs": [ONE, TWO],
         "requests": answers,

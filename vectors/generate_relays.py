@@ -62,13 +62,13 @@ def label() -> JSON:
     for count, digest in ((0, bytes(32)), (1, b"\xff" * 32), (7, bytes(32)), (7, b"\x80" * 32), (7, b"\xff" * 32)):
         tree = CapsuleTree(b"".join(digests(count)))
         absence = tree.absence(digest).to_content()
-        shown.append({"size": count, "root": tree.root.hex(), "digest": digest.hex(), **absence})
+        shown.append({"size": count, "root": tree.root, "digest": digest, **absence})
     tree = CapsuleTree(b"".join(digests(7)))
     return {
         "description": "Labels of rounds; roots over capsules, that a digest is under a root, and that one is not.",
-        "labels": [{"payload": data.hex(), "label": label_of(data).hex()} for data in (b"", FIRST.manifest.data)],
-        "roots": [{"digests": digests(n), "root": capsule_root(digests(n)).hex()} for n in (0, 1, 2, 3, 7, 8)],
-        "places": [{"size": 7, "root": tree.root.hex(), **tree.place(i).to_content()} for i in (0, 3, 6)],
+        "labels": [{"payload": data, "label": label_of(data)} for data in (b"", FIRST.manifest.data)],
+        "roots": [{"digests": digests(n), "root": capsule_root(digests(n))} for n in (0, 1, 2, 3, 7, 8)],
+        "places": [{"size": 7, "root": tree.root, **tree.place(i).to_content()} for i in (0, 3, 6)],
         "absences": shown,
     }
 
@@ -85,20 +85,20 @@ def layers() -> JSON:
         inner = seal_inner(count_key.public_key, name, ephemerals[0], data)
         cases.append(
             {
-                "count_seed": count_seed.hex(),
-                "count_private_key": count_key.secret_bytes().hex(),
-                "count_key": count_key.public_key.to_bytes().hex(),
+                "count_seed": count_seed,
+                "count_private_key": count_key.secret_bytes(),
+                "count_key": count_key.public_key.to_bytes(),
                 "count_seed_hash": hashlib.sha256(count_seed).hexdigest(),
-                "mix_seed": mix_secret.hex(),
-                "mix_private_key": mix_key.secret_bytes().hex(),
-                "mix_key": mix_key.public_key.to_bytes().hex(),
-                "label": name.hex(),
-                "package": data.hex(),
-                "inner_ephemeral": ephemerals[0].hex(),
-                "inner": inner.hex(),
-                "inner_digest": capsule_digest(inner).hex(),
-                "outer_ephemeral": ephemerals[1].hex(),
-                "outer": seal_outer(mix_key.public_key, name, ephemerals[1], inner).hex(),
+                "mix_seed": mix_secret,
+                "mix_private_key": mix_key.secret_bytes(),
+                "mix_key": mix_key.public_key.to_bytes(),
+                "label": name,
+                "package": data,
+                "inner_ephemeral": ephemerals[0],
+                "inner": inner,
+                "inner_digest": capsule_digest(inner),
+                "outer_ephemeral": ephemerals[1],
+                "outer": seal_outer(mix_key.public_key, name, ephemerals[1], inner),
             }
         )
     return {"description": "A package sealed for the coordinator, and that for the mixing relay.", "cases": cases}
@@ -114,27 +114,27 @@ def commitments() -> JSON:
         part = parts - 2
         cases.append(
             {
-                "secret": secret.secret.hex(),
+                "secret": secret.secret,
                 "parts": parts,
                 "part_seeds": seeds,
-                "part_entries": [part_entry(seed).hex() for seed in seeds],
-                "parts_root": mix_commitment(secret, **told).parts.hex(),
+                "part_entries": [part_entry(seed) for seed in seeds],
+                "parts_root": mix_commitment(secret, **told).parts,
                 "part": part,
                 "path": part_path(seeds, part),
-                "nonce": secret.nonce.hex(),
-                "mix_private_key": secret.mix_key.secret_bytes().hex(),
+                "nonce": secret.nonce,
+                "mix_private_key": secret.mix_key.secret_bytes(),
                 "experiment": FIRST.document.digest,
                 "round": parts,
                 "mix_commitment": mix_commitment(secret, **told).data.decode(),
                 "entry_commitment": entry_commitment(secret, **told).data.decode(),
-                "token_seed": secret.token_seed.hex(),
+                "token_seed": secret.token_seed,
                 "entry_commitment_with_tokens": entry_commitment(secret, tokens=True, **told).data.decode(),
             }
         )
     drawn = []
     for number, parts in enumerate((4, 9, 9, 64)):
         nonce, count = known_bytes(f"nonce {number}"), digest_of(b"count %d" % number)
-        told = {"nonce": nonce.hex(), "mix_count": count, "parts": parts}
+        told = {"nonce": nonce, "mix_count": count, "parts": parts}
         drawn.append({**told, "part": part_index(nonce, count, parts)})
     return {
         "description": "What a relay derives from its secret of a round, and which part is opened.",
@@ -157,14 +157,14 @@ def statements() -> JSON:
     cases = [
         {
             "type": one.purpose,
-            "public_key": key.public.data.hex(),
-            "envelope": one.signed(key).hex(),
+            "public_key": key.public.data,
+            "envelope": one.signed(key),
             "payload": one.data.decode(),
             "digest": one.digest,
         }
         for one, key in made
     ]
-    receipt = {"digests": FIRST.submission, "root": FIRST.receipt.root.hex()}
+    receipt = {"digests": FIRST.submission, "root": FIRST.receipt.root}
     return {"description": "What the two relays sign in one round.", "cases": cases, "receipts": [receipt]}
 
 
@@ -172,9 +172,9 @@ def manifest() -> JSON:
     """Two rounds of one experiment."""
     cases = [
         {
-            "envelope": one.manifest.signed([COORDINATOR]).hex(),
+            "envelope": one.manifest.signed([COORDINATOR]),
             "payload": one.manifest.data.decode(),
-            "label": one.label.hex(),
+            "label": one.label,
             "round": one.round_number,
         }
         for one in (FIRST, SECOND)
@@ -198,7 +198,7 @@ def opening() -> JSON:
     for one in made:
         if opening_faults(one, FIRST.manifest, FIRST.document):
             raise AssertionError("an opening that is good has faults")
-        told = {"envelope": one.signed([COORDINATOR]).hex(), "payload": one.data.decode()}
+        told = {"envelope": one.signed([COORDINATOR]), "payload": one.data.decode()}
         cases.append({**told, "missing": [what.name.lower() for what in one.missing]})
     return {
         "description": "Openings in which nothing is false. The first is opened; of the others something is missing.",
@@ -217,10 +217,10 @@ def ending() -> JSON:
         RelayedEnding(round_number=1, **named, why="finished", **told),
         RelayedEnding(round_number=0, manifest=None, opening=None, why="stopped", **told),
     ]
-    cases = [{"envelope": one.signed([COORDINATOR]).hex(), "payload": one.data.decode()} for one in made]
+    cases = [{"envelope": one.signed([COORDINATOR]), "payload": one.data.decode()} for one in made]
     return {
         "description": "Endings, signed by the coordinator.",
-        "public_key": COORDINATOR.public.data.hex(),
+        "public_key": COORDINATOR.public.data,
         "cases": cases,
     }
 
@@ -242,24 +242,24 @@ def shards() -> JSON:
                 "capsules": count,
                 "shard": len(split) - 1,
                 "digests": split[-1],
-                "sub_tally": write_sub_tally(counts).hex(),
-                "entry": shard_entry(split[-1], write_sub_tally(counts)).hex(),
-                "shards": tree.root.hex(),
-                "mix_root": tree.mix_root.hex(),
+                "sub_tally": write_sub_tally(counts),
+                "entry": shard_entry(split[-1], write_sub_tally(counts)),
+                "shards": tree.root,
+                "mix_root": tree.mix_root,
                 "proof": proof.data.decode(),
-                "run_file": ShardRun(proof.shard, count, proof.mix_path, tuple(split[-1])).to_bytes().hex(),
-                "tally_file": ShardTally(proof.path, write_sub_tally(counts)).to_bytes().hex(),
+                "run_file": ShardRun(proof.shard, count, proof.mix_path, tuple(split[-1])).to_bytes(),
+                "tally_file": ShardTally(proof.path, write_sub_tally(counts)).to_bytes(),
             }
         )
     return {
         "description": "Shards, their proofs and files; sub-tallies; numbers of cells; which shards are recounted.",
         "recounts": [
-            {"ephemerals": secrets.hex(), "recounts": recounts(secrets)}
+            {"ephemerals": secrets, "recounts": recounts(secrets)}
             for secrets in (known_bytes(f"canary {number}", 64) for number in range(96))
         ],
         "proofs": proofs,
         "sub_tallies": [
-            {"counts": sorted([cell, n] for cell, n in told.items()), "bytes": write_sub_tally(told).hex()}
+            {"counts": sorted([cell, n] for cell, n in told.items()), "bytes": write_sub_tally(told)}
             for told in ({}, {0: 1}, counts)
         ],
         "cells": [
@@ -267,7 +267,7 @@ def shards() -> JSON:
                 "models": 1,
                 "bins": 10,
                 "labels": 2,
-                "package": encode(AddressedPackage(FIRST.document.experiment_id, 1, package)).hex(),
+                "package": encode(AddressedPackage(FIRST.document.experiment_id, 1, package)),
                 "cell": cells.cell_of(package),
             }
             for package in PACKAGES
@@ -288,7 +288,7 @@ def news() -> JSON:
             "parts": (one.manifest, one.opening, one.tally, one.checkpoint),
             "first_line": one.first_line,
             "lines": one.lines,
-            "news": one.to_bytes().hex(),
+            "news": one.to_bytes(),
         }
         for one in made
     ]
@@ -309,17 +309,17 @@ def junk() -> JSON:
     for number, package in enumerate(PACKAGES):
         data = encode(AddressedPackage(FIRST.document.experiment_id, 1, package))
         capsule = seal_inner(key, FIRST.label, known_bytes(f"good {number}"), data)
-        cases.append({"why": "counts", "capsule": capsule.hex(), "junk": False, "cell": cells.cell_of(package)})
+        cases.append({"why": "counts", "capsule": capsule, "junk": False, "cell": cells.cell_of(package)})
     for why, capsule in generate_relays_bad.junk_capsules(FIRST).items():
-        cases.append({"why": why, "capsule": capsule.hex(), "junk": True, "cell": None})
-    every = [bytes.fromhex(case["capsule"]) for case in cases]
+        cases.append({"why": why, "capsule": capsule, "junk": True, "cell": None})
+    every = [case["capsule"] for case in cases]
     return {
         "description": "Inner capsules, with the cell for which each counts; junk counts for none, and so do nulls.",
         "document": FIRST.document.data.decode(),
-        "label": FIRST.label.hex(),
+        "label": FIRST.label,
         "round": 1,
-        "count_seed": FIRST.count_seed.hex(),
-        "sub_tally": reader.sub_tally(every).hex(),
+        "count_seed": FIRST.count_seed,
+        "sub_tally": reader.sub_tally(every),
         "cases": cases,
     }
 
@@ -354,7 +354,7 @@ def experiment_document() -> JSON:
             {
                 "text": one.data.decode(),
                 "digest": one.digest,
-                "envelope": publish(one, keys=(COORDINATOR,)).hex(),
+                "envelope": publish(one, keys=(COORDINATOR,)),
                 "budget": one.budget,
                 "parts": cover.parts,
                 "packages": cover.packages,

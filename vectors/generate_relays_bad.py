@@ -95,10 +95,10 @@ def bad_label() -> JSON:
     ]
     return {
         "description": "Proofs under the root of a submission that must be refused.",
-        "root": root.hex(),
+        "root": root,
         "size": size,
         "places": [{"why": why, "size": n, **one.to_content()} for why, one, n in places],
-        "absences": [{"why": why, "digest": digest.hex(), **one.to_content()} for why, one, digest in absences],
+        "absences": [{"why": why, "digest": digest, **one.to_content()} for why, one, digest in absences],
         "labels": with_reasons(_labels(), "text"),
     }
 
@@ -144,8 +144,8 @@ def bad_statements() -> JSON:
             else one.signed(key).replace(one.data, told_otherwise(one.data, experiment="0" * 64)),
         }
         for fault, table in (("malformed", malformed), ("signature", forged)):
-            told = {"type": one.purpose, "public_key": key.public.data.hex(), "fault": fault}
-            cases += [{"why": why, **told, "envelope": data.hex()} for why, data in table.items()]
+            told = {"type": one.purpose, "public_key": key.public.data, "fault": fault}
+            cases += [{"why": why, **told, "envelope": data} for why, data in table.items()]
     return {"description": "Envelopes that hold no such statement of the relay of this key.", "cases": cases}
 
 
@@ -221,14 +221,14 @@ def bad_manifests() -> JSON:
             "why": why,
             "fault": "inconsistent",
             "faults": [fault.name for fault in manifest_faults(one, DOCUMENT, FIRST.manifest)],
-            "envelope": one.signed([COORDINATOR]).hex(),
+            "envelope": one.signed([COORDINATOR]),
         }
         for why, one in inconsistent.items()
     ]
     for why, data in malformed.items():
         envelope = sign(data, purpose=purpose, keys=[COORDINATOR])
-        cases.append({"why": why, "fault": "malformed", "faults": [], "envelope": envelope.hex()})
-    cases.append({"why": "a stranger's", "fault": "signature", "faults": [], "envelope": two.signed([STRANGER]).hex()})
+        cases.append({"why": why, "fault": "malformed", "faults": [], "envelope": envelope})
+    cases.append({"why": "a stranger's", "fault": "signature", "faults": [], "envelope": two.signed([STRANGER])})
     return {
         "description": "Manifests that must be refused once `before` was accepted, which is a payload.",
         "document": DOCUMENT.data.decode(),
@@ -344,20 +344,20 @@ def bad_shards() -> JSON:
     }
     return {
         "description": "Shards that must be refused under these roots; sub-tallies that are none.",
-        "shards": tree.root.hex(),
-        "mix_root": tree.mix_root.hex(),
+        "shards": tree.root,
+        "mix_root": tree.mix_root,
         "cases": [
             {
                 "why": why,
-                "digests": [one.hex() for one in listed],
-                "sub_tally": counted.hex(),
+                "digests": listed,
+                "sub_tally": counted,
                 "proof": shown.data.decode(),
                 "capsules": count,
             }
             for why, listed, counted, shown, count in cases
         ],
-        "proofs": [{"why": why, "bytes": data.hex()} for why, data in spellings(proof.data).items()],
-        "sub_tallies": [{"why": why, "bytes": data.hex(), "cells": 30, "capsules": 4} for why, data in tallies.items()],
+        "proofs": [{"why": why, "bytes": data} for why, data in spellings(proof.data).items()],
+        "sub_tallies": [{"why": why, "bytes": data, "cells": 30, "capsules": 4} for why, data in tallies.items()],
     }
 
 

@@ -52,7 +52,7 @@ def tallies() -> JSON:
                 "why": why,
                 "cover": document.experiment.cover is not None,
                 "entries": [str(entry) for entry in entries],
-                "planes": planes.hex(),
+                "planes": planes,
                 "digest": tally_digest(tally),
                 "bytes": files,
             }
@@ -92,7 +92,7 @@ def bad_tallies() -> JSON:
     return {
         "description": "What must be refused as a tally of this experiment, whatever its digest.",
         "experiment": document.data.decode(),
-        "good": good.hex(),
+        "good": good,
         "cases": with_reasons(bad),
     }
 

@@ -201,7 +201,7 @@ def trusted() -> JSON:
         "description": "What devices are served, look after look, and what they keep; each history is believed.",
         "histories": [
             {
-                "experiment": history(name, 1).envelope.hex(),
+                "experiment": history(name, 1).envelope,
                 "looks": [look(history(name, number), first) for number, first in plan] + tail,
             }
             for name in EXPERIMENTS
@@ -315,7 +315,7 @@ def bad_trusted() -> JSON:
     )
     return {
         "description": "What is refused by a device that has taken `believed`, and at `now` took `good`.",
-        "experiment": of.envelope.hex(),
+        "experiment": of.envelope,
         "believed": look(two, 1),
         "now": of.now,
         "good": write(good),
