@@ -673,6 +673,7 @@ def test_late_acknowledgement_after_distrust_changes_nothing() -> None:
     device.tell(Distrusted("so"))
     for package_id in range(OF.budget):
         device.tell(SendSucceeded(package_id))
+        device.tell(SendFailed(package_id))
     assert device.session.progress.waiting == 0
     assert device.session.progress.acknowledged == sent
 
