@@ -3,8 +3,6 @@
 from collections.abc import Callable
 
 import pytest
-from cryptography.hazmat.primitives import hpke
-from cryptography.hazmat.primitives.asymmetric import x25519
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,19 +27,6 @@ def test_what_was_sealed_twice_opens_twice(inner_secret: bytes, outer_secret: by
     assert layers.seal_outer(MIX.public_key, LABEL, outer_secret, inner) == outer
     assert layers.open_outer(MIX, LABEL, outer) == inner
     assert layers.open_inner(COUNT, LABEL, inner) == package
-
-
-@given(secrets)
-def test_a_second_library_opens_the_same_bytes(secret: bytes) -> None:
-    suite = hpke.Suite(hpke.KEM.X25519, hpke.KDF.HKDF_SHA256, hpke.AEAD.AES_128_GCM)
-    inner, outer = layers.seal_both(COUNT.public_key, MIX.public_key, LABEL, secret + secret, PACKAGE)
-    for private, info, capsule, content in (
-        (MIX, b"secvm-v2-outer\n", outer, inner),
-        (COUNT, b"secvm-v2-inner\n", inner, PACKAGE),
-    ):
-        key = x25519.X25519PrivateKey.from_private_bytes(private.secret_bytes())
-        assert suite.decrypt(capsule, key, info + LABEL) == content
-        assert capsule[:32] == x25519.X25519PrivateKey.from_private_bytes(secret).public_key().public_bytes_raw()
 
 
 @pytest.mark.parametrize(
