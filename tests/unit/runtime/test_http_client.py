@@ -2,11 +2,9 @@
 
 import asyncio
 import datetime as dt
-import socket
 import ssl
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from ipaddress import IPv4Address
 from pathlib import Path
@@ -17,73 +15,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from secvm.auditor.files import AuditLimits, WebFiles
-from secvm.errors import BadInputError, BeaconUnavailableError, UnreachableError
-from secvm.runtime.beacons import WebBeacons
-from secvm.runtime.clock import SteadyClock
+from secvm.errors import BadInputError, UnreachableError
 from secvm.runtime.http.client import HttpAnswer, HttpClient, ask_blocking, ask_once, checked_url, goes_in_clear
 from tests.serving import Server, serving
-from tests.unit.crypto.recorded_beacons import DRAND
-
-#: Bytes come well before a socket's own time limit; after two seconds no more come, so that a wrong client ends too.
-_DRIP_S, _DRIPS = 0.02, 100
-HALVES = {
-    "head": b"HTTP/1.1 200 OK\r\nx: ",
-    "length of a chunk": b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n",
-    "body": b"HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n",
-}
-
-
-@contextmanager
-def dripping(beginning: bytes) -> Iterator[str]:
-    """A server that answers so, and then byte by byte."""
-    over = threading.Event()
-
-    def answer(connection: socket.socket) -> None:
-        with connection:
-            connection.recv(2**16)
-            try:
-                connection.sendall(beginning)
-                for _ in range(_DRIPS):
-                    if over.wait(_DRIP_S):
-                        return
-                    connection.sendall(b"0")
-            except OSError:
-                return
-
-    def serve(door: socket.socket) -> None:
-        while True:
-            connection, _ = door.accept()
-            if over.is_set():
-                connection.close()
-                return
-            answer(connection)
-
-    with socket.create_server(("127.0.0.1", 0)) as door:
-        port = door.getsockname()[1]
-        thread = threading.Thread(target=serve, args=(door,))
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{port}"
-        finally:
-            over.set()
-            socket.create_connection(("127.0.0.1", port)).close()
-            thread.join()
-
-
-def audit_asks(url: str) -> None:
-    WebFiles(url, SteadyClock(), limits=AuditLimits(answer_s=0.1)).get("/v1/experiments", most=2000)
-
-
-def beacon_asks(url: str) -> None:
-    WebBeacons(drand_urls=[url], timeout_s=0.3).fetch(DRAND, 7)
-
-
-@pytest.mark.parametrize("half", HALVES)
-@pytest.mark.parametrize("ask", [audit_asks, beacon_asks])
-def test_repro_answer_that_drips_anywhere_is_given_up_in_time(ask: Callable[[str], None], half: str) -> None:
-    with dripping(HALVES[half]) as url, pytest.raises((BadInputError, BeaconUnavailableError), match="too slowly"):
-        ask(url)
 
 
 def ask(url: str, *, most: int) -> HttpAnswer:
