@@ -117,27 +117,17 @@ def blob_path(digest: str) -> str:
 _ATTEMPTS = 3
 
 
-@dataclass(frozen=True, slots=True)
-class AuditLimits:
-    """How much one audit may take."""
-
-    #: For one answer, all of it.
-    answer_s: float = 60.0
-    #: For the whole audit.
-    audit_s: float = 86_400.0
-    #: All answers together.
-    total_bytes: int = 2**38
+#: How much one audit may take: for one answer, all of it; for the whole audit; all answers together.
+ANSWER_S, AUDIT_S, TOTAL_BYTES = 60.0, 86_400.0, 2**38
 
 
 class WebFiles:
     """Public files of the coordinator at a URL."""
 
-    def __init__(self, url: str, clock: Clock, *, limits: AuditLimits | None = None) -> None:
-        limits = limits or AuditLimits()
-        self._url = checked_url(url)
-        self._clock, self._answer_s = clock, limits.answer_s
-        self._until = clock.now() + int(1000 * limits.audit_s)
-        self._left = limits.total_bytes
+    def __init__(self, url: str, clock: Clock) -> None:
+        self._url, self._clock = checked_url(url), clock
+        self._until = clock.now() + int(1000 * AUDIT_S)
+        self._left = TOTAL_BYTES
 
     def get(self, path: str, *, most: int) -> bytes | None:
         reason = "no answer"
@@ -145,7 +135,7 @@ class WebFiles:
             if self._clock.now() > self._until:
                 raise BadInputError("the audit takes longer than it may: the coordinator answers slowly, or too much")
             try:
-                answer = ask_blocking(self._url + path, answer_s=self._answer_s, most=min(most, self._left))
+                answer = ask_blocking(self._url + path, answer_s=ANSWER_S, most=min(most, self._left))
             except UnreachableError as fault:
                 reason = str(fault)
                 continue

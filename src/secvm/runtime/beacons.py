@@ -34,14 +34,13 @@ class WebBeacons:
         nist_url: str = NIST_URL,
         drand_urls: Sequence[str] = DRAND_URLS,
         issuers: bytes = b"",
-        timeout_s: float = TIMEOUT_S,
     ) -> None:
         """``issuers`` are certificates as PEM that lead from NIST's to a pinned one: NIST serves its own alone."""
         if not drand_urls:
             raise BadInputError("drand has at least one address")
         self._nist_url = checked_url(nist_url, "a beacon's address")
         self._drand_urls = tuple(checked_url(url, "a beacon's address") for url in drand_urls)
-        self._issuers, self._timeout_s = issuers, timeout_s
+        self._issuers = issuers
 
     def fetch(self, chain: str, round_number: int) -> bytes:
         if not 1 <= round_number <= MAX_ROUND:
@@ -92,7 +91,7 @@ class WebBeacons:
 
     def _get(self, url: str) -> bytes:
         try:
-            answer = ask_blocking(url, answer_s=self._timeout_s, most=MAX_RECORD_BYTES)
+            answer = ask_blocking(url, answer_s=TIMEOUT_S, most=MAX_RECORD_BYTES)
         except UnreachableError as fault:
             raise BeaconUnavailableError(f"the beacon does not answer: {fault}") from None
         if answer.status != 200:

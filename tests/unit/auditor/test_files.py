@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from secvm.auditor.audit import audit_files
-from secvm.auditor.files import AuditLimits, FolderFiles, GivenFiles, WebFiles
+from secvm.auditor.files import AUDIT_S, FolderFiles, GivenFiles, WebFiles
 from secvm.errors import BadInputError, MalformedMessageError
 from secvm.runtime.clock import SystemClock
 from secvm.testing.clock import ManualClock
@@ -46,9 +46,10 @@ def test_file_longer_than_it_may_be_is_refused_however_it_is_served(server: Serv
         assert reader.get("/v1/blob/x", most=101) == b"y" * 101
 
 
-def test_all_answers_together_have_a_limit(server: Server) -> None:
+def test_all_answers_together_have_a_limit(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("secvm.auditor.files.TOTAL_BYTES", 100)
     server.answer = lambda _: (200, {}, b"y" * 60)
-    files = WebFiles(server.url, SystemClock(), limits=AuditLimits(total_bytes=100))
+    files = WebFiles(server.url, SystemClock())
     assert files.get("/a", most=100) == b"y" * 60
     with pytest.raises(BadInputError, match="more than an audit may read"):
         files.get("/b", most=100)
@@ -57,9 +58,9 @@ def test_all_answers_together_have_a_limit(server: Server) -> None:
 def test_audit_has_a_limit_of_time(server: Server) -> None:
     server.answer = lambda _: (200, {}, b"")
     clock = ManualClock(0)
-    files = WebFiles(server.url, clock, limits=AuditLimits(audit_s=10))
+    files = WebFiles(server.url, clock)
     assert files.get("/a", most=1) == b""
-    clock.advance(10_001)
+    clock.advance(int(1000 * AUDIT_S) + 1)
     with pytest.raises(BadInputError, match="longer than it may"):
         files.get("/b", most=1)
 
