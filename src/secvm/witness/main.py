@@ -17,13 +17,12 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from secvm.crypto.notes import NoteKey, SignatureKind
-from secvm.crypto.sealing.kem import RandomBytes
-from secvm.crypto.signing import SEED_BYTES, SigningKey
+from secvm.crypto.signing import SigningKey
 from secvm.errors import BadInputError
 from secvm.files import or_bad_input, write_atomically
 from secvm.runtime.clock import Clock, SteeredClock, SystemClock
 from secvm.runtime.disk.process_lock import only_one
-from secvm.runtime.disk.secret_files import Passphrase, make_secret, read_signing_key
+from secvm.runtime.disk.secret_files import Passphrase, make_signing_key, read_signing_key
 from secvm.runtime.http.server import HttpServer
 from secvm.runtime.logs import Log
 from secvm.runtime.metrics import Metrics
@@ -69,7 +68,7 @@ def _toml(content: dict[str, Any]) -> str:
     return "\n".join(parts) + "\n"
 
 
-def make(path: Path, dice: RandomBytes = os.urandom, passphrase: Passphrase | None = None) -> NoteKey:
+def make(path: Path, passphrase: Passphrase | None = None) -> NoteKey:
     """The witness of these settings: its key and its empty store are made, unless they are there. Its public key."""
     settings = read_settings(path, WitnessSettings)
     key_file, store = settings.witness.key_file, settings.store.path
@@ -81,7 +80,7 @@ def make(path: Path, dice: RandomBytes = os.urandom, passphrase: Passphrase | No
             )
         WitnessStore.create(store)
     if not key_file.exists():
-        make_secret(key_file, dice(SEED_BYTES).hex().encode() + b"\n")
+        make_signing_key(key_file, os.urandom)
     return public_key(settings, read_signing_key(key_file, passphrase))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -23,7 +22,7 @@ from secvm.witness.settings import WitnessSettings
 from secvm.witness.store import WitnessStore
 from tests.rigs.clocks import jump
 from tests.rigs.services import service_running
-from tests.unit.relay.helpers import Answered, ask
+from tests.unit.relay.helpers import Answered, ask, toml
 
 LOG_NAME = "coordinator.example/a"
 LOG = SigningKey(b"\1" * 32)
@@ -99,16 +98,9 @@ class Place:
         }
         for name, table in changes.items():
             tables[name] |= table
-        lines = []
-        for name, table in tables.items():
-            lines.append(f"[{name}]")
-            lines += [
-                f"{key} = {value if isinstance(value, int) else json.dumps(str(value))}" for key, value in table.items()
-            ]
-        for name in OTHER_NAMES:
-            lines += ["[[logs]]", f'name = "{name}"', f'key = "{LOG.public.data.hex()}"']
+        more = "".join(f'[[logs]]\nname = "{name}"\nkey = "{LOG.public.data.hex()}"\n' for name in OTHER_NAMES)
         path = self.folder / "witness.toml"
-        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        path.write_text(toml(tables) + more, encoding="utf-8")
         return path
 
     def cosigned(self, answer: Answered, asked: bytes) -> SignedCheckpoint:

@@ -27,7 +27,7 @@ from pathlib import Path
 
 from secvm.crypto.locking import DEFAULT_COST, MOST_PASSPHRASE_BYTES, Cost, is_locked, lock, unlock
 from secvm.crypto.sealing.kem import RandomBytes
-from secvm.crypto.signing import SigningKey
+from secvm.crypto.signing import SEED_BYTES, SigningKey, VerifyKey
 from secvm.errors import BadInputError, WrongPassphraseError
 from secvm.files import or_bad_input, sync_folder
 
@@ -152,6 +152,13 @@ def read_signing_key(path: Path, passphrase: Passphrase | None = None) -> Signin
             next_step="'secvm relay key' makes one for a relay, 'secvm witness key' one for a witness.",
         )
     return SigningKey(bytes.fromhex(data.decode()))
+
+
+def make_signing_key(path: Path, dice: RandomBytes) -> VerifyKey:
+    """A new signing key in a new file, which only its owner can read. Raises as ``make_secret`` does."""
+    key = SigningKey(dice(SEED_BYTES))
+    make_secret(path, key.seed.hex().encode() + b"\n")
+    return key.public
 
 
 def make_secret(path: Path, data: bytes) -> None:
