@@ -40,12 +40,13 @@ def slot_units(groups, group_counts, starts, first_slots, some, counts):
 
 
 @compiled
-def class_norms(rows, classes, squares, first, last):
+def class_norms(
+    groups, group_counts, starts, first_slots, cold_indptr, cold_slots, cold_values, classes, squares, first, last
+):
     """Add the squared values of people in blocks ``first`` to ``last`` to ``squares``, people x classes.
 
-    ``rows`` as in ``lanes.score_some``; ``classes`` has dummies in a class of their own.
+    ``classes`` has dummies in a class of their own.
     """
-    groups, group_counts, starts, first_slots, cold_indptr, cold_slots, cold_values = rows
     n_people = len(cold_indptr) - 1
     for people in range(first, last):
         low = people * PEOPLE

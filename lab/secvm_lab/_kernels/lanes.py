@@ -40,13 +40,26 @@ def lines(n: int, lanes: int, dtype: DTypeLike) -> NDArray[Any]:
 
 
 @compiled
-def score_some(rows, weights, chosen, firsts, sums, first, last, lanes):
+def score_some(
+    groups,
+    group_counts,
+    starts,
+    first_slots,
+    cold_indptr,
+    cold_slots,
+    cold_values,
+    weights,
+    chosen,
+    firsts,
+    sums,
+    first,
+    last,
+    lanes,
+):
     """As ``score_people`` for chosen people of blocks ``first`` to ``last``; a line of ``sums`` for each of them.
 
-    ``rows`` are the arrays of the layout in the order in which ``score_people`` takes them. ``firsts`` says where each
-    block of people begins in ``chosen``.
+    ``firsts`` says where each block of people begins in ``chosen``.
     """
-    groups, group_counts, starts, first_slots, cold_indptr, cold_slots, cold_values = rows
     width = len(lanes)
     bias = len(weights) - width
     for c in range(firsts[first], firsts[last]):
@@ -72,12 +85,26 @@ def score_some(rows, weights, chosen, firsts, sums, first, last, lanes):
 
 
 @compiled
-def true_scores(rows, state, bits, chosen, out, first, last, lanes):
+def true_scores(
+    groups,
+    group_counts,
+    starts,
+    first_slots,
+    cold_indptr,
+    cold_slots,
+    cold_values,
+    state,
+    bits,
+    chosen,
+    out,
+    first,
+    last,
+    lanes,
+):
     """Integer scores, as all the world computes them, of the people ``chosen[first:last]``.
 
-    ``rows`` as in ``score_some``. ``state`` are int64 lines and ``bits`` what each lane's mantissas leave out of them.
+    ``state`` are int64 lines and ``bits`` what each lane's mantissas leave out of them.
     """
-    groups, group_counts, starts, first_slots, cold_indptr, cold_slots, cold_values = rows
     width = np.uint64(len(lanes))
     positions = np.empty(PEOPLE + 1, np.uint64)
     for c in range(first, last):

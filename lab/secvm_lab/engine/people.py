@@ -116,7 +116,7 @@ class LaidOutPeople:
         firsts = self._firsts(chosen)
 
         def work(low: int, high: int) -> None:
-            kernels.score_some(self._arrays, weights, chosen, firsts, sums, low, high, self.lanes)
+            kernels.score_some(*self._arrays, weights, chosen, firsts, sums, low, high, self.lanes)
 
         self.over(len(self.prepared.starts), work)
         return sums
@@ -177,7 +177,7 @@ class LaidOutPeople:
         squares, classes = np.zeros((n, self.n_classes)), self._classes
 
         def work(low: int, high: int) -> None:
-            bounds.class_norms(self._arrays, classes, squares, low, high)
+            bounds.class_norms(*self._arrays, classes, squares, low, high)
 
         self.over(len(self.prepared.starts), work)
         squares[:, -2] = 1  # the bias
@@ -216,7 +216,7 @@ class LaidOutPeople:
         out = self.lines(len(chosen), np.int64)
 
         def work(low: int, high: int) -> None:
-            kernels.true_scores(self._arrays, state, bits, chosen, out, low, high, self.lanes)
+            kernels.true_scores(*self._arrays, state, bits, chosen, out, low, high, self.lanes)
             if len(self.own):
                 kernels.add_own_scores(self.own, self.n_slots, state, bits, chosen, out, low, high, self.lanes)
 

@@ -55,7 +55,8 @@ def _each_group(builder, groups, at, end, lanes, use):
             # slower than four scalar sums.
             with builder.if_then(builder.icmp_unsigned("==", four, _NEVER)):
                 loop.do_break()
-        use([builder.and_(builder.lshr(four, _I64(16 * k)), _I64(0xFFFF)) for k in range(4)])
+        shifted = [four, *(builder.lshr(four, _I64(16 * k)) for k in (1, 2, 3))]
+        use([*(builder.and_(local, _I64(0xFFFF)) for local in shifted[:3]), shifted[3]])
 
 
 def _segment(context, builder, signature, args):
