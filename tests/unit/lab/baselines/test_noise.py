@@ -1,5 +1,6 @@
-"""The trusted server: its noise is what it says, one person moves its sums by no more than it says. Devices' cover: what
-is planned keeps what was asked, and rests on how many are honest.
+"""The trusted server: its noise is what it says, one person moves its sums by no more than it says.
+
+Devices' cover: what is planned keeps what was asked, and rests on how many are honest.
 """
 
 from __future__ import annotations
