@@ -25,7 +25,6 @@ import sqlite3
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import partial
 
 from secvm.coordinator.experiments.history import first_blobs
 from secvm.coordinator.experiments.new_experiment import OwnSettings
@@ -44,7 +43,7 @@ from secvm_lab.simulation.machines.database import Database
 from secvm_lab.simulation.machines.lives import Process
 from secvm_lab.simulation.machines.loop import SimulatedClock
 from secvm_lab.simulation.machines.network import Network, Party
-from secvm_lab.simulation.operations import DEVICES, NODES, WITNESSES
+from secvm_lab.simulation.operations import DEVICES, NODES, PARTIES, WITNESSES
 from secvm_lab.simulation.parties.devices import SimulatedDevice, joined, thrifty
 from secvm_lab.simulation.parties.nodes import SimulatedNode
 from secvm_lab.simulation.parties.servers import SimulatedRelay, SimulatedWitness
@@ -173,9 +172,8 @@ class World:
         self.wrong: list[str] = []
         self.done: Counter[str] = Counter()
         self._context = contextvars.copy_context()
-        self.clocks = {name: SimulatedClock(START - BEFORE_MS) for name in ("database", "relay", *NODES, *WITNESSES)}
-        self.clocks |= {name: SimulatedClock(START - BEFORE_MS) for name in DEVICES}
-        self.network = Network(dice)
+        self.clocks = {name: SimulatedClock(START - BEFORE_MS) for name in ("database", *PARTIES)}
+        self.network = Network(dice, self._find)
         steady = SimulatedClock(0)
         self.database = Database(self.clocks["database"])
         self.truth = Truth(self.database)
@@ -198,8 +196,10 @@ class World:
             )
             for i, name in enumerate(DEVICES)
         ]
-        everybody: list[Process] = [*self.nodes, *self.witnesses, *self.devices]
-        everybody += [] if self.relay is None else [self.relay]
+        relays = [] if self.relay is None else [self.relay]
+        servers: list[SimulatedWitness | SimulatedRelay] = [*self.witnesses, *relays]
+        self._by_host: dict[str, Party] = {one.name.replace(" ", ""): one for one in servers}
+        everybody: list[Process] = [*self.nodes, *self.witnesses, *self.devices, *relays]
         self.parties = {one.name: one for one in everybody}
         self._claims: dict[tuple[str, int], bytes] = {}
         #: Seconds that somebody is gone when it ends the next time.
@@ -219,10 +219,6 @@ class World:
             self.document.digest, self.envelope, OwnSettings().model_dump_json().encode(), Standing.RUNNING
         )
         self.database.store.add_experiment(stored, first_blobs(self.document))
-        self.network.host("coordinator", self._some_node)
-        self.network.host("relay", lambda: self.relay)
-        for i, witness in enumerate(self.witnesses):
-            self.network.host(f"witness{i}", partial(_itself, witness))
 
     # ── processes ────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -234,7 +230,10 @@ class World:
         delay = self.gone.pop(party.name, SUPERVISED_S)
         asyncio.get_running_loop().call_later(delay, party.start, context=self._context)
 
-    def _some_node(self) -> SimulatedNode | None:
+    def _find(self, host: str) -> Party | None:
+        """Who answers to this name now; None: nobody."""
+        if host != "coordinator":
+            return self._by_host.get(host)
         alive = [node for node in self.nodes if not node.life.dead]
         return self.dice.choice(alive) if alive else None
 
@@ -296,7 +295,3 @@ class World:
         if self._claims.setdefault(place, told.root) != told.root:
             return [f"there are two trees of size {told.size} of one log"]
         return []
-
-
-def _itself(party: Party) -> Party:
-    return party

@@ -59,19 +59,15 @@ Watch = Callable[[Party, HttpRequest, int, HttpResponse | None], None]
 class Network:
     """Between all parties."""
 
-    def __init__(self, dice: random.Random) -> None:
-        self._dice = dice
-        self._hosts: dict[str, Callable[[], Party | None]] = {}
+    def __init__(self, dice: random.Random, find: Callable[[str], Party | None]) -> None:
+        """``find``: who answers to a name now; None: nobody."""
+        self._dice, self._find = dice, find
         self._fates: dict[str, deque[str]] = {link: deque() for link in LINKS}
         #: The first of two that change places waits for this.
         self._held: dict[str, asyncio.Future[None]] = {}
         self.watchers: list[Watch] = []
         #: What happened, by fate.
         self.done: Counter[str] = Counter()
-
-    def host(self, name: str, find: Callable[[], Party | None]) -> None:
-        """Who answers to this name now; None: nobody."""
-        self._hosts[name] = find
 
     def strike(self, link: str, fate: str) -> None:
         """The next message on this link fares like that."""
@@ -147,7 +143,7 @@ class Network:
 
     def deliver(self, request: HttpRequest, host: str) -> asyncio.Future[HttpResponse]:
         """Have it answered, in the name of whoever answers. A connection breaks when its server dies."""
-        party = self._hosts[host]()
+        party = self._find(host)
         asked = _Asked(self, party, request)
         if party is None or party.life.dead:
             asked.answered(None)
