@@ -21,7 +21,7 @@ from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.documents.manifest import RoundManifest, read_relay_count
 from secvm.protocol.relays.counts import EntryCount, EntryReveal
 from secvm.protocol.relays.manifest import RelayedManifest
-from secvm.protocol.relays.opening import Opening, RelayedEnding
+from secvm.protocol.relays.opening import Opening, RelayedEnding, clients_of
 from secvm.runtime.clock import SystemClock
 from secvm.testing.federation import Federation
 
@@ -47,27 +47,30 @@ def published(federation: Federation, number: int) -> Published:
     document = federation.document
     assert document is not None
     served = federation.patiently(lambda: federation.following(number), f"what follows round {number}")
-    payload = Envelope.from_bytes(served).payload
-    last = number == document.rounds
-    if document.experiment.cover is not None:
-        return _after_relays(federation, document, number, payload, last=last)
-    told = Ending.from_bytes(payload) if last else RoundManifest.from_bytes(payload)
-    assert told.last is not None
-    count = told.last.relay_count
+    payload, last = Envelope.from_bytes(served).payload, number == document.rounds
+    told: Ending | RoundManifest | RelayedEnding | RelayedManifest
+    if document.experiment.cover is None:
+        told = Ending.from_bytes(payload) if last else RoundManifest.from_bytes(payload)
+        assert told.last is not None
+        handed_on = told.last.relay_count
+        packages = 0 if handed_on is None else read_relay_count(handed_on, document).capsules
+        tally, origin = told.last.tally, None
+    else:
+        told = RelayedEnding.from_bytes(payload) if last else RelayedManifest.from_bytes(payload)
+        path = f"/v1/experiment/{document.digest}/opening/{number}"
+        shown = federation.patiently(lambda: federation.public(path), f"the opening of round {number}")
+        opening = document.read(Opening, shown)
+        packages = clients_of(opening) * document.budget
+        tally, origin = opening.tally, _origin(federation.cover_seeds, document, opening)
     return Published(
         state=_blob(federation, told.state),
         evaluation_weights=told.evaluation_weights,
-        tally=published_tally(federation, told.last.tally),
-        packages=0 if count is None else read_relay_count(count, document).capsules,
+        tally=None
+        if tally is None
+        else decode_tally(_blob(federation, tally), digest=tally, experiment=document.experiment),
+        packages=packages,
+        origin=origin,
     )
-
-
-def published_tally(federation: Federation, digest: str | None) -> Tally | None:
-    """The tally of this digest; None: none was published."""
-    if digest is None:
-        return None
-    assert federation.document is not None
-    return decode_tally(_blob(federation, digest), digest=digest, experiment=federation.document.experiment)
 
 
 def origins_of(rounds: list[Published]) -> CoverOrigins | None:
@@ -83,23 +86,6 @@ def origins_of(rounds: list[Published]) -> CoverOrigins | None:
         return found[round_number - 1] or known
 
     return origin
-
-
-def _after_relays(
-    federation: Federation, document: ExperimentDocument, number: int, payload: bytes, *, last: bool
-) -> Published:
-    told = RelayedEnding.from_bytes(payload) if last else RelayedManifest.from_bytes(payload)
-    path = f"/v1/experiment/{document.digest}/opening/{number}"
-    served = federation.patiently(lambda: federation.public(path), f"the opening of round {number}")
-    opening = document.read(Opening, served)
-    count = None if opening.entry_count is None else EntryCount.enclosed(opening.entry_count)
-    return Published(
-        state=_blob(federation, told.state),
-        evaluation_weights=told.evaluation_weights,
-        tally=published_tally(federation, opening.tally),
-        packages=0 if count is None else count.clients * document.budget,
-        origin=_origin(federation.cover_seeds, document, opening),
-    )
 
 
 def _origin(seeds: tuple[str, str], document: ExperimentDocument, opening: Opening) -> CoverOrigin | None:
