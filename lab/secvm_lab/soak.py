@@ -243,7 +243,7 @@ class Soak(Federation):
 
     @property
     def _token(self) -> str:
-        (relay,) = self._settings.known_relays
+        (relay,) = self.known_relays
         return relay.token
 
     def _disk_mb(self) -> float:

@@ -32,7 +32,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 from secvm.errors import UnreachableError
 from secvm.protocol.documents.experiment import ExperimentDocument, read_published
@@ -52,6 +52,7 @@ from secvm.testing.federation_settings import (
     FederationSettings,
     HostOf,
     Pace,
+    PartyDoor,
     cover_seeds,
 )
 from secvm.testing.played_rounds import Between, PlainPlay, RelayedPlay, settle
@@ -75,29 +76,12 @@ class HostCounts:
     lost: int = 0
 
 
-class PartyDoor(Protocol):
-    """What stands before a party, or before all nodes of a coordinator; others reach the party at ``url``."""
-
-    @property
-    def url(self) -> str:
-        """Where it listens, without a path."""
-        ...
-
-    def start(self) -> None:
-        """Listen from now on."""
-        ...
-
-    def close(self) -> None:
-        """Let go of everything; a second time does nothing."""
-        ...
-
-
 #: Makes the door before a party: its name, the addresses and ports behind the door, and the port to listen on. None:
 #: this party has no door. Without any, the others ask the first of several nodes.
 MakeDoor = Callable[[str, Sequence[tuple[str, int]], int], PartyDoor | None]
 
 
-class Federation:
+class Federation(FederationSettings):
     """A whole federation. Use it in a ``with``: at the end nothing runs any more."""
 
     def __init__(
@@ -155,7 +139,6 @@ class Federation:
         self.database_url, self.consent = database, consent
         self.disks, self.relay_tables = disks or {}, relay_tables or {}
         self._addresses, self._wrappers = addresses or {}, wrappers or {}
-        #: What the operator types to change something.
         self.admin_key = os.urandom(32).hex()
         self.document: ExperimentDocument | None = None
         self.children = Children(folder)
@@ -168,7 +151,6 @@ class Federation:
         self._ports = {name: free_port() for name in (COORDINATOR, *self.names)}
         #: Doors by the party before which they stand.
         self.door_before = self._make_doors(doors)
-        self._settings = FederationSettings(self)
         self._steering = ClockSteering(folder / "clock", now=BEGIN_MS, rate=0.0, limit=BEGIN_MS)
         self.clock = PatientClock(self._steering, rate=self.pace.rate, patience_s=patience_s)
         #: What the hosts said last, so that one that is away does not take back what it had.
@@ -209,9 +191,9 @@ class Federation:
 
     def write_settings(self) -> None:
         """Write the servers' settings, which whoever extends this class may change before anything is started."""
-        self._settings.write_servers()
+        self.write_servers()
         if self._dashboard:
-            self._settings.write_dashboard(self._audit_every_s)
+            self.write_dashboard(self._audit_every_s)
 
     def start_servers(self) -> None:
         """Start witnesses, coordinator and relays, and wait until all answer."""
@@ -240,7 +222,7 @@ class Federation:
         """Make the experiment and start the hosts; its digest. It has all relays, unless it names its own."""
         whole = {
             **({} if self.covered else {"privacy": "none"}),
-            "relays": self._settings.relays_specified(),
+            "relays": self.relays_specified(),
             **specification,
             "windows": self.pace.specified(),
             "test": True,
@@ -255,7 +237,7 @@ class Federation:
         self.clock.leap_to(ORIGIN_MS - 1000 * self.pace.lead_s)
         self._await(lambda: self.public(f"/v1/experiment/{digest}/manifest/1") is not None, "the first manifest")
         for name, host in zip(self.host_names, self._hosts, strict=True):
-            self._settings.write_host(name, host, digest)
+            self.write_host(name, host, digest)
             self.start_host(name)
         patience_s = _START_PATIENCE_S + _JOIN_PATIENCE_S * sum(host.count for host in self._hosts)
         for name in self.host_names:
@@ -281,19 +263,6 @@ class Federation:
     def restart(self, name: str) -> None:
         """Start one process again; its state is what it had written."""
         self.children.restart(name)
-
-    def port(self, name: str) -> int:
-        """Where a process listens."""
-        return self._ports[name]
-
-    def address(self, name: str) -> str:
-        """On which address that is."""
-        return self._addresses.get(name, "127.0.0.1")
-
-    def url(self, name: str) -> str:
-        """Where the others reach a process."""
-        door = self.door_before.get(name)
-        return door.url if door is not None else f"http://{self.address(name)}:{self._ports[name]}"
 
     # ── asking ───────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -8,7 +8,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from secvm.coordinator.main import KEY_FILE, LOG_KEY_FILE
 from secvm.crypto.signing import SEED_BYTES, SigningKey
@@ -16,9 +16,6 @@ from secvm.protocol.documents.terms import RelayTimes
 from secvm.relay.main import make_key
 from secvm.runtime.disk.secret_files import make_secret
 from secvm.witness.main import make as make_witness
-
-if TYPE_CHECKING:
-    from secvm.testing.federation import Federation
 
 COORDINATOR, RELAY, DASHBOARD = "coordinator", "relay", "dashboard"
 #: The two relays that add cover, which are called by their roles.
@@ -122,18 +119,64 @@ class RelayOf:
         return {"operator": f"Operator of the {self.name} relay", "url": self.url, "key": self.key}
 
 
+class PartyDoor(Protocol):
+    """What stands before a party, or before all nodes of a coordinator; others reach the party at ``url``."""
+
+    @property
+    def url(self) -> str:
+        """Where it listens, without a path."""
+        ...
+
+    def start(self) -> None:
+        """Listen from now on."""
+        ...
+
+    def close(self) -> None:
+        """Let go of everything; a second time does nothing."""
+        ...
+
+
 class FederationSettings:
-    """Writes the settings of all parties of a federation into its folder.
+    """The settings of all parties, which a ``Federation`` writes into its folder; what it is made of is set by it.
 
     Two relays add cover where it is ``covered``; else its relays serve plain experiments. Nodes on a database take the
     place of one coordinator on a file.
     """
 
-    def __init__(self, federation: Federation) -> None:
-        self._of = federation
-        self.folder, self.pace, self.covered = federation.folder, federation.pace, federation.covered
-        #: Known once the servers' settings are written.
-        self.known_relays: list[RelayOf] = []
+    folder: Path
+    pace: Pace
+    seed: str
+    covered: bool
+    witness_names: list[str]
+    relay_names: list[str]
+    node_names: list[str]
+    database_url: str | None
+    #: Of every device.
+    consent: Mapping[str, Any]
+    #: Folders in which the state of a process lies, where that is not ``folder``.
+    disks: Mapping[str, Path]
+    #: What all relays have in their settings besides, by table.
+    relay_tables: Mapping[str, Mapping[str, Any]]
+    #: What the operator types to change something.
+    admin_key: str
+    door_before: Mapping[str, PartyDoor]
+    #: Known once the servers' settings are written.
+    known_relays: list[RelayOf]
+    _ports: dict[str, int]
+    _addresses: Mapping[str, str]
+
+    def port(self, name: str) -> int:
+        """Where a process listens."""
+        return self._ports[name]
+
+    def address(self, name: str) -> str:
+        """On which address that is."""
+        return self._addresses.get(name, "127.0.0.1")
+
+    def url(self, name: str) -> str:
+        """Where the others reach a process."""
+        door = self.door_before.get(name)
+        return door.url if door is not None else f"http://{self.address(name)}:{self._ports[name]}"
 
     def relays_specified(self) -> list[dict[str, str]]:
         """The relays as an operator names them in a specification."""
@@ -144,22 +187,22 @@ class FederationSettings:
     def write_servers(self) -> None:
         """Write those of witnesses, coordinator and relays; each witness has its key and its memory then."""
         log_key = os.urandom(SEED_BYTES)
-        witnesses = [self._write_witness(name, SigningKey(log_key)) for name in self._of.witness_names]
-        self.known_relays = [self._make_relay(name) for name in self._of.relay_names]
+        witnesses = [self._write_witness(name, SigningKey(log_key)) for name in self.witness_names]
+        self.known_relays = [self._make_relay(name) for name in self.relay_names]
         self._write_coordinators(witnesses, log_key)
         for relay in self.known_relays:
             self._write_relay(relay)
 
     def _state(self, name: str) -> Path:
         """Where a server keeps its state."""
-        return self._of.disks.get(name, self.folder) / name
+        return self.disks.get(name, self.folder) / name
 
     def _listen(self, name: str) -> dict[str, Any]:
-        return {"host": self._of.address(name), "port": self._of.port(name)}
+        return {"host": self.address(name), "port": self.port(name)}
 
     @property
     def _log_name(self) -> str:
-        return f"127.0.0.1:{self._of.port(COORDINATOR)}"
+        return f"127.0.0.1:{self.port(COORDINATOR)}"
 
     @property
     def _clock(self) -> str:
@@ -178,17 +221,17 @@ class FederationSettings:
             },
         )
         key = make_witness(self.folder / f"{name}.toml")
-        return {"name": key.name, "url": self._of.url(name), "key": key.key.data.hex()}
+        return {"name": key.name, "url": self.url(name), "key": key.key.data.hex()}
 
     def _write_coordinators(self, witnesses: Sequence[Mapping[str, Any]], log_key: bytes) -> None:
-        if self._of.database_url is not None:
-            make_secret(self.folder / DATABASE_FILE, self._of.database_url.encode())
+        if self.database_url is not None:
+            make_secret(self.folder / DATABASE_FILE, self.database_url.encode())
         signing_key = os.urandom(SEED_BYTES)
         log: dict[str, Any] = {"log": {"name": self._log_name}, "witnesses": witnesses} if witnesses else {}
-        for name in self._of.node_names or [COORDINATOR]:
+        for name in self.node_names or [COORDINATOR]:
             state = self._state(name)
             state.mkdir(mode=0o700)
-            (state / "admin.sha256").write_text(hashlib.sha256(self._of.admin_key.encode()).hexdigest() + "\n")
+            (state / "admin.sha256").write_text(hashlib.sha256(self.admin_key.encode()).hexdigest() + "\n")
             make_secret(state / LOG_KEY_FILE, log_key)
             make_secret(state / KEY_FILE, signing_key)
             node: dict[str, Any] = {
@@ -204,7 +247,7 @@ class FederationSettings:
                     "testing": {"clock": "clock"},
                     "relays": [self._relay_of_coordinator(relay) for relay in self.known_relays],
                     **log,
-                    **(node if self._of.node_names else {}),
+                    **(node if self.node_names else {}),
                 },
             )
 
@@ -216,7 +259,7 @@ class FederationSettings:
     def _make_relay(self, name: str) -> RelayOf:
         """A relay with a new key and a new token, each in a file of its own."""
         key = make_key(self.folder / f"{name}.key").data.hex()
-        relay = RelayOf(name, self._of.url(name) + RELAY_PATH, key, os.urandom(24).hex())
+        relay = RelayOf(name, self.url(name) + RELAY_PATH, key, os.urandom(24).hex())
         make_secret(Path(self._token_file(relay)), relay.token.encode())
         return relay
 
@@ -224,7 +267,7 @@ class FederationSettings:
         return str(self.folder / f"{relay.name}.token")
 
     def _write_relay(self, relay: RelayOf) -> None:
-        gateway = {"url": self._of.url(COORDINATOR), "token_file": self._token_file(relay)}
+        gateway = {"url": self.url(COORDINATOR), "token_file": self._token_file(relay)}
         tables: dict[str, Any] = {
             "listen": self._listen(relay.name),
             "gateway": {**gateway, "retry_ms": _RETRY_MS if self.covered else 100},
@@ -237,7 +280,7 @@ class FederationSettings:
         state = self._state(relay.name)
         if self.covered:
             tables["relay"]["url"] = relay.url
-            tables["testing"]["seed"] = dict(zip(ROLES, cover_seeds(self._of.seed), strict=True))[relay.name]
+            tables["testing"]["seed"] = dict(zip(ROLES, cover_seeds(self.seed), strict=True))[relay.name]
             tables["coordinators"] = [gateway]
             tables["rounds"] = {
                 "role": relay.name,
@@ -252,7 +295,7 @@ class FederationSettings:
             tables["clients"]["quota"] = _QUOTA
             tables["epochs"]["deposit_after_s"] = self.pace.deposit_after_s
             tables["store"] = {"path": str(state.with_suffix(".sqlite"))}
-        for name, values in self._of.relay_tables.items():
+        for name, values in self.relay_tables.items():
             tables[name] = {**tables.get(name, {}), **values}
         self._write(relay.name, tables)
 
@@ -262,7 +305,7 @@ class FederationSettings:
             DASHBOARD,
             {
                 "listen": self._listen(DASHBOARD),
-                "coordinator": {"url": f"http://{self._of.address(COORDINATOR)}:{self._of.port(COORDINATOR)}"},
+                "coordinator": {"url": f"http://{self.address(COORDINATOR)}:{self.port(COORDINATOR)}"},
                 "audit": {"every_s": audit_every_s},
                 "testing": {"clock": self._clock},
             },
@@ -278,14 +321,14 @@ class FederationSettings:
                 "device": {"folder": str(folder)},
                 "relay": {"urls": [relay.url for relay in self.known_relays]},
                 "traffic": {"daily_bytes": 10**12},
-                "status": {"listen": f"127.0.0.1:{self._of.port(name)}"},
+                "status": {"listen": f"127.0.0.1:{self.port(name)}"},
                 # One of each and not two: hundreds of devices share a machine of two cores here.
                 "trust": {"refetches": 1, "coordinator": "Operator of the coordinator"},
                 **({"trust.relays": [relay.trusted for relay in self.known_relays]} if self.covered else {}),
-                "consent": self._of.consent,
+                "consent": self.consent,
                 "testing": {
                     "clock": self._clock,
-                    "seed": self._of.seed,
+                    "seed": self.seed,
                     "people": str(host.people),
                     "first": host.first,
                     "count": host.count,

@@ -17,7 +17,7 @@ def written(folder: Path, **options: Any) -> Federation:
     host = HostOf(folder / "people.jsonl", 0, 3, folder / "words.txt")
     made = Federation(folder, hosts=[host], seed="seed", witnesses=0, **options)
     made.write_settings()
-    made._settings.write_host("host-0", host, "d" * 64)
+    made.write_host("host-0", host, "d" * 64)
     return made
 
 
@@ -42,16 +42,14 @@ def test_two_relays_have_roles_tokens_and_dice_of_their_own(tmp_path: Path) -> N
     assert [(one.name, one.url) for one in coordinator.relays] == [
         (role, made.url(role) + RELAY_PATH) for role in ROLES
     ]
-    assert [relay["role"] for relay in made._settings.relays_specified()] == list(ROLES)
+    assert [relay["role"] for relay in made.relays_specified()] == list(ROLES)
 
 
 def test_devices_trust_the_two_relays_by_operator_and_key(tmp_path: Path) -> None:
     made = written(tmp_path, covered=True, consent={"most_epsilon": 3.0})
     host = read_settings(tmp_path / "host-0.toml", ParticipantSettings)
     assert host.trust.relays is not None
-    assert [(one.url, one.key) for one in host.trust.relays] == [
-        (one.url, one.key) for one in made._settings.known_relays
-    ]
+    assert [(one.url, one.key) for one in host.trust.relays] == [(one.url, one.key) for one in made.known_relays]
     assert host.relay is not None
     assert list(host.relay.urls) == [made.url(role) + RELAY_PATH for role in ROLES]
     assert (host.consent.policy, host.consent.most_epsilon) == ("default", 3.0)
@@ -61,7 +59,7 @@ def test_devices_trust_the_two_relays_by_operator_and_key(tmp_path: Path) -> Non
 
 def test_a_plain_federation_has_one_relay_and_no_steps_after_a_window(tmp_path: Path) -> None:
     made = written(tmp_path)
-    assert [relay.keys() for relay in made._settings.relays_specified()] == [{"url", "key"}]
+    assert [relay.keys() for relay in made.relays_specified()] == [{"url", "key"}]
     assert not list(tmp_path.glob("entry*"))
     relay = read_settings(tmp_path / "relay.toml", RelayServiceSettings)
     assert (relay.rounds, relay.testing.seed) == (None, None)
