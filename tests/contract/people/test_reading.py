@@ -291,6 +291,11 @@ def test_labels_are_sorted_as_numbers_where_all_are_numbers() -> None:
     assert people.label_texts == ["10", "9", "-1", "2.5"]
 
 
+def test_labels_that_are_not_numbers_refuse_regression() -> None:
+    with pytest.raises(BadPeopleFileError, match="not a number"):
+        read_people(write("p.jsonl", PLAIN), ONE_HASH).numeric_labels()
+
+
 def test_labels_may_be_missing_where_they_are_not_required() -> None:
     path = write("p.jsonl", '{"features":["a"]}\n{"features":["a"],"label":null}\n{"label":"x","features":{}}')
     people = read_people(path, ONE_HASH, labels_required=False)
