@@ -52,7 +52,7 @@ class GroupCommit(Generic[T, R]):
         waiting
             So many items may wait, those under way included; beyond, the group is ``full``.
         failed
-            The answer to every item of a group whose commit raised.
+            Asked for the answer to each item of a group whose commit raised.
         settled
             Told of every group in the event loop, just before its futures are: the items, and whether they are durable.
         """
