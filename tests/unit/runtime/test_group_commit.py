@@ -111,15 +111,16 @@ async def test_a_commit_that_fails_is_told_to_everyone_and_the_next_may_succeed(
     def sometimes(items: list[int]) -> list[int]:
         return commit(items) if broken else items
 
+    refused = iter([-2, -1])
     group = GroupCommit(
         sometimes,
         NEVER_MS,
-        failed=_nothing,
+        failed=lambda _error: next(refused),
         settled=lambda items, durable: settled.append((items, durable)),
     )
     futures = [group.add(1), group.add(2)]
     await group.flush()
-    assert [future.result() for future in futures] == [-1, -1]
+    assert [future.result() for future in futures] == [-2, -1], "each was asked for"
     broken = False
     future = group.add(3)
     await group.close()
