@@ -1,6 +1,7 @@
 """What an audit found, as values: for people, for programs (``to_content`` has stable keys), and for the exit code.
 
-Chances that a lie had been seen are those of ``privacy.caught``, for the numbers that the relays signed of the round.
+Chances that a lie had been seen are those of ``privacy.statements.detection``, for the numbers that the relays signed
+of the round.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@
 
 How it adds up. Within an experiment with cover: privacy losses over the rounds really joined. Over experiments: the sum
 of their ε, each at a δ fixed in advance, and the sum of those δ. That is the only rule here which holds also where
-whoever writes the next experiment has seen the tallies of the last (``privacy.over_experiments`` says why). Experiments
+whoever writes the next experiment has seen the tallies of the last. Experiments
 without a guarantee have no ε; their d'² is summed apart, at the floor, under a budget of its own. ε means zero-out here
 as everywhere. What the budget is **charged** with is ε of another label, about 1.4 times that, because the label is
 what is asked for.
