@@ -1,7 +1,7 @@
 """``secvm dev check``, ``fix``, ``lock`` and ``house``: what people who change the code run.
 
 ``check`` is what continuous integration runs too. ``fix`` writes docs/reference/experiment.md: every setting of an
-experiment, out of what its parts declare. ``house`` says how large the tree is, beside what it may be.
+experiment, out of what its parts declare. ``house`` says how large the tree is, beside what it may be and what it was.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def house(
     \b
         ./secvm dev house --places
     """
-    from secvm_lab.house import LIMITS, as_text, longest_test, modules_of
+    from secvm_lab.house import BEFORE, LIMITS, as_text, longest_test, modules_of
     from secvm_lab.house import house as counted
     from secvm_lab.house import places as places_of
 
@@ -105,7 +105,7 @@ def house(
     text = as_text(found, longest) + "".join(
         f"\n{name.replace('_', ' ')}\n" + "".join(f"  {one}\n" for one in listed) for name, listed in where.items()
     )
-    result = {"now": found, "limits": LIMITS, "longest_test": longest}
+    result = {"now": found, "before": BEFORE, "limits": LIMITS, "longest_test": longest}
     emit(result | ({"places": where} if places else {}), output_format, text=text)
 
 
