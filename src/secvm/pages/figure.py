@@ -190,15 +190,15 @@ class Figure:
 
     def spec(self) -> dict[str, object]:
         """The figure as JSON, for pages that draw it themselves; what is not a number is null."""
-        told: dict[str, object] = _plain(self)
-        return told
+        content: dict[str, object] = _plain(self)
+        return content
 
 
 def _plain(part: Any) -> Any:
     if is_dataclass(part):
         return {field.name: _plain(getattr(part, field.name)) for field in fields(part)}
     if isinstance(part, Sequence) and not isinstance(part, str):
-        return [_plain(one) for one in part]
+        return [_plain(item) for item in part]
     return None if isinstance(part, float) and not math.isfinite(part) else part
 
 

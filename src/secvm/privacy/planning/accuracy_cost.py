@@ -72,13 +72,13 @@ class AccuracyTable:
     @cached_property
     def _tables(self) -> dict[str, tuple[list[Floats], Floats]]:
         """Of each table its axes, as scales, and the accuracies."""
-        found = {}
+        tables = {}
         for name, (axes, rising, sign) in _TABLES.items():
             measured = self.content[name]
             accuracies = sign * _rising(sign * np.array(measured["accuracy"], dtype=np.float64), rising)
             scales = [_noise_scale(measured[axis]) if axis == "noise" else _logs(measured[axis]) for axis in axes]
-            found[name] = scales, accuracies
-        return found
+            tables[name] = scales, accuracies
+        return tables
 
     def __post_init__(self) -> None:
         try:

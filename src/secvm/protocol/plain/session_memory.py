@@ -221,8 +221,8 @@ class AnySession(Generic[E, A]):
 
     def _common(self) -> dict[str, Any]:
         """What stands in every header, but for the manifest."""
-        told = {"phase": self._phase, "paused": self._paused, "latest": self._latest}
-        return {"experiment": self._document.digest, **told}
+        standing = {"phase": self._phase, "paused": self._paused, "latest": self._latest}
+        return {"experiment": self._document.digest, **standing}
 
     def _take_common(self, header: SessionHeader) -> None:
         if header.experiment != self._document.digest:
@@ -331,11 +331,11 @@ class SessionMemory(AnySession[Event, Action]):
     @classmethod
     def from_parts(cls, header: bytes, rows: Iterable[WaitingRow], document: ExperimentDocument, *, seal: Seal) -> Self:
         """The session whose changes were stored as they came. Tell it ``Restarted`` first of all."""
-        told = PlainHeader.from_bytes(header)
+        kept = PlainHeader.from_bytes(header)
         session = cls(document, seal=seal)
-        session._take_common(told)
-        session._accepted = None if told.accepted is None else accept(told.accepted, document=document)
-        session._acknowledged, session._lost, session._evidence = told.acknowledged, told.lost, told.evidence
+        session._take_common(kept)
+        session._accepted = None if kept.accepted is None else accept(kept.accepted, document=document)
+        session._acknowledged, session._lost, session._evidence = kept.acknowledged, kept.lost, kept.evidence
         for row in sorted(rows, key=lambda row: row.package_id):
             if not 0 <= row.package_id < document.budget or min(row.at, row.attempts) < 0:
                 raise MalformedMessageError(

@@ -122,12 +122,12 @@ def opening_faults(
     def read(kind: type[S], envelope: bytes | None, key: VerifyKey, fault: OpeningFault) -> S | None:
         """A statement that is there and is not its relay's is a fault; one that is not there is only missing."""
         try:
-            found = None if envelope is None else kind.read(envelope, key)
+            statement = None if envelope is None else kind.read(envelope, key)
         except (MalformedMessageError, BadSignatureError):
-            found = None
-        if envelope is not None and (found is None or found.label != label):
+            statement = None
+        if envelope is not None and (statement is None or statement.label != label):
             faults.add(fault)
-        return found
+        return statement
 
     entry_key, mix_key = document.entry_relay.key, document.mix_relay.key
     entry_count = read(EntryCount, opening.entry_count, entry_key, OpeningFault.ENTRY_COUNT)

@@ -233,13 +233,13 @@ class RelayedSession(AnySession[RelayedEvent, RelayedAction]):
         MalformedMessageError
             The parts are none that a session has written, or do not fit together.
         """
-        told = RelayedHeader.from_bytes(header)
+        kept = RelayedHeader.from_bytes(header)
         session = cls(document)
-        session._take_common(told)
-        if told.accepted is not None:
-            session._accepted, session.manifest = told.accepted, read_accepted(told.accepted, document)
-        if told.at is not None and told.attempts is not None and row is not None:
-            session._request = PendingRequest(told.at, told.attempts, under_way=False, body=row.body, canary=row.canary)
+        session._take_common(kept)
+        if kept.accepted is not None:
+            session._accepted, session.manifest = kept.accepted, read_accepted(kept.accepted, document)
+        if kept.at is not None and kept.attempts is not None and row is not None:
+            session._request = PendingRequest(kept.at, kept.attempts, under_way=False, body=row.body, canary=row.canary)
         session._told = header
         session._check_parts(row)
         return session
