@@ -19,9 +19,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.extending import intrinsic
 from numpy.typing import DTypeLike, NDArray
 
-from secvm.learning._kernels.blocked import add_segment, ask_ahead, find_segments
+from secvm.learning._kernels.blocked import ask_ahead, find_segments
 from secvm.learning._kernels.compiling import compiled
 from secvm.learning._kernels.layout import PEOPLE
 from secvm_lab._kernels.lane_steps import add_mantissas
@@ -37,6 +40,107 @@ def lines(n: int, lanes: int, dtype: DTypeLike) -> NDArray[Any]:
     room = np.zeros(size + _ALIGNMENT, np.uint8)
     start = -room.ctypes.data % _ALIGNMENT
     return room[start : start + size].view(dtype)
+
+
+def _data(context, builder, array_type, array):
+    return context.make_array(array_type)(context, builder, array).data
+
+
+def _line(builder, base, index, vector):
+    """Pointer to the line that begins at element ``index``, and its alignment."""
+    return builder.bitcast(builder.gep(base, [index]), vector.as_pointer()), 4 * vector.count
+
+
+def _each_local(builder, groups, at, end, use):
+    """Call ``use(k, local number)`` for the four local numbers of every group from ``at`` to ``end``."""
+    i64 = ir.IntType(64)
+    with cgutils.for_range_slice(builder, at, end, i64(1), i64) as (i, _):
+        four = builder.load(builder.gep(groups, [i]))
+        for k in range(4):
+            local = builder.lshr(four, i64(16 * k)) if k else four
+            use(k, local if k == 3 else builder.and_(local, i64(0xFFFF)))
+
+
+@intrinsic
+def add_segment(typing_context, sums, row, weights, base, groups, at, end, lanes):
+    """``sums[row:row+L] +=`` the lines of int32 weights that a segment names, counted from line ``base``.
+
+    Four sums run side by side in registers. Written as LLVM's vectors: left to itself LLVM emits gathers.
+    """
+
+    def generate(context, builder, signature, args):
+        width = signature.args[7].count
+        i64, vector = ir.IntType(64), ir.VectorType(ir.IntType(32), width)
+        sums_at, weights_at, groups_at = (_data(context, builder, signature.args[k], args[k]) for k in (0, 2, 4))
+        shift = i64(width.bit_length() - 1)
+        first = builder.gep(weights_at, [builder.shl(args[3], shift)])
+        partial = [cgutils.alloca_once_value(builder, ir.Constant(vector, None)) for _ in range(4)]
+
+        def add(k, local):
+            pointer, align = _line(builder, first, builder.shl(local, shift), vector)
+            builder.store(builder.add(builder.load(partial[k]), builder.load(pointer, align=align)), partial[k])
+
+        _each_local(builder, groups_at, args[5], args[6], add)
+        a, b, c, d = (builder.load(p) for p in partial)
+        target, align = _line(builder, sums_at, args[1], vector)
+        whole = builder.add(builder.load(target, align=align), builder.add(builder.add(a, b), builder.add(c, d)))
+        builder.store(whole, target, align=align)
+        return context.get_dummy_value()
+
+    return types.void(sums, row, weights, base, groups, at, end, lanes), generate
+
+
+@intrinsic
+def count_segment(typing_context, counts, base, units, row, groups, at, end, lanes):
+    """Add ``units[row:row+L]`` to each line of int32 counts that a segment names, counted from line ``base``."""
+
+    def generate(context, builder, signature, args):
+        width = signature.args[7].count
+        i64, vector = ir.IntType(64), ir.VectorType(ir.IntType(32), width)
+        counts_at, units_at, groups_at = (_data(context, builder, signature.args[k], args[k]) for k in (0, 2, 4))
+        shift = i64(width.bit_length() - 1)
+        first = builder.gep(counts_at, [builder.shl(args[1], shift)])
+        pointer, align = _line(builder, units_at, args[3], vector)
+        unit = builder.load(pointer, align=align)
+
+        def add(_, local):
+            target, align = _line(builder, first, builder.shl(local, shift), vector)
+            builder.store(builder.add(builder.load(target, align=align), unit), target, align=align)
+
+        _each_local(builder, groups_at, args[5], args[6], add)
+        return context.get_dummy_value()
+
+    return types.void(counts, base, units, row, groups, at, end, lanes), generate
+
+
+@compiled
+def score_people(
+    groups, group_counts, starts, first_slots, cold_indptr, cold_slots, cold_values, weights, sums, first, last, lanes
+):
+    """Shortened sums of the people in blocks ``first`` to ``last``; the bias is the last line of weights."""
+    width = len(lanes)
+    stride = np.uint64(width)
+    n_people = len(cold_indptr) - 1
+    bias = len(weights) - width
+    for people in range(first, last):
+        low = people * PEOPLE
+        high = min(n_people, low + PEOPLE)
+        for i in range(low, high):
+            for k in range(width):
+                sums[i * width + k] = weights[bias + k]
+            for j in range(cold_indptr[i], cold_indptr[i + 1]):
+                line = np.int64(cold_slots[j]) * width
+                value = np.int32(cold_values[j])
+                for k in range(width):
+                    # Wraps where it must: the whole sum fits, so it comes back.
+                    sums[i * width + k] += np.int32(weights[line + k] * value)
+        for block in range(group_counts.shape[1]):
+            base = np.uint64(first_slots[block])
+            at = np.uint64(starts[people, block])
+            for i in range(low, high):
+                end = at + np.uint64(group_counts[people, block, i - low])
+                add_segment(sums, np.uint64(i) * stride, weights, base, groups, at, end, lanes)
+                at = end
 
 
 @compiled
@@ -61,6 +165,7 @@ def score_some(
     ``firsts`` says where each block of people begins in ``chosen``.
     """
     width = len(lanes)
+    stride = np.uint64(width)
     bias = len(weights) - width
     for c in range(firsts[first], firsts[last]):
         for k in range(width):
@@ -81,7 +186,9 @@ def score_some(
             for c in range(firsts[people], firsts[people + 1]):
                 ask_ahead(groups, positions, chosen, c, firsts[people + 1])
                 here = chosen[c] % PEOPLE
-                add_segment(sums, np.uint64(c), weights, base, groups, positions[here], positions[here + 1], lanes)
+                add_segment(
+                    sums, np.uint64(c) * stride, weights, base, groups, positions[here], positions[here + 1], lanes
+                )
 
 
 @compiled
@@ -165,6 +272,27 @@ def changes(now, then, active, units, width):
         i = active[a]
         for k in range(width):
             units[a * width + k] = np.int32((now[i] >> k) & 1) - np.int32((then[i] >> k) & 1)
+
+
+@compiled
+def count_people(groups, group_counts, starts, first_slots, block, active, firsts, units, counts, offset, lanes):
+    """Add the units of active people to the counts of one block of bins, which begin at line ``offset``.
+
+    ``firsts`` says where each block of people begins in ``active``. All of them are of one side: the counts of both
+    would not stay near together.
+    """
+    stride = np.uint64(len(lanes))
+    base = np.uint64(first_slots[block] + offset)
+    positions = np.empty(PEOPLE + 1, np.uint64)
+    for people in range(group_counts.shape[0]):
+        if firsts[people] == firsts[people + 1]:
+            continue
+        find_segments(group_counts, starts, people, block, positions)
+        for a in range(firsts[people], firsts[people + 1]):
+            ask_ahead(groups, positions, active, a, firsts[people + 1])
+            here = active[a] % PEOPLE
+            row = np.uint64(a) * stride
+            count_segment(counts, base, units, row, groups, positions[here], positions[here + 1], lanes)
 
 
 @compiled

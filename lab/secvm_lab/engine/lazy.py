@@ -181,8 +181,18 @@ class LazyScores:
         nothing = np.zeros(self.people.width)
         for question, answer in zip(questions, answers, strict=True):
             constants = self._constants(target, question, coefficients, nothing)
-            asked = (question.wanted, chosen, answer.below, answer.left_open)
-            self.people.judge(target.lines, (sums,) * _KEPT, coefficients, None, constants, signs, asked)
+            self.people.judge(
+                target.lines,
+                (sums,) * _KEPT,
+                coefficients,
+                None,
+                constants,
+                signs,
+                question.wanted,
+                chosen,
+                answer.below,
+                answer.left_open,
+            )
 
     def _guess(self, target: Target, signs: NDArray[np.int8], questions: Sequence[Question]) -> list[Answer] | None:
         """From sums of references; None where they do not span the target at all."""
@@ -195,11 +205,19 @@ class LazyScores:
         sums = tuple(r.sums for r in references)
         answers = []
         for question in questions:
-            answer = Answer.blank(question.wanted)
-            constants = self._constants(target, question, coefficients, np.full(self.people.width, _REMAINDER))
-            asked = (question.wanted, self.people.everybody, answer.below, answer.left_open)
-            self.people.judge(target.lines, sums, coefficients, remainders, constants, signs, asked)
-            answers.append(answer)
+            answers.append(Answer.blank(question.wanted))
+            self.people.judge(
+                target.lines,
+                sums,
+                coefficients,
+                remainders,
+                self._constants(target, question, coefficients, np.full(self.people.width, _REMAINDER)),
+                signs,
+                question.wanted,
+                self.people.everybody,
+                answers[-1].below,
+                answers[-1].left_open,
+            )
         return answers
 
     def _constants(

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from secvm.errors import BadInputError
-from secvm.learning._kernels import blocked
 from secvm.learning._kernels.layout import MAX_REPEAT, PEOPLE, PIECES_PER_THREAD, PreparedRows, cut_range, share_out
 from secvm_lab._kernels import lane_bounds as bounds
 from secvm_lab._kernels import lanes as kernels
@@ -65,7 +64,7 @@ class LaidOutPeople:
         if len(self.own):
             self.units += self.own
         in_slot = np.zeros(self.n_slots, np.int64)
-        kernels.cold_units(*self._arrays[4:], self.units, in_slot)
+        kernels.cold_units(*self._cold, self.units, in_slot)
         #: No bin has more units than this, all people together.
         self.most_in_bin = MAX_REPEAT * len(labels) + int(in_slot.max(initial=0))
         #: Shortened sums fit 32 bits for people up to this.
@@ -83,10 +82,14 @@ class LaidOutPeople:
         return self.rows.n_bins
 
     @property
-    def _arrays(self) -> tuple[Any, ...]:
-        """The layout, in the order in which kernels take it."""
+    def _layout(self) -> tuple[Any, ...]:
         p = self.prepared
-        return p.groups, p.group_counts, p.starts, p.first_slots, p.cold_indptr, p.cold_slots, p.cold_values
+        return p.groups, p.group_counts, p.starts, p.first_slots
+
+    @property
+    def _cold(self) -> tuple[Any, ...]:
+        p = self.prepared
+        return p.cold_indptr, p.cold_slots, p.cold_values
 
     def lines(self, n: int, dtype: Any) -> NDArray[Any]:
         """Zeros for n lines of this width."""
@@ -106,7 +109,7 @@ class LaidOutPeople:
         """Shortened sums of everybody, without own words."""
 
         def work(low: int, high: int) -> None:
-            blocked.score_people(*self._arrays, weights, sums, low, high, self.lanes)
+            kernels.score_people(*self._layout, *self._cold, weights, sums, low, high, self.lanes)
 
         self.over(len(self.prepared.starts), work)
 
@@ -116,7 +119,7 @@ class LaidOutPeople:
         firsts = self._firsts(chosen)
 
         def work(low: int, high: int) -> None:
-            kernels.score_some(*self._arrays, weights, chosen, firsts, sums, low, high, self.lanes)
+            kernels.score_some(*self._layout, *self._cold, weights, chosen, firsts, sums, low, high, self.lanes)
 
         self.over(len(self.prepared.starts), work)
         return sums
@@ -149,24 +152,42 @@ class LaidOutPeople:
         remainders: NDArray[np.float64] | None,
         constants: NDArray[np.float64],
         signs: NDArray[np.int8],
-        asked: tuple[Bits, NDArray[np.int64], Bits, Bits],
+        wanted: Bits,
+        chosen: NDArray[np.int64],
+        below: Bits,
+        left_open: Bits,
     ) -> None:
         """Write verdicts of chosen people under weights; see ``lane_bounds.judge``.
 
-        Without remainders the sums are the scores but for own words, which weights tell exactly in any case. ``asked``:
-        who is meant, by bits, the chosen, and where to write who is below and who is left open.
+        Without remainders the sums are the scores but for own words, which weights tell exactly in any case.
         """
         # The trash of dummies is the last class, and is never looked at.
         n_classes = 0 if remainders is None else self.n_classes - 1
         far = np.zeros(1) if remainders is None else remainders
         norms = self.norms if remainders is not None else _NO_NORMS
-        wanted, chosen, below, left_open = asked
-        known = (sums, coefficients.ravel(), norms, far, n_classes, constants.ravel())
-        people = (self.units, self.most_units, signs, wanted, chosen, below, left_open)
-        own = (weights, self.own, self.n_slots)
 
         def work(low: int, high: int) -> None:
-            bounds.judge(*known, *people, *own, low, high, self.lanes)
+            bounds.judge(
+                sums,
+                coefficients.ravel(),
+                norms,
+                far,
+                n_classes,
+                constants.ravel(),
+                self.units,
+                self.most_units,
+                signs,
+                wanted,
+                chosen,
+                below,
+                left_open,
+                weights,
+                self.own,
+                self.n_slots,
+                low,
+                high,
+                self.lanes,
+            )
 
         self.over(len(chosen), work)
 
@@ -177,7 +198,7 @@ class LaidOutPeople:
         squares, classes = np.zeros((n, self.n_classes)), self._classes
 
         def work(low: int, high: int) -> None:
-            bounds.class_norms(*self._arrays, classes, squares, low, high)
+            bounds.class_norms(*self._layout, *self._cold, classes, squares, low, high)
 
         self.over(len(self.prepared.starts), work)
         squares[:, -2] = 1  # the bias
@@ -190,7 +211,7 @@ class LaidOutPeople:
         counts = np.zeros(self.n_lines, np.int64)
         # Any classes will do, so a look at some people is enough.
         some = np.unique(np.linspace(0, len(self.prepared.starts) - 1, _LOOKED_AT).astype(np.int64))
-        bounds.slot_units(*self._arrays[:4], some, counts)
+        bounds.slot_units(*self._layout, some, counts)
         counts[self._dummies] = -1
         counts[self.n_slots :] = -1
         order = np.argsort(-counts, kind="stable")
@@ -216,7 +237,7 @@ class LaidOutPeople:
         out = self.lines(len(chosen), np.int64)
 
         def work(low: int, high: int) -> None:
-            kernels.true_scores(*self._arrays, state, bits, chosen, out, low, high, self.lanes)
+            kernels.true_scores(*self._layout, *self._cold, state, bits, chosen, out, low, high, self.lanes)
             if len(self.own):
                 kernels.add_own_scores(self.own, self.n_slots, state, bits, chosen, out, low, high, self.lanes)
 
@@ -238,16 +259,14 @@ class LaidOutPeople:
     ) -> None:
         units = self.lines(len(active), np.int32)
         kernels.changes(now, then, active, units, self.width)
-        firsts, half, n = self._firsts(active), self.n_lines, len(self.prepared.starts)
-        *layout, first_slots = self._arrays[:4]
+        firsts, half = self._firsts(active), self.n_lines
 
         def work(blocks: Iterable[int]) -> None:
             for block in blocks:
-                base = first_slots[block] + side * half
-                blocked.count_people(*layout, block, 0, n, active, firsts, units, counts, base, self.lanes)
+                kernels.count_people(*self._layout, block, active, firsts, units, counts, side * half, self.lanes)
 
         share_out(range(len(self.prepared.first_slots) - 1), work, self.threads, self._pool)
-        kernels.count_cold(*self._arrays[4:], active, units, side, counts, half, self.width)
+        kernels.count_cold(*self._cold, active, units, side, counts, half, self.width)
         if len(self.own):
             kernels.count_own(self.own, self.n_slots + side * half, active, units, counts, self.width)
         bias = units.reshape(-1, self.width).sum(axis=0, dtype=np.int32)

@@ -56,9 +56,24 @@ def compiled(function: Callable[..., Any]) -> Any:
         nb.config.CACHE_DIR = before
 
 
-def element(context, builder, array_type, array, index):
+def _element(context, builder, array_type, array, index):
     """Pointer to ``array[index]``, unchecked."""
     return builder.gep(context.make_array(array_type)(context, builder, array).data, [index])
+
+
+def _vector(builder, pointer, bits, lanes):
+    """The pointer as one to a vector of integers, and the alignment that may be assumed: one element's."""
+    return builder.bitcast(pointer, ir.VectorType(ir.IntType(bits), lanes).as_pointer()), bits // 8
+
+
+def _load(builder, pointer, bits, lanes):
+    pointer, align = _vector(builder, pointer, bits, lanes)
+    return builder.load(pointer, align=align)
+
+
+def _store(builder, value, pointer, bits, lanes):
+    pointer, align = _vector(builder, pointer, bits, lanes)
+    builder.store(value, pointer, align=align)
 
 
 @intrinsic
@@ -66,7 +81,7 @@ def prefetch(typing_context, array, index):
     """Ask for the cache line of ``array[index]``; a hint, which may point past the end."""
 
     def generate(context, builder, signature, args):
-        pointer = builder.bitcast(element(context, builder, signature.args[0], *args), ir.IntType(8).as_pointer())
+        pointer = builder.bitcast(_element(context, builder, signature.args[0], *args), ir.IntType(8).as_pointer())
         i32 = ir.IntType(32)
         hint = ir.FunctionType(ir.VoidType(), [pointer.type, i32, i32, i32])
         builder.call(
@@ -85,3 +100,36 @@ def trailing_zeros(typing_context, word):
         return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
 
     return types.uint64(types.uint64), generate
+
+
+@intrinsic
+def add_four_lines(typing_context, sums, weights, i0, i1, i2, i3, lanes):
+    """``sums[:L] += weights[i0:i0+L] + ... + weights[i3:i3+L]``: int32 weights, int64 sums, L = len(lanes)."""
+
+    def generate(context, builder, signature, args):
+        width = signature.args[6].count
+        wide = ir.VectorType(ir.IntType(64), width)
+        lines = [
+            builder.sext(_load(builder, _element(context, builder, signature.args[1], args[1], i), 32, width), wide)
+            for i in args[2:6]
+        ]
+        four = builder.add(builder.add(lines[0], lines[1]), builder.add(lines[2], lines[3]))
+        target = _element(context, builder, signature.args[0], args[0], ir.IntType(64)(0))
+        _store(builder, builder.add(_load(builder, target, 64, width), four), target, 64, width)
+        return context.get_dummy_value()
+
+    return types.void(sums, weights, i0, i1, i2, i3, lanes), generate
+
+
+@intrinsic
+def add_line(typing_context, counts, index, units, row, lanes):
+    """``counts[index:index+L] += units[row:row+L]``, uint32, L = len(lanes)."""
+
+    def generate(context, builder, signature, args):
+        width = signature.args[4].count
+        target = _element(context, builder, signature.args[0], args[0], args[1])
+        line = _load(builder, _element(context, builder, signature.args[2], args[2], args[3]), 32, width)
+        _store(builder, builder.add(_load(builder, target, 32, width), line), target, 32, width)
+        return context.get_dummy_value()
+
+    return types.void(counts, index, units, row, lanes), generate

@@ -127,15 +127,19 @@ def scores(prepared: PreparedRows, mantissas: NDArray[np.int32], *, threads: int
     cold = (prepared.cold_indptr, prepared.cold_slots, prepared.cold_values)
     pieces = cut_range(len(prepared.starts), threads * PIECES_PER_THREAD)
     out = np.empty((prepared.n_people, len(mantissas)), np.int64)
-    slots = np.append(prepared.slots, np.int32(prepared.n_slots))  # the bias comes last
     for first, last, lanes in _model_groups(len(mantissas)):
-        weights = np.zeros((prepared.n_slots + 1) * lanes, np.int32)
-        blocked.interleave(mantissas[first:last], slots, lanes, weights)
+        weights = np.zeros(prepared.n_slots * lanes, np.int32)
+        blocked.interleave(mantissas[first:last], prepared.slots, lanes, weights)
+        bias = np.zeros(lanes, np.int32)
+        bias[: last - first] = mantissas[first:last, prepared.n_bins]
         whole = np.empty((prepared.n_people, lanes), np.int64)
 
-        def work(ranges: Iterable[tuple[int, int]], w: Any = weights, s: Any = whole) -> None:
+        def work(ranges: Iterable[tuple[int, int]], w: Any = weights, b: Any = bias, s: Any = whole) -> None:
             for low, high in ranges:
-                blocked.score_people(*layout, *cold, w, s.reshape(-1), low, high, (0,) * s.shape[1])
+                if len(b) == 1:
+                    blocked.score_one(*layout, *cold, w, b[0], s.reshape(-1), low, high)
+                else:
+                    blocked.score_lanes(*layout, *cold, w, b, s, low, high, (0,) * len(b))
 
         share_out(pieces, work, threads)
         if whole.shape == out.shape:
@@ -203,7 +207,10 @@ def _tally_signs(
     def add(counts: NDArray[Any], bins: NDArray[np.int32]) -> None:
         blocked.unpack(counts, lanes, bins, plus, minus)
 
-    _count_blocks(prepared, active, units, add, threads)
+    def count(*piece: Any) -> None:
+        blocked.count_one(*piece) if lanes == 1 else blocked.count_lanes(*piece, (0,) * lanes)
+
+    _count_blocks(prepared, active, units, count, add, threads)
 
 
 def _tally_amounts(prepared: PreparedRows, amounts: NDArray[np.int64], total: NDArray[np.int64], threads: int) -> None:
@@ -213,18 +220,19 @@ def _tally_amounts(prepared: PreparedRows, amounts: NDArray[np.int64], total: ND
     def add(counts: NDArray[Any], bins: NDArray[np.int32]) -> None:
         blocked.add_side(counts, bins, total)
 
-    _count_blocks(prepared, active, amounts[active, None], add, threads)
+    _count_blocks(prepared, active, amounts[active, None], blocked.count_any, add, threads)
 
 
 def _count_blocks(
     prepared: PreparedRows,
     active: NDArray[np.int64],
     units: NDArray[Any],
+    count: Callable[..., None],
     add: Callable[[NDArray[Any], NDArray[np.int32]], None],
     threads: int,
 ) -> None:
-    """Count active people's units, people x lanes, piece by piece, and ``add`` each piece's counts of its bins."""
-    lanes = units.shape[1]
+    """``count`` active people's units, people x lanes, piece by piece, and ``add`` each piece's counts of its bins."""
+    lanes, flat_units = units.shape[1], units.reshape(-1)
     layout = (prepared.groups, prepared.group_counts, prepared.starts)
     firsts = np.searchsorted(active, np.arange(len(prepared.starts) + 1) * PEOPLE).astype(np.int64)
     # One for each block of bins: only pieces of one block add to the same counts.
@@ -237,7 +245,7 @@ def _count_blocks(
             start, end = prepared.first_slots[block], prepared.first_slots[block + 1] - 1
             counts = scratch[: (end + 1 - start) * lanes]
             counts[:] = 0
-            blocked.count_people(*layout, block, low, high, active, firsts, units.reshape(-1), counts, 0, (0,) * lanes)
+            count(*layout, block, low, high, active, firsts, flat_units, counts)
             with locks[block]:
                 add(counts, prepared.bin_of_slot[start:end])
 
