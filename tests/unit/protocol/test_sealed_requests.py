@@ -108,14 +108,10 @@ def test_nothing_under_a_seal_prints_itself() -> None:
 
 def test_repro_a_relay_does_not_see_by_its_length_what_is_fetched() -> None:
     # Fresh looks at the log and manifests that were missed had lengths of their own.
-    digest = "0" * 64
-    paths = [
-        "/v1/keys",
-        f"/v1/blob/{digest}",
-        f"/v1/experiment/{digest}/manifest/latest",
-        f"/v1/experiment/{digest}/proof/1048576",
-        f"/v1/experiment/{digest}/shard/1048575/4294967295",
-        f"/secvm/v1/{digest}/checkpoint",
-    ]
+    digest, names = "0" * 64, ("manifest/latest", "manifest/1048575", "proof/1048576", "ending", "first")
+    place = f"/v1/experiment/{digest}"
+    paths = ["/v1/keys", place, f"/v1/blob/{digest}", f"/secvm/v1/{digest}/checkpoint"]
+    paths += [f"{place}/{name}" for name in (*names, "beacon/7", "opening/1048575", "shards/1048575", "news/1048575")]
+    paths += [f"{place}/{kind}/1048575/{2**32 - 1}" for kind in ("shard", "capsules", "tally")]
     assert {len(fetch_request(path)) for path in paths} == {256}
     assert [read_request(fetch_request(path)) for path in paths] == [FetchRequest(path) for path in paths]
