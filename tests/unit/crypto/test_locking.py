@@ -35,6 +35,14 @@ def test_a_flipped_bit_is_noticed(place: int, bit: int) -> None:
         unlock(bytes(changed), WORD)
 
 
+@pytest.mark.parametrize(
+    "cost", [(9, 8, 1), (21, 1, 1), (20, 3, 1), (18, 8, 3), (17, 0, 1), (17, 8, 0), (10, 17, 1), (10, 8, 17)]
+)
+def test_a_file_cannot_ask_for_more_than_is_done_for_anybody(cost: tuple[int, int, int]) -> None:
+    with pytest.raises(BadInputError, match="more work"):
+        unlock(MAGIC + bytes(cost) + LOCKED[len(MAGIC) + 3 :], WORD)
+
+
 def test_the_default_is_worth_its_name_and_within_bounds() -> None:
     assert 2**26 <= 128 * DEFAULT_COST.r << DEFAULT_COST.log2_n <= MOST_MEMORY_BYTES
     assert unlock(lock(b"s" * 32, WORD, os.urandom), WORD) == b"s" * 32
