@@ -595,6 +595,18 @@ def test_one_acknowledgement_is_one_row_less_and_a_header() -> None:
     assert device.store() == Changes(header=None, put=(), removed=())
 
 
+def test_answers_to_what_is_not_under_way_leave_no_old_times_behind() -> None:
+    """A restart forgets what was under way, and its answer may come all the same."""
+    device = Device().join()
+    sent = device.run(until=FIRST.opens_at + 1000)
+    first, second, *_ = sorted(device.rows.values(), key=lambda row: row.at)
+    device.tell(SendSucceeded(first.package_id))
+    device.tell(SendFailed(second.package_id, retry_after_ms=FIRST.closes_at - 30_000 - device.now))
+    sent += device.run(until=FIRST.closes_at)
+    assert sorted(one.package_id for one in sent) == sorted({0, 1, 2, 3, 4} - {first.package_id})
+    assert {one.at for one in sent}.isdisjoint({first.at, second.at})
+
+
 def test_parts_that_do_not_belong_together_are_refused() -> None:
     device = Device().join()
     assert device.read().phase is Phase.SENDING
