@@ -11,6 +11,7 @@ from secvm.errors import (
     BadProofError,
     BadSignatureError,
     LocalProtocolError,
+    StaleCheckpointError,
 )
 from secvm.protocol.log.checkpoints import (
     MAX_AHEAD_S,
@@ -106,6 +107,15 @@ def quorum(signed: SignedCheckpoint, needed: int = 2, witnesses: list[NoteKey] =
 def test_enough_fresh_cosignatures_are_a_quorum() -> None:
     assert quorum(cosigned(0, None, -3600)) == {KEYS[0]: NOW_S, KEYS[2]: NOW_S - 3600}
     assert quorum(cosigned(MAX_AHEAD_S, -1, -5000)) == {KEYS[0]: NOW_S + MAX_AHEAD_S, KEYS[1]: NOW_S - 1}
+
+
+@pytest.mark.parametrize(("edge_ms", "beyond_ms"), [(3_600_000, 1), (-1000 * MAX_AHEAD_S, -1)])
+def test_freshness_holds_to_the_very_millisecond(edge_ms: int, beyond_ms: int) -> None:
+    times, enough = cosigned(0, 0).times(KEYS), Quorum(2, tuple(key.key for key in KEYS))
+    at = 1000 * NOW_S + edge_ms
+    assert check_enough(times, enough, now=at, freshness_s=3600) == times
+    with pytest.raises(StaleCheckpointError):
+        check_enough(times, enough, now=at + beyond_ms, freshness_s=3600)
 
 
 def test_one_key_under_two_names_is_one_witness() -> None:
