@@ -281,3 +281,12 @@ def test_repro_a_few_lines_do_not_ask_for_the_whole_memory() -> None:
     )
     with pytest.raises(MalformedMessageError, match="too large"):
         examine(file.to_bytes())
+
+
+def test_a_file_too_long_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = evidence_of(Kind.TWO_DOCUMENTS, 0)
+    monkeypatch.setattr(Evidence, "longest", len(data))
+    assert Evidence.from_bytes(data).to_bytes() == data
+    monkeypatch.setattr(Evidence, "longest", len(data) - 1)
+    with pytest.raises(MalformedMessageError):
+        Evidence.from_bytes(data)
