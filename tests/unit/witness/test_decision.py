@@ -251,15 +251,16 @@ def test_evidence_is_kept_as_it_came_first_and_not_without_end() -> None:
         good = question("a", 0, 7)
         store.answer([good], time_s=5)
         refused = [Checkpoint(ORIGIN, 7, bytes([face]) * 32).sign(LOG) for face in range(MAX_FORKS + 3)]
-        # All of them a second time, later.
-        for time_s, signed in enumerate([*refused, *refused], start=6):
+        # Each at once again, and all of them later.
+        twice = [signed for signed in refused for _ in range(2)]
+        for time_s, signed in enumerate([*twice, *refused], start=6):
             asked = read_question(CosigningRequest(7, (), signed).to_bytes(), LOGS)
             assert isinstance(asked, CosigningQuestion)
             assert store.answer([asked], time_s=time_s) == [Refuse(RefusalReason.FORK, fork=True)]
         forks = store.forks()
         assert [fork.refused for fork in forks] == refused[:MAX_FORKS]
         assert {fork.cosigned for fork in forks} == {good.note}
-        assert [fork.time_s for fork in forks] == list(range(6, 6 + MAX_FORKS))
+        assert [fork.time_s for fork in forks] == list(range(6, 6 + 2 * MAX_FORKS, 2))
         assert store.seen() == [(good.checkpoint, 5)]
 
 

@@ -29,6 +29,14 @@ def test_a_store_is_never_made_by_the_way_nor_twice(tmp_path: Path, path: Path) 
     assert path.read_bytes() == before
 
 
+def test_it_is_its_owners_and_for_one_process(tmp_path: Path, path: Path) -> None:
+    with contextlib.closing(WitnessStore(path)) as store:
+        store.answer([question("a", 0, 7)], time_s=0)
+        assert {file.stat().st_mode & 0o777 for file in tmp_path.iterdir()} == {0o600}
+        with pytest.raises(BadInputError, match="in use by another process"):
+            WitnessStore(path)
+
+
 def test_repro_a_disk_that_cannot_be_written_at_the_start_is_not_another_process(path: Path) -> None:
     database = sqlite3.connect(f"file:{path}?mode=ro", uri=True, isolation_level=None, check_same_thread=False)
     with pytest.raises(StoreError, match=r"cannot be read or written now \(SQLITE_READONLY\)"):
