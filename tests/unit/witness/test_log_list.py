@@ -66,3 +66,5 @@ def test_what_is_no_list_is_refused_in_one_sentence(old: str, new: str, sentence
     assert GOOD.count(old) == 1
     with pytest.raises(BadInputError, match=sentence):
         read_log_list(GOOD.replace(old, new).encode())
+    with pytest.raises(BadInputError, match="is UTF-8"):
+        read_log_list(GOOD.encode() + b"\xff")
