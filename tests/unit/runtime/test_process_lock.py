@@ -29,6 +29,7 @@ def test_second_process_is_refused_until_the_first_is_dead(tmp_path: Path) -> No
         assert other.stdout is not None
         assert other.stdout.readline() == b"held\n"
         assert is_running(path)
+        assert path.stat().st_mode & 0o777 == 0o600
         with pytest.raises(BadInputError, match="another process runs this device"), only_one(path, "device"):
             pass
         other.kill()
