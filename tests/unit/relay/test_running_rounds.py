@@ -1,4 +1,4 @@
-"""When a round is over: a clock that is wrong for a moment ends nothing."""
+"""When a round is over: a clock that is wrong for a moment ends nothing. And what is counted of a round."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import io
 from dataclasses import dataclass
 from pathlib import Path
 
-from secvm.relay.batches.running_rounds import SURE_MS, RoundMeter, RunningRounds
+from secvm.relay.batches.running_rounds import STAGES, SURE_MS, RoundMeter, RunningRounds
 from secvm.relay.entry.rounds import EntryRound
 from secvm.runtime.http.messages import HttpResponse
 from secvm.runtime.logs import Log
@@ -62,3 +62,19 @@ def test_a_clock_that_leaps_ahead_for_a_moment_ends_no_round(tmp_path: Path) -> 
     steady.at = 2 * SURE_MS
     assert running._now(plan()) == TIMES.open_by
     machine.die()
+
+
+def test_what_is_counted_has_no_number_and_no_name() -> None:
+    metrics = Metrics("relay")
+    meter = RoundMeter(metrics)
+    for step in ("part-3", "told-entry-reveal", "handed-on", "somebody-s-name"):
+        meter.stepped(step, 2.0)
+    for door, status in (("submit", 200), ("submit", 403), ("198.51.100.7", 404)):
+        meter.answered(door, status)
+    page = metrics.page()[0].decode()
+    steps = {"part": 1, "told": 1, "handed-on": 1}
+    assert all(f'round_steps_total{{stage="{stage}"}} {steps.get(stage, 0)}.0' in page for stage in STAGES)
+    assert 'round_step_seconds_sum{stage="part"} 2.0' in page
+    assert 'role_refused_total{door="submit",status="403"} 1.0' in page
+    assert "somebody" not in page
+    assert "198.51.100.7" not in page
