@@ -50,8 +50,9 @@ def test_repro_ending_without_the_count_of_the_relay_that_makes_one_is_refused()
         ending(before, last=last_round(tally(2, 2)))
 
 
-def test_an_ending_is_not_believed_once_a_later_round_was() -> None:
+def test_an_ending_is_believed_after_its_round_and_rounds_before_it_and_not_once_a_later_one_was() -> None:
     data = ending().signed([COORDINATOR])
+    assert [accept_ending(data, document=OF, last=accepted(count)) for count in (1, 2)] == [ending()] * 2
     with pytest.raises(InconsistentManifestError, match="there was a round after it") as caught:
         accept_ending(data, document=OF, last=accepted(3))
     assert caught.value.evidence == (served(MANIFESTS[2]), data)
@@ -60,6 +61,8 @@ def test_an_ending_is_not_believed_once_a_later_round_was() -> None:
 def test_what_a_device_would_refuse_cannot_be_made() -> None:
     with pytest.raises(LocalProtocolError, match="below the floor"):
         ending(last=last_round(tally(1, 1)))
+    with pytest.raises(LocalProtocolError, match="labels"):
+        ending(last=replace(last_round(tally(2, 2)), participants=(5,), cells=((5,),)))
     with pytest.raises(LocalProtocolError, match="abandoned round changed the state"):
         ending(last=last_round(None))
     with pytest.raises(LocalProtocolError, match="cannot be published"):
