@@ -19,6 +19,7 @@ from secvm.protocol.relays.batches import (
     check_ticket,
     cut,
     piece_count,
+    split_piece,
     ticket_for,
 )
 from secvm.protocol.relays.counts import MAX_PAPER_BYTES, MAX_SHOWN_BYTES, NAMES, read_shown, write_shown
@@ -119,3 +120,7 @@ def test_pieces_together_are_the_batch(capsules: int) -> None:
 
 def test_what_is_left_over_of_a_piece_is_no_capsule() -> None:
     assert cut(b"aabbc", 2) == [b"aa", b"bb"]
+    assert len(split_piece(bytes(2 * PIECE_CAPSULES), 2)) == PIECE_CAPSULES
+    for sent in (b"", b"aabbc", bytes(2 * PIECE_CAPSULES + 2)):
+        with pytest.raises(MalformedMessageError, match="a piece of"):
+            split_piece(sent, 2)
