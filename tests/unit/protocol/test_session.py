@@ -297,6 +297,13 @@ def test_packages_that_are_ready_late_are_spread_over_what_is_left_or_not_sent_a
     assert reasons(device.tell(Tick(), now=FIRST.closes_at)) == [Reason.OVER]
 
 
+def test_packages_that_are_ready_a_little_late_are_no_burst() -> None:
+    of = document(experiment=replace(OF.experiment, budget=400))
+    (first,) = manifests(1, of)
+    device = computing(of, first)
+    assert sends(device.tell(PackagesReady(packages(400)), now=first.opens_at + GRACE_MS - 1000)) == []
+
+
 def test_restart_while_computing_asks_again() -> None:
     device = computing()
     assert device.restart() == [Compute(FIRST), Wait(FIRST.closes_at)]
