@@ -81,6 +81,14 @@ def test_for_made_up_people_syncing_can_be_left_out(tmp_path: Path) -> None:
     state.close()
 
 
+def test_transaction_that_fails_changes_nothing(state: DeviceState) -> None:
+    state.join("d", b"envelope", PERSON)
+    with pytest.raises(RuntimeError), state.writing(durable=False):  # noqa: PT012  (a transaction that fails)
+        state.put_session("d", Changes(header=b"h", put=(WaitingRow(0, 1, 0, b"c"),), removed=()))
+        raise RuntimeError
+    assert state.session_parts("d") is None
+
+
 def test_session_is_not_written_for_an_experiment_that_was_forgotten_meanwhile(tmp_path: Path) -> None:
     state, other = DeviceState(tmp_path / "device"), DeviceState(tmp_path / "device")
     state.join("d", b"envelope", PERSON)
