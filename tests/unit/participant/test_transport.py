@@ -194,6 +194,8 @@ async def test_fetch_is_sealed_and_brings_the_servers_time() -> None:
 
     # A key that is kept would be a name.
     assert relay.key_requests == 2
+    # So would be what was drawn for the sealing before.
+    assert len({body[7:39] for _, path, _, body in relay.requests if path == "/r/fetch"}) == 2
     # Nobody on the way reads what is asked for.
     assert all(b"experiment" not in body and "experiment" not in path for _, path, _, body in relay.requests)
 
