@@ -223,6 +223,8 @@ def test_beacons_take_the_place_of_the_salt_and_of_the_note_about_it() -> None:
 
 def test_the_development_beacon_is_for_tests() -> None:
     local = [{"chain": "local-unsafe", "round": START // 1000 + 60}]
+    with pytest.raises(BadInputError, match="for tests alone"):
+        asked_in(put("binning.beacons", local), log=log_terms())
     document, _ = asked_in({**put("binning.beacons", local), "test": True}, log=log_terms())
     assert document.binning == HashedBins(bins=1000, beacons=(Beacon("local-unsafe", START // 1000 + 60),))
 
