@@ -261,14 +261,24 @@ def stale_checkpoint() -> Shown:
     return stale()
 
 
-@lie(("log", None), said="no quorum: too few witnesses")
-def one_witness_many_times() -> Shown:
+def said_by_one_witness(*, of_the_log: bool) -> Shown:
     made = history(witnesses=5)
     signed, key = made.log.checkpoint(), made.parties.witnesses[0].key
     note = signed.cosigned(
         *(signed.checkpoint.cosign(key, name="w0.example", time_s=made.now // 1000 - i) for i in range(5))
     )
-    return changed(made, {"checkpoint": note.data})
+    place = made.log_place if of_the_log else made.place
+    return Shown(made, {**made.files, f"{place}/checkpoint": note.data})
+
+
+@lie(("log", None), said="the checkpoint has no quorum: too few witnesses")
+def one_witness_many_times() -> Shown:
+    return said_by_one_witness(of_the_log=False)
+
+
+@lie(("log", None), said="the log's own checkpoint has no quorum: too few witnesses")
+def one_witness_many_times_of_the_log() -> Shown:
+    return said_by_one_witness(of_the_log=True)
 
 
 @lie(("logged", 4), ("logged", 4), said="not in the log")
