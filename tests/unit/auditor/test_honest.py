@@ -56,8 +56,10 @@ def test_all_checks_of_a_round_pass_where_all_is_there() -> None:
     assert report.to_content()["rounds"][0]["checks"] == dict.fromkeys(ROUND_CHECKS, "ok")
 
 
-def test_what_cannot_be_seen_from_outside_is_always_listed() -> None:
-    assert set(NOT_SEEN) <= set(audited(history()).not_checked)
+def test_what_cannot_be_seen_from_outside_is_always_listed_and_no_round_is_called_correct() -> None:
+    report = audited(history(end=True))
+    assert set(NOT_SEEN) <= set(report.not_checked)
+    assert "correct" not in str(report.to_content()).lower()
 
 
 def test_ending_of_an_experiment_without_a_round_is_replayed() -> None:
