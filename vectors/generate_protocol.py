@@ -10,7 +10,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-from shared import COORDINATOR, JSON, RELAY, SECOND, START, STRANGER, as_json, blobs, log_terms, with_reasons  # type: ignore[import-not-found]  # beside this program, not in a package
+from shared import COORDINATOR, JSON, RELAY, SECOND, START, STRANGER, as_json, log_terms, names, with_reasons  # type: ignore[import-not-found]  # beside this program, not in a package
 
 from secvm.crypto.sealing import binary_http, kem
 from secvm.crypto.sealing.oblivious import OUR_ALGORITHMS
@@ -412,7 +412,7 @@ def rounds() -> list[RoundManifest]:
             make_manifest(
                 of,
                 opens_at=START + number * 3_600_000,
-                **blobs(of, state),
+                model=names(of, state),
                 gateway_keys=gateway_keys(),
                 before=made[-1] if made else None,
                 last=last,
@@ -520,7 +520,7 @@ def endings() -> dict[str, tuple[Ending, RoundManifest | None]]:
         return make_ending(
             of,
             why=why,
-            **blobs(of, left),
+            model=names(of, left),
             before=after,
             **more,
         )

@@ -10,7 +10,7 @@ from typing import Any
 
 import generate_protocol  # type: ignore[import-not-found]  # beside this program, not in a package
 import numpy as np
-from shared import COORDINATOR, JSON, LOG, RELAY, START, STRANGER, WITNESSES, blobs, log_terms  # type: ignore[import-not-found]  # beside this program, not in a package
+from shared import COORDINATOR, JSON, LOG, RELAY, START, STRANGER, WITNESSES, log_terms, names  # type: ignore[import-not-found]  # beside this program, not in a package
 
 from secvm.crypto.sealing.kem import X25519PrivateKey
 from secvm.crypto.sealing.oblivious import GatewayKey, encode_key_configurations
@@ -76,7 +76,7 @@ class History:
         made = make_manifest(
             self.document,
             opens_at=opens_at,
-            **blobs(self.document, self.state),
+            model=names(self.document, self.state),
             gateway_keys=encode_key_configurations([key.configuration]),
             before=self.manifests[-1] if self.manifests else None,
             last=self.last,
@@ -101,7 +101,7 @@ class History:
         self.ending = make_ending(
             self.document,
             why=Why.FINISHED,
-            **blobs(self.document, self.state),
+            model=names(self.document, self.state),
             before=self.manifests[-1],
             last=self.last,
         )

@@ -12,6 +12,7 @@ from secvm.learning.aggregate.descent import State
 from secvm.learning.package import NullPackage, Package, ParticipationPackage, TestPackage, TrainPackage
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.documents.recomputation import model_of
+from secvm.protocol.log.entries import ModelNames
 from secvm.protocol.log.policy import LogTerms, Witness
 
 JSON = dict[str, Any]
@@ -60,8 +61,6 @@ def as_json(package: Package) -> JSON:
             return {"kind": "null"}
 
 
-def blobs(document: ExperimentDocument, state: State) -> dict[str, bytes]:
-    """The model of a state, as manifests and endings are made of it."""
-    model = model_of(document, state)
-    both = {"training_weights": model.training.to_bytes(), "evaluation_weights": model.evaluation.to_bytes()}
-    return {"state": model.state_bytes, **both}
+def names(document: ExperimentDocument, state: State) -> ModelNames:
+    """The names of a state's model, as manifests and endings are made of it."""
+    return model_of(document, state).names

@@ -13,7 +13,7 @@ from secvm.coordinator.experiments import specification
 from secvm.errors import BadExperimentError, LocalProtocolError
 from secvm.protocol.documents import ending, manifest
 from secvm.protocol.documents.manifest import MAX_QUOTA, LastRound
-from tests.unit.protocol.helpers import COORDINATOR, GATEWAY_KEYS, RELAY, START, document
+from tests.unit.protocol.helpers import COORDINATOR, GATEWAY_KEYS, RELAY, START, document, names_of_model
 
 #: Experiments and tests of the project's own, which nobody runs with -O.
 OWN = ("lab", "testing")
@@ -44,17 +44,17 @@ def test_repro_without_asserts_an_experiment_that_cannot_be_read_is_not_asked() 
 
 
 def test_repro_without_asserts_a_manifest_that_cannot_be_read_is_not_made() -> None:
-    blobs = {"state": b"s", "training_weights": b"t", "evaluation_weights": b"e"}
     with pytest.raises(LocalProtocolError, match="quota of the manifest"):
         without_asserts(manifest).make_manifest(
-            document(), opens_at=START, gateway_keys=GATEWAY_KEYS, quota=MAX_QUOTA + 1, **blobs
+            document(), opens_at=START, model=names_of_model(1), gateway_keys=GATEWAY_KEYS, quota=MAX_QUOTA + 1
         )
 
 
 def test_repro_without_asserts_an_ending_that_cannot_be_read_is_not_made() -> None:
-    blobs = {"state": b"s", "training_weights": b"t", "evaluation_weights": b"e"}
     with pytest.raises(LocalProtocolError, match="an ending tells of its last round"):
-        without_asserts(ending).make_ending(document(), why=ending.Why.STOPPED, last=LastRound(tally=None), **blobs)
+        without_asserts(ending).make_ending(
+            document(), why=ending.Why.STOPPED, model=names_of_model(1), last=LastRound(tally=None)
+        )
 
 
 def test_repro_without_asserts_a_witness_without_a_key_is_not_taken() -> None:

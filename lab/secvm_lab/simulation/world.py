@@ -26,7 +26,6 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from secvm.coordinator.experiments.history import first_blobs
 from secvm.coordinator.experiments.new_experiment import OwnSettings
 from secvm.coordinator.intake.running import gateway_key
 from secvm.coordinator.store.port import Standing, StoredExperiment
@@ -36,6 +35,7 @@ from secvm.errors import RemoteProtocolError, StoreError
 from secvm.participant.trust.shared_checks import SharedChecks
 from secvm.protocol.codec import AddressedPackage, decode
 from secvm.protocol.documents.experiment import ExperimentDocument
+from secvm.protocol.documents.recomputation import first_model
 from secvm.protocol.log.checkpoints import Checkpoint
 from secvm.protocol.plain.sealed_requests import package_in
 from secvm.runtime.http.server import HttpRequest, HttpResponse
@@ -218,7 +218,7 @@ class World:
         stored = StoredExperiment(
             self.document.digest, self.envelope, OwnSettings().model_dump_json().encode(), Standing.RUNNING
         )
-        self.database.store.add_experiment(stored, first_blobs(self.document))
+        self.database.store.add_experiment(stored, first_model(self.document).by_name)
 
     # ── processes ────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -19,7 +19,6 @@ from secvm.protocol.documents.ending import Ending
 from secvm.protocol.documents.manifest import LastRound, RelayCount, RoundManifest, last_round, read_relay_count
 from secvm.protocol.documents.recomputation import (
     Model,
-    ModelNames,
     Stayed,
     after_opened,
     first_model,
@@ -31,6 +30,7 @@ from secvm.protocol.evidence.plain import Kind
 from secvm.protocol.evidence.plausibility import violations
 from secvm.protocol.evidence.relayed import RelayedEvidence, RelayedKind
 from secvm.protocol.log.checkpoints import MAX_AHEAD_S
+from secvm.protocol.log.entries import ModelNames
 from secvm.protocol.relays.manifest import RelayedManifest
 from secvm.protocol.relays.opening import RelayedEnding, clients_of
 
@@ -66,9 +66,8 @@ class ModelReplay:
         """Of state and weights: which are not served under the digests that were signed, and what is served instead."""
         if not self._subject.models:
             return
-        model = self.model
-        parts = (model.state_bytes, model.training.to_bytes(), model.evaluation.to_bytes())
-        for word, digest, part in zip(("state", "training weights", "evaluation weights"), names, parts, strict=True):
+        words = ("state", "training weights", "evaluation weights")
+        for word, digest, part in zip(words, names, self.model.blobs, strict=True):
             if digest in self._good_blobs:
                 continue
             try:

@@ -60,7 +60,6 @@ from secvm.crypto.signing import SigningKey
 from secvm.errors import ArithmeticRangeError, BadExperimentError, LocalProtocolError, ProtocolError
 from secvm.learning import aggregate
 from secvm.learning.aggregate.tally import Tally
-from secvm.protocol.canonical import digest_of
 from secvm.protocol.documents.blobs import encode_tally, tally_digest
 from secvm.protocol.documents.manifest import LastRound, last_round, make_manifest, read_relay_count, tells_count
 from secvm.protocol.evidence.plain import count_fault
@@ -257,14 +256,13 @@ class Driver:
                 self._tell("step-out-of-range", known.stored)
                 last = None
             else:
-                blobs = {digest_of(data): data for data in model}
-                blobs |= {tally_digest(tally): encode_tally(tally, history.document.experiment)}
+                blobs = model.by_name | {tally_digest(tally): encode_tally(tally, history.document.experiment)}
                 advance(RoundState.CLOSING, RoundEvent.FLOOR_MET)
                 self.store.conclude(
                     digest,
                     number,
                     tally=last.tally,
-                    next_state=digest_of(model.state),
+                    next_state=model.names[0],
                     blobs={**blobs, **ended(known, last)},
                 )
                 self._tell("round-tallied", known.stored, packages=packages)
@@ -354,9 +352,7 @@ class Driver:
         manifest = make_manifest(
             history.document,
             opens_at=opens_at,
-            state=model.state,
-            training_weights=model.training,
-            evaluation_weights=model.evaluation,
+            model=model.names,
             gateway_keys=published(key),
             before=None if before is None else before.manifest,
             last=None if before is None else history.how_it_ended(before),
@@ -368,7 +364,7 @@ class Driver:
             state=RoundState.ANNOUNCED,
             envelope=manifest.signed([self.key]),
         )
-        self.store.announce(stored, {digest_of(data): data for data in model})
+        self.store.announce(stored, model.by_name)
         self._tell("round-announced", stored)
 
     def _keep_endings(self, public: list[PlainHistory]) -> None:

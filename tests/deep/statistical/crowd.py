@@ -110,9 +110,7 @@ def experimented(rounds: int, seed: int) -> Experimented:
         manifest = make_manifest(
             of,
             opens_at=START + number * PERIOD_MS,
-            state=aggregate.start(experiment).to_bytes(),
-            training_weights=both[0],
-            evaluation_weights=both[1],
+            model=(digest_of(aggregate.start(experiment).to_bytes()), digest_of(both[0]), digest_of(both[1])),
             gateway_keys=GATEWAY_KEYS,
             before=made[-1] if made else None,
             last=last_round(tally(20, 30)) if made else None,

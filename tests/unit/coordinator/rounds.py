@@ -11,7 +11,6 @@ from typing import Any, Protocol
 from secvm.coordinator.clock_check import ClockCheck
 from secvm.coordinator.driver import Driver
 from secvm.coordinator.epochs import Grid
-from secvm.coordinator.experiments.history import first_blobs
 from secvm.coordinator.experiments.new_experiment import OwnSettings
 from secvm.coordinator.experiments.specification import EarlyStopping
 from secvm.coordinator.intake.running import CurrentRounds, OpenRound
@@ -26,6 +25,7 @@ from secvm.learning.package import Cohort, NullPackage, Package, ParticipationPa
 from secvm.protocol.codec import AddressedPackage, encode
 from secvm.protocol.documents.experiment import ExperimentDocument, Windows, publish
 from secvm.protocol.documents.manifest import RelayCount
+from secvm.protocol.documents.recomputation import first_model
 from secvm.testing.clock import ManualClock
 from tests.rigs.opened_blocks import make_block, put_opened
 from tests.unit.protocol.helpers import COORDINATOR, RELAY, START, document
@@ -54,7 +54,7 @@ def experiment(**changes: Any) -> ExperimentDocument:
 def add(store: CoordinatorStore, of: ExperimentDocument, early: EarlyStopping | None = None) -> str:
     settings = OwnSettings(early_stopping=early).model_dump_json().encode()
     stored = StoredExperiment(of.digest, publish(of, keys=(COORDINATOR,)), settings, Standing.RUNNING)
-    store.add_experiment(stored, first_blobs(of))
+    store.add_experiment(stored, first_model(of).by_name)
     return of.digest
 
 

@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 
 from secvm.coordinator.epochs import Grid
-from secvm.coordinator.experiments.history import first_blobs
 from secvm.coordinator.experiments.new_experiment import OwnSettings
 from secvm.coordinator.experiments.specification import EarlyStopping
 from secvm.coordinator.log.log_files import EntryLog
@@ -37,6 +36,7 @@ from secvm.errors import OpeningError
 from secvm.learning.package import Cohort, NullPackage, Package, ParticipationPackage, TrainPackage
 from secvm.protocol.codec import AddressedPackage, encode
 from secvm.protocol.documents.experiment import ExperimentDocument, Relay, Windows, publish
+from secvm.protocol.documents.recomputation import first_model
 from secvm.protocol.documents.terms import RelayTimes
 from secvm.protocol.relays import batches as batch_pieces
 from secvm.protocol.relays.batches import capsule_digest, capsule_root, cut
@@ -62,7 +62,7 @@ def document(**changes: Any) -> ExperimentDocument:
 def add(store: CoordinatorStore, of: ExperimentDocument, early: EarlyStopping | None = None) -> str:
     settings = OwnSettings(early_stopping=early).model_dump_json().encode()
     envelope = publish(of, keys=(COORDINATOR,))
-    store.add_experiment(StoredExperiment(of.digest, envelope, settings, Standing.RUNNING), first_blobs(of))
+    store.add_experiment(StoredExperiment(of.digest, envelope, settings, Standing.RUNNING), first_model(of).by_name)
     return of.digest
 
 

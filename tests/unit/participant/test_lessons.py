@@ -21,6 +21,8 @@ from secvm.participant.person import pinning as joining
 from secvm.participant.person.pinning import pin_person
 from secvm.participant.storage.state import DeviceState
 from secvm.participant.storage.vault import Vault
+from secvm.protocol.canonical import digest_of
+from secvm.protocol.documents.recomputation import first_model
 from tests.there import there
 from tests.unit.participant.world import BUDGET, EXPERIMENT, FEATURES, START, World, real_document
 from tests.unit.protocol.helpers import GRACE_S, LENGTH_S, document, words
@@ -36,7 +38,7 @@ def test_privacy_3_weights_of_another_length_never_change_the_bins(world: World,
     pinned = vector_of(device.state, world.of.digest)
     larger = Experiment(n_bins=1_000_000, labels=("a", "b"), rule=Pegasos(), budget=BUDGET)
     blob = aggregate.training_weights(larger, aggregate.start(larger)).to_bytes()
-    manifest = world.publish(1, training_weights=blob, evaluation_weights=blob)
+    manifest = world.publish(1, model=(first_model(world.of).names[0], digest_of(blob), digest_of(blob)))
     world.net.files[f"/v1/blob/{manifest.training_weights}"] = blob
     world.drive(device, until=manifest.accept_until)
     assert world.net.seen == []

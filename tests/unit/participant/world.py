@@ -13,7 +13,6 @@ from typing import Any, TypeVar, cast
 
 from secvm.crypto.sealing.kem import X25519PrivateKey
 from secvm.crypto.sealing.oblivious import GatewayKey, GatewayKeys, OpenedRequest, encode_key_configurations
-from secvm.learning import aggregate
 from secvm.learning.aggregate.descent import Pegasos
 from secvm.learning.experiment import Experiment
 from secvm.learning.package import Package
@@ -28,6 +27,7 @@ from secvm.protocol.codec import ExperimentId, decode
 from secvm.protocol.documents.ending import Why, make_ending
 from secvm.protocol.documents.experiment import ExperimentDocument, Relay, publish
 from secvm.protocol.documents.manifest import LastRound, RelayCount, RoundManifest, last_round, make_manifest
+from secvm.protocol.documents.recomputation import first_model
 from secvm.protocol.plain.sealed_requests import package_in
 from secvm.testing.clock import ManualClock
 from secvm.testing.transport import Fate, MemoryTransport
@@ -144,29 +144,24 @@ class World:
 
     def publish(self, number: int, of: ExperimentDocument | None = None, **changes: Any) -> RoundManifest:
         of = of or self.of
-        asked = of.experiment
-        state = aggregate.start(asked)
+        model = first_model(of)
         before = self.before.get(of.digest) if number > 1 else None
         last: LastRound | None = None
         if before is not None:
             # Where the relay must count: as many as any guarantee needs.
             count = RelayCount(before.opens_at, clients=10**6, capsules=10**9).signed(RELAY)
             last = last_round(tally(20, 30), relay_count=count if of.experiment.cover is not None else None)
-        both = (aggregate.training_weights(asked, state), aggregate.evaluation_weights(asked, state))
-        blobs = [weights.to_bytes() for weights in both]
         told: dict[str, Any] = {
             "opens_at": opening(number),
-            "state": state.to_bytes(),
-            "training_weights": blobs[0],
-            "evaluation_weights": blobs[1],
+            "model": model.names,
             "gateway_keys": encode_key_configurations([self.key.configuration]),
             "before": before,
             "last": last,
         }
         manifest = make_manifest(of, **{**told, **changes})
         self.before[of.digest] = manifest
-        for blob in blobs:
-            self.net.files[f"/v1/blob/{digest_of(blob)}"] = blob
+        for digest, blob in model.by_name.items():
+            self.net.files[f"/v1/blob/{digest}"] = blob
         self.net.files[f"/v1/experiment/{of.digest}/manifest/latest"] = manifest.signed([COORDINATOR])
         return manifest
 
@@ -181,9 +176,7 @@ class World:
         ending = make_ending(
             of,
             why=Why.FINISHED,
-            state=aggregate.start(of.experiment).to_bytes(),
-            training_weights=weights,
-            evaluation_weights=weights,
+            model=(first_model(of).names[0], digest_of(weights), digest_of(weights)),
             before=self.before[of.digest],
             last=last_round(tally(20, 30)),
         )

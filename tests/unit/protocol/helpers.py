@@ -17,9 +17,10 @@ from secvm.learning.aggregate.descent import Pegasos
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.experiment import Experiment
 from secvm.learning.package import Cohort, NullPackage, Package, ParticipationPackage, TrainPackage
-from secvm.protocol.canonical import encode_document
+from secvm.protocol.canonical import digest_of, encode_document
 from secvm.protocol.documents.experiment import ExperimentDocument, FeaturesWanted, HashedBins, Relay, Windows
 from secvm.protocol.documents.manifest import LastRound, RelayCount, RoundManifest, last_round, make_manifest
+from secvm.protocol.log.entries import ModelNames
 from secvm.protocol.log.policy import LogTerms, Witness
 from secvm.protocol.plain.session import ParticipantSession
 
@@ -111,6 +112,14 @@ def ended(before: RoundManifest, of: ExperimentDocument, counted: Tally | None =
     return last_round(tally(2, 2) if counted is None else counted, relay_count=count)
 
 
+def names_of_model(number: int) -> ModelNames:
+    """Digests that name no model."""
+    state, training, evaluation = (
+        digest_of(b"%s %d" % (part, number)) for part in (b"state", b"training", b"evaluation")
+    )
+    return state, training, evaluation
+
+
 def manifests(count: int, of: ExperimentDocument, **changes: Any) -> list[RoundManifest]:
     """Rounds 1, 2, … of a coordinator that behaves; the changes go into the last one."""
     made: list[RoundManifest] = []
@@ -119,9 +128,7 @@ def manifests(count: int, of: ExperimentDocument, **changes: Any) -> list[RoundM
     for number in range(1, count + 1):
         told: dict[str, Any] = {
             "opens_at": opening(number),
-            "state": b"state %d" % number,
-            "training_weights": b"training %d" % number,
-            "evaluation_weights": b"evaluation %d" % number,
+            "model": names_of_model(number),
             "gateway_keys": GATEWAY_KEYS,
             "before": before,
             "last": last,

@@ -8,7 +8,7 @@ import pytest
 from secvm.errors import InconsistentManifestError, LocalProtocolError
 from secvm.protocol.documents.ending import Ending, Why, accept_ending, make_ending
 from secvm.protocol.documents.manifest import AcceptedManifest, RelayCount, RoundManifest, accept, last_round
-from tests.unit.protocol.helpers import COORDINATOR, RELAY, document, ended, manifests, served, tally
+from tests.unit.protocol.helpers import COORDINATOR, RELAY, document, ended, manifests, names_of_model, served, tally
 
 OF = document()
 MANIFESTS = manifests(3, OF)
@@ -17,9 +17,7 @@ MANIFESTS = manifests(3, OF)
 def ending(after: RoundManifest | None = MANIFESTS[1], **changes: Any) -> Ending:
     told: dict[str, Any] = {
         "why": Why.FINISHED,
-        "state": b"state",
-        "training_weights": b"training",
-        "evaluation_weights": b"evaluation",
+        "model": names_of_model(0),
         "before": after,
         "last": None if after is None else ended(after, OF),
     }
@@ -66,4 +64,4 @@ def test_what_a_device_would_refuse_cannot_be_made() -> None:
     with pytest.raises(LocalProtocolError, match="abandoned round changed the state"):
         ending(last=last_round(None))
     with pytest.raises(LocalProtocolError, match="cannot be published"):
-        ending(last=None, state=b"state 2", training_weights=b"training 2", evaluation_weights=b"evaluation 2")
+        ending(last=None, model=names_of_model(2))

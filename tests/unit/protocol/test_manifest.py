@@ -37,6 +37,7 @@ from tests.unit.protocol.helpers import (
     changed,
     document,
     manifests,
+    names_of_model,
     opening,
     paths,
     served,
@@ -173,8 +174,7 @@ def test_count_may_be_missing_where_a_round_is_abandoned_or_no_relay_makes_one_o
     other = replace(one, url="https://two.example/")
     for relays in ((), (one, other)):
         manifests(2, document(relays=relays, test=True), last=last_round(tally(2, 2)))
-    same = {"state": b"state 1", "training_weights": b"training 1", "evaluation_weights": b"evaluation 1"}
-    manifests(2, OF, last=last_round(None), **same)
+    manifests(2, OF, last=last_round(None), model=names_of_model(1))
 
 
 def test_repro_gateway_keys_that_leave_a_choice_are_refused_and_every_machine_says_so(
@@ -262,9 +262,7 @@ def test_experiment_of_t_rounds_has_no_round_after_them() -> None:
             before=second,
             last=last_round(tally(2, 2)),
             opens_at=opening(3),
-            state=b"",
-            training_weights=b"",
-            evaluation_weights=b"",
+            model=names_of_model(3),
             gateway_keys=b"",
         )
     assert first.round_number == 1

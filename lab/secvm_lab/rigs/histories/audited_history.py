@@ -19,7 +19,6 @@ from secvm.auditor.files import GivenFiles
 from secvm.learning import aggregate
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.package import Package, TrainPackage
-from secvm.protocol.canonical import digest_of
 from secvm.protocol.documents.blobs import encode_tally, tally_digest
 from secvm.protocol.documents.experiment import ExperimentDocument, publish
 from secvm.protocol.documents.recomputation import Model, after_opened, first_model
@@ -171,8 +170,7 @@ class AuditedHistory(KnownHistory):
 
     def show_model(self, model: Model) -> None:
         """Its blobs, under their digests."""
-        blobs = (model.state_bytes, model.training.to_bytes(), model.evaluation.to_bytes())
-        self.files |= {f"/v1/blob/{digest_of(blob)}": blob for blob in blobs}
+        self.files |= {f"/v1/blob/{digest}": blob for digest, blob in model.by_name.items()}
 
 
 # ── at random ────────────────────────────────────────────────────────────────────────────────────────────────────────

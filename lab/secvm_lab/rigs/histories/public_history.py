@@ -36,7 +36,7 @@ from secvm.protocol.documents.ending import Ending, Why, make_ending
 from secvm.protocol.documents.experiment import ExperimentDocument, HashedBins, publish
 from secvm.protocol.documents.manifest import LastRound, RelayCount, RoundManifest, last_round, make_manifest
 from secvm.protocol.log.checkpoints import Checkpoint, SignedCheckpoint
-from secvm.protocol.log.entries import experiment_entry, manifest_entry
+from secvm.protocol.log.entries import ModelNames, experiment_entry, manifest_entry
 from secvm.protocol.log.policy import LogTerms
 from secvm.protocol.log.tiles import TILE_WIDTH, Tile, read_bundle
 from secvm.protocol.trust.trusted_rounds import Served, TrustedRounds, tallies_named
@@ -109,17 +109,19 @@ class PublicHistory:
         opens_at = self.opening(len(self.manifests) + 1)
         key = GatewayKey(self.epoch(opens_at) % 256, X25519PrivateKey.generate(self.dice.randbytes))
         self.gateway_keys.append(key)
-        training, evaluation = self.weights(self.state)
         return make_manifest(
             self.document,
             opens_at=opens_at,
-            state=self.state.to_bytes(),
-            training_weights=training.to_bytes(),
-            evaluation_weights=evaluation.to_bytes(),
+            model=self._model,
             gateway_keys=encode_key_configurations([key.configuration]),
             before=self.manifests[-1] if self.manifests else None,
             last=self._last,
         )
+
+    @property
+    def _model(self) -> ModelNames:
+        state, training, evaluation = (digest_of(part.to_bytes()) for part in (self.state, *self.weights(self.state)))
+        return state, training, evaluation
 
     def conclude(
         self, tally: Tally | None, *, clients: int | None = None, counted_for: Experiment | None = None
@@ -145,13 +147,10 @@ class PublicHistory:
 
     def end(self, why: Why = Why.FINISHED) -> Ending:
         """Sign the ending, log it, have it cosigned, show it. The last round must be concluded."""
-        training, evaluation = self.weights(self.state)
         ending = make_ending(
             self.document,
             why=why,
-            state=self.state.to_bytes(),
-            training_weights=training.to_bytes(),
-            evaluation_weights=evaluation.to_bytes(),
+            model=self._model,
             before=self.manifests[-1] if self.manifests else None,
             last=self._last,
         )

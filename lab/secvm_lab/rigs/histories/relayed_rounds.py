@@ -27,8 +27,8 @@ from secvm.privacy.target import PrivacyTarget
 from secvm.protocol.canonical import base64_text, digest_of
 from secvm.protocol.documents.blobs import tally_digest
 from secvm.protocol.documents.experiment import ExperimentDocument, FeaturesWanted, HashedBins, Relay, Windows
-from secvm.protocol.documents.recomputation import ModelNames
 from secvm.protocol.documents.terms import RelayTimes
+from secvm.protocol.log.entries import ModelNames
 from secvm.protocol.relays.batches import capsule_digest, capsule_root
 from secvm.protocol.relays.commitments import RoundSecret, entry_commitment, mix_commitment
 from secvm.protocol.relays.counts import EntryCount, EntryReveal, MixCount, MixReveal, entry_reveal, mix_reveal

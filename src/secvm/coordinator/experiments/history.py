@@ -12,7 +12,7 @@ import hashlib
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from secvm.coordinator.experiments.new_experiment import OwnSettings
 from secvm.coordinator.experiments.status_document import LeakageMeter, Watchers
@@ -22,11 +22,12 @@ from secvm.learning import aggregate
 from secvm.learning.aggregate.convergence import Plateau
 from secvm.learning.aggregate.descent import State
 from secvm.learning.aggregate.tally import Tally
-from secvm.protocol.canonical import Fields, decode_document, digest_of, encode_document
+from secvm.protocol.canonical import Fields, decode_document, encode_document
 from secvm.protocol.documents.blobs import decode_state, decode_tally
 from secvm.protocol.documents.ending import Ending, Why, make_ending
 from secvm.protocol.documents.experiment import ExperimentDocument, HashedBins
 from secvm.protocol.documents.manifest import MAX_MANIFEST_BYTES, LastRound, RoundManifest
+from secvm.protocol.documents.recomputation import Model, first_model, model_of
 from secvm.protocol.log.entries import Entry, EntryKind, experiment_entry
 from secvm.protocol.relays.manifest import Instants, RelayedManifest
 from secvm.protocol.relays.opening import RelayedEnding
@@ -34,26 +35,6 @@ from secvm.protocol.round_state import RoundState
 from secvm.protocol.version import RELAYED_EXPERIMENT_TYPE
 
 LIVE = (RoundState.ANNOUNCED, RoundState.OPEN, RoundState.CLOSING)
-
-
-class ModelBlobs(NamedTuple):
-    """A state and the weights that follow from it, as blobs."""
-
-    state: bytes
-    training: bytes
-    evaluation: bytes
-
-
-def model_of(document: ExperimentDocument, state: State) -> ModelBlobs:
-    """The blobs of a descent state and of its weights."""
-    training = aggregate.training_weights(document.experiment, state)
-    evaluation = aggregate.evaluation_weights(document.experiment, state)
-    return ModelBlobs(state.to_bytes(), training.to_bytes(), evaluation.to_bytes())
-
-
-def first_blobs(document: ExperimentDocument) -> dict[str, bytes]:
-    """The blobs of the state that an experiment starts from, by digest."""
-    return {digest_of(data): data for data in model_of(document, aggregate.start(document.experiment))}
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,10 +124,10 @@ class ExperimentHistory(Generic[RoundT]):
         """The descent state of this digest."""
         return decode_state(self._store.blob(digest), digest=digest, experiment=self.document.experiment)
 
-    def model(self, after: RoundT | None) -> ModelBlobs:
+    def model(self, after: RoundT | None) -> Model:
         """The model after a round that is concluded; without one, the first."""
         if after is None:
-            return model_of(self.document, aggregate.start(self.document.experiment))
+            return first_model(self.document)
         digest = after.stored.next_state
         assert digest is not None, "a concluded round has a state that follows"
         return model_of(self.document, self.state(digest))
@@ -220,18 +201,15 @@ class PlainHistory(ExperimentHistory[PlainRound]):
 
     def ending(self) -> Ending:
         before = self.rounds[-1] if self.rounds else None
-        model = self.model(before)
         return make_ending(
             self.document,
             why=Why.FINISHED if self.stored.standing is Standing.FINISHED else Why.STOPPED,
-            state=model.state,
-            training_weights=model.training,
-            evaluation_weights=model.evaluation,
+            model=self.model(before).names,
             before=None if before is None else before.manifest,
             last=None if before is None else self.how_it_ended(before),
         )
 
-    def step(self, state_digest: str, tally: Tally) -> ModelBlobs:
+    def step(self, state_digest: str, tally: Tally) -> Model:
         """The model that follows from a tally."""
         state = aggregate.step(self.document.experiment, self.state(state_digest), tally)
         return model_of(self.document, state)

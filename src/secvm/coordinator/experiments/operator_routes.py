@@ -23,7 +23,6 @@ from functools import partial
 from typing import Any
 
 from secvm.coordinator.epochs import Grid
-from secvm.coordinator.experiments.history import first_blobs
 from secvm.coordinator.experiments.new_experiment import NewestPulse, make_document, private_plan
 from secvm.coordinator.experiments.specification import Specification
 from secvm.coordinator.experiments.status_document import privacy_told
@@ -34,6 +33,7 @@ from secvm.crypto.signing import SigningKey
 from secvm.errors import BadInputError, LocalProtocolError, StoreError
 from secvm.privacy.planning.private_plan import Outlook, PrivatePlan
 from secvm.protocol.documents.experiment import ExperimentDocument, publish
+from secvm.protocol.documents.recomputation import first_model
 from secvm.protocol.log.policy import LogTerms
 from secvm.protocol.problems import MEDIA_TYPE as PROBLEM_MEDIA_TYPE
 from secvm.runtime.clock import Clock
@@ -159,7 +159,7 @@ class Admin:
             settings=own.model_dump_json().encode(),
             standing=Standing.RUNNING,
         )
-        self.store.add_experiment(stored, first_blobs(document))
+        self.store.add_experiment(stored, first_model(document).by_name)
         self.wake()
         return _answer({**_told(stored), "remarks": self._remarks(document, plan)}, status=201)
 

@@ -146,8 +146,7 @@ class RelayedHistory(ExperimentHistory[RelayedRound]):
 
     def ending(self) -> RelayedEnding:
         last = self.rounds[-1] if self.rounds else None
-        model = self.model(last)
-        state, training, evaluation = (hashlib.sha256(data).hexdigest() for data in model)
+        state, training, evaluation = self.model(last).names
         return RelayedEnding(
             experiment=self.stored.digest,
             round_number=0 if last is None else last.stored.number,

@@ -21,7 +21,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from secvm.coordinator.epochs import Grid
-from secvm.coordinator.experiments.history import ModelBlobs, model_of
 from secvm.coordinator.intake.running import make_fetch_key, published
 from secvm.coordinator.log.beacon_records import has_salt
 from secvm.coordinator.relayed.batch_routes import fault_mark
@@ -44,9 +43,8 @@ from secvm.crypto.sealing.kem import RandomBytes, X25519PrivateKey, throw
 from secvm.crypto.sealing.layers import BulkSealer
 from secvm.crypto.signing import SigningKey
 from secvm.errors import BadExperimentError, LocalProtocolError, ProtocolError
-from secvm.protocol.canonical import digest_of
 from secvm.protocol.documents.blobs import encode_tally
-from secvm.protocol.documents.recomputation import Stayed
+from secvm.protocol.documents.recomputation import Model, Stayed
 from secvm.protocol.relays.commitments import SEED_BYTES
 from secvm.protocol.relays.manifest import Instants, RelayedManifest, manifest_faults
 from secvm.protocol.relays.opening import clients_of
@@ -152,8 +150,8 @@ class RoundAttendant:
         }
         next_state = known.manifest.state
         if model is not None:
-            next_state = digest_of(model.state)
-            blobs |= {digest_of(data): data for data in model}
+            next_state = model.names[0]
+            blobs |= model.by_name
         if outcome.net is not None and outcome.opening.tally is not None:
             blobs[outcome.opening.tally] = encode_tally(outcome.net, history.document.experiment)
         self.store.conclude(digest, number, tally=outcome.opening.tally, next_state=next_state, blobs=blobs)
@@ -162,15 +160,13 @@ class RoundAttendant:
             await asyncio.to_thread(self.store.forget_batch, digest, number)
         self.events.concluded(known, outcome)
 
-    def _step(
-        self, history: RelayedHistory, known: RelayedRound, outcome: Outcome
-    ) -> tuple[ModelBlobs | None, Outcome]:
+    def _step(self, history: RelayedHistory, known: RelayedRound, outcome: Outcome) -> tuple[Model | None, Outcome]:
         """The model that follows, if another one does."""
         if outcome.net is None:
             return None, outcome
         after = history.after(known, outcome.net, clients=clients_of(outcome.opening))
         if after.stayed is None:
-            return model_of(history.document, after.model.state), outcome.with_figures(stepped=True)
+            return after.model, outcome.with_figures(stepped=True)
         if after.stayed is Stayed.RANGE:
             # No later round could step either: this experiment ends, and no other.
             with contextlib.suppress(LocalProtocolError):
@@ -212,15 +208,16 @@ class RoundAttendant:
         # Durable before anything is signed; whoever was killed here before finds the same one.
         seed = self.store.begin_batch(history.stored.digest, number, throw(self.dice, SEED_BYTES))
         model = history.model(before)
+        state, training, evaluation = model.names
         manifest = RelayedManifest(
             experiment=history.stored.digest,
             round_number=number,
             previous=None if before is None else before.manifest.digest,
             opening=None if before is None or before.opening is None else before.opening.digest,
             instants=Instants.planned(history.document, opens_at),
-            state=digest_of(model.state),
-            training_weights=digest_of(model.training),
-            evaluation_weights=digest_of(model.evaluation),
+            state=state,
+            training_weights=training,
+            evaluation_weights=evaluation,
             count_key=X25519PrivateKey.derive(seed).public_key.to_bytes(),
             count_seed_hash=hashlib.sha256(seed).digest(),
             fetch_keys=published(make_fetch_key(self.store, self.grid, now, self.dice)),
@@ -237,5 +234,5 @@ class RoundAttendant:
             state=RoundState.ANNOUNCED,
             envelope=manifest.signed([self.key]),
         )
-        self.store.announce(stored, {digest_of(data): data for data in model})
+        self.store.announce(stored, model.by_name)
         self.events.event("round-announced", RelayedRound(stored, manifest))

@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from secvm.errors import LocalProtocolError, MalformedMessageError
-from secvm.protocol.canonical import digest_of
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.documents.faults import Inconsistency
 from secvm.protocol.documents.manifest import (
@@ -33,7 +32,7 @@ from secvm.protocol.documents.manifest import (
     reaches_floor,
     tells_count,
 )
-from secvm.protocol.log.entries import EntryKind, ModelRecord
+from secvm.protocol.log.entries import EntryKind, ModelNames, ModelRecord
 from secvm.protocol.records import Digest, choice, whole
 from secvm.protocol.version import ENDING_TYPE, MAX_ROUND
 
@@ -74,21 +73,20 @@ def make_ending(
     document: ExperimentDocument,
     *,
     why: Why,
-    state: bytes,
-    training_weights: bytes,
-    evaluation_weights: bytes,
+    model: ModelNames,
     before: RoundManifest | None = None,
     last: LastRound | None = None,
 ) -> Ending:
     """The ending after the round of ``before``, which ended as ``last`` says; both None where there was no round."""
+    state, training_weights, evaluation_weights = model
     ending = Ending(
         experiment=document.digest,
         round_number=0 if before is None else before.round_number,
         manifest=None if before is None else before.digest,
         last=last,
-        state=digest_of(state),
-        training_weights=digest_of(training_weights),
-        evaluation_weights=digest_of(evaluation_weights),
+        state=state,
+        training_weights=training_weights,
+        evaluation_weights=evaluation_weights,
         why=why,
     )
     faults = ending_faults(ending, document, before)

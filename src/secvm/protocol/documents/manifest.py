@@ -38,11 +38,10 @@ from secvm.errors import (
 )
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.label_models import MAX_MODELS
-from secvm.protocol.canonical import digest_of
 from secvm.protocol.documents.blobs import tally_digest
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.documents.faults import Inconsistency
-from secvm.protocol.log.entries import EntryKind, ModelRecord
+from secvm.protocol.log.entries import EntryKind, ModelNames, ModelRecord
 from secvm.protocol.records import Digest, FieldKind, Record, TypedRecord, listed, long_bytes, whole
 from secvm.protocol.schedule import Window
 from secvm.protocol.version import MANIFEST_TYPE, RELAY_COUNT_TYPE
@@ -153,9 +152,7 @@ def make_manifest(
     document: ExperimentDocument,
     *,
     opens_at: int,
-    state: bytes,
-    training_weights: bytes,
-    evaluation_weights: bytes,
+    model: ModelNames,
     gateway_keys: bytes,
     before: RoundManifest | None = None,
     last: LastRound | None = None,
@@ -163,6 +160,7 @@ def make_manifest(
 ) -> RoundManifest:
     """The manifest of the next round: round 1, or the one after ``before``, which ended as ``last`` says."""
     closes_at = opens_at + 1000 * document.windows.length_s
+    state, training_weights, evaluation_weights = model
     manifest = RoundManifest(
         experiment=document.digest,
         round_number=1 if before is None else before.round_number + 1,
@@ -170,9 +168,9 @@ def make_manifest(
         opens_at=opens_at,
         closes_at=closes_at,
         accept_until=closes_at + 1000 * document.windows.grace_s,
-        state=digest_of(state),
-        training_weights=digest_of(training_weights),
-        evaluation_weights=digest_of(evaluation_weights),
+        state=state,
+        training_weights=training_weights,
+        evaluation_weights=evaluation_weights,
         last=last,
         gateway_keys=gateway_keys,
         quota=document.budget if quota is None else quota,

@@ -34,9 +34,7 @@ from secvm.protocol.canonical import digest_of
 from secvm.protocol.documents.ending import Ending
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.documents.manifest import RoundManifest
-
-#: Digests of state, training weights and evaluation weights.
-ModelNames = tuple[str, str, str]
+from secvm.protocol.log.entries import ModelNames
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,11 +50,21 @@ class Model:
         """The state as it is kept."""
         return self.state.to_bytes()
 
+    @property
+    def blobs(self) -> tuple[bytes, bytes, bytes]:
+        """Its blobs: the state, the training weights, the evaluation weights."""
+        return self.state_bytes, self.training.to_bytes(), self.evaluation.to_bytes()
+
     @cached_property
     def names(self) -> ModelNames:
         """The digests under which a manifest must name it."""
-        training, evaluation = (digest_of(part.to_bytes()) for part in (self.training, self.evaluation))
-        return digest_of(self.state_bytes), training, evaluation
+        state, training, evaluation = map(digest_of, self.blobs)
+        return state, training, evaluation
+
+    @property
+    def by_name(self) -> dict[str, bytes]:
+        """Its blobs by their digests, as they are kept and served."""
+        return dict(zip(self.names, self.blobs, strict=True))
 
 
 def model_of(document: ExperimentDocument, state: State) -> Model:

@@ -137,6 +137,10 @@ class CoordinatorRecord(FixedRecord):
         return sign(self.data, purpose=self.purpose, keys=keys)
 
 
+#: Digests of state, training weights and evaluation weights.
+ModelNames = tuple[str, str, str]
+
+
 @dataclass(frozen=True, kw_only=True)
 class ModelRecord(CoordinatorRecord):
     """A document of a coordinator that names a model by digests."""
@@ -147,7 +151,7 @@ class ModelRecord(CoordinatorRecord):
     evaluation_weights: Digest
 
     @property
-    def model(self) -> tuple[str, str, str]:
+    def model(self) -> ModelNames:
         """The three together: they stay where a round is not stepped."""
         return self.state, self.training_weights, self.evaluation_weights
 

@@ -24,8 +24,8 @@ from secvm.errors import InconsistentManifestError, LocalProtocolError, Malforme
 from secvm.protocol.canonical import digest_of
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.documents.faults import Inconsistency
-from secvm.protocol.documents.recomputation import Model, ModelNames
-from secvm.protocol.log.entries import Document
+from secvm.protocol.documents.recomputation import Model
+from secvm.protocol.log.entries import Document, ModelNames
 from secvm.protocol.relays.manifest import RelayedManifest, read_accepted, read_manifest
 from secvm.protocol.relays.opening import (
     Opening,
