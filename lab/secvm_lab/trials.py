@@ -103,12 +103,12 @@ def _look(history: PublicHistory, kept: Trusted | None) -> Trusted:
         kept = Trusted.from_parts(kept.to_bytes(), kept.state)
     device = TrustedRounds(document, history.envelope, kept)
     device.believe(device.check(history.served(device), now=history.now))
-    device.compare(history.files[f"{history.place}/checkpoint"], ())
+    device.log.compare(history.files[f"{history.place}/checkpoint"], ())
     # Later in the window, when other experiments have gone on.
     later = history.branch()
     later.let_others_append()
     signed, since = later.cosign(), device.trusted.log.frontier.size
-    device.compare(signed.data, lines_from(later.files, since, signed.checkpoint.size))
+    device.log.compare(signed.data, lines_from(later.files, since, signed.checkpoint.size))
     return device.trusted
 
 
@@ -281,7 +281,9 @@ def look(scene: Scene, told: Told) -> Checked | None:
     device = TrustedRounds(document, envelope, scene.kept)
     if told.refetched is not None:
         since = device.trusted.log.frontier.size
-        device.compare(told.refetched, lines_from(told.files, since, since + device.missing_lines(told.refetched)))
+        device.log.compare(
+            told.refetched, lines_from(told.files, since, since + device.log.missing_lines(told.refetched))
+        )
         return None
     latest = told.files.get(f"/v1/experiment/{digest}/manifest/latest")
     if latest is not None:

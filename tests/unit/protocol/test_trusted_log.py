@@ -51,12 +51,19 @@ class World:
 
     openings: bool = False
     log: WitnessedLog = field(default_factory=lambda: WitnessedLog(TERMS.log_key.name, LOG))
-    seen: SeenLog = field(default_factory=SeenLog)
+    #: What the device believes of the newest round.
+    believed: list[Document] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         experiment = SimpleNamespace(cover=() if self.openings else None)
         of: Any = SimpleNamespace(log=TERMS, digest=MINE, experiment=experiment)
-        self.trusted = TrustedLog(of, b"envelope", policy=None, checking=Checking())
+        self.trusted = TrustedLog(
+            of, b"envelope", policy=None, checking=Checking(), seen=SeenLog(), believed=lambda: self.believed
+        )
+
+    @property
+    def seen(self) -> SeenLog:
+        return self.trusted.seen
 
     def note(self, size: int | None = None, *, witnesses: int = 2, age_s: int = 0) -> bytes:
         signed = self.log.checkpoint(size)
@@ -69,13 +76,12 @@ class World:
     def new_lines(self) -> list[bytes]:
         return self.log.entries[self.seen.frontier.size :]
 
-    def look(self, *served: Entry, believed: Entry | None = None) -> SeenLog:
+    def look(self, *served: Entry) -> SeenLog:
         told = [Document(entry, entry.to_bytes()) for entry in served]
-        before = [] if believed is None else [Document(believed, believed.to_bytes())]
-        return self.trusted.grow(self.seen, self.note(), self.new_lines(), told, believed=before)
+        return self.trusted.grow(self.note(), self.new_lines(), told)
 
     def believe(self, *served: Entry) -> None:
-        self.seen = self.look(*served)
+        self.trusted.seen = self.look(*served)
 
 
 def world(*entries: Entry, openings: bool = False) -> World:
@@ -185,11 +191,12 @@ def test_another_document_than_the_logged_one_convicts() -> None:
 def test_a_second_entry_for_the_round_that_is_believed_convicts() -> None:
     made = world(*NOISE, E0, M1)
     made.believe(M1)
+    made.believed = [Document(M1, b"m1")]
     made.log.append(NOISE[0])
     made.log.append(manifest_entry(MINE, 1, digest("another")))
     for act in (
-        lambda: made.look(believed=M1),
-        lambda: made.trusted.compare(made.seen, made.note(), made.new_lines(), believed=[Document(M1, b"m1")]),
+        made.look,
+        lambda: made.trusted.compare(made.note(), made.new_lines()),
     ):
         with pytest.raises(CheatingError) as caught:
             act()
@@ -198,7 +205,7 @@ def test_a_second_entry_for_the_round_that_is_believed_convicts() -> None:
 
 def test_two_entries_that_cannot_both_stand_there_convict() -> None:
     made = world(*NOISE)
-    made.seen = SeenLog(made.note(), _edge(made), None)
+    made.trusted.seen = SeenLog(made.note(), _edge(made), None)
     for entry in (E0, M1, NOISE[0], E0):
         made.log.append(entry)
     with pytest.raises(CheatingError) as caught:
@@ -220,14 +227,14 @@ def _edge(made: World) -> Frontier:
 
 def test_a_quorum_counts_lately_and_for_an_ending_at_any_time() -> None:
     made = world(E0, M1)
-    made.trusted.check_quorum(made.seen, made.note(), now=START)
+    made.trusted.check_quorum(made.note(), now=START)
     for over in (False, True):
         with pytest.raises(BadSignatureError):
-            made.trusted.check_quorum(made.seen, made.note(witnesses=1), now=START, over=over)
+            made.trusted.check_quorum(made.note(witnesses=1), now=START, over=over)
     old = made.note(age_s=TERMS.freshness_s + 1)
     with pytest.raises(StaleCheckpointError):
-        made.trusted.check_quorum(made.seen, old, now=START)
-    made.trusted.check_quorum(made.seen, old, now=START, over=True)
+        made.trusted.check_quorum(old, now=START)
+    made.trusted.check_quorum(old, now=START, over=True)
 
 
 def test_a_log_that_is_too_long_is_refused_before_a_line_is_fetched() -> None:
@@ -235,10 +242,10 @@ def test_a_log_that_is_too_long_is_refused_before_a_line_is_fetched() -> None:
     for size, fits in ((MAX_LOG_ENTRIES, True), (MAX_LOG_ENTRIES + 1, False), (2**63 - 1, False)):
         note = Checkpoint(made.log.origin, size, bytes(32)).sign(LOG)
         if fits:
-            assert made.trusted.missing(made.seen, note) == size
+            assert made.trusted.missing_lines(note) == size
         else:
             with pytest.raises(MalformedMessageError, match="no log has more"):
-                made.trusted.missing(made.seen, note)
+                made.trusted.missing_lines(note)
 
 
 def test_a_second_tree_of_the_size_that_was_seen_convicts() -> None:
@@ -246,7 +253,7 @@ def test_a_second_tree_of_the_size_that_was_seen_convicts() -> None:
     made.believe(M1)
     fork = WitnessedLog(made.log.origin, LOG, [E0.to_bytes(), M2.to_bytes()])
     with pytest.raises(CheatingError, match="forked") as caught:
-        made.trusted.missing(made.seen, fork.checkpoint().data)
+        made.trusted.missing_lines(fork.checkpoint().data)
     assert Evidence.from_bytes(caught.value.evidence).kind is Kind.FORKED_LOG
 
 
@@ -256,21 +263,22 @@ def test_a_second_tree_of_the_size_that_was_seen_convicts() -> None:
 def test_a_fresh_look_takes_other_experiments_entries_and_no_own_ones() -> None:
     made = world(*NOISE, E0, M1)
     made.believe(M1)
-    believed = [Document(M1, b"m1")]
-    made.trusted.compare(made.seen, made.note(), (), believed=believed)
+    made.believed = [Document(M1, b"m1")]
+    made.trusted.compare(made.note(), ())
     for entry in (manifest_entry(OTHER, 2, digest("y")), ending_entry(OTHER, digest("z"))):
         made.log.append(entry)
-        made.trusted.compare(made.seen, made.note(), made.new_lines(), believed=believed)
+        made.trusted.compare(made.note(), made.new_lines())
     # The next round, the ending, or anything else of this experiment: not while the window is open.
     for entry in (M2, END, O1):
-        later = World(log=made.log.branch(), seen=made.seen)
+        later = World(log=made.log.branch())
+        later.trusted.seen = made.seen
         later.log.append(entry)
         with pytest.raises(BadProofError):
-            made.trusted.compare(made.seen, later.note(), later.new_lines(), believed=believed)
+            made.trusted.compare(later.note(), later.new_lines())
     with pytest.raises(StaleCheckpointError):
-        made.trusted.compare(made.seen, made.note(2), (), believed=believed)
+        made.trusted.compare(made.note(2), ())
     with pytest.raises(MalformedMessageError):
-        made.trusted.compare(made.seen, made.note(), (), believed=believed)
+        made.trusted.compare(made.note(), ())
 
 
 # ── what can be shown to others ──────────────────────────────────────────────────────────────────────────────────────

@@ -54,7 +54,7 @@ class PlainMembership(Membership[events.SendPackage]):
             self._rounds = UnloggedRounds(around, document)
         else:
             self._rounds = logged = LoggedRounds(around, document, record.envelope)
-            self._looking = FreshLooks(around, document.digest, logged.trusted)
+            self._looking = FreshLooks(around, document.digest, logged.trusted.log)
         if parts is not None:
             self._go_on(now)
         self._check_looks(now)

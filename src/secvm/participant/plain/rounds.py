@@ -226,9 +226,9 @@ class LoggedRounds(Rounds):
         if checkpoint is None:
             return None
         # Before anything is fetched for it: a log alone can claim any size.
-        self.trusted.check_quorum(checkpoint, now=now(), over=ending is not None)
-        since = self.trusted.trusted.log.frontier.size
-        lines = await self._lines.fetch(since, since + self.trusted.missing_lines(checkpoint), now)
+        log = self.trusted.log
+        log.check_quorum(checkpoint, now=now(), over=ending is not None)
+        lines = await self._lines.fetch(log.seen_size, log.seen_size + log.missing_lines(checkpoint), now)
         if lines is None:
             return None
         tallies = {digest: self._tallies[digest] for digest in wanted}

@@ -131,7 +131,7 @@ class RelayedMembership(Membership[turn.SendRequest]):
         rounds.settle = distrust.settle
         super().__init__(around, record, document, dice, distrust, now=now)
         if rounds.log is not None:
-            self._looking = FreshLooks(around, document.digest, rounds.log)
+            self._looking = FreshLooks(around, document.digest, rounds.log.trusted)
         self._token = RoundToken(around, document)
         self._canaries = Canaries(around, document, record.envelope)
         #: Askings that were answered.

@@ -49,10 +49,16 @@ class HeldLog:
         self, around: Surroundings, document: ExperimentDocument, envelope: bytes, chain: RelayedChain
     ) -> None:
         """``envelope``: the experiment's, for evidence. Raises ``BadInputError`` where too few witnesses are known."""
-        self._around, self._chain = around, chain
+        self._around = around
         self._path = f"/v1/experiment/{document.digest}/checkpoint"
-        self._log = TrustedLog(document, envelope, policy=around.policy.log_policy, checking=around.checks)
-        self.seen = around.state.relayed.log(document.digest) or SeenLog()
+        self.trusted = TrustedLog(
+            document,
+            envelope,
+            policy=around.policy.log_policy,
+            checking=around.checks,
+            seen=around.state.relayed.log(document.digest) or SeenLog(),
+            believed=chain.newest,
+        )
         self._lines = LogLines(around)
 
     # ── believing ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -74,8 +80,9 @@ class HeldLog:
         if checkpoint is None:
             return None
         # Before anything is fetched for it: a log alone can claim any size.
-        self._log.check_quorum(self.seen, checkpoint, now=now(), over=over)
-        since, size = self.seen_size, self.seen_size + self.missing_lines(checkpoint)
+        self.trusted.check_quorum(checkpoint, now=now(), over=over)
+        since = self.trusted.seen_size
+        size = since + self.trusted.missing_lines(checkpoint)
         lines = self._around.checks.known("lines", self._name(checkpoint))
         if lines is None:
             lines = news.lines_between(since, size)
@@ -87,7 +94,7 @@ class HeldLog:
         """Of the lines from what was seen up to this checkpoint: its text says of which log, how long it is, and its
         root; signatures are renewed.
         """
-        return checkpoint.partition(b"\n\n")[0], self.seen_size
+        return checkpoint.partition(b"\n\n")[0], self.trusted.seen_size
 
     def grow(self, fetched: FetchedLog, served: Sequence[Document]) -> SeenLog:
         """That these documents, in this order, are all that the log has of the experiment since the last; what is seen
@@ -95,7 +102,7 @@ class HeldLog:
         """
         checkpoint, lines = fetched
         try:
-            seen = self._log.grow(self.seen, checkpoint, lines, served, believed=self._chain.newest())
+            seen = self.trusted.grow(checkpoint, lines, served)
         except StaleRoundError as fault:
             raise LogGrewError(str(fault)) from None
         except RemoteProtocolError:
@@ -107,23 +114,8 @@ class HeldLog:
 
     def believe(self, seen: SeenLog) -> None:
         """From now on this is what was seen. Whoever calls this has stored it before."""
-        self.seen = seen
+        self.trusted.seen = seen
         self._lines.forget()
-
-    # ── fresh looks ──────────────────────────────────────────────────────────────────────────────────────────────────
-
-    @property
-    def seen_size(self) -> int:
-        """So many lines were read."""
-        return self.seen.frontier.size
-
-    def missing_lines(self, checkpoint: bytes) -> int:
-        """See ``TrustedLog.missing``."""
-        return self._log.missing(self.seen, checkpoint)
-
-    def compare(self, checkpoint: bytes, lines: Sequence[bytes]) -> None:
-        """See ``TrustedLog.compare``."""
-        self._log.compare(self.seen, checkpoint, lines, believed=self._chain.newest())
 
 
 #: So often an opening may be missing where other files are served.

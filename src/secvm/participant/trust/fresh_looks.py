@@ -23,8 +23,8 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Protocol, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 from secvm.crypto.notes import MAX_NOTE_BYTES
 from secvm.errors import CheatingError, OverLimitError, RemoteProtocolError, StaleRoundError
@@ -35,6 +35,7 @@ from secvm.protocol.log.tiles import TILE_WIDTH, Tile, read_bundle
 from secvm.protocol.plain.session_events import Abstain, Distrusted, Reason
 from secvm.protocol.plain.session_memory import GRACE_MS, NEVER
 from secvm.protocol.schedule import Window, redraw, spread
+from secvm.protocol.trust.trusted_log import TrustedLog
 from secvm.protocol.version import LOG_ORIGIN
 
 MOST_TILE_BYTES = TILE_WIDTH * (2 + MAX_LINE_BYTES)
@@ -117,23 +118,6 @@ MOST_TRIES = 5
 _TRIED = 2
 
 
-class BelievedLog(Protocol):
-    """The log as a device believes it, for one experiment."""
-
-    @property
-    def seen_size(self) -> int:
-        """So many lines of it were read."""
-        ...
-
-    def missing_lines(self, checkpoint: bytes) -> int:
-        """See ``TrustedLog.missing``."""
-        ...
-
-    def compare(self, checkpoint: bytes, lines: Sequence[bytes]) -> None:
-        """See ``TrustedLog.compare``."""
-        ...
-
-
 _UNSEEN = (
     "in {} rounds in a row no fresh look at the log was answered, so nobody can tell whether this device is singled out"
 )
@@ -142,7 +126,7 @@ _UNSEEN = (
 class FreshLooks:
     """The looks of one experiment that has a log."""
 
-    def __init__(self, around: Surroundings, experiment: str, log: BelievedLog) -> None:
+    def __init__(self, around: Surroundings, experiment: str, log: TrustedLog) -> None:
         self._around, self._experiment, self._log = around, experiment, log
         #: The round that was joined last, and its window.
         self._round = 0

@@ -205,12 +205,23 @@ class Appended:
 
 
 class TrustedLog:
-    """The rules by which a device believes the log, for one experiment. It keeps nothing: ``SeenLog`` comes in."""
+    """The log as a device believes it, for one experiment, and the rules by which it does.
+
+    ``seen`` is what was seen of it: whoever has stored what ``grow`` came to puts it there.
+    """
 
     def __init__(
-        self, document: ExperimentDocument, envelope: bytes, *, policy: LogPolicy | None, checking: Checking
+        self,
+        document: ExperimentDocument,
+        envelope: bytes,
+        *,
+        policy: LogPolicy | None,
+        checking: Checking,
+        seen: SeenLog,
+        believed: Callable[[], Sequence[Document]],
     ) -> None:
-        """That of an experiment, as a device with this policy believes it; ``envelope`` is for evidence.
+        """That of an experiment, as a device with this policy believes it; ``envelope`` is for evidence. ``believed``:
+        the documents of the newest round that is believed.
 
         Raises
         ------
@@ -220,14 +231,20 @@ class TrustedLog:
         if document.log is None:
             raise BadInputError("this experiment has no log: nobody can tell whether all are told the same")
         self._terms, self._experiment, self._envelope = document.log, document.digest, envelope
-        self._checking = checking
+        self._checking, self._believed = checking, believed
+        self.seen = seen
         #: Every round of an experiment with relays' cover has an opening.
         self._openings = document.experiment.cover is not None
         self._quorum = quorum_of(document.log, policy)
         # What is written in the name of others spoils nothing.
         self._witnesses = tuple(key for key in document.log.witness_keys if key.key in self._quorum.keys)
 
-    def missing(self, seen: SeenLog, checkpoint: bytes) -> int:
+    @property
+    def seen_size(self) -> int:
+        """So many lines were read."""
+        return self.seen.frontier.size
+
+    def missing_lines(self, checkpoint: bytes) -> int:
         """How many lines this checkpoint's log has after what was seen; below zero: it is an older one.
 
         Raises
@@ -237,28 +254,19 @@ class TrustedLog:
         RemoteProtocolError
             It is no checkpoint of this log, or of one that is longer than a log can be.
         """
-        return self._read(seen, checkpoint).checkpoint.size - seen.frontier.size
+        return self._read(checkpoint).checkpoint.size - self.seen_size
 
-    def check_quorum(self, seen: SeenLog, checkpoint: bytes, *, now: int, over: bool = False) -> None:
+    def check_quorum(self, checkpoint: bytes, *, now: int, over: bool = False) -> None:
         """Steps 2 and 3: enough of the witnesses that count here, lately; ``over``: what is shown is an ending."""
         check_enough(
-            self._checking.times(self._read(seen, checkpoint), self._witnesses),
+            self._checking.times(self._read(checkpoint), self._witnesses),
             self._quorum,
             now=now,
             freshness_s=None if over else self._terms.freshness_s,
         )
 
-    def grow(
-        self,
-        seen: SeenLog,
-        checkpoint: bytes,
-        lines: Sequence[bytes],
-        served: Sequence[Document],
-        *,
-        believed: Sequence[Document] = (),
-    ) -> SeenLog:
-        """Steps 4 and 5: what is seen of the log then. ``served``: the documents that it must have added, in order;
-        ``believed``: those of the newest round that it had before.
+    def grow(self, checkpoint: bytes, lines: Sequence[bytes], served: Sequence[Document]) -> SeenLog:
+        """Steps 4 and 5: what is seen of the log then. ``served``: the documents that it must have added, in order.
 
         Raises
         ------
@@ -269,21 +277,19 @@ class TrustedLog:
         RemoteProtocolError
             The lines are not the log's, or it does not hold yet what was served.
         """
-        signed, appended = self._append(seen, checkpoint, lines)
-        own = self._own(seen, appended, [*served, *believed])
+        signed, appended = self._append(checkpoint, lines)
+        own = self._own(appended, [*served, *self._believed()])
         expected = [placed.entry for placed in served]
-        if seen.entry is None:
+        if self.seen.entry is None:
             expected.insert(0, experiment_entry(self._experiment))
         entries = [placed.entry for placed in own]
         if entries[: len(expected)] == expected and len(entries) > len(expected):
             raise StaleRoundError("the log has grown meanwhile")
         if entries != expected:
             raise BadProofError("the log does not hold what was served, or not yet")
-        return SeenLog(signed.data, appended.frontier, entries[-1] if entries else seen.entry)
+        return SeenLog(signed.data, appended.frontier, entries[-1] if entries else self.seen.entry)
 
-    def compare(
-        self, seen: SeenLog, checkpoint: bytes, lines: Sequence[bytes], *, believed: Sequence[Document] = ()
-    ) -> None:
+    def compare(self, checkpoint: bytes, lines: Sequence[bytes]) -> None:
         """Step 8: a log that was fetched again while the window is open has grown by other experiments' entries alone.
 
         Raises
@@ -295,16 +301,17 @@ class TrustedLog:
         RemoteProtocolError
             It is no checkpoint of this log.
         """
-        if self.missing(seen, checkpoint) < 0:
+        if self.missing_lines(checkpoint) < 0:
             raise StaleCheckpointError("a fresh look at the log shows an older one than this device was shown")
-        _, appended = self._append(seen, checkpoint, lines)
-        if self._own(seen, appended, believed):
+        _, appended = self._append(checkpoint, lines)
+        if self._own(appended, self._believed()):
             raise BadProofError("the log has gone on with this experiment while the window is still open")
 
     # ── parts ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _read(self, seen: SeenLog, checkpoint: bytes) -> SignedCheckpoint:
+    def _read(self, checkpoint: bytes) -> SignedCheckpoint:
         """A checkpoint of this log; of one size there is one tree, whoever cosigned it."""
+        seen = self.seen
         signed = self._checking.checkpoint(checkpoint, log=self._terms.log_key)
         read = signed.checkpoint
         if seen.checkpoint is not None and read.size == seen.frontier.size and read.root != seen.frontier.root:
@@ -316,13 +323,13 @@ class TrustedLog:
             )
         return signed
 
-    def _append(self, seen: SeenLog, checkpoint: bytes, lines: Sequence[bytes]) -> tuple[SignedCheckpoint, Appended]:
-        signed = self._read(seen, checkpoint)
-        if signed.checkpoint.size < seen.frontier.size:
+    def _append(self, checkpoint: bytes, lines: Sequence[bytes]) -> tuple[SignedCheckpoint, Appended]:
+        signed = self._read(checkpoint)
+        if signed.checkpoint.size < self.seen_size:
             raise BadProofError("the checkpoint is older than what was believed")
-        return signed, Appended(seen.frontier, lines, signed)
+        return signed, Appended(self.seen.frontier, lines, signed)
 
-    def _own(self, seen: SeenLog, appended: Appended, signed: Sequence[Document]) -> list[Placed]:
+    def _own(self, appended: Appended, signed: Sequence[Document]) -> list[Placed]:
         """The new entries of this experiment: none against a document that was signed, all in their order."""
         own = appended.of(self._experiment)
         for document in signed:
@@ -341,7 +348,7 @@ class TrustedLog:
                     Kind.TWO_ENTRIES,
                     entries=(appended.proof(placed), appended.proof(following)),
                 )
-        before = seen.entry
+        before = self.seen.entry
         for placed in own:
             if not follows(before, placed.entry, openings=self._openings):
                 raise BadProofError("the log holds an entry of this experiment that cannot come next")

@@ -140,10 +140,18 @@ class TrustedRounds:
         """
         self._document, self._experiment = document, experiment
         self._checking = checking or Checking()
-        self._log = TrustedLog(document, experiment, policy=policy, checking=self._checking)
         if trusted is None:
             trusted = Trusted(manifest=None, log=SeenLog(), state=self._checking.first(document).state_bytes)
         self._trusted = trusted
+        #: The log, as this device believes it.
+        self.log = TrustedLog(
+            document,
+            experiment,
+            policy=policy,
+            checking=self._checking,
+            seen=trusted.log,
+            believed=self._believed_documents,
+        )
         self._last = None if trusted.manifest is None else self._checking.accept(trusted.manifest, document=document)
         #: The newest manifest that was looked at and may not be believed yet. It is signed all the same.
         self._looked: AcceptedManifest | None = None
@@ -207,44 +215,26 @@ class TrustedRounds:
             Anything else that is not as it should be.
         """
         # (2), (3)
-        self.check_quorum(served.checkpoint, now=now, over=served.ending is not None)
+        self.log.check_quorum(served.checkpoint, now=now, over=served.ending is not None)
         # (6)
         chain, ending = self._accept_all(served)
         # (4), (5)
         documents = list(map(_document, chain))
         if ending is not None and served.ending is not None:
             documents.append(Document(ending.log_entry, served.ending))
-        log = self._log.grow(
-            self._trusted.log, served.checkpoint, served.lines, documents, believed=self._believed_documents()
-        )
+        log = self.log.grow(served.checkpoint, served.lines, documents)
         # (7)
         state, model, steps = self._replay(served, chain, ending)
         newest = chain[-1] if chain else self._last
         trusted = Trusted(manifest=None if newest is None else newest.envelope, log=log, state=state)
         return Checked(newest, ending, model, trusted, steps)
 
-    def check_quorum(self, checkpoint: bytes, *, now: int, over: bool) -> None:
-        """Steps 2 and 3 alone, before any line is fetched for a checkpoint; ``over``: an ending is to be shown."""
-        self._log.check_quorum(self._trusted.log, checkpoint, now=now, over=over)
-
-    def missing_lines(self, checkpoint: bytes) -> int:
-        """See ``TrustedLog.missing``."""
-        return self._log.missing(self._trusted.log, checkpoint)
-
-    @property
-    def seen_size(self) -> int:
-        """So many lines of the log were read."""
-        return self._trusted.log.frontier.size
-
     def believe(self, checked: Checked) -> None:
         """From now on this is what is believed. Whoever calls this has stored ``checked.trusted`` before."""
-        if checked.trusted.log.frontier.size <= self._trusted.log.frontier.size:
+        if checked.trusted.log.frontier.size <= self.log.seen_size:
             raise LocalProtocolError("what is believed never goes back")
         self._trusted, self._last = checked.trusted, checked.accepted
-
-    def compare(self, checkpoint: bytes, lines: Sequence[bytes]) -> None:
-        """Step 8: a fresh look at the log while the window is open; see ``TrustedLog.compare``."""
-        self._log.compare(self._trusted.log, checkpoint, lines, believed=self._believed_documents())
+        self.log.seen = checked.trusted.log
 
     def _believed_documents(self) -> list[Document]:
         return [] if self._last is None else [_document(self._last)]
