@@ -100,14 +100,7 @@ def _status(history: PlainHistory) -> bytes:
     if history.rounds:
         ends.append(history.how_it_ended(history.rounds[-1]) if history.is_over else None)
     rounds = [
-        TellableRound(
-            number=known.stored.number,
-            state=history.public_state(known),
-            opens_at=known.manifest.opens_at,
-            closes_at=known.manifest.closes_at,
-            accept_until=known.manifest.accept_until,
-            last=last,
-        )
+        TellableRound(known.stored.number, history.public_state(known), known.times, last)
         for known, last in zip(history.rounds, ends, strict=True)
     ]
     return status(history.document, standing=history.stored.standing, rounds=rounds, watchers=history.watchers)

@@ -26,6 +26,7 @@ from secvm.protocol.codec import AddressedPackage, encode
 from secvm.protocol.documents.experiment import ExperimentDocument, Windows, publish
 from secvm.protocol.documents.manifest import RelayCount
 from secvm.protocol.documents.recomputation import first_model
+from secvm.protocol.relays.manifest import Instants
 from secvm.testing.clock import ManualClock
 from tests.rigs.opened_blocks import make_block, put_opened
 from tests.unit.protocol.helpers import COORDINATOR, RELAY, START, document
@@ -214,6 +215,11 @@ def state_after(of: ExperimentDocument, tallies: list[Tally]) -> bytes:
 
 def tally_of(one: OpenRound, who: Crowd = crowd) -> Tally:
     return aggregate.empty_tally(one.document.experiment).count(who(one))
+
+
+def times(opens_at: int) -> Instants:
+    """Of a round that is over at once."""
+    return Instants(*range(opens_at, opens_at + 7))
 
 
 def rounds_of(of: ExperimentDocument, numbers: list[int]) -> list[OpenRound]:

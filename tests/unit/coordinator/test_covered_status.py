@@ -8,13 +8,14 @@ from secvm.coordinator.store.port import Standing
 from secvm.privacy.statements.relayed_text import PLAIN
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.documents.manifest import LastRound
+from tests.unit.coordinator.rounds import times
 from tests.unit.protocol.helpers import START, document
 
 LAST = LastRound(tally="ab" * 32, participants=(700, 900), cells=((500, 280), (290, 450)))
 
 
 def told(of: ExperimentDocument) -> dict[str, Any]:
-    one = TellableRound(1, "published", START, START + 1, START + 2, LAST)
+    one = TellableRound(1, "published", times(START), LAST)
     data = status(of, standing=Standing.RUNNING, rounds=[one], watchers=Watchers(of.experiment))
     content: dict[str, Any] = json.loads(data)
     return content

@@ -16,7 +16,7 @@ from secvm.learning.experiment import Experiment
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.documents.manifest import LastRound
 from secvm.testing.clock import ManualClock
-from tests.unit.coordinator.rounds import Coordinator, add, experiment
+from tests.unit.coordinator.rounds import Coordinator, add, experiment, times
 from tests.unit.protocol.helpers import START, document, log_terms
 
 
@@ -28,7 +28,7 @@ def rounds(count: int) -> list[TellableRound]:
         if number % 3 == 0:
             last = LastRound(tally=None, participants=(), cells=())
         state, told = ("open", None) if number == count else ("abandoned" if number % 3 == 0 else "published", last)
-        found.append(TellableRound(number, state, START + number, START + number + 1, START + number + 2, told))
+        found.append(TellableRound(number, state, times(START + number), told))
     return found
 
 
@@ -84,7 +84,7 @@ def test_a_round_that_is_told_differently_is_written_anew() -> None:
     watchers, told = Watchers(of.experiment), rounds(3)
     before = made(of, 3, watchers, told)
     other = LastRound(tally="cd" * 32, participants=(1, 2), cells=((1, 0), (0, 1)))
-    told[0] = TellableRound(1, "published", START, START + 1, START + 2, other)
+    told[0] = TellableRound(1, "published", times(START), other)
     assert made(of, 3, watchers, told) != before
     assert made(of, 3, watchers, told) == made(of, 3, Watchers(of.experiment), told)
 

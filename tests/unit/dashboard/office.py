@@ -24,6 +24,7 @@ from secvm.learning.aggregate.tally import Tally
 from secvm.protocol.documents.experiment import ExperimentDocument, publish
 from secvm.protocol.documents.manifest import LastRound
 from secvm.protocol.log.checkpoints import Checkpoint, read_checkpoint
+from secvm.protocol.relays.manifest import Instants
 from secvm.runtime.clock import SteadyClock
 from secvm.runtime.http.server import HttpRequest, HttpResponse, HttpServer
 from secvm.runtime.metrics import Metrics
@@ -46,7 +47,8 @@ def tellable(number: int, *, told: bool = True, opens_at: int | None = None) -> 
         cells=() if abandoned else ((10 + number % 7, 4), (3, 8 + number % 4)),
     )
     state = ("abandoned" if abandoned else "published") if told else "open"
-    return TellableRound(number, state, opens, opens + 600_000, opens + 660_000, last if told else None)
+    times = Instants(opens, opens + 600_000, *[opens + 660_000] * 5)
+    return TellableRound(number, state, times, last if told else None)
 
 
 def status_of(of: ExperimentDocument, rounds: int, *, standing: Standing = Standing.RUNNING) -> bytes:

@@ -22,7 +22,7 @@ from typing import Any, Self
 
 import orjson
 
-from secvm.coordinator.experiments.status_document import LeakageMeter, TellableRound, Watchers, status
+from secvm.coordinator.experiments.status_document import LeakageMeter, TellableRound, Watchers, round_heading, status
 from secvm.coordinator.store.port import Standing
 from secvm.learning.aggregate.descent import Swift
 from secvm.learning.experiment import Experiment
@@ -30,6 +30,7 @@ from secvm.learning.thinning import Thinning
 from secvm.protocol.canonical import digest_of
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.documents.manifest import LastRound
+from secvm.protocol.relays.manifest import Instants
 from secvm.protocol.round_state import RoundState
 from secvm_lab.rigs.histories.public_history import PublicHistory
 
@@ -74,7 +75,7 @@ class LongHistory:
     def now(self) -> int:
         """In the middle of the round that is open."""
         one = self._rounds[self.told]
-        return (one.opens_at + one.closes_at) // 2
+        return (one.times.opens_at + one.times.closes_at) // 2
 
     def _told_whole(self, dice: random.Random) -> dict[str, Any]:
         """The status when everything is told, as the coordinator writes it."""
@@ -91,10 +92,10 @@ class LongHistory:
         """As far as it is told: the round after that is open."""
         whole, leakage = self._whole, self._whole["leakage"]
         running = self._rounds[self.told]
-        current = {name: getattr(running, name) for name in ("number", "opens_at", "closes_at", "accept_until")}
+        current = round_heading(running.number, str(RoundState.OPEN.value), running.times)
         told = {
             **whole,
-            "rounds": [*whole["rounds"][: self.told], {**current, "state": RoundState.OPEN.value}],
+            "rounds": [*whole["rounds"][: self.told], current],
             "leakage": {
                 **leakage,
                 "rounds_told": self.told,
@@ -183,4 +184,5 @@ def _drawn(dice: random.Random, history: PublicHistory, number: int) -> Tellable
     few = dice.random() < 0.01
     last = LastRound(tally=None) if few else LastRound(tally="00" * 32, participants=participants, cells=tuple(cells))
     state = RoundState.ABANDONED if few else RoundState.PUBLISHED
-    return TellableRound(number, str(state.value), opens, closes, closes + 1000 * windows.grace_s, last)
+    until = closes + 1000 * windows.grace_s
+    return TellableRound(number, str(state.value), Instants(opens, closes, until, until, until, until, until), last)

@@ -33,8 +33,9 @@ from secvm.learning.experiment import Experiment
 from secvm.privacy.leakage import PlannedLeak, auc_of, measured_leak, planned_leak
 from secvm.privacy.statements.relayed_text import PLAIN, holds
 from secvm.protocol.documents.experiment import ExperimentDocument
-from secvm.protocol.documents.manifest import LastRound
+from secvm.protocol.documents.manifest import LastRound, RoundManifest
 from secvm.protocol.documents.privacy_terms import relayed_terms_of, terms_of
+from secvm.protocol.relays.manifest import Instants
 
 
 @dataclass
@@ -126,9 +127,7 @@ class TellableRound:
 
     number: int
     state: str
-    opens_at: int
-    closes_at: int
-    accept_until: int
+    times: RoundManifest | Instants
     #: How it ended, where a signed document tells it.
     last: LastRound | None
 
@@ -157,13 +156,7 @@ def _piece(known: TellableRound, document: ExperimentDocument, pieces: dict[int,
 
 
 def _told(known: TellableRound, document: ExperimentDocument) -> dict[str, Any]:
-    content: dict[str, Any] = {
-        "number": known.number,
-        "state": known.state,
-        "opens_at": known.opens_at,
-        "closes_at": known.closes_at,
-        "accept_until": known.accept_until,
-    }
+    content = round_heading(known.number, known.state, known.times)
     if known.last is None or known.last.tally is None:
         return content
     return content | scores(document.experiment, known.last.counts)
@@ -182,6 +175,12 @@ def heading(document: ExperimentDocument, standing: Standing) -> dict[str, Any]:
         "privacy": privacy_told(document),
         "test": document.test,
     }
+
+
+def round_heading(number: int, state: str, times: RoundManifest | Instants) -> dict[str, Any]:
+    """What the status tells of every round."""
+    window = {name: getattr(times, name) for name in ("opens_at", "closes_at", "accept_until")}
+    return {"number": number, "state": state, **window}
 
 
 def scores(experiment: Experiment, tally: Tally) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
-from secvm.coordinator.experiments.status_document import as_text, heading, notes_of, scores
+from secvm.coordinator.experiments.status_document import as_text, heading, notes_of, round_heading, scores
 from secvm.coordinator.log.log_files import EntryLog
 from secvm.coordinator.public_documents import ending_path, listing, show_beginning, show_model
 from secvm.coordinator.publisher import Publisher, experiment_path, manifest_path, opening_path
@@ -62,15 +62,8 @@ def _leakage(document: ExperimentDocument, opened: int) -> dict[str, Any]:
 
 
 def _told(history: RelayedHistory, known: RelayedRound, kept_days: int, *, is_told: bool) -> dict[str, Any]:
-    times = known.manifest.instants
-    content: dict[str, Any] = {
-        "number": known.stored.number,
-        "state": known.stored.state.value if known.is_live else "closing",
-        "opens_at": times.opens_at,
-        "closes_at": times.closes_at,
-        "accept_until": times.accept_until,
-        "open_by": times.open_by,
-    }
+    state = known.stored.state.value if known.is_live else "closing"
+    content = round_heading(known.stored.number, state, known.times) | {"open_by": known.times.open_by}
     if not is_told or known.opening is None or known.figures is None:
         return content
     content["state"] = "opened" if known.opening.is_opened else "unopened"
