@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import http.client
-import json
 import os
 import tempfile
 import threading
@@ -16,6 +15,7 @@ from typing import Self
 import orjson
 
 from secvm.runtime.clock import ClockSteering
+from secvm.runtime.settings import settings_text
 from secvm.testing.processes import Children, free_port
 
 PATIENCE_S = 60.0
@@ -34,8 +34,7 @@ def dashboard(coordinator: str, now: int) -> Iterator[tuple[str, int]]:
             "audit": {"on": False},
             "testing": {"clock": str(folder / "clock")},
         }
-        lines = [f"[{table}]\n" + "".join(f"{k} = {json.dumps(v)}\n" for k, v in told[table].items()) for table in told]
-        (folder / "dashboard.toml").write_text("".join(lines), encoding="utf-8")
+        (folder / "dashboard.toml").write_text(settings_text(told), encoding="utf-8")
         children = Children(folder)
         children.start("dashboard", ["dashboard", "serve", "--config", str(folder / "dashboard.toml")])
         try:

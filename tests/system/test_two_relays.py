@@ -37,12 +37,13 @@ from secvm.relay.main import make_key
 from secvm.runtime.clock import ClockSteering
 from secvm.runtime.disk.secret_files import make_secret, read_signing_key
 from secvm.runtime.http.server import HttpRequest, HttpResponse, HttpServer, Limits
+from secvm.runtime.settings import settings_text
 from secvm.testing.processes import free_port
 from secvm_lab.rigs.histories.relayed_rounds import COORDINATOR, START, relayed_document, relayed_experiment
 from tests.effort import scaled
 from tests.rigs.clocks import jump
 from tests.system.parties import PATIENCE_S, Party
-from tests.unit.relay.helpers import Answered, ask, toml
+from tests.unit.relay.helpers import Answered, ask
 
 TOKEN = "a-token-of-this-coordinator"
 ROUND = 1
@@ -130,7 +131,7 @@ class World:
         }
         path = self.folder / f"{role}.toml"
         text = f'[[coordinators]]\nurl = "{self.url}"\ntoken_file = "{self.folder / "token"}"\n'
-        path.write_text(toml(tables) + text, encoding="utf-8")
+        path.write_text(settings_text(tables) + text, encoding="utf-8")
         return path
 
     # ── the coordinator ──────────────────────────────────────────────────────────────────────────────────────────────

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -92,6 +93,22 @@ def read_toml(path: Path) -> dict[str, Any]:
         # Only the place: the rest of the message may quote what stands there.
         place = _PLACE.search(str(error))
         raise BadInputError(f"the settings {path} are no TOML" + (f" ({place[0]})" if place else "")) from None
+
+
+#: Settings by the names of their tables; a list is an array of tables.
+Tables = Mapping[str, Mapping[str, Any] | Sequence[Mapping[str, Any]]]
+
+
+def settings_text(tables: Tables) -> str:
+    """These tables as they stand in a file of settings; a path is written as text."""
+    lines: list[str] = []
+    for name, content in tables.items():
+        head, rows = (f"[{name}]", [content]) if isinstance(content, Mapping) else (f"[[{name}]]", content)
+        for row in rows:
+            # Texts, numbers and lists of those are written in TOML as in JSON.
+            written = (f"{key} = {json.dumps(value, ensure_ascii=False, default=str)}" for key, value in row.items())
+            lines += [head, *written, ""]
+    return "\n".join(lines)
 
 
 def parse_settings(text: str | bytes, kind: type[T], where: str) -> T:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from secvm.crypto.signing import SEED_BYTES, SigningKey
 from secvm.protocol.documents.terms import RelayTimes
 from secvm.relay.main import make_key
 from secvm.runtime.disk.secret_files import make_secret
+from secvm.runtime.settings import Tables, settings_text
 from secvm.witness.main import make as make_witness
 
 COORDINATOR, RELAY, DASHBOARD = "coordinator", "relay", "dashboard"
@@ -42,8 +42,6 @@ BEACON_ROUND = ORIGIN_MS // 1000 - 1050
 RELAY_STEPS = RelayTimes(batch_s=60, mix_s=60, reveal_s=5, open_s=5)
 #: Made-up people: hundreds of them hide nobody.
 ANYTHING = {"policy": "unsafe-accept-anything"}
-
-_Tables = Mapping[str, Mapping[str, Any] | Sequence[Mapping[str, Any]]]
 
 
 def cover_seeds(seed: str) -> tuple[str, str]:
@@ -340,11 +338,5 @@ class FederationSettings:
             },
         )
 
-    def _write(self, name: str, tables: _Tables) -> None:
-        """Settings as TOML: strings, numbers and lists are written there as in JSON."""
-        lines: list[str] = []
-        for table, content in tables.items():
-            head = f"[{table}]" if isinstance(content, Mapping) else f"[[{table}]]"
-            for values in [content] if isinstance(content, Mapping) else content:
-                lines += [head, *(f"{key} = {json.dumps(value)}" for key, value in values.items()), ""]
-        (self.folder / f"{name}.toml").write_text("\n".join(lines))
+    def _write(self, name: str, tables: Tables) -> None:
+        (self.folder / f"{name}.toml").write_text(settings_text(tables), encoding="utf-8")

@@ -27,7 +27,7 @@ from secvm.runtime.http.server import HttpServer
 from secvm.runtime.logs import Log
 from secvm.runtime.metrics import Metrics
 from secvm.runtime.service import run_service
-from secvm.runtime.settings import parse_settings, read_settings
+from secvm.runtime.settings import parse_settings, read_settings, settings_text
 from secvm.witness.server import WitnessDoors
 from secvm.witness.settings import WitnessSettings
 from secvm.witness.store import WitnessStore
@@ -54,18 +54,9 @@ def initialise(folder: Path, *, name: str, logs: Sequence[str]) -> NoteKey:
     parse_settings(json.dumps(content), WitnessSettings, "this witness")
     with or_bad_input(f"cannot make {folder}"):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    write_atomically(folder / SETTINGS_FILE, _toml(content).encode())
+    text = "# docs/how-to/run-a-witness.md shows every setting.\n\n" + settings_text(content)
+    write_atomically(folder / SETTINGS_FILE, text.encode())
     return make(folder / SETTINGS_FILE)
-
-
-def _toml(content: dict[str, Any]) -> str:
-    """Tables of texts; a text of JSON is one of TOML."""
-    parts = ["# docs/how-to/run-a-witness.md shows every setting."]
-    for name, part in content.items():
-        for table in part if isinstance(part, list) else [part]:
-            parts.append(f"\n[[{name}]]" if isinstance(part, list) else f"\n[{name}]")
-            parts += [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in table.items()]
-    return "\n".join(parts) + "\n"
 
 
 def make(path: Path, passphrase: Passphrase | None = None) -> NoteKey:

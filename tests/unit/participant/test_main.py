@@ -21,7 +21,7 @@ from secvm.protocol.log.policy import Listed, LogPolicy
 from secvm.runtime.clock import ClockSteering, SteeredClock, SystemClock
 from secvm.runtime.disk.process_lock import FILE as LOCK_FILE
 from secvm.runtime.disk.process_lock import only_one
-from secvm.runtime.settings import read_settings
+from secvm.runtime.settings import read_settings, settings_text
 from secvm.testing.transport import MemoryTransport
 from tests.unit.participant.logged_world import LoggedWorld
 from tests.unit.participant.world import BUDGET, EXPERIMENT, START, World
@@ -36,16 +36,12 @@ TEST_OF = document(experiment=EXPERIMENT, test=True, relays=())
 def settings_of(tmp_path: Path, **tables: Any) -> ParticipantSettings:
     """Written to a file and read again, as a person would."""
     told = {"device": {"folder": str(tmp_path / "devices")}, "consent": {"policy": "unsafe-accept-anything"}, **tables}
-    lines = []
-    for table, content in told.items():
-        tables_inside = {name: value for name, value in content.items() if name == "relays" and value}
-        lines.append(f"[{table}]")
-        lines += [f"{name} = {json.dumps(value)}" for name, value in content.items() if name not in tables_inside]
-        for name, rows in tables_inside.items():
-            for row in rows:
-                lines += [f"[[{table}.{name}]]", *(f"{key} = {json.dumps(value)}" for key, value in row.items())]
+    relays = told.get("trust", {}).get("relays")
+    if relays:
+        rest = {name: value for name, value in told["trust"].items() if name != "relays"}
+        told |= {"trust": rest, "trust.relays": relays}
     path = tmp_path / "settings.toml"
-    path.write_text("\n".join(lines))
+    path.write_text(settings_text(told))
     return read_settings(path, ParticipantSettings)
 
 

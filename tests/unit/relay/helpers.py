@@ -19,7 +19,7 @@ from secvm.relay.main import RelayService, make_key
 from secvm.relay.settings import RelayServiceSettings
 from secvm.runtime.clock import ClockSteering, SteeredClock
 from secvm.runtime.disk.secret_files import make_secret, read_signing_key
-from secvm.runtime.settings import read_settings
+from secvm.runtime.settings import read_settings, settings_text
 from secvm.testing.gateway import FakeGateway, GatewayRequest, Reply
 from tests.rigs.clocks import jump
 from tests.rigs.services import service_running
@@ -43,17 +43,6 @@ def traces(number: int, data: bytes) -> bool:
     """Whether anything of that capsule is in these bytes; a file may have it in pieces."""
     whole = capsule(number)
     return any(whole[at : at + 16] in data for at in range(8, len(whole) - 15, 16))
-
-
-def toml(tables: Mapping[str, Mapping[str, Any]]) -> str:
-    """Settings as a file has them."""
-    lines = []
-    for name, table in tables.items():
-        lines.append(f"[{name}]")
-        for key, value in table.items():
-            written = str(value).lower() if isinstance(value, bool | int | float) else f'"{value}"'
-            lines.append(f"{key} = {list(value) if isinstance(value, list) else written}")
-    return "\n".join(lines) + "\n"
 
 
 @dataclass
@@ -90,7 +79,7 @@ class Place:
         for name, table in changes.items():
             tables[name] = {**tables.get(name, {}), **table}
         path = self.folder / "relay.toml"
-        path.write_text(toml(tables), encoding="utf-8")
+        path.write_text(settings_text(tables), encoding="utf-8")
         return path
 
     def files(self) -> bytes:

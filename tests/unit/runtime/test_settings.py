@@ -1,7 +1,7 @@
 """Settings are read strictly, and what is wrong is said without saying what stands there."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import pydantic
 import pytest
@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from secvm.errors import BadInputError
-from secvm.runtime.settings import Listen, Settings, read_settings, usual_port
+from secvm.runtime.settings import Listen, Settings, read_settings, read_toml, settings_text, usual_port
 
 
 class Inner(Settings):
@@ -127,3 +127,19 @@ def test_what_is_no_place_to_listen_is_refused_by_name(tmp_path: Path) -> None:
         (tmp_path / "s.toml").write_text(text)
         with pytest.raises(BadInputError, match="listen"):
             read_settings(tmp_path / "s.toml", Served)
+
+
+def test_tables_that_are_written_are_read_again(tmp_path: Path) -> None:
+    tables: dict[str, Any] = {
+        "first": {"name": 'ü "quoted" \\ \U0001f600', "count": 3, "share": 0.5, "on": True, "of": ["a", "b"]},
+        "rows": [{"path": tmp_path}, {}],
+        "empty": {},
+        "first.rows": [{"n": 1}],
+    }
+    path = tmp_path / "written.toml"
+    path.write_text(settings_text(tables), encoding="utf-8")
+    assert read_toml(path) == {
+        "first": {**tables["first"], "rows": [{"n": 1}]},
+        "rows": [{"path": str(tmp_path)}, {}],
+        "empty": {},
+    }

@@ -15,14 +15,14 @@ from secvm.crypto.signing import SigningKey
 from secvm.protocol.log.checkpoints import Checkpoint, SignedCheckpoint, read_checkpoint
 from secvm.protocol.log.proofs import CosigningRequest, read_cosignatures
 from secvm.runtime.clock import ClockSteering, SteeredClock
-from secvm.runtime.settings import read_settings
+from secvm.runtime.settings import read_settings, settings_text
 from secvm.witness.decision import CosigningQuestion, KnownLog, read_question
 from secvm.witness.main import WitnessService, make
 from secvm.witness.settings import WitnessSettings
 from secvm.witness.store import WitnessStore
 from tests.rigs.clocks import jump
 from tests.rigs.services import service_running
-from tests.unit.relay.helpers import Answered, ask, toml
+from tests.unit.relay.helpers import Answered, ask
 
 LOG_NAME = "coordinator.example/a"
 LOG = SigningKey(b"\1" * 32)
@@ -100,7 +100,7 @@ class Place:
             tables[name] |= table
         more = "".join(f'[[logs]]\nname = "{name}"\nkey = "{LOG.public.data.hex()}"\n' for name in OTHER_NAMES)
         path = self.folder / "witness.toml"
-        path.write_text(toml(tables) + more, encoding="utf-8")
+        path.write_text(settings_text(tables) + more, encoding="utf-8")
         return path
 
     def cosigned(self, answer: Answered, asked: bytes) -> SignedCheckpoint:
