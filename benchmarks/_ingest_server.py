@@ -33,6 +33,7 @@ from secvm.crypto.signing import SigningKey
 from secvm.learning.aggregate.descent import Pegasos
 from secvm.learning.experiment import Experiment
 from secvm.protocol.documents.experiment import ExperimentDocument, FeaturesWanted, HashedBins, Windows
+from secvm.protocol.relays.manifest import Instants
 from secvm.runtime.clock import SystemClock
 from secvm.runtime.http.server import HttpRequest, HttpResponse, HttpServer, http_date
 from secvm.runtime.metrics import Metrics
@@ -56,7 +57,7 @@ DOCUMENT = ExperimentDocument(
     relays=(),
     test=True,
 )
-PRESENT = CurrentRounds((OpenRound(DOCUMENT, ROUND, EPOCH, 0, 60_000, 70_000),), (KEY,))
+PRESENT = CurrentRounds((OpenRound(DOCUMENT, ROUND, EPOCH, Instants(0, 60_000, *[70_000] * 5)),), (KEY,))
 
 
 async def _lines() -> asyncio.StreamReader:

@@ -19,6 +19,7 @@ from secvm.learning.package import NullPackage, Package, TrainPackage
 from secvm.protocol.codec import AddressedPackage, encode
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.plain.sealed_requests import package_request
+from secvm.protocol.relays.manifest import Instants
 from secvm.runtime.clock import SteadyClock
 from secvm.runtime.http.server import HttpRequest, HttpResponse, HttpServer
 from secvm.runtime.metrics import Metrics
@@ -34,7 +35,7 @@ ACCEPT_UNTIL = CLOSES_AT + GRACE_S * 1000
 KEY = StoredKey(EPOCH, EPOCH % 256, bytes(range(32)))
 TOKEN = "the relay's token"
 DATE = "Thu, 01 Jan 2026 00:00:00 GMT"
-OPEN_ROUND = OpenRound(DOCUMENT, ROUND, EPOCH, START, CLOSES_AT, ACCEPT_UNTIL)
+OPEN_ROUND = OpenRound(DOCUMENT, ROUND, EPOCH, Instants(START, CLOSES_AT, *[ACCEPT_UNTIL] * 5))
 PRESENT = CurrentRounds((OPEN_ROUND,), (KEY,))
 DICE = unsafe_seeded("package path")
 

@@ -122,7 +122,7 @@ class Ingested:
 
     def send(self, one: OpenRound, packages: list[Package]) -> bool:
         if self.counts and one.document.relays:
-            count = RelayCount(one.opens_at, clients=10**4, capsules=10**6).signed(RELAY)
+            count = RelayCount(one.times.opens_at, clients=10**4, capsules=10**6).signed(RELAY)
             # Any other relay of a test comes before this one.
             self.store.deposit(Deposit(one.epoch, "z", count), [])
         block = make_block(capsules(one, packages))
@@ -172,7 +172,7 @@ class Coordinator:
         for one in self.ingest.present.rounds:
             name = (one.document.digest, one.number)
             seen = self.publisher.public(f"/v1/experiment/{one.document.digest}/manifest/{one.number}") is not None
-            if seen and one.opens_at <= self.clock.now() < one.accept_until and name not in self.sent:
+            if seen and one.times.opens_at <= self.clock.now() < one.times.accept_until and name not in self.sent:
                 assert self.ingest.send(one, who(one))
                 self.sent.add(name)
 
@@ -223,4 +223,4 @@ def times(opens_at: int) -> Instants:
 
 
 def rounds_of(of: ExperimentDocument, numbers: list[int]) -> list[OpenRound]:
-    return [OpenRound(of, number, 0, 0, 0, 0) for number in numbers]
+    return [OpenRound(of, number, 0, times(0)) for number in numbers]

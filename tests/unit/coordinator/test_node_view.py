@@ -297,7 +297,7 @@ async def to_be_counted() -> tuple[Coordinator, Follower, OpenRound]:
     driver = Coordinator(store, clock)
     await driver.go(until=lambda: bool(driver.sent))
     (one,) = driver.ingest.present.rounds
-    clock.advance(one.closes_at - clock.now())
+    clock.advance(one.times.closes_at - clock.now())
     await driver.step()
     store.close_epoch(one.epoch)
     follower = Follower(store.another_node(), clock)

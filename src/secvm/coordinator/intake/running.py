@@ -31,18 +31,19 @@ from secvm.errors import (
     UnknownKeyError,
 )
 from secvm.protocol.documents.experiment import ExperimentDocument
+from secvm.protocol.documents.manifest import RoundManifest
+from secvm.protocol.relays.manifest import Instants
 
 
 @dataclass(frozen=True, slots=True)
 class OpenRound:
-    """A round that is announced and not concluded. Its times are instants (docs/protocol.md §10)."""
+    """A round that is announced and not concluded."""
 
     document: ExperimentDocument
     number: int
     epoch: int
-    opens_at: int
-    closes_at: int
-    accept_until: int
+    #: When it opens and until when it takes packages, in instants (docs/protocol.md §10).
+    times: RoundManifest | Instants
 
 
 @dataclass(frozen=True)
@@ -98,8 +99,9 @@ class CurrentRounds:
         """For each epoch with rounds: from when, and until before when, it takes capsules."""
         spans: dict[int, tuple[int, int]] = {}
         for known in self.rounds:
-            opens_at, until = spans.get(known.epoch, (known.opens_at, known.accept_until))
-            spans[known.epoch] = min(opens_at, known.opens_at), max(until, known.accept_until)
+            times = known.times
+            opens_at, until = spans.get(known.epoch, (times.opens_at, times.accept_until))
+            spans[known.epoch] = min(opens_at, times.opens_at), max(until, times.accept_until)
         return spans
 
     def epoch_of(self, key_id: int) -> int:
@@ -151,7 +153,11 @@ def running_rounds(
 ) -> CurrentRounds:
     """All rounds that run, and all keys that are still needed."""
     return CurrentRounds(
-        rounds=tuple(_open_round(history, history.live) for history in histories if history.live is not None),
+        rounds=tuple(
+            OpenRound(history.document, live.stored.number, live.stored.epoch, live.times)
+            for history in histories
+            if (live := history.live) is not None
+        ),
         keys=tuple(key for key in keys if not is_over(histories, key.epoch, grid=grid, now=now)),
         fetch_keys=tuple(fetch_keys),
     )
@@ -189,14 +195,3 @@ def rounds_to_count(ended: Sequence[tuple[PlainHistory, PlainRound]]) -> list[Ro
         RoundToCount(history.document.experiment_id, history.document.experiment, known.stored.number)
         for history, known in ended
     ]
-
-
-def _open_round(history: PlainHistory, known: PlainRound) -> OpenRound:
-    return OpenRound(
-        document=history.document,
-        number=known.stored.number,
-        epoch=known.stored.epoch,
-        opens_at=known.manifest.opens_at,
-        closes_at=known.manifest.closes_at,
-        accept_until=known.manifest.accept_until,
-    )
