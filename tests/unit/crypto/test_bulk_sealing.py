@@ -102,3 +102,5 @@ def test_another_cipher_is_done_one_by_one_and_no_key_is_printed(lanes: Lanes | 
         assert isinstance(only_public, LaneKey)
         with pytest.raises(LocalProtocolError):
             only_public.open_all(bytes(80), 80)
+        with pytest.raises(LocalProtocolError):
+            only_public.open([bytes(80)])

@@ -105,8 +105,8 @@ class LaneKey:
         sizes = array("I", map(len, capsules))
         assert sizes.itemsize == 4, "the C source has 32 bits for a size"
         # Whoever calls has looked already; here a size that is too small would be read past its end.
-        if min(sizes, default=OVERHEAD_BYTES) < OVERHEAD_BYTES:
-            raise LocalProtocolError("too short for a capsule")
+        if not self._opens or min(sizes, default=OVERHEAD_BYTES) < OVERHEAD_BYTES:
+            raise LocalProtocolError("too short for a capsule, or no key to open it with")
         side_by_side = b"".join(capsules)
         opened = bytearray(len(side_by_side))
         fates = ctypes.create_string_buffer(count)
