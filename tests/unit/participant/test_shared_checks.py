@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from secvm.errors import CheatingError, EquivocationError
+from secvm.errors import CheatingError, EquivocationError, MalformedMessageError
 from secvm.learning import aggregate
 from secvm.participant.sending.transport import Fetched
 from secvm.participant.trust.shared_checks import SharedChecks
@@ -175,3 +175,15 @@ def test_bytes_that_are_no_tally_of_the_name_are_not_kept() -> None:
         assert asyncio.run(shared.fetch_tally(name, net, document=document)) is kept
     net.files = {f"/v1/blob/{name}": encode_tally(empty, document.experiment)}
     assert asyncio.run(shared.fetch_tally(name, net, document=document)) == net.files[f"/v1/blob/{name}"]
+
+
+def test_bytes_that_were_read_by_their_name_are_refused_by_another() -> None:
+    shared, document = SharedChecks(), history_of(3).document
+    tally, first = aggregate.empty_tally(document.experiment), shared.first(document)
+    data = encode_tally(tally, document.experiment)
+    shared.tally(data, digest=tally_digest(tally), document=document)
+    shared.model(first.state_bytes, digest=first.names[0], document=document)
+    with pytest.raises(MalformedMessageError):
+        shared.tally(data, digest="00" * 32, document=document)
+    with pytest.raises(MalformedMessageError):
+        shared.model(first.state_bytes, digest="00" * 32, document=document)
