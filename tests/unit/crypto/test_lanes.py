@@ -13,6 +13,7 @@ from secvm.crypto.sealing.hpke import AES_128_GCM, CHACHA20_POLY1305, Schedule
 from secvm.crypto.sealing.lanes import LOW_ORDER, OPENED, WRONG_TAG, Content, LaneKey, Lanes
 from secvm.crypto.sealing.oblivious import GatewayKey, GatewayKeys, RequestSealer, seal_request
 from secvm.errors import OpeningError, RemoteProtocolError
+from secvm.runtime.lanes import opens_alike, seals_alike
 from tests.unit.crypto.dice import unsafe_seeded
 from tests.unit.crypto.openers import lanes_here
 from tests.unit.crypto.test_hpke import LOW_ORDER as LOW_POINTS
@@ -171,3 +172,17 @@ def test_a_bad_capsule_leaves_no_trace_of_another_and_no_traceback(lanes: Lanes 
     assert [isinstance(one, bytes) for one in opened] == [True] * 4 + [False] + [True] * 4
     (error,) = (one for one in opened if isinstance(one, RemoteProtocolError))
     assert (error.__traceback__, error.__context__, error.problem) == (None, None, "garbage")
+
+
+def test_lanes_that_open_or_seal_otherwise_are_found_out() -> None:
+    class Careless(Lanes):
+        """Leaves what it is given to write as it is: zeros, and all of them opened."""
+
+        def __init__(self) -> None:
+            """Nothing is loaded."""
+            self.open = self.open_fixed = self.seal = lambda *_: None
+
+    assert not opens_alike(Careless())
+    assert not seals_alike(Careless())
+    lanes = lanes_here()
+    assert lanes is None or (opens_alike(lanes) and seals_alike(lanes))

@@ -212,3 +212,13 @@ async def test_health_and_metrics_tell_sums(tmp_path: Path) -> None:
         assert b'secvm_relay_refused_total{status="400"} 1.0' in page
         assert b'secvm_relay_requests_total{door="capsule"} 1.0' in page
         assert b"127.0.0" not in page
+
+
+async def test_stop_answers_what_is_under_way(tmp_path: Path) -> None:
+    async with behind(Place(tmp_path), SEALED) as (gateway, relay):
+        gateway.open.clear()
+        under_way = asyncio.ensure_future(fetch(relay.port, capsule(1)))
+        await gateway.wait_for("/v1/fetch")
+        relay.stop.set()
+        asyncio.get_running_loop().call_soon(gateway.open.set)
+        assert (await under_way).status == 200
