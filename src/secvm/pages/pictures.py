@@ -62,6 +62,12 @@ def picture(figure: Figure, kind: Literal["png", "svg"] = "png") -> bytes:
         for curve in figure.curves:
             _draw_curve(axes, curve)
         axes.margins(x=0)
+        across = {x for curve in figure.curves for x in curve.x}
+        if len(across) == 1 and figure.bars is None and not figure.shades:
+            # All in one place: the axis would have no width, and matplotlib would warn whoever runs the command.
+            (x,) = across
+            axes.set_autoscalex_on(False)
+            axes.set_xlim((x / 2, 2 * x) if figure.log_across else (x - 1, x + 1))
         axes.set_ylim(figure.lowest, figure.highest)
         handles, names = axes.get_legend_handles_labels()
         # The order of the figure: what lies behind the curves was drawn before them.

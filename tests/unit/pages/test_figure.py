@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from secvm.errors import BadInputError
 from secvm.pages.figure import Bars, Curve, Figure, NamedPlace, ReferenceLine, Shade, Stack
+from secvm.pages.pictures import picture
 
 
 def _figure(*curves: Curve, rules: tuple[ReferenceLine, ...] = (), log_across: bool = False) -> Figure:
@@ -128,3 +129,10 @@ def test_bars_are_rows_of_the_numbers_too_and_a_figure_may_be_empty() -> None:
     bars = Bars([1, 2, 3], [Stack("s0", [3, 4, 5]), Stack("s1", [1, math.nan, 2])])
     assert Figure("f", "t", "d", "round", "people", bars=bars).csv() == "round,s0,s1\n1,3,1\n2,4,\n3,5,2\n"
     assert _figure().csv() == "round\n"
+
+
+@pytest.mark.parametrize("log_across", [False, True])
+def test_repro_a_picture_of_one_place_warns_nobody(log_across: bool) -> None:
+    # matplotlib warned of an axis without width, in the middle of a command's output; here a warning is an error.
+    figure = _figure(Curve("a", [300], [0.5], [0.4], [0.6]), log_across=log_across)
+    assert picture(figure).startswith(b"\x89PNG")
