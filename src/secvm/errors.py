@@ -5,6 +5,7 @@
     │   ├── BadPeopleFileError      a file of people that cannot be read; carries the line, never its content
     │   ├── BadModelFileError       a model file that is not one, or was changed
     │   ├── BadExperimentError      parameters that contradict each other
+    │   ├── NotInstalledError       a package that an extra of this distribution brings is not there
     │   └── WrongPassphraseError    a secret does not open: another passphrase, or the file was changed
     ├── ArithmeticRangeError        a value would leave the range in which the arithmetic is exact
     ├── BeaconUnavailableError      a public beacon does not answer, or has no such round yet: ask again later
@@ -65,6 +66,16 @@ class BadModelFileError(BadInputError):
 
 class BadExperimentError(BadInputError):
     """The experiment's parameters contradict each other."""
+
+
+class NotInstalledError(BadInputError, ImportError):
+    """A package that an extra of this distribution brings is not installed."""
+
+    def __init__(self, what: str, package: str, extra: str) -> None:
+        super().__init__(
+            f"{what} needs the package {package}, which is not installed",
+            next_step=f"In a clone of the repository: pip install '.[{extra}]'",
+        )
 
 
 class WrongPassphraseError(BadInputError):

@@ -75,7 +75,8 @@ def test_command_of_the_laboratory_says_where_it_is(command: str) -> None:
     told = alone(*command.split(), "--help")
     assert (told.returncode, told.stdout) == (2, "")
     assert told.stderr == (
-        f"secvm: 'secvm {command}' is part of secvm-lab, which is not installed\nInstall it: pip install secvm-lab\n"
+        f"secvm: 'secvm {command}' is part of secvm-lab, which is not installed\n"
+        "Call ./secvm in a clone of the repository, or install it from there: pip install . ./lab\n"
     )
 
 

@@ -213,7 +213,9 @@ def _sweeper(scheduler: str | None, stack: contextlib.ExitStack) -> Sweeper:
 
         return LocalSweeper()
     if importlib.util.find_spec("distributed") is None:
-        raise BadInputError("--engine dask needs the extra dask", next_step="Install secvm[dask].")
+        raise BadInputError(
+            "--engine dask needs the extra dask", next_step="In a clone of the repository: pip install './lab[dask]'"
+        )
     from secvm_lab.cluster.sweep import ClusterSweep
     from secvm_lab.paper.offline.training import ClusterSweeper
 

@@ -13,8 +13,9 @@ from importlib import metadata
 from typing import Any, NamedTuple
 
 import typer
+from typer.core import TyperGroup
 
-from secvm.errors import BadInputError
+from secvm.errors import BadInputError, NotInstalledError
 
 #: The group of entry points.
 GROUP = "secvm.commands"
@@ -25,6 +26,20 @@ IN_LABORATORY = frozenset(
         *("privacy bins", "privacy labels", "privacy plan"),
     }
 )
+
+#: Packages by the name that Python imports them under, and the extras of ``secvm`` that bring them.
+EXTRAS: dict[str, tuple[str, ...]] = {
+    "httptools": ("coordinator", "relay", "witness"),
+    "matplotlib": ("plots",),
+    "numba": ("estimator", "coordinator"),
+    "prometheus_client": ("coordinator", "relay", "witness"),
+    "psycopg": ("postgres",),
+    "scipy": ("estimator",),
+    "sklearn": ("estimator",),
+    "tzdata": ("coordinator", "dashboard"),
+    "uvloop": ("coordinator", "dashboard", "relay", "witness"),
+    "voprf": ("tokens",),
+}
 
 CONTEXT_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
@@ -43,12 +58,29 @@ class Command(NamedTuple):
         return getattr(importlib.import_module(module_name), attribute)
 
 
+class Group(TyperGroup):
+    """A group whose list of commands has whole sentences, however wide the terminal is."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the first line of each command's help."""
+        commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        with formatter.section("Commands"):
+            formatter.write_dl(
+                [
+                    (name, command.short_help or (command.help or "").partition("\n")[0])
+                    for name, command in commands
+                    if command is not None and not command.hidden
+                ]
+            )
+
+
 def group(summary: str | None = None, **more: Any) -> typer.Typer:
     """A group of commands. Its help is plain: it reads the same in a terminal, a pipe and the README."""
     return typer.Typer(
         help=summary,
         context_settings=CONTEXT_SETTINGS,
         **{
+            "cls": Group,
             "no_args_is_help": True,
             "add_completion": False,
             "rich_markup_mode": None,
@@ -74,5 +106,15 @@ def refuse_absent(name: str) -> None:
 def in_laboratory(what: str) -> BadInputError:
     """The complaint that something belongs to a distribution that is not installed."""
     return BadInputError(
-        f"{what} is part of secvm-lab, which is not installed", next_step="Install it: pip install secvm-lab"
+        f"{what} is part of secvm-lab, which is not installed",
+        next_step="Call ./secvm in a clone of the repository, or install it from there: pip install . ./lab",
     )
+
+
+def not_installed(module: str | None, command: str) -> NotInstalledError | None:
+    """The complaint that a package is missing which an extra of ``secvm`` brings; None for any other package."""
+    package = (module or "").partition(".")[0]
+    if package not in EXTRAS:
+        return None
+    extras = EXTRAS[package]
+    return NotInstalledError(f"'secvm {command}'", package, command if command in extras else extras[0])

@@ -6,8 +6,9 @@ Rules it keeps:
     imports none of them. Other distributions add theirs by entry points (``cli.commands``).
  2. Bad input and wrong usage end with ``secvm: <one sentence>`` on stderr, what to do next on the line below it, and
     exit code 2.
- 3. Ctrl-C ends with 130, a closed pipe with 141, both without a word.
- 4. Anything else is a fault of ours: a plain traceback, which shows code and never the values of variables, because
+ 3. A package that an extra of this distribution brings and that is not installed is such a sentence too.
+ 4. Ctrl-C ends with 130 and one word, a closed pipe with 141 and none.
+ 5. Anything else is a fault of ours: a plain traceback, which shows code and never the values of variables, because
     those may be somebody's.
 """
 
@@ -18,9 +19,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
-from secvm.cli.commands import CONTEXT_SETTINGS, Command, added, group, refuse_absent
+from secvm.cli.commands import CONTEXT_SETTINGS, Command, Group, added, group, not_installed, refuse_absent
 from secvm.cli.output import note
 from secvm.errors import SecVMError
 
@@ -69,7 +69,7 @@ def load(name: str) -> Any:
     return command
 
 
-class _LazyGroup(TyperGroup):
+class _LazyGroup(Group):
     """A group that imports a command when it is called, and knows the rest by name."""
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002  (the signature is typer's)
@@ -178,8 +178,16 @@ def _run(arguments: Sequence[str]) -> int:
             return 0
         _complain(*_as_sentence(error))
         return EXIT_BAD_INPUT
+    except ModuleNotFoundError as error:
+        missing = not_installed(error.name, arguments[0])
+        if missing is None:
+            raise
+        _complain(str(missing), missing.next_step)
+        return EXIT_BAD_INPUT
     except (KeyboardInterrupt, typer.Abort):
-        return EXIT_INTERRUPTED
+        code = EXIT_INTERRUPTED
+    if code == EXIT_INTERRUPTED:  # typer turns most of Ctrl-C into the code by itself
+        note("secvm: interrupted")
     return code if isinstance(code, int) else 0
 
 

@@ -12,6 +12,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from secvm.errors import NotInstalledError
+
 if TYPE_CHECKING:
     from secvm.estimator.binner import FeatureBinner
     from secvm.estimator.classifier import SecVMClassifier
@@ -37,4 +39,10 @@ def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         msg = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(msg)
-    return getattr(import_module(_MODULES[name]), name)
+    try:
+        return getattr(import_module(_MODULES[name]), name)
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package not in {"sklearn", "scipy", "numba"}:
+            raise
+        raise NotInstalledError(f"secvm.estimator.{name}", package, "estimator") from None

@@ -13,7 +13,7 @@ import re
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Literal
 
-from secvm.errors import BadInputError
+from secvm.errors import NotInstalledError
 
 if TYPE_CHECKING:
     from secvm.pages.figure import Bars, Curve, Figure
@@ -32,7 +32,7 @@ _DASHES = ((1.5, 2.5), (6, 3.5), (6, 2.5, 1.5, 2.5))
 def check_drawable() -> None:
     """Refuse in a sentence where no picture can be drawn."""
     if importlib.util.find_spec("matplotlib") is None:
-        raise BadInputError("drawing needs matplotlib", next_step="pip install 'secvm[plots]'")
+        raise NotInstalledError("drawing", "matplotlib", "plots")
 
 
 def picture(figure: Figure, kind: Literal["png", "svg"] = "png") -> bytes:

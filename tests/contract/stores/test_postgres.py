@@ -488,4 +488,4 @@ def test_without_psycopg_one_sentence_says_what_is_missing(repository: Path) -> 
     )
     assert told.returncode == 0, told.stderr
     assert "needs the package psycopg" in told.stdout
-    assert "secvm[postgres]" in told.stdout
+    assert "'.[postgres]'" in told.stdout

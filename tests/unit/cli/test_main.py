@@ -46,9 +46,9 @@ def test_bad_input_is_one_sentence_and_the_next_step(capsys: pytest.CaptureFixtu
     assert capsys.readouterr() == ("", "secvm: line 3: the label is missing\nGive every person a label.\n")
 
 
-def test_interrupt_ends_with_130_and_no_word(capsys: pytest.CaptureFixture[str]) -> None:
+def test_interrupt_ends_with_130_and_one_word(capsys: pytest.CaptureFixture[str]) -> None:
     assert program.run(["fail", "interrupt"]) == 130
-    assert capsys.readouterr() == ("", "")
+    assert capsys.readouterr() == ("", "secvm: interrupted\n")
 
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])

@@ -152,7 +152,7 @@ def test_without_matplotlib_page_and_numbers_are_written_and_the_picture_is_refu
     found = importlib.util.find_spec
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "matplotlib" else found(name))
     monkeypatch.setitem(__import__("sys").modules, "matplotlib", None)
-    assert "pip install 'secvm[plots]'" in write_report(tmp_path, _page())
+    assert "pip install '.[plots]'" in write_report(tmp_path, _page())
     assert {path.suffix for path in tmp_path.iterdir()} == {".html", ".csv"}
     with pytest.raises(BadInputError, match="matplotlib"):
         picture(_figures()[0])

@@ -14,7 +14,7 @@ from importlib.util import find_spec
 import numpy as np
 from numpy.typing import NDArray
 
-from secvm.errors import BadInputError
+from secvm.errors import BadInputError, NotInstalledError
 from secvm.learning._kernels import vectorised
 from secvm.learning._kernels.dispatch import kernels
 from secvm.learning.individual.binning import HashBinning
@@ -72,7 +72,7 @@ def crowd(plan: Plan, days: int) -> Crowd:
 
 def _made_up(plan: Plan, days: int) -> Crowd:
     if find_spec("numba") is None:
-        raise BadInputError("made-up people need numba", next_step="pip install 'secvm[estimator]'")
+        raise NotInstalledError("making people up", "numba", "estimator")
     # Slow to import, and compiled.
     from secvm_lab._kernels.hash_numbers import hash_numbers  # noqa: PLC0415
 

@@ -39,7 +39,7 @@ from secvm.coordinator.counting._kernels import reference
 from secvm.coordinator.store.port import CoordinatorStore
 from secvm.coordinator.store.records import check_block, view_words
 from secvm.crypto.sealing.kem import RandomBytes, throw
-from secvm.errors import BadInputError, LocalProtocolError, MalformedMessageError
+from secvm.errors import LocalProtocolError, MalformedMessageError, NotInstalledError
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.experiment import Experiment
 from secvm.protocol.canonical import is_integer
@@ -55,7 +55,7 @@ def kernels(name: Name | None = None) -> ModuleType:
     if name == "reference" or (name is None and not has_numba):
         return reference
     if not has_numba:
-        raise BadInputError("the fast kernels need numba", next_step="pip install 'secvm[coordinator]'")
+        raise NotInstalledError("counting with the fast kernels", "numba", "coordinator")
     from secvm.coordinator.counting._kernels import fast  # noqa: PLC0415  # late: here numba comes in
 
     return fast

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from secvm.coordinator.store.queries import NoTableError, Row
-from secvm.errors import BadInputError, LocalProtocolError, StoreError
+from secvm.errors import BadInputError, LocalProtocolError, NotInstalledError, StoreError
 
 #: The tables that each epoch has for itself, and each batch.
 _OWN_TABLES = {"epoch": ("sealed", "opened", "shards", "keys"), "batch": ("seeds", "pieces", "runs")}
@@ -59,10 +59,7 @@ try:
     from psycopg import conninfo, errors
     from psycopg.pq import TransactionStatus
 except ImportError:
-    raise BadInputError(
-        "a database of PostgreSQL needs the package psycopg, which is not installed",
-        next_step="Install it: pip install 'secvm[postgres]'.",
-    ) from None
+    raise NotInstalledError("a database of PostgreSQL", "psycopg", "postgres") from None
 
 Connection = psycopg.Connection[Row]
 

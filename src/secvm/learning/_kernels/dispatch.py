@@ -19,7 +19,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from secvm.errors import BadInputError
+from secvm.errors import BadInputError, NotInstalledError
 from secvm.learning._kernels import hashing_plain, reference
 from secvm.learning._kernels.reference import Tally
 from secvm.learning.rows import BinnedRows
@@ -79,5 +79,5 @@ def kernels(name: Name | None = None) -> Kernels:
     if name != "fast":
         raise BadInputError('the kernels are called "fast" and "reference"')
     if not has_numba:
-        raise BadInputError("the fast kernels need numba", next_step="pip install 'secvm[estimator]'")
+        raise NotInstalledError("training with the fast kernels", "numba", "estimator")
     return _fast()
