@@ -154,9 +154,9 @@ def installed(name: str) -> str | None:
     return None
 
 
-def read(name: str, path: Path, **given: str) -> dict[str, int]:
+def read(path: Path, source: str, **given: str) -> dict[str, int]:
     now = int(time.time() * 1000)
-    return find_source(name).read(Options(home=Path("/nowhere"), now=now, path=path, given={"local": "yes", **given}))
+    return find_source(source).read(Options(home=Path("/nowhere"), now=now, path=path, given={"local": "yes", **given}))
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
@@ -175,8 +175,8 @@ def make_by_browser(browser: Browser, site: Site) -> None:
     site.loaded["/two"].clear()
     with browser.running(browser.command(site.url + "/two")) as process:
         wait_for(site.loaded["/two"].is_set)
-        assert read(browser.name, browser.history)["one"] == 1
-        wait_for(lambda: "two" in read(browser.name, browser.history))
+        assert read(browser.history, "history")["one"] == 1
+        wait_for(lambda: "two" in read(browser.history, "history"))
         assert process.poll() is None, "the browser runs on"
 
 
@@ -202,10 +202,10 @@ def test_history_of_a_real_browser_is_read_and_not_touched(name: str, tmp_path: 
     try:
         words = {"quokka": 2, "strasse": 1, "one": 1, "page": 1, "two": 1}
         host = f"host:{site.url.removeprefix('http://')}"
-        assert read(name, history) == {**words, host: 2}
-        assert read(name, folder, days="1", hosts="no") == words
-        assert read(name, history, titles="no", **{"min-visits": "1"}) == {host: 2}
-        assert find_source(name).read(Options(home=Path("/nowhere"), now=NOW, path=history)) == {}, "a local site"
+        assert read(history, "history") == {**words, host: 2}
+        assert read(folder, "history-titles", days="1") == words
+        assert read(history, "history-hosts", **{"min-visits": "1"}) == {host: 2}
+        assert find_source("history").read(Options(home=Path("/nowhere"), now=NOW, path=history)) == {}, "a local site"
     finally:
         folder.chmod(0o755)
     after = look(folder)

@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 
 import pytest
@@ -28,13 +29,29 @@ def test_import_then_show_counts_and_shows_no_feature(folder: Path, tmp_path: Pa
     told = run("import", "csv", tmp_path / "words.csv", "--as", "diary", "--option", "split=yes", "--folder", folder)
     assert run("label", "sex", "--answer", "wombat", "--folder", folder) == "Your label is kept on this device.\n"
     shown = run("show-vault", "--folder", folder)
-    assert shown.split() == ["features", "csv", "2", "diary", "2", "labels", "1"]
-    assert run("show-vault", "--folder", folder, "--format", "json") == '{"features":{"csv":2,"diary":2},"labels":1}\n'
+    assert "quokka" not in shown
+    told = json.loads(run("show-vault", "--folder", folder, "--format", "json"))
+    assert (told["features"], told["labels"], told["excluded"]) == ({"csv": 2, "diary": 2}, 1, [])
+    assert told["read"]["diary"].endswith(", all of it, by csv")
+
+
+def test_what_is_in_the_vault_is_shown_when_asked_for_and_excluded_for_good(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "words.csv").write_text("quokka\nnumbat\n")
+    run("import", "csv", tmp_path / "words.csv", "--folder", folder)
+    shown = json.loads(run("show-vault", "--words", "--source", "csv", "--folder", folder, "--format", "json"))
+    assert shown["words"] == {"numbat": 1, "quokka": 1}
+    run("import", "csv", tmp_path / "words.csv", "--exclude", "Quokka", "--folder", folder)
+    run("import", "csv", tmp_path / "words.csv", "--as", "again", "--folder", folder)
+    shown = json.loads(run("show-vault", "--words", "--folder", folder, "--format", "json"))
+    assert (shown["words"], shown["excluded"]) == ({"numbat": 2}, ["quokka"])
+    run("import", "csv", tmp_path / "words.csv", "--include", "quokka", "--folder", folder)
+    shown = json.loads(run("show-vault", "--words", "--folder", folder, "--format", "json"))
+    assert (shown["words"], shown["excluded"]) == ({"numbat": 2, "quokka": 1}, [])
 
 
 def test_import_lists_the_sources(folder: Path) -> None:
     told = run("import", "--list")
-    assert [line.split()[0] for line in told.splitlines()][:5] == ["firefox", "chromium", "people", "csv", "jsonl"]
+    assert [line.split()[0] for line in told.splitlines()][:3] == ["history-titles", "history-hosts", "history"]
     assert not folder.exists()
 
 
@@ -57,8 +74,8 @@ def test_label_is_asked_for_without_being_shown(folder: Path) -> None:
         (["import", "netscape"], "there is no source 'netscape'"),
         (["import", "csv", "x", "--days", "3"], "this source has no option 'days'"),
         (["import", "csv", "x", "--option", "split"], "--option takes NAME=VALUE, each name once"),
-        (["import", "firefox", "x", "--days", "3", "--option", "days=4"], "--option takes NAME=VALUE, each name once"),
-        (["import", "firefox", "x", "--no-titles", "--no-hosts"], "without titles and without hosts nothing is left"),
+        (["import", "history", "x", "--days", "3", "--option", "days=4"], "--option takes NAME=VALUE, each name once"),
+        (["import", "history", "x", "--exclude", "two words"], "what is excluded is one word, or the name of one host"),
         (["label", "sex", "--forget", "--answer", "x"], "--answer and --forget exclude each other"),
     ],
 )

@@ -142,16 +142,26 @@ def plug_in(monkeypatch: pytest.MonkeyPatch, **targets: str) -> None:
 @pytest.fixture
 def diary(monkeypatch: pytest.MonkeyPatch) -> Source:
     monkeypatch.setitem(sys.modules, "a_diary", sys.modules[__name__])
-    plug_in(monkeypatch, diary="a_diary:Diary", firefox="a_diary:Diary", lost="no_such_module:x", none="a_diary:GROUPS")
+    plug_in(monkeypatch, diary="a_diary:Diary", history="a_diary:Diary", lost="no_such_module:x", none="a_diary:GROUPS")
     return find_source("diary")
 
 
 def test_plug_in_is_listed_and_found_beside_the_built_in_ones(diary: Source) -> None:
     sources = list_sources()
-    assert list(sources) == ["firefox", "chromium", "people", "csv", "jsonl", "diary", "lost", "none"]
+    assert list(sources) == [
+        "history-titles",
+        "history-hosts",
+        "history",
+        "people",
+        "csv",
+        "jsonl",
+        "diary",
+        "lost",
+        "none",
+    ]
     assert sources["diary"] == "Words of a diary."
     assert sources["lost"] == sources["none"] == "A plug-in that cannot be loaded."
-    assert "Firefox" in sources["firefox"], "a plug-in does not take a built-in source's place"
+    assert "browser" in sources["history"], "a plug-in does not take a built-in source's place"
 
 
 def test_import_keeps_what_a_source_gives(diary: Source, tmp_path: Path) -> None:

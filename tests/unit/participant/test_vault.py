@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from secvm.errors import BadInputError
 from secvm.learning.rows import MAX_UNITS
 from secvm.participant.storage.state import DeviceState
-from secvm.participant.storage.vault import Vault
+from secvm.participant.storage.vault import Reading, Vault
 from secvm.people.person import MAX_VALUE
 
 FEATURES = st.dictionaries(st.text(), st.integers(-1000, 1000), max_size=20)
@@ -61,6 +61,35 @@ def test_features_are_counted_and_forgotten_by_source(folder: Path) -> None:
         vault.forget("never-there")
     with Vault(folder) as vault:
         assert (vault.summary(), vault.answered()) == ({"csv": 1}, [])
+
+
+def test_vault_of_the_first_version_is_brought_up_to_date(folder: Path) -> None:
+    with Vault(folder) as vault:
+        vault.put("csv", {"a": 1})
+    with closing(sqlite3.connect(folder / "vault.db")) as db:
+        db.executescript("DROP TABLE readings; DROP TABLE excluded; PRAGMA user_version = 1")
+    with Vault(folder) as vault:
+        assert (vault.summary(), vault.readings(), vault.excluded()) == ({"csv": 1}, {}, frozenset())
+
+
+def test_what_is_excluded_goes_with_all_hosts_below_and_nothing_else(folder: Path) -> None:
+    kept = {"host:notbank.example": 1, "host:bank.example.org": 2, "bank": 3}
+    gone = {"host:bank.example": 1, "host:bank.example:8443": 1, "host:a.bank.example": 1, "host:a.bank.example:1": 1}
+    with Vault(folder) as vault:
+        vault.put("history", kept | gone | {"money": 1})
+        vault.put("diary", {"money": 1})
+        assert vault.exclude(["bank.example", "money"]) == len(gone) + 2
+        assert vault.features().value == kept
+        vault.include(["money"])
+        assert vault.excluded() == {"bank.example"}
+
+
+def test_how_a_source_was_read_goes_with_it(folder: Path) -> None:
+    with Vault(folder) as vault:
+        vault.put("history", {"a": 1}, Reading("history-titles", 5, 30))
+        assert vault.readings() == {"history": Reading("history-titles", 5, 30)}
+        vault.put("history", {"a": 1})
+        assert vault.readings() == {}
 
 
 @KEPT

@@ -14,7 +14,7 @@ from contextlib import closing
 from pathlib import Path
 
 from secvm.errors import BadInputError, StoreError
-from secvm.participant.sources.browsers import Firefox
+from secvm.participant.sources.browsers import BOTH
 from secvm.participant.sources.port import Options
 from secvm.participant.storage.state import FILE as STATE_FILE
 from secvm.participant.storage.state import DeviceState
@@ -110,7 +110,7 @@ def _read_witness(folder: Path) -> object:
 
 
 def _read_places(folder: Path) -> object:
-    return Firefox().read(Options(home=folder, now=10**12, path=folder / "places.sqlite"))
+    return BOTH.read(Options(home=folder, now=10**12, path=folder / "places.sqlite"))
 
 
 def _make_places(folder: Path) -> None:

@@ -1,11 +1,12 @@
 """``secvm participant import``, ``label``, ``show-vault`` and ``protect-keys``: what a person puts into the vault.
 
-None of them shows a feature or a label: a terminal scrolls, is shared, and is logged.
+None of them shows a label, and features only where they are asked for: a terminal scrolls, is shared, and is logged.
 """
 
 from __future__ import annotations
 
 import os
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -23,10 +24,11 @@ from secvm.cli.parties import (
     passphrase_of,
 )
 from secvm.errors import BadInputError
+from secvm.participant.sources.pages import as_excluded
 from secvm.participant.sources.port import Options
 from secvm.participant.sources.registry import find_source, import_from, list_sources
 from secvm.participant.storage.device_lock import open_lock
-from secvm.participant.storage.vault import Vault
+from secvm.participant.storage.vault import Reading, Vault
 from secvm.runtime.clock import SystemClock
 from secvm.runtime.disk.secret_files import Passphrase
 
@@ -42,11 +44,16 @@ def import_features(
         Path | None, typer.Argument(help="The file, or a browser profile's folder.", show_default=False)
     ] = None,
     list_: Annotated[bool, typer.Option("--list", help="List the sources and read nothing.")] = False,
-    profile: Annotated[str | None, typer.Option(help="Browsers: which profile, where there are several.")] = None,
-    days: Annotated[int | None, typer.Option(help="Browsers: pages last visited in so many days.")] = None,
-    min_visits: Annotated[int | None, typer.Option(help="Browsers: pages visited so often or more.")] = None,
-    titles: Annotated[bool | None, typer.Option("--titles/--no-titles", help="Browsers: words of titles.")] = None,
-    hosts: Annotated[bool | None, typer.Option("--hosts/--no-hosts", help="Browsers: names of hosts.")] = None,
+    profile: Annotated[str | None, typer.Option(help="History: which profile, where there are several.")] = None,
+    days: Annotated[int | None, typer.Option(help="History: pages last visited in so many days.")] = None,
+    min_visits: Annotated[int | None, typer.Option(help="History: pages visited so often or more.")] = None,
+    exclude: Annotated[
+        list[str] | None,
+        typer.Option(metavar="HOST|WORD", help="Read no page of this host, or not this word; from now on."),
+    ] = None,
+    include: Annotated[
+        list[str] | None, typer.Option(metavar="HOST|WORD", help="Read again what was excluded.")
+    ] = None,
     option: Annotated[
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="Any other option of the source.")
     ] = None,
@@ -62,7 +69,7 @@ def import_features(
     is read from a private copy, which is removed. Pages of private windows are not in a history. Example:
 
     \b
-        ./secvm participant import firefox --days 90
+        ./secvm participant import history-titles --days 30 --exclude bank.example
     """
     if list_:
         emit(list_sources(), output_format)
@@ -70,8 +77,8 @@ def import_features(
     if source is None:
         raise BadInputError("name a source to read from", next_step="See: secvm participant import --list")
     reader = find_source(source)
-    wishes = {"profile": profile, "days": days, "min-visits": min_visits, "titles": titles, "hosts": hosts}
-    given = {name: _said(wish) for name, wish in wishes.items() if wish is not None}
+    wishes = {"profile": profile, "days": days, "min-visits": min_visits}
+    given = {name: str(wish) for name, wish in wishes.items() if wish is not None}
     for item in option or []:
         name, equals, value = item.partition("=")
         if not equals or name in given:
@@ -79,6 +86,8 @@ def import_features(
         given[name] = value
     options = Options(home=Path.home(), now=SystemClock().now(), path=path, given=given)
     with open_vault(device_folder(folder), passphrase_of(passphrase_file, passphrase_fd)) as vault:
+        vault.include([as_excluded(name) for name in include or []])
+        vault.exclude([as_excluded(name) for name in exclude or []])
         features = import_from(reader, options, vault, keep_as=keep_as)
     name = keep_as or reader.name
     emit(
@@ -86,12 +95,6 @@ def import_features(
         output_format,
         text=f"{features} features are in the vault under the name {name}. Nothing was sent.",
     )
-
-
-def _said(wish: str | int) -> str:
-    if isinstance(wish, bool):
-        return "yes" if wish else "no"
-    return str(wish)
 
 
 def label(
@@ -127,22 +130,37 @@ def label(
 
 
 def show_vault(
+    words: Annotated[bool, typer.Option("--words", help="List the features themselves, on this terminal.")] = False,
+    source: Annotated[str | None, typer.Option(help="Only those of this source.", show_default=False)] = None,
     folder: FolderOption = None,
     passphrase_file: PassphraseFile = None,
     passphrase_fd: PassphraseFd = None,
     output_format: FormatOption = Format.TXT,
 ) -> None:
-    """Count what the vault holds, by source.
+    """Show what the vault holds, by source.
 
-    Only numbers are shown. The vault is a file readable by you alone, and encrypted only if you have set a passphrase
-    (secvm participant protect-keys). Example:
+    Only numbers are shown, unless you ask for the words. The vault is a file readable by you alone, and encrypted only
+    if you have set a passphrase (secvm participant protect-keys). Example:
 
     \b
         ./secvm participant show-vault
     """
     with open_vault(device_folder(folder), passphrase_of(passphrase_file, passphrase_fd)) as vault:
-        sources, labels = vault.summary(), len(vault.answered())
-    emit({"features": sources, "labels": labels}, output_format)
+        result: dict[str, object] = {
+            "features": vault.summary(),
+            "read": {name: _when(reading) for name, reading in vault.readings().items()},
+            "excluded": sorted(vault.excluded()),
+            "labels": len(vault.answered()),
+        }
+        shown = vault.features(source).value if words else {}
+    if words:
+        result["words"] = dict(sorted(shown.items(), key=lambda item: (-item[1], item[0])))
+    emit(result, output_format)
+
+
+def _when(reading: Reading) -> str:
+    day = datetime.fromtimestamp(reading.read_at / 1000, UTC).date()
+    return f"{day}, {'all of it' if reading.days is None else f'{reading.days} days'}, by {reading.reader}"
 
 
 def protect_keys(

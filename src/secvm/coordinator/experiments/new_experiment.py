@@ -280,7 +280,10 @@ def make_document(
         question=spec.question,
         experiment=plain_experiment(spec) if plan is None else plan.experiment,
         features=FeaturesWanted(
-            source=spec.features.source, description=spec.features.description, presence=spec.features.presence
+            source=spec.features.source,
+            description=spec.features.description,
+            presence=spec.features.presence,
+            days=spec.features.days,
         ),
         binning=_binning(spec, dice, now=now, newest=newest),
         windows=windows,

@@ -21,7 +21,7 @@ from secvm.learning.experiment import Robust
 from secvm.learning.losses import Hinge
 from secvm.privacy.planning.relay_plan import SECONDS_PER_MILLION
 from secvm.privacy.target import PrivacyTarget
-from secvm.protocol.documents.experiment import MAX_WINDOW_S
+from secvm.protocol.documents.experiment import MAX_DAYS, MAX_WINDOW_S
 from secvm.protocol.documents.terms import RelayRole
 from secvm.runtime.settings import Settings
 
@@ -46,6 +46,8 @@ class FeaturesPart(Settings):
     source: str
     description: str = ""
     presence: bool = True
+    #: How many days the source may look back; as far as it can, where it is not given.
+    days: Annotated[int, pydantic.Field(ge=1, le=MAX_DAYS)] | None = None
     #: F: so many of a person's features at most take part, drawn once.
     per_participant: Annotated[int, pydantic.Field(ge=1)] | None = None
 

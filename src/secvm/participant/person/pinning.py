@@ -35,6 +35,7 @@ from secvm.learning.individual.dice import Dice, KeptOnDevice, draw_cohort, samp
 from secvm.learning.individual.update import fixed_target, score, squared_norm
 from secvm.learning.weights import Weights
 from secvm.participant.sending.transport import Transport
+from secvm.participant.sources.agreement import check_agreed
 from secvm.participant.storage.state import DeviceState
 from secvm.participant.storage.vault import Vault
 from secvm.participant.trust.model_files import ModelShelf
@@ -69,6 +70,7 @@ def pin_person(
         raise BadInputError(
             f"the vault has no features of the source '{name}'", next_step="See: secvm participant import --help"
         )
+    check_agreed(document.features, features, vault.readings().get(name), source=name)
     answer = vault.label(document.digest)
     if answer is None:
         raise BadInputError(

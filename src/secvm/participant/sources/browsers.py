@@ -1,5 +1,8 @@
 """Histories of browsers, each read from a private copy: Firefox's, and that of Chromium and its kin.
 
+There are three sources, each of which reads what its name says and no more: an experiment that looks at the words of
+titles gets no host.
+
 Read: address, title, number of visits, last visit, and whether the browser hides the page (as it does with frames and
 redirects; those do not count). Not read: single visits and their times, searches, forms, downloads, cookies,
 passwords. Private windows leave nothing in this database, so nothing of them is read.
@@ -11,7 +14,7 @@ Chrome, Edge and Brave keep theirs in ``History``, which the running browser may
 from __future__ import annotations
 
 import configparser
-from collections.abc import Sequence
+import sqlite3
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,10 +40,10 @@ class Profile:
 class Schema:
     """How a browser keeps its history."""
 
-    #: The browser, as people call it.
-    browser: str
     #: The database's name in a profile's folder.
     file: str
+    #: The table of pages: by it a file is known, whatever it is called.
+    table: str
     #: Gives address and title of pages that are not hidden, visited ``:visits`` times or more, last at ``:since`` or
     #: later; ``:since`` is in the browser's own time.
     query: str
@@ -48,20 +51,40 @@ class Schema:
     epoch_us: int
 
 
-def read_history(schema: Schema, profiles: Sequence[Profile], options: Options) -> dict[str, int]:
-    """Features of a history, of the one profile that is there or the one that was asked for."""
-    options.done("profile", "days", "min-visits", "titles", "hosts", "local")
-    days = options.whole("days")
-    visits = options.whole("min-visits", default=1)
-    titles, hosts = options.yes("titles", default=True), options.yes("hosts", default=True)
-    local = options.yes("local", default=False)
-    if not (titles or hosts):
-        raise BadInputError("without titles and without hosts nothing is left to read")
-    # A page that was never visited, say a bookmark, has no time and compares as false.
-    since = schema.epoch_us + (options.now - days * _DAY_MS) * 1000 if days is not None else 0
-    with opened_copy(_database(schema, profiles, options)) as copy:
-        rows = copy.execute(schema.query, {"visits": visits, "since": since})
-        return features_of((page for row in rows if (page := _page(row))), titles=titles, hosts=hosts, local=local)
+class History:
+    """What one of the sources reads of a history."""
+
+    def __init__(self, name: str, about: str, *, titles: bool = False, hosts: bool = False) -> None:
+        self.name, self.about, self._titles, self._hosts = name, about, titles, hosts
+
+    def read(self, options: Options) -> dict[str, int]:
+        """Features of the one profile that is there, or of the one that was asked for."""
+        options.done("profile", "days", "min-visits", "local")
+        days = options.whole("days")
+        visits = options.whole("min-visits", default=1)
+        local = options.yes("local", default=False)
+        file = _database(options)
+        with opened_copy(file) as copy:
+            schema = _schema_of(copy, file)
+            # A page that was never visited, say a bookmark, has no time and compares as false.
+            since = schema.epoch_us + (options.now - days * _DAY_MS) * 1000 if days is not None else 0
+            rows = copy.execute(schema.query, {"visits": visits, "since": since})
+            pages = (page for row in rows if (page := _page(row)))
+            return features_of(pages, titles=self._titles, hosts=self._hosts, local=local, excluded=options.excluded)
+
+
+#: An experiment names one of these as its source.
+TITLES = History("history-titles", "Words of the titles of pages in a browser's history, and no hosts.", titles=True)
+HOSTS = History("history-hosts", "Hosts of the pages in a browser's history, and no titles.", hosts=True)
+BOTH = History("history", "Words of titles, and hosts, of the pages in a browser's history.", titles=True, hosts=True)
+
+
+def _schema_of(copy: sqlite3.Connection, file: Path) -> Schema:
+    tables = {str(name) for (name,) in copy.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    for schema in (_FIREFOX, _CHROMIUM):
+        if schema.table in tables:
+            return schema
+    raise BadInputError(f"{file}: the database is no history of Firefox, Chromium, Chrome, Edge or Brave")
 
 
 def _page(row: tuple[object, object]) -> Page | None:
@@ -72,26 +95,31 @@ def _page(row: tuple[object, object]) -> Page | None:
     return url, title if isinstance(title, str) else None
 
 
-def _database(schema: Schema, profiles: Sequence[Profile], options: Options) -> Path:
-    profile = options.text("profile")
+def _database(options: Options) -> Path:
+    wanted = options.text("profile")
     if options.path is not None:
-        if profile is not None:
+        if wanted is not None:
             raise BadInputError("a path and a profile exclude each other: both say what to read")
-        return options.path / schema.file if options.path.is_dir() else options.path
-    if not profiles:
+        return _file_in(options.path) if options.path.is_dir() else options.path
+    there = [*firefox_profiles(options.home), *chromium_profiles(options.home)]
+    if not there:
         raise BadInputError(
-            f"no history of {schema.browser} was found where it usually lies",
-            next_step=f"Name its profile's folder, or the file {schema.file} in it.",
+            "no history of a browser was found where it usually lies",
+            next_step=f"Write the profile's folder, or the file {_FIREFOX.file} or {_CHROMIUM.file} in it, after the"
+            " source's name.",
         )
-    matching = [
-        candidate for candidate in profiles if profile in (None, candidate.name, candidate.name.partition("/")[2])
-    ]
+    matching = [profile for profile in there if wanted in (None, profile.name, profile.name.partition("/")[2])]
     if len(matching) == 1:
         return matching[0].file
-    names = ", ".join(candidate.name for candidate in (matching or profiles))
+    next_step = f"Say which with --profile: {', '.join(profile.name for profile in (matching or there))}."
     if matching:
-        raise BadInputError(f"there are {len(matching)} profiles; say which one", next_step=f"One of: {names}.")
-    raise BadInputError("there is no profile of this name", next_step=f"One of: {names}.")
+        raise BadInputError(f"there are {len(matching)} profiles", next_step=next_step)
+    raise BadInputError("there is no profile of this name", next_step=next_step)
+
+
+def _file_in(folder: Path) -> Path:
+    files = [folder / schema.file for schema in (_FIREFOX, _CHROMIUM)]
+    return next((file for file in files if _is_file(file)), files[0])
 
 
 #: Where Firefox keeps ``profiles.ini``, below a person's home, and what to call a profile from there.
@@ -105,24 +133,14 @@ _FIREFOX_PLACES = {
 }
 
 _FIREFOX = Schema(
-    browser="Firefox",
     file="places.sqlite",
+    table="moz_places",
     query=(
         "SELECT url, title FROM moz_places"
         " WHERE hidden = 0 AND visit_count >= :visits AND last_visit_date >= :since ORDER BY id"
     ),
     epoch_us=0,
 )
-
-
-class Firefox:
-    """Title words and hosts of the pages in Firefox's history."""
-
-    name = "firefox"
-    about = "Title words and hosts of Firefox's history, read from a copy."
-
-    def read(self, options: Options) -> dict[str, int]:
-        return read_history(_FIREFOX, firefox_profiles(options.home), options)
 
 
 def firefox_profiles(home: Path) -> list[Profile]:
@@ -195,24 +213,14 @@ _CHROMIUM_PLACES = {
 _WINDOWS_EPOCH_US = 11_644_473_600_000_000
 
 _CHROMIUM = Schema(
-    browser="Chromium, Chrome, Edge or Brave",
     file="History",
+    table="urls",
     query=(
         "SELECT url, title FROM urls"
         " WHERE hidden = 0 AND visit_count >= :visits AND last_visit_time >= :since ORDER BY id"
     ),
     epoch_us=_WINDOWS_EPOCH_US,
 )
-
-
-class Chromium:
-    """Title words and hosts of the pages in the history of Chromium, Chrome, Edge or Brave."""
-
-    name = "chromium"
-    about = "Title words and hosts of the history of Chromium, Chrome, Edge or Brave, read from a copy."
-
-    def read(self, options: Options) -> dict[str, int]:
-        return read_history(_CHROMIUM, chromium_profiles(options.home), options)
 
 
 def chromium_profiles(home: Path) -> list[Profile]:

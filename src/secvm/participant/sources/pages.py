@@ -31,9 +31,11 @@ import ipaddress
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from functools import lru_cache
 from urllib.parse import urlsplit
+
+from secvm.errors import BadInputError
 
 MIN_CHARACTERS = 2
 MAX_BYTES = 64
@@ -81,23 +83,51 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 #: Names that RFC 6761, RFC 6762, RFC 8375, ICANN, or habit keep out of the public DNS.
 _PRIVATE = ("localhost", "local", "internal", "intranet", "lan", "home", "corp", "home.arpa", "test", "invalid")
 _PRIVATE_ENDINGS = tuple(f".{name}" for name in _PRIVATE)
+_PORT = re.compile(r":\d+$")
 _NAME = re.compile(r"[a-z0-9_-]+(?:\.[a-z0-9_-]+)*")
 #: A host name has at most 253 characters (RFC 1035).
 _MAX_HOST = 253
 
 
-def features_of(pages: Iterable[Page], *, titles: bool, hosts: bool, local: bool) -> dict[str, int]:
-    """Features of pages. ``local`` lets pages of this device and of private networks count as well."""
+def features_of(
+    pages: Iterable[Page], *, titles: bool, hosts: bool, local: bool, excluded: Collection[str] = ()
+) -> dict[str, int]:
+    """Features of pages. ``local`` lets pages of this device and of private networks count as well.
+
+    ``excluded`` are names of hosts, whose pages do not count at all, nor do those of hosts below them, and words.
+    """
     counts: Counter[str] = Counter()
     for url, title in pages:
         host = host_of(url, local=local)
-        if host is None:
+        if host is None or (excluded and _is_below(_PORT.sub("", host), excluded)):
             continue
         if hosts:
             counts[f"host:{host}"] += 1
         if titles and title:
-            counts.update(set(words_of(title)))
+            counts.update(set(words_of(title)).difference(excluded))
     return dict(counts)
+
+
+def _is_below(host: str, excluded: Collection[str]) -> bool:
+    """Whether a host, or one that it is below, is excluded: ``bank.example`` excludes ``login.bank.example``."""
+    parts = host.split(".")
+    return any(".".join(parts[i:]) in excluded for i in range(len(parts)))
+
+
+def as_excluded(text: str) -> str:
+    """What a person writes to exclude a word or a host, as it is compared: of an address its host, of a word its form.
+
+    >>> as_excluded("https://www.Bank.example/login"), as_excluded("Straße"), as_excluded("bank.example")
+    ('bank.example', 'strasse', 'bank.example')
+    """
+    address = text if "://" in text else f"https://{text}"
+    host = host_of(address, local=True) if "." in text or "://" in text else None
+    if host is not None:
+        return _PORT.sub("", host)
+    words = words_of(text)
+    if len(words) != 1 or "://" in text:
+        raise BadInputError("what is excluded is one word, or the name of one host")
+    return words[0]
 
 
 def host_of(url: str, *, local: bool = False) -> str | None:

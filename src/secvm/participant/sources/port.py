@@ -43,6 +43,8 @@ class Options:
     path: Path | None = None
     #: The person's further wishes by name, as text.
     given: Mapping[str, str] = field(default_factory=dict)
+    #: Words and names of hosts that the person wants nothing to be read of.
+    excluded: frozenset[str] = frozenset()
 
     def text(self, name: str) -> str | None:
         """A wish as it was said, or none."""

@@ -8,20 +8,21 @@ by name. A built-in source cannot be replaced: its name is taken.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from importlib import metadata
 from typing import TypeVar
 
 from secvm.errors import BadInputError, SecVMError
-from secvm.participant.sources.browsers import Chromium, Firefox
+from secvm.participant.sources.browsers import BOTH, HOSTS, TITLES
 from secvm.participant.sources.own_files import Lines, PeopleFile, Table
 from secvm.participant.sources.port import Options, Source
-from secvm.participant.storage.vault import Vault
+from secvm.participant.storage.vault import Reading, Vault
 
 T = TypeVar("T")
 
 #: The group of plug-ins' entry points.
 GROUP = "secvm.sources"
-_BUILT_IN: tuple[Source, ...] = (Firefox(), Chromium(), PeopleFile(), Table(), Lines())
+_BUILT_IN: tuple[Source, ...] = (TITLES, HOSTS, BOTH, PeopleFile(), Table(), Lines())
 
 
 def list_sources() -> dict[str, str]:
@@ -63,14 +64,17 @@ def _made(loaded: object) -> Source:
 def import_from(source: Source, options: Options, vault: Vault, *, keep_as: str | None = None) -> int:
     """Read a source and keep what it gives in the vault, in place of what it gave before; say how many features.
 
-    A source that gives nothing is an error, and the vault stays as it is: a wrong path must not empty it.
+    What the vault excludes is left out. A source that gives nothing is an error, and the vault stays as it is: a wrong
+    path must not empty it.
     """
-    features = _guarded(lambda: source.read(options), f"the source '{source.name}' failed")
-    there = sum(1 for value in features.values() if value)
-    if not there:
+    excluded = vault.excluded()
+    options = replace(options, excluded=excluded)
+    read = _guarded(lambda: source.read(options), f"the source '{source.name}' failed")
+    features = {name: value for name, value in read.items() if value and name not in excluded}
+    if not features:
         raise BadInputError("the source gave no features; the vault is as it was")
-    vault.put(keep_as or source.name, features)
-    return there
+    vault.put(keep_as or source.name, features, Reading(source.name, options.now, options.whole("days")))
+    return len(features)
 
 
 def _guarded(action: Callable[[], T], sentence: str, *, next_step: str | None = None) -> T:

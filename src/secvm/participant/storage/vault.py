@@ -26,8 +26,9 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -104,7 +105,7 @@ def remove_plain(path: Path) -> None:
 FILE = "vault.db"
 #: "SecV", in the header of the file: another program's database is not taken for a vault.
 _APPLICATION = 0x53656356
-_VERSION = 1
+_VERSION = 2
 #: A name or a label longer than this is no answer to a question.
 _MAX_TEXT_BYTES = 1000
 
@@ -114,6 +115,14 @@ CREATE TABLE features (
 ) WITHOUT ROWID;
 CREATE TABLE labels (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 """
+_WHAT_WAS_READ = """
+CREATE TABLE readings (
+    source TEXT PRIMARY KEY, reader TEXT NOT NULL, read_at INTEGER NOT NULL, days INTEGER
+) WITHOUT ROWID;
+CREATE TABLE excluded (name TEXT PRIMARY KEY) WITHOUT ROWID;
+"""
+#: Every table, and how many columns it has.
+_TABLES = {"features": 3, "labels": 2, "readings": 4, "excluded": 1}
 _REASONS = {
     "SQLITE_NOTADB": "the file is no vault",
     "SQLITE_CORRUPT": "the vault is damaged",
@@ -133,12 +142,24 @@ _OTHER_VERSION = sqlite_file.refusal("{}: the vault was made by another version 
 _FORMAT = sqlite_file.SqliteFormat(
     application_id=_APPLICATION,
     version=_VERSION,
-    migrations=(sqlite_file.statements(_SCHEMA),),
+    migrations=(sqlite_file.statements(_SCHEMA), sqlite_file.statements(_WHAT_WAS_READ)),
     foreign=sqlite_file.refusal("{}: the file is a database, but no vault"),
     newer=_OTHER_VERSION,
     older=_OTHER_VERSION,
     fault=_fault,
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How the features of a source came into the vault."""
+
+    #: What read them.
+    reader: str
+    #: Milliseconds since 1970.
+    read_at: int
+    #: How far back it read; None: everything there was.
+    days: int | None = None
 
 
 class Vault:
@@ -192,8 +213,10 @@ class Vault:
 
     # ── features ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def put(self, source: str, features: Mapping[str, int]) -> None:
+    def put(self, source: str, features: Mapping[str, int], reading: Reading | None = None) -> None:
         """Replace all that this source gave before; features of value 0 are absent.
+
+        ``reading`` says how they were read; None for made-up people.
 
         Raises
         ------
@@ -203,11 +226,14 @@ class Vault:
         _check_text(source, "the name of a source")
         rows = [(source, feature, value) for feature, value in features.items() if _checked(feature, value)]
         with self._writing() as db:
-            db.execute("DELETE FROM features WHERE source = ?", (source,))
+            _delete(db, source)
             ((others,),) = db.execute("SELECT coalesce(sum(abs(value)), 0) FROM features").fetchall()
             if others + sum(abs(value) for _, _, value in rows) >= MAX_UNITS:
                 raise BadInputError(f"a person has {MAX_UNITS} units or more, too many to count exactly")
             db.executemany("INSERT INTO features VALUES (?, ?, ?)", rows)
+            if reading is not None:
+                row = (source, reading.reader, reading.read_at, reading.days)
+                db.execute("INSERT INTO readings VALUES (?, ?, ?, ?)", row)
 
     def features(self, source: str | None = None) -> KeptOnDevice[dict[str, int]]:
         """The features of one source, or of all: what two sources both have is added."""
@@ -224,6 +250,38 @@ class Vault:
         with _told(self._path):
             query = "SELECT source, count(*) FROM features GROUP BY source ORDER BY source"
             return dict(self._db.execute(query).fetchall())
+
+    def readings(self) -> dict[str, Reading]:
+        """How each source was read."""
+        with _told(self._path):
+            rows = self._db.execute("SELECT source, reader, read_at, days FROM readings ORDER BY source").fetchall()
+        return {source: Reading(reader, read_at, days) for source, reader, read_at, days in rows}
+
+    # ── what shall never be in it ────────────────────────────────────────────────────────────────────────────────────
+
+    def excluded(self) -> frozenset[str]:
+        """Words and hosts of which the person wants nothing to be read."""
+        with _told(self._path):
+            return frozenset(str(name) for (name,) in self._db.execute("SELECT name FROM excluded").fetchall())
+
+    def exclude(self, names: Collection[str]) -> int:
+        """Read nothing of these words and hosts from now on, and forget what is there of them; say how many went."""
+        with self._writing() as db:
+            db.executemany("INSERT OR IGNORE INTO excluded VALUES (?)", [(name,) for name in names])
+            return sum(
+                db.execute(
+                    "DELETE FROM features WHERE feature = :name OR feature = 'host:' || :name"
+                    " OR feature GLOB 'host:' || :name || ':*' OR feature GLOB 'host:*.' || :name"
+                    " OR feature GLOB 'host:*.' || :name || ':*'",
+                    {"name": name},
+                ).rowcount
+                for name in names
+            )
+
+    def include(self, names: Collection[str]) -> None:
+        """Let these be read again, when they are next imported."""
+        with self._writing() as db:
+            db.executemany("DELETE FROM excluded WHERE name = ?", [(name,) for name in names])
 
     # ── labels ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -253,10 +311,10 @@ class Vault:
         """Forget what one source gave, or with ``None`` everything, labels included."""
         with self._writing() as db:
             if source is None:
-                db.execute("DELETE FROM features")
-                db.execute("DELETE FROM labels")
+                for table in _TABLES:
+                    db.execute(f"DELETE FROM {table}")  # noqa: S608  (our own names)
             else:
-                db.execute("DELETE FROM features WHERE source = ?", (source,))
+                _delete(db, source)
 
     def forget_label(self, name: str) -> None:
         """Forget the person's answer to one question."""
@@ -278,6 +336,11 @@ class Vault:
                 f"{self._path}: changed, but another program reads it, so the log still holds what was there before",
                 next_step="Run the command again when the other program is done.",
             )
+
+
+def _delete(db: sqlite3.Connection, source: str) -> None:
+    for table in ("features", "readings"):
+        db.execute(f"DELETE FROM {table} WHERE source = ?", (source,))  # noqa: S608  (our own names)
 
 
 def _open(path: Path) -> sqlite3.Connection:
@@ -308,7 +371,7 @@ def _open_locked(path: Path, locked: LockedVault) -> sqlite3.Connection:
 def _copy(source: sqlite3.Connection, target: sqlite3.Connection) -> None:
     """All that is in one vault into another, in one transaction."""
     with sqlite_file.transaction(target):
-        for table, columns in (("features", 3), ("labels", 2)):
+        for table, columns in _TABLES.items():
             target.execute(f"DELETE FROM {table}")  # noqa: S608  (our own names)
             marks = ", ".join("?" * columns)
             target.executemany(f"INSERT INTO {table} VALUES ({marks})", source.execute(f"SELECT * FROM {table}"))  # noqa: S608

@@ -65,6 +65,8 @@ from secvm.protocol.version import EXPERIMENT_TYPE, MAX_ROUND, RELAYED_EXPERIMEN
 MAX_DOCUMENT_BYTES = 2**18
 #: A week: who waits longer for a round has another problem.
 MAX_WINDOW_S = 7 * 86_400
+#: A hundred years.
+MAX_DAYS = 36_500
 MAX_KEYS = 8
 _URL = r"https?://[!-~]{1,500}"
 _ZONE = r"[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+){0,2}"
@@ -132,6 +134,8 @@ class FeaturesWanted(Record):
     description: Annotated[str, text(longest=4000)]
     #: A feature counts once, however often it occurs.
     presence: Flag = True
+    #: How many days the source may look back; None: as far as it can.
+    days: Annotated[Annotated[int, whole(1, MAX_DAYS)] | None, OMITTED] = None
 
 
 @dataclass(frozen=True, slots=True)
