@@ -286,6 +286,38 @@ def bad_plain_experiment_documents() -> JSON:
     }
 
 
+def askers() -> JSON:
+    """Experiments that say who asks, how to reach them and what for, and texts that do so wrongly."""
+    said = {
+        "all three": {
+            "operator": "Universität Ω",
+            "contact": "study@uni.example",
+            "purpose": "To see whether words tell.",
+        },
+        "one alone": {"operator": "Entry e.V."},
+        "the longest": {"operator": "o" * 200, "contact": "c" * 400, "purpose": "é" * 500},
+    }
+    good = json.loads(document().data)
+    wrong = {
+        "an operator that is empty and stands there": {"operator": ""},
+        "a contact that is null": {"contact": None},
+        "an operator one byte too long": {"operator": "o" * 201},
+        "a contact one byte too long": {"contact": "c" * 401},
+        "a purpose one byte too long": {"purpose": "é" * 500 + "p"},
+        "a line feed in the purpose": {"purpose": "one\ntwo"},
+        "an override of direction in the operator": {"operator": "\u202einU"},
+        "an invisible character in the contact": {"contact": "study@\u200buni.example"},
+    }
+    return {
+        "description": "Experiments that say who asks; those of `bad` must be refused.",
+        "cases": [
+            {"note": note, "text": (made := document(**texts)).data.decode(), "digest": made.digest}
+            for note, texts in said.items()
+        ],
+        "bad": with_reasons({why: encode_document(good | texts).decode() for why, texts in wrong.items()}, "text"),
+    }
+
+
 # ── envelopes and manifests ──────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -708,7 +740,7 @@ FILES: dict[str, Callable[[], JSON]] = {
     maker.__name__: maker
     for maker in (
         *(packages, envelope, schedule, problems, sealed_requests),
-        *(plain_experiment_document, plain_manifest, plain_ending),
+        *(plain_experiment_document, plain_manifest, plain_ending, askers),
         *(bad_encodings, bad_public_keys, bad_envelopes),
         *(bad_plain_experiment_documents, bad_plain_manifests, bad_plain_endings),
     )

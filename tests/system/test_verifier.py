@@ -15,7 +15,7 @@ from secvm.crypto.signing import Envelope, sign
 from secvm.learning.experiment import Robust
 from secvm.protocol.canonical import digest_of
 from secvm_lab.rigs.histories.audited_history import AuditedHistory, draw_told
-from secvm_lab.rigs.histories.relayed_rounds import STRANGER
+from secvm_lab.rigs.histories.relayed_rounds import STRANGER, relayed_document
 from secvm_lab.rigs.lies.about_relays import RELAYED_LIES
 from secvm_lab.rigs.lies.about_shards import COUNT_LIES
 from tests.seeds import seed_for
@@ -31,7 +31,8 @@ LATER = 4_000_000_000_000
 
 def sealed(name: str, clients: tuple[int, ...] = (8, 2)) -> AuditedHistory:
     """Rounds sealed to the last capsule, to the end, and all files that a coordinator shows of them."""
-    dice, made = random.Random(seed_for(name)), AuditedHistory(name)
+    asks = relayed_document(operator="Uni", contact="study@uni.example", purpose="To see whether words tell.")
+    dice, made = random.Random(seed_for(name)), AuditedHistory(name, asks)
     for number in clients:
         made.announce(sealed=True, clients=number, told=draw_told(dice, made.document, number))
         made.conclude()

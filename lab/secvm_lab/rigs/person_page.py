@@ -98,8 +98,13 @@ GARDEN = _Asked("Gardens", "Do you have a garden, or a balcony with plants?", _G
 SLEEP = _Asked("Sleep", "Do you sleep well?", ("well", "badly"), 6, 16, 6000, 4, {})
 SHOES = _Asked("Shoes", "Which shoes would you buy next?", ("boots", "sandals"), 10, 12, 60, 20, {})
 RADIO = _Asked("Radio", "Do you listen to the radio?", ("yes", "no"), 10, 12, 60, 20, {})
-TRAVEL = _Asked("Travel", "How do you get to work?", ("by bicycle", "by train"), 10, 20, 200, 20, {})
-ENDLESS = _Asked("A life with the club", "Are you a member?", ("yes", "no"), 10, 12, 60, 2000, {})
+_ASKER = {
+    "operator": "Institute of Everyday Life",
+    "contact": "panel@everyday.example",
+    "purpose": "A yearly report on how people live, free for everybody to read.",
+}
+TRAVEL = _Asked("Travel", "How do you get to work?", ("by bicycle", "by train"), 10, 20, 200, 20, _ASKER)
+ENDLESS = _Asked("A life with the club", "Are you a member?", ("yes", "no"), 10, 12, 60, 2000, _ASKER)
 
 
 def _covered() -> _Asked:
@@ -113,6 +118,7 @@ def _covered() -> _Asked:
     )
     entry, mix = (SigningKey(bytes([number]) * 32).public for number in (1, 2))
     changes = {
+        **_ASKER,
         "experiment": experiment,
         "privacy": target.published,
         "relays": (

@@ -37,6 +37,9 @@ def facts(document: ExperimentDocument) -> dict[str, Any]:
     learning = write_learning(experiment, binning.bins)
     return {
         "question": document.question,
+        "operator": document.operator,
+        "contact": document.contact,
+        "purpose": document.purpose,
         "features": {
             "source": document.features.source,
             "description": document.features.description,

@@ -58,6 +58,13 @@ def check_plain_experiment_document(content: JSON) -> None:
         assert document.experiment_id.hex() == case["experiment_id"]
 
 
+def check_askers(content: JSON) -> None:
+    for case in content["cases"]:
+        document = ExperimentDocument.from_bytes(case["text"].encode())
+        assert (document.data.decode(), document.digest) == (case["text"], case["digest"])
+    refused(content["bad"], lambda case: ExperimentDocument.from_bytes(case["text"].encode()), MalformedMessageError)
+
+
 def check_bad_plain_experiment_documents(content: JSON) -> None:
     ExperimentDocument.from_bytes(content["good"].encode())
     read = ExperimentDocument.from_bytes

@@ -82,6 +82,7 @@ def test_values_on_the_page_are_those_of_the_program(window: Window, shown: Show
         panel = experiment(page, one["digest"])
         expect(panel.locator("h3")).to_have_text(one["title"])
         expect(panel.locator(".means")).to_have_text(one["means"])
+        expect(panel.locator(".asks")).to_have_text(" ".join(one["asks"]))
         expect(panel.locator(".question")).to_have_text(one["question"])
         counts = {"rounds": len(one["rounds"]), **{name: one[name] for name in ("acknowledged", "waiting", "lost")}}
         for name, count in counts.items():
@@ -159,7 +160,7 @@ def test_joining_shows_the_statement_first_and_wants_an_answer(window: Window, s
     page.locator(f"[data-offer='{digest}']").get_by_role("button", name="Read what it means").click()
     dialog = page.get_by_role("dialog")
     shown_sentences = dialog.locator(".sentences li").all_inner_texts()
-    assert shown_sentences == [*offer["short"], *offer["leaves"]]
+    assert shown_sentences == [*offer["asks"], *offer["short"], *offer["leaves"]]
     join = dialog.get_by_role("button", name="Take part")
     expect(join).to_be_disabled()
     dialog.get_by_label("Your own answer").select_option("no")

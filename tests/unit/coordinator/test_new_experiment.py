@@ -23,6 +23,9 @@ from tests.unit.protocol.helpers import COORDINATOR, RELAY, START, log_terms
 GRID = Grid(period_s=3600, lead_s=300)
 SMALLEST = """
 title = "Which words tell a from b?"
+operator = "Uni"
+contact = "study@uni.example"
+purpose = "To see whether words tell."
 labels = ["a", "b"]
 floor = 100
 privacy = "none"
@@ -69,6 +72,15 @@ def asked(*changes: tuple[str, object]) -> tuple[ExperimentDocument, OwnSettings
 def asked_in(content: dict[str, Any], **more: Any) -> tuple[ExperimentDocument, OwnSettings]:
     told = parse_settings(json.dumps(content), Specification, "the specification")
     return make_document(told, key=COORDINATOR.public, grid=GRID, dice=lambda n: bytes(range(n)), now=START, **more)
+
+
+def test_only_a_test_may_leave_out_who_asks() -> None:
+    for name in ("operator", "contact", "purpose"):
+        with pytest.raises(BadExperimentError, match=f"give {name}; only"):
+            asked((name, " "))
+        assert getattr(asked((name, ""), ("test", True))[0], name) == ""
+    made, _ = asked()
+    assert (made.operator, made.contact, made.purpose) == ("Uni", "study@uni.example", "To see whether words tell.")
 
 
 def test_the_smallest_specification_gets_the_defaults() -> None:

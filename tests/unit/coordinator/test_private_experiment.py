@@ -39,6 +39,9 @@ from tests.unit.coordinator.test_operator_routes import KEY, Office, told
 #: Planned in a fifth of a second.
 PRIVATE = f"""
 title = "Which words tell a from b?"
+operator = "Uni"
+contact = "study@uni.example"
+purpose = "To see whether words tell."
 labels = ["a", "b"]
 people = 400
 floor = 10

@@ -31,6 +31,7 @@ STATIC = Path(__file__).resolve().parents[3] / "src/secvm/dashboard/static"
 #: Small, so that its cover is planned in a second or two.
 SMALL: dict[str, Any] = {
     "title": "Which words tell a from b?",
+    **(ASKER := {"operator": "Uni", "contact": "study@uni.example", "purpose": "To see whether words tell."}),
     "labels": ["a", "b"],
     "people": 5_000,
     "floor": 100,
@@ -185,12 +186,14 @@ def in_node(script: str) -> Any:
 
 PLAIN_FORM = {
     "title": "Night owls",
+    **ASKER,
     "privacy": "none",
     "relays.url": "https://relay.example/",
     "relays.key": RELAY.public.data.hex(),
 }
 PRIVATE_FORM = {
     "title": "Night owls",
+    **ASKER,
     **{f"relays.{role}.url": f"https://{role}.example/" for role in ("entry", "mix")},
     **{f"relays.{role}.operator": f"{role} Ltd." for role in ("entry", "mix")},
     "relays.entry.key": ENTRY.public.data.hex(),
@@ -205,12 +208,13 @@ def filled(fields: dict[str, str]) -> str:
 def test_the_form_makes_a_specification_that_the_coordinator_takes() -> None:
     document = asked(in_node(f"form.specification({filled(PLAIN_FORM | {'hours_from': '7', 'hours_to': '22'})})"))
     assert document.title == "Night owls"
+    assert {name: getattr(document, name) for name in ASKER} == ASKER
     assert document.windows.hours == ((7, 22),)
     assert document.windows.length_s == 3000
     assert document.train_share.as_integer_ratio() == (7, 10)
 
 
-def test_the_form_as_it_opens_is_private_and_only_lacks_a_title_and_relays() -> None:
+def test_the_form_as_it_opens_is_private_and_only_lacks_a_title_who_asks_and_relays() -> None:
     told = in_node('form.planRequest(form.DEFAULTS, "quick", true)')
     wish, _ = read_request(json.dumps(told).encode())
     found = quick(wish, accuracy_table())
@@ -218,7 +222,8 @@ def test_the_form_as_it_opens_is_private_and_only_lacks_a_title_and_relays() -> 
     assert wish.guarantee is not None
     lacking = [field for field, _ in in_node("form.missing(form.DEFAULTS)")]
     relays = [f"relays.{role}.{name}" for role in ("entry", "mix") for name in ("url", "operator", "key")]
-    assert lacking == ["title", *relays]
+    assert lacking == ["title", *ASKER, *relays]
+    assert not {*ASKER} & {field for field, _ in in_node(f"form.missing({filled({'test': 'yes'})})")}
     for fields in (PLAIN_FORM, PRIVATE_FORM):
         assert in_node(f"form.missing({filled(fields)})") == []
 

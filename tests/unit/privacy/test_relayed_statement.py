@@ -28,7 +28,7 @@ EXPERIMENT = Experiment(
     cover=COVER,
     thinning=Thinning(q=Fraction(1, 2)),
 )
-TWO = Operators(entry="Ada's relay", mix="University of B", coordinator="Cee")
+TWO = Operators(entry="Ada's relay", mix="University of B", coordinators=("Cee",))
 TERMS = CoveredTerms(
     experiment=EXPERIMENT,
     rounds=2,
@@ -89,7 +89,7 @@ ADA, UNIVERSITY = "Ada's relay (the entry relay)", "University of B (the mixing 
     ("operators", "parties", "relied_on", "guaranteed", "with_profile"),
     [
         (TWO, f"{ADA} and {UNIVERSITY} together", 2, True, True),
-        (replace(TWO, coordinator=None), f"{ADA} and {UNIVERSITY} together", 2, True, True),
+        (replace(TWO, coordinators=()), f"{ADA} and {UNIVERSITY} together", 2, True, True),
         (replace(TWO, mix="Cee"), f"{ADA} and Cee (the mixing relay and the coordinator) together", 1, False, True),
         (
             replace(TWO, entry=" cee"),
@@ -99,7 +99,20 @@ ADA, UNIVERSITY = "Ada's relay (the entry relay)", "University of B (the mixing 
             True,
         ),
         (replace(TWO, mix="ada's RELAY"), "Ada's relay (both relays) alone", 1, False, False),
-        (Operators(entry="C", mix="C", coordinator="C"), "C (both relays and the coordinator) alone", 0, False, False),
+        (
+            replace(TWO, coordinators=("Ada's relay", "University of B")),
+            f"{ADA[:-1]} and the coordinator) and {UNIVERSITY[:-1]} and the coordinator) together",
+            0,
+            False,
+            False,
+        ),
+        (
+            Operators(entry="C", mix="C", coordinators=("C",)),
+            "C (both relays and the coordinator) alone",
+            0,
+            False,
+            False,
+        ),
     ],
 )
 def test_coalitions_are_read_from_the_operators(

@@ -194,7 +194,11 @@ TARGETS = (
     document(
         "experiment",
         ExperimentDocument,
-        lambda: [world.history().document.data, *world.documents(), relayed_document().data],
+        lambda: [
+            world.history().document.data,
+            *world.documents(),
+            relayed_document(operator="Uni", contact="c@uni.example", purpose="To see.").data,
+        ],
     ),
     Target("experiment-published", _published, lambda: [world.history().envelope], allowed=SIGNED),
     document("manifest", RoundManifest, lambda: world.payloads("/manifest/1", "/manifest/3")),

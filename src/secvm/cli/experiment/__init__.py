@@ -75,7 +75,7 @@ def new(
             "an experiment is made at a coordinator, with its admin key",
             next_step="Name both with --coordinator and --admin-key-file, or plan without them with --plan-only.",
         )
-    plan, lines = _planned(content)
+    plan, lines = _planned(content, publish=True)
     for line in lines:
         note(line)
     if plan is not None:
@@ -113,10 +113,14 @@ def show(
     \b
         ./secvm experiment show 3fa9 --coordinator http://127.0.0.1:8750
     """
+    from secvm.participant.person.disclosure import who_asks
+
     remote = _remote(coordinator)
-    status = remote.status(remote.find(experiment))
+    digest = remote.find(experiment)
+    status = remote.status(digest)
     with _looked_into():
-        text = "\n".join(_lines(status))
+        lines = _lines(status)
+    text = "\n".join([*who_asks(remote.experiment(digest)), *lines])
     emit(status, output_format, text=text)
 
 
@@ -210,12 +214,12 @@ def _binning(model: TrustedModel, vocabulary: Path | None) -> Any:
     return words
 
 
-def _planned(content: dict[str, Any]) -> tuple[dict[str, Any] | None, list[str]]:
+def _planned(content: dict[str, Any], *, publish: bool = False) -> tuple[dict[str, Any] | None, list[str]]:
     """What a specification's guarantee takes and is worth, as values and in words; None: it asks for none.
 
-    Takes seconds, and needs no coordinator.
+    Takes seconds, and needs no coordinator. What is to be published must say who asks.
     """
-    from secvm.coordinator.experiments.new_experiment import operators_of, private_plan
+    from secvm.coordinator.experiments.new_experiment import check_asker, operators_of, private_plan
     from secvm.coordinator.experiments.specification import Specification
     from secvm.crypto.sealing.layers import OUTER_BYTES
     from secvm.privacy.planning.private_plan import plan_lines
@@ -223,6 +227,8 @@ def _planned(content: dict[str, Any]) -> tuple[dict[str, Any] | None, list[str]]
     from secvm.runtime.settings import parse_settings
 
     specification = parse_settings(json.dumps(content, default=str).encode(), Specification, "the specification")
+    if publish:
+        check_asker(specification)
     if specification.privacy is None:
         return None, [PLAIN]
     note("planning two relays' cover …")

@@ -314,8 +314,10 @@ for _command in (vault.label, vault.show_vault, evidence.evidence, vault.protect
 
 
 def _agrees(document: ExperimentDocument, sentences: list[str]) -> bool:
+    from secvm.participant.person.disclosure import who_asks
+
     labels = ", ".join(document.experiment.labels)
-    note(f"{document.title}\n{document.question} ({labels})\n")
+    note("\n".join([document.title, *who_asks(document), f"{document.question} ({labels})", ""]))
     for sentence in sentences:
         note(f"- {sentence}")
     if document.test:

@@ -218,7 +218,7 @@ def operators_of(spec: Specification) -> Operators:
             raise BadExperimentError(f"{relay_of(role)} has no operator: give relays.operator, the name of who runs it")
         return operator_name
 
-    return Operators(entry=operator("entry"), mix=operator("mix"))
+    return Operators(entry=operator("entry"), mix=operator("mix"), coordinators=(spec.operator,))
 
 
 def relay_times(made: PrivatePlan) -> RelayTimes:
@@ -261,6 +261,7 @@ def make_document(
     BadInputError
         One sentence about what does not fit.
     """
+    check_asker(spec)
     if len(spec.labels) > MOST_LABELS:
         raise BadExperimentError(f"an experiment over devices has at most {MOST_LABELS} labels")
     if spec.windows.first_opening is not None and spec.windows.first_opening > now + _FARTHEST_MS:
@@ -278,6 +279,9 @@ def make_document(
     document = ExperimentDocument(
         title=spec.title,
         question=spec.question,
+        operator=spec.operator,
+        contact=spec.contact,
+        purpose=spec.purpose,
         experiment=plain_experiment(spec) if plan is None else plan.experiment,
         features=FeaturesWanted(
             source=spec.features.source,
@@ -310,6 +314,16 @@ def make_document(
         raise BadExperimentError(str(fault)) from None
     grid.check(windows)
     return document, OwnSettings(early_stopping=spec.early_stopping)
+
+
+def check_asker(spec: Specification) -> None:
+    """Raise ``BadExperimentError`` where people would not be told who asks them, how to reach them, or what for."""
+    missing = [name for name in ("operator", "contact", "purpose") if not getattr(spec, name).strip()]
+    if missing and not spec.test:
+        raise BadExperimentError(
+            f"people are told who asks them, how to reach them and what for: give {' and '.join(missing)}; only an"
+            " experiment with test = true may leave it out"
+        )
 
 
 def _rounds(spec: Specification) -> int:

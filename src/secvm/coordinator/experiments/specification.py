@@ -183,6 +183,10 @@ class Specification(Settings):
 
     title: str
     question: str = ""
+    #: Who asks, how to reach them, and what for: people are shown it first. Only a test may leave it out.
+    operator: str = ""
+    contact: str = ""
+    purpose: str = ""
     labels: tuple[str, ...]
     #: Devices that are expected in a round, those that test included; a guarantee is planned with it, and holds for
     #: any number of them.

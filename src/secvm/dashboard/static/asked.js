@@ -18,6 +18,9 @@ function told(name, value, text = String(value)) {
 function facts(summary, one) {
   const most = one.features_per_person ?? null;
   const rows = [
+    ["Asked by", one.operator ? told("operator", one.operator) : null],
+    ["Contact", one.contact ? told("contact", one.contact) : null],
+    ["Purpose", one.purpose ? told("purpose", one.purpose) : null],
     ["Features", one.features?.description ?? one.features?.source ?? null],
     ["Labels", told("labels", (one.labels ?? []).join(","), (one.labels ?? []).join(" · "))],
     ["Bins", told("bins", one.bins, count(one.bins)), hashes(one.hashes)],

@@ -22,6 +22,7 @@ export function open(main, page) {
   const test = el("span", { class: "badge", hidden: true }, "test");
   const says = el("span", { class: "soft" });
   const question = el("p", { class: "lead" });
+  const asker = el("p", { class: "soft" });
   const notes = el("div", { "data-fact": "notes" });
   const reading = el(
     "p",
@@ -36,6 +37,7 @@ export function open(main, page) {
     "div",
     { hidden: true },
     el("div", { class: "row between" }, el("p", { class: "marks" }, standing, test, says), operate.node),
+    asker,
     question,
     notes,
     running.node,
@@ -114,6 +116,7 @@ export function open(main, page) {
     stand(standing, summary.standing);
     reveal(test, Boolean(summary.test));
     write(says, STANDINGS[summary.standing]?.says ?? "");
+    write(asker, detail.operator ? `Asked by ${detail.operator}` : "");
     write(question, detail.question ?? "");
     reveal(reading, summary.labels.length > 1);
     running.update(store, summary, detail);

@@ -36,6 +36,9 @@ export const GROUPS = [
     fields: [
       { name: "title", label: "Title", hint: "People see it when they are asked to take part.", wide: true },
       { name: "question", label: "Question to the person", hint: "Their answer is the label.", wide: true },
+      { name: "operator", label: "Who asks", hint: "The name of who runs this experiment. People see it first." },
+      { name: "contact", label: "How to reach you", hint: "An address for questions and complaints." },
+      { name: "purpose", label: "What for", hint: "In a sentence: what the answer is used for.", wide: true },
       { name: "labels", label: "Labels", hint: "Two or more, with commas between them.", wide: true },
       { name: "features.source", label: "Devices look at", hint: "A source on the device, such as history-titles." },
       { name: "features.description", label: "In words", hint: "What that is, for the person.", wide: true },

@@ -19,6 +19,9 @@ export const has = (name, state) => DECLARED.rules[state["descent.rule"]]?.setti
 export const DEFAULTS = {
   title: "",
   question: "",
+  operator: "",
+  contact: "",
+  purpose: "",
   labels: "no, yes",
   "features.source": "history-titles",
   "features.description": "",
@@ -129,6 +132,9 @@ export function specification(state) {
   return said({
     title: state.title.trim(),
     question: state.question.trim(),
+    operator: state.operator.trim(),
+    contact: state.contact.trim(),
+    purpose: state.purpose.trim(),
     labels: list(state.labels),
     people: number(state.people),
     floor: number(state.floor),
@@ -193,6 +199,10 @@ export function missing(state) {
   if (!state.title.trim()) found.push(["title", "People see this first: give it a title."]);
   if (!state["features.source"].trim()) found.push(["features.source", "Say what devices look at."]);
   const test = state.test === "yes";
+  const asker = [["operator", "who asks them"], ["contact", "how to reach you"], ["purpose", "what for"]];
+  for (const [name, what] of asker) {
+    if (!test && !state[name].trim()) found.push([name, `People are told ${what}; only a test may leave it out.`]);
+  }
   const begins = test ? /^https?:\/\/\S+$/ : /^https:\/\/\S+$/;
   for (const place of places(state)) {
     const [url, key, operator] = ["url", "key", "operator"].map((name) => state[`${place}.${name}`]?.trim());

@@ -23,6 +23,18 @@ _ANONYMOUS = (
 )
 
 
+def who_asks(document: ExperimentDocument) -> list[str]:
+    """Who asks, how to reach them and what for, as the signed document says: what a person is shown first."""
+    if not document.operator:
+        return ["It does not say who asks."]
+    contact = f" Contact: {document.contact}" if document.contact else ""
+    return [
+        f"Asked by {document.operator}.{contact}",
+        *([f"Purpose: {document.purpose}"] if document.purpose else []),
+        "They say so themselves; nobody has checked it.",
+    ]
+
+
 def guarantee(document: ExperimentDocument) -> str:
     """What is promised about the packages themselves, in words: nothing, or what two relays' cover is made for."""
     if document.experiment.cover is None:

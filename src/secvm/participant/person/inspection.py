@@ -19,7 +19,7 @@ from secvm.learning.individual.contribution import Individual
 from secvm.learning.individual.update import squared_norm
 from secvm.learning.package import Cohort
 from secvm.participant.consent.policies import Consent
-from secvm.participant.person.disclosure import guarantee, what_leaves
+from secvm.participant.person.disclosure import guarantee, what_leaves, who_asks
 from secvm.participant.sending.sealing import bytes_of_a_round, gateway_seal
 from secvm.participant.storage.state import DeviceState, ExperimentRecord, Status
 from secvm.participant.trust.evidence import trust_report
@@ -74,7 +74,8 @@ def as_text(inspected: dict[str, Any]) -> str:
         return "This device takes part in nothing. Nothing was sent, and nothing will be."
     lines: list[str] = []
     for digest, part in inspected.items():
-        lines += [f"{part['title']}", f"  experiment {digest}", f"  {part['status']}: {part['means']}"]
+        lines += [part["title"], *(f"  {sentence}" for sentence in part["asks"])]
+        lines += [f"  experiment {digest}", f"  {part['status']}: {part['means']}"]
         match part["status"]:
             case Status.DECLINED:
                 sentences = []
@@ -138,6 +139,7 @@ def _inspect_one(
     risk, numbers = _risk(document, standing.participants, record, keep)
     return {
         "title": document.title,
+        "asks": who_asks(document),
         "status": record.status.value,
         "means": _OVER if over else _MEANS[record.status],
         "rounds": list(rounds.values()),

@@ -113,9 +113,8 @@ class TrustPolicy:
         ]
         for pair in names:
             entry, mix = (name or "" for name in pair)
-            why = Operators(entry=entry, mix=mix, coordinator=self.coordinator).why_no_guarantee(
-                one_relay=self.one_relay
-            )
+            coordinators = (self.coordinator or "", document.operator)
+            why = Operators(entry=entry, mix=mix, coordinators=coordinators).why_no_guarantee(one_relay=self.one_relay)
             if why is not None:
                 return why
         return None

@@ -17,7 +17,7 @@ from typing import Any
 
 from secvm.participant.consent.ledger import Ledger, finite, in_words, read_ledger
 from secvm.participant.consent.policies import Consent
-from secvm.participant.person.disclosure import what_leaves
+from secvm.participant.person.disclosure import what_leaves, who_asks
 from secvm.participant.person.inspection import inspect
 from secvm.participant.sending.sealing import bytes_of_a_round
 from secvm.participant.storage.state import DeviceState, ExperimentRecord, Status
@@ -160,6 +160,7 @@ def about(document: ExperimentDocument) -> dict[str, Any]:
         "digest": document.digest,
         "title": document.title,
         "question": document.question,
+        "asks": who_asks(document),
         "labels": None if document.experiment.loss.regression else list(document.experiment.labels),
         "source": document.features.source,
         "looks_at": document.features.description,

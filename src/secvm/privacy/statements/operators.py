@@ -5,6 +5,7 @@ coordinator is taken for hostile. So where its operator runs one of the relays, 
 and one operator of both relays is none. ``relay_coalitions`` says who is enough to break it: exactly those who have
 both relays. The coordinator, witnesses and other devices add nothing to it.
 
+Who runs the coordinator is what the person has said, and what an experiment says of itself: its signed ``operator``.
 Names are compared without regard to case and to white space at their ends: two names are no proof of two parties, but
 one name is one.
 """
@@ -23,8 +24,8 @@ class Operators:
 
     entry: str
     mix: str
-    #: None: nobody has said who runs the coordinator.
-    coordinator: str | None = None
+    #: Every name that the coordinator's operator goes by; an empty one says nothing.
+    coordinators: tuple[str, ...] = ()
 
     @property
     def same(self) -> bool:
@@ -35,7 +36,7 @@ class Operators:
     def of_coordinator(self) -> tuple[str, ...]:
         """Roles of relays that the coordinator's operator has."""
         roles = (("entry", self.entry), ("mix", self.mix))
-        return tuple(role for role, name in roles if self.coordinator is not None and _same(name, self.coordinator))
+        return tuple(role for role, name in roles if any(own.strip() and _same(name, own) for own in self.coordinators))
 
     @property
     def relied_on(self) -> tuple[str, ...]:
@@ -49,10 +50,14 @@ class Operators:
         """In one sentence; None: two parties run the relays, or the person agrees that one of them is enough."""
         if self.same:
             return f"both relays are run by {self.entry}, who alone can link everything"
+        if len(self.of_coordinator) == 2:
+            return f"{self.entry} and {self.mix} both run the coordinator, and together can link everything"
         if self.of_coordinator and not one_relay:
+            role = self.of_coordinator[0]
             return (
-                f"{self.coordinator} runs the coordinator and {relay_of(self.of_coordinator[0])}, so that it would rest"
-                f' on {self.relied_on[0]} alone; who agrees to that sets profile = "{ONE_RELAY}" under [trust]'
+                f"{self.mix if role == 'mix' else self.entry} runs the coordinator and {relay_of(role)}, so that it"
+                f" would rest on {self.relied_on[0]} alone; who agrees to that sets"
+                f' profile = "{ONE_RELAY}" under [trust]'
             )
         return None
 

@@ -1,8 +1,8 @@
 """The experiment as it is published: canonical bytes, signed once, and from then on a digest that nobody can bend.
 
 Everything that decides what a device computes and sends is in here or in a manifest, and every manifest names this
-document's digest. What the learning core needs is an ``Experiment``; around it stand the question in words, binning,
-windows, floor, cohorts, the number of rounds, privacy, and whose signatures count.
+document's digest. What the learning core needs is an ``Experiment``; around it stand the question in words, who asks it
+and what for, binning, windows, floor, cohorts, the number of rounds, privacy, and whose signatures count.
 
 ``log`` says in whose log its rounds stand and whose cosignatures count; without one (null) nobody can be held to having
 told everybody the same. ``privacy`` is two relays' cover with all its numbers (``terms``), or null: no
@@ -228,6 +228,10 @@ class ExperimentDocument(Record):
     coordinator_keys: Annotated[tuple[VerifyKey, ...], listed(SignerKey, shortest=1, longest=MAX_KEYS)]
     threshold: Annotated[int, whole(1)] = 1
     relays: Annotated[tuple[Relay, ...], listed(Relay, longest=16)] = ()
+    #: In words: who asks, how to reach them, and what for. A test may leave them empty.
+    operator: Annotated[Annotated[str, text(longest=200)], OMITTED] = ""
+    contact: Annotated[Annotated[str, text(longest=400)], OMITTED] = ""
+    purpose: Annotated[Annotated[str, text(longest=1000)], OMITTED] = ""
     #: In words: who runs the gateway. Its keys come with the manifests.
     gateway_note: Annotated[str, text(longest=4000)] = ""
     #: Of the gateway's keys, by its number in HPKE's registry. A device that lacks it takes no part.

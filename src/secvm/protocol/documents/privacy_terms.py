@@ -25,7 +25,7 @@ def terms_of(document: ExperimentDocument) -> Terms:
 
 
 def relayed_terms_of(document: ExperimentDocument, *, coordinator: str | None = None) -> CoveredTerms:
-    """What a statement about an experiment with two relays takes; ``coordinator``: who runs it, as far as is known.
+    """What a statement about an experiment with two relays takes; ``coordinator``: who runs it, as the person has said.
 
     Raises ``LocalProtocolError`` where the experiment has not the cover of two relays.
     """
@@ -39,5 +39,7 @@ def relayed_terms_of(document: ExperimentDocument, *, coordinator: str | None = 
         floor=document.floor,
         train_share=document.train_share,
         claimed=PrivacyTarget(claimed.epsilon, claimed.delta),
-        operators=Operators(entry=entry.operator, mix=mix.operator, coordinator=coordinator),
+        operators=Operators(
+            entry=entry.operator, mix=mix.operator, coordinators=(coordinator or "", document.operator)
+        ),
     )

@@ -68,6 +68,18 @@ def test_the_coordinators_operator_may_run_a_relay_only_where_the_person_says_so
         trusting(DOCUMENT, coordinator=operator, one_relay=True).check(DOCUMENT)
 
 
+def test_who_asks_runs_the_coordinator_whether_or_not_the_person_has_said_so() -> None:
+    of = replace(DOCUMENT, operator="mix LTD. ")
+    for coordinator in (None, "Uni"):
+        with pytest.raises(BadInputError, match=r"Mix Ltd\. runs the coordinator and the mixing relay"):
+            trusting(of, coordinator=coordinator).check(of)
+        trusting(of, coordinator=coordinator, one_relay=True).check(of)
+        with pytest.raises(ConsentRefusedError, match=r"Mix Ltd\. runs the coordinator"):
+            Consent(coordinator=coordinator).check(replace(PLANNED, operator="Mix Ltd."))
+    with pytest.raises(BadInputError, match="both run the coordinator"):
+        trusting(of, coordinator="Entry e.V.", one_relay=True).check(of)
+
+
 def test_settings_say_who_runs_what() -> None:
     entry, mix = DOCUMENT.entry_relay, DOCUMENT.mix_relay
     named = [{"operator": one.operator, "url": one.url, "key": one.key.data.hex()} for one in (entry, mix)]

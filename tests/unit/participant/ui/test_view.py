@@ -155,7 +155,9 @@ def test_statement_comes_in_short_and_in_full() -> None:
 
 
 def test_who_asks_is_named_from_the_signed_document() -> None:
-    told = about(real_document())
+    assert about(real_document())["asks"] == ["It does not say who asks."]
+    told = about(real_document(operator="Uni", contact="study@uni.example", purpose="To see whether words tell."))
+    assert told["asks"][:2] == ["Asked by Uni. Contact: study@uni.example", "Purpose: To see whether words tell."]
     assert told["who"]["relays"] == [f"https://relay{i}.example/r" for i in range(3)]
     assert told["who"]["coordinator"]
     assert told["labels"] == ["a", "b"]

@@ -25,6 +25,7 @@ export function experimentPanel(one, state, done) {
   const key = one.digest.slice(0, 12);
   return el("article", { class: "panel experiment", "data-experiment": one.digest, "aria-labelledby": `title-${key}` },
     el("header", {}, el("h3", { id: `title-${key}` }, one.title), el("span", { class: `badge ${kind}` }, words)),
+    el("p", { class: "asks soft" }, one.asks.join(" ")),
     el("p", { class: "question soft" }, one.question),
     el("p", { class: "means" }, one.means),
     el("div", { class: "counts" },
@@ -38,7 +39,7 @@ export function experimentPanel(one, state, done) {
     folded(`${key}:leaves`, "What leaves your device, and what it tells", sentences([...one.leaves, ...spent(one)])),
     folded(`${key}:risk`, "The risk, as your device reckons it", sentences(one.risk)),
     folded(`${key}:checked`, "What your device has checked of the server", sentences(one.checked)),
-    folded(`${key}:who`, "Who asks", who(one)));
+    folded(`${key}:who`, "What it looks at, and who carries it", who(one)));
 }
 
 /** @param {number} number @param {string} words @param {string} name */
@@ -133,6 +134,6 @@ export function who(one) {
     el("dt", {}, "Witnesses"), el("dd", {}, list(one.who.witnesses)),
     el("dt", {}, "Log"), el("dd", {}, one.who.log ?? "none"),
     el("dt", {}, "Coordinator’s key"), el("dd", {}, list(one.who.coordinator)),
-    one.who.note ? el("dt", {}, "Run by") : null, one.who.note ? el("dd", {}, one.who.note) : null,
+    one.who.note ? el("dt", {}, "Note") : null, one.who.note ? el("dd", {}, one.who.note) : null,
     el("dt", {}, "Name"), el("dd", {}, el("code", {}, one.digest)));
 }

@@ -43,6 +43,7 @@ function offerPanel(one, done) {
     : one.accept === null ? ["your device refuses", "bad"] : ["tells more than your device likes", "fair"];
   return el("article", { class: "panel experiment", "data-offer": one.digest, "aria-labelledby": `offer-${key}` },
     el("header", {}, el("h3", { id: `offer-${key}` }, one.title), el("span", { class: `badge ${kind}` }, words)),
+    el("p", { class: "asks" }, one.asks.join(" ")),
     el("p", { class: "question" }, one.question),
     el("p", { class: "soft" }, `It looks at: ${one.looks_at}. ${counted(one.rounds_planned, "round")}, each`
       + ` ${counted(one.packages_a_round, "package")} (${size(one.bytes_a_round)}).`
@@ -82,13 +83,14 @@ function statement(one, done) {
     join.toggleAttribute("disabled", !answered || (accept !== null && !accept.checked));
   };
   show(one.title, [
+    el("h3", {}, "Who asks"), sentences(one.asks),
     el("p", { class: "question" }, one.question),
     one.test ? el("p", { class: "notice fair" }, "It is marked as a test: it is not for people’s own data.") : null,
     el("h3", {}, "In short"),
     sentences(one.short),
     el("h3", {}, "What taking part means, in full"),
     sentences(one.leaves),
-    el("h3", {}, "Who asks"), who(one),
+    el("h3", {}, "What it looks at, and who carries it"), who(one),
     refusal(one),
     missing ? el("p", { class: "notice fair" }, `Your device has nothing of the source “${one.source}” yet. Bring it`
       + " in with: secvm participant import") : null,
