@@ -128,7 +128,8 @@ def test_the_operator_pauses_and_stops_and_sigterm_ends_it_in_order(
         assert run(["experiment", "resume", digest, *url]) == 2
         assert capfd.readouterr().err == "secvm: the coordinator refuses: the experiment is stopped\n"
         other = tmp_path / "real.toml"
-        other.write_text(SPECIFICATION.replace("test = true", ""))
+        asker = "operator = \"Uni\"\ncontact = \"study@uni.example\"\npurpose = \"To see.\"\n"
+        other.write_text(asker + SPECIFICATION.replace("test = true", ""))
         assert run(["experiment", "new", str(other), *url]) == 2
         assert "only experiments marked as a test" in capfd.readouterr().err
         assert json.loads(place.wait_for("/health")) == {"status": "ok"}
