@@ -44,7 +44,7 @@ def test_what_is_typed_goes_before_what_is_written(tmp_path: Path) -> None:
     assert (both.listen.host, both.listen.port, both.page.time_zone) == ("::1", 7, "Europe/Berlin")
     assert both.page.public_hosts == ("look.example",)
     typed = told(coordinator="https://c.example", audit_every=0.0, time_zone="UTC")
-    assert (typed.audit.every_s, typed.listen.host, typed.listen.port) == (0, "127.0.0.1", 8440)
+    assert (typed.audit.every_s, typed.listen.host, typed.listen.port) == (0, "127.0.0.1", 8760)
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_what_is_typed_goes_before_what_is_written(tmp_path: Path) -> None:
         ("--coordinator ftp://coordinator.example", "a coordinator's address is a URL such as"),
         ("--coordinator http://a:b@c.example", "a coordinator's address is a URL such as"),
         ("--coordinator http://c.example:x", "a coordinator's address is a URL such as"),
-        ("--coordinator http://c.example --listen 8440", "--listen must be a host and a port"),
+        ("--coordinator http://c.example --listen 8760", "--listen must be a host and a port"),
         ("--coordinator http://c.example --listen a:99999", "--listen must be a host and a port"),
         ("--coordinator http://c.example --public-host 'a b'", "page.public_hosts.0 is not written as it"),
         ("--coordinator http://c.example --time-zone Middle/Earth", "the time zone is none that is known"),

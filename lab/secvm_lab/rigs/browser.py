@@ -1,7 +1,7 @@
 """Browser: the system's chromium without a screen, which stays on this machine and keeps notes of what its pages do.
 
     with Browser() as browser, browser.window(dark=True, size=PHONE) as window:
-        window.page.goto("http://127.0.0.1:8440/")
+        window.page.goto("http://127.0.0.1:8760/")
         assert window.faults() == []
         assert window.accessibility() == []
 

@@ -54,7 +54,7 @@ def serve(
 
 @app.command()
 def init(
-    folder: Annotated[Path, typer.Argument(help="Where its settings and its state shall be.", show_default=False)],
+    folder: Annotated[Path, typer.Argument(help="Folder for its settings and state.", show_default=False)],
     database: Annotated[
         str | None,
         typer.Option(
@@ -212,7 +212,7 @@ def _address(database: str | None, config: Path | None, passphrase: Passphrase) 
         settings = read_settings(config, CoordinatorProgramSettings)
         if settings.database is None:
             raise BadInputError(f"the settings {config} name no database")
-        return settings.database.address(config.resolve().parent, os.environ, passphrase)
+        return settings.database.address(os.environ, passphrase)
     if database is None:
         raise BadInputError(f"give --database or --config, or set {DATABASE_VARIABLE}")
     return database

@@ -31,7 +31,7 @@ def serve(
         str | None, typer.Option(help="URL of the coordinator.", metavar="URL", show_default=False)
     ] = None,
     listen: Annotated[
-        str | None, typer.Option(help="Where the page is; 127.0.0.1:8440 without.", metavar="HOST:PORT")
+        str | None, typer.Option(help="Where the page is; 127.0.0.1:8760 without.", metavar="HOST:PORT")
     ] = None,
     public_host: Annotated[
         list[str] | None,
@@ -53,7 +53,7 @@ def serve(
     shown, and how to put it behind TLS. Example:
 
     \b
-        ./secvm dashboard serve --coordinator http://127.0.0.1:8470
+        ./secvm dashboard serve --coordinator http://127.0.0.1:8750
     """
     from secvm.dashboard.main import serve as serve_page
 

@@ -61,7 +61,7 @@ def statement(
 
     \b
         ./secvm privacy statement --participants 10000 --bins 1000 --features 100 --rounds 10 --epsilon 1
-        ./secvm privacy statement --coordinator http://127.0.0.1:8480 --experiment 3fa9…
+        ./secvm privacy statement --coordinator http://127.0.0.1:8750 --experiment 3fa9…
     """
     if not 0 < own_delta < 1:
         raise BadInputError(f"--own-delta is {own_delta:g}: a δ lies between 0 and 1")

@@ -65,7 +65,7 @@ def key(
 
 @app.command()
 def init(
-    folder: Annotated[Path, typer.Argument(help="Where its settings and its state shall be.", show_default=False)],
+    folder: Annotated[Path, typer.Argument(help="Folder for its settings and state.", show_default=False)],
     name: Annotated[str, typer.Option(help="Its name under checkpoints: a host and a path, say.", show_default=False)],
     log: Annotated[
         list[str],

@@ -24,11 +24,10 @@ _ADMIN_KEY_BYTES = 32
 def secret_files(settings_path: Path) -> list[Path]:
     """What a passphrase can be put on: the keys that sign and log, the database's address."""
     settings = read_settings(settings_path, CoordinatorProgramSettings)
-    folder = settings_path.resolve().parent
-    state = folder / settings.state.folder
+    state = settings.state.folder
     named = [state / KEY_FILE, state / LOG_KEY_FILE]
     if settings.database is not None and settings.database.file is not None:
-        named.append(folder / settings.database.file)
+        named.append(settings.database.file)
     existing = [path for path in named if path.exists()]
     if not existing:
         raise BadInputError(f"there are no keys in {state} yet", next_step="'secvm coordinator init' makes them.")
@@ -37,9 +36,8 @@ def secret_files(settings_path: Path) -> list[Path]:
 
 def log_policy(settings_path: Path, passphrase: Passphrase | None = None) -> LogPolicy:
     """What others need to know of the coordinator's log: its key, its witnesses and how many of them are enough."""
-    folder = settings_path.resolve().parent
-    settings = read_settings(settings_path, CoordinatorProgramSettings).with_policy(folder)
-    state = folder / settings.state.folder
+    settings = read_settings(settings_path, CoordinatorProgramSettings).with_policy()
+    state = settings.state.folder
     if not (state / LOG_KEY_FILE).exists():
         raise BadInputError(f"there is no log key in {state} yet", next_step="'secvm coordinator init' makes one.")
     terms = settings.terms(log_key(state, passphrase))
@@ -53,7 +51,7 @@ def log_policy(settings_path: Path, passphrase: Passphrase | None = None) -> Log
 def new_admin_key(settings_path: Path, dice: RandomBytes) -> str:
     """Another admin key in the place of the old one, which ends with the next start. Only its SHA-256 is kept."""
     settings = read_settings(settings_path, CoordinatorProgramSettings)
-    state = settings_path.resolve().parent / settings.state.folder
+    state = settings.state.folder
     if not state.is_dir():
         raise BadInputError(f"there is no coordinator in {state} yet", next_step="'secvm coordinator init' makes one.")
     key = throw(dice, _ADMIN_KEY_BYTES).hex()

@@ -51,7 +51,7 @@ _ADMIN_KEY_BYTES = 32
 def serve(settings_path: Path, passphrase: Passphrase | None = None) -> None:
     """Run a coordinator until it is told to stop; ``passphrase`` opens its keys where they are under one."""
     settings = read_settings(settings_path, CoordinatorProgramSettings)
-    coordinator = Coordinator(settings, settings_path.resolve().parent, passphrase)
+    coordinator = Coordinator(settings, passphrase)
     run_service(coordinator.run, log=coordinator.log)
 
 
@@ -88,15 +88,12 @@ def log_key(state: Path, passphrase: Passphrase | None = None) -> VerifyKey:
 class Coordinator:
     """One process's parts: a whole coordinator on a file of its own, or one node of many on a database."""
 
-    def __init__(
-        self, settings: CoordinatorProgramSettings, folder: Path, passphrase: Passphrase | None = None
-    ) -> None:
-        settings = settings.with_policy(folder)
+    def __init__(self, settings: CoordinatorProgramSettings, passphrase: Passphrase | None = None) -> None:
+        settings = settings.with_policy()
         self._settings = settings
         self._passphrase = passphrase
-        self._folder = folder
-        state = folder / settings.state.folder
-        self._public = None if settings.public is None else folder / settings.public.folder
+        state = settings.state.folder
+        self._public = None if settings.public is None else settings.public.folder
         _check_folders(state, self._public)
         try:
             state.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -109,22 +106,20 @@ class Coordinator:
         # One coordinator for a folder, as long as its process lives: two would drive the same rounds.
         self._held.enter_context(only_one(state / LOCK_FILE, "coordinator"))
         try:
-            self._open(state, folder)
+            self._open(state)
         except BaseException:
             self._held.close()
             raise
 
-    def _open(self, state: Path, folder: Path) -> None:
+    def _open(self, state: Path) -> None:
         settings = self._settings
         remove_unfinished(state)
-        self._clock: Clock = (
-            SystemClock() if settings.testing is None else SteeredClock(folder / settings.testing.clock)
-        )
+        self._clock: Clock = SystemClock() if settings.testing is None else SteeredClock(settings.testing.clock)
         self.log = Log(sys.stderr, self._clock, "coordinator")
         self._metrics = Metrics("coordinator")
-        self._beacons = _beacons(settings, folder)
+        self._beacons = _beacons(settings)
         self._relay_tokens = {
-            relay.url: _token_in(folder / relay.token_file, self._passphrase)
+            relay.url: _token_in(relay.token_file, self._passphrase)
             for relay in settings.relays
             if relay.url is not None and relay.token_file is not None
         }
@@ -137,7 +132,7 @@ class Coordinator:
             self._store: CoordinatorStore = SQLiteStore(state / STORE_FILE)
         else:
             assert settings.node is not None
-            address = settings.database.address(folder, os.environ, self._passphrase)
+            address = settings.database.address(os.environ, self._passphrase)
             self._store = _open_database(address, settings.node.claim_s)
         try:
             self._check(state)
@@ -266,10 +261,10 @@ def _token_in(path: Path, passphrase: Passphrase | None) -> str:
         raise BadInputError(f"{path} holds no token: it is a line of letters and digits") from None
 
 
-def _beacons(settings: CoordinatorProgramSettings, folder: Path) -> WebBeacons:
+def _beacons(settings: CoordinatorProgramSettings) -> WebBeacons:
     section = settings.beacons
     try:
-        issuers = b"" if section.issuers is None else (folder / section.issuers).read_bytes()
+        issuers = b"" if section.issuers is None else section.issuers.read_bytes()
     except OSError as error:
         raise BadInputError(f"cannot read {section.issuers}: {error.strerror or 'input/output error'}") from None
     return WebBeacons(nist_url=section.nist_url, drand_urls=section.drand_urls, issuers=issuers)

@@ -1,4 +1,4 @@
-"""A coordinator's settings, from one TOML file. Folders are relative to the file.
+"""A coordinator's settings, from one TOML file. Paths are relative to the file's folder.
 
     [listen]
     host = "127.0.0.1"              # a reverse proxy with TLS stands before it
@@ -99,7 +99,7 @@ from secvm.runtime.beacons import DRAND_URLS, NIST_URL
 from secvm.runtime.disk.secret_files import Passphrase, read_secret
 from secvm.runtime.http.guard import HttpLimits
 from secvm.runtime.lanes import Mode
-from secvm.runtime.settings import Listen, Settings, usual_port
+from secvm.runtime.settings import Listen, Settings, place_in, usual_port
 
 
 def _check_sha256(text: str) -> str:
@@ -236,19 +236,23 @@ class DatabasePart(Settings):
     url: Annotated[str, pydantic.Field(pattern="^(postgresql://|postgres://|file:|env:).", repr=False)]
 
     @property
-    def file(self) -> str | None:
+    def file(self) -> Path | None:
         """The file in which the address stands, where one does."""
-        return self.url.removeprefix("file:") if self.url.startswith("file:") else None
+        return Path(self.url.removeprefix("file:")) if self.url.startswith("file:") else None
 
-    def address(self, folder: Path, environment: Mapping[str, str], passphrase: Passphrase | None = None) -> str:
-        """Where the database is; files are relative to ``folder``."""
-        kind, _, rest = self.url.partition(":")
-        if kind == "file":
-            data = read_secret(folder / rest, shortest=1, passphrase=passphrase)
+    def placed(self, folder: Path) -> Self:
+        """The same, with the file's whole path."""
+        return self if self.file is None else self.model_copy(update={"url": f"file:{place_in(folder, self.file)}"})
+
+    def address(self, environment: Mapping[str, str], passphrase: Passphrase | None = None) -> str:
+        """Where the database is."""
+        if self.file is not None:
+            data = read_secret(self.file, shortest=1, passphrase=passphrase)
             try:
                 return data.decode().strip()
             except UnicodeDecodeError:
-                raise BadInputError(f"{folder / rest} holds no address of a database") from None
+                raise BadInputError(f"{self.file} holds no address of a database") from None
+        kind, _, rest = self.url.partition(":")
         if kind == "env":
             if not environment.get(rest):
                 raise BadInputError(f"the environment has no {rest}, and database.url names it")
@@ -322,11 +326,11 @@ class CoordinatorProgramSettings(Settings):
             # In place of the log's own key, which is not known here: y = 2 is no point of the curve, so nobody has it.
             self.terms(VerifyKey((2).to_bytes(PUBLIC_KEY_BYTES, "little")))
 
-    def with_policy(self, folder: Path) -> Self:
+    def with_policy(self) -> Self:
         """The same, with the witnesses and the quorum of the policy, if the settings name one."""
         if self.log is None or not isinstance(self.log.quorum, Path):
             return self
-        path = folder / self.log.quorum
+        path = self.log.quorum
         policy = read_policy(read_beginning_with(b"", path, most=MOST_POLICY_BYTES))
         try:
             made = self.model_copy(update=_from_policy(self.log, policy))

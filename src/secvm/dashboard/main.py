@@ -32,7 +32,7 @@ from secvm.runtime.service import any_of, end_all, run_service
 from secvm.runtime.settings import Listen, Settings, SteeringPart, usual_port
 
 #: Where it listens unless its settings say otherwise.
-PORT = 8440
+PORT = 8760
 #: A host of a URL: a name, or an address without brackets.
 PublicHost = Annotated[str, Field(pattern=r"^[A-Za-z0-9]([A-Za-z0-9.:-]{0,250}[A-Za-z0-9])?$")]
 
@@ -79,7 +79,7 @@ def read_listen(text: str) -> Listen:
     host, _, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     if not host or not port.isdecimal() or len(port) > 5 or int(port) > 65535:
-        raise BadInputError("--listen must be a host and a port, such as 127.0.0.1:8440")
+        raise BadInputError("--listen must be a host and a port, such as 127.0.0.1:8760")
     return Listen(host=host, port=int(port))
 
 

@@ -4,6 +4,9 @@ A key that nobody knows is refused at every depth, because a misspelt limit woul
 marks is no number. What is wrong is told in one sentence that names the key and what is expected there, never what
 stands there: it may be a secret.
 
+A path is relative to the folder of the settings file, and ``~`` is the home of whoever runs the party. So the folder
+of a party can be carried to another place.
+
 Secrets are files of their own (``runtime.disk.secret_files``), so that settings can be shown around.
 """
 
@@ -14,7 +17,7 @@ import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Self, TypeVar
 
 import pydantic
 
@@ -27,11 +30,32 @@ _PLACE = re.compile(r"at line \d+, column \d+")
 
 
 class Settings(pydantic.BaseModel):
-    """A table of settings; tables inside it are ``Settings`` too, and paths stay as they are written."""
+    """A table of settings; tables inside it are ``Settings`` too."""
 
     model_config = pydantic.ConfigDict(
         extra="forbid", frozen=True, strict=True, hide_input_in_errors=True, allow_inf_nan=False
     )
+
+    def placed(self, folder: Path) -> Self:
+        """The same for a file in this folder: every path is whole, at any depth."""
+        values = {name: getattr(self, name) for name in type(self).model_fields}
+        return self.model_copy(update={name: _placed(value, folder) for name, value in values.items()})
+
+
+def _placed(value: Any, folder: Path) -> Any:
+    if isinstance(value, Path):
+        return place_in(folder, value)
+    if isinstance(value, tuple):
+        return tuple(_placed(item, folder) for item in value)
+    return value.placed(folder) if isinstance(value, Settings) else value
+
+
+def place_in(folder: Path, path: Path) -> Path:
+    """Where a path of a settings file in this folder leads."""
+    try:
+        return folder / path.expanduser()
+    except RuntimeError:
+        raise BadInputError(f"the path {path} begins with ~, and that home is not known here") from None
 
 
 #: A number of things, at least one.
@@ -72,7 +96,7 @@ T = TypeVar("T", bound=Settings)
 
 
 def read_settings(path: Path, kind: type[T]) -> T:
-    """The settings in this file.
+    """The settings in this file, their paths whole.
 
     Raises
     ------
@@ -80,7 +104,8 @@ def read_settings(path: Path, kind: type[T]) -> T:
         When there are none, or not such.
     """
     # As JSON, because pydantic's strictness knows that a file cannot hold a path or a tuple, only their spelling.
-    return parse_settings(json.dumps(read_toml(path), default=str), kind, f"the settings {path}")
+    settings = parse_settings(json.dumps(read_toml(path), default=str), kind, f"the settings {path}")
+    return settings.placed(path.resolve().parent)
 
 
 def read_toml(path: Path) -> dict[str, Any]:

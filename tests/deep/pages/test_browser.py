@@ -80,11 +80,11 @@ def test_what_has_the_keyboard_is_told(window: Window, address: str) -> None:
 @pytest.mark.parametrize(
     ("url", "here"),
     [
-        ("http://127.0.0.1:8440/", True),
+        ("http://127.0.0.1:8760/", True),
         ("http://localhost/", True),
         ("http://[::1]:1/", True),
         ("ws://127.0.0.1/", True),
-        ("blob:http://127.0.0.1:8440/1", True),
+        ("blob:http://127.0.0.1:8760/1", True),
         ("data:,", True),
         ("http://127.0.0.1.example.org/", False),
         ("https://example.org/", False),

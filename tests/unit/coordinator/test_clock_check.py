@@ -226,7 +226,7 @@ async def test_repro_a_whole_coordinator_tells_of_a_clock_in_doubt_and_tries_aga
             await asyncio.sleep(0.001)
 
     stop = asyncio.Event()
-    coordinator = main.Coordinator(settings(listen={"host": "127.0.0.1", "port": port}), tmp_path)
+    coordinator = main.Coordinator(settings(listen={"host": "127.0.0.1", "port": port}).placed(tmp_path))
     running = asyncio.create_task(coordinator.run(stop))
     async with aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session:
         await health_becomes(session, {"status": "ok"})

@@ -42,11 +42,11 @@ def settings(**changes: object) -> CoordinatorProgramSettings:
 
 
 def test_repro_a_second_coordinator_on_one_state_folder_is_refused(tmp_path: Path) -> None:
-    first = Coordinator(settings(), tmp_path)
+    first = Coordinator(settings().placed(tmp_path))
     with pytest.raises(BadInputError, match="another process runs this coordinator"):
-        Coordinator(settings(), tmp_path)
+        Coordinator(settings().placed(tmp_path))
     first.close()
-    Coordinator(settings(), tmp_path).close()
+    Coordinator(settings().placed(tmp_path)).close()
 
 
 def test_repro_a_signing_key_that_is_not_the_experiments_own_is_refused(tmp_path: Path) -> None:
@@ -57,27 +57,27 @@ def test_repro_a_signing_key_that_is_not_the_experiments_own_is_refused(tmp_path
     store.close()
     # Restored without its key: a new one was made, which no device knows.
     with pytest.raises(BadInputError, match="signing key"):
-        Coordinator(settings(), tmp_path)
+        Coordinator(settings().placed(tmp_path))
     (tmp_path / "state" / KEY_FILE).write_bytes(COORDINATOR.seed)
-    Coordinator(settings(), tmp_path).close()
+    Coordinator(settings().placed(tmp_path)).close()
 
 
 @pytest.mark.parametrize("public", [".", "state", "state/public", ""])
 def test_repro_a_public_folder_in_which_the_state_lies_is_refused(tmp_path: Path, public: str) -> None:
     with pytest.raises(BadInputError, match="public folder"):
-        Coordinator(settings(public={"folder": public}), tmp_path)
+        Coordinator(settings(public={"folder": public}).placed(tmp_path))
 
 
 def test_repro_a_state_folder_that_was_open_to_others_is_closed(tmp_path: Path) -> None:
     (tmp_path / "state").mkdir(mode=0o755)
-    Coordinator(settings(), tmp_path).close()
+    Coordinator(settings().placed(tmp_path)).close()
     assert (tmp_path / "state").stat().st_mode & 0o777 == 0o700
     assert {file.stat().st_mode & 0o077 for file in (tmp_path / "state").iterdir() if file.name != "grid.json"} == {0}
     assert os.access(tmp_path / "state" / STORE_FILE, os.R_OK)
 
 
 def test_repro_a_deposit_as_large_as_allowed_may_wait(tmp_path: Path) -> None:
-    made = Coordinator(settings(limits={"deposit_bytes": 2**30}), tmp_path)
+    made = Coordinator(settings(limits={"deposit_bytes": 2**30}).placed(tmp_path))
     assert made.ingest_limits.content_bytes > 2**30
     made.close()
 
@@ -96,24 +96,24 @@ def with_log(*urls: str, **changes: object) -> CoordinatorProgramSettings:
 def test_the_logs_key_is_made_once_and_is_another_than_the_signing_key(tmp_path: Path) -> None:
     initialise(tmp_path)
     made = log_key(tmp_path / "state")
-    Coordinator(with_log(), tmp_path).close()
+    Coordinator(with_log().placed(tmp_path)).close()
     assert log_key(tmp_path / "state") == made
     assert SigningKey((tmp_path / "state" / KEY_FILE).read_bytes()).public != made
     (tmp_path / "state" / LOG_KEY_FILE).write_bytes((tmp_path / "state" / KEY_FILE).read_bytes())
     with pytest.raises(BadInputError, match="a log signs with a key of its own"):
-        Coordinator(with_log(), tmp_path)
+        Coordinator(with_log().placed(tmp_path))
 
 
 def test_a_key_that_is_not_the_logs_own_is_refused(tmp_path: Path) -> None:
-    Coordinator(with_log(), tmp_path).close()
+    Coordinator(with_log().placed(tmp_path)).close()
     store = SQLiteStore(tmp_path / "state" / STORE_FILE)
     origin = "log.example/secvm/v2"
     store.keep_note("newest", size=0, root=bytes(32), note=Checkpoint(origin, 0, bytes(32)).sign(LOG))
     store.close()
     with pytest.raises(BadInputError, match=r"log\.key must be restored"):
-        Coordinator(with_log(), tmp_path)
+        Coordinator(with_log().placed(tmp_path))
     (tmp_path / "state" / LOG_KEY_FILE).write_bytes(LOG.seed)
-    Coordinator(with_log(), tmp_path).close()
+    Coordinator(with_log().placed(tmp_path)).close()
 
 
 def test_experiments_with_a_log_keep_its_key_and_its_settings(tmp_path: Path) -> None:
@@ -123,14 +123,14 @@ def test_experiments_with_a_log_keep_its_key_and_its_settings(tmp_path: Path) ->
     add(store, of)
     store.close()
     with pytest.raises(BadInputError, match=r"log\.key must be restored"):
-        Coordinator(with_log(), tmp_path)
+        Coordinator(with_log().placed(tmp_path))
     (tmp_path / "state" / LOG_KEY_FILE).write_bytes(LOG.seed)
     with pytest.raises(BadInputError, match=r"must keep their \[log\]"):
-        Coordinator(settings(), tmp_path)
+        Coordinator(settings().placed(tmp_path))
     renamed = settings(log={"name": "other.example"}, witnesses=with_log().model_dump()["witnesses"])
     with pytest.raises(BadInputError, match=r"have the log log\.example, and the settings name other\.example"):
-        Coordinator(renamed, tmp_path)
-    Coordinator(with_log(), tmp_path).close()
+        Coordinator(renamed.placed(tmp_path))
+    Coordinator(with_log().placed(tmp_path)).close()
 
 
 async def test_a_whole_coordinator_logs_waits_for_its_beacon_and_announces(tmp_path: Path) -> None:
@@ -159,7 +159,7 @@ async def test_a_whole_coordinator_logs_waits_for_its_beacon_and_announces(tmp_p
         urls = [await stack.enter_async_context(serving(one.add_checkpoint)) for one in witnesses]
         told = with_log(*urls, testing={"clock": "clock"}, listen={"host": "127.0.0.1", "port": port})
         stop = asyncio.Event()
-        running = asyncio.create_task(Coordinator(told, tmp_path).run(stop))
+        running = asyncio.create_task(Coordinator(told.placed(tmp_path)).run(stop))
         session = await stack.enter_async_context(aiohttp.ClientSession(f"http://127.0.0.1:{port}"))
         while not await answers(session):  # noqa: ASYNC110  (nobody tells when it listens)
             await asyncio.sleep(0.01)

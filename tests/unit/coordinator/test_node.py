@@ -71,7 +71,7 @@ class Nodes:
         return CoordinatorProgramSettings.model_validate(told, strict=False)
 
     def open(self, name: str, **changes: Any) -> Coordinator:
-        return Coordinator(self.settings(name, **changes), self.folder)
+        return Coordinator(self.settings(name, **changes).placed(self.folder))
 
 
 # ── what they must have in common ────────────────────────────────────────────────────────────────────────────────────
@@ -122,7 +122,7 @@ def test_two_processes_in_one_nodes_folder_are_refused_and_the_address_is_told_t
     told = nodes.settings("first", database={"url": database})
     assert database not in repr(told)
     assert "postgresql" not in repr(told)
-    Coordinator(told, tmp_path).close()
+    Coordinator(told.placed(tmp_path)).close()
     for url, sentence in (
         ("env:NOWHERE", "the environment has no NOWHERE"),
         ("file:nothing", "cannot read the secret"),
@@ -147,7 +147,7 @@ def test_init_writes_the_settings_of_a_node(tmp_path: Path, database: str) -> No
     assert database not in (tmp_path / "coordinator.toml").read_text()
     assert (tmp_path / "state" / DATABASE_FILE).stat().st_mode & 0o077 == 0
     told = read_settings(tmp_path / "coordinator.toml", CoordinatorProgramSettings)
-    Coordinator(told, tmp_path).close()
+    Coordinator(told).close()
 
 
 # ── together ─────────────────────────────────────────────────────────────────────────────────────────────────────────

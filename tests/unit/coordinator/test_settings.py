@@ -49,7 +49,7 @@ def test_every_setting_is_documented() -> None:
 
 def test_what_init_writes_is_taken_as_it_is(tmp_path: Path) -> None:
     told = read(tmp_path, EXAMPLE)
-    assert (told.listen.port, told.state.folder, told.testing) == (8750, Path("state"), None)
+    assert (told.listen.port, told.state.folder, told.testing) == (8750, tmp_path / "state", None)
     assert told.terms(LOG.public) is None
 
 
@@ -111,7 +111,7 @@ def with_policy(folder: Path) -> tuple[CoordinatorProgramSettings, LogTerms, str
 
 def policed(folder: Path, policy: str) -> CoordinatorProgramSettings:
     (folder / "log.policy").write_text(policy, encoding="utf-8")
-    return read(folder, EXAMPLE + LOGGED + 'quorum = "log.policy"\n').with_policy(folder)
+    return read(folder, EXAMPLE + LOGGED + 'quorum = "log.policy"\n').with_policy()
 
 
 def test_a_policy_names_witnesses_and_quorum_instead(tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ def test_a_policy_names_witnesses_and_quorum_instead(tmp_path: Path) -> None:
     assert addresses == [one.address for one in told.witnesses]
     assert policed(tmp_path, policy).terms(LOG.public) == terms
     # Without settings for it nothing is read.
-    assert told.with_policy(tmp_path / "nowhere") is told
+    assert told.with_policy() is told
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_witnesses_stand_in_one_place(tmp_path: Path) -> None:
     with pytest.raises(BadInputError, match="leave out"):
         read(tmp_path, EXAMPLE + LOGGED + 'quorum = "log.policy"\n' + witness(0))
     with pytest.raises(BadInputError, match="cannot read"):
-        read(tmp_path, EXAMPLE + LOGGED + 'quorum = "nowhere"\n').with_policy(tmp_path)
+        read(tmp_path, EXAMPLE + LOGGED + 'quorum = "nowhere"\n').with_policy()
 
 
 def test_the_policy_of_a_coordinator_is_told_with_its_logs_own_key(

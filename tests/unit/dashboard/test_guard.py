@@ -62,7 +62,7 @@ async def test_every_answer_says_what_a_browser_may_do_with_it_and_other_methods
     [
         "evil.example",
         "127.0.0.1.evil.example",
-        "localhost.evil.example:8440",
+        "localhost.evil.example:8760",
         "localhost@evil.example",
         "evil.example#localhost",
         "evil.example/localhost",
@@ -87,7 +87,7 @@ async def test_other_hosts_are_refused_whatever_they_ask(host: str | None) -> No
 
 async def test_names_that_the_operator_gave_and_loopback_are_answered() -> None:
     async with office(page={"public_hosts": ["Look.Example"]}) as here:
-        for host in ("localhost", "127.0.0.1:1", "[::1]:8440", "look.example", "LOOK.example:443", "look.example."):
+        for host in ("localhost", "127.0.0.1:1", "[::1]:8760", "look.example", "LOOK.example:443", "look.example."):
             code, _, _ = await here.ask("/api/now", headers={"host": host})
             assert code == 200, host
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from secvm.errors import BadInputError
-from secvm.runtime.settings import Listen, Settings, read_settings, read_toml, settings_text, usual_port
+from secvm.runtime.settings import Listen, Settings, StorePart, read_settings, read_toml, settings_text, usual_port
 
 
 class Inner(Settings):
@@ -48,7 +48,7 @@ def refusal(path: Path, text: str | bytes) -> str:
 def test_settings_come_out_with_their_types(tmp_path: Path) -> None:
     (tmp_path / "s.toml").write_text(GOOD)
     found = read_settings(tmp_path / "s.toml", Outer)
-    assert found == Outer(name="n", rate=2, epochs=Inner(period_s=60, token=Path("a/b"), ports=(1, 2)))
+    assert found == Outer(name="n", rate=2, epochs=Inner(period_s=60, token=tmp_path / "a/b", ports=(1, 2)))
     with pytest.raises(pydantic.ValidationError):
         found.name = "other"
 
@@ -143,3 +143,32 @@ def test_tables_that_are_written_are_read_again(tmp_path: Path) -> None:
         "rows": [{"path": str(tmp_path)}, {}],
         "empty": {},
     }
+
+
+def test_every_path_is_relative_to_the_folder_of_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Inner(Settings):
+        key: Path | None = None
+        either: int | Path = 1
+
+    class Whole(Settings):
+        inner: Inner
+        many: tuple[Inner, ...] = ()
+        absolute: Path = Path("/dev/shm/default")
+
+    monkeypatch.setenv("HOME", "/home/somebody")
+    monkeypatch.chdir("/")
+    (tmp_path / "party").mkdir()
+    (tmp_path / "party/s.toml").write_text(
+        '[inner]\nkey = "state/key"\neither = "../log.policy"\n[[many]]\nkey = "~/key"\n[[many]]\nkey = "/etc/key"\n'
+    )
+    read = read_settings(tmp_path / "party/s.toml", Whole)
+    assert (read.inner.key, read.inner.either) == (tmp_path / "party/state/key", tmp_path / "party/../log.policy")
+    assert [inner.key for inner in read.many] == [Path("/home/somebody/key"), Path("/etc/key")]
+    assert read.many[0].either == 1
+    assert read.absolute == Path("/dev/shm/default")
+
+
+def test_the_home_of_somebody_unknown_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "s.toml").write_text('path = "~nobody-of-that-name/x"\n')
+    with pytest.raises(BadInputError, match="begins with ~"):
+        read_settings(tmp_path / "s.toml", StorePart)

@@ -63,7 +63,7 @@ TARGETS = (
     Target(
         "page-address",
         lambda data: read_listen(world.as_text(data)),
-        world.texts("127.0.0.1:8440", "[::1]:80"),
+        world.texts("127.0.0.1:8760", "[::1]:80"),
         allowed=(BadInputError,),
     ),
 )

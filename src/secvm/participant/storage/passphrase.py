@@ -64,4 +64,4 @@ def unprotect_device(folder: Path, credential: Path | None, *, old: Passphrase, 
 
 def _check(folder: Path) -> None:
     if not folder.is_dir():
-        raise BadInputError(f"{folder}: there is no device here", next_step="Name it with --config or --folder.")
+        raise BadInputError(f"{folder}: there is no device here", next_step="Say where with --config or --folder.")
