@@ -96,7 +96,7 @@ def emit_statement(terms: Terms | CoveredTerms, own_delta: float, output_format:
     from secvm.privacy.statements.relayed import CoveredTerms, state_relayed
 
     if isinstance(terms, CoveredTerms):
-        relayed = state_relayed(terms, delta=own_delta, bytes_per_package=OUTER_BYTES, curve=True)
+        relayed = state_relayed(terms, delta=own_delta, bytes_per_package=OUTER_BYTES)
         content, words = relayed.content(), relayed_text.words(relayed)
     else:
         plain = state(terms, bytes_per_package=CAPSULE_BYTES + OVERHEAD_BYTES)

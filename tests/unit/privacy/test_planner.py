@@ -197,7 +197,7 @@ def test_a_guarantee_is_the_plan_itself_and_its_statement() -> None:
     assert isinstance(found.statement, RelayedStatement)
     assert found.statement.planned is not None
     assert found.statement.planned.epsilon == pytest.approx(made.plan.achieved, rel=1e-3)
-    assert found.auc == found.statement.planned.auc_curve
+    assert found.auc == found.statement.risk
     told = found.content(bytes_per_package=128)
     assert told["plan"]["packages"] == made.plan.cover.packages
     assert told["statement"] == relayed_words(found.statement)

@@ -104,7 +104,7 @@ def join(
                 if why is not None:
                     raise BadInputError(why, next_step="Ask the relay's operator, or try again when it answers.")
             salt = await fetch_salt(document, transport, policy, now=clock.now())
-            agreed = yes or _agrees(document, what_leaves(document, consent.statement(document, curve=True), policy))
+            agreed = yes or _agrees(document, what_leaves(document, consent.statement(document), policy))
             if agreed:
                 with opened(settings, passphrase) as (state, own_vault):
                     decisions.join(

@@ -100,19 +100,17 @@ class Consent:
         """No limit at all. For made-up people."""
         return cls(unsafe=True, budget=Budget(epsilon=math.inf, delta=math.inf, auc=1.0))
 
-    def statement(self, document: ExperimentDocument, *, curve: bool = False) -> Statement:
+    def statement(self, document: ExperimentDocument) -> Statement:
         """What this experiment tells about a person."""
         if document.experiment.cover is not None:
-            return self.relayed_statement(document, curve=curve)
+            return self.relayed_statement(document)
         each = capsule_bytes(document.kem) + OVERHEAD_BYTES
         return state(terms_of(document), bytes_per_package=each)
 
-    def relayed_statement(self, document: ExperimentDocument, *, curve: bool = False) -> RelayedStatement:
+    def relayed_statement(self, document: ExperimentDocument) -> RelayedStatement:
         """The same about an experiment with two relays."""
         terms = relayed_terms_of(document, coordinator=self.coordinator)
-        return state_relayed(
-            terms, delta=self.delta, one_relay=self.one_relay, bytes_per_package=OUTER_BYTES, curve=curve
-        )
+        return state_relayed(terms, delta=self.delta, one_relay=self.one_relay, bytes_per_package=OUTER_BYTES)
 
     def check(self, document: ExperimentDocument, accepted: Accepted = NOTHING) -> None:
         """Return if this device agrees to the experiment; else raise ``ConsentRefusedError``."""

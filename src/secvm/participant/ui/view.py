@@ -24,7 +24,7 @@ from secvm.participant.storage.state import DeviceState, ExperimentRecord, Statu
 from secvm.participant.trust.evidence import WATERMARK, Held, in_a_list
 from secvm.participant.trust.trust_policy import TrustPolicy
 from secvm.privacy.leakage import auc_of
-from secvm.privacy.statements.plain import CHOSEN_WEIGHTS
+from secvm.privacy.risk import in_words as in_words_of_risk
 from secvm.privacy.statements.relayed import RelayedStatement
 from secvm.protocol.documents.experiment import ExperimentDocument, read_published
 
@@ -183,26 +183,13 @@ def about(document: ExperimentDocument) -> dict[str, Any]:
 
 def what_it_means(document: ExperimentDocument, consent: Consent, policy: TrustPolicy | None = None) -> list[str]:
     """The statement, as it is shown before anybody says yes."""
-    return what_leaves(document, consent.statement(document, curve=True), policy)
+    return what_leaves(document, consent.statement(document), policy)
 
 
 def in_short(document: ExperimentDocument, consent: Consent) -> list[str]:
     """The same in a few words, to be read first."""
     statement, rounds = consent.statement(document), document.rounds
-    own, leak = statement.own if isinstance(statement, RelayedStatement) else None, statement.leak
     relayed = isinstance(statement, RelayedStatement)
-    if own is not None and math.isfinite(own.epsilon):
-        risk = (
-            "Noise hides you. Whoever knows everything else could guess your answer with an AUC of at most"
-            f" {_up(own.auc)}, if one of the two relays is honest: 0.50 is a coin, 1.00 is certainty."
-        )
-    elif leak is None:
-        risk = "Nothing hides you but the number of others, and how well that does has no number."
-    else:
-        risk = (
-            "Nothing hides you but the number of others. Somebody who knows your features could guess your answer with"
-            f" an AUC of {_up(leak.auc)} in the end, and {CHOSEN_WEIGHTS}: 0.50 is a coin."
-        )
     when = "one random moment" if relayed else "random times"
     return [
         f"It looks at {document.features.description}, on your device. They stay here.",
@@ -211,14 +198,9 @@ def in_short(document: ExperimentDocument, consent: Consent) -> list[str]:
             f" at {when} of {_duration(document.windows.length_s)}, as everybody's does:"
             f" {bytes_of_a_round(document) / 1000:.0f} kB."
         ),
-        risk,
+        in_words_of_risk(statement.risk, document.experiment),
         "You can pause or leave at any time. What was sent by then cannot be taken back.",
     ]
-
-
-def _up(auc: float) -> str:
-    """An AUC of two digits that is not below the true one: nobody is told of less risk than there is."""
-    return f"{min(1.0, math.ceil(100 * auc - 1e-9) / 100):.2f}"
 
 
 def _duration(seconds: int) -> str:

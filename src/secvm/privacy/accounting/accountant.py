@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
@@ -211,12 +211,22 @@ class Mechanism:
 
     def delta(self, epsilon: float, *, adjacency: Adjacency = Adjacency.ZERO_OUT) -> float:
         """δ(ε)."""
-        worst = max(delta_of(person, epsilon, adjacency) for person in self.persons)
-        return min(1.0, worst + (1 + math.exp(epsilon)) * self.departs)
+        return self.deltas((epsilon,), adjacency=adjacency)[0]
+
+    def deltas(self, epsilons: Sequence[float], *, adjacency: Adjacency = Adjacency.ZERO_OUT) -> list[float]:
+        """δ at each ε, of whoever is worst off there."""
+        worst = map(max, zip(*(deltas_of(person, epsilons, adjacency) for person in self.persons), strict=True))
+        pairs = zip(epsilons, worst, strict=True)
+        return [min(1.0, delta + (1 + math.exp(epsilon)) * self.departs) for epsilon, delta in pairs]
 
 
 def delta_of(person: Iterable[Sight], epsilon: float, adjacency: Adjacency) -> float:
     """δ(ε) of one person's sights, noise alone."""
+    return deltas_of(person, (epsilon,), adjacency)[0]
+
+
+def deltas_of(person: Iterable[Sight], epsilons: Sequence[float], adjacency: Adjacency) -> list[float]:
+    """The same at several ε, in hardly more time than at one."""
     keep_patience()
     seen = tuple(person)
     step = _STEP * min(_spread(sight.shape, sight.p, sight.q) for sight in seen)
@@ -224,8 +234,8 @@ def delta_of(person: Iterable[Sight], epsilon: float, adjacency: Adjacency) -> f
     taken = [(loss, looks) for loss, _, looks in pairs]
     given = [(loss, looks) for _, loss, looks in pairs]
     if adjacency is Adjacency.LABEL_FLIP:
-        return Looks([*taken, *given]).delta(epsilon)
-    return max(Looks(taken).delta(epsilon), Looks(given).delta(epsilon))
+        return Looks([*taken, *given]).deltas(epsilons)
+    return [max(both) for both in zip(Looks(taken).deltas(epsilons), Looks(given).deltas(epsilons), strict=True)]
 
 
 @lru_cache(maxsize=512)

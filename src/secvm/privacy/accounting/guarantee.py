@@ -69,20 +69,13 @@ class Guarantee:
     #: Label flip: the same features with the other label.
     epsilon_flip: float
     epsilon_flip_round: float
-    #: The largest AUC of anybody who asks for the label, over all rounds: from (ε, δ) under label flip alone …
+    #: The largest AUC of anybody who asks for the label, over all rounds, from the whole curve δ(ε) under label flip.
     auc: float
-    #: … and from the whole curve δ(ε), which is less; None: not computed.
-    auc_curve: float | None = None
 
     @property
     def charged(self) -> float:
         """ε that a ledger charges for all rounds: the label's."""
         return max(self.epsilon, self.epsilon_flip)
-
-    @property
-    def best_auc(self) -> float:
-        """The smallest bound that is known."""
-        return self.auc if self.auc_curve is None else min(self.auc, self.auc_curve)
 
     def content(self) -> dict[str, Any]:
         """As JSON: stable keys. An infinite ε is null."""
@@ -93,24 +86,20 @@ class Guarantee:
             "epsilon_flip": finite(self.epsilon_flip),
             "epsilon_flip_round": finite(self.epsilon_flip_round),
             "auc_at_most": self.auc,
-            "auc_at_most_curve": self.auc_curve,
         }
 
 
 @lru_cache(maxsize=128)
-def guarantee(mechanism: Mechanism, delta: float, *, curve: bool = False) -> Guarantee:
-    """What a mechanism is worth at δ. Kept: a device asks before every round. ``curve`` takes seconds more."""
+def guarantee(mechanism: Mechanism, delta: float) -> Guarantee:
+    """What a mechanism is worth at δ. Kept: a device asks before every round."""
     flip, rounds = Adjacency.LABEL_FLIP, mechanism.contribution.rounds
-    epsilon_flip = epsilon_after(mechanism, rounds, delta, flip)
-    points = [] if math.isinf(epsilon_flip) else [(epsilon_flip, delta)]
     return Guarantee(
         delta=delta,
         epsilon=epsilon_after(mechanism, rounds, delta),
         epsilon_round=epsilon_after(mechanism, 1, delta),
-        epsilon_flip=epsilon_flip,
+        epsilon_flip=epsilon_after(mechanism, rounds, delta, flip),
         epsilon_flip_round=epsilon_after(mechanism, 1, delta, flip),
-        auc=auc_at_most(points),
-        auc_curve=auc_of_curve(mechanism, also=points) if curve else None,
+        auc=auc_of_curve(mechanism),
     )
 
 
@@ -131,15 +120,10 @@ def charged_after(mechanism: Mechanism, rounds: int, delta: float) -> float:
     return max(epsilon_after(mechanism, rounds, delta, adjacency) for adjacency in Adjacency)
 
 
-def auc_of_curve(
-    mechanism: Mechanism,
-    adjacency: Adjacency = Adjacency.LABEL_FLIP,
-    *,
-    also: list[tuple[float, float]] | None = None,
-) -> float:
-    """The largest AUC that the curve δ(ε) leaves, over all rounds."""
-    curve = [(epsilon, mechanism.delta(epsilon, adjacency=adjacency)) for epsilon in _CURVE]
-    return auc_at_most([*curve, *(also or ())])
+@lru_cache(maxsize=128)
+def auc_of_curve(mechanism: Mechanism) -> float:
+    """The largest AUC that the curve δ(ε) of a flipped label leaves, over all rounds. No δ is in it."""
+    return auc_at_most(zip(_CURVE, mechanism.deltas(_CURVE, adjacency=Adjacency.LABEL_FLIP), strict=True))
 
 
 def finite(number: float) -> float | None:

@@ -197,9 +197,7 @@ def guaranteed(wish: Wish, table: AccuracyTable, *, bytes_per_package: int = 0) 
         return first
     try:
         made = private_plan(wish)
-        statement = made.statement(
-            operators_of(wish), floor=wish.floor, bytes_per_package=bytes_per_package, curve=True
-        )
+        statement = made.statement(operators_of(wish), floor=wish.floor, bytes_per_package=bytes_per_package)
     except BadInputError as fault:
         return Planned(wish=wish, refused=(Remark("privacy.epsilon", _sentence(fault)),))
     best = statement.planned
@@ -216,7 +214,7 @@ def guaranteed(wish: Wish, table: AccuracyTable, *, bytes_per_package: int = 0) 
             experiment, train_participants=train, rounds=made.rounds, hashes=wish.hashes, shares=wish.shares
         ),
         floor_leak=statement.leak,
-        auc=None if best is None else best.best_auc,
+        auc=None if best is None else best.auc,
         cost=cost,
         no_cost=no_cost,
         private=made,

@@ -143,9 +143,7 @@ class PrivatePlan:
         """Whether it leaves a model."""
         return usefulness(self.plan)
 
-    def statement(
-        self, operators: Operators, *, floor: int, bytes_per_package: int = 0, curve: bool = False
-    ) -> RelayedStatement:
+    def statement(self, operators: Operators, *, floor: int, bytes_per_package: int = 0) -> RelayedStatement:
         """What devices will say of it. Takes seconds."""
         asked = self.asked
         terms = CoveredTerms(
@@ -159,7 +157,7 @@ class PrivatePlan:
             people=asked.people,
         )
         delta = float(asked.target.delta)
-        return state_relayed(terms, delta=delta, bytes_per_package=bytes_per_package, curve=curve)
+        return state_relayed(terms, delta=delta, bytes_per_package=bytes_per_package)
 
     def content(self, statement: RelayedStatement) -> dict[str, Any]:
         """As JSON: stable keys."""

@@ -21,6 +21,7 @@ from typing import Any
 
 from secvm.learning.experiment import Experiment
 from secvm.privacy.leakage import PlannedLeak, planned_leak
+from secvm.privacy.risk import risk_of
 from secvm.privacy.statements.operators import Coalition, in_words
 
 
@@ -54,12 +55,18 @@ class PrivacyStatement:
     budget: int | None
     bytes_per_round: int | None
 
+    @property
+    def risk(self) -> float:
+        """``risk.risk_of``, where no noise was added."""
+        return risk_of(None)
+
     def content(self) -> dict[str, Any]:
         """As JSON: stable keys."""
         terms, experiment = self.terms, self.terms.experiment
         return {
             "kind": "plain",
             "formal": False,
+            "risk": self.risk,
             "rounds": terms.rounds,
             "bins": experiment.n_bins,
             "features": experiment.features_per_person,

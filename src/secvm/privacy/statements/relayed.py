@@ -26,6 +26,7 @@ from secvm.privacy.accounting.accountant import Mechanism
 from secvm.privacy.accounting.guarantee import NO_PROTECTION, Guarantee, guarantee
 from secvm.privacy.accounting.relay_cover import contribution_of, relay_mechanism
 from secvm.privacy.leakage import PlannedLeak, planned_leak
+from secvm.privacy.risk import risk_of
 from secvm.privacy.statements.detection import (
     blindly_for,
     canary,
@@ -137,6 +138,11 @@ class RelayedStatement:
         return self.why_no_guarantee is None
 
     @property
+    def risk(self) -> float:
+        """``risk.risk_of``, for whoever asks."""
+        return risk_of(self.own)
+
+    @property
     def protects(self) -> bool:
         """Whether there is a guarantee that deserves the name."""
         return self.own is not None and self.own.epsilon < NO_PROTECTION
@@ -154,6 +160,7 @@ class RelayedStatement:
             "formal": self.formal,
             "why_no_guarantee": self.why_no_guarantee,
             "protects": self.protects,
+            "risk": self.risk,
             "claimed": {"epsilon": float(terms.claimed.epsilon), "delta": float(terms.claimed.delta)},
             "kept": self.kept,
             "rounds": terms.rounds,
@@ -184,21 +191,19 @@ def state_relayed(
     delta: float = float(USUAL.delta),
     one_relay: bool = False,
     bytes_per_package: int = 0,
-    curve: bool = False,
 ) -> RelayedStatement:
     """The statement about an experiment. Kept: a device asks before every round, and a host for all its devices.
 
     ``delta`` is the chance that whoever asks leaves aside, for one experiment. ``one_relay``: that one relay is enough,
-    where the coordinator's operator runs the other (``operators.ONE_RELAY``). ``curve`` takes seconds more, and gives
-    the smaller AUCs.
+    where the coordinator's operator runs the other (``operators.ONE_RELAY``).
     """
     experiment, mechanism = terms.experiment, terms.mechanism
     why_not = "this experiment adds no noise" if mechanism is None else None
     why_not = why_not or terms.operators.why_no_guarantee(one_relay=one_relay)
     planned = own = None
     if mechanism is not None and why_not is None:
-        planned = guarantee(mechanism, float(terms.claimed.delta), curve=curve)
-        own = guarantee(mechanism, delta, curve=curve)
+        planned = guarantee(mechanism, float(terms.claimed.delta))
+        own = guarantee(mechanism, delta)
     budget = experiment.budget
     return RelayedStatement(
         terms=terms,

@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 
 from secvm.privacy.accounting.guarantee import NO_PROTECTION, Guarantee
+from secvm.privacy.risk import in_words as risk_in_words
 from secvm.privacy.statements.operators import Operators, in_words, relay_coalitions, relay_of
 from secvm.privacy.statements.relayed import Caught, CellChances, RelayedStatement
 
-#: An AUC that is no limit any more.
-_CERTAIN = 0.9995
 NO_GUARANTEE = (
     "There is no formal guarantee: {why}. Tallies are public and stay so: anybody, not only the coordinator, can use"
     " them to guess at you."
@@ -87,7 +86,7 @@ def _guaranteed(statement: RelayedStatement, own: Guarantee) -> list[str]:
             f" in place of yours it is ε = {_number(own.epsilon_flip)} (one"
             f" round: {_number(own.epsilon_flip_round)}): that is what your device's budget is charged with."
         ),
-        _auc(own.best_auc),
+        risk_in_words(statement.risk, statement.terms.experiment),
     ]
     if own.epsilon >= NO_PROTECTION:
         sentences.append(f"An ε of {NO_PROTECTION:g} or more is no protection, though it is a guarantee by name.")
@@ -99,17 +98,6 @@ def _guaranteed(statement: RelayedStatement, own: Guarantee) -> list[str]:
             " δ."
         )
     return sentences
-
-
-def _auc(most: float) -> str:
-    if most >= _CERTAIN:
-        return (
-            "That leaves room for somebody who knows enough of you and the others to be all but certain of your label."
-        )
-    return (
-        f"So nobody, whatever they know of you and the others, tells your label with an AUC above {most:.3f} (0.5 is a"
-        " coin, 1 is certainty)."
-    )
 
 
 def _seen(caught: Caught, people: int, operators: Operators) -> str:
