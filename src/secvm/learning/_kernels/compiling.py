@@ -2,12 +2,16 @@
 
 Promises: no fastmath, no numba threads, results that depend on no CPU feature. The vector operations are LLVM's own
 vectors of integers: on a CPU with narrower registers LLVM splits them, and the sums stay the same integers.
+
+A process that compiles says so once, on stderr: it is the only time that a fit takes seconds without a reason to be
+seen. The environment variable ``SECVM_QUIET`` silences it.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import sys
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -15,8 +19,42 @@ from typing import Any
 
 import numba as nb
 from llvmlite import ir
-from numba.core import cgutils, types
+from numba.core import cgutils, event, types
 from numba.extending import intrinsic
+
+#: Where it is set, nothing is said of compiling.
+QUIET = "SECVM_QUIET"
+
+
+class _Announcement(event.Listener):
+    """Says, before the first kernel of this process is compiled, what takes the time; kernels of others do not count.
+
+    numba sends the event only where it found no machine code on disk.
+    """
+
+    def __init__(self) -> None:
+        #: Every kernel, and whether its machine code is kept.
+        self.kernels: dict[Any, bool] = {}
+        self.said = False
+        event.register("numba:compile", self)
+
+    def on_start(self, event_: Any) -> None:
+        """A kernel is about to be compiled."""
+        kernel = event_.data["dispatcher"]
+        if self.said or kernel not in self.kernels or os.environ.get(QUIET):
+            return
+        self.said = True
+        often = "once after an installation"
+        if not self.kernels[kernel]:
+            often = "in every process: neither NUMBA_CACHE_DIR, the package nor ~/.cache/secvm can be written"
+        sys.stderr.write(f"secvm: compiling for this machine, some seconds, {often}\n")
+        sys.stderr.flush()
+
+    def on_end(self, event_: Any) -> None:
+        """Nothing is said of it."""
+
+
+_announcement = _Announcement()
 
 
 @cache
@@ -29,7 +67,8 @@ def _cache_folder(beside: Path) -> str | None:
     digest = hashlib.blake2b(digest_size=8)
     for source in sorted({*package.glob("*/_kernels/*.py"), *beside.glob("*.py")}):
         digest.update(source.read_bytes())
-    for parent in (package / "learning" / "_kernels" / "__pycache__", Path.home() / ".cache" / "secvm"):
+    asked_for = [Path(nb.config.CACHE_DIR)] if nb.config.CACHE_DIR else []
+    for parent in (*asked_for, package / "learning" / "_kernels" / "__pycache__", Path.home() / ".cache" / "secvm"):
         folder = parent / f"machine-code-{digest.hexdigest()}"
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -43,17 +82,18 @@ def _cache_folder(beside: Path) -> str | None:
 def compiled(function: Callable[..., Any]) -> Any:
     """Compile a kernel on first use, let other threads run meanwhile, and keep the machine code on disk.
 
-    Where no folder can be written (a read-only installation without a home) the code is compiled anew each time.
+    ``NUMBA_CACHE_DIR`` names another place for it. Where no folder can be written (a read-only installation without a
+    home) the code is compiled anew each time.
     """
     folder = _cache_folder(Path(function.__code__.co_filename).parent)
-    if folder is None:
-        return nb.njit(nogil=True)(function)
     before = nb.config.CACHE_DIR
-    nb.config.CACHE_DIR = folder  # read when the kernel is declared, and only then
+    nb.config.CACHE_DIR = folder or before  # read when the kernel is declared, and only then
     try:
-        return nb.njit(nogil=True, cache=True)(function)
+        kernel = nb.njit(nogil=True, cache=folder is not None)(function)
     finally:
         nb.config.CACHE_DIR = before
+    _announcement.kernels[kernel] = folder is not None
+    return kernel
 
 
 def _element(context, builder, array_type, array, index):

@@ -123,7 +123,9 @@ def _fill(indptr, bins, values, codes, slots, widths, starts, locals_, cold_slot
     cold = 0
     for i in range(len(indptr) - 1):
         if i % PEOPLE == 0:
-            cursors[:] = 4 * starts[i // PEOPLE]
+            # A loop: an assignment of slices compiles a second longer, for the sentence it would say of unequal shapes.
+            for block in range(len(widths)):
+                cursors[block] = 4 * starts[i // PEOPLE, block]
         for j in range(indptr[i], indptr[i + 1]):
             code = codes[bins[j]]
             if code == _NO_BLOCK or not 0 < values[j] <= MAX_REPEAT:

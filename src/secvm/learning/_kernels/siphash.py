@@ -1,7 +1,8 @@
 """SipHash-2-4 for numba: the one hash of this project, quick.
 
 ``reference.siphash24`` is the specification; this file holds the scalar that other compiled kernels inline.
-All arithmetic is on uint64 and wraps.
+All arithmetic is on uint64 and wraps. LLVM inlines: numba's own inlining gives the same code and compiles three times
+as long.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ _EIGHT = np.uint64(8)
 _TOP_BYTE = np.uint64(56)
 
 
-@nb.njit(inline="always")
+@nb.njit(forceinline=True)
 def _rotl(x, b):
     return (x << np.uint64(b)) | (x >> np.uint64(64 - b))
 
 
-@nb.njit(inline="always")
+@nb.njit(forceinline=True)
 def _round(v0, v1, v2, v3):
     v0 += v1
     v1 = _rotl(v1, 13)
@@ -45,7 +46,7 @@ def _round(v0, v1, v2, v3):
     return v0, v1, v2, v3
 
 
-@nb.njit(inline="always")
+@nb.njit(forceinline=True)
 def _absorb(v0, v1, v2, v3, m):
     v3 ^= m
     v0, v1, v2, v3 = _round(v0, v1, v2, v3)
@@ -54,7 +55,7 @@ def _absorb(v0, v1, v2, v3, m):
     return v0, v1, v2, v3
 
 
-@nb.njit(inline="always")
+@nb.njit(forceinline=True)
 def _finalise(v0, v1, v2, v3):
     v2 ^= _FF
     v0, v1, v2, v3 = _round(v0, v1, v2, v3)
@@ -64,13 +65,13 @@ def _finalise(v0, v1, v2, v3):
     return v0 ^ v1 ^ v2 ^ v3
 
 
-@nb.njit(inline="always")
+@nb.njit(forceinline=True)
 def _finish(v0, v1, v2, v3, last):
     v0, v1, v2, v3 = _absorb(v0, v1, v2, v3, last)
     return _finalise(v0, v1, v2, v3)
 
 
-@nb.njit(inline="always")
+@nb.njit(forceinline=True)
 def word_at(data, i):
     """The eight bytes from ``data[i]`` on, little-endian, for an unsigned i: LLVM makes one load of it."""
     m = np.uint64(data[i])
@@ -79,13 +80,13 @@ def word_at(data, i):
     return m
 
 
-@nb.njit(inline="always")
+@nb.njit(forceinline=True)
 def last_block(word, length):
     """The block that ends a message: its last ``length`` modulo 8 bytes, which begin ``word``, and its length."""
     return (word & ((_ONE << ((length & _SEVEN) << _THREE)) - _ONE)) | (length << _TOP_BYTE)
 
 
-@nb.njit(inline="always")
+@nb.njit(forceinline=True)
 def siphash24_bytes(k0, k1, data, start, end):
     """SipHash-2-4 of ``data[start:end]`` (uint8) under the key (k0, k1)."""
     v0 = k0 ^ _C0
@@ -112,7 +113,7 @@ def siphash24_bytes(k0, k1, data, start, end):
     return _finish(v0, v1, v2, v3, last_block(word, length))
 
 
-@nb.njit(inline="always")
+@nb.njit(forceinline=True)
 def siphash24_short(k0, k1, first, second, has_second):
     """SipHash-2-4 of a message of one block or two, without a branch, so that a loop of it becomes vectors."""
     v0, v1, v2, v3 = _absorb(k0 ^ _C0, k1 ^ _C1, k0 ^ _C2, k1 ^ _C3, first)
@@ -124,7 +125,7 @@ def siphash24_short(k0, k1, first, second, has_second):
     return _finalise(v0, v1, v2, v3)
 
 
-@nb.njit(inline="always")
+@nb.njit(forceinline=True)
 def siphash24_word(k0, k1, word):
     """SipHash-2-4 of the eight little-endian bytes of ``word``: the dice's counter mode."""
     v0, v1, v2, v3 = _absorb(k0 ^ _C0, k1 ^ _C1, k0 ^ _C2, k1 ^ _C3, word)
