@@ -4,7 +4,8 @@ A benchmark is a module with
 
 - a docstring, whose first line is what the list shows;
 - ``add_arguments(parser: argparse.ArgumentParser) -> None``, its own options;
-- ``run(arguments: argparse.Namespace) -> dict[str, object]``, which measures and returns the result.
+- ``run(arguments: argparse.Namespace) -> dict[str, object]``, which measures and returns the result;
+- perhaps ``as_text(result) -> str``, where the result is better read as a table.
 
 Files whose name begins with an underscore are helpers, not benchmarks.
 """
@@ -65,7 +66,9 @@ def bench(
     parser.add_argument("--format", type=Format, choices=list(Format), default=output_format, dest="output_format")
     module.add_arguments(parser)
     chosen = parser.parse_args(options)
-    emit(module.run(chosen), chosen.output_format)
+    result = module.run(chosen)
+    as_text = getattr(module, "as_text", None)
+    emit(result, chosen.output_format, text=None if as_text is None else as_text(result))
 
 
 #: NAME ends our own options: what follows it belongs to the benchmark.

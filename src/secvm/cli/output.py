@@ -78,6 +78,17 @@ def as_lines(result: Mapping[str, object], indent: int = 0) -> Iterator[str]:
             yield f"{'':{indent}}{name!s:{width}}  {_as_words(value)}"
 
 
+def table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Lay cells out in columns, the first row their headings: text to the left, numbers to the right."""
+    for row in rows:
+        cells = []
+        for column, cell in zip(zip(*rows, strict=True), row, strict=True):
+            width = max(map(len, column))
+            numbers = all(not any(map(str.isalpha, below)) for below in column[1:])
+            cells.append(f"{cell:>{width}}" if numbers else f"{cell:{width}}")
+        yield "  ".join(cells).rstrip()
+
+
 def _as_words(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"

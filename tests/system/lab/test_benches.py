@@ -1,13 +1,14 @@
-"""Benchmarks of cover and of rounds under noise, small: their keys are stable, and what they cannot do they say."""
+"""Benchmarks of cover, noise and the estimators, small: their keys are stable, and what they cannot do they say."""
 
 from __future__ import annotations
 
 import argparse
+import re
 from pathlib import Path
 
 import pytest
 
-from benchmarks import cover, noise_rounds
+from benchmarks import cover, estimator, noise_rounds
 from secvm.errors import BadInputError
 
 SMALL = ["--people", "300", "--test-people", "100", "--bins", "12", "--features", "4", "--vocabulary", "30"]
@@ -88,3 +89,33 @@ def test_six_labels_need_sides(people: Path) -> None:
 def test_a_curve_needs_rounds(people: Path) -> None:
     with pytest.raises(BadInputError, match="at least 1"):
         noise_rounds.run(parsed(people, "--rounds", "0"))
+
+
+def test_estimator_is_compared_on_every_file_of_a_folder(
+    people: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # In this process: two more would import everything again.
+    monkeypatch.setattr(estimator, "in_a_process", lambda measured, *arguments: measured(*arguments))
+    folder = people.parent
+    for name in ("train", "test"):
+        (folder / "halves").mkdir(exist_ok=True)
+        (folder / f"halves/{name}.svm").write_text("".join(f"{i % 2} {1 + i % 2}:1 3:{i}.5\n" for i in range(30)))
+    (folder / "few.jsonl").write_text('{"features": ["nobody\'s"]}\n', encoding="utf-8")
+    (folder / "README.md").write_text("no people", encoding="utf-8")
+    parser = argparse.ArgumentParser()
+    estimator.add_arguments(parser)
+    result = estimator.run(parser.parse_args(["--data", str(folder), "--splits", "2", "--params", "rounds=5"]))
+    assert "left out: few: " in capsys.readouterr().err
+    rows = result["data_sets"]
+    assert isinstance(rows, dict)
+    assert {name: (row["people"], row["features"], row["labels"]) for name, row in rows.items()} == {
+        "people": (90, 15, 6),
+        "halves": (60, 3, 2),
+    }
+    wanted = {"accuracy", "error", "fit_s"}
+    assert all(wanted <= row[who].keys() for row in rows.values() for who in ("secvm", "linear_svc_tuned"))
+    assert rows["halves"]["difference"] == 0
+    assert rows["halves"]["met"] is True
+    table = estimator.as_text(result).splitlines()
+    assert all(re.match("met|missed", line[table[0].index("met") :]) for line in table[:3])
+    assert table[-1].startswith("2 splits, ")

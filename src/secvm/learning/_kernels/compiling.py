@@ -26,7 +26,7 @@ from numba.extending import intrinsic
 QUIET = "SECVM_QUIET"
 
 
-class _Announcement(event.Listener):
+class _Announcement(event.Listener):  # type: ignore[misc]  # numba tells no types
     """Says, before the first kernel of this process is compiled, what takes the time; kernels of others do not count.
 
     numba sends the event only where it found no machine code on disk.
