@@ -45,7 +45,7 @@ _WEIGHT_STEPS = 2**20
 PARAMETERS_DOC = """
     n_bins : int or None
         Number of hash bins; None leaves features unhashed.
-    n_hashes, salt, values, features_per_person
+    n_hashes, salt, values, features_per_person, edges
         As in ``FeatureBinner``. Prediction looks at all features of a person: it sends nothing.
     descent : str or DescentRule
         A rule by name, with the constants below, or with constants of its own as an object
@@ -103,6 +103,7 @@ class SecVMBase(BaseEstimator):
     salt: str | bytes | None = None
     values: str = "counts"
     features_per_person: int | None = None
+    edges: dict[Any, Any] | None = None
     loss: str
     loss_parameter: float | None = None
     descent: str | DescentRule = OFFLINE.name
@@ -279,6 +280,7 @@ class SecVMBase(BaseEstimator):
             salt=salt_of(self.seed_) if self.salt is None else self.salt,
             values=self.values if self.privacy is None else "one-per-bin",
             features_per_person=self.features_per_person if self.privacy is None else self._contribution,
+            edges=self.edges,
             dice_seed=self.seed_,
         ).fit(X, sample_weight=sample_weight)
         if self.privacy is not None and self.n_bins is None and self.binner_.text_:
@@ -411,6 +413,7 @@ class SecVMBase(BaseEstimator):
             one_per_bin=self.binner_.values == "one-per-bin",
             rounds=self.n_iter_,
             quantiser=self.binner_.quantiser_,
+            frame=self.binner_.frame_,
             columns=columns,
             state=self.state_.to_bytes() if with_state else b"",
             seed=self.seed_ if with_state else b"",

@@ -1,11 +1,12 @@
 """FeatureBinner: whatever a scikit-learn user holds → people's binned vectors.
 
-Three kinds of input, told apart by the first row:
+Four kinds of input:
 
 - token lists: each row a list of words, a word's value is how often it occurs;
 - dicts: each row a mapping of feature to integer value;
-- arrays, data frames and scipy sparse matrices: a column is a feature, named by its column name or its decimal index;
-  real values become integer levels (``quantise.py``).
+- arrays, data frames of numbers and scipy sparse matrices: a column is a feature, named by its column name or its
+  decimal index; real values become integer levels (``frames/quantise.py``);
+- other data frames, with text, dates or gaps, and dicts of columns: words and levels (``frames/plan.py``).
 
 ``n_bins=None`` leaves features unhashed: columns are bins, or the vocabulary seen by ``fit`` is, in the order of its
 UTF-8 bytes; words it has not seen are dropped later.
@@ -14,7 +15,6 @@ UTF-8 bytes; words it has not seen are dropped later.
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from itertools import pairwise, starmap
@@ -31,10 +31,13 @@ from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, check_non_negative, validate_data
 
 from secvm.errors import BadInputError
+from secvm.estimator.frames.columns import holds_numbers_only, is_frame
+from secvm.estimator.frames.plan import Features, FramePlan
+from secvm.estimator.frames.quantise import Quantiser, is_sparse
+from secvm.estimator.frames.words import features_of, is_text, vocabulary
 from secvm.estimator.model import ModelFile
-from secvm.estimator.quantise import Quantiser, is_sparse
 from secvm.learning._kernels.dispatch import kernels
-from secvm.learning.individual.binning import Binning, HashBinning, VocabularyBinning, utf8
+from secvm.learning.individual.binning import Binning, HashBinning, VocabularyBinning
 from secvm.learning.individual.dice import UnsafeSeededDice, sample_features
 from secvm.learning.rows import MAX_UNITS, BinnedRows
 
@@ -44,6 +47,7 @@ BINNING_CONSTRAINTS: dict[str, list[Any]] = {
     "salt": [str, bytes, None],
     "values": [StrOptions({"counts", "presence", "one-per-bin"})],
     "features_per_person": [Interval(Integral, 1, None, closed="left"), None],
+    "edges": [dict, None],
 }
 
 
@@ -60,9 +64,14 @@ class FeatureBinner(TransformerMixin, BaseEstimator):
     salt : str of hexadecimal digits, bytes or None
         The public randomness that fixes the hash; None draws it from ``dice_seed`` or ``random_state``.
     values : {"counts", "presence", "one-per-bin"}
-        Presence counts every feature that is there once; one-per-bin every bin, however many features are in it.
+        Presence counts every feature that is there once; one-per-bin every bin, however many features are in it. With
+        one-per-bin, numbers of arrays and data frames become words of their intervals.
     features_per_person : int or None
         At most so many features of a person take part, drawn with seeded dice.
+    edges : dict or None
+        Column name to rising edges, or to a pair (low, high) that is cut into ten: its numbers become words like
+        ``age=[30,40)``. Where every feature counts once, other columns of numbers have the edges 1, 1.5, 2, 3, … 9, 10,
+        15, … on both sides of zero.
     dice_seed : bytes or None
         Seed of those dice.
     sparse_output : bool
@@ -90,6 +99,7 @@ class FeatureBinner(TransformerMixin, BaseEstimator):
     salt: str | bytes | None = None
     values: str = "counts"
     features_per_person: int | None = None
+    edges: dict[Any, Any] | None = None
     dice_seed: bytes | None = None
     sparse_output: bool = True
     random_state: Any = None
@@ -117,21 +127,47 @@ class FeatureBinner(TransformerMixin, BaseEstimator):
 
     def _learn(self, X: Any, sample_weight: Any = None) -> None:
         self.quantiser_: Quantiser | None = None
-        if _is_text(X):
-            self.text_ = True
-            people = [_features_of(row) for row in X]
-            if sample_weight is not None:
-                weight = _check_sample_weight(sample_weight, np.empty((len(people), 1)), ensure_non_negative=True)
-                people = [person for person, counts in zip(people, weight > 0, strict=True) if counts]
-            self.binning_: Binning = self._hash() or VocabularyBinning(_vocabulary(people))
-            return
-        self.text_ = False
-        X = self._check(X, reset=True)
-        weight = None if sample_weight is None else _check_sample_weight(sample_weight, X, ensure_non_negative=True)
-        self.quantiser_ = Quantiser.learn(X, weight)
-        names = self._column_names()
-        self.binning_ = self._hash() or VocabularyBinning(tuple(names))
-        self._columns = _columns(self.binning_, names)
+        self.frame_: FramePlan | None = None
+        self.text_ = not is_frame(X) and is_text(X)
+        if self.text_:
+            people = [features_of(row) for row in X]
+            counted = self._counted(sample_weight, np.empty((len(people), 1)))
+            if counted is not None:
+                people = [person for person, counts in zip(people, counted > 0, strict=True) if counts]
+            self.binning_: Binning = self._hash() or VocabularyBinning(vocabulary(people))
+        elif is_frame(X) and not (self._takes_levels and holds_numbers_only(X)):
+            names = self._learn_frame(X, sample_weight).names
+            self.n_features_in_ = len(names)
+            self.feature_names_in_: Any = np.array(names, dtype=object)
+        else:
+            X = self._check(X, reset=True)
+            if not self._takes_levels and not is_sparse(X):
+                self._learn_frame(self._named(X), sample_weight)
+                return
+            self.quantiser_ = Quantiser.learn(X, self._counted(sample_weight, X))
+            names = self._column_names()
+            self.binning_ = self._hash() or VocabularyBinning(tuple(names))
+            self._columns = _columns(self.binning_, names)
+
+    def _learn_frame(self, X: Any, sample_weight: Any) -> FramePlan:
+        people = len(next(iter(X.values()), ())) if isinstance(X, Mapping) else len(X)
+        counted = self._counted(sample_weight, np.empty((people, 1)))
+        self.frame_ = plan = FramePlan.learn(X, counted, edges=self.edges, public=self.values != "counts")
+        self.binning_ = self._hash() or plan.features(X).vocabulary(counted)
+        return plan
+
+    @property
+    def _takes_levels(self) -> bool:
+        """Whether columns of numbers are counts or levels, rather than words of intervals."""
+        return self.values != "one-per-bin" and not self.edges
+
+    @staticmethod
+    def _counted(sample_weight: Any, X: Any) -> NDArray[np.float64] | None:
+        """How much each person counts; None: all alike."""
+        return None if sample_weight is None else _check_sample_weight(sample_weight, X, ensure_non_negative=True)
+
+    def _named(self, X: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
+        return dict(zip(self._column_names(), X.T, strict=True))
 
     def rows(self, X: Any, *, first_participant: int = 0, whole: bool = False) -> BinnedRows:
         """The binned vectors of these people. Participant numbers for the dice go on from ``first_participant``.
@@ -140,10 +176,15 @@ class FeatureBinner(TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self, "binning_")
         if self.text_:
-            if not _is_text(X):
+            if is_frame(X) or not is_text(X):
                 raise BadInputError("this estimator was fitted on words; give lists of words or dicts of counts")
-            return self._rows_of_text([_features_of(row) for row in X], first_participant, whole=whole)
-        if _is_text(X):
+            return self._rows_of_text([features_of(row) for row in X], first_participant, whole=whole)
+        if self.frame_ is not None:
+            if hasattr(self, "feature_names_in_") and not is_frame(X):
+                raise BadInputError("this estimator was fitted on a data frame; give one with the same columns")
+            found = self.frame_.features(X if is_frame(X) else self._named(self._check(X, reset=False)))
+            return self._rows_of_features(found, first_participant, whole=whole)
+        if not is_frame(X) and is_text(X):
             raise BadInputError("this estimator was fitted on columns; give an array, a data frame or a sparse matrix")
         checked = self._check(X, reset=False)
         if self.values != "counts" or self.quantiser_ is None:
@@ -161,12 +202,20 @@ class FeatureBinner(TransformerMixin, BaseEstimator):
         names = [name for person in people for name in person]
         values = np.array([value for person in people for value in person.values()], dtype=np.int64)
         starts = np.concatenate([[0], np.cumsum([len(person) for person in people])]).astype(np.int64)
+        return self._finish(starts, self._bins_of(names), values)
+
+    def _rows_of_features(self, found: Features, first: int, *, whole: bool) -> BinnedRows:
+        most = None if whole else self.features_per_person
+        if most is not None and (np.diff(found.starts) > most).any():
+            return self._rows_of_text(found.by_person(), first, whole=False)
+        return self._finish(found.starts, self._bins_of(found.words)[found.ids], found.values)
+
+    def _bins_of(self, words: list[str]) -> NDArray[np.int32]:
+        """Bins of each word, words x hashes; -1 where a vocabulary does not have it."""
         if isinstance(self.binning_, HashBinning):
-            bins = kernels().hash_strings(names, self.binning_.keys, self.binning_.n_bins)
-        else:
-            index = self.binning_.index
-            bins = np.array([index.get(name, -1) for name in names], dtype=np.int32).reshape(-1, 1)
-        return self._finish(starts, bins, values)
+            return np.asarray(kernels().hash_strings(words, self.binning_.keys, self.binning_.n_bins))
+        index = self.binning_.index
+        return np.array([index.get(word, -1) for word in words], dtype=np.int32).reshape(-1, 1)
 
     def _rows_of_levels(self, levels: Any, first: int, *, whole: bool) -> BinnedRows:
         if self.features_per_person is not None and not whole:
@@ -214,12 +263,14 @@ class FeatureBinner(TransformerMixin, BaseEstimator):
             features_per_person=model.experiment.features_per_person,
         )
         binner.binning_ = binning
-        binner.quantiser_ = model.quantiser
-        binner.text_ = model.quantiser is None
+        binner.quantiser_, binner.frame_ = model.quantiser, model.frame
+        binner.text_ = model.quantiser is None and model.frame is None
+        if model.columns:
+            binner.feature_names_in_ = np.array(model.columns, dtype=object)
+        if model.frame is not None:
+            binner.n_features_in_ = len(model.frame.columns)
         if model.quantiser is not None:
             binner.n_features_in_ = len(model.quantiser.centre)
-            if model.columns:
-                binner.feature_names_in_ = np.array(model.columns, dtype=object)
             binner._columns = _columns(binning, binner._column_names())
         return binner
 
@@ -245,8 +296,10 @@ class FeatureBinner(TransformerMixin, BaseEstimator):
             # numpy's sentence would show a person's word.
             if "could not convert string" not in str(error):
                 raise
-            raise BadInputError("columns must hold numbers; give words as lists of words") from None
-        if self.values != "counts":
+            raise BadInputError(
+                "an array must hold numbers; give words as lists of words, or columns of text as a data frame"
+            ) from None
+        if self.values == "presence" or (self.values != "counts" and is_sparse(checked)):
             check_non_negative(checked, "presence, where a feature is there or not")
         if is_sparse(checked):
             # A copy where something is to be tidied: the arrays may be the caller's.
@@ -263,7 +316,7 @@ class FeatureBinner(TransformerMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.input_tags.positive_only = self.values != "counts"
+        tags.input_tags.positive_only = self.values == "presence"
         # Bins hold counts: integers, whatever came in.
         tags.transformer_tags.preserves_dtype = []
         return tags
@@ -272,44 +325,6 @@ class FeatureBinner(TransformerMixin, BaseEstimator):
 def salt_of(seed: bytes) -> bytes:
     """The salt that follows from a seed, where nobody gave one."""
     return hashlib.blake2b(seed, digest_size=16, person=b"secvm-v1-salt\0\0\0").digest()
-
-
-def _is_text(X: Any) -> bool:
-    """Whether rows are lists of words or dicts of counts (rather than numbers)."""
-    if sp.issparse(X) or getattr(X, "ndim", 1) != 1:
-        return False
-    if hasattr(X, "to_numpy"):  # a column of a data frame
-        X = X.to_numpy()
-    if not isinstance(X, Sequence | np.ndarray) or isinstance(X, str) or len(X) == 0:
-        return False
-    for row in X:
-        if isinstance(row, Mapping | set | frozenset):
-            return True
-        if not isinstance(row, list | tuple):
-            return False
-        if len(row):
-            return isinstance(row[0], str)
-    # Only empty rows: people without features.
-    return all(isinstance(row, list | tuple) for row in X)
-
-
-def _features_of(row: Any) -> Mapping[str, int]:
-    """One row as feature to integer value; zero values fall away."""
-    if isinstance(row, Mapping):
-        for name, value in row.items():
-            if not isinstance(name, str) or isinstance(value, bool) or not isinstance(value, Integral):
-                raise BadInputError("a dict of counts must map text to integers")
-        return {name: int(value) for name, value in row.items() if value}
-    if not isinstance(row, list | tuple | set | frozenset):
-        raise BadInputError("every person must be a list of words or a dict of counts")
-    if not all(isinstance(word, str) for word in row):
-        raise BadInputError("a list of words must hold text only")
-    return Counter(row)
-
-
-def _vocabulary(people: Sequence[Mapping[str, int]]) -> tuple[str, ...]:
-    words = {word for person in people for word in person}
-    return tuple(sorted(words, key=utf8))
 
 
 def _columns(binning: Binning, names: list[str]) -> NDArray[np.int32]:

@@ -10,7 +10,8 @@ The file is plain and safe to open: nothing in it is code. It has
 Equal training gives equal bytes: no times, no paths, no compression. Kinds: "words" (UTF-8, one a line), "i4", "i8",
 "f8" (little-endian), "bytes". With the state goes the seed of the people's dice ("seed"): without it thinned
 training could not go on as it would have. "label_kind" says what the labels were before they became text: text, int,
-float or bool. "one_per_bin" stands there only where it is true.
+float or bool. "one_per_bin" stands there only where it is true, and "frame" where a data frame was more than numbers:
+its columns, with "centre" and "factor" of those that are numbers.
 
 The header tells every field of the experiment, so that nothing is lost on the way. ``fixed_point_rows`` follows from
 rule and thinning. "cover" and "robust" stand there only where there is one, so that files without them have the bytes
@@ -131,7 +132,8 @@ def _read_cover(header: dict[str, Any]) -> RelayCover:
 
 
 if TYPE_CHECKING:
-    from secvm.estimator.quantise import Quantiser
+    from secvm.estimator.frames.plan import FramePlan
+    from secvm.estimator.frames.quantise import Quantiser
 
 _MAGIC = b"secvm-model-v1\n"
 _DIGEST = 32
@@ -161,6 +163,8 @@ class ModelFile:
     rounds: int
     #: For models trained on columns of numbers.
     quantiser: Quantiser | None = None
+    #: For models trained on a data frame with other columns too: what they become.
+    frame: FramePlan | None = None
     #: Column names or None: what the columns were called when it was trained.
     columns: tuple[str, ...] | None = None
     #: The descent state, where training is to go on, and the seed of the people's dice that goes with it.
@@ -183,9 +187,10 @@ class ModelFile:
         ]
         if isinstance(self.binning, VocabularyBinning):
             sections.append(("vocabulary", "words", "".join(f"{w}\n" for w in self.binning.words).encode()))
-        if self.quantiser is not None:
-            sections.append(("centre", "f8", self.quantiser.centre.astype("<f8").tobytes()))
-            sections.append(("factor", "f8", self.quantiser.factor.astype("<f8").tobytes()))
+        levels = self.quantiser if self.frame is None else self.frame.quantiser
+        if levels is not None:
+            sections.append(("centre", "f8", levels.centre.astype("<f8").tobytes()))
+            sections.append(("factor", "f8", levels.factor.astype("<f8").tobytes()))
         if self.state:
             sections.append(("state", "bytes", self.state))
             sections.append(("seed", "bytes", self.seed))
@@ -205,6 +210,8 @@ class ModelFile:
         }
         if self.one_per_bin:
             header["one_per_bin"] = True
+        if self.frame is not None:
+            header["frame"] = self.frame.content()
         line = json.dumps(header, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
         body = _MAGIC + line + b"\n" + b"".join(data for _, _, data in sections)
         if len(body) + _DIGEST > MAX_MODEL_BYTES:
@@ -269,14 +276,20 @@ class ModelFile:
         )
         quantiser = None
         if "centre" in sections:
-            from secvm.estimator.quantise import Quantiser
+            from secvm.estimator.frames.quantise import Quantiser
 
             quantiser = Quantiser(
                 centre=np.frombuffer(sections["centre"], dtype="<f8").astype(np.float64),
                 factor=np.frombuffer(sections["factor"], dtype="<f8").astype(np.float64),
             )
         columns = header["columns"]
-        _check_columns(quantiser, columns, binning)
+        frame = None
+        if "frame" in header and quantiser is not None:
+            from secvm.estimator.frames.plan import FramePlan
+
+            frame, quantiser = FramePlan.read(header["frame"], quantiser), None
+        else:
+            _check_columns(quantiser, columns, binning)
         state = sections.get("state", b"")
         if state:
             _check_state(state, experiment)
@@ -289,6 +302,7 @@ class ModelFile:
             presence=bool(header["presence"]),
             rounds=int(header["rounds"]),
             quantiser=quantiser,
+            frame=frame,
             columns=None if columns is None else tuple(str(c) for c in columns),
             state=state,
             seed=sections.get("seed", b""),

@@ -17,8 +17,9 @@ from sklearn.base import clone
 
 from secvm.errors import BadInputError, BadModelFileError
 from secvm.estimator import SecVMClassifier, SecVMRegressor
+from secvm.estimator.frames.plan import Column, FramePlan
+from secvm.estimator.frames.quantise import Quantiser
 from secvm.estimator.model import ModelFile
-from secvm.estimator.quantise import Quantiser
 from secvm.learning import aggregate
 from secvm.learning.aggregate.descent import Pegasos, Swift
 from secvm.learning.cover_law import RelayCover
@@ -343,6 +344,7 @@ def models() -> list[ModelFile]:
         hashed = HashBinning(n_bins=experiment.n_bins, salt=bytes([number]) * 16, n_hashes=1 + number % 3)
         words = VocabularyBinning(tuple(f"wörd{i}" for i in range(experiment.n_bins)))
         columns = np.arange(experiment.n_bins, dtype=np.float64)
+        plan = (Column("Größe", "number"), Column("age", "bins", (0.1, 30.0)), Column("city", "words"))
         found.append(
             ModelFile(
                 experiment=experiment,
@@ -351,6 +353,7 @@ def models() -> list[ModelFile]:
                 presence=number % 3 == 0,
                 rounds=number,
                 quantiser=None if number % 4 else Quantiser(centre=columns, factor=columns + 1),
+                frame=None if number % 4 != 1 else FramePlan(plan, Quantiser(centre=columns[:1], factor=columns[:1])),
                 columns=None if number % 4 else tuple(f"c{i}" for i in range(experiment.n_bins)),
                 state=state.to_bytes() if number % 5 else b"",
                 seed=b"seed" if number % 5 else b"",

@@ -2,7 +2,8 @@
 
 Column by column, looking only at rows of positive weight:
 
- 1. A column of integers between -255 and 255 is taken as it is: counts are counts.
+ 1. Counts are counts: a column of whole numbers between -255 and 255 is taken as it is, where the median is zero or all
+    are zero or one. In a sparse matrix, where zeros are not told, every such column is.
  2. Any other column becomes ``level = round_half_even(resolution * (x - centre) / scale)``, clipped at 8 scales.
     The centre is the median; the scale is half the distance between the 16 % and the 84 % quantile (one standard
     deviation, if normal), or half the range where those coincide. All are values that occur in the column
@@ -48,10 +49,14 @@ class Quantiser:
     def _of_dense(cls, x: NDArray[np.float64], weight: NDArray[np.float64]) -> Quantiser:
         centre, factor = np.zeros(x.shape[1]), np.zeros(x.shape[1])
         for j in range(x.shape[1]):
-            column = x[:, j]
-            if _are_counts(column):
+            known = ~np.isnan(x[:, j])
+            column = x[known, j]
+            if not column.size:
                 continue
-            low, centre[j], high = weighted_quantiles(column, weight, (0.16, 0.5, 0.84))
+            low, centre[j], high = weighted_quantiles(column, weight[known], (0.16, 0.5, 0.84))
+            if _are_counts(column) and (centre[j] == 0 or set(np.unique(column).tolist()) <= {0, 1}):
+                centre[j] = 0
+                continue
             # Halved before they are subtracted: the distance of two numbers may be none any more.
             scale = (high / 2 - low / 2) or float(column.max() / 2 - column.min() / 2)
             factor[j] = _factor(scale)
@@ -85,7 +90,8 @@ class Quantiser:
 
 
 def _to_levels(x: NDArray[np.float64], centre: Any, factor: NDArray[np.float64], bound: int) -> NDArray[np.int64]:
-    """Columns of counts are rounded only where a later row is not an integer after all."""
+    """Columns of counts are rounded only where a later row is not an integer after all. A gap is level 0."""
+    x = np.where(np.isnan(x), centre, x)
     with np.errstate(over="ignore"):  # beyond all numbers is clipped like any outlier
         scaled = np.clip(np.rint((x - centre) * factor), -bound, bound)
     counts = np.rint(np.clip(x, -(2.0**31), 2.0**31))

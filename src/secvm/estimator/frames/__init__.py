@@ -1,0 +1,1 @@
+"""What people hold → features: data frames (``plan``), columns of numbers (``quantise``), words (``words``)."""
