@@ -65,7 +65,7 @@ class Person:
 LineReader = Callable[[bytes, int, bool], Person | None]
 
 
-def _number_text(number: float) -> str:
+def number_text(number: float) -> str:
     """The text of a label that is a number."""
     # An int comes here too, and is exact at any size.
     if type(number) is int or (number == int(number) and abs(number) < _EXACT_FLOAT):
@@ -112,7 +112,7 @@ def _json_label(content: dict[str, object], number: int, required: bool) -> str 
     if isinstance(label, str):
         return label
     if isinstance(label, int | float) and not isinstance(label, bool) and math.isfinite(label):
-        return _number_text(label)
+        return number_text(label)
     if label is None and not required:
         return None
     if "label" not in content:
@@ -183,7 +183,7 @@ def _svmlight_label(token: bytes) -> str | None:
     if _INTEGER.fullmatch(token):
         return str(int(token))
     if _NUMBER.fullmatch(token) and math.isfinite(value := float(token)):
-        return _number_text(value)
+        return number_text(value)
     return None
 
 

@@ -23,7 +23,7 @@ from secvm.learning._kernels.dispatch import kernels
 from secvm.learning.individual.binning import Binning, HashBinning, VocabularyBinning, bin_features
 from secvm.learning.rows import MAX_UNITS, BinnedRows
 from secvm.people.person import MAX_VALUE, LabelCodes, People, Person
-from secvm.people.source import BLOCK_BYTES, LINE_READERS, OpenFile, no_people, open_people
+from secvm.people.source import BLOCK_BYTES, LINE_READERS, OpenFile, decoded, no_people, open_people
 
 #: Called with bytes read and bytes in all.
 Progress = Callable[[int, int], None]
@@ -328,7 +328,7 @@ def read_vocabulary(path: str | os.PathLike[str]) -> VocabularyBinning:
     words: dict[str, int] = {}
     with open_people(path) as source:
         for number, line in enumerate(source.lines(), start=1):
-            word = _decoded(line.removesuffix(b"\r"), number)
+            word = decoded(line.removesuffix(b"\r"), number)
             if word and words.setdefault(word, number) != number:
                 raise BadPeopleFileError("the vocabulary has this word twice", line=number)
         if not words:
@@ -350,15 +350,6 @@ def read_split(path: str | os.PathLike[str], n: int) -> NDArray[np.bool_]:
         if len(train) != n:
             raise BadInputError(f"{source.path}: the split has {len(train)} lines for {n} people")
     return np.array(train, dtype=np.bool_)
-
-
-def _decoded(line: bytes, number: int) -> str:
-    try:
-        return line.decode()
-    except UnicodeDecodeError:
-        pass
-    # Raised outside the handler: the decoder's exception holds the line.
-    raise BadPeopleFileError("the line is not valid UTF-8", line=number)
 
 
 # ── what is refused ──────────────────────────────────────────────────────────────────────────────────────────────────

@@ -2,7 +2,8 @@
 
 Whether it is gzipped is decided by its first two bytes. Whether it is JSON lines or svmlight is decided by its suffix
 (before ``.gz``), and where that says nothing by the first byte that is not blank. A byte order mark at the start of the
-file is accepted and skipped. Everything that can go wrong with a file becomes one sentence with its path.
+file is accepted and skipped. Everything that can go wrong with a file becomes one sentence with its path, and with what
+the file was taken for where its name did not say it.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import gzip
 import os
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from io import BufferedReader
 from itertools import chain
 from pathlib import Path
@@ -42,6 +43,14 @@ _GZIP_MAGIC = b"\x1f\x8b"
 _BOM = b"\xef\xbb\xbf"
 
 
+def suffix_of(path: Path) -> str:
+    """What the name says of the content: its suffix, before ``.gz``."""
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    if suffixes[-1:] == [".gz"]:
+        suffixes.pop()
+    return suffixes[-1] if suffixes else ""
+
+
 class OpenFile:
     """An open file: its format, its text from the start, and how far reading has come."""
 
@@ -51,6 +60,8 @@ class OpenFile:
         self._text = text
         #: Size of the file on disk.
         self.bytes_total = os.fstat(raw.fileno()).st_size
+        #: Whether the first byte had to say what the file is, as its name does not, and said svmlight.
+        self.guessed = False
         start = text.read(len(_BOM))
         self._pending = b"" if start == _BOM else start
 
@@ -61,11 +72,9 @@ class OpenFile:
 
     def format(self) -> Format:
         """JSON lines or svmlight."""
-        suffixes = [suffix.lower() for suffix in self.path.suffixes]
-        if suffixes and suffixes[-1] == ".gz":
-            suffixes.pop()
-        if suffixes and suffixes[-1] in _FORMATS:
-            return _FORMATS[suffixes[-1]]
+        suffix = suffix_of(self.path)
+        if suffix in _FORMATS:
+            return _FORMATS[suffix]
         # Blanks are kept, because lines are counted, but each of them is looked at once.
         pieces = [self._pending]
         while not (first := pieces[-1].lstrip(BLANK)[:1]) and (more := self._text.read(1 << 12)):
@@ -76,7 +85,8 @@ class OpenFile:
                     next_step="If people follow, name the file .jsonl or .svm, which says what it is.",
                 )
         self._pending = b"".join(pieces)
-        return "json" if first in (b"{", b"[") else "svmlight"
+        self.guessed = first not in (b"{", b"[")
+        return "svmlight" if self.guessed else "json"
 
     def blocks(self, block_bytes: int = BLOCK_BYTES) -> Iterator[list[bytes]]:
         """The lines without their newlines, as many at once as a block of the file ends."""
@@ -104,14 +114,15 @@ def open_people(path: str | os.PathLike[str]) -> Iterator[OpenFile]:
     """Open a file of people; trouble with the file, now or while it is read, is one sentence with its path."""
     path = Path(path)
     trouble: str | None
+    source: OpenFile | None = None
+    gzipped = True
     try:
         with path.open("rb") as raw:
             # A look ahead instead of a read and a seek, so that a pipe will do.
-            if raw.peek(2)[:2] == _GZIP_MAGIC:
-                with gzip.GzipFile(fileobj=raw) as text:
-                    yield OpenFile(path, raw, text)
-            else:
-                yield OpenFile(path, raw, raw)
+            gzipped = raw.peek(2)[:2] == _GZIP_MAGIC
+            with gzip.GzipFile(fileobj=raw) if gzipped else nullcontext(raw) as text:
+                source = OpenFile(path, raw, text)
+                yield source
             return
     except FileNotFoundError:
         trouble = "no such file"
@@ -124,13 +135,29 @@ def open_people(path: str | os.PathLike[str]) -> Iterator[OpenFile]:
     except (gzip.BadGzipFile, zlib.error):
         trouble = "the gzip file is broken"
     except BadPeopleFileError as error:
-        if error.line is not None:
+        if error.line is None:
+            raise
+        if path.suffix.lower() != ".gz" or gzipped:
             error.args = (f"{path}: {error}",)
-        raise
+            if source is not None and source.guessed:
+                error.args = (f"{error}; as it begins with no {{, the file is taken for svmlight",)
+                error.next_step = error.next_step or "If it has columns, name it .csv; if it has JSON lines, .jsonl."
+            raise
+        trouble = "is called .gz, and is no gzip file"
     except OSError as error:
         trouble = f"cannot be read ({os.strerror(error.errno) if error.errno else 'input/output error'})"
     # Raised outside the handlers, so that no other exception travels along.
     raise BadPeopleFileError(f"{path}: {trouble}")
+
+
+def decoded(line: bytes, number: int) -> str:
+    """A line as text."""
+    try:
+        return line.decode()
+    except UnicodeDecodeError:
+        pass
+    # Raised outside the handler: the decoder's exception holds the line.
+    raise BadPeopleFileError("the line is not valid UTF-8", line=number)
 
 
 def iter_people(path: str | os.PathLike[str], *, labels_required: bool = True) -> Iterator[Person]:

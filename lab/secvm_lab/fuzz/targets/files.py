@@ -28,6 +28,7 @@ from secvm.participant.settings import ParticipantSettings
 from secvm.participant.sources.own_files import Lines, PeopleFile, Table
 from secvm.participant.sources.port import Options
 from secvm.participant.storage.state import _read_vector, _write_vector
+from secvm.people.columns import read_columns
 from secvm.people.person import People, Person, person_from_json, person_from_svmlight
 from secvm.people.reader import read_people, read_split, read_vocabulary
 from secvm.relay.settings import RelayServiceSettings
@@ -191,6 +192,12 @@ TARGETS = (
         _people_file("people"),
         lambda: [_JSON, _SVMLIGHT, gzip.compress(_JSON, mtime=0), b"\xef\xbb\xbf" + _JSON],
         allowed=(),
+    ),
+    Target(
+        "people-columns",
+        _read_file("people.csv", lambda path: read_columns(path, "a")),
+        world.texts("a,b,c\n1,x,2021-03-04\n0,,true\n", '\ufeffb;a\n"1;2";"no"\n'),
+        allowed=_BAD_PEOPLE,
     ),
     Target("vocabulary", _read_file("words", read_vocabulary), world.texts("one\ntwo\n\nthree"), allowed=_BAD_PEOPLE),
     Target(
