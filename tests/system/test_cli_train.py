@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from secvm.cli.offline import options
@@ -136,6 +137,21 @@ def test_text_tells_the_headline_first(secvm: Program) -> None:
     assert secvm.err == ""
     assert re.match(r"accuracy 0\.\d{4}  \(95 %: 0\.\d{4} to [01]\.\d{4}\), 150 people\n", secvm.out)
     assert "450 people trained 10 rounds with pegasos" in secvm.out
+
+
+def test_train_and_evaluate_tell_of_labels_in_one_table(secvm: Program, tmp_path: Path) -> None:
+    people = [("f" if i % 3 else "m", [f"w{i % 7}", f"{i % 3}"]) for i in range(90)]
+    (tmp_path / "p.jsonl").write_bytes(lines(*people))
+    assert secvm("train", tmp_path / "p.jsonl", "--test", tmp_path / "p.jsonl", "--out", tmp_path / "m") == 0
+    trained = secvm.out.splitlines()[:4]
+    assert secvm("evaluate", tmp_path / "m", tmp_path / "p.jsonl") == 0
+    assert secvm.out.splitlines() == trained
+    # Labels are shorter than their heading.
+    assert trained[1:] == [
+        "label  recall  precision   share",
+        "f      1.0000     1.0000  0.6667",
+        "m      1.0000     1.0000  0.3333",
+    ]
 
 
 def test_three_ways_to_name_test_people_agree(secvm: Program, tmp_path: Path) -> None:
@@ -516,6 +532,79 @@ def test_repro_negative_value_of_a_test_person_changed_the_model(secvm: Program,
     assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
 
 
+# -- columns ---------------------------------------------------------------------------------------------------------
+
+
+def shoppers(n: int = 200) -> str:
+    """Ages, cities and days, with gaps; who is old or in Rome buys. A fixed seed, as above."""
+    rng = np.random.default_rng(6)
+    rows = ["age,city,joined,buys"]
+    for i in range(n):
+        age, city = int(rng.integers(18, 90)), ["Rome", "Oslo", "Bern"][int(rng.integers(3))]
+        buys = "yes" if age > 60 or city == "Rome" else "no"
+        rows.append(f"{age if i % 20 else ''},{city},2024-0{i % 9 + 1}-11,{buys}")
+    return "\n".join(rows) + "\n"
+
+
+def test_columns_train_as_a_data_frame_does(secvm: Program, tmp_path: Path) -> None:
+    (tmp_path / "p.csv").write_text(shoppers())
+    result = secvm.json("train", tmp_path / "p.csv", "--label buys --test-fraction 0.25 --out", tmp_path / "m")
+    assert result["accuracy"] > 0.8
+    assert (result["n_train"], result["n_test"]) == (150, 50)
+    everybody = secvm.json("train", tmp_path / "p.csv", "--label buys --out", tmp_path / "all")
+    frame = pd.read_csv(tmp_path / "p.csv", parse_dates=["joined"])
+    answers = frame.pop("buys")
+    model = SecVMClassifier(dice_seed=options.seed_bytes(1)).fit(frame, answers)
+    loaded = SecVMClassifier.load(tmp_path / "all")
+    assert (loaded.coef_ == model.coef_).all()
+    assert everybody["packages_per_person"] == model.packages_per_person_
+    # Predicting needs no label, and takes columns in any order.
+    frame[["city", "joined", "age"]].to_csv(tmp_path / "others.csv", index=False)
+    predicted = secvm.json("predict", tmp_path / "all", tmp_path / "others.csv")["labels"]
+    assert predicted == model.predict(frame).tolist()
+    told = secvm.json("evaluate", tmp_path / "all", tmp_path / "p.csv", "--label buys")
+    assert told["accuracy"] == model.score(frame, answers)
+
+
+def test_columns_are_hashed_weighed_and_kept_private(secvm: Program, tmp_path: Path) -> None:
+    (tmp_path / "p.csv").write_text(shoppers())
+    (tmp_path / "t.csv").write_text(shoppers(40))
+    asked = ["train", tmp_path / "p.csv", "--label buys", "--test", tmp_path / "t.csv"]
+    hashed = secvm.json(*asked, "--bins 64 --class-weight balanced")
+    assert (hashed["bins"], hashed["n_test"]) == (64, 40)
+    assert hashed["features"] > 10
+    promise = "--bins 64 --epsilon 4 --delta 1e-3 --contribution 8 --out"
+    private = secvm.json(*asked, promise, tmp_path / "m", quiet=False)
+    assert private["privacy"]["epsilon"] == 4
+    assert secvm.json("evaluate", tmp_path / "m", tmp_path / "t.csv", "--label buys")["accuracy"] == private["accuracy"]
+
+
+BAD_COLUMNS: dict[str, tuple[str, str, str]] = {
+    "no label named": ("train p.csv", "nobody says which one is the label", "Give --label COLUMN"),
+    "another label": ("train p.csv --label bought", "there is no column 'bought'", "There are age, city"),
+    "a label for lines": ("train p.jsonl --label buys", "--label names a column, and this file has none", ""),
+    "lines for columns": ("predict m p.jsonl", "trained on columns; give it CSV or Parquet", ""),
+    "columns for lines": ("predict words p.csv", "trained on words; give it JSON lines", ""),
+    "a column lost": ("predict m short.csv", "columns that are not there: age, city, joined", ""),
+    "another kind of test": ("train p.csv --label buys --test p.jsonl", "those who test have none", ""),
+}
+
+
+@pytest.mark.parametrize("bad", BAD_COLUMNS)
+def test_files_that_do_not_fit_are_told_apart(
+    secvm: Program, tmp_path: Path, bad: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "p.jsonl").write_bytes(GOOD)
+    (tmp_path / "p.csv").write_text(shoppers(40))
+    (tmp_path / "short.csv").write_text("buys\nyes\n")
+    secvm.json("train p.csv --label buys --rounds 1 --out m")
+    secvm.json("train p.jsonl --rounds 1 --out words")
+    asked, sentence, next_step = BAD_COLUMNS[bad]
+    assert sentence in secvm.refused(asked)
+    assert next_step in secvm.err
+
+
 # -- real processes --------------------------------------------------------------------------------------------------
 
 
@@ -526,7 +615,7 @@ def test_examples_of_the_help_work_when_pasted(tmp_path: Path, command: str) -> 
     helped = parties.secvm(command, "--help", cwd=tmp_path)
     assert (helped.returncode, helped.stderr) == (0, "")
     examples = re.findall(r"^ *\./secvm (.+)$", helped.stdout, flags=re.MULTILINE)
-    assert len(examples) == (3 if command == "train" else 1), helped.stdout
+    assert len(examples) == (2 if command == "train" else 1), helped.stdout
     if command != "train":
         made = parties.secvm("train", "examples/people.jsonl", "--rounds", "3", "--out", "model.secvm", cwd=tmp_path)
         assert made.returncode == 0, made.stderr

@@ -13,7 +13,7 @@ from importlib import metadata
 from typing import Any, NamedTuple
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from secvm.errors import BadInputError, NotInstalledError
 
@@ -72,6 +72,25 @@ class Group(TyperGroup):
                     if command is not None and not command.hidden
                 ]
             )
+
+
+class GroupedCommand(TyperCommand):
+    """A command whose help shows options together that are about one thing, their ``rich_help_panel``."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Arguments first, then the groups in the order of their first options, the others last."""
+        groups: dict[str, list[Any]] = {"Arguments": []}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            argument = parameter.param_type_name == "argument"
+            name = "Arguments" if argument else getattr(parameter, "rich_help_panel", None) or "Options"
+            if record is not None:
+                groups.setdefault(name, []).append(record)
+        groups["Options"] = groups.pop("Options", [])
+        for name, records in groups.items():
+            if records:
+                with formatter.section(name):
+                    formatter.write_dl(records)
 
 
 def group(summary: str | None = None, **more: Any) -> typer.Typer:

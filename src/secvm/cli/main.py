@@ -20,7 +20,16 @@ from typing import Annotated, Any
 
 import typer
 
-from secvm.cli.commands import CONTEXT_SETTINGS, Command, Group, added, group, not_installed, refuse_absent
+from secvm.cli.commands import (
+    CONTEXT_SETTINGS,
+    Command,
+    Group,
+    GroupedCommand,
+    added,
+    group,
+    not_installed,
+    refuse_absent,
+)
 from secvm.cli.output import note
 from secvm.errors import SecVMError
 
@@ -33,7 +42,7 @@ EXIT_PIPE_CLOSED = 141  # 128 + SIGPIPE
 COMMANDS: dict[str, Command] = {
     "train": Command("secvm.cli.offline.train:train", "Train on a file of people, offline."),
     "evaluate": Command("secvm.cli.offline.predict:evaluate", "Compare a model's answers with the labels of a file."),
-    "predict": Command("secvm.cli.offline.predict:predict", "Say the label of every person of a file."),
+    "predict": Command("secvm.cli.offline.predict:predict", "Predict the label of each person in a file."),
     "experiment": Command("secvm.cli.experiment:app", "Make experiments, watch them, and export their models."),
     "coordinator": Command("secvm.cli.coordinator:app", "Run rounds: opens capsules, counts, publishes."),
     "participant": Command("secvm.cli.participant:app", "Take part with your own data, on your own device."),
@@ -62,7 +71,7 @@ def load(name: str) -> Any:
     if not isinstance(target, typer.Typer):
         alone = group(no_args_is_help=False)
         settings = {**CONTEXT_SETTINGS, **getattr(target, "context_settings", {})}
-        alone.command(name, context_settings=settings)(target)
+        alone.command(name, cls=GroupedCommand, context_settings=settings)(target)
         target = alone
     command = typer.main.get_command(target)
     command.name = name
@@ -186,8 +195,10 @@ def _run(arguments: Sequence[str]) -> int:
         return EXIT_BAD_INPUT
     except (KeyboardInterrupt, typer.Abort):
         code = EXIT_INTERRUPTED
-    if code == EXIT_INTERRUPTED:  # typer turns most of Ctrl-C into the code by itself
-        note("secvm: interrupted")
+    if code == EXIT_INTERRUPTED:  # typer catches Ctrl-C in a command, and gives the code
+        if sys.stderr.isatty():
+            note("")  # the terminal shows ^C where the cursor is
+        _complain("interrupted")
     return code if isinstance(code, int) else 0
 
 

@@ -46,9 +46,27 @@ def test_bad_input_is_one_sentence_and_the_next_step(capsys: pytest.CaptureFixtu
     assert capsys.readouterr() == ("", "secvm: line 3: the label is missing\nGive every person a label.\n")
 
 
-def test_interrupt_ends_with_130_and_one_word(capsys: pytest.CaptureFixture[str]) -> None:
+def test_interrupt_ends_with_130_and_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert program.run(["fail", "interrupt"]) == 130
     assert capsys.readouterr() == ("", "secvm: interrupted\n")
+
+
+def test_help_shows_options_in_groups_and_the_rest_last(capsys: pytest.CaptureFixture[str]) -> None:
+    assert program.run(["train", "--help"]) == 0
+    help_text = capsys.readouterr().out
+    headings = re.findall(r"^(\w[\w ]*):$", help_text, flags=re.MULTILINE)
+    assert headings == [
+        "Arguments",
+        "Who tests",
+        "Features",
+        "Training",
+        "Formal guarantee",
+        "Files to write",
+        "Options",
+    ]
+    _, _, below = help_text.partition("Who tests:")
+    assert below.index("--test-fraction") < below.index("Features:") < below.index("--bins")
+    assert below.index("Options:\n") < below.index("--help")
 
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])

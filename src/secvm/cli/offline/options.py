@@ -11,8 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
+import typer
 from numpy.typing import NDArray
 
 from secvm.errors import BadInputError
@@ -23,6 +25,7 @@ from secvm.learning.individual.binning import Binning, HashBinning
 from secvm.learning.losses import LOSSES, Loss
 from secvm.people.reader import read_vocabulary
 
+ThreadsOption = Annotated[int, typer.Option(help="The result does not depend on it.", metavar="N", min=1)]
 #: int64 and float64 vectors that a run holds per model and bin at its peak: state, tally, direction, weights.
 _VECTORS = 12
 

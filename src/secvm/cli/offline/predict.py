@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,6 +9,9 @@ import numpy as np
 import typer
 
 from secvm.cli.offline import options
+from secvm.cli.offline.options import ThreadsOption
+from secvm.cli.offline.people import LabelOption, PeopleArgument, read_for_model
+from secvm.cli.offline.results import headline
 from secvm.cli.output import Format, FormatOption, emit
 from secvm.errors import BadInputError
 from secvm.estimator.fitting import Evaluator, real_scores
@@ -17,12 +19,10 @@ from secvm.estimator.model import ModelFile
 from secvm.estimator.offline_run import classification_report, regression_report
 from secvm.files import write_atomically
 from secvm.learning.aggregate.scoring import score_cells
-from secvm.people.person import People
-from secvm.people.reader import read_people
 
-ModelArgument = Annotated[Path, typer.Argument(help="A model of 'secvm train --out'.", show_default=False)]
-PeopleArgument = Annotated[Path, typer.Argument(help="JSON lines or svmlight, .gz or plain.", show_default=False)]
-ThreadsOption = Annotated[int, typer.Option(help="Threads; the result does not depend on it.", min=1)]
+ModelArgument = Annotated[
+    Path, typer.Argument(help="A model of 'secvm train --out'.", show_default=False, metavar="MODEL")
+]
 
 
 def predict(
@@ -32,7 +32,7 @@ def predict(
     threads: ThreadsOption = 1,
     output_format: FormatOption = Format.TXT,
 ) -> None:
-    """Say the label of every person of a file.
+    """Predict the label of each person in a file.
 
     Labels in the file may be missing; they are not looked at. Example:
 
@@ -41,7 +41,7 @@ def predict(
     """
     options.check_outputs({"--out": out}, inputs=(model, people))
     trained = ModelFile.read(model)
-    folk = _read(trained, people, labels_required=False)
+    folk = read_for_model(trained, people, label=None, labels_required=False)
     evaluator = Evaluator(trained.experiment, folk.rows, threads=threads)
     labels: list[Any]
     if trained.experiment.loss.regression:
@@ -60,7 +60,11 @@ def predict(
 
 
 def evaluate(
-    model: ModelArgument, people: PeopleArgument, threads: ThreadsOption = 1, output_format: FormatOption = Format.TXT
+    model: ModelArgument,
+    people: PeopleArgument,
+    label: LabelOption = None,
+    threads: ThreadsOption = 1,
+    output_format: FormatOption = Format.TXT,
 ) -> None:
     """Compare a model's answers with the labels of a file.
 
@@ -70,7 +74,7 @@ def evaluate(
         ./secvm evaluate model.secvm examples/people.jsonl --format json
     """
     trained = ModelFile.read(model)
-    folk = _read(trained, people, labels_required=True)
+    folk = read_for_model(trained, people, label=label, labels_required=True)
     evaluator = Evaluator(trained.experiment, folk.rows, threads=threads)
     result: dict[str, Any]
     if trained.experiment.loss.regression:
@@ -82,11 +86,4 @@ def evaluate(
         truth = np.array([place[folk.label_names[c]] for c in folk.label_codes], dtype=np.int64)
         result = classification_report(score_cells(evaluator.cells(trained.weights, truth)), trained.experiment.labels)
     result["n_test"] = len(folk)
-    emit(result, output_format)
-
-
-def _read(model: ModelFile, people: Path, *, labels_required: bool) -> People:
-    if model.quantiser is not None:
-        raise BadInputError("this model was trained on columns of numbers; use it from Python")
-    folk = read_people(people, model.binning, presence=model.presence, labels_required=labels_required)
-    return replace(folk, rows=folk.rows.present()) if model.one_per_bin else folk
+    emit(result, output_format, text="\n".join(headline(result)))

@@ -6,6 +6,7 @@ import resource
 import time
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,16 +15,19 @@ import typer
 from numpy.typing import NDArray
 
 from secvm.cli.offline import options, train_privacy
+from secvm.cli.offline.options import ThreadsOption
+from secvm.cli.offline.people import LabelOption, PeopleArgument, read_to_train
+from secvm.cli.offline.results import headline
 from secvm.cli.output import Format, FormatOption, emit, note, progress
 from secvm.errors import BadInputError
 from secvm.estimator.fitting import Fitted
 from secvm.estimator.model import ModelFile
-from secvm.estimator.offline_run import OfflineRun, run_of_classes, run_of_numbers, train_bins_only
+from secvm.estimator.offline_run import OfflineRun, run_of_classes, run_of_numbers
 from secvm.estimator.privacy import CONTRIBUTION
 from secvm.files import write_together
 from secvm.learning.aggregate.descent import OFFLINE, RULES, Swift
 from secvm.learning.aggregate.scoring import Share
-from secvm.learning.individual.binning import Binning, HashBinning
+from secvm.learning.individual.binning import HashBinning
 from secvm.learning.individual.dice import hold_out
 from secvm.learning.losses import Hinge
 from secvm.learning.package import MAX_ROUNDS
@@ -31,78 +35,89 @@ from secvm.learning.thinning import ALWAYS, parse_thinning
 from secvm.pages.figure import Curve, Figure, ReferenceLine, Shade
 from secvm.pages.pictures import check_drawable, picture
 from secvm.people.person import People
-from secvm.people.reader import read_people, read_split
+from secvm.people.reader import read_split
 
 #: Share of training people held out when a plateau is to be seen.
 HELD_OUT = Fraction(1, 10)
+# The options, by what they are about.
+_test = partial(typer.Option, rich_help_panel="Who tests")
+_features = partial(typer.Option, rich_help_panel="Features")
+_training = partial(typer.Option, rich_help_panel="Training")
+_output = partial(typer.Option, rich_help_panel="Files to write")
+
+
+def _usual(what: str, constant: str) -> str:
+    return f"{what}; default: {options.usual(constant)}."
 
 
 def train(
-    people: Annotated[Path, typer.Argument(help="JSON lines or svmlight, .gz or plain.", show_default=False)],
-    test: Annotated[Path | None, typer.Option(help="File of test people.")] = None,
-    test_fraction: Annotated[str | None, typer.Option(help="Share of PEOPLE to test on, e.g. 0.1.")] = None,
-    split_file: Annotated[Path | None, typer.Option(help="One word, train or test, per person and line.")] = None,
-    bins: Annotated[str, typer.Option(help="Number of hash bins, or none for unhashed features.")] = "none",
-    hashes: Annotated[int, typer.Option(help="Bins per feature.")] = 1,
-    vocabulary: Annotated[Path | None, typer.Option(help="A word a line: these words are the bins.")] = None,
-    values: Annotated[str, typer.Option(help="counts, or presence: every feature counts 1.")] = "counts",
-    salt: Annotated[str | None, typer.Option(help="Salt of the hash in hexadecimal; default: from the seed.")] = None,
+    people: PeopleArgument,
+    test: Annotated[Path | None, _test(help="File of test people.")] = None,
+    test_fraction: Annotated[str | None, _test(help="Share of PEOPLE to test on, e.g. 0.25.", metavar="SHARE")] = None,
+    split_file: Annotated[Path | None, _test(help="A line for each person: train or test.")] = None,
+    label: LabelOption = None,
+    bins: Annotated[str, _features(help="Hash bins, or none: a bin for each feature.", metavar="N")] = "none",
+    hashes: Annotated[int, _features(help="Bins of each feature.", metavar="N")] = 1,
+    vocabulary: Annotated[Path | None, _features(help="A word a line: these are the bins.")] = None,
+    values: Annotated[str, _features(help="counts, or presence: each counts 1.", metavar="WORD")] = "counts",
+    salt: Annotated[str | None, _features(help="Of the hash; else from the seed.", metavar="HEX")] = None,
     descent: Annotated[
         str | None,
-        typer.Option(
-            help="pegasos (the paper's, the default), swift (few rounds; the only one with --epsilon), or a package's."
+        _training(
+            help=f"swift, pegasos (the paper's), or a package's.  [default: {OFFLINE.name}; with --epsilon swift]",
+            metavar="RULE",
         ),
-    ] = None,
-    thinning: Annotated[
-        str, typer.Option(help="RHO (swift), q=Q (pegasos), none, or auto: as the rule has it.")
-    ] = "auto",
-    lambda_: Annotated[
-        str | None, typer.Option("--lambda", help=f"Regularisation; default: {options.usual('lambda')}.")
     ] = None,
     rounds: Annotated[
         int | None,
-        typer.Option(
-            help=f"Rounds to train for; default: {options.usual('rounds')}.", min=1, max=MAX_ROUNDS, show_default=False
-        ),
+        _training(help=_usual("As many", "rounds"), metavar="N", min=1, max=MAX_ROUNDS, show_default=False),
     ] = None,
-    averaging: Annotated[
-        int | None, typer.Option(help=f"Weight vectors averaged; default: {options.usual('averaging')}.")
-    ] = None,
-    step_cap: Annotated[
-        str | None, typer.Option(help="Remedy for pegasos' two-cycle: most that the mean score may move, e.g. 0.5.")
-    ] = None,
-    decay: Annotated[str | None, typer.Option(help="Share of the weights swift forgets a round, e.g. 0.05.")] = None,
-    class_weight: Annotated[list[str] | None, typer.Option(help="LABEL=W, may be repeated; or balanced.")] = None,
     loss: Annotated[
         str,
-        typer.Option(
-            help=f"{options.losses(regression=False)}; for numbers as labels {options.losses(regression=True)}."
+        _training(
+            help=f"{options.losses(regression=False)}; for numbers as labels {options.losses(regression=True)}.",
+            metavar="LOSS",
         ),
     ] = Hinge.name,
-    loss_parameter: Annotated[str | None, typer.Option(help="Clip, epsilon or quantile of the loss.")] = None,
-    multiclass: Annotated[str, typer.Option(help="ovr (one-vs-rest) or ovo (one-vs-one).")] = "ovr",
-    stop: Annotated[str, typer.Option(help="none, or plateau: a tenth of the people decides when to stop.")] = "none",
+    loss_parameter: Annotated[
+        str | None, _training(help="Clip, epsilon or quantile of the loss.", metavar="NUMBER")
+    ] = None,
+    class_weight: Annotated[
+        list[str] | None, _training(help="May be repeated; or balanced.", metavar="LABEL=W")
+    ] = None,
+    multiclass: Annotated[str, _training(help="One-vs-rest or one-vs-one.", metavar="ovr|ovo")] = "ovr",
+    stop: Annotated[str, _training(help="plateau: a tenth decides when to stop.", metavar="none|plateau")] = "none",
+    thinning: Annotated[str, _training(help="RHO (swift), q=Q (pegasos), none, or auto.", metavar="WORD")] = "auto",
+    lambda_: Annotated[
+        str | None, _training("--lambda", help=_usual("Regularisation", "lambda"), metavar="NUMBER")
+    ] = None,
+    averaging: Annotated[
+        int | None, _training(help=_usual("Weight vectors averaged", "averaging"), metavar="N")
+    ] = None,
+    step_cap: Annotated[
+        str | None, _training(help="Of pegasos: most that the mean score may move, e.g. 0.5.", metavar="NUMBER")
+    ] = None,
+    decay: Annotated[
+        str | None, _training(help="Of swift: share of the weights forgotten a round.", metavar="NUMBER")
+    ] = None,
     epsilon: train_privacy.EpsilonOption = None,
     delta: train_privacy.DeltaOption = train_privacy.DELTA,
     contribution: train_privacy.ContributionOption = CONTRIBUTION,
     noise: train_privacy.NoiseOption = train_privacy.NOISE,
-    seed: Annotated[int, typer.Option(help="Seed of split, salt and dice.")] = 1,
-    threads: Annotated[int, typer.Option(help="Threads; the result does not depend on it.", min=1)] = 1,
-    out: Annotated[
-        Path | None, typer.Option(help="Write the model here; unhashed, it holds every word of those who train.")
-    ] = None,
-    curve: Annotated[Path | None, typer.Option(help="Write round and test score as CSV here.")] = None,
-    plot: Annotated[Path | None, typer.Option(help="Draw the curve as PNG here.")] = None,
+    out: Annotated[Path | None, _output(help="The model; unhashed, it holds every word of those who train.")] = None,
+    curve: Annotated[Path | None, _output(help="Round and test score, as CSV.")] = None,
+    plot: Annotated[Path | None, _output(help="The curve, as PNG.")] = None,
     output_format: FormatOption = Format.TXT,
+    seed: Annotated[int, typer.Option(help="Of split, salt and dice.", metavar="N")] = 1,
+    threads: ThreadsOption = 1,
 ) -> None:
     """Train on a file of people, offline.
 
-    A person is a line: {"label": "f", "features": ["word", ...]} or {"label": "f", "features": {"word": 3, ...}};
-    or an svmlight line. Example:
+    A person is a line, {"label": "f", "features": ["word", ...]} or {"label": "f", "features": {"word": 3, ...}}; a
+    line of svmlight; or a row of CSV or Parquet, where --label names a column. Examples:
 
     \b
-        ./secvm train examples/people.jsonl --test-fraction 0.25 --bins 500 --rounds 200 --out model.secvm
-        ./secvm train examples/people.jsonl --test-fraction 0.25 --descent swift --rounds 10 --format json
+        ./secvm train examples/people.jsonl --test-fraction 0.25 --out model.secvm
         ./secvm train examples/people.jsonl --test-fraction 0.25 --bins 40 --contribution 10 --epsilon 4 --delta 1e-4
     """
     started = time.monotonic()
@@ -149,11 +164,15 @@ def train(
     thin = parse_thinning("auto" if private is not None else thinning, rule.usual_thinning)
     wanted = options.binning(bins, hashes, vocabulary, options.salt_bytes(salt, seed))
 
-    folk = _read(people, wanted, presence=values == "presence")
-    in_train = _who_trains(len(folk), split_file, test_fraction, dice_seed)
-    if wanted is None:
-        folk = train_bins_only(folk, in_train)
-    testers = _read(test, folk.binning, presence=values == "presence") if test is not None else None
+    read = read_to_train(
+        people,
+        wanted,
+        label=label,
+        values=values if private is None else "one-per-bin",
+        who_trains=lambda n: _who_trains(n, split_file, test_fraction, dice_seed),
+    )
+    folk, in_train = read.folk, read.in_train
+    testers = None if test is None else read.testers(test)
 
     if the_loss.regression:
         if class_weight:
@@ -197,6 +216,8 @@ def train(
         presence=values == "presence" or private is not None,
         one_per_bin=private is not None,
         rounds=fitted.training.round_number,
+        frame=read.frame,
+        columns=None if read.frame is None else tuple(read.frame.names),
     )
     _write(work, model, result, out=out, curve=curve, plot=plot)
     result["seconds"] = round(time.monotonic() - started, 3)
@@ -269,20 +290,6 @@ def _check_words(*, values: str, descent: str, multiclass: str, stop: str) -> No
             raise BadInputError(msg)
 
 
-def _read(path: Path, binning: Binning | None, *, presence: bool) -> People:
-    with progress(f"reading {path.name}", 100) as advance:
-        shown = 0
-
-        def moved(done: int, total: int) -> None:
-            nonlocal shown
-            percent = 100 * done // max(1, total)
-            advance(percent - shown)
-            shown = percent
-
-        count = isinstance(binning, HashBinning)
-        return read_people(path, binning, presence=presence, count_features=count, on_progress=moved)
-
-
 def _about(
     work: OfflineRun, fitted: Fitted, folk: People, *, n_held_out: int, descent: str, seed: int
 ) -> dict[str, Any]:
@@ -317,21 +324,7 @@ def _about(
 
 def _as_text(result: dict[str, Any]) -> str:
     """The result for people: the headline first, then what it stands on."""
-    lines = []
-    if result.get("accuracy") is not None:
-        low, high = result["accuracy_interval"]
-        lines.append(f"accuracy {result['accuracy']:.4f}  (95 %: {low:.4f} to {high:.4f}), {result['n_test']} people")
-        width = max(len(label) for label in result["recall"])
-        lines.append(f"{'label':{width}}  recall  precision  share")
-        for label, recall in result["recall"].items():
-            cells = [recall, result["precision"][label], result["baseline"][label]]
-            shown = ["  -  " if c is None else f"{c:.4f}" for c in cells]
-            lines.append(f"{label:{width}}  {shown[0]}  {shown[1]:9}  {shown[2]}")
-    elif result.get("mae") is not None:
-        r2 = "-" if result["r2"] is None else f"{result['r2']:.4f}"  # of equal labels there is none
-        lines.append(f"mean absolute error {result['mae']:.6g}, r2 {r2}, {result['n_test']} people")
-    else:
-        lines.append("nobody was tested: give --test, --test-fraction or --split-file")
+    lines = headline(result)
     lines.append(
         f"{result['n_train']} people trained {result['rounds']} rounds with {result['descent']}: "
         f"{result['features']} features in {result['bins']} bins, "

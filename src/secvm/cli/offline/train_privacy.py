@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import Annotated, Any
@@ -22,21 +23,15 @@ from secvm.privacy.target import USUAL, PrivacyTarget
 #: Defaults of what goes with --epsilon.
 DELTA, NOISE = shown(USUAL.delta), "cover"
 
+_privacy = partial(typer.Option, rich_help_panel="Formal guarantee")
+
 EpsilonOption = Annotated[
     str | None,
-    typer.Option(
-        help="Train under (ε, δ), by the cover of two relays; rounds and thinning follow from public numbers.",
-        show_default=False,
-    ),
+    _privacy(help="Train under (ε, δ), by the cover of two relays.", metavar="NUMBER", show_default=False),
 ]
-DeltaOption = Annotated[str, typer.Option(help="δ that goes with --epsilon.")]
-ContributionOption = Annotated[
-    int, typer.Option(help="With --epsilon: at most so many features of a person, drawn once.", min=1)
-]
-NoiseOption = Annotated[
-    str,
-    typer.Option(help="With --epsilon: cover, or central: a trusted server with Gaussian noise, for comparison."),
-]
+DeltaOption = Annotated[str, _privacy(help="Less than one over the people.", metavar="NUMBER")]
+ContributionOption = Annotated[int, _privacy(help="Most features of a person, drawn once.", metavar="N", min=1)]
+NoiseOption = Annotated[str, _privacy(help="central: of a trusted server, for comparison.", metavar="cover|central")]
 
 
 def asked(
