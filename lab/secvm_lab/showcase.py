@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any, Self
 
 from secvm.testing.federation import COORDINATOR, Federation, Pace
+from secvm.testing.processes import in_memory
 from secvm_lab.demo.crowd import made_up
 from secvm_lab.demo.plan import Plan
-from secvm_lab.demo.run import in_memory
 
 #: Seconds of the federation in one of the machine: few people keep up with more than hundreds do.
 _RATE = 30.0

@@ -3,10 +3,8 @@
 The people are known here, as nowhere in a real federation. Who took part in which round stands in the devices' own
 books. All of it can be had again from the seed and what was published.
 
-``Replay`` is the same experiment once more, offline: the same people, dice and attendance, and so the same bytes. What
-the federation counted is compared with it, tally by tally. It is also where the demonstration learns what a coordinator
-cannot know: how many devices sent an update, which the leakage of labels depends on. With two relays' cover their parts
-are derived again: ``origins`` has what the openings say of each round (``estimator.round_cover``).
+What the federation counted is compared with the same rounds offline (``secvm_lab.replay``), tally by tally. It is also
+where the demonstration learns what a coordinator cannot know: how many devices sent an update.
 """
 
 from __future__ import annotations
@@ -21,15 +19,13 @@ from numpy.typing import NDArray
 
 from secvm.estimator.fitting import Evaluator
 from secvm.estimator.round_cover import CoverOrigins
-from secvm.estimator.training import OfflineTraining, Population
-from secvm.learning import aggregate
-from secvm.learning.aggregate.scoring import score_cells
+from secvm.estimator.training import Population
+from secvm.learning.aggregate.scoring import Score, score_cells
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.experiment import Experiment
 from secvm.learning.individual.binning import Binning, HashBinning
 from secvm.learning.rows import BinnedRows
 from secvm.learning.thinning import ALWAYS
-from secvm.learning.weights import Weights
 from secvm.participant.storage.state import DeviceState
 from secvm.privacy.leakage import law
 from secvm.protocol.documents.experiment import ExperimentDocument
@@ -37,85 +33,21 @@ from secvm_lab.demo.attack import VICTIMS, attack_labels
 from secvm_lab.demo.crowd import Crowd, binned, central_accuracy, sampled, who_trains
 from secvm_lab.demo.plan import Plan
 from secvm_lab.demo.result import Guarantee, Leakage, Protected
+from secvm_lab.replay import Replay
 
 
-@dataclass(frozen=True, eq=False)
-class ReplayedRound:
-    """A round as it should have been."""
-
-    number: int
-    #: None: abandoned. With two relays' cover a round is counted also where nothing is learnt from it.
-    tally: Tally | None
-    #: Packages of everybody who was there.
-    packages: int
-    violators: tuple[tuple[int, int], ...]
-
-
-class Replay:
-    """The experiment's rounds over everybody who took part."""
-
-    def __init__(
-        self,
-        experiment: Experiment,
-        people: Population,
-        *,
-        dice_seed: bytes,
-        floor: int,
-        further: Evaluator,
-        further_codes: NDArray[np.int64],
-        origins: CoverOrigins | None = None,
-    ) -> None:
-        assert people.train is not None
-        self.experiment = experiment
-        self._people = people
-        self._training = OfflineTraining(experiment, seed=dice_seed, floor=floor, origins=origins)
-        self._testers = np.flatnonzero(~people.train)
-        self._further, self._further_codes = further, further_codes
-        self.rounds: list[ReplayedRound] = []
-        #: What devices compared themselves with, round by round.
-        self.training_weights: list[Weights] = []
-
-    @property
-    def state(self) -> bytes:
-        """The bytes of the state after the last round."""
-        return self._training.state.to_bytes()
-
-    def advance(self, here: NDArray[np.bool_]) -> ReplayedRound:
-        """One more round, with these people."""
-        weights = aggregate.evaluation_weights(self.experiment, self._training.state)
-        self.training_weights.append(aggregate.training_weights(self.experiment, self._training.state))
-        report = self._training.advance(self._people, lambda _: here, devices=int(here.sum()))
-        tally = None
-        if not report.abandoned or self.experiment.cover is not None:
-            assert self._training.tally is not None
-            tested = self._testers[here[self._testers]]
-            cells = np.zeros_like(self._training.tally.cells)
-            if len(tested):
-                evaluator = Evaluator(self.experiment, self._people.rows.take(tested))
-                cells = evaluator.cells(weights, self._people.labels[tested])
-            tally = replace(self._training.tally, cells=self._training.tally.cells + cells)
-        budget = self.experiment.budget or 0
-        self.rounds.append(
-            ReplayedRound(report.number, tally, packages=int(here.sum()) * budget, violators=report.violators)
-        )
-        return self.rounds[-1]
-
-    def further_cells(self) -> NDArray[np.int64]:
-        """The confusion matrix of the present model on people who took no part."""
-        weights = aggregate.evaluation_weights(self.experiment, self._training.state)
-        return self._further.cells(weights, self._further_codes)
-
-    def leakage(self) -> Leakage:
-        """What the tallies give away, by the law alone (docs/privacy.md); of the model that gives away most."""
-        assert self._people.train is not None
-        norms = self._people.rows.squared_norms[self._people.train].tolist()
-        q = float((self.experiment.thinning.keep53(norms) / ALWAYS).mean()) if norms else 1.0
-        total, summed = 0.0, []
-        for one in self.rounds:
-            models = [law(q=q, bins=self.experiment.n_bins, senders=sides) for sides in one.violators if any(sides)]
-            total += max(models, default=0.0)
-            summed.append(total)
-        return Leakage(q=q, summed=tuple(summed))
+def leakage(replay: Replay) -> Leakage:
+    """What the tallies give away, by the law alone (docs/privacy.md); of the model that gives away most."""
+    people, experiment = replay.people, replay.experiment
+    assert people.train is not None
+    norms = people.rows.squared_norms[people.train].tolist()
+    q = float((experiment.thinning.keep53(norms) / ALWAYS).mean()) if norms else 1.0
+    total, summed = 0.0, []
+    for one in replay.rounds:
+        models = [law(q=q, bins=experiment.n_bins, senders=sides) for sides in one.violators if any(sides)]
+        total += max(models, default=0.0)
+        summed.append(total)
+    return Leakage(q=q, summed=tuple(summed))
 
 
 def counted_twice(counted: Sequence[Tally | None], expected: Sequence[Tally | None]) -> int:
@@ -144,6 +76,8 @@ class Afterwards:
     central: float
     #: None: a plain experiment.
     protected: Protected | None
+    #: Of the last model, on people who took no part.
+    final: Score
 
 
 class Computing:
@@ -176,9 +110,9 @@ class Computing:
             plain = self._replayed(replace(self._experiment, cover=None, budget=None), here, None)
             dice = np.random.default_rng([self._plan.seed, 3])
             attack = attack_labels(self._experiment, replay.training_weights, self._victims(), dice)
-            protected = Protected(guarantee, score_cells(plain.further_cells()).accuracy.value, attack)
+            protected = Protected(guarantee, score_cells(self.further_cells(plain)).accuracy.value, attack)
         tell("training in one place")
-        return Afterwards(replay, self.central(), protected)
+        return Afterwards(replay, self.central(), protected, score_cells(self.further_cells(replay)))
 
     def central(self) -> float:
         """Accuracy of a model that saw all the data in one place."""
@@ -208,10 +142,12 @@ class Computing:
             Population(rows=rows, labels=self._crowd.codes, train=self._train),
             dice_seed=self._plan.dice_seed,
             floor=self._plan.floor(len(experiment.labels)),
-            further=self.further,
-            further_codes=self._crowd.further_codes,
             origins=origins,
         )
+
+    def further_cells(self, replay: Replay) -> NDArray[np.int64]:
+        """The confusion matrix of a replay's model on people who took no part."""
+        return self.further.cells(replay.evaluation_weights, self._crowd.further_codes)
 
 
 def attendance(devices: Path, digest: str, *, participants: int, rounds: int) -> tuple[NDArray[np.bool_], list[str]]:

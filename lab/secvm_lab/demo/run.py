@@ -9,7 +9,6 @@ plays the same rounds offline, and compares. With a guarantee it plays them with
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
 import tempfile
 import time
@@ -27,15 +26,15 @@ from secvm.crypto.sealing.layers import OUTER_BYTES
 from secvm.errors import BadInputError
 from secvm.estimator.fitting import Evaluator
 from secvm.learning import aggregate
-from secvm.learning.aggregate.scoring import score_cells
 from secvm.learning.experiment import Experiment
 from secvm.participant.sending.sealing import CAPSULE_BYTES
 from secvm.participant.storage.state import DeviceState, Status
 from secvm.protocol.documents.blobs import decode_weights
 from secvm.runtime.clock import SystemClock
 from secvm.testing.federation import COORDINATOR, Federation, Pace
+from secvm.testing.processes import ROOM_BYTES, in_memory
 from secvm_lab.demo.crowd import Crowd, from_file, made_up
-from secvm_lab.demo.evaluation import Afterwards, Computing, counted_twice
+from secvm_lab.demo.evaluation import Afterwards, Computing, counted_twice, leakage
 from secvm_lab.demo.plan import MISSES, WITNESSES, Plan
 from secvm_lab.demo.result import Checks, DemoResult, RoundLine
 from secvm_lab.published import Published, origins_of, published
@@ -46,8 +45,6 @@ PARTS = 20
 #: quicker; if it was as much as that, devices had fallen behind.
 _CALM_S, _BEHIND_S = 0.6, 1.0
 _SLOWEST, _FASTEST = 2.0, 30.0
-#: The processes of a demonstration of usual size write about a quarter of this.
-_ROOM_BYTES = 2**29
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +251,7 @@ class _Play:
             labels=self._crowd.labels,
             lines=tuple(lines),
             tested_on=len(self._crowd.further_codes),
-            final=score_cells(replay.further_cells()),
+            final=done.final,
             central_accuracy=done.central,
             checks=Checks(
                 sent,
@@ -265,7 +262,7 @@ class _Play:
                 steps_replayed=self._report.steps_replayed,
                 recounted=self._report.recounted[0],
             ),
-            leakage=replay.leakage() if done.protected is None else None,
+            leakage=leakage(replay) if done.protected is None else None,
             protected=done.protected,
             seconds=0.0,
             setup_seconds=0.0,
@@ -312,20 +309,6 @@ def _crowd(plan: Plan) -> Crowd:
     return from_file(plan.data, plan.participants, seed=plan.seed, vocabulary_size=plan.vocabulary_size)
 
 
-def in_memory(room_bytes: int = 0) -> Path | None:
-    """A file system in memory, where there is one with so much room: hundreds of devices on one disk would wait for it.
-
-    Who has set TMPDIR knows better.
-    """
-    if os.environ.get("TMPDIR"):
-        return None
-    memory = Path("/dev/shm")  # noqa: S108  (a private folder is made in it)
-    with contextlib.suppress(OSError):
-        if os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > room_bytes:
-            return memory
-    return None
-
-
 @contextlib.contextmanager
 def _folder(keep: Path | None) -> Iterator[Path]:
     """A new folder, gone in the end unless somebody wants to keep it."""
@@ -336,7 +319,7 @@ def _folder(keep: Path | None) -> Iterator[Path]:
             raise BadInputError(f"cannot make the folder {keep}: {error.strerror or 'input/output error'}") from None
         yield keep.resolve()
         return
-    folder = Path(tempfile.mkdtemp(prefix="secvm-demo-", dir=in_memory(_ROOM_BYTES)))
+    folder = Path(tempfile.mkdtemp(prefix="secvm-demo-", dir=in_memory(ROOM_BYTES)))
     try:
         yield folder
     finally:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
 import random
+import shutil
 import signal
 import socket
 import subprocess
@@ -15,6 +17,8 @@ from pathlib import Path
 
 #: How long a process may take to end by itself.
 PATIENCE_S = 10.0
+#: The processes of a federation of thousands of devices write about a quarter of this.
+ROOM_BYTES = 2**29
 
 
 class ChildDiedError(Exception):
@@ -110,6 +114,20 @@ def dying_with_parent(command: Sequence[str], by: signal.Signals = signal.SIGKIL
     code (``preexec_fn``) may wait for them there for ever, and we for it.
     """
     return ["setpriv", "--pdeathsig", by.name[3:], *command] if sys.platform == "linux" else list(command)
+
+
+def in_memory(room_bytes: int = 0) -> Path | None:
+    """A file system in memory, where there is one with so much room: hundreds of devices on one disk would wait for it.
+
+    Who has set TMPDIR knows better.
+    """
+    if os.environ.get("TMPDIR"):
+        return None
+    memory = Path("/dev/shm")  # noqa: S108  (a private folder is made in it)
+    with contextlib.suppress(OSError):
+        if os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > room_bytes:
+            return memory
+    return None
 
 
 def free_port() -> int:

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from secvm.crypto.sealing.part_streams import seeded_round_secret
 from secvm.errors import BadInputError
-from secvm.estimator.fitting import Evaluator
 from secvm.estimator.round_cover import CoverOrigin, net_cover, part_counts, simulated_origins
 from secvm.estimator.training import OfflineTraining, Population
 from secvm.learning import aggregate
@@ -30,7 +29,7 @@ from secvm.learning.thinning import Thinning
 from secvm.protocol.codec import ExperimentId
 from secvm.protocol.relays.commitments import RoundSecret
 from secvm.protocol.relays.cover_parts import derive_part
-from secvm_lab.demo.evaluation import Replay
+from secvm_lab.replay import Replay
 from tests.unit.estimator.relayed_packages import RelayedPath
 from tests.unit.learning.helpers import relay_cover, rows_of
 
@@ -133,8 +132,6 @@ def test_a_replay_that_is_given_the_openings_counts_what_a_federation_counts() -
         Population(rows=binned, labels=np.arange(12) % 2, train=train),
         dice_seed=b"replayed",
         floor=10,
-        further=Evaluator(experiment, binned),
-        further_codes=np.arange(12) % 2,
         origins=opened_round,
     )
     state = aggregate.start(experiment)

@@ -37,10 +37,11 @@ class Demo:
     def accuracy(self, experiment: Experiment, dice: bytes | None = None) -> float:
         """Of all rounds; ``dice``: the relays'."""
         origins = None if dice is None else simulated_origins(experiment, dice)
-        replay = Computing(self.plan, self.crowd, experiment).replay(experiment, origins)
+        computing = Computing(self.plan, self.crowd, experiment)
+        replay = computing.replay(experiment, origins)
         for _ in range(self.plan.rounds):
             replay.advance(np.ones(len(self.crowd), dtype=np.bool_))
-        cells = replay.further_cells()
+        cells = computing.further_cells(replay)
         return float(np.trace(cells) / cells.sum())
 
 

@@ -62,7 +62,7 @@ def screenshots(
         ./secvm dev screenshots --out out/screenshots
         ./secvm dev screenshots --only demo --only operator --only person --pictures docs/pictures
     """
-    from secvm_lab.demo.run import in_memory
+    from secvm.testing.processes import in_memory
     from secvm_lab.rigs.browser import Browser
 
     wanted = list(dict.fromkeys(only or GROUPS))
