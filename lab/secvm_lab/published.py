@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 
 from secvm.auditor.audit import audit_files
 from secvm.auditor.files import WebFiles
-from secvm.crypto.signing import Envelope
 from secvm.estimator.round_cover import CoverOrigin, CoverOrigins
 from secvm.learning.aggregate.tally import Tally
 from secvm.protocol.documents.blobs import decode_tally
@@ -20,10 +19,10 @@ from secvm.protocol.documents.ending import Ending
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.documents.manifest import RoundManifest, read_relay_count
 from secvm.protocol.relays.counts import EntryCount, EntryReveal
-from secvm.protocol.relays.manifest import RelayedManifest
-from secvm.protocol.relays.opening import Opening, RelayedEnding, clients_of
+from secvm.protocol.relays.opening import Opening, clients_of
 from secvm.runtime.clock import SystemClock
 from secvm.testing.federation import Federation
+from secvm.testing.whole_experiment import told_after
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,17 +45,14 @@ def published(federation: Federation, number: int) -> Published:
     """What there is after this round; what follows it is public."""
     document = federation.document
     assert document is not None
-    served = federation.patiently(lambda: federation.following(number), f"what follows round {number}")
-    payload, last = Envelope.from_bytes(served).payload, number == document.rounds
-    told: Ending | RoundManifest | RelayedEnding | RelayedManifest
+    told = told_after(federation, number)
     if document.experiment.cover is None:
-        told = Ending.from_bytes(payload) if last else RoundManifest.from_bytes(payload)
+        assert isinstance(told, Ending | RoundManifest)
         assert told.last is not None
         handed_on = told.last.relay_count
         packages = 0 if handed_on is None else read_relay_count(handed_on, document).capsules
         tally, origin = told.last.tally, None
     else:
-        told = RelayedEnding.from_bytes(payload) if last else RelayedManifest.from_bytes(payload)
         path = f"/v1/experiment/{document.digest}/opening/{number}"
         shown = federation.patiently(lambda: federation.public(path), f"the opening of round {number}")
         opening = document.read(Opening, shown)

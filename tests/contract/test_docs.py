@@ -43,6 +43,7 @@ WITH_PYTHON = [
     for name in (
         "README.md",
         "docs/guarantees.md",
+        "docs/how-to/federation-in-python.md",
         "docs/how-to/train-offline.md",
         "docs/how-to/use-your-browser-history.md",
     )

@@ -427,7 +427,11 @@ class SecVMBase(BaseEstimator):
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Self:
         """An estimator from a file of ``save`` or ``secvm train --out``, ready to predict."""
-        model = ModelFile.read(Path(path))
+        return cls.of_model(ModelFile.read(Path(path)))
+
+    @classmethod
+    def of_model(cls, model: ModelFile) -> Self:
+        """An estimator of a trained model, ready to predict."""
         estimator = cls._of_model(model)
         estimator._load(model)
         return estimator

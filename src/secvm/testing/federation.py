@@ -1,5 +1,12 @@
 """Federation: coordinator, relays, witnesses and hosts as real processes on this machine, one clock for all of them.
 
+Of an experiment and its people (docs/how-to/federation-in-python.md):
+
+    with Federation(experiment="experiment.toml", people="people.jsonl") as federation:
+        result = federation.run()
+
+Or step by step, for tests that disturb it:
+
     with Federation(folder, hosts=[HostOf(people, first=0, count=100)], seed="…") as federation:
         federation.start_servers()
         digest = federation.begin(specification)          # a dict as the coordinator's admin API takes it
@@ -27,6 +34,7 @@ import contextlib
 import json
 import os
 import re
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -34,10 +42,11 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Self
 
-from secvm.errors import UnreachableError
+from secvm.errors import BadInputError, UnreachableError
 from secvm.protocol.documents.experiment import ExperimentDocument, read_published
 from secvm.runtime.clock import ClockSteering
 from secvm.runtime.http.client import HttpAnswer, ask_once
+from secvm.testing.asked import FEW, Asked, Experiment, People, Vocabulary
 from secvm.testing.clock import PatientClock
 from secvm.testing.federation_settings import (
     ANYTHING,
@@ -56,9 +65,13 @@ from secvm.testing.federation_settings import (
     cover_seeds,
 )
 from secvm.testing.played_rounds import Between, PlainPlay, RelayedPlay, settle
-from secvm.testing.processes import Children, free_port
+from secvm.testing.processes import ROOM_BYTES, Children, free_port, in_memory
+from secvm.testing.result import Result
+from secvm.testing.whole_experiment import play_rounds
 
 _START_PATIENCE_S = 60.0
+#: The clock's rate where few devices take part.
+_QUICK = 30.0
 _NAP_S = 0.05
 #: A host answers once all its devices have joined: so much longer for each of them, on a machine that is busy.
 _JOIN_PATIENCE_S = 0.3
@@ -82,14 +95,29 @@ MakeDoor = Callable[[str, Sequence[tuple[str, int]], int], PartyDoor | None]
 
 
 class Federation(FederationSettings):
-    """A whole federation. Use it in a ``with``: at the end nothing runs any more."""
+    """A whole federation on this machine: every party a process of its own, over loopback. For made-up people.
+
+    Use it in a ``with``. Given an experiment and its people it starts everything and lets all devices join; at the end
+    nothing runs any more, and without a ``folder`` of yours nothing is left behind.
+
+    Examples
+    --------
+    >>> from secvm.testing import Federation
+    >>> people = [(["rain", "tea"], "north"), (["sea", "sand"], "south")] * 10
+    >>> experiment = {"binning": {"bins": 50}, "privacy": "none", "rounds": 2}
+    >>> with Federation(experiment=experiment, people=people) as federation:  # doctest: +SKIP
+    ...     print(federation.run())
+    """
 
     def __init__(
         self,
-        folder: Path,
+        folder: Path | None = None,
         *,
-        hosts: Sequence[HostOf],
-        seed: str,
+        experiment: Experiment | None = None,
+        people: People | None = None,
+        vocabulary: Vocabulary | None = None,
+        hosts: Sequence[HostOf] = (),
+        seed: str | int = 0,
         pace: Pace | None = None,
         patience_s: float = 120.0,
         witnesses: int = 3,
@@ -110,6 +138,19 @@ class Federation(FederationSettings):
 
         Parameters
         ----------
+        folder
+            Where processes keep settings, logs and states; a temporary folder without.
+        experiment
+            A specification as ``secvm experiment new`` takes it: a file, or a dict of the same keys. Relays and windows
+            are the federation's own; title, labels, floor and source may be left out.
+        people
+            A file of people, or for each of them a pair of words and label.
+        vocabulary
+            The words that are the bins, or a file of them, where they are not hashed.
+        hosts
+            In place of experiment and people, for whoever calls ``start_servers`` and ``begin``.
+        seed
+            Of the devices' dice and the salt. The same seed gives the same model, but for the cover that relays draw.
         patience_s
             So long nothing may change while something is waited for.
         witnesses
@@ -119,8 +160,8 @@ class Federation(FederationSettings):
         dashboard, audit_every_s
             Whether the operator's page runs beside it, at ``page_url``, and how often it audits.
         covered
-            Experiments have a guarantee, and two relays that add cover; else the ``relays`` of these names serve plain
-            ones.
+            Whether experiments have a guarantee, and two relays that add cover; else the ``relays`` of these names
+            serve plain ones. Where an experiment is given, it says so.
         consent
             Of every device, as its settings say it.
         doors
@@ -132,8 +173,25 @@ class Federation(FederationSettings):
             What all relays have in their settings besides, by table.
         """
         self._dashboard, self._audit_every_s = dashboard, audit_every_s
-        self.folder, self.seed, self.covered = folder, seed, covered
+        self._asked: Asked | None = None
+        if experiment is not None and people is not None:
+            self._asked = Asked.of(experiment, people, vocabulary=vocabulary, seed=seed)
+            covered = self._asked.covered
+        elif folder is None or experiment is not None or people is not None:
+            raise BadInputError("a federation needs an experiment and its people: give experiment=… and people=…")
+        self._leftover: tempfile.TemporaryDirectory[str] | None = None
+        if folder is None:
+            self._leftover = tempfile.TemporaryDirectory(prefix="secvm-federation-", dir=in_memory(ROOM_BYTES))
+            folder = Path(self._leftover.name)
+        if self._asked is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+            hosts = self._asked.carried(folder)
+        #: Rounds that ``run`` has played.
+        self._played = 0
+        self.folder, self.seed, self.covered = folder, str(seed), covered
         self.pace = pace or Pace()
+        if pace is None and self._asked is not None and len(self._asked.people) <= FEW:
+            self.pace = replace(self.pace, rate=_QUICK)
         if covered and self.pace.relays is None:
             self.pace = replace(self.pace, relays=RELAY_STEPS)
         self.database_url, self.consent = database, consent
@@ -171,10 +229,37 @@ class Federation(FederationSettings):
         return doors
 
     def __enter__(self) -> Self:
+        if self._asked is None:
+            return self
+        try:
+            # What the coordinator would refuse is refused before anything is started.
+            self._asked.document(self.pace)
+            self.start_servers()
+            self.begin(self._asked.content)
+        except BaseException as fault:
+            self.__exit__()
+            if isinstance(fault, OSError):
+                raise BadInputError(f"the federation cannot begin: {fault}") from None
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
         self.stop()
+        if self._leftover is not None:
+            self._leftover.cleanup()
+
+    def run(self, rounds: int | None = None) -> Result:
+        """Play the next so many rounds, or all that are left; what came of all rounds so far."""
+        if self._asked is None or self.document is None:
+            raise BadInputError("run() is for a federation of experiment and people, inside of its with block")
+        last = self.document.rounds if rounds is None else min(self._played + rounds, self.document.rounds)
+        if last == 0 or (rounds is not None and rounds < 1):
+            raise BadInputError("run() plays one round or more")
+        result = play_rounds(
+            self, self._played + 1, last, devices=len(self._asked.people), vocabulary=self._asked.vocabulary
+        )
+        self._played = len(result.rounds)
+        return result
 
     @property
     def server_names(self) -> list[str]:
@@ -319,7 +404,7 @@ class Federation(FederationSettings):
         except UnreachableError as fault:
             raise OSError(f"{name} does not answer: {fault}") from fault
         if answer.status >= 300:
-            words = answer.content[:300].decode(errors="replace")
+            words = _reason(answer.content)
             raise OSError(f"{name} answered {answer.status} to {method} {path}: {words}")
         return answer.content
 
@@ -431,6 +516,10 @@ class Federation(FederationSettings):
         path = f"/v1/experiment/{self.digest}"
         return self.public(f"{path}/manifest/{number + 1}") or self.public(f"{path}/ending")
 
+    def ended(self, number: int) -> bool:
+        """Whether this round, after which something is public, was the experiment's last."""
+        return self.public(f"/v1/experiment/{self.digest}/manifest/{number + 1}") is None
+
     def patiently(self, get: Callable[[], bytes | None], what: str, *, nap_s: float = _NAP_S) -> bytes:
         """What ``get`` returns once it returns something: a process may just be coming up."""
         answers: list[bytes] = []
@@ -450,6 +539,13 @@ class Federation(FederationSettings):
             if time.monotonic() > deadline:
                 raise TimeoutError(f"waited in vain for {what}")
             time.sleep(nap_s)
+
+
+def _reason(content: bytes) -> str:
+    """Why somebody refuses: the sentence of an answer in JSON, or how the answer begins."""
+    with contextlib.suppress(ValueError, LookupError, TypeError):
+        return str(json.loads(content)["detail"])
+    return content[:300].decode(errors="replace")
 
 
 __all__ = ["COORDINATOR", "ORIGIN_MS", "RELAY", "RELAY_PATH", "Federation", "HostCounts", "HostOf", "Pace", "PartyDoor"]
