@@ -236,3 +236,14 @@ async def test_repro_a_whole_coordinator_tells_of_a_clock_in_doubt_and_tries_aga
         await health_becomes(session, {"status": "ok"})
     stop.set()
     await running
+
+
+def test_repro_a_first_experiment_is_logged_though_the_clock_is_doubted_before_it_is() -> None:
+    """No witness can tell the time to a coordinator whose log is empty, and an empty log must not wait for them."""
+    store = MemoryStore()
+    coordinator = Logged(store, ManualClock(START), [TinyWitness(i, ManualClock(START)) for i in range(3)])
+    coordinator.driver.prepare()
+    add(store, logged())
+    coordinator.logbook.ask_anew()
+    asyncio.run(coordinator.step())
+    assert coordinator.logbook.log.size > 0

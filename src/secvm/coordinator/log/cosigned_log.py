@@ -189,8 +189,10 @@ class CosignedLog:
         return True
 
     def ask_anew(self) -> None:
-        """Have witnesses asked about the log, as after a start."""
-        self.was_there, self.asked = True, set()
+        """Have witnesses asked about the log, as after a start. Of an empty one they know nothing: the first entry need
+        not wait for them, and comes to them by itself.
+        """
+        self.was_there, self.asked = self.log.size > 0, set()
         if self.on_growth is not None:
             self.on_growth()
 
