@@ -61,7 +61,7 @@ def test_what_is_typed_goes_before_what_is_written(tmp_path: Path) -> None:
         ("--coordinator http://c.example --time-zone Middle/Earth", "the time zone is none that is known"),
         ("--coordinator http://c.example --audit-every -1", "audit.every_s should be greater"),
         ("--config missing.toml", "cannot read the settings missing.toml"),
-        ("--config bad.toml", "the settings bad.toml are no TOML"),
+        ("--config bad.toml", "the settings bad.toml cannot be read as TOML"),
         ("--config strange.toml", "the settings strange.toml: coordinator.key is not a setting"),
         ("--coordinator http://c.example --config flat.toml", "the settings flat.toml: coordinator"),
     ],

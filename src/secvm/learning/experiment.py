@@ -144,8 +144,16 @@ class Experiment:
     def _check_question(self) -> None:
         if self.n_bins < 1:
             raise BadExperimentError("an experiment needs at least one bin")
-        if self.loss.regression != (len(self.labels) == 1):
-            raise BadExperimentError("a loss for numbers needs exactly one label name, any other at least two")
+        if self.loss.regression and len(self.labels) != 1:
+            raise BadExperimentError(
+                f"the loss {self.loss.name} has a number as the label: labels names that one, and not"
+                f" {len(self.labels)}"
+            )
+        if not self.loss.regression and len(self.labels) < 2:
+            raise BadExperimentError(
+                f"labels has {len(self.labels)} of them, and a classifier tells two apart at least; where the label is"
+                " a number, take a loss for numbers"
+            )
         if len(set(self.labels)) != len(self.labels):
             raise BadExperimentError("a label has the same name as another")
         LabelModels(n_labels=len(self.labels), multiclass=self.multiclass)  # refuses what cannot be

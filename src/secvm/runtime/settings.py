@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Annotated, Any, Self, TypeVar
 
 import pydantic
+from pydantic_core import ErrorDetails
 
 from secvm.errors import BadInputError
 from secvm.files import or_bad_input
@@ -108,16 +109,17 @@ def read_settings(path: Path, kind: type[T]) -> T:
     return settings.placed(path.resolve().parent)
 
 
-def read_toml(path: Path) -> dict[str, Any]:
-    """The tables of a file of settings, not looked into yet; raises as ``read_settings`` does."""
-    with or_bad_input(f"cannot read the settings {path}"):
+def read_toml(path: Path, what: str = "the settings") -> dict[str, Any]:
+    """The tables of a file, not looked into yet; raises as ``read_settings`` does. ``what`` the file is."""
+    with or_bad_input(f"cannot read {what} {path}"):
         data = path.read_bytes()
     try:
         return tomllib.loads(data.decode())
     except (ValueError, RecursionError) as error:
         # Only the place: the rest of the message may quote what stands there.
         place = _PLACE.search(str(error))
-        raise BadInputError(f"the settings {path} are no TOML" + (f" ({place[0]})" if place else "")) from None
+        at = f" ({place[0]})" if place else ""
+        raise BadInputError(f"{what} {path} cannot be read as TOML{at}") from None
 
 
 #: Settings by the names of their tables; a list is an array of tables.
@@ -141,12 +143,20 @@ def parse_settings(text: str | bytes, kind: type[T], where: str) -> T:
     try:
         return kind.model_validate_json(text)
     except pydantic.ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
+        first, *others = error.errors(include_url=False, include_input=False)
         if first["type"] == "json_invalid":
             raise BadInputError(f"{where}: no JSON") from None
-        parts = [str(part) if isinstance(part, int) or _KEY.fullmatch(part) else "(not a key)" for part in first["loc"]]
-        sentence = _sentence(".".join(parts), first["type"], first["msg"])
-        raise BadInputError(f"{where}: {sentence}") from None
+        # Keys that are missing or unknown are told together: often one is the other, misspelt.
+        told = [first, *(fault for fault in others if fault["type"] in _ABOUT_KEYS)][:_MOST_TOLD]
+        raise BadInputError(f"{where}: {'; '.join(map(_about, told))}") from None
+
+
+_ABOUT_KEYS, _MOST_TOLD = frozenset({"missing", "extra_forbidden"}), 5
+
+
+def _about(fault: ErrorDetails) -> str:
+    parts = [str(part) if isinstance(part, int) or _KEY.fullmatch(part) else "(not a key)" for part in fault["loc"]]
+    return _sentence(".".join(parts), fault["type"], fault["msg"])
 
 
 def _sentence(key: str, kind: str, message: str) -> str:

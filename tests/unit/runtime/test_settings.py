@@ -72,12 +72,12 @@ def test_settings_come_out_with_their_types(tmp_path: Path) -> None:
         (GOOD.replace("rate = 2", "rate = nan"), "rate should be a finite number"),
         (GOOD.replace("rate = 2", "rate = -1"), "rate should be positive"),
         (GOOD.replace("rate = 2", 'mode = "secret"'), "mode should be 'forward' or 'interval'"),
-        (GOOD.replace("rate = 2", 'rate = "sec'), "are no TOML (at line 2, column 12)"),
-        ("secret", "are no TOML"),
-        (b'name = "\xff"', "are no TOML"),
-        ("a = " + "[" * 100_000, "are no TOML"),
-        ("a = 1" + "0" * 5000, "are no TOML"),
-        ("a.b = 1\na = 'secret'", "are no TOML"),
+        (GOOD.replace("rate = 2", 'rate = "sec'), "cannot be read as TOML (at line 2, column 12)"),
+        ("secret", "cannot be read as TOML"),
+        (b'name = "\xff"', "cannot be read as TOML"),
+        ("a = " + "[" * 100_000, "cannot be read as TOML"),
+        ("a = 1" + "0" * 5000, "cannot be read as TOML"),
+        ("a.b = 1\na = 'secret'", "cannot be read as TOML"),
     ],
 )
 def test_what_is_wrong_is_named_by_its_key(tmp_path: Path, text: str | bytes, sentence: str) -> None:

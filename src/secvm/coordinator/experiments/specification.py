@@ -8,6 +8,7 @@ declare their settings (descent, robust, privacy) are read by those declarations
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, Literal
@@ -16,6 +17,7 @@ import pydantic
 
 from secvm.crypto.beacons.sources import MAX_ROUND
 from secvm.learning.aggregate.descent import RULES, AskedDescent
+from secvm.learning.arithmetic import exact
 from secvm.learning.declared import MAX_BINS, MAX_HASHES, USUAL_TRAIN_SHARE, Setting
 from secvm.learning.experiment import Robust
 from secvm.learning.losses import Hinge
@@ -218,3 +220,16 @@ class Specification(Settings):
     tokens: bool = False
     early_stopping: EarlyStopping | None = None
     test: bool = False
+
+    @pydantic.model_validator(mode="after")
+    def _floor_can_be_reached(self) -> Specification:
+        share = exact(self.train_share)
+        if self.people is None or not 0 < share <= 1:
+            return self
+        train = math.floor(self.people * share)
+        if self.floor > train:
+            raise ValueError(
+                f"floor is {self.floor:,}, and of {self.people:,} people about {train:,} train: no step would ever be"
+                " taken; lower floor, or expect more people"
+            )
+        return self

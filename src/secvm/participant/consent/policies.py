@@ -165,21 +165,31 @@ def _against_leakage(consent: Consent, statement: Statement, accepted: Accepted)
 
 def _against_epsilon(consent: Consent, statement: Statement, accepted: Accepted) -> None:
     """With a formal guarantee: ε over all rounds."""
-    own = statement.own if isinstance(statement, RelayedStatement) else None
-    limit = max(consent.most_epsilon, accepted.epsilon or 0.0)
+    if not isinstance(statement, RelayedStatement):
+        return
+    own, limit = statement.own, max(consent.most_epsilon, accepted.epsilon or 0.0)
     if own is None or own.epsilon <= limit:
         return
+    at_delta = _at_delta(own.delta, float(statement.terms.claimed.delta))
     if math.isinf(own.epsilon):
         raise ConsentRefusedError(
-            "this experiment guarantees nothing: the noise of one relay is not enough",
-            next_step="Its operator has to plan it with more noise; nothing on this device helps.",
+            f"this experiment guarantees nothing{at_delta}: the noise of one relay is not enough",
+            next_step=f"Its operator has to plan it with {f'delta = {own.delta:.0e}' if at_delta else 'more noise'};"
+            " nothing on this device helps.",
         )
     needed = _rounded_up(own.epsilon, 100)
     raise ConsentRefusedError(
-        f"this experiment's guarantee is ε = {needed:.2f} if one of its two relays is honest; this device agrees to"
-        f" {limit:g} at most",
+        f"this experiment's guarantee is ε = {needed:.2f}{at_delta} if one of its two relays is honest; this device"
+        f" agrees to {limit:g} at most",
         next_step=_how("--accept-epsilon", "epsilon", f"{needed:.2f}", total=f"{_rounded_up(own.charged, 100):.2f}"),
     )
+
+
+def _at_delta(own: float, planned: float) -> str:
+    """The δ of an ε, where the experiment's own is larger: with a smaller one it might have been agreed to."""
+    if planned <= own:
+        return ""
+    return f" at the δ = {own:.0e} that this device wants (the experiment plans with {planned:.0e})"
 
 
 def check_kept(statement: RelayedStatement) -> None:
@@ -203,6 +213,6 @@ def check_kept(statement: RelayedStatement) -> None:
 def _how(option: str, what: str, needed: str, *, total: str | None = None) -> str:
     # Both settings: with the first alone the device would join, and its life's budget would refuse every round.
     return (
-        f"Who wants to take part all the same joins with {option} {needed} (this experiment only), or puts"
-        f" most_{what} = {needed} and a total_{what} of {total or needed} or more under [consent] in the settings."
+        f"To take part anyway, join with {option} {needed} (this experiment only), or put most_{what} = {needed} and a"
+        f" total_{what} of {total or needed} or more under [consent] in the settings."
     )

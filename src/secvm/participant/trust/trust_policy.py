@@ -73,7 +73,7 @@ class TrustPolicy:
             if not (document.test or self.without_log):
                 raise BadInputError(
                     "this experiment has no log, so nobody can tell whether everybody is told the same",
-                    next_step="To take part all the same, put without_log = true under [trust] in the settings.",
+                    next_step="To take part anyway, put without_log = true under [trust] in the settings.",
                 )
             return
         try:

@@ -60,7 +60,10 @@ def smallest_odds(
         while not keeps(high, cases):
             low, high = high, 2 * high
             if high > MAX_ODDS * steps:
-                raise BadExperimentError("no cover that anybody could send keeps this ε and δ")
+                raise BadExperimentError(
+                    "no relay could add as much noise as this ε and δ need: raise epsilon or delta, or plan fewer"
+                    " rounds"
+                )
         while high - low > max(1, high // 512):
             middle = (low + high) // 2
             low, high = (low, middle) if keeps(middle, cases) else (middle, high)
