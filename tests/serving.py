@@ -64,7 +64,7 @@ def serving(
     """These files over HTTP, or over HTTPS, all with these headers."""
     with Server(tls) as running:
         running.serve(files or {}, headers)
-        thread = threading.Thread(target=running.serve_forever)
+        thread = threading.Thread(target=running.serve_forever, args=(0.02,))
         thread.start()
         try:
             yield running

@@ -25,6 +25,7 @@ from secvm.dashboard.app import MOST_BODY_BYTES
 from secvm.dashboard.main import DashboardSettings
 from secvm.participant.settings import ParticipantSettings
 from secvm.privacy.planning.private_plan import Outlook
+from secvm.privacy.target import PrivacyTarget
 from secvm.protocol.relays.batches import PIECE_CAPSULES
 from secvm.protocol.relays.counts import NAMES as PAPERS
 from secvm.protocol.relays.statements import RelayedTerms
@@ -274,11 +275,15 @@ def test_the_unit_runs_a_command_that_exists_and_leaves_no_core(party: str, caps
 
 def test_the_how_to_shows_the_example_experiment() -> None:
     shown = (ROOT / "docs/how-to/run-an-experiment.md").read_text(encoding="utf-8")
-    content = tomllib.loads(shown.partition("```toml\n")[2].partition("```")[0])
+    content, *parts = [tomllib.loads(part.partition("```")[0]) for part in shown.split("```toml\n")[1:]]
     example = tomllib.loads((ROOT / "examples/experiment.toml").read_text(encoding="utf-8"))
     for relay in (*content["relays"], *example["relays"]):
         del relay["key"]
     assert content == example
+    # Its parts belong to the same experiment, which default devices join (``test_docs``).
+    parts = [part for part in parts if part.keys() <= set(Specification.model_fields)]
+    assert PrivacyTarget.read(parts[0]["privacy"]) == PrivacyTarget()
+    assert [part["binning"]["bins"] for part in parts[1:]] == [content["binning"]["bins"]]
 
 
 def test_the_example_experiment_fits_the_example_coordinator_and_relays() -> None:

@@ -207,7 +207,8 @@ def test_example_people_are_what_their_program_makes() -> None:
 def test_repro_every_example_is_planned_as_it_lies_here(example: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """Without a coordinator and without a key: whoever has a clone can look what a guarantee takes."""
     assert run(["experiment", "new", str(example), "--plan-only"]) == 0, capfd.readouterr().err
-    plan = capfd.readouterr().out.partition("\n\n")[0]
+    plan, _, told = capfd.readouterr().out.partition("\n\n")
+    assert told.splitlines()[-1] == "devices: a device with default consent joins, if its settings name both relays"
     assert plan + "\n" in blocks(ROOT / "docs/how-to/run-an-experiment.md", "text")
 
 

@@ -78,7 +78,7 @@ def test_an_experiment_from_its_specification_to_a_model_that_predicts(
     place, specification = Place(tmp_path), tmp_path / "north.toml"
     specification.write_text(SPECIFICATION)
     with place.coordinator():
-        digest = command(place, capfd, "new", str(specification), key=True)["digest"]
+        digest = command(place, capfd, "new", str(specification), "--yes", key=True)["digest"]
         assert command(place, capfd, "list")["experiments"] == [
             {"digest": digest, "title": "North or south?", "standing": "running"}
         ]
@@ -102,6 +102,8 @@ def test_an_experiment_from_its_specification_to_a_model_that_predicts(
         people.write_text('{"features": ["rain", "kettle"]}\n{"features": ["lemon", "sea"]}\n')
         assert run(["predict", str(model), str(people)]) == 0
         assert capfd.readouterr().out == "north\nsouth\n"
+        watched = command(place, capfd, "watch", digest[:8])
+        assert [(one["number"], one["state"]) for one in watched["rounds"]] == [(1, "published"), (2, "published")]
         assert run(["experiment", "show", digest[:8], "--coordinator", place.url]) == 0
         assert "north" in capfd.readouterr().out
         # What was answered is what lies in the folder, and nothing that the dead one left half written.
@@ -121,16 +123,18 @@ def test_the_operator_pauses_and_stops_and_sigterm_ends_it_in_order(
     place, specification = Place(tmp_path), tmp_path / "north.json"
     specification.write_text(json.dumps(tomllib.loads(SPECIFICATION)))
     with place.coordinator() as coordinator:
-        digest = command(place, capfd, "new", str(specification), key=True)["digest"]
+        digest = command(place, capfd, "new", str(specification), "--yes", key=True)["digest"]
         for action, standing in (("pause", "paused"), ("resume", "running"), ("stop", "stopped")):
             assert command(place, capfd, action, digest, key=True)["standing"] == standing
         url = ["--coordinator", place.url, "--admin-key-file", str(place.admin_key_file)]
         assert run(["experiment", "resume", digest, *url]) == 2
         assert capfd.readouterr().err == "secvm: the coordinator refuses: the experiment is stopped\n"
+        assert run(["experiment", "stop", digest, *url]) == 0
+        assert capfd.readouterr().out == f"{digest[:16]}  stopped already: nothing has changed\n"
         other = tmp_path / "real.toml"
-        asker = "operator = \"Uni\"\ncontact = \"study@uni.example\"\npurpose = \"To see.\"\n"
+        asker = 'operator = "Uni"\ncontact = "study@uni.example"\npurpose = "To see."\n'
         other.write_text(asker + SPECIFICATION.replace("test = true", ""))
-        assert run(["experiment", "new", str(other), *url]) == 2
+        assert run(["experiment", "new", str(other), "--yes", *url]) == 2
         assert "only experiments marked as a test" in capfd.readouterr().err
         assert json.loads(place.wait_for("/health")) == {"status": "ok"}
         assert b"secvm_coordinator_" in place.wait_for("/metrics")

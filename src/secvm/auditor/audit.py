@@ -101,7 +101,8 @@ def audit_files(
     listed = listed_experiments(files, general)
     if listed is None and not is_digest(experiment):
         raise BadInputError(
-            "there is no coordinator here: it lists no experiments", next_step="Is it a relay's, or is a path missing?"
+            "there is no coordinator here: it lists no experiments",
+            next_step="Is this a relay's URL, or is a path missing?",
         )
     listed = listed or {}
     chosen = choose_experiments(listed, experiment)

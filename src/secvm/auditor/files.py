@@ -63,7 +63,9 @@ class FolderFiles:
 
     def __init__(self, folder: Path) -> None:
         if not folder.is_dir():
-            raise BadInputError(f"there is no folder {folder}")
+            raise BadInputError(
+                f"there is no folder {folder}", next_step="A coordinator's URL begins with https:// or http://."
+            )
         self._folder = folder
         if not (folder / "v1").is_dir():
             raise BadInputError(

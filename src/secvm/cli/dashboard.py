@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from secvm.cli.commands import group
+from secvm.cli.coordinator_options import COORDINATOR_VARIABLE, usual_coordinator
 from secvm.cli.output import note
 from secvm.errors import BadInputError, SecVMError
 
@@ -28,7 +29,8 @@ def _root() -> None:
 @app.command()
 def serve(
     coordinator: Annotated[
-        str | None, typer.Option(help="URL of the coordinator.", metavar="URL", show_default=False)
+        str | None,
+        typer.Option(help=f"The coordinator's URL; else {COORDINATOR_VARIABLE}.", metavar="URL", show_default=False),
     ] = None,
     listen: Annotated[
         str | None, typer.Option(help="Where the page is; 127.0.0.1:8760 without.", metavar="HOST:PORT")
@@ -93,8 +95,11 @@ def _settings(
             content[table] = (
                 {**content.get(table, {}), name: value} if isinstance(content.get(table, {}), dict) else None
             )
+    usual = usual_coordinator()
+    if "coordinator" not in content and usual is not None:
+        content["coordinator"] = {"url": usual}
     if "coordinator" not in content:
-        raise BadInputError("say whom to look at: --coordinator URL, or --config FILE")
+        raise BadInputError(f"say whom to look at: --coordinator URL, or --config FILE, or set {COORDINATOR_VARIABLE}")
     where = "the settings of the page" if config is None else f"the settings {config}"
     return parse_settings(json.dumps(content, default=str), DashboardSettings, where)
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from secvm.cli.commands import added, group
+from secvm.cli.coordinator_options import COORDINATOR_VARIABLE, usual_coordinator
 from secvm.cli.output import Format, FormatOption, emit
 from secvm.errors import BadInputError, RemoteProtocolError
 from secvm.privacy.target import USUAL
@@ -40,7 +41,9 @@ def statement(
     document: Annotated[
         Path | None, typer.Argument(help="A published experiment, as its coordinator serves it.", show_default=False)
     ] = None,
-    coordinator: Annotated[str | None, typer.Option(help="Its coordinator's URL, with --experiment.")] = None,
+    coordinator: Annotated[
+        str | None, typer.Option(help=f"Its coordinator's URL, with --experiment; else {COORDINATOR_VARIABLE}.")
+    ] = None,
     experiment: Annotated[str | None, typer.Option(help="Its digest, with --coordinator.")] = None,
     participants: Annotated[int | None, typer.Option(help="In numbers: devices in a round.")] = None,
     bins: Annotated[int | None, typer.Option(help="Bins.")] = None,
@@ -65,6 +68,8 @@ def statement(
     """
     if not 0 < own_delta < 1:
         raise BadInputError(f"--own-delta is {own_delta:g}: a δ lies between 0 and 1")
+    if coordinator is None and experiment is not None:
+        coordinator = usual_coordinator()
     numbers = dict(zip(_NUMBERS, (participants, bins, features, rounds), strict=True))
     given = any(number is not None for number in numbers.values())
     if (document is not None) + (coordinator is not None) + given != 1 or (coordinator is None) != (experiment is None):

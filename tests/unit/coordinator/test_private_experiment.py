@@ -304,12 +304,5 @@ def test_repro_a_plan_needs_no_coordinator_and_an_experiment_does(tmp_path: Path
     assert "with its admin key" in str(done.exception)
 
 
-def test_nothing_with_a_guarantee_is_published_without_a_yes(tmp_path: Path) -> None:
-    done = run(tmp_path, content())
-    assert done.exit_code != 0
-    assert isinstance(done.exception, BadInputError)
-    assert "after a yes" in str(done.exception)
-
-
 def test_a_status_of_a_private_experiment_rests_on_its_relays() -> None:
     assert privacy_told(document())["relays"] == ["Entry e.V.", "Mix Ltd."]

@@ -15,6 +15,7 @@ from typer.core import TyperGroup
 
 from secvm.cli.audit.collisions import collisions
 from secvm.cli.commands import group
+from secvm.cli.coordinator_options import COORDINATOR_VARIABLE, usual_coordinator
 from secvm.cli.output import Format, FormatOption, emit, note, progress
 from secvm.errors import BadInputError, RemoteProtocolError
 
@@ -49,7 +50,9 @@ def audit(
     where: Annotated[
         str | None,
         typer.Argument(
-            help="URL of a coordinator, or a copy of its public folder.", metavar="URL|FOLDER", show_default=False
+            help=f"URL of a coordinator, or a copy of its public folder; else {COORDINATOR_VARIABLE}.",
+            metavar="URL|FOLDER",
+            show_default=False,
         ),
     ] = None,
     experiment: Annotated[
@@ -102,6 +105,8 @@ def audit(
         ./secvm audit --evidence found.json
         ./secvm audit collisions --help           how well an experiment's bins hide words
     """
+    if where is None and evidence is None:
+        where = usual_coordinator()
     if (where is None) == (evidence is None):
         raise BadInputError("say what to audit: a coordinator's URL, its public folder, or --evidence FILE")
     if evidence is not None:

@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import sys
-import tomllib
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from secvm.cli.commands import group
-from secvm.cli.output import Format, FormatOption, emit, note
-from secvm.errors import BadInputError
+from secvm.cli.coordinator_options import AdminKeyOption, AnyAdminKey, AnyCoordinator, CoordinatorOption
+from secvm.cli.experiment.rounds import ended_rounds, round_line, status_lines
+from secvm.cli.output import Format, FormatOption, emit, note, say
+from secvm.errors import BadInputError, SecVMError
+from secvm.files import or_bad_input
+from secvm.runtime.clock import Clock, SteadyClock
 
 if TYPE_CHECKING:
     from secvm.cli.experiment.remote import Remote, TrustedModel
+    from secvm.protocol.log.policy import LogTerms
 
 app = group("Make experiments, watch them, and export their models.")
 
-CoordinatorOption = Annotated[str, typer.Option("--coordinator", help="The coordinator's URL.", show_default=False)]
-KeyOption = Annotated[Path, typer.Option("--admin-key-file", help="File that holds the admin key.", show_default=False)]
 ExperimentArgument = Annotated[str, typer.Argument(help="Its digest, or how it begins.", show_default=False)]
 
 _MOVE_HELP = """Example:
@@ -35,57 +37,77 @@ _MOVE_HELP = """Example:
 @app.command()
 def new(
     specification: Annotated[Path, typer.Argument(help="What is asked, as TOML or JSON.", show_default=False)],
-    coordinator: Annotated[str | None, typer.Option("--coordinator", help="The coordinator's URL.")] = None,
-    admin_key_file: Annotated[
-        Path | None, typer.Option("--admin-key-file", help="File that holds the admin key.")
-    ] = None,
+    coordinator: AnyCoordinator = None,
+    admin_key_file: AnyAdminKey = None,
     vocabulary: Annotated[
-        Path | None, typer.Option(help="A public list of words, one a line: these words are the bins.")
+        Path | None, typer.Option(help="A public list of words, a word on each line: these words are the bins.")
     ] = None,
     plan_only: Annotated[
         bool,
         typer.Option(
-            "--plan-only", help="Only plan its guarantee and tell what it takes: no coordinator and no key are needed."
+            "--plan-only", help="Only plan it and say whether devices would join: needs no coordinator and no key."
         ),
     ] = False,
-    yes: Annotated[
-        bool, typer.Option("--yes", help="Do not ask before an experiment with a guarantee is published.")
-    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Publish it without asking.")] = False,
     output_format: FormatOption = Format.TXT,
 ) -> None:
     """Make an experiment from a specification.
 
-    docs/how-to/run-an-experiment.md explains every key of it. Unless it says privacy = "none", two relays' cover is
-    planned for it: what that takes is told first, and you are asked. Example:
+    docs/how-to/run-an-experiment.md explains every key of it. Before anything is published you see what its guarantee
+    takes and what can be learnt, whether its relays' terms allow it, and whether a device with default consent joins;
+    then you are asked. Example:
 
     \b
         ./secvm experiment new examples/experiment.toml --plan-only
         ./secvm experiment new examples/experiment.toml --coordinator http://127.0.0.1:8750 \\
             --admin-key-file admin.key
     """
+    from secvm.cli.experiment.outlook import look_ahead
+
     content = _specification(specification)
     if vocabulary is not None:
         content["binning"] = _vocabulary_bins(content.get("binning", {}), vocabulary)
     if plan_only:
-        plan, lines = _planned(content)
-        emit({"plan": plan}, output_format, text="\n".join(lines))
+        outlook = look_ahead(content)
+        emit(outlook.content(), output_format, text="\n".join(outlook.lines))
         return
     if coordinator is None or admin_key_file is None:
         raise BadInputError(
             "an experiment is made at a coordinator, with its admin key",
             next_step="Name both with --coordinator and --admin-key-file, or plan without them with --plan-only.",
         )
-    plan, lines = _planned(content, publish=True)
-    for line in lines:
+    remote = _remote(coordinator, admin_key_file)
+    # Before anything is planned, which takes seconds: is it a coordinator, and is this its key?
+    remote.kept()
+    outlook = look_ahead(content, lambda: remote.draft(content))
+    for line in outlook.lines:
         note(line)
-    if plan is not None:
-        _confirm(yes=yes)
-    answer = _remote(coordinator, admin_key_file).order("", content)
+    _confirm(outlook.refusal, yes=yes)
+    answer = remote.order("", content)
     with _looked_into():
-        text = f"{answer['digest']}  {answer['title']}\nbudget {answer['budget']} packages, {answer['rounds']} rounds"
-        for remark in answer["remarks"]:
-            note(remark)
-    emit(answer | {"plan": plan}, output_format, text=text)
+        lines = [f"{answer['digest']}  {answer['title']}"]
+        lines.append(f"budget {answer['budget']} packages, {answer['rounds']} rounds")
+    waiting = _await_witnesses(remote, str(answer["digest"]), outlook.document.log)
+    content = answer | outlook.content() | {"waiting_for_witnesses": waiting is not None}
+    emit(content, output_format, text="\n".join([*lines, *([waiting] if waiting else [])]))
+
+
+#: A quorum cosigns within a second where all is well.
+_WITNESSES_MS, _LOOK_MS = 10_000, 500
+
+
+def _await_witnesses(remote: Remote, digest: str, log: LogTerms | None) -> str | None:
+    """Wait until a quorum has cosigned a new experiment, for some seconds; what is still missing then, in words."""
+    clock = SteadyClock()
+    until = clock.now() + _WITNESSES_MS
+    while log is not None and not remote.is_cosigned(digest):
+        if clock.now() >= until:
+            silent = remote.silent_witnesses()
+            there = "a quorum" if silent is None else f"{len(log.witnesses) - len(silent)}"
+            names = "" if not silent else f" ({', '.join(silent)} have not cosigned)"
+            return f"waiting for witnesses: {there} of {log.quorum}{names}; nobody sees the experiment before"
+        asyncio.run(clock.sleep_until(clock.now() + _LOOK_MS))
+    return None
 
 
 @app.command("list")
@@ -119,9 +141,50 @@ def show(
     digest = remote.find(experiment)
     status = remote.status(digest)
     with _looked_into():
-        lines = _lines(status)
-    text = "\n".join([*who_asks(remote.experiment(digest)), *lines])
+        text = "\n".join([*who_asks(remote.experiment(digest)), *status_lines(status)])
     emit(status, output_format, text=text)
+
+
+@app.command()
+def watch(
+    experiment: ExperimentArgument,
+    coordinator: CoordinatorOption,
+    rounds: Annotated[
+        int | None, typer.Option(help="End when so many rounds have been counted.", metavar="N", show_default=False)
+    ] = None,
+    output_format: FormatOption = Format.TXT,
+) -> None:
+    """Follow the rounds of an experiment: a line for each that ends.
+
+    It goes on until the experiment is over; --rounds N ends it earlier, and so does Ctrl-C. With --format json there is
+    one object at the end. Examples:
+
+    \b
+        ./secvm experiment watch 3fa9 --coordinator http://127.0.0.1:8750
+        ./secvm experiment watch 3fa9 --rounds 1
+    """
+    if rounds is not None and rounds < 1:
+        raise BadInputError(f"--rounds is {rounds}: watch for one round at least, or leave it out")
+    remote, clock = _remote(coordinator), SteadyClock()
+    digest = remote.find(experiment)
+    told: list[dict[str, Any]] = []
+    try:
+        with _looked_into():
+            for round_ in ended_rounds(lambda: remote.status(digest), lambda: _nap(clock), rounds):
+                told.append(round_)
+                if output_format is Format.TXT:
+                    say(round_line(round_) + "\n")
+    finally:
+        if output_format is Format.JSON:
+            emit({"experiment": digest, "rounds": told}, output_format)
+
+
+#: Between two looks at the status.
+_LOOK_AGAIN_MS = 3_000
+
+
+def _nap(clock: Clock) -> None:
+    asyncio.run(clock.sleep_until(clock.now() + _LOOK_AGAIN_MS))
 
 
 def _add_move(action: str, summary: str) -> None:
@@ -129,13 +192,16 @@ def _add_move(action: str, summary: str) -> None:
     def move(
         experiment: ExperimentArgument,
         coordinator: CoordinatorOption,
-        admin_key_file: KeyOption,
+        admin_key_file: AdminKeyOption,
         output_format: FormatOption = Format.TXT,
     ) -> None:
         remote = _remote(coordinator, admin_key_file)
-        answer = remote.order(f"/{remote.find(experiment)}/{action}")
+        path = f"/{remote.find(experiment)}"
         with _looked_into():
-            text = f"{answer['digest'][:16]}  {answer['standing']}"
+            before = remote.kept(path)["standing"]
+            answer = remote.order(f"{path}/{action}")
+            already = " already: nothing has changed" if answer["standing"] == before else ""
+            text = f"{answer['digest'][:16]}  {answer['standing']}{already}"
         emit(answer, output_format, text=text)
 
 
@@ -214,41 +280,17 @@ def _binning(model: TrustedModel, vocabulary: Path | None) -> Any:
     return words
 
 
-def _planned(content: dict[str, Any], *, publish: bool = False) -> tuple[dict[str, Any] | None, list[str]]:
-    """What a specification's guarantee takes and is worth, as values and in words; None: it asks for none.
-
-    Takes seconds, and needs no coordinator. What is to be published must say who asks.
-    """
-    from secvm.coordinator.experiments.new_experiment import check_asker, operators_of, private_plan
-    from secvm.coordinator.experiments.specification import Specification
-    from secvm.crypto.sealing.layers import OUTER_BYTES
-    from secvm.privacy.planning.private_plan import plan_lines
-    from secvm.privacy.statements.relayed_text import PLAIN, words
-    from secvm.runtime.settings import parse_settings
-
-    specification = parse_settings(json.dumps(content, default=str).encode(), Specification, "the specification")
-    if publish:
-        check_asker(specification)
-    if specification.privacy is None:
-        return None, [PLAIN]
-    note("planning two relays' cover …")
-    made = private_plan(specification)
-    assert made is not None, "a specification with a guarantee has a plan"
-    statement = made.statement(operators_of(specification), floor=specification.floor, bytes_per_package=OUTER_BYTES)
-    plan = made.content(statement)
-    return plan, [*plan_lines(plan), "", "devices will say:", *(f"  {sentence}" for sentence in words(statement))]
-
-
 @contextlib.contextmanager
 def _looked_into() -> Iterator[None]:
     """For code that takes an answer apart: an answer without what is looked for becomes one sentence."""
     try:
         yield
+    except (SecVMError, BrokenPipeError):
+        raise
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, OSError):
-        raise BadInputError(
-            "the coordinator's answer is not what this version of secvm expects",
-            next_step="Is --coordinator its own URL, and does it run the same version?",
-        ) from None
+        from secvm.cli.experiment.remote import other_answer
+
+        raise other_answer() from None
 
 
 def _remote(url: str, admin_key_file: Path | None = None) -> Remote:
@@ -258,25 +300,31 @@ def _remote(url: str, admin_key_file: Path | None = None) -> Remote:
 
 
 def _specification(path: Path) -> dict[str, Any]:
-    try:
+    from secvm.runtime.settings import read_toml
+
+    if path.suffix != ".json":
+        return read_toml(path, "the specification")
+    with or_bad_input(f"cannot read the specification {path}"):
         data = path.read_bytes()
-    except OSError as error:
-        raise BadInputError(f"cannot read {path}: {error.strerror}") from None
     try:
-        content = json.loads(data) if path.suffix == ".json" else tomllib.loads(data.decode())
+        content = json.loads(data)
+    except json.JSONDecodeError as error:
+        place = f"line {error.lineno}, column {error.colno}"
+        raise BadInputError(f"the specification {path} cannot be read as JSON (at {place})") from None
     except (ValueError, RecursionError):
-        raise BadInputError(f"{path} is no {'JSON' if path.suffix == '.json' else 'TOML'}") from None
+        content = None
     if not isinstance(content, dict):
-        raise BadInputError(f"{path} is no specification")
+        raise BadInputError(f"the specification {path} is not a JSON object")
     return content
 
 
-def _confirm(*, yes: bool) -> None:
+def _confirm(refusal: str | None, *, yes: bool) -> None:
     if yes:
         return
+    question = "Publish it?" if refusal is None else "Devices refuse it unless their people say otherwise. Publish it?"
     if not sys.stdin.isatty():
-        raise BadInputError("an experiment with a guarantee is published after a yes", next_step="Say it with --yes.")
-    if not typer.confirm("Publish it?", err=True):
+        raise BadInputError("an experiment is published after a yes", next_step="Say it with --yes.")
+    if not typer.confirm(question, err=True):
         raise typer.Exit(1)
 
 
@@ -289,59 +337,3 @@ def _vocabulary_bins(binning: object, path: Path) -> dict[str, Any]:
     if not isinstance(binning, dict) or any(binning.get(name, value) != value for name, value in bins.items()):
         raise BadInputError("--vocabulary and [binning] of the specification name different bins")
     return {**binning, **bins}
-
-
-def _lines(status: dict[str, Any]) -> list[str]:
-    lines = [f"{status['title']}", f"{status['experiment']}  {status['standing']}", _privacy(status["privacy"]), ""]
-    lines.append(f"{'round':>5}  {'state':10}{'opens at (UTC)':18}{'people':>8}  accuracy")
-    for round_ in status["rounds"]:
-        opens = datetime.fromtimestamp(round_["opens_at"] / 1000, UTC).strftime("%Y-%m-%d %H:%M")
-        people = sum(round_["people"].values()) if "people" in round_ else ""
-        line = f"{round_['number']:>5}  {round_['state']:10}{opens:18}{people:>8}  {_share(round_.get('accuracy'))}"
-        lines.append(line.rstrip())
-    if any(round_["state"] == "abandoned" for round_ in status["rounds"]):
-        lines += ["", f"abandoned: fewer than {status['floor']} trained, so nothing is told of them"]
-    lines += _reasons(status["rounds"])
-    tested = [round_ for round_ in status["rounds"] if "recall" in round_]
-    if tested:
-        head = f"round {tested[-1]['number']}, by label"
-        lines += ["", f"{head:20}{'recall':21}{'precision':21}baseline"]
-        lines += [
-            f"  {label:18}{_share(tested[-1]['recall'][label]):21}{_share(tested[-1]['precision'][label]):21}"
-            f"{_share(tested[-1]['baseline'][label], interval=False)}"
-            for label in status["labels"]
-        ]
-    lines += _leakage(status.get("leakage"))
-    return lines + [""] * bool(status["notes"]) + list(status["notes"])
-
-
-def _privacy(privacy: dict[str, Any]) -> str:
-    if privacy["kind"] == "plain":
-        return f"plain: {privacy['note']}"
-    return f"private: ε = {privacy['epsilon']:g} at δ = {privacy['delta']:g} over all rounds; {privacy['note']}"
-
-
-def _reasons(rounds: list[dict[str, Any]]) -> list[str]:
-    """Why rounds with two relays were not opened, or opened and not stepped."""
-    unstepped = [round_ for round_ in rounds if round_.get("reasons")]
-    lines = [f"round {round_['number']} {_ended(round_)}: {', '.join(round_['reasons'])}" for round_ in unstepped]
-    return [""] * bool(lines) + lines
-
-
-def _ended(round_: dict[str, Any]) -> str:
-    return "is unopened" if round_["state"] == "unopened" else "was opened, and no step was taken"
-
-
-def _leakage(leakage: dict[str, Any] | None) -> list[str]:
-    """What tallies of a plain experiment have given away; of one with two relays there is none to tell."""
-    if leakage is None or leakage["auc"] is None:
-        return []
-    so_far = f"{leakage['rounds_told']} round{'s' * (leakage['rounds_told'] != 1)}"
-    sentence = f"leakage: whoever knows a person's features tells the label with AUC {leakage['auc']:.3f} by {so_far}"
-    return ["", f"{sentence} (planned for all: {leakage['planned_auc']:.3f})"]
-
-
-def _share(share: dict[str, Any] | None, *, interval: bool = True) -> str:
-    if share is None or share["value"] is None:
-        return ""
-    return f"{share['value']:.3f}" + (f" ({share['low']:.3f}-{share['high']:.3f})" if interval else "")

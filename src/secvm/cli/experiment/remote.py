@@ -58,9 +58,7 @@ class Remote:
         """All experiments, as the coordinator lists them."""
         listed = self.fetch("/v1/experiments")
         if listed is None:
-            raise BadInputError(
-                "there is no coordinator at this URL", next_step="Is it a relay's, or is a path missing?"
-            )
+            raise no_coordinator()
         content = _json(listed).get("experiments")
         if not isinstance(content, list) or not all(_has_texts(experiment, _LISTED) for experiment in content):
             raise BadInputError(
@@ -121,15 +119,40 @@ class Remote:
             raise BadInputError("the coordinator does not serve what it should: " + path)
         return data
 
+    def is_cosigned(self, digest: str) -> bool:
+        """Whether a quorum of witnesses has cosigned an experiment of a log: then, and not before, it is shown."""
+        return self.fetch(f"/v1/experiment/{digest}") is not None
+
+    def silent_witnesses(self) -> list[str] | None:
+        """Those that have not cosigned the newest checkpoint, by name; None: it does not say."""
+        log = _json(self._needed("/health")).get("log")
+        silent = log.get("silent") if isinstance(log, dict) else None
+        return silent if isinstance(silent, list) else None
+
     # ── the operator's ───────────────────────────────────────────────────────────────────────────────────────────────
 
     def order(self, path: str, content: dict[str, Any] | None = None) -> dict[str, Any]:
         """Ask the operator's API for something; its answer."""
-        if self._key is None:
-            raise BadInputError("this needs --admin-key-file")
         answer = self._ask("POST", f"/admin/experiments{path}", json.dumps(content or {}, default=str).encode())
         assert answer is not None
         return _json(answer)
+
+    def kept(self, path: str = "") -> dict[str, Any]:
+        """What the operator's API says of one experiment, or of all; refuses a key that is not the coordinator's."""
+        answer = self._ask("GET", f"/admin/experiments{path}")
+        assert answer is not None
+        return _json(answer)
+
+    def draft(self, specification: dict[str, Any]) -> tuple[ExperimentDocument, list[str]]:
+        """What a specification would become here, and the coordinator's remarks; nothing is published."""
+        answer = self.order("/draft", specification)
+        document, remarks = answer.get("document"), answer.get("remarks")
+        if not isinstance(document, str) or not isinstance(remarks, list):
+            raise other_answer()
+        try:
+            return ExperimentDocument.from_bytes(document.encode()), [str(remark) for remark in remarks]
+        except RemoteProtocolError as fault:
+            raise BadInputError(f"the coordinator's draft is no experiment: {fault}") from None
 
     def _ask(
         self,
@@ -159,18 +182,35 @@ class Remote:
                 next_step="Give the address that answers itself as --coordinator.",
             )
         if not 200 <= answer.status < 300:
-            raise BadInputError(f"the coordinator refuses: {_reason(answer)}")
+            reason = _reason(answer)
+            if answer.status == 404 and reason is None:
+                raise no_coordinator()
+            raise BadInputError(f"the coordinator refuses: {reason or f'status {answer.status}'}")
         if len(answer.content) > most:
             raise BadInputError(f"the coordinator answers more than the {most} bytes that {path} may have")
         return answer.content
 
 
-def _reason(answer: HttpAnswer) -> str:
+def no_coordinator() -> BadInputError:
+    """The complaint that somebody else answers."""
+    return BadInputError(
+        "there is no coordinator at this URL", next_step="Is this a relay's URL, or is a path missing?"
+    )
+
+
+def other_answer() -> BadInputError:
+    """The complaint that an answer is not what it should be."""
+    return BadInputError(
+        "the coordinator's answer is not what this version of secvm expects",
+        next_step="Is --coordinator its own URL, and does it run the same version?",
+    )
+
+
+def _reason(answer: HttpAnswer) -> str | None:
     try:
-        detail = json.loads(answer.content)["detail"]
+        return str(json.loads(answer.content)["detail"])
     except (ValueError, LookupError, TypeError, RecursionError):
-        return f"status {answer.status}"
-    return str(detail)
+        return None
 
 
 def _has_texts(content: object, names: Iterable[str]) -> bool:

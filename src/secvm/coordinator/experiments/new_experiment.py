@@ -293,7 +293,7 @@ def make_document(
         windows=windows,
         floor=spec.floor,
         train_share=exact(spec.train_share),
-        rounds=_rounds(spec) if plan is None else plan.rounds,
+        rounds=plain_rounds(spec) if plan is None else plan.rounds,
         coordinator_keys=(key,),
         relays=_relays(spec),
         privacy=None if plan is None else plan.asked.target.published,
@@ -326,7 +326,7 @@ def check_asker(spec: Specification) -> None:
         )
 
 
-def _rounds(spec: Specification) -> int:
+def plain_rounds(spec: Specification) -> int:
     """Of an experiment without a guarantee: as given, or the rule's own."""
     if spec.rounds is not None:
         return spec.rounds

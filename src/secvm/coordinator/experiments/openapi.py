@@ -78,6 +78,10 @@ _NEW = _object(
     {**_OF_EXPERIMENT, "remarks": _TEXTS},
     description="A new experiment, and what its operator should know of it, a sentence each.",
 )
+_DRAFT = _object(
+    {"document": {"description": "As it would be signed: docs/protocol.md, section 11.", **_TEXT}, "remarks": _TEXTS},
+    description="What a specification would become, and what its operator should know of it, a sentence each.",
+)
 _LIST = _object({"experiments": {"type": "array", "items": _ref("Experiment")}})
 
 _REFUSALS = {
@@ -123,6 +127,10 @@ _OPERATIONS: dict[tuple[str, str, str], tuple[str, tuple[str, ...]]] = {
         "A specification becomes an experiment, which is published",
         ("201", "The new one", "NewExperiment", "409", "422"),
     ),
+    ("/draft", "post", "draft"): (
+        "What a specification would become; nothing is kept or published",
+        ("200", "The document", "Draft", "409", "422"),
+    ),
     ("/{digest}", "get", "show"): ("One experiment", ("200", "That one", "Experiment", "404")),
     ("/{digest}/pause", "post", "pause"): ("Open no more rounds for now", _MOVED),
     ("/{digest}/resume", "post", "resume"): ("Open rounds again", _MOVED),
@@ -142,8 +150,8 @@ def _paths() -> dict[str, Any]:
     paths: dict[str, Any] = {}
     for (path, method, name), (summary, answers) in _OPERATIONS.items():
         operation: dict[str, Any] = {"operationId": f"{name}_experiment{'s' if name == 'list' else ''}"}
-        operation |= {"summary": summary} | ({"parameters": [named]} if path else {})
-        operation |= {"requestBody": asked} if name == "make" else {}
+        operation |= {"summary": summary} | ({"parameters": [named]} if "{" in path else {})
+        operation |= {"requestBody": asked} if name in ("make", "draft") else {}
         paths.setdefault(f"/admin/experiments{path}", {})[method] = operation | {"responses": _answers(*answers)}
     return paths
 
@@ -155,6 +163,7 @@ def description() -> dict[str, Any]:
         "Privacy": _PRIVACY,
         "Experiment": _EXPERIMENT,
         "NewExperiment": _NEW,
+        "Draft": _DRAFT,
         "Experiments": _LIST,
     }
     for model in (Specification, OwnSettings):

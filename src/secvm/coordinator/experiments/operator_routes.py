@@ -2,6 +2,7 @@
 
     GET  /admin/experiments                        all of them, with their standing
     POST /admin/experiments                        a specification (``new_experiment``) → a new experiment
+    POST /admin/experiments/draft                  the same → the document that it would get; nothing is published
     GET  /admin/experiments/D                      one of them
     POST /admin/experiments/D/pause|resume|stop    another standing
     GET  /admin/openapi.json                       all of this for programs (``openapi``); needs no key
@@ -42,6 +43,7 @@ from secvm.runtime.metrics import Metrics
 from secvm.runtime.settings import parse_settings
 
 PREFIX = "/admin/experiments"
+DRAFT = "draft"
 #: Of a descent state. Every round several are held at once: beyond this a slip of the pen would end the coordinator.
 MOST_STATE_BYTES = 2**32
 #: Of an answer to a device, beside a tally's counts: first lines, header fields, padding and the seal.
@@ -99,6 +101,8 @@ class Admin:
         try:
             if not digest:
                 return await self._all(request)
+            if (digest, action) == (DRAFT, ""):
+                return await self._new(request, draft=True) if request.method == "POST" else _only("POST")
             experiment = next((stored for stored in self.store.experiments() if stored.digest == digest), None)
             if experiment is None:
                 return refusal(404, "there is no such experiment")
@@ -117,13 +121,18 @@ class Admin:
         if hmac.compare_digest(digest, self.admin_sha256) and scheme.lower() == "bearer":
             return None
         self._refused.add()
-        return refusal(401, "this needs the admin key", ("www-authenticate", "Bearer"))
+        said = "this is not the admin key" if given else "this needs the admin key"
+        return refusal(401, said, ("www-authenticate", "Bearer"))
 
     async def _all(self, request: HttpRequest) -> HttpResponse:
         if request.method == "GET":
             return _answer({"experiments": [_told(stored) for stored in self.store.experiments()]})
         if request.method != "POST":
             return _only("GET", "POST")
+        return await self._new(request)
+
+    async def _new(self, request: HttpRequest, *, draft: bool = False) -> HttpResponse:
+        """Make an experiment of a specification; of a ``draft`` the document alone, which is kept nowhere."""
         if self.key is None:
             return refusal(409, "this node has no key that signs: make experiments at one that drives")
         spec = parse_settings(request.body, Specification, "the specification")
@@ -153,6 +162,9 @@ class Admin:
                 f" {self.answer_bytes} to a device: take fewer bins or labels, or raise limits.answer_bytes of every"
                 " relay and then of this coordinator"
             )
+        remarks = self._remarks(document, plan)
+        if draft:
+            return _answer({"document": document.data.decode(), "remarks": remarks})
         stored = StoredExperiment(
             digest=document.digest,
             envelope=publish(document, keys=(self.key,)),
@@ -161,7 +173,7 @@ class Admin:
         )
         self.store.add_experiment(stored, first_model(document).by_name)
         self.wake()
-        return _answer({**_told(stored), "remarks": self._remarks(document, plan)}, status=201)
+        return _answer({**_told(stored), "remarks": remarks}, status=201)
 
     def _remarks(self, document: ExperimentDocument, plan: PrivatePlan | None) -> list[str]:
         """What the operator should know of a new experiment: whether a model is left, and what its rounds wait for."""

@@ -60,9 +60,7 @@ def join(
     person agrees to here beyond the device's own consent.
     """
     document = read_published(envelope, digest=digest)
-    check_way(document, way)
-    way.policy.check(document)
-    way.consent.check(document, accepted)
+    check(document, way, accepted)
     known = state.record(digest)
     if known is not None and known.status is not Status.DECLINED:
         # Before anything is drawn.
@@ -70,6 +68,13 @@ def join(
     check_room(state, document, way.consent, accepted)
     person = pin_person(document, vault, way.dice_for(document), source=source, vocabulary=vocabulary, salt=salt)
     state.join(digest, envelope, person, salt=salt, accepted=accepted)
+
+
+def check(document: ExperimentDocument, way: Way, accepted: Accepted = NOTHING) -> None:
+    """Raise ``SecVMError`` in one sentence where such a device would not join. Nothing of a person is looked at."""
+    check_way(document, way)
+    way.policy.check(document)
+    way.consent.check(document, accepted)
 
 
 def check_way(document: ExperimentDocument, way: Way) -> None:

@@ -145,20 +145,23 @@ def bind(state: DeviceState, document: ExperimentDocument, manifest: RelayedMani
             raise RemoteProtocolError(f"round {number} was joined under another manifest before")
 
 
-async def terms_against(document: ExperimentDocument, ask: AskTerms) -> str | None:
+async def terms_against(document: ExperimentDocument, ask: AskTerms, *, people: int | None = None) -> str | None:
     """Why the terms of the experiment's relays do not allow it, in one sentence; None: both have signed enough.
-    ``ask`` is ``Transport.relayed_terms``, or somebody who remembers what that said.
+    ``ask`` is ``Transport.relayed_terms``, or somebody who remembers what that said. ``people``: devices in a round;
+    None: as many as the floor takes, which is all that a device knows.
 
     Raises ``UnreachableError`` where one of them does not answer.
     """
     for relay in (document.entry_relay, document.mix_relay):
-        why = term_against(document, relay, await ask(relay))
+        why = term_against(document, relay, await ask(relay), people=people)
         if why is not None:
             return why
     return None
 
 
-def term_against(document: ExperimentDocument, relay: Relay, terms: RelayedTerms | None) -> str | None:
+def term_against(
+    document: ExperimentDocument, relay: Relay, terms: RelayedTerms | None, *, people: int | None = None
+) -> str | None:
     """Why the terms of one of them do not; its signature was checked."""
     who = f"the {relay.role} relay {relay.host}"
     if terms is None:
@@ -169,7 +172,7 @@ def term_against(document: ExperimentDocument, relay: Relay, terms: RelayedTerms
             f" names {relay.url} of {relay.operator}"
         )
     cover, times = document.relay_cover, document.relay_times
-    people = -(-document.floor * document.train_share.denominator // document.train_share.numerator)
+    people = people or -(-document.floor * document.train_share.denominator // document.train_share.numerator)
     handed_on = document.budget * people + cover.packages
     # Both relays seal D; the mixing relay opens what the entry relay hands on as well.
     work, within = (

@@ -62,6 +62,23 @@ class ExpectedCost:
         """Points of accuracy, of a hundred."""
         return 100 * (self.central - self.accuracy)
 
+    @property
+    def sentence(self) -> str:
+        """For a terminal."""
+        return f"{100 * self.accuracy:.0f} % instead of {100 * self.central:.0f} % with all data in one place."
+
+    def content(self) -> dict[str, Any]:
+        """As JSON: stable keys."""
+        return {
+            "points": self.points,
+            "expected": self.accuracy,
+            "central": self.central,
+            "by_hashing": 100 * self.by_hashing,
+            "by_noise": 100 * self.by_noise,
+            "beyond": list(self.beyond),
+            "why": None,
+        }
+
 
 @dataclass(frozen=True, eq=False)
 class AccuracyTable:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any
 
 from secvm.errors import BadExperimentError, BadInputError
@@ -111,15 +110,7 @@ class Planned:
     def _accuracy(self) -> dict[str, Any] | None:
         if self.cost is None:
             return None if self.no_cost is None else {"points": None, "why": self.no_cost}
-        return {
-            "points": self.cost.points,
-            "expected": self.cost.accuracy,
-            "central": self.cost.central,
-            "by_hashing": 100 * self.cost.by_hashing,
-            "by_noise": 100 * self.cost.by_noise,
-            "beyond": list(self.cost.beyond),
-            "why": None,
-        }
+        return self.cost.content()
 
 
 def experiment_of(wish: Wish) -> Experiment:
@@ -202,10 +193,7 @@ def guaranteed(wish: Wish, table: AccuracyTable, *, bytes_per_package: int = 0) 
         return Planned(wish=wish, refused=(Remark("privacy.epsilon", _sentence(fault)),))
     best = statement.planned
     train, experiment = wish.train_participants, made.experiment
-    # Noise of both signs in each bin of a round's mean direction, where a person's own row has length 1.
-    divisor = float(experiment.thinning.divisor)
-    per_bin = math.sqrt(2) * made.plan.noise_per_cell / (divisor * train)
-    cost, no_cost = _cost(wish, experiment, table, made.rounds, per_bin)
+    cost, no_cost = cost_of_plan(made, table)
     planned = replace(
         first,
         exact=True,
@@ -229,7 +217,7 @@ def private_plan(wish: Wish) -> PrivatePlan:
     if asked is None:
         raise BadExperimentError("no guarantee is wished for")
     paces = {relay.role: relay.seconds_per_million for relay in wish.relays}
-    return _kept(
+    return plan_private(
         AskedPrivately(
             experiment=replace(experiment_of(wish), budget=None),
             target=asked,
@@ -242,9 +230,6 @@ def private_plan(wish: Wish) -> PrivatePlan:
             mix_pace=paces["mix"],
         )
     )
-
-
-_kept = lru_cache(maxsize=64)(plan_private)
 
 
 def _unplanned(wish: Wish, experiment: Experiment, bytes_per_package: int) -> Planned:
@@ -283,7 +268,7 @@ def _plain(wish: Wish, experiment: Experiment, table: AccuracyTable, bytes_per_p
         shares=wish.shares,
     )
     at_floor = planned_leak(experiment, train_participants=wish.floor, rounds=rounds, hashes=wish.hashes)
-    cost, no_cost = _cost(wish, experiment, table, rounds, 0.0)
+    cost, no_cost = expected_cost(experiment, table, people=wish.train_participants, rounds=rounds, hashes=wish.hashes)
     planned = Planned(
         wish=wish, refused=(), rounds=rounds, leak=leak, floor_leak=at_floor, auc=None if leak is None else leak.auc,
         budget=experiment.budget, cost=cost, no_cost=no_cost,
@@ -306,19 +291,32 @@ def _statement(wish: Wish, experiment: Experiment, rounds: int, bytes_per_packag
     return state(terms, bytes_per_package=bytes_per_package)
 
 
-def _cost(
-    wish: Wish, experiment: Experiment, table: AccuracyTable, rounds: int, per_bin: float
+def cost_of_plan(made: PrivatePlan, table: AccuracyTable) -> tuple[ExpectedCost | None, str | None]:
+    """What accuracy to expect of a plan with a guarantee, or why there is no number."""
+    train = float(made.asked.people * made.asked.train_share)
+    # Noise of both signs in each bin of a round's mean direction, where a person's own row has length 1.
+    per_bin = math.sqrt(2) * made.plan.noise_per_cell / (float(made.experiment.thinning.divisor) * train)
+    return expected_cost(
+        made.experiment, table, people=train, rounds=made.rounds, hashes=made.asked.hashes, per_bin=per_bin
+    )
+
+
+def expected_cost(
+    experiment: Experiment, table: AccuracyTable, *, people: float, rounds: int, hashes: int, per_bin: float = 0.0
 ) -> tuple[ExpectedCost | None, str | None]:
-    rule = wish.descent.rule
+    """What accuracy to expect if so many people train under noise of this deviation in each bin, or why there is no
+    number.
+    """
+    rule = experiment.rule
     if not isinstance(rule, Swift):
         return None, f"The table of accuracies was measured with {Swift.name}; there is none for {rule.name}."
     cost = table.expected(
-        people=wish.train_participants,
-        bins=wish.bins,
-        features=wish.features,
+        people=people,
+        bins=experiment.n_bins,
+        features=experiment.features_per_person,
         rounds=rounds,
-        noise=per_bin * math.sqrt(wish.bins + 1),
-        q=keep_share(experiment, hashes=wish.hashes),
+        noise=per_bin * math.sqrt(experiment.n_bins + 1),
+        q=keep_share(experiment, hashes=hashes),
     )
     return cost, None
 

@@ -21,6 +21,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 from secvm.errors import BadExperimentError
@@ -195,8 +196,9 @@ class PrivatePlan:
         }
 
 
+@lru_cache(maxsize=64)
 def plan_private(asked: AskedPrivately) -> PrivatePlan:
-    """The plan. Takes a second or some.
+    """The plan. Takes a second or some, and is kept: who looks at a plan first and then publishes it waits once.
 
     Raises
     ------

@@ -1,0 +1,164 @@
+"""What a specification would become, before anything is published: its plan, what can be learnt, and who would join.
+
+Whether a device joins is asked of the device's own code (``participant.person.decisions``), about the document that the
+coordinator would sign: its draft. Without a coordinator the draft is made here, with stand-ins for what only a
+coordinator knows (keys, log, time), none of which a device's consent looks at.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from secvm.cli.output import note
+from secvm.coordinator.epochs import Grid
+from secvm.coordinator.experiments.new_experiment import (
+    NewestPulse,
+    check_asker,
+    make_document,
+    operators_of,
+    plain_experiment,
+    plain_rounds,
+    private_plan,
+)
+from secvm.coordinator.experiments.specification import Specification
+from secvm.crypto.sealing.layers import OUTER_BYTES
+from secvm.crypto.signing import PUBLIC_KEY_BYTES, VerifyKey
+from secvm.dashboard.plan import CAVEAT, accuracy_table
+from secvm.errors import SecVMError
+from secvm.learning.arithmetic import exact
+from secvm.participant.consent.ledger import spend
+from secvm.participant.consent.policies import Consent
+from secvm.participant.dice import safe_dice
+from secvm.participant.person import decisions
+from secvm.participant.relayed.preparation import terms_against
+from secvm.participant.sending.transport import Transport, open_transport
+from secvm.participant.storage.books import NOTHING
+from secvm.participant.trust.trust_policy import TrustedRelay, TrustPolicy
+from secvm.privacy.planning.accuracy_cost import ExpectedCost
+from secvm.privacy.planning.planner import cost_of_plan, expected_cost
+from secvm.privacy.planning.private_plan import PrivatePlan, plan_lines
+from secvm.privacy.statements.relayed_text import PLAIN, words
+from secvm.protocol.documents.experiment import ExperimentDocument
+from secvm.protocol.log.policy import LogTerms, Witness
+from secvm.runtime.clock import SystemClock
+from secvm.runtime.settings import parse_settings
+
+#: The coordinator's draft of a specification, and its remarks.
+AskDraft = Callable[[], tuple[ExperimentDocument, list[str]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """An experiment that nobody has published."""
+
+    document: ExperimentDocument
+    #: The plan of its guarantee as JSON; None: it asks for none.
+    plan: dict[str, Any] | None
+    cost: ExpectedCost | None
+    #: Why a device with default consent would not join; None: it would.
+    refusal: str | None
+    #: All of it, for a terminal.
+    lines: tuple[str, ...]
+
+    def content(self) -> dict[str, Any]:
+        """As JSON: stable keys."""
+        return {
+            "plan": self.plan,
+            "accuracy": None if self.cost is None else self.cost.content(),
+            "devices": {"join": self.refusal is None, "why_not": self.refusal},
+        }
+
+
+def look_ahead(content: dict[str, Any], ask_draft: AskDraft | None = None) -> Outlook:
+    """Plan it, and ask whether devices would join. ``ask_draft`` asks a coordinator; then its relays are asked for
+    their terms too. None: nobody is asked. Takes seconds.
+    """
+    spec = parse_settings(json.dumps(content, default=str).encode(), Specification, "the specification")
+    if ask_draft is not None:
+        check_asker(spec)
+    if spec.privacy is not None:
+        note("planning two relays' cover …")
+    made = private_plan(spec)
+    document, remarks = (_own_draft(spec, made), []) if ask_draft is None else ask_draft()
+    refusal = why_refused(document, people=spec.people, ask_relays=ask_draft is not None)
+    plan, lines = _in_words(spec, made)
+    cost = _cost(spec, made)
+    if cost is not None:
+        lines.insert(lines.index("") if "" in lines else len(lines), f"accuracy    {cost.sentence} {CAVEAT}")
+    needed = "" if made is None else ", if its settings name both relays"
+    verdict = f"joins{needed}" if refusal is None else f"refuses, because {refusal}"
+    lines += [*remarks, "", f"devices: a device with default consent {verdict}"]
+    return Outlook(document, plan, cost, refusal, tuple(lines))
+
+
+def _in_words(spec: Specification, made: PrivatePlan | None) -> tuple[dict[str, Any] | None, list[str]]:
+    if made is None:
+        return None, [PLAIN]
+    statement = made.statement(operators_of(spec), floor=spec.floor, bytes_per_package=OUTER_BYTES)
+    plan = made.content(statement)
+    return plan, [*plan_lines(plan), "", "devices will say:", *(f"  {sentence}" for sentence in words(statement))]
+
+
+def _cost(spec: Specification, made: PrivatePlan | None) -> ExpectedCost | None:
+    if made is not None:
+        return None if made.experiment.loss.regression else cost_of_plan(made, accuracy_table())[0]
+    experiment = plain_experiment(spec)
+    if spec.people is None or experiment.loss.regression:
+        return None
+    people = float(spec.people * exact(spec.train_share))
+    hashes = spec.binning.hashes
+    return expected_cost(experiment, accuracy_table(), people=people, rounds=plain_rounds(spec), hashes=hashes)[0]
+
+
+def _own_draft(spec: Specification, made: PrivatePlan | None) -> ExperimentDocument:
+    """The document that a coordinator with a log, and with slots that fit, would make."""
+    now, windows = SystemClock().now(), spec.windows
+    key, log_key, witness_key = (VerifyKey(number.to_bytes(PUBLIC_KEY_BYTES, "little")) for number in (2, 3, 4))
+    witness = Witness(name="witness.example", key=witness_key)
+    # Who plans need not know yet who asks.
+    asker = {name: getattr(spec, name) or "nobody yet" for name in ("operator", "contact", "purpose")}
+    document, _ = make_document(
+        spec.model_copy(update=asker),
+        key=key,
+        grid=Grid(period_s=max(1, windows.length_s + windows.grace_s), lead_s=0),
+        dice=bytes,
+        now=now,
+        log=LogTerms(name="coordinator.example", key=log_key, witnesses=(witness,), quorum=1, freshness_s=3600),
+        newest=NewestPulse(1, now),
+        plan=made,
+    )
+    return document
+
+
+def why_refused(document: ExperimentDocument, *, people: int | None = None, ask_relays: bool = False) -> str | None:
+    """Why a device with default consent would not join, or would stop before the last round; None: it takes part to the
+    end. Its settings name the experiment's relays. ``people``: devices that are expected in a round.
+    """
+    relays = tuple(TrustedRelay(url=relay.url, key=relay.key, operator=relay.operator) for relay in document.relays)
+    consent = Consent()
+    # Devices fetch through relays of their own settings; where the experiment names none, that is told below.
+    ways = [relay.url for relay in relays] or ["https://relay.example"]
+    try:
+        transport = open_transport(ways, os.urandom, credential=None)
+        way = decisions.Way(transport, TrustPolicy(relays=relays), safe_dice(os.urandom), consent)
+        decisions.check(document, way)
+        why = spend([(document, document.rounds, NOTHING)], consent).fits(consent, document.digest)
+        if why is not None:
+            return f"in its last round {why}"
+        if ask_relays and document.experiment.cover is not None:
+            return asyncio.run(_terms_against(document, transport, people))
+    except SecVMError as fault:
+        return str(fault)
+    return None
+
+
+async def _terms_against(document: ExperimentDocument, transport: Transport, people: int | None) -> str | None:
+    try:
+        return await terms_against(document, transport.relayed_terms, people=people)
+    finally:
+        await transport.close()

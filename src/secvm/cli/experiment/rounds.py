@@ -1,0 +1,106 @@
+"""Rounds of an experiment for a terminal: all of them, or one line each as they end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+#: Of a status: rounds that have ended, and those of them that were counted.
+_COUNTED = frozenset({"published", "opened"})
+_ENDED = _COUNTED | {"abandoned", "unopened"}
+_OVER = frozenset({"finished", "stopped"})
+
+
+def ended_rounds(
+    ask: Callable[[], dict[str, Any]], pause: Callable[[], None], most_counted: int | None = None
+) -> Iterator[dict[str, Any]]:
+    """Each round of a status once it has ended, until the experiment is over or so many have been counted. ``ask``
+    fetches the status; ``pause`` waits until it is worth another look.
+    """
+    told = counted = 0
+    while True:
+        status = ask()
+        rounds = status["rounds"]
+        for round_ in [ended for ended in rounds if ended["state"] in _ENDED][told:]:
+            told, counted = told + 1, counted + (round_["state"] in _COUNTED)
+            yield round_
+            if counted == most_counted:
+                return
+        if status["standing"] in _OVER and told == len(rounds):
+            return
+        pause()
+
+
+def round_line(round_: dict[str, Any]) -> str:
+    """One round that has ended."""
+    line = f"round {round_['number']:>3}  {round_['state']:10}"
+    if "people" in round_:
+        line += (
+            f"{sum(round_['people'].values()):>8,} people  accuracy {_share(round_.get('accuracy')) or 'not tested'}"
+        )
+    return f"{line}  {why_ended(round_)}".rstrip()
+
+
+def why_ended(round_: dict[str, Any]) -> str:
+    """Why a round was not counted, or not stepped, as far as the status says."""
+    reasons: list[str] = round_.get("reasons") or []
+    # One word for each way to end; the coordinator's own sentences say more.
+    end = str(round_.get("end", "")).replace("-", " ") if round_["state"] in _ENDED else ""
+    return ", ".join(reasons) or ("" if end == "counted" else end)
+
+
+def status_lines(status: dict[str, Any]) -> list[str]:
+    """An experiment and all its rounds, with the newest test results by label."""
+    lines = [f"{status['title']}", f"{status['experiment']}  {status['standing']}", _privacy(status["privacy"]), ""]
+    lines.append(f"{'round':>5}  {'state':10}{'opens at (UTC)':18}{'people':>8}  accuracy")
+    for round_ in status["rounds"]:
+        opens = datetime.fromtimestamp(round_["opens_at"] / 1000, UTC).strftime("%Y-%m-%d %H:%M")
+        people = sum(round_["people"].values()) if "people" in round_ else ""
+        line = f"{round_['number']:>5}  {round_['state']:10}{opens:18}{people:>8}  {_share(round_.get('accuracy'))}"
+        lines.append(line.rstrip())
+    lines += _reasons(status["rounds"], status["floor"])
+    tested = [round_ for round_ in status["rounds"] if "recall" in round_]
+    if tested:
+        head = f"round {tested[-1]['number']}, by label"
+        lines += ["", f"{head:20}{'recall':21}{'precision':21}baseline"]
+        lines += [
+            f"  {label:18}{_share(tested[-1]['recall'][label]):21}{_share(tested[-1]['precision'][label]):21}"
+            f"{_share(tested[-1]['baseline'][label], interval=False)}"
+            for label in status["labels"]
+        ]
+    lines += _leakage(status.get("leakage"))
+    return lines + [""] * bool(status["notes"]) + list(status["notes"])
+
+
+def _privacy(privacy: dict[str, Any]) -> str:
+    if privacy["kind"] == "plain":
+        return f"plain: {privacy['note']}"
+    return f"private: ε = {privacy['epsilon']:g} at δ = {privacy['delta']:g} over all rounds; {privacy['note']}"
+
+
+def _reasons(rounds: list[dict[str, Any]], floor: int) -> list[str]:
+    """Why rounds were not counted, or opened and not stepped."""
+    lines = [f"round {round_['number']} {_ended(round_)}: {why}" for round_ in rounds if (why := why_ended(round_))]
+    if any(round_["state"] == "abandoned" and not why_ended(round_) for round_ in rounds):
+        lines.append(f"abandoned: fewer than {floor} trained, so nothing is told of them")
+    return [""] * bool(lines) + lines
+
+
+def _ended(round_: dict[str, Any]) -> str:
+    return f"is {round_['state']}" if round_["state"] != "opened" else "was opened, and no step was taken"
+
+
+def _leakage(leakage: dict[str, Any] | None) -> list[str]:
+    """What tallies of a plain experiment have given away; of one with two relays there is none to tell."""
+    if leakage is None or leakage["auc"] is None:
+        return []
+    so_far = f"{leakage['rounds_told']} round{'s' * (leakage['rounds_told'] != 1)}"
+    sentence = f"leakage: whoever knows a person's features tells the label with AUC {leakage['auc']:.3f} by {so_far}"
+    return ["", f"{sentence} (planned for all: {leakage['planned_auc']:.3f})"]
+
+
+def _share(share: dict[str, Any] | None, *, interval: bool = True) -> str:
+    if share is None or share["value"] is None:
+        return ""
+    return f"{share['value']:.3f}" + (f" ({share['low']:.3f}-{share['high']:.3f})" if interval else "")

@@ -1,0 +1,296 @@
+"""What ``experiment new`` finds out before anything is published: the plan, the relays' terms, and who would join."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import secvm.cli.experiment as command
+from secvm.cli.experiment import outlook
+from secvm.cli.experiment.outlook import look_ahead, why_refused
+from secvm.cli.experiment.rounds import ended_rounds, round_line
+from secvm.errors import ConsentRefusedError, UnreachableError
+from secvm.participant.consent.policies import Consent
+from secvm.protocol.documents.experiment import ExperimentDocument, Relay
+from secvm.protocol.relays.statements import RelayedTerms
+from secvm.testing.clock import ManualClock
+from secvm.testing.transport import MemoryTransport
+from tests.program import Program
+from tests.rigs.relayed_history import terms_of_relays
+from tests.serving import Server, serving
+from tests.unit.cli.test_remote import key_file
+from tests.unit.coordinator.test_operator_routes import Office, told
+from tests.unit.coordinator.test_private_experiment import content, document
+from tests.unit.protocol.helpers import log_terms
+
+#: What a device with default consent joins.
+JOINED: dict[str, Any] = {"privacy": {"epsilon": 1, "delta": "1e-6"}, "rounds": 2}
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        (JOINED, None),
+        (
+            {},
+            "nothing at the δ = 1e-06 that this device wants (the experiment plans with 1e-05): the noise of one relay",
+        ),
+        (
+            {"privacy": {"epsilon": 3.9, "delta": "1e-6"}},
+            "in its last round the device's budget over all experiments is spent: ε = 4 for your label",
+        ),
+        ({**JOINED, "test": True}, "marked as a test: its relays' noise may be known to everybody"),
+        ({"privacy": "none", "relays": [], "test": True}, "has no relay to send packages to"),
+    ],
+)
+def test_the_verdict_is_the_devices_own_and_names_the_true_cause(changes: dict[str, Any], why: str | None) -> None:
+    seen = look_ahead(content(**changes))
+    assert seen.content()["devices"] == {"join": why is None, "why_not": seen.refusal}
+    assert (why or "None") in str(seen.refusal)
+    last = seen.lines[-1]
+    expected = "joins, if its settings name both relays" if why is None else f"refuses, because {seen.refusal}"
+    assert last == f"devices: a device with default consent {expected}"
+
+
+def test_a_device_that_refuses_says_how_to_take_part_anyway() -> None:
+    with pytest.raises(ConsentRefusedError) as caught:
+        Consent(most_epsilon=0.5).check(document(**JOINED))
+    assert str(caught.value.next_step).startswith("To take part anyway, join with --accept-epsilon 1.00 (this")
+    with pytest.raises(
+        ConsentRefusedError, match=r"at the δ = 1e-06 that this device wants \(.* with 2e-06\) if one of"
+    ):
+        Consent(most_epsilon=1.0).check(document(privacy={"epsilon": 1, "delta": "2e-6"}, rounds=2))
+    with pytest.raises(ConsentRefusedError) as caught:
+        Consent().check(document())
+    assert caught.value.next_step == ("Its operator has to plan it with delta = 1e-06; nothing on this device helps.")
+
+
+def test_what_can_be_learnt_is_told_as_the_operators_page_tells_it() -> None:
+    seen = look_ahead(content(**JOINED))
+    accuracy = seen.content()["accuracy"]
+    shares = [f"{100 * accuracy[name]:.0f} %" for name in ("expected", "central")]
+    (line,) = [line for line in seen.lines if line.startswith("accuracy")]
+    assert line.startswith(f"accuracy    {shares[0]} instead of {shares[1]} with all data in one place. Measured on")
+    assert seen.lines.index(line) < seen.lines.index("")
+
+
+# ── with a coordinator and its relays ────────────────────────────────────────────────────────────────────────────────
+
+
+class Silent(MemoryTransport):
+    """A network on which no relay answers."""
+
+    async def relayed_terms(self, relay: Relay) -> RelayedTerms | None:
+        raise UnreachableError(f"the {relay.role} relay {relay.host} does not answer when it is asked for its terms")
+
+
+@pytest.mark.parametrize(
+    ("changes", "people", "why"),
+    [
+        ({}, None, None),
+        ({"packages": 10}, None, "the entry relay entry.example takes on 10 packages of cover at most"),
+        # A device knows the floor alone; whoever plans knows how many will come.
+        ({"capsules": 10_000}, None, None),
+        ({"capsules": 10_000}, 400, "takes on 10,000 capsules of 400 devices and cover at most"),
+        ({"operator": "Somebody"}, None, "has signed terms for https://entry.example/relay as entry relay of Somebody"),
+        (None, None, "the entry relay entry.example does not answer"),
+    ],
+)
+def test_relays_are_asked_for_their_terms_as_devices_ask_them(
+    changes: dict[str, Any] | None, people: int | None, why: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of = document(**JOINED)
+    net = (Silent if changes is None else MemoryTransport)(ManualClock(0).now)
+    net.both_terms = terms_of_relays(of, **(changes or {}))
+    monkeypatch.setattr(outlook, "open_transport", lambda *_, **__: net)
+    refusal = why_refused(replace(of, log=log_terms()), people=people, ask_relays=True)
+    assert (refusal is None) is (why is None)
+    assert (why or "") in (refusal or "")
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with serving() as running:
+        yield running
+
+
+def coordinator(specification: Mapping[str, Any], files: Mapping[str, bytes] = {}) -> Callable[[str], Any]:
+    """What a coordinator answers before it has published anything, and after."""
+    office = Office(log=log_terms())
+    draft = office.ask("POST", "/draft", specification)
+    made = office.ask("POST", "", specification)
+    assert (draft.status, made.status) == (200, 201)
+    shown = {"/admin/experiments/draft": draft.body, **files}
+    first = iter([b'{"experiments":[]}', made.body])
+
+    def answer(path: str) -> tuple[int, dict[str, str], bytes]:
+        found = next(first) if path == "/admin/experiments" else shown.get(path)
+        return (404, {}, b"") if found is None else (200, {}, found)
+
+    return answer
+
+
+def asked(tmp_path: Path, server: Server, specification: Mapping[str, Any]) -> tuple[object, ...]:
+    path = tmp_path / "question.json"
+    path.write_text(json.dumps(specification))
+    return "experiment new", path, "--coordinator", server.url, "--admin-key-file", key_file(tmp_path)
+
+
+def test_nothing_is_published_without_a_yes(server: Server, tmp_path: Path, secvm: Program) -> None:
+    plain = content(privacy="none", relays=[], test=True)
+    server.answer = coordinator(plain)
+    assert secvm(*asked(tmp_path, server, plain)) == 2
+    assert "devices: a device with default consent refuses, because" in secvm.err
+    assert secvm.err.endswith("secvm: an experiment is published after a yes\nSay it with --yes.\n")
+    assert server.asked == ["/admin/experiments", "/admin/experiments/draft"]
+
+
+@pytest.mark.parametrize(
+    ("health", "said"),
+    [
+        ({"log": {"silent": ["w1.example", "w2.example"]}}, "1 of 2 (w1.example, w2.example have not cosigned)"),
+        ({"status": "ok"}, "a quorum of 2"),
+    ],
+)
+def test_an_experiment_that_witnesses_have_not_cosigned_is_not_told_as_done(
+    server: Server, tmp_path: Path, secvm: Program, monkeypatch: pytest.MonkeyPatch, health: object, said: str
+) -> None:
+    monkeypatch.setattr(command, "_WITNESSES_MS", 0)
+    plain = content(privacy="none", relays=[], test=True)
+    server.answer = coordinator(plain, {"/health": json.dumps(health).encode()})
+    assert secvm(*asked(tmp_path, server, plain), "--yes") == 0, secvm.err
+    assert secvm.out.splitlines()[-1] == f"waiting for witnesses: {said}; nobody sees the experiment before"
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ((404, {}, b""), "there is no coordinator at this URL\nIs this a relay's URL, or is a path missing?"),
+        ((401, {}, b'{"detail":"this is not the admin key"}'), "the coordinator refuses: this is not the admin key"),
+    ],
+)
+def test_key_and_url_are_looked_at_before_anything_is_planned(
+    server: Server, tmp_path: Path, secvm: Program, answer: tuple[int, dict[str, str], bytes], said: str
+) -> None:
+    server.answer = lambda _path: answer
+    assert secvm.refused(*asked(tmp_path, server, content())) == f"secvm: {said}\n"
+    assert server.asked == ["/admin/experiments"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("title = 1\n= 2\n", "question.toml cannot be read as TOML (at line 2, column 1)"),
+        ('foo = 1\ntitle = "a"\n', "labels is missing; floor is missing; features is missing; binning is missing; "),
+    ],
+)
+def test_a_file_that_is_no_specification_says_where_and_what(
+    tmp_path: Path, secvm: Program, text: str, said: str
+) -> None:
+    path = tmp_path / "question.toml"
+    path.write_text(text)
+    assert said in secvm.refused("experiment new --plan-only", path)
+
+
+def test_unknown_keys_are_told_with_those_that_are_missing(tmp_path: Path, secvm: Program) -> None:
+    path = tmp_path / "question.json"
+    wrong = {name: value for name, value in content().items() if name != "floor"} | {"flor": 10}
+    path.write_text(json.dumps(wrong))
+    said = secvm.refused("experiment new --plan-only", path)
+    assert said == "secvm: the specification: floor is missing; flor is not a setting\n"
+
+
+def test_a_title_that_would_read_backwards_is_refused(tmp_path: Path, secvm: Program) -> None:
+    path = tmp_path / "question.json"
+    path.write_text(json.dumps(content(title="night\u202eowls")))
+    secvm("experiment new --plan-only", path)
+    assert "title of the experiment has U+202E as character 6" in secvm.err
+
+
+# ── what stands in the environment ───────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_environment_names_coordinator_and_key_once_for_all(
+    server: Server, tmp_path: Path, secvm: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "missing option '--coordinator' (env var: 'SECVM_COORDINATOR')" in secvm.refused("experiment list")
+    monkeypatch.setenv("SECVM_COORDINATOR", server.url)
+    monkeypatch.setenv("SECVM_ADMIN_KEY_FILE", str(key_file(tmp_path)))
+    server.serve({"/v1/experiments": b'{"experiments":[]}'})
+    assert secvm("experiment list") == 0
+    assert secvm.out == "no experiments\n"
+    assert "no experiment of this coordinator" in secvm.refused("experiment pause 3fa9")
+    server.serve({})
+    assert "there is no coordinator" in secvm.refused("audit")
+    assert server.asked[-1].endswith("/v1/experiments")
+
+
+# ── rounds ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def round_(number: int, state: str, **more: Any) -> dict[str, Any]:
+    return {"number": number, "state": state, **more}
+
+
+COUNTED = {"people": {"a": 700, "b": 534}, "accuracy": {"value": 0.842, "low": 0.83, "high": 0.853}, "end": "counted"}
+STATUSES = [
+    {"standing": "running", "rounds": [round_(1, "open")]},
+    {"standing": "running", "rounds": [round_(1, "published", **COUNTED), round_(2, "closing")]},
+    {
+        "standing": "stopped",
+        "rounds": [
+            round_(1, "published", **COUNTED),
+            round_(2, "abandoned", end="too-few-trained"),
+            round_(3, "opened", **COUNTED),
+        ],
+    },
+]
+
+
+def test_watching_tells_each_round_once_when_it_has_ended_and_ends_with_the_experiment() -> None:
+    pauses: list[None] = []
+    statuses = iter(STATUSES)
+    watched = ended_rounds(lambda: next(statuses), lambda: pauses.append(None))
+    assert [round_line(one) for one in watched] == [
+        "round   1  published    1,234 people  accuracy 0.842 (0.830-0.853)",
+        "round   2  abandoned   too few trained",
+        "round   3  opened       1,234 people  accuracy 0.842 (0.830-0.853)",
+    ]
+    assert len(pauses) == 2
+
+
+def test_watching_ends_after_so_many_counted_rounds(server: Server, secvm: Program) -> None:
+    digest = "3f" * 32
+    listed = {"experiments": [{"digest": digest, "title": "t", "standing": "running"}]}
+    status = {**STATUSES[2], "standing": "running"}
+    server.serve(
+        {
+            "/v1/experiments": json.dumps(listed).encode(),
+            f"/v1/experiment/{digest}/status": json.dumps(status).encode(),
+        }
+    )
+    told_ = secvm.json("experiment watch 3f --rounds 1 --coordinator", server.url)
+    assert told_ == {"experiment": digest, "rounds": status["rounds"][:1]}
+    assert secvm("experiment watch 3f --rounds 2 --coordinator", server.url) == 0
+    assert len(secvm.out.splitlines()) == 3
+    said = secvm.refused("experiment watch 3f --rounds 0 --coordinator", server.url)
+    assert said.startswith("secvm: --rounds is 0: watch for one round at least")
+
+
+# ── the draft ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_draft_is_the_document_and_nothing_is_kept() -> None:
+    office = Office(log=log_terms())
+    answer = office.ask("POST", "/draft", content())
+    draft = ExperimentDocument.from_bytes(told(answer)["document"].encode())
+    assert (answer.status, office.store.experiments(), office.woken) == (200, [], 0)
+    office.ask("POST", "", content())
+    # The dice of this office are always zeros.
+    assert office.store.experiments()[0].document == draft
+    assert office.ask("GET", "/draft").status == 405
+    office.admin.key = None
+    assert office.ask("POST", "/draft", content()).status == 409
