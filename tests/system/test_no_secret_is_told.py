@@ -23,6 +23,7 @@ from contextlib import closing, redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
+import yaml  # type: ignore[import-untyped]
 
 from secvm.cli import main as cli
 from secvm.crypto.locking import Cost
@@ -35,6 +36,7 @@ from secvm.testing.federation import COORDINATOR, RELAY, Federation, HostOf, Pac
 from secvm_lab.published import from_outside
 from tests.leaks import LeakFinder
 
+ROOT = Path(__file__).parents[2]
 PEOPLE = [
     ({"zirkuszelt", "quittengelee", "blaubeerwald"}, "nordmeerkueste"),
     ({"paukenschlag", "rhabarberfeld", "kirschkernkissen"}, "suedwindhafen"),
@@ -330,3 +332,16 @@ def test_each_round_has_a_gateway_key_of_its_own_which_the_log_holds_and_nobody_
     everything = {str(path): path.read_bytes() for path in run.folder.rglob("*") if path.is_file()}
     alone = LeakFinder({"a gateway's private key": list(run.gateway_keys.values())})
     assert alone.search(everything) == []
+
+
+def test_alert_rules_ask_for_figures_and_labels_that_there_are(run: ToldRun) -> None:
+    texts = gathered(run)
+    pages = "".join(texts[f"GET {name}/metrics"].decode() for name in run.names)
+    rules = yaml.safe_load((ROOT / "deploy/alerts.yml").read_text(encoding="utf-8"))["groups"][0]["rules"]
+    assert len({rule["alert"] for rule in rules}) == len(rules) > 5
+    for rule in rules:
+        asked = re.findall(r"(secvm_\w+?)(?:_total)?(?:\{(\w+)[!=~]+\"([^\"]+)\"\})?(?=\[| > )", rule["expr"])
+        assert asked or rule["expr"].startswith("up{"), rule["expr"]
+        for name, label, values in asked:
+            assert f"# TYPE {name} " in pages.replace("_total ", " "), name
+            assert all(f'{label}="{value}"' in pages for value in values.split("|") if label), rule["expr"]

@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from secvm.coordinator.alarms import QUORUM, RELAY, Alarms, Found
 from secvm.coordinator.clock_check import clock_check
 from secvm.coordinator.driver import Count, Driver, Ingesting
 from secvm.coordinator.frontend import Frontend, ProcessParts
@@ -26,6 +27,7 @@ from secvm.coordinator.relayed.relayed_history import RelayedHistories
 from secvm.coordinator.relayed.relayed_rounds import RoundAttendant
 from secvm.coordinator.relayed.run_counting import RunCounting
 from secvm.coordinator.store.port import CoordinatorStore
+from secvm.coordinator.webhook import Webhook
 from secvm.crypto.beacons.sources import BeaconSource
 from secvm.crypto.sealing.layers import BulkSealer
 from secvm.crypto.signing import SigningKey
@@ -108,6 +110,18 @@ class Drivers:
         logbook = None if keeper is None else keeper.logbook
         self._check = clock_check(parts.settings, parts.clock, steady, logbook, parts.log)
         entries = EntryLog(None if keeper is None else keeper.files)
+        self._names = {relay.url: relay.name for relay in parts.settings.relays if relay.url is not None}
+        self._alarms = Alarms(
+            clock=parts.clock,
+            steady=steady,
+            log=parts.log,
+            metrics=parts.metrics,
+            webhook=_webhook(parts),
+            # Beside other nodes a start is no absence: others have taken packages meanwhile.
+            began_at=parts.clock.now() if parts.settings.node is None else None,
+            relays=tuple(self._names.values()),
+            found=self._found,
+        )
         self._driver = Driver(
             store=store,
             ingest=ingest,
@@ -121,7 +135,9 @@ class Drivers:
             entries=entries,
             count=count,
             check=self._check,
+            alarms=self._alarms,
         )
+        self._relays = RelayClient(parts.relay_tokens, steady=steady)
         sealer, showing = BulkSealer(parts.lanes), _relayed_publisher(parts, frontend, store, entries, parts.key)
         rounds = RoundAttendant(
             store=store,
@@ -129,11 +145,12 @@ class Drivers:
             key=parts.key,
             grid=parts.settings.epochs.grid,
             dice=parts.dice,
-            relays=RelayClient(parts.relay_tokens),
+            relays=self._relays,
             may_grow=entries.may_grow,
             counting=RunCounting(store, sealer),
             sealer=sealer,
             events=frontend.events,
+            alarms=self._alarms,
         )
         self._relayed = RelayedDriver(
             store=store,
@@ -162,9 +179,19 @@ class Drivers:
         self._driver.nudge()
 
     def health(self) -> dict[str, object]:
-        """How the log and the clock are."""
+        """How the log and the clock are, and who is lost."""
         log: dict[str, object] = {} if self._keeping is None else {"log": self._keeping.logbook.health()}
-        return log if self._check is None else log | self._check.health()
+        return log | self._alarms.health() | ({} if self._check is None else self._check.health())
+
+    def _found(self) -> Found:
+        """Who is missing now, for the alarms."""
+        answers = {name: self._relays.answers(url) for url, name in self._names.items()}
+        found: dict[tuple[str, str], tuple[str, ...]]
+        found = {(RELAY, name): () if well else (name,) for name, well in answers.items() if well is not None}
+        if self._keeping is not None:
+            logbook = self._keeping.logbook
+            found[(QUORUM, "")] = tuple(logbook.silent()) if logbook.waiting() else ()
+        return found
 
     def prepare(self) -> None:
         """Tell what runs and show what is public; nothing changes."""
@@ -173,7 +200,7 @@ class Drivers:
 
     async def run(self, stop: asyncio.Event, *others: Coroutine[Any, Any, None]) -> None:
         """Until told to stop, ``others`` beside it. If one of them fails, so does this."""
-        running = [self._driver.run(stop), self._relayed.run(stop), *others]
+        running = [self._driver.run(stop), self._relayed.run(stop), self._alarms.run(stop), *others]
         if self._keeping is not None:
             running.append(self._keeping.run(stop))
         tasks = [asyncio.ensure_future(routine) for routine in running]
@@ -215,6 +242,13 @@ class RelayedView:
     def _count_one(self) -> bool:
         live = [(history, history.live) for history in self._histories.read()]
         return any(known is not None and self._counting.count_one(history, known) for history, known in live)
+
+
+def _webhook(parts: ProcessParts) -> Webhook | None:
+    if parts.webhook is None:
+        return None
+    name = "" if parts.settings.log is None else parts.settings.log.name
+    return Webhook(parts.webhook, coordinator=name, log=parts.log, metrics=parts.metrics)
 
 
 def _relayed_publisher(

@@ -29,6 +29,7 @@ from dataclasses import InitVar, dataclass, field, replace
 from functools import partial
 from typing import Protocol
 
+from secvm.coordinator.alarms import Alarms
 from secvm.coordinator.clock_check import ClockCheck
 from secvm.coordinator.counting.epoch_count import EpochCount, RoundToCount, count_epoch
 from secvm.coordinator.epochs import Grid
@@ -63,7 +64,7 @@ from secvm.learning.aggregate.tally import Tally
 from secvm.protocol.documents.blobs import encode_tally, tally_digest
 from secvm.protocol.documents.manifest import LastRound, last_round, make_manifest, read_relay_count, tells_count
 from secvm.protocol.evidence.plain import count_fault
-from secvm.protocol.round_state import RoundEvent, RoundState, advance, due
+from secvm.protocol.round_state import RoundEnd, RoundEvent, RoundState, advance, due
 from secvm.runtime.clock import Clock
 from secvm.runtime.logs import SILENT, Log
 from secvm.runtime.metrics import Metrics
@@ -95,7 +96,8 @@ class Driver:
 
     ``ingest`` is told what runs. ``count``: with the help of others, in place of a count of our own.
 
-    ``entries``: the log, where there is one. Without ``check`` the clock is believed whatever it says.
+    ``entries``: the log, where there is one. Without ``check`` the clock is believed whatever it says. ``alarms`` is
+    told how each round ended.
     """
 
     store: CoordinatorStore
@@ -110,9 +112,9 @@ class Driver:
     entries: EntryLog = field(default_factory=EntryLog)
     count: InitVar[Count | None] = None
     check: ClockCheck | None = None
+    alarms: Alarms = field(default_factory=Alarms)
 
     def __post_init__(self, count: Count | None) -> None:
-        self._ended = self.metrics.counter("rounds", "Rounds, by how they ended.", {"state": ("tallied", "abandoned")})
         self._participants = self.metrics.counter(
             "train_participants", "Train participants of tallied rounds, cover taken off."
         )
@@ -242,10 +244,14 @@ class Driver:
     async def _conclude(self, history: PlainHistory, known: PlainRound, tally: Tally, *, packages: int) -> None:
         digest, number = history.stored.digest, known.stored.number
         last = self._last(history, known, tally) if _is_met(history, tally) else None
+        end = RoundEnd.TOO_FEW_TRAINED
+        if not packages:
+            is_away = self.alarms.began_after(known.manifest.opens_at)
+            end = RoundEnd.RESTARTED if is_away else RoundEnd.NOTHING_CAME
         if not tells_count(last, history.document):
             # Nobody would believe the document after it. So the round is abandoned.
             self._tell("relay-count-missing", known.stored)
-            last = None
+            last, end = None, RoundEnd.COUNT_MISSING
         if last is not None:
             try:
                 model = await asyncio.to_thread(history.step, known.manifest.state, tally)
@@ -254,8 +260,9 @@ class Driver:
                 with contextlib.suppress(LocalProtocolError):
                     self.store.set_standing(digest, Standing.STOPPED)
                 self._tell("step-out-of-range", known.stored)
-                last = None
+                last, end = None, RoundEnd.OUT_OF_RANGE
             else:
+                end = RoundEnd.COUNTED
                 blobs = model.by_name | {tally_digest(tally): encode_tally(tally, history.document.experiment)}
                 advance(RoundState.CLOSING, RoundEvent.FLOOR_MET)
                 self.store.conclude(
@@ -263,10 +270,9 @@ class Driver:
                     number,
                     tally=last.tally,
                     next_state=model.names[0],
-                    blobs={**blobs, **ended(known, last)},
+                    blobs={**blobs, **ended(known, last, end)},
                 )
                 self._tell("round-tallied", known.stored, packages=packages)
-                self._ended.add(1, state="tallied")
                 self._participants.add(
                     int(aggregate.uncovered(history.document.experiment.cover, tally).participants.sum())
                 )
@@ -278,10 +284,10 @@ class Driver:
                 number,
                 tally=None,
                 next_state=known.manifest.state,
-                blobs=ended(known, last_round(None)),
+                blobs=ended(known, last_round(None), end),
             )
             self._tell("round-abandoned", known.stored)
-            self._ended.add(1, state="abandoned")
+        self.alarms.ended(*known.place, end)
 
     def _last(self, history: PlainHistory, known: PlainRound, tally: Tally) -> LastRound:
         """How a round ended that was counted; with the relay's count, where the tally fits into it.

@@ -173,6 +173,8 @@ class ProcessParts:
     steady: Clock | None = None
     #: Tokens that relays are asked with, by URL.
     relay_tokens: Mapping[str, str] = field(default_factory=dict, repr=False)
+    #: Where events are posted; None: nowhere.
+    webhook: str | None = field(default=None, repr=False)
 
 
 def ingest_limits(settings: CoordinatorProgramSettings) -> IngestLimits:

@@ -100,7 +100,7 @@ def _status(history: PlainHistory) -> bytes:
     if history.rounds:
         ends.append(history.how_it_ended(history.rounds[-1]) if history.is_over else None)
     rounds = [
-        TellableRound(known.stored.number, history.public_state(known), known.times, last)
+        TellableRound(known.stored.number, history.public_state(known), known.times, last, known.end)
         for known, last in zip(history.rounds, ends, strict=True)
     ]
     return status(history.document, standing=history.stored.standing, rounds=rounds, watchers=history.watchers)

@@ -51,6 +51,9 @@
     drand_urls = ["https://api.drand.sh"]
     issuers = "issuers.pem"         # certificates that lead from NIST's own to a pinned one
 
+    [webhook]                       # events for whoever runs it: rounds abandoned, a quorum or a relay lost, and back
+    url = "https://ops.example/hook"  # POSTed JSON; https, or this machine; or file:PATH of a file with it, mode 0600
+
     [database]                      # a PostgreSQL database that many nodes have in common; without it, a file
     url = "file:database.url"       # a file with postgresql://…, mode 0600; or that itself; or env:NAME
 
@@ -79,6 +82,7 @@ import pydantic
 
 from secvm.coordinator.epochs import Grid
 from secvm.coordinator.log.cosigning import WitnessAddress
+from secvm.coordinator.webhook import WebhookPart
 from secvm.crypto.notes import NoteKey, SignatureKind
 from secvm.crypto.signing import PUBLIC_KEY_BYTES, VerifyKey
 from secvm.errors import BadInputError, ProtocolError
@@ -293,6 +297,7 @@ class CoordinatorProgramSettings(Settings):
     log: LogPart | None = None
     witnesses: Annotated[tuple[WitnessPart, ...], pydantic.Field(max_length=MAX_WITNESSES)] = ()
     beacons: BeaconsPart = BeaconsPart()
+    webhook: WebhookPart | None = None
     database: DatabasePart | None = None
     node: NodePart | None = None
     testing: TestingPart | None = None

@@ -38,6 +38,39 @@ class RoundEvent(enum.Enum):
     MANIFEST_SIGNED = "next manifest signed"
 
 
+class RoundEnd(enum.Enum):
+    """How a round ended, as far as its coordinator knows: one name each, and the words that people read.
+
+    It tells no number and accuses nobody. No signed document holds it.
+    """
+
+    COUNTED = "counted"
+    NOTHING_CAME = "nothing came: no relay handed anything on"
+    RESTARTED = "the coordinator was started again while it ran, and not everything came in time"
+    TOO_FEW_TRAINED = "fewer trained than the floor"
+    TOO_FEW_SENT = "fewer devices sent than the floor"
+    NOBODY_LEFT = "without cover nobody is left who trained"
+    RELAY_SILENT = "a relay did not hand over everything in time"
+    FALSE_STATEMENT = "something that a relay signed, or its cover, does not hold"
+    COUNT_MISSING = "packages came that no relay has signed for"
+    BEYOND_COVER = "a count is larger than devices and cover explain"
+    NOT_IN_TIME = "it could not be counted in time"
+    OUT_OF_RANGE = "its step leaves the range of numbers, so the experiment has ended"
+
+    @property
+    def word(self) -> str:
+        """Its name in a status document, a metric and a webhook's event."""
+        return self.name.lower().replace("_", "-")
+
+    @classmethod
+    def of(cls, word: str) -> RoundEnd:
+        """The end of this name; raises ``ValueError`` where none has it."""
+        for end in cls:
+            if end.word == word:
+                return end
+        raise ValueError("no round ends like this")
+
+
 TRANSITIONS: dict[RoundState, dict[RoundEvent, RoundState]] = {
     RoundState.ANNOUNCED: {RoundEvent.WINDOW_OPENED: RoundState.OPEN},
     RoundState.OPEN: {RoundEvent.WINDOW_CLOSED: RoundState.CLOSING},

@@ -100,6 +100,24 @@ def test_three_witnesses_cosign_and_the_driver_is_woken() -> None:
     assert [(held.name.split(" ")[0], held.size) for held in scene.store.notes()] == [("first", 1), ("newest", 1)]
 
 
+def test_witnesses_that_did_not_cosign_the_newest_checkpoint_are_named() -> None:
+    scene = Scene()
+    assert scene.logbook.health()["silent"] == ["w0.example", "w1.example", "w2.example"]
+    for witness in scene.witnesses[1:]:
+        witness.instead = says(500)
+    scene.play(once)
+    assert (scene.logbook.waiting(), scene.logbook.health()["silent"]) == (True, ["w1.example", "w2.example"])
+    scene.witnesses[1].instead = None
+    scene.play(once)
+    assert (scene.logbook.waiting(), scene.logbook.health()["silent"]) == (False, ["w2.example"])
+    # After a restart each must speak again, whatever is stored.
+    scene.witnesses[2].instead = None
+    scene.begin()
+    assert scene.logbook.health()["silent"] == ["w0.example", "w1.example", "w2.example"]
+    scene.play(once)
+    assert scene.logbook.health()["silent"] == []
+
+
 def test_many_experiments_are_cosigned_together() -> None:
     scene = Scene()
     for number in range(20):

@@ -10,11 +10,13 @@ from typing import Any
 
 import pytest
 
+from secvm.coordinator.alarms import Alarms
 from secvm.coordinator.experiments.history import PlainHistory
 from secvm.coordinator.experiments.specification import EarlyStopping
 from secvm.coordinator.store.memory import MemoryStore
 from secvm.coordinator.store.port import CoordinatorStore, Deposit, Standing
 from secvm.coordinator.store.sqlite import SQLiteStore
+from secvm.coordinator.webhook import Webhook
 from secvm.crypto.sealing.oblivious import decode_key_configurations
 from secvm.errors import ArithmeticRangeError
 from secvm.learning import aggregate
@@ -25,7 +27,7 @@ from secvm.protocol.documents.blobs import decode_tally
 from secvm.protocol.documents.ending import Ending, Why, accept_ending
 from secvm.protocol.documents.experiment import ExperimentDocument, Windows, read_published
 from secvm.protocol.documents.manifest import AcceptedManifest, RelayCount, accept
-from secvm.protocol.round_state import RoundState
+from secvm.protocol.round_state import RoundEnd, RoundState
 from secvm.testing.clock import ManualClock
 from tests.unit.coordinator.rounds import (
     GRID,
@@ -42,6 +44,17 @@ from tests.unit.coordinator.rounds import (
     until,
 )
 from tests.unit.protocol.helpers import RELAY, START
+
+
+class Hook(Webhook):
+    """A webhook that is asked to post, and keeps what."""
+
+    def __init__(self, told: list[dict[str, Any]]) -> None:
+        self.told = told
+
+    def tell(self, event: str, *, at: int, text: str, **fields: Any) -> None:
+        assert (event, str(fields["round"]) in text, at > 0) == ("round-abandoned", True, True)
+        self.told.append(fields)
 
 
 @pytest.fixture
@@ -160,8 +173,43 @@ def test_a_floor_that_is_missed_spends_the_number_and_leaves_the_state(store: Co
     tallies = [tally_of(one) for one in rounds_of(of, [1, 3])]
     assert public(coordinator, f"/v1/blob/{ending(coordinator, of).state}") == state_after(of, tallies)
     abandoned = status(coordinator, of)["rounds"][1]
-    assert abandoned["state"] == "abandoned"
-    assert abandoned.keys() == {"number", "state", "opens_at", "closes_at", "accept_until"}
+    assert (abandoned["state"], abandoned["end"]) == ("abandoned", "too-few-trained")
+    assert abandoned.keys() == {"number", "state", "opens_at", "closes_at", "accept_until", "end"}
+
+
+def nobody(_one: Any) -> list[Any]:
+    return []
+
+
+@pytest.mark.parametrize(
+    ("who", "began", "end"),
+    [
+        (nobody, None, RoundEnd.NOTHING_CAME),
+        (nobody, START + 1, RoundEnd.RESTARTED),
+        (nobody, START, RoundEnd.NOTHING_CAME),
+        (few, START + 1, RoundEnd.TOO_FEW_TRAINED),
+        (crowd, START + 1, RoundEnd.COUNTED),
+    ],
+)
+def test_why_a_round_was_abandoned_is_told_in_one_word_everywhere(
+    store: CoordinatorStore, who: Any, began: int | None, end: RoundEnd
+) -> None:
+    of, coordinator = begun(store, experiment(rounds=1))
+    told: list[dict[str, Any]] = []
+    alarms = coordinator.driver.alarms = Alarms(began_at=began)
+    alarms.webhook = Hook(told)
+    asyncio.run(coordinator.go(who))
+    assert status(coordinator, of)["rounds"][0]["end"] == end.word
+    assert f'secvm_coordinator_rounds_total{{reason="{end.word}"}} 1.0' in alarms.metrics.page()[0].decode()
+    abandoned = [{"experiment": of.digest, "round": 1, "reason": end.word}]
+    assert told == ([] if end is RoundEnd.COUNTED else abandoned)
+
+
+def test_packages_that_no_relay_has_signed_for_are_another_reason_than_too_few(store: CoordinatorStore) -> None:
+    of, coordinator = begun(store, experiment(rounds=1))
+    coordinator.ingest.counts = False
+    asyncio.run(coordinator.go())
+    assert status(coordinator, of)["rounds"][0]["end"] == "count-missing"
 
 
 def test_two_experiments_share_an_epoch_and_its_key_but_not_their_counts(store: CoordinatorStore) -> None:

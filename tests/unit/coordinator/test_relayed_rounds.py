@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from secvm.coordinator.alarms import Alarms
 from secvm.coordinator.relayed.batch_routes import RefusedBatchError
 from secvm.coordinator.relayed.relayed_history import RelayedRound
 from secvm.coordinator.store.memory import MemoryStore
@@ -27,7 +28,7 @@ from secvm.protocol.relays.counts import EntryReveal, MixReveal
 from secvm.protocol.relays.cover_parts import derive_part
 from secvm.protocol.relays.manifest import RelayedManifest, read_manifest
 from secvm.protocol.relays.opening import Opening, RelayedEnding, following_faults, is_opened
-from secvm_lab.rigs.histories.relayed_rounds import ENTRY, MIX, known_bytes
+from secvm_lab.rigs.histories.relayed_rounds import ENTRY, MIX, START, known_bytes
 from tests.effort import scaled
 from tests.unit.coordinator import two_relays
 from tests.unit.coordinator.two_relays import (
@@ -177,16 +178,16 @@ def repro_noise_that_left_nobody_ended_the_coordinator(patch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize(
-    ("clients", "spoil", "reason"),
+    ("clients", "spoil", "reason", "end"),
     [
-        (2, lambda _patch: None, "below-floor"),
-        (5, unexplained, "count-beyond-cover"),
-        (5, repro_noise_that_left_nobody_ended_the_coordinator, "nobody-left-without-cover"),
+        (2, lambda _patch: None, "below-floor", "too-few-sent"),
+        (5, unexplained, "count-beyond-cover", "beyond-cover"),
+        (5, repro_noise_that_left_nobody_ended_the_coordinator, "nobody-left-without-cover", "nobody-left"),
     ],
     ids=["below-floor", "unexplained", "test_repro_noise_that_left_nobody_ended_the_coordinator"],
 )
 def test_what_cannot_be_stepped_is_opened_all_the_same(
-    store: CoordinatorStore, monkeypatch: pytest.MonkeyPatch, clients: int, spoil: Any, reason: str
+    store: CoordinatorStore, monkeypatch: pytest.MonkeyPatch, clients: int, spoil: Any, reason: str, end: str
 ) -> None:
     spoil(monkeypatch)
     federation = start(store, clients=clients)
@@ -194,6 +195,7 @@ def test_what_cannot_be_stepped_is_opened_all_the_same(
     assert opening(federation, 1).is_opened
     assert manifest(federation, 2).model == manifest(federation, 1).model
     assert f"why-not-stepped {reason}" in federation.told
+    assert json.loads(federation.public("status"))["rounds"][0]["end"] == end
 
 
 def test_a_step_out_of_range_ends_its_experiment(store: CoordinatorStore, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -370,6 +372,10 @@ def test_what_is_false_or_missing_leaves_the_round_unopened(store: CoordinatorSt
     assert [f"why-unopened {reason}" for reason in one.figures.reasons] == [
         line for line in federation.told if line.startswith("why")
     ]
+    told = json.loads(federation.public("status"))["rounds"][0]["end"]
+    assert told == {"nothing": "nothing-came", "no-batch": "relay-silent"}.get(
+        name, "relay-silent" if all(reason.startswith("missing-") for reason in reasons) else "false-statement"
+    )
     # What relays signed stands in the opening all the same.
     kept = {statement for statement in STATEMENTS if getattr(one.opening, statement) is not None}
     assert kept == {known for known in STATEMENTS if f"missing-{known.replace('_', '-')}" not in reasons}
@@ -379,6 +385,21 @@ def test_what_is_false_or_missing_leaves_the_round_unopened(store: CoordinatorSt
     assert store.count_seed(*one.place) is None
     of, both = federation.relays.document, (manifest(federation, 2), manifest(federation, 1))
     assert following_faults(*both, one.opening, of) == ()
+
+
+def test_a_coordinator_that_was_started_again_while_the_round_ran_says_so_and_accuses_no_relay(
+    store: CoordinatorStore,
+) -> None:
+    for name, began, end in (
+        ("nothing", 1, "restarted"),
+        ("nothing", 0, "nothing-came"),
+        ("no-entry-part", 1, "false-statement"),
+    ):
+        federation = start(type(store)(), LIES[name][0])
+        federation.driver.rounds.alarms = Alarms(began_at=START + began)
+        figures = ended(federation).figures
+        assert figures is not None
+        assert figures.end.word == end
 
 
 def test_nothing_can_be_brought_when_the_round_is_over(store: CoordinatorStore) -> None:

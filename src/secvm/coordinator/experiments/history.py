@@ -31,7 +31,7 @@ from secvm.protocol.documents.recomputation import Model, first_model, model_of
 from secvm.protocol.log.entries import Entry, EntryKind, experiment_entry
 from secvm.protocol.relays.manifest import Instants, RelayedManifest
 from secvm.protocol.relays.opening import RelayedEnding
-from secvm.protocol.round_state import RoundState
+from secvm.protocol.round_state import RoundEnd, RoundState
 from secvm.protocol.version import RELAYED_EXPERIMENT_TYPE
 
 LIVE = (RoundState.ANNOUNCED, RoundState.OPEN, RoundState.CLOSING)
@@ -81,6 +81,8 @@ class PlainRound(KnownRound):
     """One round of a plain experiment, with its manifest."""
 
     manifest: RoundManifest
+    #: None: it runs, or was concluded before this was written down.
+    end: RoundEnd | None = None
     documents: ClassVar = (EntryKind.MANIFEST,)
 
     @property
@@ -283,6 +285,7 @@ class PlainHistories(HistoryReader[RoundManifest]):
         super().__init__(store)
         #: Experiments that are over: nothing of them changes any more.
         self._closed: dict[str, PlainHistory] = {}
+        self._ends: dict[tuple[str, int], RoundEnd | None] = {}
 
     def read(self) -> list[PlainHistory]:
         """All experiments without relays' cover, in the order they were added."""
@@ -294,7 +297,9 @@ class PlainHistories(HistoryReader[RoundManifest]):
             if document is None:
                 continue
             if digest not in self._closed:
-                rounds = tuple(PlainRound(known, self._manifest(known)) for known in self._store.rounds(digest))
+                rounds = tuple(
+                    PlainRound(known, self._manifest(known), self._end(known)) for known in self._store.rounds(digest)
+                )
                 history = PlainHistory(stored, document, rounds, self._watchers[digest], self._store)
                 if not history.is_over or any(known.stored.state is RoundState.TALLIED for known in rounds):
                     yield history
@@ -302,14 +307,27 @@ class PlainHistories(HistoryReader[RoundManifest]):
                 self._closed[digest] = history
             yield self._closed[digest]
 
+    def _end(self, stored: StoredRound) -> RoundEnd | None:
+        if stored.state is not RoundState.ABANDONED:
+            return None if stored.tally is None else RoundEnd.COUNTED
+        place = (stored.experiment, stored.number)
+        if place not in self._ends:
+            word = find_blob(self._store, _end_name(*place))
+            self._ends[place] = None if word is None else RoundEnd.of(word.decode())
+        return self._ends[place]
 
-def ended(known: PlainRound, last: LastRound) -> dict[str, bytes]:
+
+def ended(known: PlainRound, last: LastRound, end: RoundEnd) -> dict[str, bytes]:
     """How a round ended, to be stored with its conclusion: the epoch is scrubbed before the next manifest may come.
 
-    It stands among the blobs, under a name that is no digest of any, and no public document names it.
+    It stands among the blobs, under names that are no digest of any, and no signed document names them.
     """
-    return {_ended_name(*known.place): encode_document(last.to_content())}
+    return {_ended_name(*known.place): encode_document(last.to_content()), _end_name(*known.place): end.word.encode()}
 
 
 def _ended_name(digest: str, number: int) -> str:
     return hashlib.sha256(f"secvm-v1-ended {digest} {number}".encode()).hexdigest()
+
+
+def _end_name(digest: str, number: int) -> str:
+    return hashlib.sha256(f"secvm-v1-end {digest} {number}".encode()).hexdigest()

@@ -1,9 +1,9 @@
 """The public status of an experiment: one JSON document about its rounds, for people and programs.
 
-It holds nothing that signed documents do not tell: counts of a round appear when the manifest after it, or the ending,
-is public; of an abandoned round no counts appear. Shares come with 95 % intervals and with the marginal baseline that a
-guess would reach. ``participants`` and ``cells`` are the counts as published. Where there is cover they include it;
-``people`` and the shares do not, and its noise is in the intervals.
+Its numbers are those of signed documents: counts of a round appear when the manifest after it, or the ending, is
+public; of an abandoned round no counts appear, only a word for why (``RoundEnd``). Shares come with 95 % intervals and
+with the marginal baseline that a guess would reach. ``participants`` and ``cells`` are the counts as published. Where
+there is cover they include it; ``people`` and the shares do not, and its noise is in the intervals.
 
 The leakage part says what the public tallies have given away so far, and what all rounds were planned for. After each
 round: d'² and AUC of somebody who knows a person's features and asks for the label (``privacy.experiment_leak``), as if
@@ -36,6 +36,7 @@ from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.documents.manifest import LastRound, RoundManifest
 from secvm.protocol.documents.privacy_terms import relayed_terms_of, terms_of
 from secvm.protocol.relays.manifest import Instants
+from secvm.protocol.round_state import RoundEnd
 
 
 @dataclass
@@ -130,6 +131,8 @@ class TellableRound:
     times: RoundManifest | Instants
     #: How it ended, where a signed document tells it.
     last: LastRound | None
+    #: And why, where that is known.
+    end: RoundEnd | None = None
 
 
 def status(
@@ -157,9 +160,10 @@ def _piece(known: TellableRound, document: ExperimentDocument, pieces: dict[int,
 
 def _told(known: TellableRound, document: ExperimentDocument) -> dict[str, Any]:
     content = round_heading(known.number, known.state, known.times)
-    if known.last is None or known.last.tally is None:
+    if known.last is None:
         return content
-    return content | scores(document.experiment, known.last.counts)
+    content |= end_told(known.end)
+    return content if known.last.tally is None else content | scores(document.experiment, known.last.counts)
 
 
 def heading(document: ExperimentDocument, standing: Standing) -> dict[str, Any]:
@@ -181,6 +185,11 @@ def round_heading(number: int, state: str, times: RoundManifest | Instants) -> d
     """What the status tells of every round."""
     window = {name: getattr(times, name) for name in ("opens_at", "closes_at", "accept_until")}
     return {"number": number, "state": state, **window}
+
+
+def end_told(end: RoundEnd | None) -> dict[str, str]:
+    """What the status tells of why a round ended as it did."""
+    return {} if end is None else {"end": end.word}
 
 
 def scores(experiment: Experiment, tally: Tally) -> dict[str, Any]:

@@ -154,6 +154,15 @@ class CosignedLog:
         """Whether some experiment cannot go on before witnesses answer."""
         return any(self.cosigned(terms) < self.log.size or not self.confirmed(terms) for terms in self.active())
 
+    def silent(self) -> list[str]:
+        """Witnesses that were asked and have not cosigned the newest checkpoint, by name."""
+        wanted = {witness.note_key for terms in self.active() for witness in terms.witnesses}
+        # Copied in one go: as above.
+        heard = set(self.lines)
+        if self.was_there:
+            heard &= set(self.asked)
+        return sorted(key.name for key in wanted - heard)
+
     def note(self, terms: LogTerms | None = None) -> SignedCheckpoint | None:
         """The newest checkpoint that a quorum of these terms cosigned; of the coordinator's own without."""
         return self._notes.get(terms or self.terms)

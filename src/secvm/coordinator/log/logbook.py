@@ -136,6 +136,7 @@ class Logbook(CosignedLog):
             "entries": self.log.size,
             "cosigned": self.most_cosigned,
             "waiting": int(self.waiting()),
+            "silent": self.silent(),
             "halted": int(self.halted),
         }
 

@@ -28,22 +28,39 @@ from secvm.protocol.documents.experiment import ExperimentDocument, Relay
 from secvm.protocol.relays.commitments import EntryCommitment, MixCommitment
 from secvm.protocol.relays.counts import MAX_SHOWN_BYTES, EntryCount, EntryReveal, MixCount, MixReveal, read_shown
 from secvm.protocol.relays.statements import ENVELOPE_BYTES
+from secvm.runtime.clock import Clock, SteadyClock
 from secvm.runtime.http.client import HttpAnswer, ask_once
 
 #: For one answer, all of it.
 ANSWER_S = 10.0
-_OK = 200
+_OK, _SERVER_FAULT = 200, 500
+#: While a relay is needed and does not answer it is asked every few seconds.
+_RECENT_MS = 60_000
 
 
 class RelayClient:
-    """Relays over HTTP. ``tokens``: by the relay's URL, as experiments write it."""
+    """Relays over HTTP. ``tokens``: by URL, as experiments write it. ``steady``: a clock that nobody sets."""
 
-    def __init__(self, tokens: Mapping[str, str], ask: Callable[..., Awaitable[HttpAnswer]] = ask_once) -> None:
+    def __init__(
+        self,
+        tokens: Mapping[str, str],
+        ask: Callable[..., Awaitable[HttpAnswer]] = ask_once,
+        steady: Clock | None = None,
+    ) -> None:
         self._ask = ask
         self._tokens = {url.rstrip("/"): token for url, token in tokens.items()}
+        self._steady = SteadyClock() if steady is None else steady
+        #: When each was asked last, and whether it answered.
+        self._heard: dict[str, tuple[int, bool]] = {}
 
     def __repr__(self) -> str:
         return f"AskedRelays({len(self._tokens)} with tokens)"
+
+    def answers(self, url: str) -> bool | None:
+        """Whether a relay answered when it was asked last; None where nobody has asked it for a while."""
+        asked_at, answered = self._heard.get(url.rstrip("/"), (0, False))
+        is_recent = bool(asked_at) and self._steady.now() - asked_at < _RECENT_MS
+        return answered if answered or is_recent else None
 
     async def commitment(self, relay: Relay, experiment: str, number: int) -> bytes | None:
         """What a relay answers to the request for its commitment; None: nothing."""
@@ -70,12 +87,17 @@ class RelayClient:
         headers: Mapping[str, str] | None = None,
         body: bytes | None = None,
     ) -> bytes | None:
-        url = f"{relay.url.rstrip('/')}/{path}"
+        door = relay.url.rstrip("/")
         method = "GET" if body is None else "POST"
         try:
-            answer = await self._ask(url, answer_s=ANSWER_S, most=most, method=method, headers=headers, body=body)
+            answer = await self._ask(
+                f"{door}/{path}", answer_s=ANSWER_S, most=most, method=method, headers=headers, body=body
+            )
         except UnreachableError:
+            self._heard[door] = self._steady.now(), False
             return None
+        # A proxy may stand before a relay that is gone.
+        self._heard[door] = self._steady.now(), answer.status < _SERVER_FAULT
         return answer.content if answer.status == _OK and len(answer.content) <= most else None
 
 

@@ -8,7 +8,7 @@ The driver, or a node that follows, hands over each experiment each time. The lo
 answers which of them enough witnesses have seen; every signed document among those is public, with its blobs. Shards of
 opened rounds are made on request (``shard_files``); the public folder is told of them here.
 
-In the status a round is ``opened`` or ``unopened`` once its opening is public, with its counts and figures.
+In the status a round is ``opened`` or ``unopened`` once its opening is public, with its ``end``, counts and figures.
 ``participants`` and ``cells`` are of the net tally, with the cover that is left in it; ``people`` and the shares are
 without its mean, and its noise is in the intervals.
 """
@@ -18,7 +18,7 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
-from secvm.coordinator.experiments.status_document import as_text, heading, notes_of, round_heading, scores
+from secvm.coordinator.experiments.status_document import as_text, end_told, heading, notes_of, round_heading, scores
 from secvm.coordinator.log.log_files import EntryLog
 from secvm.coordinator.public_documents import ending_path, listing, show_beginning, show_model
 from secvm.coordinator.publisher import Publisher, experiment_path, manifest_path, opening_path
@@ -67,7 +67,7 @@ def _told(history: RelayedHistory, known: RelayedRound, kept_days: int, *, is_to
     if not is_told or known.opening is None or known.figures is None:
         return content
     content["state"] = "opened" if known.opening.is_opened else "unopened"
-    content["reasons"] = list(known.figures.reasons)
+    content |= end_told(known.figures.end) | {"reasons": list(known.figures.reasons)}
     if known.opening.mix_count is None or not known.opening.is_opened:
         return content
     net = history.tally(known)

@@ -14,9 +14,6 @@ class RelayedEvents:
     def __init__(self, log: Log = SILENT, metrics: Metrics | None = None) -> None:
         self._log = log
         metrics = Metrics("coordinator") if metrics is None else metrics
-        self._ended = metrics.counter(
-            "relayed_rounds", "Rounds with two relays, by how they ended.", {"state": ("opened", "unopened")}
-        )
         self._counted = metrics.counter(
             "relayed_capsules", "Inner capsules of opened rounds, by what they were.", {"kind": ("package", "junk")}
         )
@@ -42,7 +39,6 @@ class RelayedEvents:
         """Count and log that a round is over."""
         figures = outcome.figures
         state = "unopened" if outcome.net is None else "opened"
-        self._ended.add(1, state=state)
         self._counted.add(figures.packages, kind="package")
         self._counted.add(figures.junk, kind="junk")
         self.event(f"round-{state}", known, capsules=figures.capsules, packages=figures.packages, rejected=figures.junk)

@@ -26,7 +26,7 @@ from secvm.protocol.log.entries import Entry, EntryKind
 from secvm.protocol.relays.manifest import Instants, RelayedManifest
 from secvm.protocol.relays.opening import Opening, RelayedEnding
 from secvm.protocol.relays.shards import DAY_MS
-from secvm.protocol.round_state import RoundState
+from secvm.protocol.round_state import RoundEnd, RoundState
 
 _MAX_BYTES = 2**12
 _MAX_REASONS = 32
@@ -35,6 +35,7 @@ MISSING_BATCH, OTHER_BATCH = "missing-batch", "batch-not-as-announced"
 ENTRY_PART, MIX_PART = "entry-part-not-in-batch", "mix-part-not-in-batch"
 ONE_PART = "both-parts-are-one"
 TOO_LATE = "not-counted-in-time"
+RESTARTED = "coordinator-started-again"
 #: Opened, and not stepped.
 STAYED = {
     Stayed.FLOOR: "below-floor",
@@ -42,6 +43,15 @@ STAYED = {
     Stayed.NOBODY: "nobody-left-without-cover",
     Stayed.RANGE: "step-out-of-range",
 }
+_ENDS = {
+    STAYED[Stayed.FLOOR]: RoundEnd.TOO_FEW_SENT,
+    STAYED[Stayed.UNEXPLAINED]: RoundEnd.BEYOND_COVER,
+    STAYED[Stayed.NOBODY]: RoundEnd.NOBODY_LEFT,
+    STAYED[Stayed.RANGE]: RoundEnd.OUT_OF_RANGE,
+    TOO_LATE: RoundEnd.NOT_IN_TIME,
+}
+#: Together: the mixing relay has not said a word.
+_NOTHING = {MISSING_BATCH, "missing-mix-count"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +66,19 @@ class RoundFigures:
     stepped: bool = False
     #: Why it is unopened, or not stepped.
     reasons: tuple[str, ...] = ()
+
+    @property
+    def end(self) -> RoundEnd:
+        """The reasons in one word: what is false weighs most, then that the coordinator was away itself."""
+        if self.stepped:
+            return RoundEnd.COUNTED
+        known = {reason for reason in self.reasons if reason.startswith("missing-")} | {*_ENDS, RESTARTED}
+        if not known.issuperset(self.reasons):
+            return RoundEnd.FALSE_STATEMENT
+        if RESTARTED in self.reasons:
+            return RoundEnd.RESTARTED
+        silent = RoundEnd.NOTHING_CAME if _NOTHING.issubset(self.reasons) else RoundEnd.RELAY_SILENT
+        return next((_ENDS[reason] for reason in self.reasons if reason in _ENDS), silent)
 
     def to_bytes(self) -> bytes:
         """The figures as they are kept."""

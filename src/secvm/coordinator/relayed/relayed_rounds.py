@@ -18,8 +18,9 @@ import contextlib
 import enum
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from secvm.coordinator.alarms import Alarms
 from secvm.coordinator.epochs import Grid
 from secvm.coordinator.intake.running import make_fetch_key, published
 from secvm.coordinator.log.beacon_records import has_salt
@@ -29,6 +30,7 @@ from secvm.coordinator.relayed.relay_statements import RelayClient, RelayStateme
 from secvm.coordinator.relayed.relayed_events import RelayedEvents
 from secvm.coordinator.relayed.relayed_history import (
     MISSING_BATCH,
+    RESTARTED,
     STAYED,
     TOO_LATE,
     RelayedHistory,
@@ -80,6 +82,7 @@ class RoundAttendant:
     counting: RunCounting
     sealer: BulkSealer
     events: RelayedEvents
+    alarms: Alarms = field(default_factory=Alarms)
 
     async def attend(self, history: RelayedHistory) -> Remaining:
         """Do the next thing that is due, and say what is left."""
@@ -126,6 +129,8 @@ class RoundAttendant:
         if now >= times.open_by:
             whole = batch is not None and batch.whole
             reasons = [] if whole else [self._why_no_batch(known)]
+            if self.alarms.began_after(times.opens_at):
+                reasons.append(RESTARTED)
             await self._conclude(history, known, unopened(history, known, statements.all(), reasons))
             return Remaining.MORE
         return Remaining.SOON if now >= times.batch_by else Remaining.NOTHING
@@ -159,6 +164,7 @@ class RoundAttendant:
             # Nobody will ask for its capsules, and nobody shall read them.
             await asyncio.to_thread(self.store.forget_batch, digest, number)
         self.events.concluded(known, outcome)
+        self.alarms.ended(digest, number, outcome.figures.end)
 
     def _step(self, history: RelayedHistory, known: RelayedRound, outcome: Outcome) -> tuple[Model | None, Outcome]:
         """The model that follows, if another one does."""

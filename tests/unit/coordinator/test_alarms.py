@@ -1,0 +1,221 @@
+"""What lasts for a minute is told once, and once more when it is over; and what is posted arrives, or is counted."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from secvm.coordinator.alarms import PATIENCE_MS, QUORUM, RELAY, Alarms
+from secvm.coordinator.relayed.relay_statements import RelayClient
+from secvm.coordinator.settings import CoordinatorProgramSettings
+from secvm.coordinator.webhook import WAITING, Webhook, WebhookPart
+from secvm.errors import BadInputError, UnreachableError
+from secvm.protocol.round_state import RoundEnd
+from secvm.runtime.disk.secret_files import make_secret
+from secvm.runtime.http.client import HttpAnswer
+from secvm.runtime.http.server import HttpRequest, HttpResponse, HttpServer
+from secvm.runtime.metrics import Metrics
+from secvm.testing.clock import ManualClock
+from secvm_lab.rigs.histories.relayed_rounds import relayed_document
+from tests.unit.coordinator.rounds import until
+
+WITNESSES, LOST = (QUORUM, ""), (RELAY, "relay.example")
+
+
+def figures(metrics: Metrics, *wanted: str) -> dict[str, float]:
+    """These of the coordinator's figures, by name."""
+    lines = (line.removeprefix("secvm_coordinator_").rpartition(" ") for line in metrics.page()[0].decode().split("\n"))
+    return {name: float(value) for name, _, value in lines if name.startswith(wanted)}
+
+
+class Scene(Alarms):
+    """Alarms whose time and findings the test says."""
+
+    def __init__(self) -> None:
+        self.at = ManualClock(1000)
+        self.parties: dict[tuple[str, str], tuple[str, ...]] = {}
+        self.told: list[tuple[str, tuple[str, ...]]] = []
+        super().__init__(
+            clock=self.at,
+            steady=self.at,
+            relays=("relay.example",),
+            found=lambda: self.parties,
+            webhook=Hook(self.told),
+        )
+
+    def after(self, milliseconds: int, **_: Any) -> dict[str, object]:
+        """How it is so much later."""
+        self.at.advance(milliseconds)
+        self.look()
+        return self.health()
+
+
+class Hook(Webhook):
+    def __init__(self, told: list[tuple[str, tuple[str, ...]]]) -> None:
+        self.all = told
+
+    def tell(self, event: str, *, at: int, text: str, **fields: Any) -> None:
+        assert all(party in text for party in fields["parties"] if not event.startswith("quorum-re")), at
+        self.all.append((event, tuple(fields["parties"])))
+
+
+def test_a_quorum_is_lost_after_a_minute_and_told_once_with_the_names_of_the_silent() -> None:
+    scene = Scene()
+    scene.parties = {WITNESSES: ("w1", "w2")}
+    assert scene.after(0) == scene.after(PATIENCE_MS - 1) == {}
+    lost = {"status": "degraded", "lost": [{"what": "quorum", "parties": ["w1", "w2"], "since": 1000}]}
+    assert scene.after(1) == scene.after(5000) == lost
+    assert figures(scene.metrics, "quorum_lost") == {"quorum_lost": 1}
+    scene.parties = {WITNESSES: ()}
+    assert scene.after(5000) == {}
+    assert figures(scene.metrics, "quorum_lost") == {"quorum_lost": 0}
+    assert scene.told == [("quorum-lost", ("w1", "w2")), ("quorum-regained", ("w1", "w2"))]
+
+
+def test_what_is_back_within_the_minute_begins_anew() -> None:
+    scene = Scene()
+    for _ in range(3):
+        scene.parties = {LOST: ("relay.example",)}
+        scene.after(0)
+        scene.after(PATIENCE_MS - 1)
+        scene.parties = {LOST: ()}
+        scene.after(1)
+    assert scene.told == []
+
+
+def test_a_relay_that_nobody_asks_any_more_is_neither_lost_nor_regained() -> None:
+    scene = Scene()
+    scene.parties = {LOST: ("relay.example",)}
+    scene.after(0)
+    scene.after(PATIENCE_MS)
+    assert figures(scene.metrics, "relay_lost") == {'relay_lost{relay="relay.example"}': 1}
+    scene.parties = {}
+    assert scene.after(1) == {}
+    assert figures(scene.metrics, "relay_lost") == {'relay_lost{relay="relay.example"}': 0}
+    assert scene.told == [("relay-lost", ("relay.example",))]
+
+
+async def test_a_relay_answers_or_does_not_as_it_did_when_it_was_asked_last() -> None:
+    answers: list[int] = []
+
+    async def ask(_url: str, **_: Any) -> HttpAnswer:
+        if not answers:
+            raise UnreachableError("nobody")
+        return HttpAnswer(answers.pop(), b"")
+
+    clock, relay = ManualClock(1), relayed_document().relays[0]
+    client = RelayClient({}, ask, clock)
+    seen = [client.answers(relay.url)]
+    for status in (200, 502, None, 404, None):
+        answers[:] = [] if status is None else [status]
+        await client.shown(relay, b"label")
+        seen.append(client.answers(relay.url))
+    assert seen == [None, True, False, False, True, False]
+    clock.advance(60_000)
+    assert client.answers(relay.url + "/") is None
+
+
+# ── the webhook ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Receiver:
+    """Somebody's server; ``answers`` are the statuses that it answers with, the last one for ever."""
+
+    def __init__(self, *answers: int) -> None:
+        self.answers = list(answers)
+        self.got: list[tuple[HttpRequest, dict[str, Any]]] = []
+
+    def answer(self, request: HttpRequest) -> HttpResponse:
+        self.got.append((request, json.loads(request.body)))
+        return HttpResponse(self.answers.pop(0) if len(self.answers) > 1 else self.answers[0])
+
+    @asynccontextmanager
+    async def listening(self) -> Any:
+        server = HttpServer(self.answer)
+        yield f"http://127.0.0.1:{await server.start('127.0.0.1', 0)}/hook"
+        await server.drain()
+
+
+def posted(receiver: Receiver, act: Callable[[Webhook, Metrics], Awaitable[None]]) -> None:
+    async def main() -> None:
+        async with AsyncExitStack() as stack:
+            url = await stack.enter_async_context(receiver.listening())
+            metrics, stop = Metrics("coordinator"), asyncio.Event()
+            hook = Webhook(url, coordinator="secvm.example", metrics=metrics, pauses_s=(0.0, 0.0))
+            running = asyncio.create_task(hook.run(stop))
+            async with asyncio.timeout(20):
+                await act(hook, metrics)
+            stop.set()
+            await running
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("answers", "tries", "outcome"),
+    [((204,), 1, "delivered"), ((503, 200), 2, "delivered"), ((503,), 3, "given-up"), ((404,), 1, "given-up"),
+     ((302,), 1, "given-up")],
+)  # fmt: skip
+def test_an_event_is_posted_and_tried_again_a_few_times(answers: tuple[int, ...], tries: int, outcome: str) -> None:
+    receiver = Receiver(*answers)
+
+    async def act(hook: Webhook, metrics: Metrics) -> None:
+        alarms = Alarms(clock=ManualClock(1234), webhook=hook)
+        alarms.ended("ab" * 32, 7, RoundEnd.COUNTED)
+        alarms.ended("ab" * 32, 8, RoundEnd.NOTHING_CAME)
+        await until(lambda: figures(metrics, "webhook")[f'webhook_events_total{{outcome="{outcome}"}}'] == 1)
+
+    posted(receiver, act)
+    request, body = receiver.got[0]
+    assert (len(receiver.got), request.method, request.headers["content-type"]) == (tries, "POST", "application/json")
+    assert body == {
+        "event": "round-abandoned",
+        "coordinator": "secvm.example",
+        "at": 1234,
+        "text": "Round 8 of experiment abababababab brought no new model: nothing came: no relay handed anything on.",
+        "experiment": "ab" * 32,
+        "round": 8,
+        "reason": "nothing-came",
+    }
+
+
+def test_a_webhook_that_nobody_serves_holds_nobody_up_and_is_counted() -> None:
+    async def act(hook: Webhook, metrics: Metrics) -> None:
+        for at in range(WAITING + 3):
+            hook.tell("relay-lost", at=at, text="", parties=["r"])
+        assert figures(metrics, "webhook")['webhook_events_total{outcome="dropped"}'] == 3
+        await until(lambda: figures(metrics, "webhook")['webhook_events_total{outcome="given-up"}'] == WAITING)
+
+    async def main() -> None:
+        metrics, stop = Metrics("coordinator"), asyncio.Event()
+        hook = Webhook("http://127.0.0.1:9/", coordinator="", metrics=metrics, pauses_s=())
+        alarms = Alarms(webhook=hook, steady=ManualClock(1), metrics=metrics)
+        running = asyncio.create_task(alarms.run(stop))
+        async with asyncio.timeout(20):
+            await act(hook, metrics)
+        stop.set()
+        await running
+
+    asyncio.run(main())
+
+
+def test_events_go_to_https_or_to_this_machine_alone_and_the_address_is_shown_nowhere(tmp_path: Path) -> None:
+    for url in ("https://ops.example/hook/s3cret", "http://127.0.0.1:9000/s3cret", "http://localhost/s3cret"):
+        part = WebhookPart(url=url)
+        assert part.address(tmp_path) == url
+        assert "s3cret" not in repr(part) + repr(Webhook(url, coordinator=""))
+    for url in ("http://ops.example/", "ftp://x", "ops.example", "https://me@ops.example/", "https://a.example/?b=c"):
+        with pytest.raises(ValueError, match="https"):
+            WebhookPart(url=url)
+    make_secret(tmp_path / "hook", b"https://ops.example/s3cret\n")
+    assert WebhookPart(url="file:hook").address(tmp_path) == "https://ops.example/s3cret"
+    make_secret(tmp_path / "clear", b"http://ops.example/s3cret\n")
+    with pytest.raises(BadInputError, match="holds no address") as refused:
+        WebhookPart(url="file:clear").address(tmp_path)
+    assert "s3cret" not in str(refused.value)
+    told = {"state": {"folder": "s"}, "epochs": {"period_s": 600, "lead_s": 60}, "webhook": {"url": "file:hook"}}
+    assert CoordinatorProgramSettings.model_validate_json(json.dumps(told)).webhook == WebhookPart(url="file:hook")
