@@ -123,7 +123,7 @@ class Coordinator:
             for relay in settings.relays
             if relay.url is not None and relay.token_file is not None
         }
-        self._webhook = None if settings.webhook is None else settings.webhook.address(folder, self._passphrase)
+        self._webhook = None if settings.webhook is None else settings.webhook.address(self._passphrase)
         self._admin_sha256 = _admin_sha256(state)
         self._key: SigningKey | None = None
         self._log_key: SigningKey | None = None

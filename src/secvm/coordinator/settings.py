@@ -52,7 +52,8 @@
     issuers = "issuers.pem"         # certificates that lead from NIST's own to a pinned one
 
     [webhook]                       # events for whoever runs it: rounds abandoned, a quorum or a relay lost, and back
-    url = "https://ops.example/hook"  # POSTed JSON; https, or this machine; or file:PATH of a file with it, mode 0600
+    url = "https://ops.example/hook"  # POSTed JSON; https, or this machine
+    url_file = "webhook.url"        # goes before url: a file with the address, mode 0600
 
     [database]                      # a PostgreSQL database that many nodes have in common; without it, a file
     url = "file:database.url"       # a file with postgresql://…, mode 0600; or that itself; or env:NAME

@@ -40,37 +40,38 @@ _TRY_LATER = frozenset({_NOBODY, 408, 425, 429, *range(500, 600)})
 
 
 class WebhookPart(Settings):
-    """Where events are posted. Whoever knows the address may post there, so it may stand elsewhere."""
+    """Where events are posted. Whoever knows the address may post there, so it may stand in a file of its own."""
 
-    #: https://…, or file:PATH of a file with it that only its owner can read.
-    url: Annotated[str, pydantic.Field(min_length=1, repr=False)]
+    url: Annotated[str | None, pydantic.Field(repr=False)] = None
+    #: Goes before ``url``.
+    url_file: Path | None = None
 
     @pydantic.model_validator(mode="after")
-    def _is_an_address(self) -> Self:
-        if not self.url.startswith("file:"):
-            self.checked(self.url)
+    def _is_one_address(self) -> Self:
+        if self.url is None and self.url_file is None:
+            raise ValueError("a webhook has url or url_file")
+        if self.url is not None:
+            _checked(self.url)
         return self
 
-    @staticmethod
-    def checked(url: str) -> str:
-        """The address, if events may go there."""
+    def address(self, passphrase: Passphrase | None = None) -> str:
+        """Where events are posted."""
+        if self.url_file is None:
+            return _checked(self.url or "")
         try:
-            url = checked_url(url)
-        except BadInputError:
-            url = ""
-        if not url or goes_in_clear(url):
-            raise ValueError("url should be https://… without ? and @, or http:// on this machine, or file:PATH")
-        return url
-
-    def address(self, folder: Path, passphrase: Passphrase | None = None) -> str:
-        """Where events are posted; a file is relative to ``folder``."""
-        if not self.url.startswith("file:"):
-            return self.checked(self.url)
-        path = folder / self.url.removeprefix("file:")
-        try:
-            return self.checked(read_secret(path, shortest=1, passphrase=passphrase).decode().strip())
+            return _checked(read_secret(self.url_file, shortest=1, passphrase=passphrase).decode().strip())
         except ValueError:
-            raise BadInputError(f"{path} holds no address for a webhook: one line, https://…") from None
+            raise BadInputError(f"{self.url_file} holds no address for a webhook: one line, https://…") from None
+
+
+def _checked(url: str) -> str:
+    try:
+        url = checked_url(url)
+    except BadInputError:
+        url = ""
+    if not url or goes_in_clear(url):
+        raise ValueError("url should be https://… without ? and @, or http:// on this machine")
+    return url
 
 
 class Webhook:
