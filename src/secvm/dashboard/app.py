@@ -79,14 +79,16 @@ class OperatorGuard:
 PAGES = ("/", "/new", "/server", "/experiment/{digest}", "/experiment/{digest}/{figure}")
 _PARTS = {"digest": "[0-9a-f]{64}", "figure": "[a-z0-9-]{1,40}", "name": ".*"}
 _SHELL, _ICON = "shell.html", "icon.svg"
+#: Programs ask there.
+_NO_PAGES = ("/api/", "/static/")
 _NUMBER = re.compile(r"[0-9]{1,7}")
-#: How long a visitor waits for a statement before it is told that it is still being reckoned.
+#: How long a visitor waits for a statement before it is told that it is still being computed.
 _STATEMENT_S = 20.0
 #: So many threads at most make plans; whoever comes then waits for its turn.
 _PLANS_AT_ONCE = 8
 #: After so long a statement is given up: nobody means an experiment that takes longer.
 _PATIENCE_S = 120.0
-_RECKONING: dict[str, Any] = {"statement": ["The statement is still being reckoned; look again in a moment."]}
+_RECKONING: dict[str, Any] = {"statement": ["The statement is still being computed; look again in a moment."]}
 
 _Route = Callable[..., Awaitable[web.StreamResponse]]
 #: ``POST /api/plan``: a form's content → numbers; raises ``BadInputError`` with one sentence.
@@ -140,6 +142,9 @@ class Page:
             if (match := path.fullmatch(request.path)) is not None
         ]
         if not matches:
+            if method == "GET" and not request.path.startswith(_NO_PAGES) and _reads_html(request):
+                # A person has mistyped an address: the page says so, in its own look.
+                return as_file(request, self._assets[_SHELL], status=404)
             raise RefusedRequestError(404, "there is nothing here")
         for known, route, match in matches:
             if known == method:
@@ -273,6 +278,10 @@ class Page:
         finally:
             self._hub.leave(listener)
         return response
+
+
+def _reads_html(request: web.BaseRequest) -> bool:
+    return "text/html" in request.headers.get("accept", "")
 
 
 def _pattern(path: str) -> re.Pattern[str]:

@@ -19,7 +19,7 @@ from secvm.dashboard.app import OperatorGuard, Page, Plan, names_of
 from secvm.dashboard.coordinator_client import Forwarding, Reader
 from secvm.dashboard.events import Hub
 from secvm.dashboard.plan import DECLARED_MODULE, Planner, declared_module
-from secvm.dashboard.view import time_zone
+from secvm.dashboard.view import ENDS_MODULE, ends_module, time_zone
 from secvm.dashboard.watching import Watcher
 from secvm.errors import BadInputError
 from secvm.pages.assets import Assets
@@ -117,7 +117,8 @@ class Dashboard:
         self._settings, self._clock, self._steady = settings, clock, steady
         self._audit, self._plan, self._request_s = audit, plan, request_s
         self._zone = time_zone(settings.page.time_zone)
-        self._assets = Assets("secvm.pages", "secvm.dashboard", made={DECLARED_MODULE: declared_module()})
+        made = {DECLARED_MODULE: declared_module(), ENDS_MODULE: ends_module()}
+        self._assets = Assets("secvm.pages", "secvm.dashboard", made=made)
 
     async def run(self, stop: asyncio.Event, listening: Callable[[str], None]) -> None:
         """Until told to stop."""

@@ -8,10 +8,8 @@ or hide what stands around it are gone (``protocol.canonical``).
 
 from __future__ import annotations
 
-import base64
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -19,11 +17,9 @@ import orjson
 import pydantic
 import pydantic.dataclasses
 
-from secvm.errors import BadSignatureError, MalformedMessageError, RemoteProtocolError
+from secvm.errors import MalformedMessageError
 from secvm.protocol.canonical import plain
-from secvm.protocol.log.checkpoints import SignedCheckpoint, read_checkpoint
-from secvm.protocol.log.policy import LogTerms
-from secvm.protocol.version import LOG_ORIGIN
+from secvm.protocol.round_state import RoundEnd
 
 #: Instants, in milliseconds: up to the end of the year 9999, beyond which no calendar here goes, in any zone.
 _LAST_INSTANT = 253_402_214_400_000
@@ -104,6 +100,14 @@ class PublicRound:
     recall: dict[Label, ShareInterval] | None = None
     precision: dict[Label, ShareInterval] | None = None
     baseline: dict[Label, ShareInterval] | None = None
+    #: A word for how it ended (``protocol.round_state.RoundEnd``); a newer coordinator may know others.
+    end: Annotated[str, pydantic.Field(pattern=r"^[a-z-]{1,40}$")] | None = None
+
+    @property
+    def is_abandoned(self) -> bool:
+        """Whether it is over and brought no new model."""
+        lost = self.state in ("abandoned", "unopened")
+        return self.state not in LIVE and (lost if self.end is None else self.end != RoundEnd.COUNTED.word)
 
 
 @pydantic.dataclasses.dataclass(config=_STRICTLY, slots=True, frozen=True)
@@ -218,10 +222,13 @@ def read_list(data: bytes) -> tuple[list[ExperimentListing], int]:
     return experiments, len(raw) - len(experiments)
 
 
+Name = Annotated[str, pydantic.Field(max_length=200), pydantic.AfterValidator(plain)]
+
+
 class NodeHealth(_Told):
     """Which node of a coordinator answered."""
 
-    name: Annotated[str, pydantic.Field(max_length=200)]
+    name: Name
     role: Literal["driver", "follower"]
     term: Count | None
     lag_ms: Count | None
@@ -230,12 +237,22 @@ class NodeHealth(_Told):
 class LogHealth(_Told):
     """How the log is."""
 
-    name: Annotated[str, pydantic.Field(max_length=200)]
+    name: Name
     key: Annotated[str, pydantic.Field(pattern=r"^[0-9a-f]{64}$")]
     entries: Count
     cosigned: Count
     waiting: Count
     halted: Count
+    #: Witnesses that have not cosigned the newest entries.
+    silent: Annotated[list[Name], pydantic.Field(max_length=1000)] = []
+
+
+class Lost(_Told):
+    """What a coordinator waits for: a quorum of witnesses, or a relay."""
+
+    what: Literal["quorum", "relay"]
+    parties: Annotated[list[Name], pydantic.Field(max_length=1000)]
+    since: Instant
 
 
 class Health(_Told):
@@ -244,6 +261,7 @@ class Health(_Told):
     status: Annotated[str, pydantic.Field(max_length=40)]
     node: NodeHealth | None = None
     log: LogHealth | None = None
+    lost: Annotated[list[Lost], pydantic.Field(max_length=1000)] = []
 
 
 def read_health(data: bytes) -> Health:
@@ -308,73 +326,3 @@ def _checked_text(kind: type[T], data: bytes, what: str) -> T:
 @cache
 def _adapter(kind: Any) -> pydantic.TypeAdapter[Any]:
     return pydantic.TypeAdapter(kind)
-
-
-#: The checkpoint that the coordinator's own witnesses cosigned.
-CHECKPOINT = f"/{LOG_ORIGIN}/checkpoint"
-#: A checkpoint with the cosignatures of many witnesses, and some.
-MOST_CHECKPOINT_BYTES = 2**17
-
-
-def checkpoint_path(digest: str) -> str:
-    """Where the newest checkpoint is that an experiment's witnesses cosigned."""
-    return f"/v1/experiment/{digest}/checkpoint"
-
-
-@dataclass(frozen=True, slots=True)
-class WatchedLog:
-    """The log as a checkpoint has it, and who of these terms' witnesses cosigned that."""
-
-    signed: SignedCheckpoint
-    terms: LogTerms
-    #: When each witness cosigned it, in milliseconds, by name.
-    times: dict[str, int]
-    #: Witnesses in whose name something stands under it that they did not sign.
-    wrong: tuple[str, ...]
-
-    @classmethod
-    def read(cls, data: bytes, *, terms: LogTerms) -> WatchedLog:
-        """The log, if it has signed this."""
-        signed = read_checkpoint(data, log=terms.log_key)
-        times: dict[str, int] = {}
-        wrong = []
-        for witness in terms.witnesses:
-            try:
-                cosigned = signed.times([witness.note_key])
-            except (BadSignatureError, RemoteProtocolError):
-                wrong.append(witness.name)
-                continue
-            for time_s in cosigned.values():
-                times[witness.name] = 1000 * time_s
-        return cls(signed, terms, times, tuple(wrong))
-
-    def content(self) -> dict[str, Any]:
-        """For the page."""
-        return {
-            "origin": self.signed.checkpoint.origin,
-            "size": self.signed.checkpoint.size,
-            "root": base64.b64encode(self.signed.checkpoint.root).decode(),
-            "at": max(self.times.values(), default=None),
-            "cosigned": sorted(self.times),
-            "quorum": self.terms.quorum,
-            "quorum_reached": len(self.times) >= self.terms.quorum,
-        }
-
-
-def witnesses(logs: Iterable[WatchedLog]) -> list[dict[str, Any]]:
-    """Every witness that these terms name. ``agrees``: true where it has cosigned all newest checkpoints, null where it
-    has not yet cosigned some, false where something stands in its name that it did not sign.
-    """
-    rows: dict[str, dict[str, Any]] = {}
-    for log in logs:
-        for witness in log.terms.witnesses:
-            row = rows.setdefault(witness.name, {"name": witness.name, "last_seen": None, "agrees": True, "behind": 0})
-            seen = log.times.get(witness.name)
-            if witness.name in log.wrong:
-                row["agrees"] = False
-            elif seen is None:
-                row["behind"] += 1
-                row["agrees"] = None if row["agrees"] else row["agrees"]
-            else:
-                row["last_seen"] = max(seen, row["last_seen"] or 0)
-    return [rows[name] for name in sorted(rows)]

@@ -9,10 +9,13 @@ each round that is asked for, so that a curve is a column.
 from __future__ import annotations
 
 import zoneinfo
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, tzinfo
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from typing import Any
+
+import orjson
 
 from secvm.crypto.sealing.layers import OUTER_BYTES
 from secvm.dashboard.public_status import LIVE, ExperimentListing, ExperimentStatus, PublicRound, ShareInterval
@@ -25,6 +28,7 @@ from secvm.protocol.documents.experiment import ExperimentDocument, HashedBins, 
 from secvm.protocol.documents.privacy_terms import relayed_terms_of, terms_of
 from secvm.protocol.documents.terms import write_learning
 from secvm.protocol.plain.sealed_requests import REQUEST_BYTES
+from secvm.protocol.round_state import RoundEnd
 
 #: What a device counts for a package: header, ephemeral key and tag around a request, as devices seal it
 #: (docs/protocol.md §14), and the HTTP around all of it. Forms and experiments are told the same (a test compares).
@@ -139,7 +143,7 @@ _SHARES = ("recall", "precision", "baseline")
 _IN_A_SUMMARY = (
     *("digest", "title", "standing", "rounds_planned", "rounds_told", "labels", "floor", "budget", "privacy_kind"),
     *("test", "running", "last", "auc", "auc_planned", "epsilon", "epsilon_planned", "formal_guarantee"),
-    *("notes", "problem"),
+    *("notes", "problem", "begins_at", "in_vain"),
 )
 
 
@@ -170,6 +174,7 @@ def summary(
             "privacy_kind": "plain" if document.privacy is None else "relays",
             "formal_guarantee": has_guarantee(document),
             "test": document.test,
+            "begins_at": document.windows.first_opening,
         }
     if status is not None:
         leakage = status.leakage
@@ -182,8 +187,16 @@ def summary(
             "epsilon": leakage.epsilon,
             "epsilon_planned": leakage.epsilon_planned,
             "notes": list(status.notes),
+            "in_vain": _in_vain(status.rounds),
         }
     return content
+
+
+def _in_vain(rounds: Sequence[PublicRound]) -> dict[str, Any] | None:
+    """How many rounds at the end brought no new model, and how each ended; a round that runs is left aside."""
+    over = (round_ for round_ in reversed(rounds) if round_.state not in LIVE)
+    ends = [round_.end for round_ in takewhile(lambda round_: round_.is_abandoned, over)]
+    return {"rounds": len(ends), "ends": [end for end, _ in Counter(ends).most_common()]} if ends else None
 
 
 def running_round(status: ExperimentStatus) -> PublicRound | None:
@@ -232,6 +245,7 @@ def columns(status: ExperimentStatus, numbers: Sequence[int]) -> dict[str, Any]:
         "state": [round_.state for round_ in rounds],
         "opens_at": [round_.opens_at for round_ in rounds],
         "closes_at": [round_.closes_at for round_ in rounds],
+        "end": [round_.end for round_ in rounds],
         **{
             name: {label: [None if counts is None else counts[label] for counts in by_round] for label in labels}
             for name in ("participants", "people")
@@ -260,6 +274,14 @@ def stretch(status: ExperimentStatus, first: int | None, last: int | None) -> tu
     total = len(status.rounds)
     begin = 1 if first is None else max(1, first)
     return begin, max(begin - 1, total if last is None else min(last, total))
+
+
+ENDS_MODULE = "ends.js"
+
+
+def ends_module() -> bytes:
+    """A script with the words for how rounds end, for the page."""
+    return b"export const ENDS = " + orjson.dumps({end.word: end.value for end in RoundEnd}) + b";\n"
 
 
 _DUSK, _DAWN = 22, 6

@@ -21,20 +21,16 @@ from secvm.dashboard.coordinator_client import Reader
 from secvm.dashboard.events import Hub
 from secvm.dashboard.live import Live, totals
 from secvm.dashboard.public_status import (
-    CHECKPOINT,
-    MOST_CHECKPOINT_BYTES,
     OVER,
     ExperimentListing,
     ExperimentStatus,
     Health,
-    WatchedLog,
-    checkpoint_path,
     read_health,
     read_list,
     read_metrics,
-    witnesses,
 )
 from secvm.dashboard.view import has_guarantee, nights
+from secvm.dashboard.watched_log import CHECKPOINT, MOST_CHECKPOINT_BYTES, WatchedLog, checkpoint_path, witnesses
 from secvm.errors import RemoteProtocolError, SecVMError, UnreachableError
 from secvm.protocol.documents.experiment import MAX_DOCUMENT_BYTES, ExperimentDocument, read_published
 from secvm.runtime.clock import Clock
@@ -196,7 +192,7 @@ class Watcher:
         self._reader.forget(path)
         data = await self._reader.changed(path, most=2 * MAX_DOCUMENT_BYTES)
         assert data is not None
-        # A document may ask for much reckoning before it is known to be one.
+        # A document may ask for much computing before it is known to be one.
         return await in_background(lambda: read_published(data, digest=digest))
 
     async def _look_at_status(self, known: Known, path: str) -> None:
@@ -249,9 +245,11 @@ class Watcher:
         except FileNotFoundError:
             # Behind a proxy that shows the public files alone: there are no live figures then.
             self._health = None
+            self._reader.forget("/health")
             self._live.away()
         else:
-            self._health = None if health is None else read_health(health)
+            # None: as it was.
+            self._health = self._health if health is None else read_health(health)
             figures = read_metrics(metrics or b"")
             self._live.look(figures, steady=self._steady.now(), now=self._clock.now())
         self._live.rounds(self._running())
@@ -308,14 +306,15 @@ class Watcher:
     def _server(self) -> dict[str, Any]:
         health = self._health
         seen = [known.log for known in self._known.values() if known.log is not None]
-        seen += [] if self._whole is None else [self._whole]
+        silent = [] if health is None or health.log is None else health.log.silent
         return {
             **self._live.rates(),
             **totals(self._live.figures),
             "node": None if health is None or health.node is None else health.node.model_dump(),
             "logs": None if health is None or health.log is None else health.log.model_dump(),
             "log": None if self._whole is None else self._whole.content(),
-            "witnesses": witnesses(seen),
+            "lost": [] if health is None else [one.model_dump() for one in health.lost],
+            "witnesses": witnesses(seen, own=self._whole, silent=silent, now=self._clock.now()),
             "audit": self._audited,
         }
 

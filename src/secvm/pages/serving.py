@@ -176,8 +176,13 @@ async def as_json(request: web.BaseRequest, content: object) -> web.Response:
     return web.Response(body=data, content_type=JSON_MEDIA_TYPE, headers=headers)
 
 
-def as_file(request: web.BaseRequest, asset: Asset) -> web.Response:
-    """A file of the page. Under its digest it never changes; otherwise a browser asks whether it has."""
+def as_file(request: web.BaseRequest, asset: Asset, *, status: int = 200) -> web.Response:
+    """A file of the page. Under its digest it never changes; otherwise a browser asks whether it has.
+
+    With another ``status`` it is shown in place of what was asked for, and is nothing to keep.
+    """
+    if status != http.HTTPStatus.OK:
+        return web.Response(status=status, body=asset.content, headers={"content-type": asset.media_type})
     tag = f'"{asset.digest}"'
     lasting = request.query.get("v") == asset.digest
     headers = {"etag": tag, "cache-control": _FOR_EVER if lasting else "no-cache", "vary": "accept-encoding"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -14,6 +15,7 @@ from secvm_lab.rigs.histories.long_history import LongHistory
 from tests.system.browser.facts import settle
 
 ROUNDS = 80
+ENDS = ("too-few-trained", "nothing-came", "nothing-came", "restarted")
 SWING = "rounds {} to {} swing between two models: a larger lambda, a step cap or swift would help"
 
 
@@ -109,22 +111,52 @@ def test_unopened_rounds_are_named_and_two_of_ten_are_a_warning(window: Window, 
 
 def test_rounds_abandoned_in_a_row_are_a_standstill(window: Window, told: Told) -> None:
     def lose(status: dict[str, Any]) -> None:
-        for one in status["rounds"][ROUNDS - 4 : ROUNDS]:
+        for one, end in zip(status["rounds"][ROUNDS - 4 : ROUNDS], ENDS, strict=True):
             for name in ("participants", "people", "accuracy", "recall", "precision", "baseline", "cells"):
                 one.pop(name, None)
-            one["state"] = "abandoned"
+            one |= {"state": "abandoned", "end": end}
 
     told.now(lose)
     window.page.goto(told.page)
     settle(window)
-    until_said(window, "bad", "stands still: the last 4\u00a0rounds were abandoned. Fewer than 30 trained in each.")
-    assert "77 to 80" in window.page.locator("[data-fact=abandoned]").inner_text()
+    until_said(window, "bad", "stands still: the last 4\u00a0rounds brought no new model \\(nothing came: no relay")
+    said = window.page.locator("[data-fact=abandoned]").inner_text()
+    assert "77: fewer trained than the floor; 78, 79: nothing came" in said
+    table = window.page.locator("[data-fact=rounds]")
+    assert table.get_attribute("data-value").startswith(f"open,{','.join(reversed(ENDS))},counted")  # type: ignore[union-attr]
+    row = table.locator(f"[data-round='{ROUNDS}']")
+    assert "started again while it ran" in row.inner_text()
+    # It says so itself; every other page says so above everything else.
+    banner = window.page.locator("#trouble")
+    assert banner.get_attribute("data-value") == ""
+    window.page.goto(told.url + "/server")
+    window.page.wait_for_selector("#trouble[data-value=rounds]")
+    banner.locator("a").click()
+    window.page.wait_for_selector("main[data-view=experiment]")
+    assert window.accessibility() == []
     # Whoever sees all experiments sees the most pressing thing about each.
     window.page.goto(told.url)
     settle(window)
     warned = window.page.locator("[data-digest] [data-fact=warning][data-value=true]")
     warned.wait_for()
     assert warned.inner_text().startswith("It stands still")
+
+
+def test_who_is_lost_is_named_above_every_page_until_they_are_back(window: Window, told: Told) -> None:
+    lost = [
+        {"what": "quorum", "parties": ["w0.example", "w1.example"], "since": told.history.now - 400_000},
+        {"what": "relay", "parties": ["relay.example"], "since": told.history.now - 100_000},
+    ]
+    well = told.history.files["/health"]
+    for path in ("/", "/new", "/server", f"/experiment/{told.history.document.digest}", "/nope"):
+        told.history.files["/health"] = json.dumps({"status": "degraded", "lost": lost}).encode()
+        window.page.goto(told.url + path)
+        window.page.wait_for_selector("#trouble[data-value='quorum,relay']")
+        said = window.page.locator("#trouble").inner_text()
+        assert "w0.example, w1.example have not cosigned" in said
+        assert "The relay relay.example has not answered since" in said
+        told.history.files["/health"] = well
+        window.page.wait_for_selector("#trouble", state="hidden")
 
 
 def test_a_round_that_is_not_counted_in_time_is_a_standstill(window: Window, told: Told) -> None:

@@ -63,7 +63,10 @@ def test_the_overview_shows_what_the_api_tells(window: Window, showcase: Showcas
 def test_an_experiment_shows_what_the_api_tells(window: Window, showcase: Showcase) -> None:
     open_page(window, showcase, "experiment")
     summary, detail = summary_of(showcase), api(showcase, f"/api/experiments/{showcase.digest}")
+    rounds = api(showcase, f"/api/experiments/{showcase.digest}/rounds")["columns"]
     told = shown_of(summary) | {
+        # The newest first, by how they ended.
+        "rounds": ",".join([end or state for end, state in zip(rounds["end"], rounds["state"], strict=True)][::-1]),
         "accuracy_low": summary["last"]["accuracy_low"],
         "accuracy_high": summary["last"]["accuracy_high"],
         "auc_planned": summary["auc_planned"],

@@ -25,6 +25,7 @@ from secvm.protocol.documents.experiment import ExperimentDocument, publish
 from secvm.protocol.documents.manifest import LastRound
 from secvm.protocol.log.checkpoints import Checkpoint, read_checkpoint
 from secvm.protocol.relays.manifest import Instants
+from secvm.protocol.round_state import RoundEnd
 from secvm.runtime.clock import SteadyClock
 from secvm.runtime.http.server import HttpRequest, HttpResponse, HttpServer
 from secvm.runtime.metrics import Metrics
@@ -48,7 +49,8 @@ def tellable(number: int, *, told: bool = True, opens_at: int | None = None) -> 
     )
     state = ("abandoned" if abandoned else "published") if told else "open"
     times = Instants(opens, opens + 600_000, *[opens + 660_000] * 5)
-    return TellableRound(number, state, times, last if told else None)
+    end = RoundEnd.NOTHING_CAME if abandoned else RoundEnd.COUNTED
+    return TellableRound(number, state, times, last if told else None, end)
 
 
 def status_of(of: ExperimentDocument, rounds: int, *, standing: Standing = Standing.RUNNING) -> bytes:

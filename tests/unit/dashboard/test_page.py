@@ -68,6 +68,28 @@ async def test_the_server_part_has_log_witnesses_counters_and_audit() -> None:
         assert [one["agrees"] for one in told["server"]["witnesses"]] == [True, True, None]
 
 
+async def test_a_witness_that_is_gone_does_not_agree_for_ever() -> None:
+    def health(*silent: str, lost: list[dict[str, object]] | None = None) -> HttpResponse:
+        log = {"name": "a", "key": "0" * 64, "entries": 9, "cosigned": 8, "waiting": 1, "halted": 0, "silent": silent}
+        told = {"status": "degraded", "log": log, "lost": lost or []}
+        return HttpResponse(200, json.dumps(told).encode(), "application/json")
+
+    async with office() as here:
+        await here.until(lambda told: [one["agrees"] for one in told["server"]["witnesses"]] == [True] * 3)
+        lost = [{"what": "quorum", "parties": ["w1.example"], "since": START}]
+        here.coordinator.instead["/health"] = health("w1.example", lost=lost)
+        told = await here.until(lambda told: told["server"]["lost"])
+        assert [(one["agrees"], one["silent"]) for one in told["server"]["witnesses"]] == [
+            (True, False), (None, True), (True, False),
+        ]  # fmt: skip
+        assert told["server"]["lost"] == lost
+        # And where the coordinator says nothing of it: cosignatures are renewed after a quarter of their time.
+        here.coordinator.instead["/health"] = health()
+        here.clock.advance(1000 * 3600 // 3 + 1500)
+        told = await here.until(lambda told: any(one["silent"] for one in told["server"]["witnesses"]))
+        assert [one["silent"] for one in told["server"]["witnesses"]] == [True, True, False]
+
+
 async def test_an_audit_that_fails_is_said_to_have_failed_and_the_page_goes_on() -> None:
     def audit(_clock: Clock) -> dict[str, Any]:
         raise OSError("<something> that nobody shall see")
@@ -106,6 +128,14 @@ async def test_every_address_of_the_page_has_the_same_shell_and_others_have_none
             assert code == 404, path
             assert headers["content-type"] == "application/problem+json"
             assert json.loads(body)["detail"]
+        # A browser is shown the page, which says that nothing is there; programs and scripts are told as before.
+        accept = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+        for path in ("/nothing", "/experiment/abc"):
+            code, headers, body = await here.ask(path, headers=accept)
+            assert (code, headers["content-type"], {body}) == (404, "text/html; charset=utf-8", shells)
+            assert "etag" not in headers
+        for path in ("/api/nothing", "/static/nothing.js"):
+            assert (await here.ask(path, headers=accept))[1]["content-type"] == "application/problem+json"
 
 
 async def test_static_files_are_small_known_by_their_digest_and_not_sent_twice() -> None:

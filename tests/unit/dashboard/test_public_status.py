@@ -80,6 +80,7 @@ def test_a_history_that_is_told_differently_now_is_read_again() -> None:
         changed(["rounds", 3, "opens_at"], -1),
         changed(["rounds", 3, "opens_at"], 10**18),
         changed(["rounds", 3, "state"], "<b>"),
+        changed(["rounds", 3, "end"], "<b>"),
         changed(["rounds", 3, "participants"], {"a": 1}),
         changed(["rounds", 3, "participants"], {"a": 1, "b": 2, "c": 3}),
         changed(["rounds", 3, "participants", "a"], -1),

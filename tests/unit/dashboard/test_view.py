@@ -42,6 +42,7 @@ def test_columns_have_every_number_of_the_status_and_null_where_there_is_none() 
         assert columns["auc"][place] == leaks.get(one["number"], {}).get("auc")
         assert columns["d_prime"][place] == leaks.get(one["number"], {}).get("d_prime")
     assert columns["recall"]["a"]["value"][6] is None  # abandoned
+    assert columns["end"] == [*["counted"] * 6, "nothing-came", "counted", None]
     some = view.columns(found, [2, 9])
     assert (some["number"], some["state"]) == ([2, 9], ["published", "open"])
 
@@ -58,6 +59,31 @@ def test_a_summary_has_the_running_round_and_the_newest_that_was_counted() -> No
     assert (made["auc"], made["auc_planned"]) == (told["leakage"]["auc"], told["leakage"]["planned_auc"])
     over, _ = read(8, Standing.STOPPED)
     assert view.summary(LISTED, OF, over)["running"] is None
+
+
+@pytest.mark.parametrize(
+    ("states", "in_vain"),
+    [
+        ("published open", None),
+        ("abandoned:too-few-trained open", (1, ["too-few-trained"])),
+        ("abandoned published announced", None),
+        ("opened:counted opened:nobody-left unopened:restarted opened:nobody-left", (3, ["nobody-left", "restarted"])),
+        # One that tells no reasons, and one that knows more of them.
+        ("opened abandoned", (1, [None])),
+        ("opened:counted unopened:struck-by-lightning", (1, ["struck-by-lightning"])),
+    ],
+)  # fmt: skip
+def test_rounds_at_the_end_that_brought_no_model_are_counted_with_their_reasons(
+    states: str, in_vain: tuple[int, list[str | None]] | None
+) -> None:
+    told = json.loads(status_of(OF, 1))
+    told["rounds"] = [
+        {**told["rounds"][0], "number": number, "state": state, **({"end": end} if end else {})}
+        for number, (state, _, end) in enumerate((one.partition(":") for one in states.split()), start=1)
+    ]
+    made = view.summary(LISTED, OF, ExperimentStatus.read(json.dumps(told).encode(), digest=OF.digest))
+    assert made["in_vain"] == (None if in_vain is None else {"rounds": in_vain[0], "ends": in_vain[1]})
+    assert made["begins_at"] == OF.windows.first_opening
 
 
 def test_of_what_is_only_listed_little_is_said() -> None:

@@ -6,7 +6,8 @@ import functools
 
 from secvm.dashboard.main import read_listen
 from secvm.dashboard.plan import read_request
-from secvm.dashboard.public_status import ExperimentStatus, WatchedLog, read_health, read_list, read_metrics
+from secvm.dashboard.public_status import ExperimentStatus, read_health, read_list, read_metrics
+from secvm.dashboard.watched_log import WatchedLog
 from secvm.errors import BadInputError, RemoteProtocolError
 from secvm.protocol.log.policy import LogTerms
 from secvm_lab.fuzz import world
@@ -23,7 +24,10 @@ _METRICS = (
     "# TYPE secvm_coordinator_packages_total counter\n"
     "secvm_coordinator_packages_total 12.0\nsecvm_coordinator_commits_total 3\n"
 )
-_HEALTH = '{"status":"ok","node":{"role":"driver","name":"a","lag_ms":3},"logs":{"witnesses":3}}'
+_HEALTH = (
+    '{"status":"ok","node":{"role":"driver","name":"a","lag_ms":3},"logs":{"witnesses":3},'
+    '"lost":[{"what":"relay","parties":["r"],"since":5}]}'
+)
 
 
 @functools.cache

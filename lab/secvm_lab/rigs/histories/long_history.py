@@ -31,7 +31,7 @@ from secvm.protocol.canonical import digest_of
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.documents.manifest import LastRound
 from secvm.protocol.relays.manifest import Instants
-from secvm.protocol.round_state import RoundState
+from secvm.protocol.round_state import RoundEnd, RoundState
 from secvm_lab.rigs.histories.public_history import PublicHistory
 
 LABELS = ("north", "south", "east")
@@ -185,4 +185,6 @@ def _drawn(dice: random.Random, history: PublicHistory, number: int) -> Tellable
     last = LastRound(tally=None) if few else LastRound(tally="00" * 32, participants=participants, cells=tuple(cells))
     state = RoundState.ABANDONED if few else RoundState.PUBLISHED
     until = closes + 1000 * windows.grace_s
-    return TellableRound(number, str(state.value), Instants(opens, closes, until, until, until, until, until), last)
+    times = Instants(opens, closes, until, until, until, until, until)
+    end = RoundEnd.TOO_FEW_TRAINED if few else RoundEnd.COUNTED
+    return TellableRound(number, str(state.value), times, last, end)

@@ -8,10 +8,11 @@ import { operatePart } from "./operate.js";
 import { stand, together } from "./overview.js";
 import { privacyPart } from "./privacy.js";
 import { runningPart } from "./running.js";
-import { abandonedWords, ended, isLate, unopenedWords, warnings } from "./watch.js";
+import { roundsPart } from "./rounds.js";
+import { ended, endedWords, isLate, warnings } from "./watch.js";
 import { STANDINGS, count, many, percent } from "./words.js";
 
-/** When to ask again for what is still being reckoned. */
+/** When to ask again for what is still being computed. */
 const LATER_MS = 8000;
 
 export function open(main, page) {
@@ -32,7 +33,7 @@ export function open(main, page) {
   const [lost, unopened] = ["abandoned", "unopened"].map((state) => fact(state, "p", { class: "soft" }));
   const curves = el("div", { class: "figures" });
   const operate = operatePart(page, digest);
-  const [running, privacy, asked] = [runningPart(), privacyPart(), askedPart()];
+  const [running, newest, privacy, asked] = [runningPart(), roundsPart(), privacyPart(), askedPart()];
   const body = el(
     "div",
     { hidden: true },
@@ -42,6 +43,7 @@ export function open(main, page) {
     notes,
     running.node,
     section("curves", "How well it does", {}, reading, curves, lost, unopened),
+    newest.node,
     privacy.node,
     asked.node,
   );
@@ -134,9 +136,9 @@ export function open(main, page) {
   }
 
   function remarks(summary) {
-    const { standing, notes: told, problem, floor } = summary;
+    const { standing, notes: told, problem, in_vain: inVain } = summary;
     const time = store.now.coordinator.reachable ? store.time : null;
-    const key = JSON.stringify([charts.history.version, standing, told, problem, floor, isLate(summary.running, time)]);
+    const key = JSON.stringify([charts.history.version, standing, told, problem, inVain, isLate(summary.running, time)]);
     // All rounds are looked through for this: not every second.
     if (key === remarked) return;
     remarked = key;
@@ -148,8 +150,10 @@ export function open(main, page) {
         el("div", { class: `notice ${weight}` }, el("p", {}, el("strong", {}, words[weight]), said)),
       ),
     );
-    show(lost, abandonedWords(charts.history, summary.floor), ended(charts.history, "abandoned").length);
-    show(unopened, unopenedWords(charts.history), ended(charts.history, "unopened").length);
+    for (const [place, state] of [[lost, "abandoned"], [unopened, "unopened"]]) {
+      show(place, endedWords(charts.history, state), ended(charts.history, state).length);
+    }
+    newest.update(charts.history, store.now.now);
   }
 
   /** Aloud: a round that was counted, another standing. Never a number that changes every second. */

@@ -7,12 +7,13 @@
 // holds the value as the API has it ("" where it is null); `data-view` on <main> names the view; `aria-busy` is on
 // <main> until the view has its data. `participants` is last.people over all labels together; `round` is the running
 // one, else rounds_told.
-//   every page   connection (connecting, live, lost)
+//   every page   connection (connecting, live, lost); #trouble has as its value what it warns of: page, coordinator,
+//                why, halted, quorum, relay, rounds
 //   /            inside <li data-digest>: title, standing, round, rounds_planned, participants, floor, accuracy, auc,
 //                epsilon, warning (whether there is one)
 //   experiment   title, standing, round, rounds_planned, round_state, time_left, devices, participants, floor,
-//                packages_per_s, accuracy, accuracy_low, accuracy_high, notes, abandoned, unopened, auc, auc_planned,
-//                epsilon, epsilon_planned, privacy_kind, statement, budget, bins, hashes, features_per_person,
+//                packages_per_s, accuracy, accuracy_low, accuracy_high, notes, abandoned, unopened, rounds, auc,
+//                auc_planned, epsilon, epsilon_planned, privacy_kind, statement, budget, bins, hashes, features_per_person,
 //                labels, relays, log_size, log_root, cosigned; charts are <section data-figure="NAME"> with NAME one of
 //                recall, precision, participants, accuracy, leakage; [data-action="pause|resume|stop"] open
 //                dialog#confirm, whose buttons are [data-action="confirm"] and [data-action="cancel"]; [data-last="N"]
@@ -24,9 +25,10 @@
 //   operating    #admin-key (input), [data-action="forget-key"], data-fact key_held, data-fact refusal (the server's
 //                sentence, with the status as its value)
 
+import { standing, unheard } from "./banner.js";
 import { el, reveal, show, swap, write } from "./parts.js";
 import { Store } from "./store.js";
-import { clock, sentence } from "./words.js";
+import { clock, zone } from "./words.js";
 
 /** What is said aloud is said at most so often. */
 const SPEAK_EVERY_MS = 8000;
@@ -127,30 +129,25 @@ function update() {
   trouble();
 }
 
-/** What is wrong between here and the coordinator, and of when the numbers are. */
+function said({ says, href, more }) {
+  return el("p", {}, says, href && [" ", el("a", { href }, more)]);
+}
+
+/** What is wrong between here and the coordinator, and what stands still there. */
 function trouble() {
   const { now, link } = store;
   const box = document.getElementById("trouble");
   const state = document.getElementById("link-state");
   const coordinator = now?.coordinator;
-  let said = "";
-  if (link === "lost") {
-    said = now
-      ? `This page's server does not answer since ${clock(now.now, now.now)}; what you see is of then. Trying again.`
-      : "This page's server does not answer. Trying again.";
-  } else if (coordinator && !coordinator.reachable) {
-    const since = coordinator.since === null ? "" : ` since ${clock(coordinator.since, now.now)}`;
-    const seen = now.experiments.length ? "what you see is of then" : "nothing was read from it yet";
-    said = `The coordinator does not answer${since}; ${seen}.`;
-  }
-  swap(box, said + (coordinator?.problem ?? ""), () =>
-    [said, said && link !== "lost" && coordinator.problem].filter(Boolean).map((one) => el("p", {}, sentence(one))),
-  );
-  reveal(box, Boolean(said));
-  document.body.classList.toggle("stale", Boolean(said));
-  const words = { connecting: "Connecting", live: said ? "Stale" : "Live", lost: "Not connected" };
+  const away = unheard(store);
+  const all = [...away, ...(now && !away.length ? standing(now, location.pathname) : [])];
+  swap(box, JSON.stringify(all), () => all.map(said));
+  reveal(box, all.length > 0);
+  box.dataset.value = all.map(({ what }) => what).join(",");
+  document.body.classList.toggle("stale", away.length > 0);
+  const words = { connecting: "Connecting", live: away.length ? "Stale" : "Live", lost: "Not connected" };
   show(state, words[link], link);
-  state.dataset.time = link === "live" ? clock(now?.now, now?.now) : "";
+  state.dataset.time = link === "live" ? `${clock(now?.now, now?.now)} ${zone(now?.now)}` : "";
   if (coordinator) write(document.getElementById("coordinator"), `Coordinator: ${coordinator.url}`);
 }
 

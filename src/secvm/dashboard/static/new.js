@@ -106,7 +106,7 @@ class NewExperiment {
     ]);
     const told = {
       ...Object.fromEntries(ofRoles),
-      "windows.length_s": detail.windows && String(detail.windows.length_s / 60),
+      "windows.length_s": detail.windows && String(Math.round((100 * detail.windows.length_s) / 60) / 100),
       "windows.grace_s": detail.windows && String(detail.windows.grace_s),
       "features.source": detail.features?.source,
       "features.description": detail.features?.description,

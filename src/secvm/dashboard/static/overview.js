@@ -3,7 +3,7 @@
 import { el, fact, reveal, show, swap, write } from "./parts.js";
 import { sparkline } from "./spark.js";
 import { warnings } from "./watch.js";
-import { STANDINGS, auc, count, epsilon, interval, many, percent } from "./words.js";
+import { STANDINGS, auc, clock, count, epsilon, interval, many, percent, shortened } from "./words.js";
 
 /** So many of the last rounds are in the small curve; so many experiments have one. */
 const STRETCH = 60;
@@ -87,6 +87,8 @@ function row(one) {
   const title = el("a", { href: `/experiment/${encodeURIComponent(one.digest)}`, "data-fact": "title" });
   const standing = fact("standing", "span", { class: "standing badge" });
   const test = el("span", { class: "badge" }, "test");
+  // Two may have one title.
+  const known = el("span", { class: "remark" }, el("code", {}, shortened(one.digest, 8)), el("span", {}));
   const round = fact("round");
   const planned = fact("rounds_planned");
   const people = fact("participants");
@@ -103,7 +105,7 @@ function row(one) {
   const node = el(
     "li",
     { class: "experiment", "data-digest": one.digest },
-    el("div", { class: "naming" }, el("h2", {}, title), el("p", { class: "marks" }, standing, test)),
+    el("div", { class: "naming" }, el("h2", {}, title), el("p", { class: "marks" }, known, standing, test)),
     el(
       "dl",
       { class: "at-a-glance" },
@@ -126,6 +128,7 @@ function row(one) {
     show(title, now.title, now.title);
     stand(standing, now.standing);
     test.hidden = !now.test;
+    write(known.lastChild, now.begins_at ? ` · from ${clock(now.begins_at)}` : "");
     const number = now.running?.number ?? now.rounds_told ?? 0;
     show(round, count(number), number);
     show(planned, count(now.rounds_planned), now.rounds_planned);

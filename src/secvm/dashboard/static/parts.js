@@ -39,6 +39,18 @@ export function section(id, title, attributes, ...children) {
   return el("section", { ...attributes, "aria-labelledby": heading.id }, heading, ...children);
 }
 
+/** A table that can be moved where it is wider than the page. `kinds`: a class for each column, or `kind` for all but
+ * the first. */
+export function table(name, heads, rows, { kind = "", kinds = [], attributes = () => ({}) } = {}) {
+  const of = (i) => (i ? (kinds[i] ?? kind) || null : null);
+  const top = el("tr", {}, heads.map((head, i) => el("th", { scope: "col", class: of(i) }, head)));
+  const cell = (content, i) => (i ? el("td", { class: of(i) }, content) : el("th", { scope: "row" }, content));
+  const body = rows.map((row, at) => el("tr", attributes(at), row.map(cell)));
+  // On a phone it is wider than the page: keys must reach it to move it.
+  const reached = { class: "scroll", tabindex: "0", role: "group", "aria-label": name };
+  return el("div", reached, el("table", {}, el("thead", {}, top), el("tbody", {}, body)));
+}
+
 /** A number in a card, with its name above and a remark below. */
 export function tile(name, value, remark = null, more = null) {
   return el("div", { class: "tile" }, el("dt", {}, name), el("dd", {}, value, remark, more));

@@ -1,4 +1,4 @@
-// The planner's panel beside the form: what an experiment would tell, cost and learn, as the server reckons it.
+// The planner's panel beside the form: what an experiment would tell, cost and learn, as the server computes it.
 //
 // Hooks for tests: data-fact plan_auc, plan_per_round, plan_total, plan_relays, plan_points, plan_statement, plan_state ("refused",
 // "rough", "exact", "asking"), each with its data-value.
@@ -10,7 +10,7 @@ import { el, fact, reveal, show, swap, write } from "./parts.js";
 import { auc, aucWords, bytes, count, duration, many, percent } from "./words.js";
 
 const STATES = {
-  asking: "Reckoning …",
+  asking: "Computing …",
   refused: "This makes no sense yet: see what is marked.",
   rough: "The guarantee is still being planned.",
   exact: "As the coordinator would plan it.",

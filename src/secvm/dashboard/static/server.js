@@ -1,6 +1,6 @@
 // How the coordinator itself is: what it takes in and refuses, its log and who cosigns it, and the last audit.
 
-import { el, fact, reveal, section, show, swap, tile, write } from "./parts.js";
+import { el, fact, reveal, section, show, swap, table, tile, write } from "./parts.js";
 import { keyState } from "./operate.js";
 import { clock, count, duration, many, rate, sentence, shortened } from "./words.js";
 
@@ -20,9 +20,11 @@ export function open(main, page) {
     reveal(waiting, false);
     reveal(body, true);
     const since = coordinator.since === null ? "" : ` since ${clock(coordinator.since, now)}`;
-    const how = coordinator.reachable ? "answers" : "does not answer";
-    show(reach, `The coordinator at ${coordinator.url} ${how}${since}.`, coordinator.reachable);
-    ingest.update(server, now);
+    const how = coordinator.reachable ? "has been answering" : "has not answered";
+    const said = since ? how : "has not been asked yet";
+    show(reach, `The coordinator at ${coordinator.url} ${said}${since}.`, coordinator.reachable);
+    // Of one that does not answer nobody knows how long it went on.
+    ingest.update(server, coordinator.reachable ? now : coordinator.since, coordinator.reachable);
     log.update(server, now);
     audit.update(server.audit ?? null, now);
   }
@@ -57,7 +59,7 @@ function ingestPart() {
   const what = el("p", { class: "soft" }, "Requests with packages or for a manifest, by what was wrong with them.");
   const box = section("refused", "Refused", { class: "panel" }, what, refused);
 
-  function update(server, now) {
+  function update(server, now, reachable) {
     show(places.packages_per_s, rate(server.packages_per_s), server.packages_per_s);
     show(places.packages_total, count(server.packages_total), server.packages_total);
     show(places.stored_total, count(server.stored_total), server.stored_total);
@@ -66,7 +68,8 @@ function ingestPart() {
     show(places.commit_ms, commit === null ? "–" : `${rate(commit)}\u00a0ms`, commit);
     const started = server.started_at ?? null;
     show(places.started_at, started === null ? "–" : duration(now - started), started);
-    write(startedAt, started === null ? "not told" : `since ${clock(started, now)}`);
+    const until = reachable ? "" : `, when it was seen last at ${clock(now, now)}`;
+    write(startedAt, started === null ? "not told" : `since ${clock(started, now)}${until}`);
     swap(node, JSON.stringify(server.node ?? null), () => (server.node ? nodeWords(server.node) : []));
     const reasons = Object.entries(server.refused_total ?? {}).filter(([, times]) => times > 0);
     reasons.sort((a, b) => b[1] - a[1]);
@@ -94,15 +97,6 @@ function refusals(reasons, server) {
   ];
 }
 
-function table(name, heads, rows, { kind = "", attributes = () => ({}) } = {}) {
-  const top = el("tr", {}, heads.map((head, i) => el("th", { scope: "col", class: i ? kind : null }, head)));
-  const cell = (content, i) => (i ? el("td", { class: kind }, content) : el("th", { scope: "row" }, content));
-  const body = rows.map((row, at) => el("tr", attributes(at), row.map(cell)));
-  // On a phone it is wider than the page: keys must reach it to move it.
-  const reached = { class: "scroll", tabindex: "0", role: "group", "aria-label": name };
-  return el("div", reached, el("table", {}, el("thead", {}, top), el("tbody", {}, body)));
-}
-
 function logPart() {
   const size = fact("log_size");
   const root = fact("log_root", "code");
@@ -123,9 +117,8 @@ function logPart() {
   );
   const without = "There is no log to be seen: nobody can be held to having told everybody the same.";
   const none = el("p", { class: "soft" }, without);
-  const halted = el("div", { class: "notice bad", hidden: true }, el("p", {}));
   const witnesses = el("div", {});
-  const node = section("log", "Log and witnesses", { class: "panel" }, halted, none, facts, witnesses);
+  const node = section("log", "Log and witnesses", { class: "panel" }, none, facts, witnesses);
 
   function update(server, now) {
     const { log = null, logs = null } = server;
@@ -139,8 +132,6 @@ function logPart() {
     write(at, log?.at ? clock(log.at, now) : "–");
     const entries = logs && `${logs.cosigned} of ${many(logs.entries, "entry", "entries")} cosigned`;
     write(waiting, logs ? `${entries}${logs.waiting ? ", waiting for a quorum" : ""}` : "–");
-    reveal(halted, Boolean(logs?.halted));
-    write(halted.firstChild, "A witness has seen something else of the log. No round of any experiment follows.");
     const all = server.witnesses ?? [];
     swap(witnesses, JSON.stringify([all, Math.floor(now / 60_000)]), () => seen(all, now));
   }
@@ -158,6 +149,7 @@ function seen(all, now) {
 function agrees(one) {
   if (one.agrees === true) return el("span", { class: "yes" }, "agrees");
   if (one.agrees === false) return el("span", { class: "no" }, "something in its name that it did not sign");
+  if (one.silent) return el("span", { class: "no" }, "does not cosign");
   return one.behind ? `not yet, ${many(one.behind, "log")} behind` : "not yet";
 }
 

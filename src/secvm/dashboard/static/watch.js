@@ -1,10 +1,11 @@
 // What somebody should know who only looks at the curves: swings, standstills, abandoned and unopened rounds, in words.
 
+import { ENDS } from "./ends.js";
 import { clock, count, many, percent, runs, sentence } from "./words.js";
 
 /** Rounds in each of the means that are compared, as the coordinator's own watcher does it. */
 const PATIENCE = 10;
-/** So many abandoned rounds in a row are no chance any more. */
+/** So many rounds in a row without a new model are no chance any more. */
 const IN_A_ROW = 3;
 
 /** Two unopened rounds of so many end a device's part. */
@@ -22,7 +23,8 @@ export function warnings(summary, history, now) {
   if (summary.problem) found.push({ weight: "bad", says: sentence(summary.problem) });
   found.push(...late(summary.running, now), ...swings(summary));
   for (const note of summary.notes ?? []) if (!SWING.test(note)) found.push({ weight: "fair", says: sentence(note) });
-  if (history?.begun && summary.standing === "running") found.push(...stalls(summary, history));
+  found.push(...standstill(summary));
+  if (history?.begun && summary.standing === "running") found.push(...stalls(history));
   const order = ["bad", "fair", ""];
   return found.sort((one, other) => order.indexOf(one.weight) - order.indexOf(other.weight));
 }
@@ -48,25 +50,27 @@ function* swings({ notes = [], rounds_told: told }) {
   yield { weight: over ? "fair" : "bad", says: sentence(newest) + before };
 }
 
-function* stalls(summary, { columns }) {
-  const lost = abandonedLast(columns.state);
-  if (lost >= IN_A_ROW) {
-    const few = summary.floor === null ? "" : ` Fewer than ${count(summary.floor)} trained in each.`;
-    yield { weight: "bad", says: `It stands still: the last ${many(lost, "round")} were abandoned.${few}` };
-  }
+/** Of an experiment that runs, that its last rounds brought no new model; "" where that is not so. */
+export function standsStill({ standing, in_vain: lost }) {
+  if (standing !== "running" || !lost || lost.rounds < IN_A_ROW) return "";
+  return `the last ${many(lost.rounds, "round")} brought no new model`;
+}
+
+function* standstill(summary) {
+  const lost = standsStill(summary);
+  if (lost) yield { weight: "bad", says: `It stands still: ${lost} (${summary.in_vain.ends.map(because).join("; ")}).` };
+}
+
+/** A round's end in words; null where the coordinator does not say. */
+export function because(end) {
+  if (end === null || end === undefined) return "why is not told";
+  return ENDS[end] ?? end.replaceAll("-", " ");
+}
+
+function* stalls({ columns }) {
   yield* unopenedNow(columns);
   const plateau = flat(columns);
   if (plateau) yield { weight: "", says: plateau };
-}
-
-/** How many rounds at the end were abandoned; one that still runs does not count. */
-function abandonedLast(states) {
-  let lost = 0;
-  for (let i = states.length - 1; i >= 0; i -= 1) {
-    if (states[i] === "abandoned") lost += 1;
-    else if (["published", "tallied", "opened"].includes(states[i])) break;
-  }
-  return lost;
 }
 
 /** Of the rounds that devices judge by, those that were unopened. */
@@ -103,23 +107,20 @@ export function ended(history, state) {
   return history.columns.number.filter((_, i) => history.columns.state[i] === state);
 }
 
-/** The same in words; "" where there are none. */
-export function abandonedWords(history, floor) {
-  const few = floor === null || floor === undefined ? "too few" : `fewer than ${count(floor)}`;
-  return gap(history, "abandoned", `${few} trained`);
-}
-
-/** And of rounds with two relays. */
-export function unopenedWords(history) {
-  return gap(history, "unopened", "something did not come in time, or was false");
-}
-
-function gap(history, state, why) {
+/** The same in words, by why they ended so; "" where there are none. */
+export function endedWords(history, state) {
   const numbers = ended(history, state);
   if (!numbers.length) return "";
+  const { number, end } = history.columns;
+  const reasons = new Map();
+  for (const one of numbers) {
+    const why = because(end?.[one - number[0]]);
+    reasons.set(why, [...(reasons.get(why) ?? []), one]);
+  }
   const since = history.first > 1 ? ` since round ${count(history.first)}` : "";
+  const each = [...reasons].map(([why, those]) => `${runs(those)}: ${why}`).join("; ");
   return (
-    `${many(numbers.length, "round")}${since} ${were(numbers)} ${state} (${runs(numbers)}): ${why}. ` +
+    `${many(numbers.length, "round")}${since} ${were(numbers)} ${state} (${each}). ` +
     "Nothing of such a round is told, and the model stays as it was: it is a gap in the curves."
   );
 }

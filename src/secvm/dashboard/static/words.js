@@ -109,6 +109,12 @@ export function clock(at, now = null) {
   return `${date.toLocaleDateString("en-GB", { day: "numeric", month: "short", year: "numeric" })}, ${time}`;
 }
 
+/** The zone that times are told in, by its short name. */
+export function zone(at) {
+  const parts = new Intl.DateTimeFormat("en-GB", { timeZoneName: "short" }).formatToParts(new Date(at));
+  return parts.find(({ type }) => type === "timeZoneName")?.value ?? "";
+}
+
 /** Runs of numbers: "7, 12 to 14". At most `most` runs are named. */
 export function runs(numbers, most = 6) {
   const found = [];
@@ -152,7 +158,7 @@ export const STATES = {
   closing: "closing: what was sent in time may still arrive",
   tallied: "counted: its result is not public yet",
   published: "published",
-  abandoned: "abandoned: too few trained",
+  abandoned: "abandoned: it brought no new model",
   opened: "opened: the relays' digests and the key's seed are public",
   unopened: "unopened: something of it did not come in time, or was false",
 };
