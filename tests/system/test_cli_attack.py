@@ -1,5 +1,6 @@
 """``secvm attack`` as it is typed."""
 
+import csv
 import re
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -71,8 +72,14 @@ def test_a_report_has_an_object_for_each_attack(secvm: Program) -> None:
 
 @pytest.mark.usefixtures("only_a_few")
 def test_the_page_is_whole_and_refers_to_nothing_outside(tmp_path: Path, secvm: Program) -> None:
-    assert secvm("attack report --quick --out", tmp_path / "a.html") == 0
+    assert secvm("attack report --quick --out", tmp_path / "a.html", "--csv", tmp_path / "a.csv") == 0
     assert "A15 relay-coordinator collusion" in secvm.out
+    rows = list(csv.DictReader((tmp_path / "a.csv").read_text(encoding="utf-8").splitlines()))
+    assert [row["slug"] for row in rows] == list(FEW)
+    for row in rows:
+        assert float(row["defended_low"]) <= float(row["defended"]) <= float(row["defended_high"])
+        assert row["metric"] in secvm.out
+        assert row["goal"] in secvm.out
     page = (tmp_path / "a.html").read_text(encoding="utf-8").replace(f'<script type="module">{SCRIPT}</script>', "")
     assert not re.search(r"https?://|//[a-z]|@import|url\(|<script| (src|href|srcset|action|onclick)=", page)
     assert "default-src 'none'" in page
@@ -87,7 +94,12 @@ def test_the_page_is_whole_and_refers_to_nothing_outside(tmp_path: Path, secvm: 
     assert "not built" in page
 
 
-def test_a_page_that_cannot_be_written_is_said_before_anything_is_measured(tmp_path: Path, secvm: Program) -> None:
-    said = secvm.refused("attack report --quick --out", tmp_path / "none" / "a.html")
+@pytest.mark.parametrize(
+    "command", ["attack report --quick --out", "attack report --csv", "demo --report", "reproduce lemmas --picture"]
+)
+def test_repro_a_file_that_cannot_be_written_is_said_before_the_work(
+    command: str, tmp_path: Path, secvm: Program
+) -> None:
+    said = secvm.refused(command, tmp_path / "none" / "file")
     assert "cannot write" in said
-    assert "attacking" not in said
+    assert said.count("\n") == 1

@@ -154,6 +154,28 @@ class Row:
         bound = None if self.attack.goal is None else self.attack.goal.bound
         return None if bound is None else float(self.defended.detail[bound] or 0.0)
 
+    @property
+    def wanted(self) -> str:
+        """The goal in words, with what is allowed here; empty where the attack has none."""
+        if self.attack.goal is None:
+            return ""
+        return self.attack.goal.sentence + ("" if self.allowed is None else f", here {self.allowed:.3f}")
+
+    @property
+    def verdict(self) -> str:
+        """Whether the goal is met, in a word."""
+        if not self.attack.built:
+            return "not built"
+        return {True: "met", False: "MISSED", None: ""}[self.met]
+
+    def cells(self) -> dict[str, object]:
+        """One flat row, for a table: names and numbers."""
+        row: dict[str, object] = {"name": self.attack.name, "slug": self.attack.slug, "metric": self.attack.metric}
+        row["chance"] = self.attack.chance
+        for name, found in (("undefended", self.undefended), ("defended", self.defended)):
+            row |= {name: found.value, f"{name}_low": found.ci95[0], f"{name}_high": found.ci95[1]}
+        return row | {"allowed": self.allowed, "goal": self.wanted, "met": self.met, "defence": self.attack.defence}
+
     def as_json(self) -> dict[str, object]:
         """The keys of ``secvm attack report --format json``."""
         written: dict[str, object] = {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from secvm.cli.commands import group
-from secvm.cli.offline.options import check_writable
+from secvm.cli.offline.options import check_outputs
 from secvm.cli.output import Format, FormatOption, as_lines, emit, note, progress
-from secvm.files import write_atomically
+from secvm.files import write_together
 
 if TYPE_CHECKING:
     from secvm_lab.attacks.attack import Row
@@ -83,6 +85,9 @@ def report(
     *,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer trials: minutes become seconds.")] = False,
     out: Annotated[Path | None, typer.Option("--out", help="Write a page with plots here (one HTML file).")] = None,
+    table: Annotated[
+        Path | None, typer.Option("--csv", help="Write the table here, with numbers of its own for each interval.")
+    ] = None,
     seed: SeedOption = 0,
     output_format: FormatOption = Format.TXT,
 ) -> None:
@@ -90,19 +95,17 @@ def report(
 
     \b
     Example:
-        ./secvm attack report --quick --out attacks.html
+        ./secvm attack report --quick --out attacks.html --csv attacks.csv
     """
     from secvm_lab.attacks.attack import measure_all
     from secvm_lab.attacks.registry import attacks
     from secvm_lab.attacks.report_page import page
 
-    check_writable(out, "--out")
+    check_outputs({"--out": out, "--csv": table})
     started = time.monotonic()
     every = list(attacks().values())
     rows = measure_all(every, quick=quick, seed=seed, beginning=lambda attack: note(f"attacking: {attack.name}"))
     seconds = time.monotonic() - started
-    if out is not None:
-        write_atomically(out, page(rows, quick=quick, seed=seed).encode())
     result = {
         "attacks": [row.as_json() for row in rows],
         "goals_met": all(row.met is not False for row in rows),
@@ -110,8 +113,14 @@ def report(
         "seed": seed,
         "seconds": round(seconds, 1),
         "page": None if out is None else str(out),
+        "csv": None if table is None else str(table),
     }
+    # Shown first: what took minutes is not lost to a full disk.
     emit(result, output_format, text=as_table(rows))
+    files = {table: as_csv(rows)} if table is not None else {}
+    if out is not None:
+        files[out] = page(rows, quick=quick, seed=seed)
+    write_together({path: content.encode() for path, content in files.items()})
 
 
 def as_text(row: Row) -> str:
@@ -129,16 +138,25 @@ def as_text(row: Row) -> str:
                 {p.place: f"{p.value:.3f} [{p.ci95[0]:.3f}, {p.ci95[1]:.3f}]" for p in found.curve.points}, 6
             )
     if attack.goal is not None:
-        allowed = "" if row.allowed is None else f", here {row.allowed:.3f}"
-        lines += ["", f"Goal: {attack.goal.sentence}{allowed}: {'met' if row.met else 'MISSED'}"]
+        lines += ["", f"Goal: {row.wanted}: {'met' if row.met else 'MISSED'}"]
     return "\n".join(lines)
 
 
 def as_table(rows: Sequence[Row]) -> str:
-    """One line an attack."""
-    width = max((len(row.attack.name) for row in rows), default=0)
-    lines = [f"{'':{width}}  {'without':24}{'with the defence':48}goal"]
-    for row in rows:
-        said = {True: "met", False: "MISSED", None: ""}[row.met] if row.attack.built else "not built"
-        lines.append(f"{row.attack.name:{width}}  {row.undefended.said:24}{row.defended.said:48}{said}".rstrip())
-    return "\n".join(lines)
+    """One line an attack, under the names of the columns."""
+    cells = [("attack", "metric", "without", "with the defence", "", "goal")]
+    cells += [
+        (row.attack.name, row.attack.metric, row.undefended.said, row.defended.said, row.verdict, row.wanted)
+        for row in rows
+    ]
+    widths = [max(len(line[place]) for line in cells) for place in range(len(cells[0]))]
+    return "\n".join("  ".join(map(str.ljust, line, widths)).rstrip() for line in cells)
+
+
+def as_csv(rows: Sequence[Row]) -> str:
+    """A line an attack, after one of names."""
+    text, every = io.StringIO(), [row.cells() for row in rows]
+    writer = csv.DictWriter(text, fieldnames=list(every[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(every)
+    return text.getvalue()

@@ -89,6 +89,7 @@ def demo(
         ./secvm demo --open
         ./secvm demo --plain
     """
+    from secvm.cli.offline.options import check_writable
     from secvm.files import write_atomically
     from secvm_lab.demo.plan import EPSILON, Plan
     from secvm_lab.demo.report import report_page
@@ -112,12 +113,12 @@ def demo(
         keep=keep,
         page=page,
     )
-    if not report.parent.is_dir() or report.is_dir():
-        raise BadInputError(f"the page cannot be written to {report}")
+    check_writable(report, "--report", inputs=(data,))
 
     def tell(result: DemoResult) -> None:
-        write_atomically(report, report_page(result).encode())
+        # Shown first: what took minutes is not lost to a full disk.
         emit(result.summary(), output_format, text=_as_text(result))
+        write_atomically(report, report_page(result).encode())
 
     def stay(result: DemoResult) -> None:
         bar.close()
