@@ -9,7 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from secvm_lab.cli.time_left import EVERY_S, TimeLeft
+from secvm.cli.output import Format
+from secvm.errors import BadInputError
+from secvm_lab.cli.time_left import EVERY_S, TimeLeft, tell_and_write
+from secvm_lab.reports import ReportPage
 from tests.system.conftest import Program
 
 SMALL = "--people 300 --words 20 --bins 100 --days 1 --hours 8-12 --floor 5"
@@ -28,6 +31,8 @@ def test_with_an_attack_and_clipping_the_cost_is_told_and_files_are_written(tmp_
     folder = tmp_path / "out"
     assert secvm("simulate", SMALL, "--attack 'label flip' --attackers 0.1 --robust auto --folder", folder) == 0
     assert "cost: recall lost" in secvm.out
+    assert "recall of the minority lost at the edges of the day, beside its middle: " in secvm.out
+    assert "recall   majority" in secvm.out
     assert "rounds" in secvm.err
     assert {"report.html", "recall.csv", "precision.csv", "participants.csv", "beside.csv"} <= {
         path.name for path in folder.iterdir()
@@ -100,8 +105,11 @@ def test_repro_a_report_names_the_command_that_makes_it_again(tmp_path: Path, se
     assert str(folder) not in page
 
 
-def test_the_online_evaluation_has_the_keys_that_were_promised(secvm: Program) -> None:
-    told = secvm.json("reproduce online --people 300 --words 20 --no-choose", quiet=False)
+def test_the_online_evaluation_has_the_keys_that_were_promised(tmp_path: Path, secvm: Program) -> None:
+    told = secvm.json("reproduce online --people 300 --words 20 --no-choose --folder", tmp_path, quiet=False)
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "Small run: 300 people show that it works and judge nothing. 10,000 or more are enough." in page
+    assert set(re.findall(r'class="verdict (\w+)"', page)) == {"open"}
     assert {"continuous", "daytime", "seconds", "peak_rss_mb"} <= told.keys()
     for run_told in (told["continuous"], told["daytime"]):
         assert {"rounds", "night_drop", "night_drop_error"} <= run_told.keys()
@@ -109,6 +117,16 @@ def test_the_online_evaluation_has_the_keys_that_were_promised(secvm: Program) -
             assert {"round", "night", "participants", "recall", "precision", "baseline"} <= line.keys()
     assert len(told["continuous"]["rounds"]) == 393
     assert [line["round"] for line in told["daytime"]["rounds"]] == list(range(1, 133))
+
+
+def test_a_result_is_shown_before_its_report_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "full").write_text("")
+    told: dict[str, object] = {"answer": 42}
+    with pytest.raises(BadInputError, match="cannot make the folder"):
+        tell_and_write(
+            told, Format.TXT, lambda shown: [f"answer {shown['answer']}"], tmp_path / "full", lambda: ReportPage("", "")
+        )
+    assert capsys.readouterr().out == "answer 42\n"
 
 
 def test_progress_tells_the_time_that_is_left() -> None:

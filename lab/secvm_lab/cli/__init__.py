@@ -15,7 +15,7 @@ COMMANDS = {
         "secvm_lab.cli.simulate_population:simulate",
         "Simulate devices over days, with cover and attacks.",
     ),
-    "reproduce": Command("secvm_lab.cli.reproduce:app", "Make the paper's numbers and figures again."),
+    "reproduce": Command("secvm_lab.cli.reproduce:app", "Reproduce the paper's numbers and figures."),
     "bench": Command("secvm_lab.cli.bench:bench", "Run a benchmark, or list them."),
     "test": Command("secvm_lab.cli.dev.tiers:run_tests", "Run the tests; further arguments go to pytest."),
     "dev": Command("secvm_lab.cli.dev:app", "Commands for people who change the code."),

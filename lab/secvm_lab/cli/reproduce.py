@@ -1,4 +1,4 @@
-"""``secvm reproduce``: the paper's numbers and figures, made again, each with one command."""
+"""``secvm reproduce``: the paper's numbers and figures, each with one command."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from secvm.cli.commands import group
+from secvm.cli.offline.options import check_writable
 from secvm.cli.output import Format, FormatOption, emit, note, progress
 from secvm_lab.cli.reproduce_offline import offline
-from secvm_lab.cli.time_left import TimeLeft, as_typed, used, write_and_tell
+from secvm_lab.cli.time_left import TimeLeft, as_typed, tell_and_write, used
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from secvm_lab.beyond.findings import Findings
     from secvm_lab.online.reproduction import Reproduction
     from secvm_lab.paper.lemmas import Claim, Point
+    from secvm_lab.reports import ReportPage
 
 
 def beyond(
@@ -38,7 +40,7 @@ def beyond(
     folder: Annotated[Path | None, typer.Option(help="Write the report, its figures and numbers here.")] = None,
     output_format: FormatOption = Format.TXT,
 ) -> None:
-    """Go beyond the paper's linear model: a network, more hashes.
+    """Try a network and more hashes for each feature.
 
     Both are shown where they help and where they do not, by rounds and by packages. Example:
 
@@ -47,7 +49,7 @@ def beyond(
     """
     from secvm_lab.beyond.findings import Asked, find
     from secvm_lab.beyond.page import page_of
-    from secvm_lab.reports import check_folder, write_report
+    from secvm_lab.reports import check_folder
 
     began = time.perf_counter()
     if folder is not None:
@@ -57,12 +59,6 @@ def beyond(
     with progress("trainings and hashings", asked.steps) as advance:
         found = find(asked, advance)
     seconds = time.perf_counter() - began
-    if folder is not None:
-        page = page_of(found)
-        page.made_by(as_typed(context), seconds)
-        missing = write_report(folder, page)
-        if missing:
-            note(missing)
     used = resource.getrusage(resource.RUSAGE_SELF)
     content = {
         **found.told(),
@@ -71,10 +67,16 @@ def beyond(
         "cpu_seconds": round(used.ru_utime + used.ru_stime, 2),
         "peak_rss_mb": round(used.ru_maxrss / 1024, 1),
     }
-    emit(content, output_format, text="\n".join(_beyond_lines(found, seconds)))
+
+    def made() -> ReportPage:
+        page = page_of(found)
+        page.made_by(as_typed(context), seconds)
+        return page
+
+    tell_and_write(content, output_format, lambda told: _beyond_lines(found, told), folder, made)
 
 
-def _beyond_lines(found: Findings, seconds: float) -> list[str]:
+def _beyond_lines(found: Findings, told: dict[str, Any]) -> list[str]:
     from secvm_lab.beyond import page
 
     lines = []
@@ -85,8 +87,8 @@ def _beyond_lines(found: Findings, seconds: float) -> list[str]:
     for name, cells in found.hashed:
         lines += [f"More hashes for each feature, {name}:", ""]
         lines += [*_table(page.HASHES_HEADER, page.hashes_rows(cells)), ""]
-    lines += [page.hashes_sentence(found), f"{seconds:.0f} seconds"]
-    return lines
+    lines += [page.hashes_sentence(found)]
+    return [*lines, *([f"report: {told['report']}"] if "report" in told else []), f"{told['seconds']:.0f} seconds"]
 
 
 def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
@@ -111,7 +113,7 @@ def online(
     threads: Annotated[int, typer.Option(help="Threads; the result does not depend on it.", min=1)] = 2,
     output_format: FormatOption = Format.TXT,
 ) -> None:
-    """Make the paper's figures 2 and 3 again.
+    """Reproduce figures 2 and 3, the online evaluation.
 
     The people are made up; what they do and why recall drops at night is told in docs/results/online.md. Example:
 
@@ -139,18 +141,23 @@ def online(
     left = TimeLeft(note)
     found = reproduce(plan, left.watch, choosing=choose)
     seconds = time.monotonic() - begun
-    told = found.told()
-    if folder is not None:
-        write_and_tell(folder, page(found, as_typed(context), seconds), told)
-    told |= used(begun, digits=3)
-    emit(told, output_format, text="\n".join(_online_lines(found, told)))
+    told = found.told() | used(begun, digits=3)
+    tell_and_write(
+        told,
+        output_format,
+        lambda shown: _online_lines(found, shown),
+        folder,
+        lambda: page(found, as_typed(context), seconds),
+    )
 
 
 def _online_lines(found: Reproduction, told: dict[str, Any]) -> list[str]:
+    from secvm_lab.online.reproduction_page import small
+
     settings, labels = told["settings"], found.plan.labels
     lines = [
         f"{settings['people']:,} made-up people at any time, {settings['words']} words each, {settings['bins']:,} bins",
-        "",
+        small(found.plan.people),
         f"{'':32}  {'by day':^17}  {'at night':^17}  drop",
         f"{'recall':32}  " + "  ".join(f"{label:>8}" for label in (*found.plan.labels, *found.plan.labels)),
     ]
@@ -186,7 +193,7 @@ def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:.4f}"
 
 
-app = group("Make the paper's numbers and figures again.")
+app = group("Reproduce the paper's numbers and figures.")
 
 
 app.command()(offline)
@@ -200,7 +207,7 @@ def lemmas(
     seed: Annotated[int, typer.Option(help="Of the dice with which the attacker is played.")] = 1,
     output_format: FormatOption = Format.TXT,
 ) -> None:
-    """Recompute the paper's lemmas at its own sizes.
+    """Check the paper's lemmas at its own sizes.
 
     Lemma 3 bounds the difference of two tiny probabilities, also where the label is found nearly always. Example:
 
@@ -210,17 +217,18 @@ def lemmas(
     from secvm.files import write_atomically
     from secvm_lab.paper import lemmas as paper
 
+    check_writable(picture, "--picture")
     with progress("sizes played", len(paper.SIZES)) as advance:
         points = paper.curve(seed=seed, on_point=lambda _: advance(1))
     claims, jumps = paper.claims(), paper.jumps()
-    if picture is not None:
-        write_atomically(picture, paper.draw(points).encode())
     content = {
         "claims": [asdict(one) for one in claims],
         "lemma3": [asdict(one) for one in points],
         "floor": [{"packages": n, "printed": printed, "exact": exact} for n, printed, exact in jumps],
     }
     emit(content, output_format, text="\n".join(_lemma_lines(claims, points, jumps)))
+    if picture is not None:
+        write_atomically(picture, paper.draw(points).encode())
 
 
 def _lemma_lines(claims: list[Claim], points: list[Point], jumps: list[tuple[int, float, float]]) -> list[str]:

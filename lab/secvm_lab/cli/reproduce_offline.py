@@ -94,7 +94,7 @@ def offline(
     seed: Annotated[int, typer.Option(help="Seed of people, splits, hash and dice.", min=0, max=MAX_SEED)] = 1,
     output_format: FormatOption = Format.TXT,
 ) -> None:
-    """Make the paper's offline evaluation again, with Fig. 1.
+    """Reproduce figure 1, the offline evaluation.
 
     Every finished model is kept in the folder: who is interrupted and asks again goes on from there. JSON has data,
     settings, figure_1a, figure_1b (a list: bins, n_hashes, mean, std, accuracies, best, still_rises, curve, two_cycle,
@@ -121,6 +121,7 @@ def offline(
     from secvm_lab.paper.offline.run import Evaluation
     from secvm_lab.paper.offline.settings import Settings
     from secvm_lab.paper.offline.training import Trainer
+    from secvm_lab.reports import check_folder
 
     crowd = _crowd(data, people, seed)
     drawn = _splits(crowd.n_people, splits, split_file, seed)
@@ -139,6 +140,7 @@ def offline(
     if "baselines" in settings.figures:
         baselines.check(settings, crowd.labels())
     place = folder if folder is not None else Path(f"offline-{settings.name}")
+    check_folder(place)
     with contextlib.ExitStack() as stack:
         # Nothing is written before everything that was asked for is known to make sense.
         sweeper = _sweeper(scheduler, stack)
@@ -150,15 +152,15 @@ def offline(
         evaluation = Evaluation(settings, trainer)
         advance = stack.enter_context(progress("rounds", evaluation.work()))
         found = evaluation.run(advance)
-    missing = write(place, found, as_typed(context))
-    if missing:
-        note(missing)
     told = {
         "models": {"asked": evaluation.asked, "computed": trainer.computed},
         "folder": str(place),
         **used(started),
     }
     emit(found | told, output_format, text="\n".join(lines(found | told)))
+    missing = write(place, found, as_typed(context))
+    if missing:
+        note(missing)
 
 
 def _words(given: Sequence[str] | None, option: str) -> list[str]:

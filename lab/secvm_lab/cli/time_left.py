@@ -7,13 +7,13 @@ from __future__ import annotations
 import resource
 import shlex
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from secvm.cli.output import note
+from secvm.cli.output import Format, emit, note
 
 if TYPE_CHECKING:
     from secvm_lab.reports import ReportPage
@@ -53,12 +53,20 @@ def used(begun: float, *who: int, digits: int = 1) -> dict[str, float]:
     return {"seconds": round(time.monotonic() - begun, digits), "peak_rss_mb": round(peak / 1024, 1)}
 
 
-def write_and_tell(folder: Path, page: ReportPage, told: dict[str, Any]) -> None:
-    """Write a report, and tell where it is and what is missing in it."""
+def tell_and_write(
+    told: dict[str, Any],
+    output_format: Format,
+    text: Callable[[dict[str, Any]], Iterable[str]],
+    folder: Path | None,
+    page: Callable[[], ReportPage],
+) -> None:
+    """Print a result, with where its report will be, and only then write the report: a full disk loses no result."""
     from secvm_lab.reports import write_report
 
-    missing = write_report(folder, page)
-    told["report"] = str(folder / "report.html")
+    if folder is not None:
+        told["report"] = str(folder / "report.html")
+    emit(told, output_format, text="\n".join(text(told)))
+    missing = "" if folder is None else write_report(folder, page())
     if missing:
         note(f"secvm: {missing}")
 

@@ -13,6 +13,10 @@ from secvm_lab.reports import ReportPage
 #: The minority is drawn in one colour everywhere, the majority in another, both together in a third.
 _COLOURS = (0, 1)
 _TOTAL = 2
+#: From so many people on, of whom some 200 of the minority test in a round by day.
+ENOUGH = 10_000
+#: The verdict of a run that is smaller.
+_SMALL = "small run, not judged"
 
 
 def nights(run: Run) -> tuple[Shade, ...]:
@@ -106,7 +110,8 @@ def page(found: Reproduction, command: str, seconds: float) -> ReportPage:
         f"{plan.people:,} people at any time, {plan.words.per_person} words each, rounds of eleven minutes. Nobody is"
         " real: what is shown is what the rounds do, not what anybody reads.",
     )
-    _statements(made, paper, minority)
+    made.prose(small(plan.people))
+    _statements(made, paper, minority, judged=not small(plan.people))
     made.heading("Around the clock")
     _pictures(made, paper.continuous, "2a", "2c", "around the clock")
     made.figure(
@@ -123,24 +128,34 @@ def page(found: Reproduction, command: str, seconds: float) -> ReportPage:
     return made
 
 
-def _statements(made: ReportPage, paper: Pair, minority: str) -> None:
+def small(people: int) -> str:
+    """That a run is too small to judge by, and what size is enough; empty: it is not."""
+    if people >= ENOUGH:
+        return ""
+    return f"Small run: {people:,} people show that it works and judge nothing. {ENOUGH:,} or more are enough."
+
+
+def _statements(made: ReportPage, paper: Pair, minority: str, *, judged: bool) -> None:
+    def say(theirs: str, ours: str, holds: str) -> None:
+        made.statement(theirs, ours, holds if judged else _SMALL)
+
     run, by_day = paper.continuous, paper.daytime
     day, night = run.told(rounds=False)["means"]["day"], run.told(rounds=False)["means"]["night"]
     recall, share = day["recall"][minority], day["baseline"][minority]
-    made.statement(
+    say(
         "Recall for females, the minority, lies far above the marginal baseline.",
         f"By day {recall:.1%}, where its share is {share:.1%}.",
         "yes" if recall > 2 * share else "no",
     )
     majority = next(label for label in run.labels if label != minority)
-    made.statement(
+    say(
         "Recall for males is at around the same level as their baseline; recall for females is significantly worse.",
         f"{majority} {day['recall'][majority]:.1%} (share {day['baseline'][majority]:.1%}), {minority} {recall:.1%}.",
         _worse(day["recall"][majority] - recall),
     )
     if night is not None:
         drop = run.night_drop
-        made.statement(
+        say(
             "At night recall for females drops: there is very little training signal for them then.",
             f"By day {recall:.1%}, at night {night['recall'][minority]:.1%}: a drop of {_points(drop)}. Of the"
             f" training, weights included, the minority has {day['weighted_share']:.0%} by day,"
@@ -148,7 +163,7 @@ def _statements(made: ReportPage, paper: Pair, minority: str) -> None:
             _dropped(drop),
         )
     spread, spread_by_day = run.hourly_spread or 0.0, by_day.hourly_spread or 0.0
-    made.statement(
+    say(
         "Trained by day only, it is much more stable.",
         f"From hour to hour recall for {minority} spreads by {100 * spread:.1f} points around the clock, by"
         f" {100 * spread_by_day:.1f} by day only (standard deviations, chance included). The middle of the day is above"
@@ -156,7 +171,7 @@ def _statements(made: ReportPage, paper: Pair, minority: str) -> None:
         _steadier(spread, spread_by_day),
     )
     precision = day["precision"]
-    made.statement(
+    say(
         "Precision lies far above the baseline for both.",
         ", ".join(f"{label} {precision[label]:.1%} (share {day['baseline'][label]:.1%})" for label in run.labels) + ".",
         "yes" if all(precision[label] > day["baseline"][label] for label in run.labels) else "no",

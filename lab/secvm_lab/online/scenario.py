@@ -206,9 +206,8 @@ def page(outcome: Outcome, command: str, seconds: float) -> ReportPage:
     kind = "made up" if plan.data is None else "of a file"
     made = ReportPage("A population over days", f"{plan.people:,} people at any time, {kind}. {run.learning}.")
     told = outcome.told()
-    rows = [[name, _shown(told[name])] for name in ("participants_per_round", "packages_per_participant", "budget")]
-    rows += [["night_drop", f"{_shown(told['night_drop'])} ± {_shown(told['night_drop_error'])}"]]
-    made.table(["", ""], rows)
+    rows = [[words, _shown(told[name])] for name, words in _NAMES.items()]
+    made.table(["", ""], [*rows, *map(list, by_night(run))])
     for what in ("recall", "precision"):
         figure = shares(run, what, what, what.capitalize())
         made.figure(figure, "With 95 % intervals; dashed, the label's share.")
@@ -230,6 +229,24 @@ def page(outcome: Outcome, command: str, seconds: float) -> ReportPage:
         )
     made.made_by(command, seconds)
     return made
+
+
+#: What the page calls numbers of the run.
+_NAMES = {
+    "participants_per_round": "devices in a round",
+    "packages_per_participant": "packages of a device in a round that say something",
+    "budget": "packages of a device in a round, at most",
+}
+
+
+def by_night(run: Run) -> list[tuple[str, str]]:
+    """How much recall of the minority falls, in words; nothing where the rounds were too few to say."""
+    drop = run.night_drop
+    if drop.value is None:
+        return []
+    where = "at night, beside the day" if run.around_the_clock else "at the edges of the day, beside its middle"
+    error = "" if drop.error is None else f" ± {100 * drop.error:.1f}"
+    return [(f"recall of the minority lost {where}", f"{100 * drop.value:.1f}{error} points")]
 
 
 def _shown(value: float | None) -> str:

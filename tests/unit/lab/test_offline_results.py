@@ -8,7 +8,7 @@ import pytest
 from secvm_lab.paper.offline.models import Trained
 from secvm_lab.paper.offline.results import difference, series, still_rises
 from secvm_lab.paper.offline.settings import AVERAGED, LAMBDAS
-from secvm_lab.paper.offline.statements import BESIDE, FAILS, HOLDS, UNKNOWN, statements
+from secvm_lab.paper.offline.statements import BESIDE, ENOUGH, FAILS, HOLDS, SMALL, UNKNOWN, statements
 
 
 def trained(right: list[int], of: int = 100, spells: tuple[tuple[int, int], ...] = ()) -> Trained:
@@ -71,6 +71,9 @@ def test_difference_is_over_common_splits_and_corrected_for_their_overlap() -> N
     assert difference([0.8], [0.7], test_share=0.1)[1] is None
 
 
+ENOUGH_PEOPLE = {"settings": {"test_share": 0.1}, "data": {"people": ENOUGH}}
+
+
 def point(accuracy: float, **more: Any) -> dict[str, Any]:
     jitter = np.tile([0.001, -0.001], 10)
     accuracies = (accuracy + jitter).tolist()
@@ -79,12 +82,12 @@ def point(accuracy: float, **more: Any) -> dict[str, Any]:
 
 
 def verdicts(found: dict[str, Any]) -> dict[str, str]:
-    return {one["name"]: one["verdict"] for one in statements({"settings": {"test_share": 0.1}, **found})}
+    return {one["name"]: one["verdict"] for one in statements({**ENOUGH_PEOPLE, **found})}
 
 
 def hashing(unhashed: float, hashed: float) -> dict[str, Any]:
     entries = [point(unhashed, bins=None, n_hashes=1), point(hashed, bins=96, n_hashes=1)]
-    return {"settings": {"test_share": 0.1}, "figure_1b": entries}
+    return {**ENOUGH_PEOPLE, "figure_1b": entries}
 
 
 @pytest.mark.parametrize(
@@ -142,6 +145,12 @@ def test_without_unhashed_models_accuracy_stands_beside_the_papers() -> None:
     assert set(verdicts({"figure_1b": [point(0.75, bins=96, n_hashes=1)]}).values()) == {BESIDE}
 
 
+def test_a_small_run_judges_nothing() -> None:
+    found = {**hashing(0.814, 0.698), "data": {"people": ENOUGH - 1}}
+    assert [one["verdict"] for one in statements(found)] == [SMALL]
+    assert [one["verdict"] for one in statements({**found, **ENOUGH_PEOPLE})] == [FAILS]
+
+
 @pytest.mark.parametrize(
     ("others", "verdict"), [({"1e-2": 0.755}, HOLDS), ({"1e-2": 0.6}, FAILS), ({"1e-1": 0.5, "1e-9": 0.5}, HOLDS)]
 )
@@ -197,6 +206,6 @@ def test_more_hashes_are_judged_by_their_difference() -> None:
     found = {"hashes": [entry(1, 0, 0), entry(2, -0.01, 0.002), entry(3, 0.01, 0.002), entry(4, -0.01, 0.02)]}
     assert list(verdicts(found).values()) == [HOLDS, FAILS, UNKNOWN]
     # Twelve points are not a slight loss.
-    (one,) = statements({"hashes": [entry(1, 0, 0), entry(3, -0.12, 0.02)]})
+    (one,) = statements({**ENOUGH_PEOPLE, "hashes": [entry(1, 0, 0), entry(3, -0.12, 0.02)]})
     assert one["verdict"] == FAILS
     assert one["ours"].startswith("Much, not slightly: ")

@@ -12,7 +12,7 @@ import orjson
 from secvm.files import write_atomically
 from secvm_lab.paper.offline.figures import NAMES, add, bins_name, figures, rule_name
 from secvm_lab.paper.offline.results import majority
-from secvm_lab.paper.offline.statements import BESIDE, FAILS, HOLDS, UNKNOWN
+from secvm_lab.paper.offline.statements import BESIDE, FAILS, HOLDS, SMALL, UNKNOWN, small
 from secvm_lab.reports import ReportPage, write_report
 
 
@@ -25,6 +25,8 @@ def lines(found: dict[str, Any]) -> Iterator[str]:
         + (" foretold" if made_up else "")
         + f"; {majority(data)}"
     )
+    if small(found):
+        yield small(found)
     for name, tell in (
         ("figure_1a", _figure_1a),
         ("figure_1b", _figure_1b),
@@ -129,7 +131,7 @@ def _baselines(figure: dict[str, Any]) -> Iterator[str]:
         yield f"  {one['name']:>31}  {100 * one['mean']:6.2f}{std}   recall {recall}{epsilon}{packages}"
 
 
-_WORDS = {HOLDS: "yes", FAILS: "no", UNKNOWN: "cannot be told here", BESIDE: "these are other people"}
+_WORDS = {HOLDS: "yes", FAILS: "no", UNKNOWN: "cannot be told here", BESIDE: "these are other people", SMALL: SMALL}
 COMMAND = "./secvm reproduce offline"
 _TITLES = {
     "figure_1a": "Without hashing",
@@ -159,7 +161,8 @@ def page(found: dict[str, Any], command: str = COMMAND) -> ReportPage:
         f"{data['people']:,} people with {data['words']:,} different words, {majority(data)}; "
         f"{settings['splits']} random splits, {settings['rounds']} rounds of full-batch Pegasos."
     )
-    out = ReportPage("The paper's offline evaluation, made again", lead)
+    out = ReportPage("The paper's offline evaluation, reproduced", lead)
+    out.prose(small(found))
     if made_up:
         out.prose(
             "These people are made up, at the shape of the paper's Twitter data: nobody wrote these words. The figures "
