@@ -22,7 +22,7 @@ from secvm.protocol.relays.counts import EntryCount, EntryReveal
 from secvm.protocol.relays.opening import Opening, clients_of
 from secvm.runtime.clock import SystemClock
 from secvm.testing.federation import Federation
-from secvm.testing.whole_experiment import told_after
+from secvm.testing.whole_experiment import document_after
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +45,7 @@ def published(federation: Federation, number: int) -> Published:
     """What there is after this round; what follows it is public."""
     document = federation.document
     assert document is not None
-    told = told_after(federation, number)
+    told = document_after(federation, number)
     if document.experiment.cover is None:
         assert isinstance(told, Ending | RoundManifest)
         assert told.last is not None

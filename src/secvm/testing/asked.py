@@ -93,9 +93,9 @@ class Asked:
     def specification(self, relays: Iterable[Mapping[str, str]], windows: Mapping[str, int]) -> Specification:
         """All of it, with the relays and windows of somebody."""
         whole = {**self.content, "relays": list(relays), "windows": windows, "test": True}
-        found = parse_settings(json.dumps(whole, default=str), Specification, "the experiment")
-        self._check_labels(found)
-        return found
+        specification = parse_settings(json.dumps(whole, default=str), Specification, "the experiment")
+        self._check_labels(specification)
+        return specification
 
     def document(self, pace: Pace) -> tuple[ExperimentDocument, EarlyStopping | None]:
         """The document as a coordinator would make it, with stand-ins for keys and relays: its learning is the same.
@@ -161,10 +161,10 @@ def _specification(given: Experiment) -> Mapping[str, Any]:
 def _people(given: People) -> tuple[Person, ...]:
     if isinstance(given, str | PathLike):
         return tuple(iter_people(given))
-    found = tuple(_person(one, number) for number, one in enumerate(given, start=1))
-    if not found:
+    everybody = tuple(_person(person, number) for number, person in enumerate(given, start=1))
+    if not everybody:
         raise BadInputError("there are no people")
-    return found
+    return everybody
 
 
 def _person(given: Any, number: int) -> Person:

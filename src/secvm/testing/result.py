@@ -80,8 +80,8 @@ class Round:
         return row
 
 
-def _estimate(told: Mapping[str, Any]) -> Estimate:
-    return Estimate(told["value"], told["low"], told["high"])
+def _estimate(share: Mapping[str, Any]) -> Estimate:
+    return Estimate(share["value"], share["low"], share["high"])
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,7 +129,7 @@ class Result:
     @property
     def accuracy(self) -> Estimate | None:
         """Of the model that the last counted round began with, on the people who test."""
-        counted = [one.accuracy for one in self.rounds if one.accuracy is not None]
+        counted = [played.accuracy for played in self.rounds if played.accuracy is not None]
         return counted[-1] if counted else None
 
     @property
@@ -158,7 +158,7 @@ class Result:
 
     def rows(self) -> list[dict[str, Any]]:
         """A flat dict a round, for a data frame or a CSV file."""
-        return [one.row() for one in self.rounds]
+        return [played.row() for played in self.rounds]
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the model, as JSON takes it."""
@@ -180,10 +180,10 @@ class Result:
             f"{self.document.title}: {self.devices:,} devices, {len(self.rounds)} of {self.document.rounds} rounds",
             f"round  trained  {'accuracy':<24}  {head}",
         ]
-        for one in self.rounds:
-            recalls = "  ".join(f"{_short(one.recall.get(label)):>{width}}" for label in labels)
-            accuracy = "not counted" if one.accuracy is None else str(one.accuracy)
-            lines.append(f"{one.number:>5}  {sum(one.people.values()):>7,}  {accuracy:<24}  {recalls}".rstrip())
+        for played in self.rounds:
+            recalls = "  ".join(f"{_short(played.recall.get(label)):>{width}}" for label in labels)
+            accuracy = "not counted" if played.accuracy is None else str(played.accuracy)
+            lines.append(f"{played.number:>5}  {sum(played.people.values()):>7,}  {accuracy:<24}  {recalls}".rstrip())
         packages = self.packages
         lines.append(f"packages: {packages['sent']:,}, {packages['per_device_and_round']} of each device in a round")
         if privacy["guarantee"] == "formal":

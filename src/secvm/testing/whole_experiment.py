@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _OVER = ("published", "abandoned", "opened", "unopened")
 
 
-def told_after(federation: Federation, number: int) -> Ending | RoundManifest | RelayedEnding | RelayedManifest:
+def document_after(federation: Federation, number: int) -> Ending | RoundManifest | RelayedEnding | RelayedManifest:
     """The signed document that follows a round: the next manifest or the ending."""
     served = federation.patiently(lambda: federation.following(number), f"what follows round {number}")
     payload = Envelope.from_bytes(served).payload
@@ -44,11 +44,11 @@ def play_rounds(
     if document.experiment.cover is not None and federation.ended(number):
         federation.settle()
     status = _status(federation, number)
-    digest = told_after(federation, number).evaluation_weights
+    digest = document_after(federation, number).evaluation_weights
     blob = federation.patiently(lambda: federation.public(f"/v1/blob/{digest}"), "the model")
     return Result(
         document=document,
-        rounds=tuple(_round(told) for told in status["rounds"][:number]),
+        rounds=tuple(_round(figures) for figures in status["rounds"][:number]),
         devices=devices,
         weights=decode_weights(blob, digest=digest, experiment=document.experiment),
         binning=binning_of(document, vocabulary),
@@ -56,17 +56,17 @@ def play_rounds(
     )
 
 
-def _round(told: dict[str, Any]) -> Round:
-    return Round.of(told["number"], told, learnt=told.get("stepped", told["state"] == "published"))
+def _round(figures: dict[str, Any]) -> Round:
+    return Round.of(figures["number"], figures, learnt=figures.get("stepped", figures["state"] == "published"))
 
 
 def _status(federation: Federation, number: int) -> dict[str, Any]:
     """The public status once it tells the end of this round: it is written after the document that says so."""
 
-    def told() -> bytes | None:
+    def concluded() -> bytes | None:
         served = federation.public(f"/v1/experiment/{federation.digest}/status")
         rounds = [] if served is None else json.loads(served)["rounds"]
         return served if len(rounds) >= number and rounds[number - 1]["state"] in _OVER else None
 
-    status: dict[str, Any] = json.loads(federation.patiently(told, f"the figures of round {number}"))
+    status: dict[str, Any] = json.loads(federation.patiently(concluded, f"the figures of round {number}"))
     return status
