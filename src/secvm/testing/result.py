@@ -144,9 +144,12 @@ class Result:
 
     @cached_property
     def privacy(self) -> dict[str, Any]:
-        """What a device says before it takes part in all rounds: the guarantee, the risk as an AUC, and the words."""
-        claimed = self.document.privacy
-        statement = Consent().statement(self.document)
+        """What a device says before it takes part in all rounds: the guarantee, the risk, and the words.
+
+        The risk is the largest AUC of anybody who asks for a label and knows everything else: .5 is a coin toss, and 1,
+        which is that of an experiment without a guarantee, is certainty.
+        """
+        claimed, statement = self.document.privacy, Consent().statement(self.document)
         words = relayed_text.words(statement) if isinstance(statement, RelayedStatement) else plain.words(statement)
         return {
             "guarantee": "none" if claimed is None else "formal",

@@ -28,7 +28,7 @@ def test_result_has_rounds_model_packages_and_privacy(tmp_path: Path) -> None:
     assert list(last.recall) == list(last.precision) == list(last.baseline) == ["north", "south"]
     assert result.accuracy == last.accuracy
     assert result.packages == {"per_device_and_round": 8, "sent": 8 * 60 * 6, "cover_per_relay_and_round": 0}
-    assert (result.privacy["guarantee"], result.privacy["epsilon"]) == ("none", None)
+    assert (result.privacy["guarantee"], result.privacy["epsilon"], result.privacy["risk"]) == ("none", None, 1)
     assert result.model.predict([["rain"], ["sand"]]).tolist() == ["north", "south"]
     result.save(tmp_path / "model.secvm")
     assert SecVMClassifier.load(tmp_path / "model.secvm").predict([["tea"]]).tolist() == ["north"]
@@ -50,16 +50,16 @@ def test_first_rounds_alone_are_those_of_the_whole() -> None:
 
 def test_guarantee_is_planned_and_said() -> None:
     asked = {"binning": {"bins": 6}, "features": {"per_participant": 3}, "rounds": 1}
-    result = simulate({**asked, "privacy": {"epsilon": 8, "delta": "1/100"}}, PEOPLE)
+    result = simulate({**asked, "privacy": {"epsilon": 4}}, PEOPLE)
     privacy = result.privacy
-    assert (privacy["guarantee"], privacy["epsilon"], privacy["delta"]) == ("formal", 8, 0.01)
+    assert (privacy["guarantee"], privacy["epsilon"], privacy["delta"]) == ("formal", 4, 1e-6)
     assert 0.5 < privacy["risk"] < 1
     assert result.packages["cover_per_relay_and_round"] > 0
-    assert "epsilon 8 at delta 0.01 over all rounds" in str(result)
+    assert "epsilon 4 at delta 1e-06 over all rounds" in str(result)
 
 
 def test_too_few_leave_the_round_and_the_model_as_they_were() -> None:
-    result = simulate({**PLAIN, "floor": 61}, PEOPLE)
+    result = simulate({**PLAIN, "floor": 61, "people": 1000}, PEOPLE)
     assert not any(one.learnt or one.people for one in result.rounds)
     assert result.accuracy is None
     assert "not counted" in str(result)
