@@ -27,6 +27,7 @@ from secvm.privacy.statements.relayed import state_relayed
 from secvm.protocol.documents.experiment import ExperimentDocument, HashedBins, Windows
 from secvm.protocol.documents.privacy_terms import relayed_terms_of, terms_of
 from secvm.protocol.documents.terms import write_learning
+from secvm.protocol.invite import Invite
 from secvm.protocol.plain.sealed_requests import REQUEST_BYTES
 from secvm.protocol.round_state import RoundEnd
 
@@ -44,6 +45,7 @@ def facts(document: ExperimentDocument) -> dict[str, Any]:
         "operator": document.operator,
         "contact": document.contact,
         "purpose": document.purpose,
+        "invite": Invite.of(document).to_text() if document.relays else None,
         "features": {
             "source": document.features.source,
             "description": document.features.description,

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from secvm.crypto.signing import sign
 from secvm.errors import (
+    BadInputError,
     EquivocationError,
     InconsistentManifestError,
     LocalProtocolError,
@@ -34,6 +35,7 @@ from secvm.protocol.documents.manifest import (
     read_relay_count,
 )
 from secvm.protocol.evidence.plain import Evidence, Kind, LoggedEntry, examine
+from secvm.protocol.invite import Invite
 from secvm.protocol.plain.sealed_requests import (
     PackageRequest,
     fetch_answer,
@@ -201,6 +203,13 @@ TARGETS = (
         ],
     ),
     Target("experiment-published", _published, lambda: [world.history().envelope], allowed=SIGNED),
+    Target(
+        "invite",
+        lambda data: Invite.from_text(world.as_text(data)),
+        lambda: [Invite.of(relayed_document()).to_text().encode()],
+        encode=lambda read: read.to_text().encode(),
+        allowed=(BadInputError,),
+    ),
     document("manifest", RoundManifest, lambda: world.payloads("/manifest/1", "/manifest/3")),
     Target(
         "manifest-accept",

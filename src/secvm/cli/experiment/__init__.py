@@ -14,6 +14,7 @@ import typer
 
 from secvm.cli.commands import group
 from secvm.cli.coordinator_options import AdminKeyOption, AnyAdminKey, AnyCoordinator, CoordinatorOption
+from secvm.cli.experiment.invite import invite
 from secvm.cli.experiment.rounds import ended_rounds, round_line, status_lines
 from secvm.cli.output import Format, FormatOption, emit, note, say
 from secvm.errors import BadInputError, SecVMError
@@ -278,6 +279,9 @@ def _binning(model: TrustedModel, vocabulary: Path | None) -> Any:
     if words.digest != binning.digest:
         raise BadInputError("--vocabulary is not the list that the experiment names")
     return words
+
+
+app.command()(invite)
 
 
 @contextlib.contextmanager

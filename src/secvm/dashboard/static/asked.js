@@ -20,6 +20,7 @@ function facts(summary, one) {
   const rows = [
     ["Asked by", one.operator ? told("operator", one.operator) : null],
     ["Contact", one.contact ? told("contact", one.contact) : null],
+    ["Invite", one.invite ? invite(one.invite) : null],
     ["Purpose", one.purpose ? told("purpose", one.purpose) : null],
     ["Features", one.features?.description ?? one.features?.source ?? null],
     ["Labels", told("labels", (one.labels ?? []).join(","), (one.labels ?? []).join(" · "))],
@@ -40,6 +41,21 @@ function facts(summary, one) {
     list.append(el("dt", {}, name), el("dd", {}, ...values.filter((value) => value !== null)));
   }
   return list;
+}
+
+/** The line for people, and a button that copies it. @param {string} line */
+function invite(line) {
+  const button = el("button", { type: "button", "data-action": "copy-invite", onclick: async () => {
+    // Without TLS a browser may have no clipboard for us: then the line is selected, to be copied by hand.
+    try {
+      await navigator.clipboard.writeText(line);
+      button.textContent = "Copied";
+    } catch {
+      getSelection()?.selectAllChildren(code);
+    }
+  } }, "Copy");
+  const code = el("code", { "data-fact": "invite", "data-value": line }, line);
+  return el("span", {}, code, " ", button);
 }
 
 function hashes(number) {
