@@ -16,7 +16,9 @@ from types import FrameType
 
 from benchmarks._measuring import memory_mb
 from secvm.participant import main
+from secvm.participant.settings import ParticipantSettings
 from secvm.runtime.lanes import find_lanes
+from secvm.runtime.settings import read_settings
 
 _EVERY_S = 0.002
 #: By file below ``secvm``.
@@ -80,7 +82,7 @@ def carry(settings: Path, told: Path, lanes: bool) -> None:
     signal.signal(signal.SIGPROF, meter.take)
     signal.setitimer(signal.ITIMER_PROF, _EVERY_S, _EVERY_S)
     try:
-        main.run(settings)
+        main.run(read_settings(settings, ParticipantSettings))
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
         peak = memory_mb()

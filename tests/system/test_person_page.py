@@ -33,7 +33,7 @@ def test_page_runs_beside_its_device_and_decides_for_it(tmp_path: Path) -> None:
         f'[device]\nfolder = "{world.folder}"\n[relay]\nurls = ["http://127.0.0.1:9/nobody"]\n'
         '[trust]\nwithout_log = true\n[consent]\npolicy = "unsafe-accept-anything"\n'
     )
-    with party("participant", "ui", "--config", str(config), "--format", "json") as page:
+    with party("participant", "ui", "--no-run", "--config", str(config), "--format", "json") as page:
         address = page.shows('"page": ?"([^"]+)"')[1]
         assert ask(address, "api/state")["runs"] is False
         with party("participant", "run", "--config", str(config)) as device:

@@ -99,6 +99,11 @@ def _as_words(value: object) -> str:
     return "none" if value is None else str(value)
 
 
+def program() -> str:
+    """What this program was called as, for commands that are to be typed next; the launcher says so."""
+    return os.environ.get("SECVM_CALLED", "secvm")
+
+
 def note(sentence: str) -> None:
     """Say something on stderr that is not the result."""
     print(plain(sentence), file=sys.stderr, flush=True)  # noqa: T201
@@ -145,6 +150,34 @@ def _time_left(seconds: float) -> str:
     if seconds < 1:
         return ""
     return f", about {seconds:.0f} s left" if seconds < 120 else f", about {seconds / 60:.0f} min left"
+
+
+def asked_secretly(question: str, *, otherwise: str) -> str:
+    """Ask on the terminal for what is not shown; without one it is the first line of stdin, and ``otherwise`` says what
+    to do where that is empty.
+    """
+    if sys.stdin is not None and sys.stdin.isatty():
+        return str(typer.prompt(f"{question} (not shown)", hide_input=True, err=True))
+    answer = "" if sys.stdin is None else sys.stdin.readline().rstrip("\r\n")
+    if not answer:
+        raise BadInputError("nobody is there to answer", next_step=otherwise)
+    return answer
+
+
+def decided(question: str, read_everything: Callable[[], None], *, otherwise: str) -> bool:
+    """Ask for a yes or a no on the terminal, where a d shows more first; ``otherwise`` as for ``confirmed``."""
+    while True:
+        try:
+            answer = typer.prompt(f"\n{question} [y/N, d: read everything]", default="n", show_default=False, err=True)
+        except typer.Abort as aborted:
+            if isinstance(aborted.__context__, EOFError):
+                raise BadInputError("nobody is there to say yes or no", next_step=otherwise) from None
+            raise
+        answer = answer.strip().lower()
+        if answer in ("y", "yes", "n", "no"):
+            return answer in ("y", "yes")
+        if answer == "d":
+            read_everything()
 
 
 def confirmed(question: str, *, otherwise: str) -> bool:

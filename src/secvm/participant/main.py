@@ -41,15 +41,13 @@ from secvm.runtime.disk.secret_files import Passphrase, read_secret
 from secvm.runtime.lanes import find_lanes
 from secvm.runtime.logs import Log
 from secvm.runtime.service import run_service
-from secvm.runtime.settings import read_settings
 
 #: How long an experiment is asked for again that test people are to join, and how often.
 _PATIENCE_S, _EVERY_S = 60.0, 0.2
 
 
-def run(settings_path: Path, passphrase: Passphrase | None = None) -> None:
+def run(settings: ParticipantSettings, passphrase: Passphrase | None = None) -> None:
     """Run a device, or the devices of many test people, until SIGTERM or SIGINT."""
-    settings = read_settings(settings_path, ParticipantSettings)
     run_service(
         lambda stop: serve(settings, stop, passphrase), log=Log(sys.stderr, make_clock(settings), party="participant")
     )
@@ -139,7 +137,7 @@ def open_device(
         consent=settings.agreed(),
         daily_bytes=settings.traffic.daily_bytes,
         parallel_sends=settings.traffic.parallel_sends,
-        only_tests=testing is not None,
+        only_tests=settings.only_tests,
     )
 
 
@@ -155,8 +153,9 @@ def opened(settings: ParticipantSettings, passphrase: Passphrase | None = None) 
 
 def way_of(settings: ParticipantSettings, transport: Transport) -> Way:
     """How the device of these settings reaches others, and what it demands of them."""
-    testing = settings.testing
-    return Way(transport, settings.policy(), _dice(testing, 0), settings.agreed(), only_tests=testing is not None)
+    return Way(
+        transport, settings.policy(), _dice(settings.testing, 0), settings.agreed(), only_tests=settings.only_tests
+    )
 
 
 async def open_devices(

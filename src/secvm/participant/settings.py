@@ -23,6 +23,8 @@ from secvm.protocol.documents.recomputation import Caps
 from secvm.protocol.log.policy import MOST_POLICY_BYTES, LogPolicy, read_policy
 from secvm.runtime.settings import Settings
 
+#: The name of the settings in a device's folder.
+SETTINGS_FILE = "participant.toml"
 _NUMBER = r"[0-9]{1,18}(\.[0-9]{1,18}|/[1-9][0-9]{0,17})?"
 
 
@@ -232,6 +234,11 @@ class ParticipantSettings(Settings):
         if (self.relay is None) == (self.coordinator is None):
             raise ValueError("needs either [relay] or [coordinator]")
         return self
+
+    @property
+    def only_tests(self) -> bool:
+        """Whether this device is for made-up data: it joins experiments that are marked as a test, and no others."""
+        return self.testing is not None or self.coordinator is not None
 
     def agreed(self) -> policies.Consent:
         """What this device agrees to tell."""

@@ -78,6 +78,7 @@ class MemoryTransport:
 
     def __init__(self, now: Callable[[], int], script: Iterable[Fate] = ()) -> None:
         self.now = now
+        self.refused_with: int | None = None
         self.script = iter(script)
         #: Public files by path.
         self.files: dict[str, bytes] = {}

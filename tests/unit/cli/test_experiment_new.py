@@ -42,7 +42,7 @@ JOINED: dict[str, Any] = {"privacy": {"epsilon": 1, "delta": "1e-6"}, "rounds": 
             {"privacy": {"epsilon": 3.9, "delta": "1e-6"}},
             "in its last round the device's budget over all experiments is spent: ε = 4 for your label",
         ),
-        ({**JOINED, "test": True}, "marked as a test: its relays' noise may be known to everybody"),
+        ({**JOINED, "test": True}, "marked as a test: it is not for people's own data"),
         ({"privacy": "none", "relays": [], "test": True}, "has no relay to send packages to"),
     ],
 )

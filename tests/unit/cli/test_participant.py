@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from secvm.cli.participant import _agrees
+from secvm.cli.participant.joining import agrees
 from secvm.crypto.signing import sign
-from secvm.participant.person.disclosure import what_leaves
+from secvm.participant.person.disclosure import in_short, what_leaves
 from secvm.participant.storage.state import DeviceState, Status
 from secvm.participant.storage.vault import Vault
 from secvm.protocol.canonical import digest_of, encode_document
@@ -57,7 +57,7 @@ def test_join_pause_resume_forget(world: World, typed: Program) -> None:
         (f"join {digest} --yes", Status.JOINED),
         (f"pause {digest}", Status.PAUSED),
         (f"resume {digest}", Status.JOINED),
-        (f"forget {digest}", Status.FORGOTTEN),
+        (f"forget {digest} --yes", Status.FORGOTTEN),
     ):
         assert typed(words) == 0
         assert status(world) is expected
@@ -80,7 +80,7 @@ def test_every_decision_can_be_had_as_json_and_once_joined_the_first_digits_name
     for wrong in (other, digest[:3], digest.upper()):
         typed.refused(f"resume {wrong}")
     assert status(world) is Status.PAUSED
-    for act, expected in (("resume", "joined"), ("forget", "forgotten")):
+    for act, expected in (("resume", "joined"), ("forget --yes", "forgotten")):
         assert typed.json(f"{act} {digest}") == {"experiment": digest, "status": expected}
 
 
@@ -103,7 +103,7 @@ def test_where_nobody_can_answer_join_says_how_to_agree(
 def test_join_shows_what_it_means_and_takes_no_for_an_answer(
     world: World, typed: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
+    monkeypatch.setattr("sys.stdin", io.StringIO("d\nno\n"))
     assert typed(f"join {world.of.digest}") == 0
     assert status(world) is Status.DECLINED
     for said in (
@@ -115,7 +115,7 @@ def test_join_shows_what_it_means_and_takes_no_for_an_answer(
     ):
         assert said in typed.err
     assert "Nothing was sent" in typed.said
-    monkeypatch.setattr("typer.confirm", lambda *_, **__: True)
+    monkeypatch.setattr("sys.stdin", io.StringIO("perhaps\ny\n"))
     assert typed(f"join {world.of.digest}") == 0
     assert status(world) is Status.JOINED
 
@@ -135,7 +135,7 @@ def test_repro_experiment_whose_text_repaints_the_consent_screen_is_refused_befo
 def test_repro_consent_screen_changes_no_terminal_whatever_it_is_given(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("typer.confirm", lambda *_, **__: False)
+    monkeypatch.setattr("sys.stdin", io.StringIO("d\nn\n"))
     evil = "\x1b[2J\x1b[H\x9b8m\u202e"
     of = document(
         title=f"title{evil}",
@@ -143,7 +143,7 @@ def test_repro_consent_screen_changes_no_terminal_whatever_it_is_given(
         experiment=replace(document().experiment, labels=(f"a{evil}", "b")),
         features=FeaturesWanted(source="words", description=f"description{evil}"),
     )
-    assert not _agrees(of, what_leaves(of))
+    assert not agrees(of, in_short(of), what_leaves(of))
     shown = capsys.readouterr().err
     for text in ("title", "question", "(a", "description"):
         assert f"{text}?[2J?[H?8m?" in shown
@@ -174,7 +174,9 @@ def test_whoever_has_not_answered_yet_is_told_the_labels(world: World, typed: Pr
 
 
 def test_inspect_tells_in_words_and_as_json(world: World, typed: Program) -> None:
-    typed.refused("inspect")
+    assert typed("inspect") == 0
+    assert typed.out == "You have joined nothing yet.\n"
+    assert "joined nothing yet" in typed.refused(f"pause {world.of.digest}")
     assert typed(f"join {world.of.digest} --yes") == 0
     assert "no model" in typed.refused(f"predict {world.of.digest}")
     assert typed("inspect") == 0

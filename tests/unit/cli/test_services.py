@@ -34,7 +34,9 @@ def test_repro_only_what_a_person_must_put_right_is_final(
 
     monkeypatch.setattr(begins, fail)
     config = tmp_path / "settings.toml"
-    config.touch()
+    config.write_text(
+        '[device]\nfolder = "d"\n[relay]\nurls = ["https://relay.example/r"]\n' * (party == "participant")
+    )
     assert secvm(party, command, "--config", config) == code
     assert secvm.err == f"secvm: {fault}\n"
     unit = (repository / "deploy" / f"secvm-{party}.service").read_text(encoding="utf-8")

@@ -205,7 +205,10 @@ class World:
 
     def start(self, **changes: Any) -> Device:
         """The device of this folder, as its process would begin."""
-        told: dict[str, Any] = {"policy": self.policy, "consent": ANYTHING, "random_bytes": os.urandom, **changes}
+        told: dict[str, Any] = {
+            "policy": self.policy, "consent": ANYTHING, "random_bytes": os.urandom, "only_tests": self.of.test,
+            **changes,
+        }  # fmt: skip
         device = Device(MortalState(self.folder, self.points), self.transport, now=self.clock.now, **told)
         self.started.append(device)
         return device
@@ -231,8 +234,8 @@ class World:
         made = []
         for i in range(count):
             folder = self.folder / f"{i}"
-            told = {"now": self.clock.now, "policy": self.policy, "consent": ANYTHING, "random_bytes": os.urandom}
-            device = Device(DeviceState(folder), self.net, **{**told, **shared})
+            told: dict[str, Any] = {"policy": self.policy, "consent": ANYTHING, "only_tests": self.of.test, **shared}
+            device = Device(DeviceState(folder), self.net, now=self.clock.now, random_bytes=os.urandom, **told)
             if device.state.record(self.of.digest) is None:
                 with Vault(folder) as vault:
                     vault.put("words", FEATURES)

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from secvm.cli.output import Format, FormatOption, confirmed, emit, note
-from secvm.cli.participant.state import FolderOption, MaybeConfigOption, known_digest, open_state
+from secvm.cli.output import Format, FormatOption, confirmed, emit, note, program
+from secvm.cli.participant.state import ConfigOption, FolderOption, device_of, known_digest, open_state
 from secvm.errors import BadInputError
 
 
@@ -22,7 +22,7 @@ def evidence(
     ] = None,
     number: Annotated[int | None, typer.Option("--number", help="Which piece, where there are several.")] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask: I know what the file may tell about me.")] = False,
-    config: MaybeConfigOption = None,
+    config: ConfigOption = None,
     folder: FolderOption = None,
     output_format: FormatOption = Format.TXT,
 ) -> None:
@@ -31,12 +31,12 @@ def evidence(
     The file holds what the server signed, and nothing of yours. Anybody can check it offline. Example:
 
     \b
-        ./secvm participant evidence --export evidence.json --config device.toml
+        ./secvm participant evidence --export evidence.json
     """
     from secvm.files import write_atomically
     from secvm.participant.trust.evidence import WATERMARK, choose_one, evidence_of, in_a_list
 
-    with closing(open_state(config, folder)) as state:
+    with closing(open_state(device_of(config, folder)[1])) as state:
         digest = None if experiment is None else known_digest(state, experiment)
         records = [record for record in state.records() if digest in (None, record.digest)]
         held = evidence_of(state, records)
@@ -53,5 +53,5 @@ def evidence(
             write_atomically(export, chosen.data)
         except OSError as error:
             raise BadInputError(f"{export}: cannot be written: {error.strerror or 'input/output error'}") from None
-        text = f"{chosen.sentence}\nWritten to {export}. Anybody can check it: ./secvm audit --evidence {export}"
+        text = f"{chosen.sentence}\nWritten to {export}. Anybody can check it: {program()} audit --evidence {export}"
     emit({"evidence": pieces, "exported": None if export is None else str(export)}, output_format, text=text)

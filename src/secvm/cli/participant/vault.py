@@ -12,8 +12,8 @@ from typing import Annotated
 
 import typer
 
-from secvm.cli.output import Format, FormatOption, emit
-from secvm.cli.participant.state import FolderOption, MaybeConfigOption, device_folder, device_of
+from secvm.cli.output import Format, FormatOption, asked_secretly, emit
+from secvm.cli.participant.state import ConfigOption, FolderOption, device_of
 from secvm.cli.parties import (
     NewPassphraseFd,
     NewPassphraseFile,
@@ -58,6 +58,7 @@ def import_features(
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="Any other option of the source.")
     ] = None,
     keep_as: Annotated[str | None, typer.Option("--as", help="Keep under this name instead of the source's.")] = None,
+    config: ConfigOption = None,
     folder: FolderOption = None,
     passphrase_file: PassphraseFile = None,
     passphrase_fd: PassphraseFd = None,
@@ -85,7 +86,7 @@ def import_features(
             raise BadInputError("--option takes NAME=VALUE, each name once")
         given[name] = value
     options = Options(home=Path.home(), now=SystemClock().now(), path=path, given=given)
-    with open_vault(device_folder(folder), passphrase_of(passphrase_file, passphrase_fd)) as vault:
+    with open_vault(device_of(config, folder)[1], passphrase_of(passphrase_file, passphrase_fd)) as vault:
         vault.include([as_excluded(name) for name in include or []])
         vault.exclude([as_excluded(name) for name in exclude or []])
         features = import_from(reader, options, vault, keep_as=keep_as)
@@ -103,12 +104,13 @@ def label(
         str | None, typer.Option(help="Your label. Without it you are asked: a shell keeps what you type.")
     ] = None,
     forget: Annotated[bool, typer.Option("--forget", help="Forget your label for this question.")] = False,
+    config: ConfigOption = None,
     folder: FolderOption = None,
     passphrase_file: PassphraseFile = None,
     passphrase_fd: PassphraseFd = None,
     output_format: FormatOption = Format.TXT,
 ) -> None:
-    """Give your own label for a question, or forget it.
+    """Set or delete your own answer to a question.
 
     It stays in the vault on this device. It is used for an experiment that you joined, and for no other. Example, with
     the digest cut short:
@@ -119,8 +121,8 @@ def label(
     if forget and answer is not None:
         raise BadInputError("--answer and --forget exclude each other")
     if not forget and answer is None:
-        answer = typer.prompt("Your label (not shown)", hide_input=True, err=True)
-    with open_vault(device_folder(folder), passphrase_of(passphrase_file, passphrase_fd)) as vault:
+        answer = asked_secretly("Your label", otherwise="Give your label with --answer.")
+    with open_vault(device_of(config, folder)[1], passphrase_of(passphrase_file, passphrase_fd)) as vault:
         if answer is None:
             vault.forget_label(question)
         else:
@@ -132,6 +134,7 @@ def label(
 def show_vault(
     words: Annotated[bool, typer.Option("--words", help="List the features themselves, on this terminal.")] = False,
     source: Annotated[str | None, typer.Option(help="Only those of this source.", show_default=False)] = None,
+    config: ConfigOption = None,
     folder: FolderOption = None,
     passphrase_file: PassphraseFile = None,
     passphrase_fd: PassphraseFd = None,
@@ -145,7 +148,7 @@ def show_vault(
     \b
         ./secvm participant show-vault
     """
-    with open_vault(device_folder(folder), passphrase_of(passphrase_file, passphrase_fd)) as vault:
+    with open_vault(device_of(config, folder)[1], passphrase_of(passphrase_file, passphrase_fd)) as vault:
         result: dict[str, object] = {
             "features": vault.summary(),
             "read": {name: _when(reading) for name, reading in vault.readings().items()},
@@ -164,7 +167,7 @@ def _when(reading: Reading) -> str:
 
 
 def protect_keys(
-    config: MaybeConfigOption = None,
+    config: ConfigOption = None,
     folder: FolderOption = None,
     passphrase_file: PassphraseFile = None,
     passphrase_fd: PassphraseFd = None,
@@ -179,7 +182,7 @@ def protect_keys(
     Killed at any moment nothing is lost, and running this again finishes it. Example:
 
     \b
-        ./secvm participant protect-keys --config device.toml
+        ./secvm participant protect-keys
     """
     from secvm.participant.storage.passphrase import protect_device, unprotect_device
 

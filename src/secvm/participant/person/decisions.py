@@ -38,7 +38,7 @@ class Way:
     policy: TrustPolicy
     dice_for: DiceFor
     consent: Consent
-    #: Where a clock is steered: experiments that are not marked as a test are left alone.
+    #: A device for made-up data: experiments that are not marked as a test are left alone.
     only_tests: bool = False
 
 
@@ -53,11 +53,13 @@ def join(
     vocabulary: VocabularyBinning | None = None,
     salt: bytes | None = None,
     accepted: Accepted = NOTHING,
+    answer: str | None = None,
 ) -> None:
     """Take part from now on: the person has agreed to the experiment of this digest.
 
     ``salt`` is the one that its beacons fixed, where it names some (``pinning.fetch_salt``). ``accepted`` is what the
-    person agrees to here beyond the device's own consent.
+    person agrees to here beyond the device's own consent. ``answer`` is their label, where they give it with their yes;
+    of a join that is refused it is not kept.
     """
     document = read_published(envelope, digest=digest)
     check(document, way, accepted)
@@ -66,13 +68,25 @@ def join(
         # Before anything is drawn.
         raise BadInputError("this device has joined that experiment before, and cannot be drawn anew")
     check_room(state, document, way.consent, accepted)
-    person = pin_person(document, vault, way.dice_for(document), source=source, vocabulary=vocabulary, salt=salt)
-    state.join(digest, envelope, person, salt=salt, accepted=accepted)
+    before = vault.label(digest)
+    if answer is not None:
+        vault.set_label(digest, answer)
+    try:
+        person = pin_person(document, vault, way.dice_for(document), source=source, vocabulary=vocabulary, salt=salt)
+        state.join(digest, envelope, person, salt=salt, accepted=accepted)
+    except BaseException:
+        # Who was refused has told nothing.
+        if answer is not None and before is None:
+            vault.forget_label(digest)
+        elif answer is not None and before is not None:
+            vault.set_label(digest, before.value)
+        raise
 
 
 def check(document: ExperimentDocument, way: Way, accepted: Accepted = NOTHING) -> None:
     """Raise ``SecVMError`` in one sentence where such a device would not join. Nothing of a person is looked at."""
     check_way(document, way)
+    check_data(document, way)
     way.policy.check(document)
     way.consent.check(document, accepted)
 
@@ -81,10 +95,18 @@ def check_way(document: ExperimentDocument, way: Way) -> None:
     """Raise ``LocalProtocolError`` where the way out, or the clock, is not good enough for the experiment."""
     way.transport.check(document)
     if way.only_tests and not document.test:
-        raise LocalProtocolError("with a clock for tests, only experiments that are marked as a test can be joined")
-    if document.test and not way.only_tests and document.experiment.cover is not None:
-        # Relays that were started for tests draw noise that everybody knows, and serve such experiments alone.
-        raise LocalProtocolError("this experiment is marked as a test: its relays' noise may be known to everybody")
+        raise LocalProtocolError("this device is for tests: only experiments that are marked as a test can be joined")
+
+
+def check_data(document: ExperimentDocument, way: Way) -> None:
+    """Raise ``BadInputError`` where a test would be joined with somebody's own data: also the noise of relays that were
+    started for tests may be known to everybody.
+    """
+    if document.test and not way.only_tests:
+        raise BadInputError(
+            "this experiment is marked as a test: it is not for people's own data",
+            next_step="For made-up data keep a device of its own, with a table [testing] in its settings.",
+        )
 
 
 def pause(state: DeviceState, digest: str) -> None:

@@ -6,6 +6,7 @@ from secvm.errors import LocalProtocolError
 from secvm.participant.consent.policies import Consent, Statement
 from secvm.participant.sending.sealing import bytes_of_a_round
 from secvm.participant.trust.trust_policy import TrustPolicy
+from secvm.privacy import risk
 from secvm.privacy.statements.plain import words as plain_words
 from secvm.privacy.statements.relayed import RelayedStatement
 from secvm.privacy.statements.relayed_text import words as relayed_words
@@ -33,6 +34,49 @@ def who_asks(document: ExperimentDocument) -> list[str]:
         *([f"Purpose: {document.purpose}"] if document.purpose else []),
         "They say so themselves; nobody has checked it.",
     ]
+
+
+def chosen_relays(document: ExperimentDocument) -> str:
+    """What an invite does to trust: whoever wrote it chose whom the packages go through."""
+    names = [f"{relay.host}{'' if relay.operator is None else f' ({relay.operator})'}" for relay in document.relays]
+    if document.experiment.cover is None:
+        return (
+            f"Whoever invited you chose whom your packages go through: {', '.join(names)}. If those who run that work"
+            " together with those who ask, they learn what you send."
+        )
+    return (
+        f"Whoever invited you chose the two relays that your packages go through: {' and '.join(names)}. Your answer"
+        " is hidden as long as one of the two is honest: make sure that you know and trust one of them."
+    )
+
+
+def in_short(document: ExperimentDocument, statement: Statement | None = None) -> list[str]:
+    """What taking part means in a few words, to be read first."""
+    statement, rounds = statement or Consent().statement(document), document.rounds
+    relayed = isinstance(statement, RelayedStatement)
+    when = "one random moment" if relayed else "random times"
+    return [
+        f"It looks at {_looks_at(document)}, on your device. They stay here.",
+        (
+            f"In each of {rounds} round{'s' * (rounds != 1)} your device sends {document.budget} small sealed packages"
+            f" at {when} of {_duration(document.windows.length_s)}, as everybody's does:"
+            f" {bytes_of_a_round(document) / 1000:.0f} kB."
+        ),
+        risk.in_words(statement.risk, document.experiment),
+        "You can pause or leave at any time. What was sent by then cannot be taken back.",
+    ]
+
+
+def _duration(seconds: int) -> str:
+    for unit, name in ((86_400, "day"), (3600, "hour"), (60, "minute")):
+        if seconds >= unit and seconds % unit == 0:
+            return f"{seconds // unit} {name}{'s' * (seconds != unit)}"
+    return f"{seconds} seconds"
+
+
+def _looks_at(document: ExperimentDocument) -> str:
+    # Sentences of ours go on after it.
+    return document.features.description.strip().rstrip(".")
 
 
 def guarantee(document: ExperimentDocument) -> str:
@@ -67,7 +111,7 @@ def what_leaves(
         sends, when = "one request of exactly", "a random moment"
         rest = "The rest say nothing; one of these is the only one that your device looks for afterwards."
     return [
-        f"It looks at: {document.features.description} (source '{document.features.source}'), {looked_at}.",
+        f"It looks at: {_looks_at(document)} (source '{document.features.source}'), {looked_at}.",
         (
             f"In every round your device sends {sends} {document.budget} sealed packages of one size, at {when} within"
             f" {document.windows.length_s} seconds, about {bytes_of_a_round(document) / 1000:.0f} kB; in at most"

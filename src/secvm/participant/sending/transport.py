@@ -117,6 +117,9 @@ class Fetched:
 class Transport(Protocol):
     """The network, as a device sees it."""
 
+    #: The status with which a relay refused the last fetch, where one did: 401 without the credential that it wants.
+    refused_with: int | None
+
     def check(self, document: ExperimentDocument) -> None:
         """Raise ``LocalProtocolError`` where this way is not good enough for the experiment."""
         ...
@@ -166,6 +169,7 @@ class _HttpTransport:
 
     def __init__(self, client: HttpClient) -> None:
         self._client = client
+        self.refused_with: int | None = None
 
     def _own_connection(self) -> AbstractAsyncContextManager[HttpClient]:
         """A client for one request to a relay of an experiment."""
@@ -319,6 +323,7 @@ class RelayTransport(_HttpTransport):
             response = await client.ask(
                 relay + "/fetch", most=longest, method="POST", headers=headers, body=sealed.capsule
             )
+            self.refused_with = response.status if response.status >= 400 else None
             if response.status != 200 or response.media_type != SEALED_RESPONSE or len(response.content) > longest:
                 return None
             answer = read_answer(sealed.open_response(response.content))

@@ -78,6 +78,8 @@ TITLES = History("history-titles", "Words of the titles of pages in a browser's 
 HOSTS = History("history-hosts", "Hosts of the pages in a browser's history, and no titles.", hosts=True)
 BOTH = History("history", "Words of titles, and hosts, of the pages in a browser's history.", titles=True, hosts=True)
 
+HISTORIES = {source.name: source for source in (TITLES, HOSTS, BOTH)}
+
 
 def _schema_of(copy: sqlite3.Connection, file: Path) -> Schema:
     tables = {str(name) for (name,) in copy.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
@@ -101,7 +103,7 @@ def _database(options: Options) -> Path:
         if wanted is not None:
             raise BadInputError("a path and a profile exclude each other: both say what to read")
         return _file_in(options.path) if options.path.is_dir() else options.path
-    there = [*firefox_profiles(options.home), *chromium_profiles(options.home)]
+    there = profiles(options.home)
     if not there:
         raise BadInputError(
             "no history of a browser was found where it usually lies",
@@ -115,6 +117,11 @@ def _database(options: Options) -> Path:
     if matching:
         raise BadInputError(f"there are {len(matching)} profiles", next_step=next_step)
     raise BadInputError("there is no profile of this name", next_step=next_step)
+
+
+def profiles(home: Path) -> list[Profile]:
+    """Every history below a home."""
+    return [*firefox_profiles(home), *chromium_profiles(home)]
 
 
 def _file_in(folder: Path) -> Path:

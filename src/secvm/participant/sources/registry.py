@@ -13,7 +13,7 @@ from importlib import metadata
 from typing import TypeVar
 
 from secvm.errors import BadInputError, SecVMError
-from secvm.participant.sources.browsers import BOTH, HOSTS, TITLES
+from secvm.participant.sources.browsers import HISTORIES
 from secvm.participant.sources.own_files import Lines, PeopleFile, Table
 from secvm.participant.sources.port import Options, Source
 from secvm.participant.storage.vault import Reading, Vault
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 #: The group of plug-ins' entry points.
 GROUP = "secvm.sources"
-_BUILT_IN: tuple[Source, ...] = (TITLES, HOSTS, BOTH, PeopleFile(), Table(), Lines())
+_BUILT_IN: tuple[Source, ...] = (*HISTORIES.values(), PeopleFile(), Table(), Lines())
 
 
 def list_sources() -> dict[str, str]:

@@ -13,14 +13,20 @@ import functools
 import hashlib
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractContextManager, closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from secvm.errors import BadInputError
 from secvm.participant.consent.policies import Consent
+from secvm.participant.invitation import invitations
 from secvm.participant.person import decisions
 from secvm.participant.person.decisions import Way
+from secvm.participant.person.disclosure import in_short, what_leaves
 from secvm.participant.person.pinning import Prediction, fetch_salt, predict_for
+from secvm.participant.sources.browsers import HISTORIES, profiles
+from secvm.participant.sources.port import Options
+from secvm.participant.sources.registry import find_source, import_from
 from secvm.participant.storage.books import Accepted
 from secvm.participant.storage.device_lock import DeviceLock
 from secvm.participant.storage.state import DeviceState, ExperimentRecord, Status
@@ -29,11 +35,10 @@ from secvm.participant.storage.vault import LOCKED_FILE, Vault
 from secvm.participant.trust.evidence import Held, choose_one, evidence_of
 from secvm.participant.trust.trust_policy import TrustPolicy
 from secvm.participant.ui.offers import Offer, Offers, UnreckonedError, is_digest, offers_view
-from secvm.participant.ui.view import VaultLook, in_short, view, what_it_means
+from secvm.participant.ui.view import VaultLook, view
 from secvm.privacy.accounting.accountant import patience, until
 from secvm.protocol.documents.experiment import ExperimentDocument
-from secvm.runtime.disk.process_lock import FILE as LOCK_FILE
-from secvm.runtime.disk.process_lock import is_running
+from secvm.runtime.disk.process_lock import is_carried
 
 _DAY_MS = 86_400_000
 #: Of a person's features so many are shown as examples.
@@ -95,7 +100,8 @@ class Desk:
     def look(self) -> dict[str, Any]:
         """All that the page shows."""
         with self._state() as state:
-            vault = self._look_at_vault()
+            here = tuple(profile.name for profile in profiles(Path.home()))
+            vault = replace(self._look_at_vault(), profiles=here)
             shown = view(
                 state,
                 vault,
@@ -103,7 +109,7 @@ class Desk:
                 now=self._now(),
                 consent=self._consent,
                 daily_bytes=self._daily,
-                runs=is_running(self._folder / LOCK_FILE),
+                runs=is_carried(self._folder),
                 policy=self._policy,
             )
             return {**shown, "offers": offers_view(self._offers, state, vault, self._way, answered=self._answered)}
@@ -138,14 +144,39 @@ class Desk:
             went = await self._offers.look(way, now=self._now(), reckon=self._reckon, digest=digest)
         await self._count(went)
 
+    async def take_up_invitations(self) -> None:
+        """Show the experiments that the person was invited to, as they were fetched then: nobody is asked."""
+        for digest, envelope in (await self._invitations()).items():
+            await self._offers.put_invited(digest, envelope, self._reckon)
+
+    @in_turn
+    def _invitations(self) -> dict[str, bytes]:
+        with self._state() as state:
+            return {name: data for name, data in invitations(self._folder).items() if state.record(name) is None}
+
+    @in_turn
+    def bring_in(self, digest: str, profile: str) -> int:
+        """Read of a browser's history what an experiment asks for, and no more; how many features it gave."""
+        wanted = self._offers.offer(digest).document.features
+        if wanted.source not in HISTORIES:
+            raise BadInputError(
+                "the page reads the histories of browsers, and nothing else",
+                next_step="Use: secvm participant import",
+            )
+        given = {"profile": profile} | ({} if wanted.days is None else {"days": str(wanted.days)})
+        with self._vault() as vault:
+            options = Options(home=Path.home(), now=self._now(), given=given)
+            return import_from(find_source(wanted.source), options, vault)
+
     async def _reckon(self, document: ExperimentDocument) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """What it means to take part, in short and in full; or say that nobody can tell."""
 
         def reckon() -> tuple[tuple[str, ...], tuple[str, ...]]:
             steady = self._steady
             with patience((lambda: False) if steady is None else until(steady, PATIENCE_S)):
-                full = what_it_means(document, self._consent, self._policy)
-                return tuple(in_short(document, self._consent)), tuple(full)
+                statement = self._consent.statement(document)
+                full = what_leaves(document, statement, self._policy)
+                return tuple(in_short(document, statement)), tuple(full)
 
         try:
             return await asyncio.to_thread(reckon)
@@ -177,18 +208,7 @@ class Desk:
     def _join(self, way: Way, offer: Offer, answer: str | None, accepted: Accepted, salt: bytes | None) -> None:
         digest = offer.document.digest
         with self._state() as state, self._vault() as vault:
-            before = vault.label(digest)
-            if answer is not None:
-                vault.set_label(digest, answer)
-            try:
-                decisions.join(state, digest, offer.envelope, vault, way, salt=salt, accepted=accepted)
-            except BaseException:
-                # Who was refused has told nothing.
-                if answer is not None and before is None:
-                    vault.forget_label(digest)
-                elif answer is not None and before is not None:
-                    vault.set_label(digest, before.value)
-                raise
+            decisions.join(state, digest, offer.envelope, vault, way, salt=salt, accepted=accepted, answer=answer)
 
     @in_turn
     def decline(self, digest: str) -> None:

@@ -15,8 +15,10 @@ from typing import Any
 from secvm.errors import BadInputError, RemoteProtocolError, SecVMError
 from secvm.participant.consent.ledger import check_room
 from secvm.participant.consent.policies import needed_for
-from secvm.participant.person.decisions import Way, check_way
+from secvm.participant.person.decisions import Way, check_data, check_way
+from secvm.participant.person.disclosure import chosen_relays
 from secvm.participant.sending.transport import OVERHEAD_BYTES
+from secvm.participant.sources.browsers import HISTORIES
 from secvm.participant.storage.books import NOTHING, Accepted
 from secvm.participant.storage.state import DeviceState, Status
 from secvm.participant.ui.view import VaultLook, about
@@ -51,6 +53,8 @@ class Offers:
 
     def __init__(self) -> None:
         self.known: dict[str, Offer] = {}
+        #: Those that the person was invited to.
+        self.invited: set[str] = set()
         #: Those that the person said no to, and wants to see again.
         self.again: set[str] = set()
         #: When it was last asked, and what was wrong then.
@@ -102,6 +106,14 @@ class Offers:
         self.known[digest] = Offer(document, envelope, short, full)
         while len(self.known) > MOST_OFFERS:
             self.drop(next(iter(self.known)))
+
+    async def put_invited(self, digest: str, envelope: bytes, reckon: Reckon) -> None:
+        """One that the person was invited to."""
+        self.invited.add(digest)
+        try:
+            await self.put(digest, envelope, reckon)
+        except (RemoteProtocolError, UnreckonedError):
+            self.problem = "You were invited to an experiment whose risk your device cannot reckon. It is not shown."
 
     async def put_again(self, digest: str, envelope: bytes, reckon: Reckon) -> None:
         """One that the device knows already: it was declined, and the person wants to see it again."""
@@ -160,6 +172,7 @@ def judge(offer: Offer, state: DeviceState, way: Way) -> Judgement:
 
     try:
         check_way(document, way)
+        check_data(document, way)
         way.policy.check(document)
     except SecVMError as fault:
         return Judgement(str(fault), fault.next_step)
@@ -174,17 +187,19 @@ def judge(offer: Offer, state: DeviceState, way: Way) -> Judgement:
 
 
 def offer_view(
-    offer: Offer, state: DeviceState, vault: VaultLook, way: Way, *, answered: Collection[str]
+    offer: Offer, state: DeviceState, vault: VaultLook, way: Way, *, answered: Collection[str], invited: bool
 ) -> dict[str, Any]:
     """One offer, with its statement in plain words and what the device says to it."""
     document, judgement = offer.document, judge(offer, state, way)
     accept = judgement.accept
     return {
         **about(document),
-        "short": list(offer.short),
+        "short": [*offer.short, *([chosen_relays(document)] if invited else [])],
+        "invited": invited,
         "leaves": list(offer.full),
         # A number of features of this source, and whether there is an answer: not which.
         "features_here": vault.sources.get(document.features.source, 0),
+        "profiles": list(vault.profiles) if document.features.source in HISTORIES else [],
         "answered": document.digest in answered,
         "refusal": judgement.refusal,
         "next_step": judgement.next_step,
@@ -203,9 +218,21 @@ def offers_view(
     }
     # All at once: somebody may be looking for more meanwhile.
     undecided = [item for digest, item in tuple(offers.known.items()) if digest not in decided]
-    shown = [] if way is None else [offer_view(item, state, vault, way, answered=answered) for item in undecided]
-    # First what the device agrees to, last what it refuses whatever its person says.
-    shown.sort(key=lambda item: (item["refusal"] is not None, item["accept"] is None, item["title"], item["digest"]))
+    shown = [
+        offer_view(item, state, vault, way, answered=answered, invited=item.document.digest in offers.invited)
+        for item in undecided
+        if way is not None
+    ]
+    # First what the person was invited to and the device agrees to, last what it refuses whatever its person says.
+    shown.sort(
+        key=lambda item: (
+            not item["invited"],
+            item["refusal"] is not None,
+            item["accept"] is None,
+            item["title"],
+            item["digest"],
+        )
+    )
     return {
         "possible": way is not None,
         "asked_at": offers.asked_at,

@@ -4,6 +4,7 @@
     GET  /SECRET/enter            leads to the page   GET  /SECRET/api/state        all that it shows, as JSON
     POST /SECRET/api/find         ask which experiments there are            {"digest": optional}
     POST /SECRET/api/join         {"digest", "answer": optional, "accept": optional {"auc", "epsilon"}}
+    POST /SECRET/api/import       {"digest", "profile"}: read of a history what that experiment asks for
     POST /SECRET/api/decline, reconsider, pause, resume, forget, predict     {"digest"}
     POST /SECRET/api/examples     {"source"}          POST /SECRET/api/evidence     {"number"}: a file
 
@@ -85,6 +86,7 @@ class _Doors:
             "resume": self._resume,
             "predict": self._predict,
             "examples": self._examples,
+            "import": self._import,
             "evidence": self._evidence,
         }
         for act in (desk.decline, desk.reconsider, desk.pause, desk.forget):
@@ -141,6 +143,10 @@ class _Doors:
     async def _predict(self, said: dict[str, Any]) -> web.Response:
         prediction = await self._desk.predict(_text(said, "digest"))
         return _json({"label": prediction.label, "margin": prediction.margin, "round": prediction.round_number})
+
+    async def _import(self, said: dict[str, Any]) -> web.Response:
+        features = await self._desk.bring_in(_text(said, "digest"), _text(said, "profile"))
+        return _json({"done": True, "features": features})
 
     async def _examples(self, said: dict[str, Any]) -> web.Response:
         examples = await self._desk.examples(_text(said, "source"))

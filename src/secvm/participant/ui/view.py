@@ -17,15 +17,13 @@ from typing import Any
 
 from secvm.participant.consent.ledger import Ledger, finite, in_words, read_ledger
 from secvm.participant.consent.policies import Consent
-from secvm.participant.person.disclosure import what_leaves, who_asks
+from secvm.participant.person.disclosure import who_asks
 from secvm.participant.person.inspection import inspect
 from secvm.participant.sending.sealing import bytes_of_a_round
 from secvm.participant.storage.state import DeviceState, ExperimentRecord, Status
 from secvm.participant.trust.evidence import WATERMARK, Held, in_a_list
 from secvm.participant.trust.trust_policy import TrustPolicy
 from secvm.privacy.leakage import auc_of
-from secvm.privacy.risk import in_words as in_words_of_risk
-from secvm.privacy.statements.relayed import RelayedStatement
 from secvm.protocol.documents.experiment import ExperimentDocument, read_published
 
 _DAY_MS, QUARTER_MS = 86_400_000, 900_000
@@ -57,6 +55,8 @@ class VaultLook:
     changed_at: int | None
     #: Under a passphrase.
     locked: bool
+    #: Histories of browsers on this machine, by the names of their profiles.
+    profiles: tuple[str, ...] = ()
 
 
 def view(
@@ -163,7 +163,7 @@ def about(document: ExperimentDocument) -> dict[str, Any]:
         "asks": who_asks(document),
         "labels": None if document.experiment.loss.regression else list(document.experiment.labels),
         "source": document.features.source,
-        "looks_at": document.features.description,
+        "looks_at": document.features.description.strip().rstrip("."),
         "rounds_planned": document.rounds,
         "packages_a_round": document.budget,
         "bytes_a_round": bytes_of_a_round(document),
@@ -179,35 +179,6 @@ def about(document: ExperimentDocument) -> dict[str, Any]:
             "log": None if log is None else log.name,
         },
     }
-
-
-def what_it_means(document: ExperimentDocument, consent: Consent, policy: TrustPolicy | None = None) -> list[str]:
-    """The statement, as it is shown before anybody says yes."""
-    return what_leaves(document, consent.statement(document), policy)
-
-
-def in_short(document: ExperimentDocument, consent: Consent) -> list[str]:
-    """The same in a few words, to be read first."""
-    statement, rounds = consent.statement(document), document.rounds
-    relayed = isinstance(statement, RelayedStatement)
-    when = "one random moment" if relayed else "random times"
-    return [
-        f"It looks at {document.features.description}, on your device. They stay here.",
-        (
-            f"In each of {rounds} round{'s' * (rounds != 1)} your device sends {document.budget} small sealed packages"
-            f" at {when} of {_duration(document.windows.length_s)}, as everybody's does:"
-            f" {bytes_of_a_round(document) / 1000:.0f} kB."
-        ),
-        in_words_of_risk(statement.risk, document.experiment),
-        "You can pause or leave at any time. What was sent by then cannot be taken back.",
-    ]
-
-
-def _duration(seconds: int) -> str:
-    for unit, name in ((86_400, "day"), (3600, "hour"), (60, "minute")):
-        if seconds >= unit and seconds % unit == 0:
-            return f"{seconds // unit} {name}{'s' * (seconds != unit)}"
-    return f"{seconds} seconds"
 
 
 def times_to_come(state: DeviceState, record: ExperimentRecord) -> list[dict[str, int]]:

@@ -51,6 +51,16 @@ def is_running(path: Path) -> bool:
         os.close(file)
 
 
+def is_carried(folder: Path) -> bool:
+    """Whether some process runs the party in this folder: one of its own, or the one of several hosts that has its
+    number among those that it carries. Such a host has its lock in the folder above, by the first number.
+    """
+    number = folder.name
+    locks = [file for file in folder.parent.glob("*.lock") if file.stem.isdigit() and number.isdigit()]
+    hosts = [file for file in locks if len(file.stem) == len(number) and file.stem <= number]
+    return is_running(folder / FILE) or (bool(hosts) and is_running(max(hosts)))
+
+
 def take(file: int) -> bool:
     """Whether the lock on this open file is ours now; it is until the file is closed."""
     if os.name != "posix":

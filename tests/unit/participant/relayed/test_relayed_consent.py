@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from secvm.errors import BadInputError, ConsentRefusedError, LocalProtocolError
+from secvm.errors import BadInputError, ConsentRefusedError
 from secvm.learning.aggregate.descent import Swift
 from secvm.participant.consent.ledger import spending
 from secvm.participant.consent.policies import Consent, check_kept, needed_for
@@ -129,8 +129,8 @@ def test_without_both_terms_no_round_is_joined(world: RelayedWorld) -> None:
 def test_a_test_experiment_is_refused_without_testing(tmp_path: Path) -> None:
     world = RelayedWorld(tmp_path, relayed_document(test=True))
     world.fill()
-    device = world.start()
-    with pytest.raises(LocalProtocolError, match="marked as a test"):
+    device = world.start(only_tests=False)
+    with pytest.raises(BadInputError, match="marked as a test"):
         world.join(device)
     world.join(world.start(only_tests=True))
 

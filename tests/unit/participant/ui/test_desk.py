@@ -61,7 +61,8 @@ def test_page_does_what_the_command_does(world: World, action: str, before: list
         assert run(["participant", earlier, digest, "--config", config]) == 0
     kept = world.folder.with_name("kept")
     shutil.copytree(world.folder, kept)
-    assert run(["participant", action, digest, "--config", config]) == 0
+    yes = ["--yes"] * (action == "forget")
+    assert run(["participant", action, digest, "--config", config, *yes]) == 0
     by_command = tables(world.folder)
     shutil.rmtree(world.folder)
     shutil.copytree(kept, world.folder)

@@ -8,10 +8,10 @@ import pytest
 
 from secvm.errors import BadInputError
 from secvm.participant.person import inspection
+from secvm.participant.person.disclosure import what_leaves
 from secvm.participant.storage.state import ExperimentRecord, Status
 from secvm.participant.ui import desk as desk_module
 from secvm.participant.ui.desk import Desk
-from secvm.participant.ui.view import what_it_means
 from secvm.privacy.accounting.accountant import keep_patience
 from secvm.protocol.documents.experiment import ExperimentDocument
 from tests.unit.participant.ui.asking import Page, desk_of, served
@@ -66,7 +66,7 @@ def test_repro_a_document_that_cannot_be_reckoned_took_the_whole_page_with_it(
             keep_patience()
         return ["fine"]
 
-    monkeypatch.setattr(desk_module, "what_it_means", reckoned)
+    monkeypatch.setattr(desk_module, "what_leaves", reckoned)
     moments = iter(range(0, 10**9, 10_000))
     desk = desk_of(world)
     monkeypatch.setattr(desk, "_steady", lambda: next(moments))
@@ -80,13 +80,13 @@ def test_repro_statements_of_strangers_were_made_anew_at_every_look(
     world: World, page: Page, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[str] = []
-    before = what_it_means
+    before = what_leaves
 
     def counted(document: ExperimentDocument, *told: Any) -> list[str]:
         made.append(document.title)
         return before(document, *told)
 
-    monkeypatch.setattr(desk_module, "what_it_means", counted)
+    monkeypatch.setattr(desk_module, "what_leaves", counted)
     page.act("find")
     offers, *again = (page.state()["offers"]["list"] for _ in range(3))
     assert again == [offers, offers]

@@ -8,11 +8,12 @@ import pytest
 
 from secvm.participant.consent.ledger import read_ledger
 from secvm.participant.consent.policies import Consent
+from secvm.participant.person.disclosure import in_short, what_leaves
 from secvm.participant.person.inspection import inspect
 from secvm.participant.storage.state import DeviceState
 from secvm.participant.trust.evidence import evidence_of
 from secvm.participant.ui.offers import read_list
-from secvm.participant.ui.view import QUARTER_MS, VaultLook, about, budget, in_short, view, what_it_means
+from secvm.participant.ui.view import QUARTER_MS, VaultLook, about, budget, view
 from tests.there import there
 from tests.unit.participant.relayed.relayed_world import RelayedWorld
 from tests.unit.participant.relayed.test_relayed_consent import PLANNED
@@ -139,12 +140,12 @@ def test_budget_is_what_the_ledger_counts(world: World) -> None:
 def test_statement_comes_in_short_and_in_full() -> None:
     plain, covered = real_document(), PLANNED
     for document in (plain, covered):
-        short, full = in_short(document, Consent()), what_it_means(document, Consent())
+        short, full = in_short(document), what_leaves(document)
         assert len(short) == 4
         assert len(full) > len(short)
         assert all(sentence.endswith((".", ")")) for sentence in short + full)
-    assert "Nothing limits the risk" in in_short(plain, Consent())[2]
-    assert "times in 10; 5 is a coin toss" in in_short(covered, Consent())[2]
+    assert "Nothing limits the risk" in in_short(plain)[2]
+    assert "times in 10; 5 is a coin toss" in in_short(covered)[2]
 
 
 def test_who_asks_is_named_from_the_signed_document() -> None:

@@ -37,7 +37,7 @@ export function experimentPanel(one, state, done) {
     actions(one, state, done, key),
     rounds(one, key),
     folded(`${key}:leaves`, "What leaves your device, and what it tells", sentences([...one.leaves, ...spent(one)])),
-    folded(`${key}:risk`, "The risk, as your device reckons it", sentences(one.risk)),
+    folded(`${key}:risk`, "The risk, as your device calculates it", sentences(one.risk)),
     folded(`${key}:checked`, "What your device has checked of the server", sentences(one.checked)),
     folded(`${key}:who`, "What it looks at, and who carries it", who(one)));
 }

@@ -11,8 +11,8 @@ import { act } from "./talk.js";
 export function offersPart(state, done) {
   const offers = state.offers;
   if (!offers.possible) {
-    return [el("p", { class: "panel" }, "To see and join experiments here, start this page with the device’s settings:"
-      + " secvm participant ui --config device.toml")];
+    return [el("p", { class: "panel" }, "Your device knows no relay yet. With an invite, run: secvm participant init"
+      + " INVITE, and start this page again.")];
   }
   return [asking(offers, state, done), ...offers.list.map((/** @type {any} */ one) => offerPanel(one, done))];
 }
@@ -25,7 +25,7 @@ function asking(offers, state, done) {
     await done("Asked for experiments.");
   });
   const told = offers.asked_at === null
-    ? "Nobody was asked yet. Asking goes through a relay: the coordinator does not learn who asks."
+    ? "You have not looked for experiments yet. Asking goes through a relay: the coordinator does not learn who asks."
     : offers.problem ?? (offers.list.length ? `Asked ${moment(offers.asked_at, state.now)}.`
       : `Asked ${moment(offers.asked_at, state.now)}: no other experiment wants you now.`);
   return el("div", { class: "panel" },
@@ -42,7 +42,9 @@ function offerPanel(one, done) {
   const [words, kind] = one.refusal === null ? ["your device agrees", "good"]
     : one.accept === null ? ["your device refuses", "bad"] : ["tells more than your device likes", "fair"];
   return el("article", { class: "panel experiment", "data-offer": one.digest, "aria-labelledby": `offer-${key}` },
-    el("header", {}, el("h3", { id: `offer-${key}` }, one.title), el("span", { class: `badge ${kind}` }, words)),
+    el("header", {}, el("h3", { id: `offer-${key}` }, one.title),
+      one.invited ? el("span", { class: "badge" }, "you were invited") : null,
+      el("span", { class: `badge ${kind}` }, words)),
     el("p", { class: "asks" }, one.asks.join(" ")),
     el("p", { class: "question" }, one.question),
     el("p", { class: "soft" }, `It looks at: ${one.looks_at}. ${counted(one.rounds_planned, "round")}, each`
@@ -66,6 +68,12 @@ function statement(one, done) {
   const accept = /** @type {HTMLInputElement | null} */ (one.accept === null ? null
     : el("input", { type: "checkbox", id: "accept" }));
   const missing = one.features_here === 0;
+  const bringIn = (/** @type {string} */ profile) =>
+    button(`import-${profile}`, `Read it from ${profile}`, () => tried(async () => {
+      const made = await (await act("import", { digest: one.digest, profile })).json();
+      close();
+      await done(`Your device has ${counted(made.features, "word")} now. Nothing was sent.`);
+    }));
   const possible = !missing && (one.refusal === null || one.accept !== null);
   const join = button("join", "Take part", () => tried(async () => {
     const field = /** @type {HTMLInputElement | HTMLSelectElement | null} */ (document.getElementById("answer"));
@@ -92,8 +100,10 @@ function statement(one, done) {
     sentences(one.leaves),
     el("h3", {}, "What it looks at, and who carries it"), who(one),
     refusal(one),
-    missing ? el("p", { class: "notice fair" }, `Your device has nothing of the source “${one.source}” yet. Bring it`
-      + " in with: secvm participant import") : null,
+    missing ? el("div", { class: "notice fair" },
+      el("p", {}, `Your device has nothing of the source “${one.source}” yet.`),
+      el("div", { class: "actions" }, one.profiles.map(bringIn)),
+      el("p", { class: "small-print" }, "It stays on this machine. Anything else: secvm participant import")) : null,
     possible ? answer : null,
     possible && accept !== null ? el("label", { class: "choice" }, accept,
       el("span", {}, `I accept this risk, for this experiment only: ${acceptWords(one.accept)}`)) : null,
@@ -105,7 +115,7 @@ function statement(one, done) {
 
 /** @param {{auc: number | null, epsilon: number | null}} accept */
 const acceptWords = (accept) => accept.auc === null ? `ε up to ${accept.epsilon}.`
-  : accept.auc >= 1 ? "any."
+  : accept.auc >= 1 ? "somebody may be certain of your answer."
     : `somebody who knows your features may guess your answer with an AUC of ${accept.auc} (1 is certainty), and a`
       + " coordinator that chooses the weights with one of 1.00.";
 

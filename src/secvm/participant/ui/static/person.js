@@ -153,7 +153,7 @@ function vault(state) {
 async function examples(source) {
   const found = (await (await act("examples", { source })).json()).examples;
   show(`Some of “${source}”`, [
-    el("p", { class: "soft" }, "Only on this screen. Look who looks over your shoulder; it goes when you close this."),
+    el("p", { class: "soft" }, "Shown on this screen only. Check who can see it; it goes when you close this."),
     el("ul", { class: "own-words" }, ...found.map((/** @type {any} */ one) => el("li", {},
       one.value === 1 ? one.feature : `${one.feature} × ${one.value}`)))]);
 }
