@@ -10,6 +10,7 @@ import pytest
 
 from secvm.cli.main import run
 from secvm.participant.consent.policies import Consent
+from secvm.participant.invitation import keep_invitation
 from secvm.participant.storage.state import DeviceState, Status
 from secvm.participant.storage.vault import Vault
 from tests.there import there
@@ -81,6 +82,23 @@ def test_nothing_is_fetched_before_the_person_asks(world: World, page: Page) -> 
     (offer,) = found["offers"]["list"]
     assert (offer["digest"], offer["title"], offer["refusal"]) == (other_of(world), "Another", None)
     assert found["budget"]["bytes"]["spent"] > first["budget"]["bytes"]["spent"]
+
+
+def test_invitation_is_there_by_itself_and_what_is_joined_is_no_invitation(world: World, page: Page) -> None:
+    for digest in (world.of.digest, other_of(world)):
+        keep_invitation(world.folder, digest, world.net.files[f"/v1/experiment/{digest}"])
+    page.run(page.desk.take_up_invitations())
+    (offer,) = page.state()["offers"]["list"]
+    assert (offer["digest"], offer["invited"]) == (other_of(world), True)
+    assert "Whoever invited you chose whom your packages go through: relay0.example" in offer["short"][-1]
+    assert not world.net.fetches
+    page.act("find")
+    assert [one["digest"] for one in page.state()["offers"]["list"]] == [offer["digest"]]
+
+
+def test_page_reads_histories_of_browsers_and_nothing_else(page: Page) -> None:
+    said = page.act("import", {"browser": "people", "source": "words"})
+    assert (said.status, "histories of browsers" in said.json["detail"]) == (409, True)
 
 
 def test_join_takes_the_answer_and_joins_as_the_command_does(world: World, page: Page) -> None:
