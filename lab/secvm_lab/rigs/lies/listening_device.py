@@ -84,6 +84,7 @@ class DeviceInFolder:
             random_bytes=self._scene.dice.randbytes,
             policy=_POLICY,
             consent=Consent.unsafe_accept_anything(),
+            only_tests=read_published(self._envelope).test,
         )
 
     async def join(self) -> None:

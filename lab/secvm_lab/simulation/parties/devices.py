@@ -158,6 +158,7 @@ class SimulatedDevice(Process):
             checks=self._checks,
             policy=TrustPolicy(refetches=1),
             consent=self.consent,
+            only_tests=True,
         )
         self.life.main(self._carry(self.device))
 
