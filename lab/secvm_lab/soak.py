@@ -244,7 +244,7 @@ class Soak(Federation):
     @property
     def _token(self) -> str:
         (relay,) = self.known_relays
-        return relay.token
+        return (self.folder / f"{relay.name}.token").read_text("ascii").strip()
 
     def _disk_mb(self) -> float:
         places = [self.folder / name for name in self._names]

@@ -20,7 +20,7 @@ from secvm.protocol.documents.ending import accept_ending
 from secvm.protocol.documents.experiment import ExperimentDocument, read_published
 from secvm.protocol.documents.manifest import AcceptedManifest, accept
 from secvm.protocol.problems import PROBLEMS
-from secvm.relay.main import make_key
+from secvm.relay.setting_up import make_key
 from tests.deep.strangers.node import Stranger, speaking
 from tests.system.parties import Party, Place, party, relay_url
 

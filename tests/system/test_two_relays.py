@@ -33,7 +33,7 @@ from secvm.protocol.relays.counts import EntryCount, EntryReveal, MixCount, MixR
 from secvm.protocol.relays.cover_parts import derive_part, seal_part
 from secvm.protocol.relays.manifest import Instants, RelayedManifest
 from secvm.protocol.relays.submission import Receipt
-from secvm.relay.main import make_key
+from secvm.relay.setting_up import make_key
 from secvm.runtime.clock import ClockSteering
 from secvm.runtime.disk.secret_files import make_secret, read_signing_key
 from secvm.runtime.http.server import HttpRequest, HttpResponse, HttpServer, Limits

@@ -48,6 +48,7 @@ COMMANDS: dict[str, Command] = {
     "participant": Command("secvm.cli.participant:app", "Take part with your own data, on your own device."),
     "relay": Command("secvm.cli.relay:app", "Run a relay: it knows who, not what."),
     "witness": Command("secvm.cli.witness:app", "Run a witness: it cosigns logs that only grow."),
+    "federation": Command("secvm.cli.federation:app", "Set up a coordinator, relays and witnesses that match."),
     "dashboard": Command(
         "secvm.cli.dashboard:app",
         "Watch a coordinator in a browser; change it with the admin key.",

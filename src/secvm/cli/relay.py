@@ -1,5 +1,6 @@
 """``secvm relay``: run a relay, and make what it needs."""
 
+import enum
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -52,10 +53,88 @@ def key(
     \b
         ./secvm relay key --out relay.key
     """
-    from secvm.relay.main import make_key
+    from secvm.relay.setting_up import make_key
 
     public = make_key(out).data.hex()
-    emit({"key": public, "out": str(out)}, output_format, text=public)
+    emit({"key": public, "out": str(out)}, output_format, text=f"key   {public}   (public)\nfile  {out}")
+
+
+@app.command()
+def token(
+    out: Annotated[Path, typer.Option(help="New file for the token.", metavar="FILE", show_default=False)],
+    allow_in: Annotated[
+        Path | None,
+        typer.Option(
+            help="List of clients' credentials that its SHA-256 is added to.", metavar="FILE", show_default=False
+        ),
+    ] = None,
+    output_format: FormatOption = Format.TXT,
+) -> None:
+    """Make a token or a client's credential, and print its SHA-256.
+
+    The coordinator and a relay know each other by a token. A relay that knows its clients by credential lets those in
+    whose SHA-256 stands in its clients.credentials_file; it reads the file when it starts. Examples:
+
+    \b
+        ./secvm relay token --out relay.token
+        ./secvm relay token --out person-1.credential --allow-in credentials
+    """
+    from secvm.relay.setting_up import make_token
+
+    digest = make_token(out, allow_in)
+    emit({"sha256": digest, "out": str(out)}, output_format, text=f"sha256  {digest}   (public)\nfile    {out}")
+
+
+class InitRole(enum.StrEnum):
+    """What a new relay does."""
+
+    ENTRY = "entry"
+    MIX = "mix"
+    PLAIN = "plain"
+
+
+@app.command()
+def init(
+    folder: Annotated[Path, typer.Argument(help="Folder for its settings and state.", show_default=False)],
+    role: Annotated[
+        InitRole, typer.Option(help="entry and mix add cover; plain is for experiments without.", show_default=False)
+    ],
+    operator: Annotated[str, typer.Option(help="Who runs it, as experiments will name them.", show_default=False)],
+    url: Annotated[str, typer.Option(help="Where devices reach it.", metavar="URL", show_default=False)],
+    coordinator: Annotated[str, typer.Option(help="The coordinator behind it.", metavar="URL", show_default=False)],
+    period: Annotated[int, typer.Option(help="Seconds of a slot: the coordinator's period_s.", min=1)] = 3600,
+    output_format: FormatOption = Format.TXT,
+) -> None:
+    """Make a new relay, and print what the others need of it.
+
+    In the folder are then its settings, its private key, and the token that the coordinator knows it by. Example:
+
+    \b
+        ./secvm relay init entry --role entry --operator "Example Foundation" \\
+            --url https://relay.example/relay --coordinator https://coordinator.example
+    """
+    from secvm.relay.setting_up import SETTINGS_FILE, TOKEN_FILE, initialise
+    from secvm.runtime.settings import settings_text
+
+    grid = {"period_s": period}
+    made = initialise(folder, role=role, operator=operator, url=url, coordinator=coordinator, grid=grid)
+    settings, admitted = folder / SETTINGS_FILE, made.admitted(f"{role}.token")
+    lines = [
+        f"settings    {settings}",
+        f"public key  {made.key}",
+        f"token       {folder / TOKEN_FILE}   (secret: you and the coordinator's operator alone)",
+        "",
+        "For the coordinator's operator, into coordinator.toml"
+        + (", with the token in that file:" if role != "plain" else ":"),
+        "",
+        settings_text({"relays": [admitted]}),
+        "into experiments:",
+        "",
+        settings_text({"relays": [made.specified]}),
+        f"Look through the settings, then: ./secvm relay serve --config {settings}",
+    ]
+    content = {"settings": str(settings), "token_file": str(folder / TOKEN_FILE), "key": made.key, "admitted": admitted}
+    emit({**content, "specified": made.specified}, output_format, text="\n".join(lines))
 
 
 def _secret_files(config: Path) -> Sequence[Path]:

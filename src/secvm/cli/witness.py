@@ -91,7 +91,13 @@ def init(
     emit(
         {"settings": str(settings), "name": public.name, "key": public.key.data.hex(), "vkey": public.to_text()},
         output_format,
-        text=f"{public.to_text()}\n\nNow: ./secvm witness serve --config {settings}",
+        text=(
+            f"settings  {settings}\n"
+            f"name      {public.name}\n"
+            f"key       {public.to_text()}   (public)\n"
+            "\n"
+            f"The log's owner needs the key, and the URL of the witness. Now: ./secvm witness serve --config {settings}"
+        ),
     )
 
 

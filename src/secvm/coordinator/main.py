@@ -32,6 +32,7 @@ from secvm.errors import BadBeaconError, BadInputError, BeaconUnavailableError
 from secvm.files import write_atomically
 from secvm.runtime.beacons import WebBeacons
 from secvm.runtime.clock import Clock, SteadyClock, SteeredClock, SystemClock
+from secvm.runtime.disk.new_folder import making_in
 from secvm.runtime.disk.process_lock import FILE as LOCK_FILE
 from secvm.runtime.disk.process_lock import only_one
 from secvm.runtime.disk.secret_files import Passphrase, make_secret, read_secret
@@ -63,20 +64,18 @@ def initialise(folder: Path, database: str | None = None) -> str:
         from secvm.coordinator.store.postgres_pool import check_address  # noqa: PLC0415  # late: needs psycopg
 
         check_address(database)
-    try:
-        (folder / "state").mkdir(parents=True, exist_ok=True)
-        (folder / "state").chmod(0o700)
-    except OSError as error:
-        raise BadInputError(f"cannot make {folder}: {error.strerror or 'input/output error'}") from None
     if (folder / SETTINGS_FILE).exists() or (folder / "state" / KEY_FILE).exists():
         raise BadInputError(f"there is a coordinator in {folder} already")
     admin_key = os.urandom(_ADMIN_KEY_BYTES).hex()
-    make_secret(folder / "state" / KEY_FILE, os.urandom(SEED_BYTES))
-    make_secret(folder / "state" / LOG_KEY_FILE, os.urandom(SEED_BYTES))
-    write_atomically(folder / "state" / ADMIN_FILE, hashlib.sha256(admin_key.encode()).hexdigest().encode() + b"\n")
-    if database is not None:
-        make_secret(folder / "state" / DATABASE_FILE, database.encode() + b"\n")
-    write_atomically(folder / SETTINGS_FILE, (EXAMPLE if database is None else EXAMPLE + NODE_EXAMPLE).encode())
+    with making_in(folder, private=False) as made:
+        state = made / "state"
+        state.mkdir(mode=0o700)
+        make_secret(state / KEY_FILE, os.urandom(SEED_BYTES))
+        make_secret(state / LOG_KEY_FILE, os.urandom(SEED_BYTES))
+        write_atomically(state / ADMIN_FILE, hashlib.sha256(admin_key.encode()).hexdigest().encode() + b"\n")
+        if database is not None:
+            make_secret(state / DATABASE_FILE, database.encode() + b"\n")
+        write_atomically(made / SETTINGS_FILE, (EXAMPLE if database is None else EXAMPLE + NODE_EXAMPLE).encode())
     return admin_key
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from secvm.crypto.sealing.kem import RandomBytes
-from secvm.crypto.signing import SigningKey, VerifyKey
+from secvm.crypto.signing import SigningKey
 from secvm.errors import BadInputError
 from secvm.files import or_bad_input
 from secvm.relay.admission import Admission, Allowance, Epochs, Identify, by_address, by_credential
@@ -30,7 +30,7 @@ from secvm.relay.settings import RelayServiceSettings
 from secvm.relay.store import Holding, RoundStore
 from secvm.runtime.clock import Clock, SteadyClock, SteeredClock, SystemClock
 from secvm.runtime.disk.process_lock import FILE, only_one
-from secvm.runtime.disk.secret_files import Passphrase, make_signing_key, read_secret, read_signing_key
+from secvm.runtime.disk.secret_files import Passphrase, read_secret, read_signing_key
 from secvm.runtime.http.server import Handler, HttpRequest, HttpResponse, HttpServer
 from secvm.runtime.logs import Log
 from secvm.runtime.metrics import Metrics
@@ -38,11 +38,6 @@ from secvm.runtime.service import run_service
 from secvm.runtime.settings import read_settings
 
 _TOKEN = re.compile(rb"[A-Za-z0-9._~+/=-]{16,512}")
-
-
-def make_key(path: Path) -> VerifyKey:
-    """A new signing key in a new file, which only its owner can read."""
-    return make_signing_key(path, os.urandom)
 
 
 def secret_files(settings: RelayServiceSettings) -> list[Path]:

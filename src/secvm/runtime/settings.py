@@ -126,6 +126,11 @@ def read_toml(path: Path, what: str = "the settings") -> dict[str, Any]:
 Tables = Mapping[str, Mapping[str, Any] | Sequence[Mapping[str, Any]]]
 
 
+def merged(tables: Mapping[str, Any], more: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """The tables, with more settings in some of them, or others in their place."""
+    return {**tables, **{name: {**tables.get(name, {}), **values} for name, values in more.items()}}
+
+
 def settings_text(tables: Tables) -> str:
     """These tables as they stand in a file of settings; a path is written as text."""
     lines: list[str] = []

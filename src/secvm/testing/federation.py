@@ -165,6 +165,8 @@ class Federation(FederationAnswers):
         if self._asked is not None:
             folder.mkdir(parents=True, exist_ok=True)
             hosts = self._asked.carried(folder)
+        # A settings file's paths are relative to it.
+        folder = folder.absolute()
         #: Rounds that ``run`` has played.
         self._played = 0
         self.folder, self.seed, self.covered = folder, str(seed), covered

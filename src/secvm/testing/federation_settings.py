@@ -5,16 +5,17 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from secvm.coordinator.main import KEY_FILE, LOG_KEY_FILE
 from secvm.crypto.signing import SEED_BYTES, SigningKey
+from secvm.federation.tables import coordinator_tables, device_tables, named_witness
 from secvm.protocol.documents.terms import RelayTimes
-from secvm.relay.main import make_key
+from secvm.relay.setting_up import PLAIN, KnownRelay, make_key, make_token, relay_tables
 from secvm.runtime.disk.secret_files import make_secret
-from secvm.runtime.settings import Tables, settings_text
+from secvm.runtime.settings import Tables, merged, settings_text
 from secvm.witness.main import make as make_witness
 
 COORDINATOR, RELAY, DASHBOARD = "coordinator", "relay", "dashboard"
@@ -101,22 +102,6 @@ class Pace:
         return self.length_s + self.grace_s / 2
 
 
-@dataclass(frozen=True, slots=True)
-class RelayOf:
-    """A relay, as everybody else knows it."""
-
-    name: str
-    url: str
-    #: The public key for its statements, in hexadecimal.
-    key: str
-    token: str = field(repr=False)
-
-    @property
-    def trusted(self) -> dict[str, str]:
-        """As a person names it in the device's settings."""
-        return {"operator": f"Operator of the {self.name} relay", "url": self.url, "key": self.key}
-
-
 class PartyDoor(Protocol):
     """What stands before a party, or before all nodes of a coordinator; others reach the party at ``url``."""
 
@@ -159,7 +144,7 @@ class FederationSettings:
     admin_key: str
     door_before: Mapping[str, PartyDoor]
     #: Known once the servers' settings are written.
-    known_relays: list[RelayOf]
+    known_relays: list[KnownRelay]
     _ports: dict[str, int]
     _addresses: Mapping[str, str]
 
@@ -178,9 +163,7 @@ class FederationSettings:
 
     def relays_specified(self) -> list[dict[str, str]]:
         """The relays as an operator names them in a specification."""
-        if not self.covered:
-            return [{"url": relay.url, "key": relay.key} for relay in self.known_relays]
-        return [{"role": relay.name, **relay.trusted} for relay in self.known_relays]
+        return [relay.specified for relay in self.known_relays]
 
     def write_servers(self) -> None:
         """Write those of witnesses, coordinator and relays; each witness has its key and its memory then."""
@@ -206,7 +189,7 @@ class FederationSettings:
     def _clock(self) -> str:
         return str(self.folder / "clock")
 
-    def _write_witness(self, name: str, log: SigningKey) -> dict[str, Any]:
+    def _write_witness(self, name: str, log: SigningKey) -> dict[str, str]:
         """Write it; the witness as the coordinator's settings name it."""
         self._write(
             name,
@@ -219,13 +202,12 @@ class FederationSettings:
             },
         )
         key = make_witness(self.folder / f"{name}.toml")
-        return {"name": key.name, "url": self.url(name), "key": key.key.data.hex()}
+        return named_witness(key, self.url(name))
 
-    def _write_coordinators(self, witnesses: Sequence[Mapping[str, Any]], log_key: bytes) -> None:
+    def _write_coordinators(self, witnesses: Sequence[Mapping[str, str]], log_key: bytes) -> None:
         if self.database_url is not None:
             make_secret(self.folder / DATABASE_FILE, self.database_url.encode())
         signing_key = os.urandom(SEED_BYTES)
-        log: dict[str, Any] = {"log": {"name": self._log_name}, "witnesses": witnesses} if witnesses else {}
         for name in self.node_names or [COORDINATOR]:
             state = self._state(name)
             state.mkdir(mode=0o700)
@@ -236,66 +218,56 @@ class FederationSettings:
                 "database": {"url": f"file:{DATABASE_FILE}"},
                 "node": {"name": name, "lease_s": LEASE_S, "poll_s": POLL_S, "claim_s": CLAIM_S},
             }
-            self._write(
-                name,
-                {
-                    "listen": self._listen(name),
-                    "state": {"folder": str(state)},
-                    "epochs": {"origin_ms": ORIGIN_MS, "period_s": self.pace.period_s, "lead_s": self.pace.lead_s},
-                    "testing": {"clock": "clock"},
-                    "relays": [self._relay_of_coordinator(relay) for relay in self.known_relays],
-                    **log,
-                    **(node if self.node_names else {}),
-                },
+            tables = coordinator_tables(
+                state=str(state),
+                grid={**self._grid, "lead_s": self.pace.lead_s},
+                relays={f"{relay.name}.token": relay for relay in self.known_relays},
+                log_name=self._log_name,
+                witnesses=witnesses,
             )
+            beside = {"listen": self._listen(name), "testing": {"clock": "clock"}}
+            self._write(name, {**tables, **beside, **(node if self.node_names else {})})
 
-    def _relay_of_coordinator(self, relay: RelayOf) -> dict[str, str]:
-        """A relay as the coordinator's settings name it; one that adds cover is asked by the coordinator as well."""
-        named = {"name": relay.name, "token_sha256": hashlib.sha256(relay.token.encode()).hexdigest()}
-        return {**named, "url": relay.url, "token_file": self._token_file(relay)} if self.covered else named
+    @property
+    def _grid(self) -> dict[str, int]:
+        return {"origin_ms": ORIGIN_MS, "period_s": self.pace.period_s}
 
-    def _make_relay(self, name: str) -> RelayOf:
+    def _make_relay(self, name: str) -> KnownRelay:
         """A relay with a new key and a new token, each in a file of its own."""
         key = make_key(self.folder / f"{name}.key").data.hex()
-        relay = RelayOf(name, self.url(name) + RELAY_PATH, key, os.urandom(24).hex())
-        make_secret(Path(self._token_file(relay)), relay.token.encode())
-        return relay
+        digest = make_token(self.folder / f"{name}.token")
+        role = name if self.covered else PLAIN
+        return KnownRelay(name, role, f"Operator of the {name} relay", self.url(name) + RELAY_PATH, key, digest)
 
-    def _token_file(self, relay: RelayOf) -> str:
-        return str(self.folder / f"{relay.name}.token")
-
-    def _write_relay(self, relay: RelayOf) -> None:
-        gateway = {"url": self.url(COORDINATOR), "token_file": self._token_file(relay)}
-        tables: dict[str, Any] = {
-            "listen": self._listen(relay.name),
-            "gateway": {**gateway, "retry_ms": _RETRY_MS if self.covered else 100},
+    def _write_relay(self, relay: KnownRelay) -> None:
+        name, state = relay.name, self._state(relay.name)
+        tables = relay_tables(
+            relay,
+            coordinator=self.url(COORDINATOR),
+            grid=self._grid,
+            key_file=f"{name}.key",
+            token_file=f"{name}.token",
+            state=str(state),
+        )
+        testing: dict[str, Any] = {"clock": "clock", "any_credential": True}
+        more: dict[str, Mapping[str, Any]] = {
+            "listen": self._listen(name),
+            "gateway": {"retry_ms": _RETRY_MS if self.covered else 100},
             "clients": {"known_by": "credential", "fetches": 1_000_000},
-            "signing": {"key_file": str(self.folder / f"{relay.name}.key")},
-            "epochs": {"origin_ms": ORIGIN_MS, "period_s": self.pace.period_s},
-            "relay": {"path": RELAY_PATH},
-            "testing": {"clock": self._clock, "any_credential": True},
         }
-        state = self._state(relay.name)
         if self.covered:
-            tables["relay"]["url"] = relay.url
-            tables["testing"]["seed"] = dict(zip(ROLES, cover_seeds(self.seed), strict=True))[relay.name]
-            tables["coordinators"] = [gateway]
-            tables["rounds"] = {
-                "role": relay.name,
-                "operator": relay.trusted["operator"],
-                "folder": str(state / "rounds"),
-                "secrets": str(memory_of(self.folder, relay.name)),
+            testing["seed"] = dict(zip(ROLES, cover_seeds(self.seed), strict=True))[name]
+            secrets = str(memory_of(self.folder, name))
+            more["rounds"] = {
+                "secrets": secrets,
                 "network_quota": 1_000_000,
                 "poll_s": _POLL_S,
                 "retry_ms": _RETRY_MS,
             }
         else:
-            tables["clients"]["quota"] = _QUOTA
-            tables["epochs"]["deposit_after_s"] = self.pace.deposit_after_s
-            tables["store"] = {"path": str(state.with_suffix(".sqlite"))}
-        for name, values in self.relay_tables.items():
-            tables[name] = {**tables.get(name, {}), **values}
-        self._write(relay.name, tables)
+            more["clients"] = {**more["clients"], "quota": _QUOTA}
+            more["epochs"] = {"deposit_after_s": self.pace.deposit_after_s}
+        self._write(name, merged(merged(tables, {**more, "testing": testing}), self.relay_tables))
 
     def write_dashboard(self, audit_every_s: float) -> None:
         """Write that of the operator's page."""
@@ -313,30 +285,26 @@ class FederationSettings:
         """Write that of a host, whose devices join the experiment at once."""
         folder = self.folder / "devices"
         folder.mkdir(mode=0o700, exist_ok=True)
-        self._write(
-            name,
-            {
-                "device": {"folder": str(folder)},
-                "relay": {"urls": [relay.url for relay in self.known_relays]},
-                "traffic": {"daily_bytes": 10**12},
-                "status": {"listen": f"127.0.0.1:{self.port(name)}"},
-                # One of each and not two: hundreds of devices share a machine of two cores here.
-                "trust": {"refetches": 1, "coordinator": "Operator of the coordinator"},
-                **({"trust.relays": [relay.trusted for relay in self.known_relays]} if self.covered else {}),
-                "consent": self.consent,
-                "testing": {
-                    "clock": self._clock,
-                    "seed": self.seed,
-                    "people": str(host.people),
-                    "first": host.first,
-                    "count": host.count,
-                    "join": [digest],
-                    **({} if host.vocabulary is None else {"vocabulary": str(host.vocabulary)}),
-                    "credentials": True,
-                    "unsafe_beacons": True,
-                },
+        tables = device_tables(str(folder), self.known_relays, coordinator="Operator of the coordinator")
+        more: dict[str, Mapping[str, Any]] = {
+            "traffic": {"daily_bytes": 10**12},
+            "status": {"listen": f"127.0.0.1:{self.port(name)}"},
+            # One of each and not two: hundreds of devices share a machine of two cores here.
+            "trust": {"refetches": 1},
+            "consent": self.consent,
+            "testing": {
+                "clock": self._clock,
+                "seed": self.seed,
+                "people": str(host.people.absolute()),
+                "first": host.first,
+                "count": host.count,
+                "join": [digest],
+                **({} if host.vocabulary is None else {"vocabulary": str(host.vocabulary.absolute())}),
+                "credentials": True,
+                "unsafe_beacons": True,
             },
-        )
+        }
+        self._write(name, merged(tables, more))
 
     def _write(self, name: str, tables: Tables) -> None:
         (self.folder / f"{name}.toml").write_text(settings_text(tables), encoding="utf-8")

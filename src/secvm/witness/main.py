@@ -12,15 +12,16 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
 from secvm.crypto.notes import NoteKey, SignatureKind
 from secvm.crypto.signing import SigningKey
 from secvm.errors import BadInputError
-from secvm.files import or_bad_input, write_atomically
+from secvm.files import write_atomically
 from secvm.runtime.clock import Clock, SteeredClock, SystemClock
+from secvm.runtime.disk.new_folder import making_in
 from secvm.runtime.disk.process_lock import only_one
 from secvm.runtime.disk.secret_files import Passphrase, make_signing_key, read_signing_key
 from secvm.runtime.http.server import HttpServer
@@ -37,26 +38,29 @@ KEY_FILE = "witness.key"
 STORE_FILE = "witness.db"
 
 
-def initialise(folder: Path, *, name: str, logs: Sequence[str]) -> NoteKey:
-    """A new witness in this folder, for logs told as "name key" or as C2SP writes keys. Its public key."""
-    folder = folder.absolute()
+def initialise(
+    folder: Path, *, name: str, logs: Sequence[str], more: Mapping[str, Mapping[str, Any]] | None = None
+) -> NoteKey:
+    """A new witness in this folder, for logs told as "name key" or as C2SP writes keys; ``more`` are further settings.
+    Its public key.
+    """
     if (folder / SETTINGS_FILE).exists():
         raise BadInputError(f"there is a witness in {folder} already")
     named = [log.split(" ") for log in logs]
     if any(len(words) > 2 for words in named):
         raise BadInputError("a log is told as its name, a space and its key in hexadecimal, or as origin+id+key")
     content: dict[str, Any] = {
-        "witness": {"name": name, "key_file": str(folder / KEY_FILE)},
-        "store": {"path": str(folder / STORE_FILE)},
+        "witness": {"name": name, "key_file": KEY_FILE},
+        "store": {"path": STORE_FILE},
         "logs": [dict(zip(("name", "key")[-len(words) :], words, strict=True)) for words in named],
+        **(more or {}),
     }
     # Checked before anything is made.
     parse_settings(json.dumps(content), WitnessSettings, "this witness")
-    with or_bad_input(f"cannot make {folder}"):
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     text = "# docs/how-to/run-a-witness.md shows every setting.\n\n" + settings_text(content)
-    write_atomically(folder / SETTINGS_FILE, text.encode())
-    return make(folder / SETTINGS_FILE)
+    with making_in(folder, private=True) as made:
+        write_atomically(made / SETTINGS_FILE, text.encode())
+        return make(made / SETTINGS_FILE)
 
 
 def make(path: Path, passphrase: Passphrase | None = None) -> NoteKey:

@@ -17,7 +17,7 @@ from secvm.protocol.documents.ending import Ending
 from secvm.protocol.documents.manifest import read_relay_count
 from secvm.protocol.relays.batches import PIECE_CAPSULES
 from secvm.relay.batches.doors import MOST_ASKED_BYTES, MOST_PAPER_BYTES
-from secvm.relay.main import make_key
+from secvm.relay.setting_up import make_key
 from secvm.relay.settings import RoundsPart
 from secvm.runtime.disk.secret_files import make_secret
 from secvm.testing.federation import COORDINATOR, Federation

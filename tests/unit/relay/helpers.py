@@ -15,7 +15,8 @@ from typing import Any
 from secvm.crypto.sealing.capsules import unpack
 from secvm.crypto.sealing.kem import RandomBytes
 from secvm.crypto.signing import SigningKey
-from secvm.relay.main import RelayService, make_key
+from secvm.relay.main import RelayService
+from secvm.relay.setting_up import make_key
 from secvm.relay.settings import RelayServiceSettings
 from secvm.runtime.clock import ClockSteering, SteeredClock
 from secvm.runtime.disk.secret_files import make_secret, read_signing_key

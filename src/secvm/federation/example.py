@@ -1,0 +1,65 @@
+"""An experiment that fits a federation, and people who do not exist to try it with."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+
+from secvm.crypto.sealing.kem import RandomBytes
+from secvm.runtime.settings import settings_text
+
+_HEAD = """\
+# A question to many devices; docs/how-to/run-an-experiment.md explains every key. The next six lines
+# are yours to change.
+
+title = "Where are you from?"
+question = "Do you live in the north or in the south?"
+labels = ["north", "south"]
+operator = "Operator of the coordinator"   # who asks, how to reach them, and what for: shown first, and signed
+contact = "operator@federation.example"
+purpose = "To try out how a federation learns."
+people = {people}                 # devices expected in a round, train and test together
+floor = {floor}                   # fewest train participants from whom a step is taken
+rounds = {rounds}
+test = {test}                   # true: for people who do not exist; nobody's own data belongs there
+
+[features]
+source = "words"                # what the device looks at
+description = "Words that you use."
+per_participant = {features}             # at most so many of a person, drawn once
+
+[binning]
+bins = {bins}                       # fewer need fewer people, more tell words apart
+
+"""
+_WORDS = {
+    "north": ["rain", "coat", "tea", "fog", "wool", "boots", "soup", "train"],
+    "south": ["sun", "sea", "sand", "olive", "fan", "terrace", "siesta", "melon"],
+}
+#: Words of one person, and how many of 256 are of their own side.
+_OF_ONE, _OWN = 4, 192
+
+
+def experiment_text(
+    *,
+    people: int,
+    trying: bool,
+    windows: Mapping[str, int],
+    relays: Iterable[Mapping[str, str]],
+) -> str:
+    """The specification, with the relays as they stand in experiments; small and marked as a test for ``trying``."""
+    sizes = {"rounds": 3, "features": 4, "bins": 16} if trying else {"rounds": 20, "features": 100, "bins": 500}
+    head = _HEAD.format(people=people, floor=max(2, people // 20), test=str(trying).lower(), **sizes)
+    return head + settings_text({"windows": windows, "relays": list(relays)})
+
+
+def made_up_people(count: int, dice: RandomBytes) -> str:
+    """A file of people, one JSON object on each line."""
+    lines = []
+    for _ in range(count):
+        first, *thrown = dice(1 + 2 * _OF_ONE)
+        label, other = ("north", "south") if first % 2 else ("south", "north")
+        sides = [label if byte < _OWN else other for byte in thrown[:_OF_ONE]]
+        words = [_WORDS[side][byte % len(_WORDS[side])] for side, byte in zip(sides, thrown[_OF_ONE:], strict=True)]
+        lines.append(json.dumps({"label": label, "features": words}) + "\n")
+    return "".join(lines)

@@ -1,0 +1,137 @@
+"""All parties' folders match one another, wherever they are carried; what cannot be leaves nothing."""
+
+import hashlib
+import os
+from pathlib import Path
+
+import pytest
+
+from secvm.coordinator.experiments.new_experiment import make_document, private_plan
+from secvm.coordinator.experiments.specification import Specification
+from secvm.coordinator.main import log_key
+from secvm.coordinator.settings import CoordinatorProgramSettings
+from secvm.crypto.signing import SigningKey
+from secvm.federation.folders import Pace, Places, write_folders
+from secvm.participant.settings import ParticipantSettings
+from secvm.people.source import iter_people
+from secvm.protocol.documents.experiment import ExperimentDocument
+from secvm.relay.batches.experiments import OwnRelay, check_document
+from secvm.relay.role import own_terms
+from secvm.relay.settings import RelayServiceSettings
+from secvm.runtime.disk.secret_files import read_secret, read_signing_key
+from secvm.runtime.settings import read_settings
+from secvm.witness.settings import WitnessSettings
+from tests.program import Program
+
+HOSTS = "--coordinator c.example --entry e.example --mix m.example --witness w1.example --witness w2.example"
+
+
+def planned(experiment: Specification, coordinator: CoordinatorProgramSettings) -> ExperimentDocument | None:
+    """The document of a small one: planning takes seconds for thousands of people."""
+    if not experiment.test:
+        return None
+    plan = private_plan(experiment)
+    assert plan is not None
+    key, grid = SigningKey(bytes(32)).public, coordinator.epochs.grid
+    return make_document(experiment, key=key, grid=grid, dice=os.urandom, now=0, plan=plan)[0]
+
+
+def everything_matches(folder: Path) -> None:
+    coordinator = read_settings(folder / "coordinator/coordinator.toml", CoordinatorProgramSettings)
+    entry, mix = (read_settings(folder / role / "relay.toml", RelayServiceSettings) for role in ("entry", "mix"))
+    witnesses = [read_settings(path, WitnessSettings) for path in sorted(folder.glob("witness-*/witness.toml"))]
+    person = read_settings(folder / "person/participant.toml", ParticipantSettings)
+    assert coordinator.log is not None
+    own = log_key(coordinator.state.folder)
+    assert all(
+        coordinator.log.name in witness.known_logs()[f"{coordinator.log.name}/secvm/v2"].origin for witness in witnesses
+    )
+    assert all([log.key.key for log in witness.known_logs().values()] == [own] for witness in witnesses)
+    keys = [read_signing_key(witness.witness.key_file).public for witness in witnesses]
+    assert [witness.note_key.key for witness in coordinator.witnesses] == keys
+    experiment = read_settings(folder / "experiment.toml", Specification)
+    document = planned(experiment, coordinator)
+    assert person.trust.relays is not None
+    named = zip((entry, mix), coordinator.relays, experiment.relays, person.trust.relays, strict=True)
+    for relay, admitted, specified, trusted in named:
+        assert relay.signing is not None
+        signing = read_signing_key(relay.signing.key_file)
+        assert admitted.token_file is not None
+        token = read_secret(relay.gateway.token_file).strip()
+        assert token == read_secret(admitted.token_file).strip()
+        assert admitted.token_sha256 == hashlib.sha256(token).hexdigest()
+        assert relay.relay.url == admitted.url == specified.url == trusted.url
+        assert signing.public.data.hex() == specified.key == trusted.key
+        assert relay.epochs.period_s == coordinator.epochs.period_s
+        # The relay takes the experiment, by the terms that it signs.
+        if document is not None:
+            check_document(document, OwnRelay(own_terms(relay), signing), lambda _: None)
+    operators = [relay.operator for relay in person.trust.relays] + [person.trust.coordinator]
+    assert len(set(operators)) == 3
+    secret = {".key", ".token"}
+    assert all(path.stat().st_mode & 0o077 == 0 for path in folder.rglob("*") if path.suffix in secret)
+
+
+def test_the_parties_of_one_machine_match_and_may_be_carried_away(tmp_path: Path, secvm: Program) -> None:
+    assert secvm("federation", "init", tmp_path / "made", "--people 20 --witnesses 2") == 0
+    everything_matches(tmp_path / "made")
+    (tmp_path / "made").rename(tmp_path / "carried")
+    everything_matches(tmp_path / "carried")
+    people = read_settings(tmp_path / "carried/people/participant.toml", ParticipantSettings)
+    assert people.testing is not None
+    assert people.testing.people is not None
+    assert len(list(iter_people(people.testing.people))) == people.testing.count == 20
+    assert not people.agreed().unsafe
+    ports = sorted(
+        [
+            read_settings(tmp_path / f"carried/{role}/relay.toml", RelayServiceSettings).listen.port
+            for role in ("entry", "mix")
+        ]
+        + [8750]
+        + [read_settings(path, WitnessSettings).listen.port for path in (tmp_path / "carried").glob("*/witness.toml")]
+    )
+    assert ports == [8480, 8481, 8490, 8491, 8750]
+
+
+def test_parties_with_hosts_are_for_people_and_stand_behind_proxies(tmp_path: Path, secvm: Program) -> None:
+    assert secvm("federation", "init", tmp_path / "made", HOSTS) == 0
+    everything_matches(tmp_path / "made")
+    assert not read_settings(tmp_path / "made/experiment.toml", Specification).test
+    assert not (tmp_path / "made/people").exists()
+    coordinator = read_settings(tmp_path / "made/coordinator/coordinator.toml", CoordinatorProgramSettings)
+    assert coordinator.relays[0].url == "https://e.example/relay"
+    entry = read_settings(tmp_path / "made/entry/relay.toml", RelayServiceSettings)
+    assert (entry.listen.port, entry.clients.address_header) == (8480, "x-real-ip")
+    assert "machines of their own" in secvm.refused("federation", "run", tmp_path / "made")
+
+
+@pytest.mark.parametrize("period", [12, 13, 40, 3600])
+def test_windows_of_any_period_fit_into_its_slots(period: int) -> None:
+    for pace in (Pace.of(period), Pace.trying(period)):
+        assert pace.windows["length_s"] + pace.windows["grace_s"] + pace.lead_s <= period
+        assert min(pace.windows.values()) > 0
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ("--coordinator c.example", "hosts are named for all parties"),
+        (HOSTS + " --witnesses 3", "hosts are named for all parties"),
+        (HOSTS.replace("m.example", "e.example"), "two parties have one host"),
+        (HOSTS.replace("m.example", "https://m.example"), "is no host"),
+    ],
+)
+def test_hosts_that_cannot_be_are_refused_and_nothing_is_made(
+    tmp_path: Path, secvm: Program, options: str, sentence: str
+) -> None:
+    assert sentence in secvm.refused("federation", "init", tmp_path / "made", options)
+    assert not (tmp_path / "made").exists()
+
+
+def test_a_folder_that_has_a_federation_is_left_as_it_is(tmp_path: Path, secvm: Program) -> None:
+    write_folders(tmp_path / "made", Places.on_this_machine(1), Pace.trying(40), people=2)
+    before = {path: path.read_bytes() for path in (tmp_path / "made").rglob("*") if path.is_file()}
+    assert "is there already" in secvm.refused("federation", "init", tmp_path / "made")
+    assert before == {path: path.read_bytes() for path in (tmp_path / "made").rglob("*") if path.is_file()}
+    assert "64 hexadecimal digits" in secvm.refused("federation", "people", tmp_path / "made", "3fa9")
+    assert "there is no federation" in secvm.refused("federation", "run", tmp_path)
