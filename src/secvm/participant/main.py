@@ -221,6 +221,13 @@ async def _experiment(
                 return document, fetched.content, await fetch_salt(document, transport, policy, now=clock.now())
             except BeaconUnavailableError as fault:
                 missing = str(fault)
+        if fetched is None and transport.refused_with in (401, 403):
+            # Waiting changes nothing.
+            raise BadInputError(
+                f"the relay wants a credential, and refuses these devices (status {transport.refused_with})",
+                next_step="Test people have one each with credentials = true under [testing], or are told apart by the"
+                " credential_file under [relay].",
+            )
         if asyncio.get_running_loop().time() > deadline:
             raise BadInputError(missing)
         await asyncio.sleep(_EVERY_S)

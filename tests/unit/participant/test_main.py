@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from secvm.crypto.sealing.kem import X25519PrivateKey
+from secvm.crypto.sealing.oblivious import GatewayKey, encode_key_configurations
 from secvm.crypto.notes import NoteKey, SignatureKind
 from secvm.errors import BadInputError, LocalProtocolError
 from secvm.participant.host import Host
-from secvm.participant.main import make_clock, open_devices, serve
+from secvm.participant.main import make_clock, make_transport, open_devices, serve
 from secvm.participant.settings import ParticipantSettings
 from secvm.participant.trust.trust_policy import TrustedRelay, TrustPolicy
 from secvm.protocol.documents.recomputation import Caps
@@ -22,6 +24,7 @@ from secvm.runtime.clock import ClockSteering, SteeredClock, SystemClock
 from secvm.runtime.disk.process_lock import FILE as LOCK_FILE
 from secvm.runtime.disk.process_lock import only_one
 from secvm.runtime.settings import read_settings, settings_text
+from secvm.testing.gateway import FakeGateway, GatewayRequest, Reply
 from secvm.testing.transport import MemoryTransport
 from tests.unit.participant.logged_world import LoggedWorld
 from tests.unit.participant.world import BUDGET, EXPERIMENT, START, World
@@ -275,3 +278,24 @@ def test_experiment_that_is_not_the_one_named_is_refused(tmp_path: Path) -> None
     with pytest.raises(BadInputError, match="cannot be believed"):
         asyncio.run(open_devices(settings, net, world.clock, asyncio.Event()))
     assert not (tmp_path / "devices").exists()
+
+
+async def test_people_of_a_test_whom_the_relay_does_not_let_in_are_told_so_at_once(tmp_path: Path) -> None:
+    key = GatewayKey(1, X25519PrivateKey(bytes([7]) * 32))
+
+    def answer(request: GatewayRequest) -> Reply:
+        if request.path.endswith("/keys"):
+            return Reply(200, encode_key_configurations([key.configuration]), "application/ohttp-keys")
+        return Reply(401)
+
+    testing = {"people": str(people_file(tmp_path, 2)), "count": 2, "join": [TEST_OF.digest]}
+    async with FakeGateway(answer) as relay:
+        settings = settings_of(tmp_path, relay={"urls": [relay.url]}, testing=testing)
+        transport = make_transport(settings)
+        try:
+            with pytest.raises(BadInputError, match=r"wants a credential.*\(status 401\)") as refused:
+                await open_devices(settings, transport, SystemClock(), asyncio.Event())
+        finally:
+            await transport.close()
+    assert "credentials = true under [testing]" in str(refused.value.next_step)
+    assert len(relay.at("/fetch")) == 1
