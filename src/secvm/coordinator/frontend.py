@@ -298,6 +298,5 @@ class Frontend:
 
     async def close(self) -> None:
         """Take no more requests; answer those under way, and commit what they brought."""
-        self._parts.log.tell("stopping")
         await self._server.drain()
         await self.ingest.close()

@@ -1,6 +1,6 @@
 """The life of a service: it runs until it is told to stop, then finishes what it has begun.
 
-``main`` is given an event. SIGTERM or SIGINT sets it, whereupon ``main`` drains and returns. A second SIGINT cancels
+``main`` is given an event. SIGTERM or SIGINT sets it, which the log tells, whereupon ``main`` drains and returns. A second SIGINT cancels
 ``main``; a third ends the process as if nobody had asked to be told.
 
 Faults that nobody caught are told in its log by their kind and by the lines of code they came through. Otherwise
@@ -45,7 +45,7 @@ def run_service(main: Callable[[asyncio.Event], Coroutine[Any, Any, None]], *, l
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             runner.get_loop().set_exception_handler(_teller(log))
-            interrupted = runner.run(_watched(main))
+            interrupted = runner.run(_watched(main, log))
     except SecVMError:
         raise
     except Exception as fault:  # noqa: BLE001  (whatever it was: it is told, and the process ends)
@@ -87,12 +87,18 @@ def _tell_fault(log: Log, fault: BaseException) -> None:
     log.tell("fault", error=_kind(fault))
 
 
-async def _watched(main: Callable[[asyncio.Event], Coroutine[Any, Any, None]]) -> bool:
+async def _watched(main: Callable[[asyncio.Event], Coroutine[Any, Any, None]], log: Log) -> bool:
     """Whether ``main`` was cancelled because somebody had no more patience."""
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     task = loop.create_task(main(stop))
     interrupts = 0
+
+    def on_end(reason: str) -> None:
+        if not stop.is_set():
+            # It may take a while until all is ended: whoever asked sees that it was heard.
+            log.tell("stopping", reason=reason)
+        stop.set()
 
     def on_interrupt() -> None:
         nonlocal interrupts
@@ -101,9 +107,9 @@ async def _watched(main: Callable[[asyncio.Event], Coroutine[Any, Any, None]]) -
             task.cancel()
             # A main that does not let itself be cancelled is left to the system.
             signal.signal(signal.SIGINT, signal.SIG_DFL)
-        stop.set()
+        on_end("interrupted")
 
-    loop.add_signal_handler(signal.SIGTERM, stop.set)
+    loop.add_signal_handler(signal.SIGTERM, on_end, "terminated")
     loop.add_signal_handler(signal.SIGINT, on_interrupt)
     try:
         await task

@@ -24,9 +24,12 @@ def loop_module(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
     return name
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_sets_the_event_and_main_finishes(number: signal.Signals, loop_module: str) -> None:
+@pytest.mark.parametrize(("number", "reason"), [(signal.SIGTERM, "terminated"), (signal.SIGINT, "interrupted")])
+def test_a_signal_is_told_sets_the_event_and_main_finishes(
+    number: signal.Signals, reason: str, loop_module: str
+) -> None:
     said: list[str] = []
+    stream = io.StringIO()
 
     async def main(stop: asyncio.Event) -> None:
         said.append(type(asyncio.get_running_loop()).__module__.partition(".")[0])
@@ -34,8 +37,10 @@ def test_a_signal_sets_the_event_and_main_finishes(number: signal.Signals, loop_
         await stop.wait()
         said.append("drained")
 
-    run_service(main, log=SILENT)
+    run_service(main, log=Log(stream, ManualClock(0), "relay"))
     assert said == [loop_module, "drained"]
+    told = json.loads(stream.getvalue())
+    assert (told["event"], told["reason"]) == ("stopping", reason)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
 
