@@ -41,5 +41,5 @@ def test_a_first_round_is_counted_after_four_commands(tmp_path: Path, secvm: Pro
             time.sleep(1)
     finally:
         children.stop()
-    # Devices whose people have changed nothing: all of them took part.
-    assert rounds[0]["participants"] > 400
+    # Devices whose people have changed nothing take part; seven of ten train, and the noise is in the count.
+    assert sum(rounds[0]["participants"].values()) > 200
