@@ -148,6 +148,8 @@ def test_prediction_uses_all_features_and_sends_nothing(tmp_path: Path) -> None:
     with Vault(world.folder) as vault:
         found = predict_for(world.of.digest, device.state, vault)
     assert found.label == "b"
+    # As many as its operator's export says: the ending's model is the one after its last round.
+    assert found.rounds == 1
     # λ = default, one step of mean direction ½ in each of the person's bins: every bin adds its count.
     weights = aggregate.evaluation_weights(
         experiment,

@@ -4,6 +4,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -177,3 +178,15 @@ def test_what_is_believed_does_not_come_back_after_forgetting(state: DeviceState
         state.trust.put_trusted("d", b"header", b"state")
     assert state.trust.trusted("d") is None
     assert state.trust.checks("d")["steps"] == 3
+
+
+def test_a_model_is_after_as_many_rounds_as_its_operators_export_says(state: DeviceState) -> None:
+    state.join("d", b"envelope", PERSON)
+    second = SimpleNamespace(round_number=2, evaluation_weights="w")
+    with state.writing(durable=True):
+        state.put_model("d", second)
+    # A round's manifest names the model of the rounds before it; an ending the one of all.
+    assert there(state.model("d")).rounds == 1
+    with state.writing(durable=True):
+        state.put_ending("d", b"ending", second)
+    assert there(state.model("d")).rounds == 2

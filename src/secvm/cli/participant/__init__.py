@@ -113,7 +113,7 @@ def predict(
         experiment = known_digest(state, experiment)
         with open_vault(state.folder, passphrase_of(passphrase_file, passphrase_fd)) as own_vault:
             predicted = predict_for(experiment, state, own_vault, source=source, vocabulary=words)
-    emit({"label": predicted.label, "margin": predicted.margin, "round": predicted.round_number}, output_format)
+    emit({"label": predicted.label, "margin": predicted.margin, "round": predicted.rounds}, output_format)
 
 
 @app.command()

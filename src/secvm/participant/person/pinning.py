@@ -194,8 +194,8 @@ class Prediction:
     label: str
     #: How clearly: the winner's score, in units of the margin; None where the label is a number.
     margin: float | None
-    #: The round that the model was published with.
-    round_number: int
+    #: After how many rounds the model is, as ``experiment export`` counts them.
+    rounds: int
 
     def __repr__(self) -> str:
         return "Prediction(...)"
@@ -224,7 +224,7 @@ def predict_for(
     features = vault.features(source or document.features.source).value
     vector = binned(document, features, binning_of(document, vocabulary, salt=record.salt))
     label, margin = _answer(document.experiment, weights, vector)
-    return Prediction(label, margin, model.round_number)
+    return Prediction(label, margin, model.rounds)
 
 
 def _answer(experiment: Experiment, weights: Weights, vector: BinnedVector) -> tuple[str, float | None]:

@@ -160,8 +160,8 @@ class RoundHistory:
 class BelievedModel:
     """Which model a device believes."""
 
-    #: The round it was published with.
-    round_number: int
+    #: After how many rounds it is: a round's manifest brings the model of the rounds before, an ending that of all.
+    rounds: int
     #: Digest of the evaluation weights.
     weights: str
 
@@ -407,7 +407,8 @@ class DeviceState(Book):
 
     def model(self, digest: str) -> BelievedModel | None:
         """The last model that this device believes."""
-        row = self._row("SELECT round, weights FROM model WHERE experiment = ?", digest)
+        after = "round - (SELECT ending IS NULL FROM experiment WHERE digest = model.experiment)"
+        row = self._row(f"SELECT {after}, weights FROM model WHERE experiment = ?", digest)  # noqa: S608  (our own text)
         return None if row is None else BelievedModel(*row)
 
     def traffic(self, day: int) -> int:

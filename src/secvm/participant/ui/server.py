@@ -142,7 +142,7 @@ class _Doors:
 
     async def _predict(self, said: dict[str, Any]) -> web.Response:
         prediction = await self._desk.predict(_text(said, "digest"))
-        return _json({"label": prediction.label, "margin": prediction.margin, "round": prediction.round_number})
+        return _json({"label": prediction.label, "margin": prediction.margin, "round": prediction.rounds})
 
     async def _import(self, said: dict[str, Any]) -> web.Response:
         features = await self._desk.bring_in(_text(said, "digest"), _text(said, "profile"))

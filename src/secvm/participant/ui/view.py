@@ -149,7 +149,7 @@ def experiment_view(
         "checked": trust["told"],
         "distrust": trust["distrust"],
         "convicted": trust["convicted"],
-        "model_round": None if model is None else model.round_number,
+        "model_round": None if model is None else model.rounds,
     }
 
 

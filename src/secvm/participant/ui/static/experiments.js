@@ -75,7 +75,7 @@ function actions(one, state, done, key) {
 async function predict(one) {
   const found = await (await act("predict", { digest: one.digest })).json();
   show("What the model says about you", [
-    el("p", {}, `By the newest model that your device believes (round ${found.round}):`),
+    el("p", {}, `By the newest model that your device believes (after round ${found.round}):`),
     el("p", { class: "answer" }, found.label),
     found.margin === null ? null : el("p", { class: "soft" },
       found.margin >= 1 ? "It says so clearly." : "It is not sure: it says so by a narrow margin."),
