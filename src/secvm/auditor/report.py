@@ -104,7 +104,16 @@ class Report:
 
     @property
     def warnings(self) -> list[str]:
-        return _once(sentence for findings in self._all() for sentence in findings.warnings)
+        """Each once; where there are several experiments, one that is not of all of them names its own."""
+        named: dict[str, list[str]] = {}
+        for report in self.experiments:
+            for sentence in report.findings.warnings:
+                named.setdefault(sentence, []).append(f"{report.experiment[:8]}…")
+        told = [
+            sentence if len(digests) == len(self.experiments) else f"experiment {', '.join(digests)}: {sentence}"
+            for sentence, digests in named.items()
+        ]
+        return _once((*self.general.warnings, *told))
 
     @property
     def not_checked(self) -> list[str]:

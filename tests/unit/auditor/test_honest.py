@@ -71,6 +71,16 @@ def test_ending_of_an_experiment_without_a_round_is_replayed() -> None:
     assert list(report.never_run) == [made.document.digest]
 
 
+def test_repro_proofs_that_were_made_again_after_a_restart_are_no_news() -> None:
+    made = history(rounds=3, end=True)
+    before, signed = audited(made), made.cosign()
+    for manifest in made.manifests:
+        proof = made.log.proof(made.log.index_of(manifest.log_entry), signed)
+        made.files[f"{made.place}/proof/{manifest.round_number}"] = proof
+    after = audited(made)
+    assert (after.ok, after.warnings) == (True, before.warnings)
+
+
 def test_experiment_that_is_logged_and_never_run_is_named() -> None:
     made = PublicHistory.drawn(random.Random(5))
     report = audited(made)
@@ -192,6 +202,18 @@ def test_two_experiments_of_one_coordinator_are_audited_together_or_one_alone() 
     assert list(alone.never_run) == [other]
     with pytest.raises(BadInputError, match="no experiment here"):
         audited(first, files, experiment="zz")
+
+
+def test_what_is_worth_knowing_of_one_of_several_experiments_names_it() -> None:
+    first = history(3, rounds=1, beacons=0)
+    document = replace(first.document, binning=VocabularyBins(bins=first.document.experiment.n_bins, digest="ab" * 32))
+    second = PublicHistory(first.dice, document, first.parties, now=first.now, log=first.log)
+    files = {**first.files, **second.files, "/v1/experiments": listing(first, second)}
+    of_both = audited(first, files, experiment=document.digest).warnings
+    own = set(audited(first).warnings) - set(of_both)
+    assert own
+    named = {f"experiment {first.document.digest[:8]}…: {sentence}" for sentence in own}
+    assert set(audited(first, files).warnings) == named | set(of_both)
 
 
 @pytest.mark.parametrize("days", [1, 400])
