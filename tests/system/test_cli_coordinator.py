@@ -42,7 +42,7 @@ def test_tables_come_and_go(secvm: Program, tmp_path: Path, monkeypatch: pytest.
         ("status --before --database postgresql:///x", "go with up"),
         ("up --before --after --database postgresql:///x", "two deploys' halves"),
         ("up --database 'secret words'", "the address of the database cannot be read"),
-        ("down --to -1 --database postgresql:///x", "invalid value for '--to'"),
+        ("down --to -1 --database postgresql:///x", "--to must be at least 0"),
         ("down --to 99 --database postgresql:///x", "there is no migration 99 to go back to"),
     ],
 )

@@ -13,6 +13,7 @@ Rules it keeps:
 """
 
 import os
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -57,6 +58,13 @@ COMMANDS: dict[str, Command] = {
     "privacy": Command("secvm.cli.privacy:app", "Compute privacy bounds and leakage estimates."),
 }
 
+_OF_VALUE = re.compile(r"Invalid value for '([^']+)': Input should be ([^,]+).*")
+_PLAIN_WORDS = {
+    "greater than or equal to": "at least",
+    "less than or equal to": "at most",
+    "a valid integer": "a whole number",
+    "a valid number": "a number",
+}
 # The class of every complaint about usage. Typer shows only this subclass of it in public.
 _UsageError: Any = typer.BadParameter.__mro__[1]
 
@@ -154,6 +162,13 @@ def _complain(sentence: str, next_step: str | None = None) -> None:
 def _as_sentence(error: Any) -> tuple[str, str | None]:
     """Turn typer's complaint about usage into a sentence and the place where help is."""
     sentence = " ".join(error.format_message().split())
+    of_value = _OF_VALUE.fullmatch(sentence)
+    if of_value is not None:
+        # Bounds and kinds of options come in the words of the library that checks them.
+        wanted = of_value[2]
+        for theirs, ours in _PLAIN_WORDS.items():
+            wanted = wanted.replace(theirs, ours)
+        sentence = f"{of_value[1]} must be {wanted}"
     context = getattr(error, "ctx", None)
     next_step = f"Try '{context.command_path} --help'." if context is not None else None
     return sentence[:1].lower() + sentence[1:].rstrip("."), next_step

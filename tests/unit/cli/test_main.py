@@ -110,6 +110,8 @@ def test_result_goes_to_stdout(capsys: pytest.CaptureFixture[str]) -> None:
         (["fail", "not", "again"], "again"),
         (["--frob"], "--frob"),
         (["bench", "no-such-benchmark"], "no-such-benchmark"),
+        (["train", "x", "--rounds", "0"], "--rounds must be at least 1\n"),
+        (["train", "x", "--rounds", "many"], "--rounds must be a whole number\n"),
     ],
 )
 def test_wrong_usage_is_one_sentence(capsys: pytest.CaptureFixture[str], arguments: list[str], words: str) -> None:
