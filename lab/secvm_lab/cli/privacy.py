@@ -65,7 +65,7 @@ def bins(
         *_table(events, (p1, p2, p3)),
         "",
         f"If traffic follows Zipf's law with exponent {exponent:g}, whoever sees a bin and guesses its most",
-        f"popular word is right for {posterior:.0%} of the traffic. Sharing a bin is not hiding in traffic.",
+        f"popular word is right for {100 * posterior:.0f} % of the traffic. Sharing a bin is not hiding in traffic.",
     ]
     if any(printed.vacuous for printed, _ in (p1, p2, p3)):
         lines.insert(6, "A bound of one or more says nothing.")

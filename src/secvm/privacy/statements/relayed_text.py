@@ -117,7 +117,7 @@ def _seen(caught: Caught, people: int, operators: Operators) -> str:
 def _cell(cell: CellChances) -> str:
     whole = f"of its {cell.people + cell.cover:,} packages"
     if cell.packages_90 is None:
-        return f"never with 9 in 10: all {whole} are missed with {1 - cell.at_most:.0%}"
+        return f"never with 9 in 10: all {whole} are missed with {100 * (1 - cell.at_most):.0f} %"
     likely = f"with 9 in 10 for {cell.packages_90:,} {whole}"
     if cell.packages_99 is None:
         return f"{likely}, and never with 99 in 100"
