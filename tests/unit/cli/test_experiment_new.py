@@ -43,16 +43,18 @@ JOINED: dict[str, Any] = {"privacy": {"epsilon": 1, "delta": "1e-6"}, "rounds": 
             "in its last round the device's budget over all experiments is spent: ε = 4 for your label",
         ),
         ({**JOINED, "test": True}, "marked as a test: it is not for people's own data"),
-        ({"privacy": "none", "relays": [], "test": True}, "has no relay to send packages to"),
+        (
+            {"privacy": "none", "relays": [], "test": True},
+            "this experiment has no relay to send packages to; and this experiment has no formal guarantee",
+        ),
     ],
 )
 def test_the_verdict_is_the_devices_own_and_names_the_true_cause(changes: dict[str, Any], why: str | None) -> None:
     seen = look_ahead(content(**changes))
-    assert seen.content()["devices"] == {"join": why is None, "why_not": seen.refusal}
-    assert (why or "None") in str(seen.refusal)
-    last = seen.lines[-1]
-    expected = "joins, if its settings name both relays" if why is None else f"refuses, because {seen.refusal}"
-    assert last == f"devices: a device with default consent {expected}"
+    assert seen.content()["devices"] == {"join": why is None, "why_not": list(seen.refusals)}
+    assert (why or "") in "; and ".join(seen.refusals)
+    expected = "joins, if its settings name both relays" if why is None else "refuses, because "
+    assert seen.lines[-1] == f"devices: a device with default consent {expected}{'; and '.join(seen.refusals)}"
 
 
 def test_a_device_that_refuses_says_how_to_take_part_anyway() -> None:
@@ -106,9 +108,10 @@ def test_relays_are_asked_for_their_terms_as_devices_ask_them(
     net = (Silent if changes is None else MemoryTransport)(ManualClock(0).now)
     net.both_terms = terms_of_relays(of, **(changes or {}))
     monkeypatch.setattr(outlook, "open_transport", lambda *_, **__: net)
-    refusal = why_refused(replace(of, log=log_terms()), people=people, ask_relays=True)
-    assert (refusal is None) is (why is None)
-    assert (why or "") in (refusal or "")
+    refusals = why_refused(replace(of, log=log_terms()), people=people, ask_relays=True)
+    assert len(refusals) == (why is not None)
+    assert (why or "") in "".join(refusals)
+    assert "has no log" in why_refused(of, people=people, ask_relays=True)[0]
 
 
 @pytest.fixture

@@ -83,7 +83,7 @@ def new(
     outlook = look_ahead(content, lambda: remote.draft(content))
     for line in outlook.lines:
         note(line)
-    _confirm(outlook.refusal, yes=yes)
+    _confirm(yes=yes, refused=bool(outlook.refusals))
     answer = remote.order("", content)
     with _looked_into():
         lines = [f"{answer['digest']}  {answer['title']}"]
@@ -322,10 +322,10 @@ def _specification(path: Path) -> dict[str, Any]:
     return content
 
 
-def _confirm(refusal: str | None, *, yes: bool) -> None:
+def _confirm(*, yes: bool, refused: bool) -> None:
     if yes:
         return
-    question = "Publish it?" if refusal is None else "Devices refuse it unless their people say otherwise. Publish it?"
+    question = "Devices refuse it unless their people say otherwise. Publish it?" if refused else "Publish it?"
     if not sys.stdin.isatty():
         raise BadInputError("an experiment is published after a yes", next_step="Say it with --yes.")
     if not typer.confirm(question, err=True):

@@ -12,6 +12,7 @@ import json
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from secvm.cli.output import note
@@ -29,7 +30,7 @@ from secvm.coordinator.experiments.specification import Specification
 from secvm.crypto.sealing.layers import OUTER_BYTES
 from secvm.crypto.signing import PUBLIC_KEY_BYTES, VerifyKey
 from secvm.dashboard.plan import CAVEAT, accuracy_table
-from secvm.errors import SecVMError
+from secvm.errors import BadInputError, SecVMError
 from secvm.learning.arithmetic import exact
 from secvm.participant.consent.ledger import spend
 from secvm.participant.consent.policies import Consent
@@ -60,8 +61,8 @@ class Outlook:
     #: The plan of its guarantee as JSON; None: it asks for none.
     plan: dict[str, Any] | None
     cost: ExpectedCost | None
-    #: Why a device with default consent would not join; None: it would.
-    refusal: str | None
+    #: Why a device with default consent would not join; none: it would.
+    refusals: tuple[str, ...]
     #: All of it, for a terminal.
     lines: tuple[str, ...]
 
@@ -70,7 +71,7 @@ class Outlook:
         return {
             "plan": self.plan,
             "accuracy": None if self.cost is None else self.cost.content(),
-            "devices": {"join": self.refusal is None, "why_not": self.refusal},
+            "devices": {"join": not self.refusals, "why_not": list(self.refusals)},
         }
 
 
@@ -85,15 +86,15 @@ def look_ahead(content: dict[str, Any], ask_draft: AskDraft | None = None) -> Ou
         note("planning two relays' cover …")
     made = private_plan(spec)
     document, remarks = (_own_draft(spec, made), []) if ask_draft is None else ask_draft()
-    refusal = why_refused(document, people=spec.people, ask_relays=ask_draft is not None)
+    refusals = why_refused(document, people=spec.people, ask_relays=ask_draft is not None)
     plan, lines = _in_words(spec, made)
     cost = _cost(spec, made)
     if cost is not None:
         lines.insert(lines.index("") if "" in lines else len(lines), f"accuracy    {cost.sentence} {CAVEAT}")
     needed = "" if made is None else ", if its settings name both relays"
-    verdict = f"joins{needed}" if refusal is None else f"refuses, because {refusal}"
+    verdict = f"refuses, because {'; and '.join(refusals)}" if refusals else f"joins{needed}"
     lines += [*remarks, "", f"devices: a device with default consent {verdict}"]
-    return Outlook(document, plan, cost, refusal, tuple(lines))
+    return Outlook(document, plan, cost, tuple(refusals), tuple(lines))
 
 
 def _in_words(spec: Specification, made: PrivatePlan | None) -> tuple[dict[str, Any] | None, list[str]]:
@@ -135,26 +136,42 @@ def _own_draft(spec: Specification, made: PrivatePlan | None) -> ExperimentDocum
     return document
 
 
-def why_refused(document: ExperimentDocument, *, people: int | None = None, ask_relays: bool = False) -> str | None:
-    """Why a device with default consent would not join, or would stop before the last round; None: it takes part to the
-    end. Its settings name the experiment's relays. ``people``: devices that are expected in a round.
+def why_refused(document: ExperimentDocument, *, people: int | None = None, ask_relays: bool = False) -> list[str]:
+    """All reasons for which a device with default consent would not join, or would stop before the last round; none: it
+    takes part to the end. Its settings name the experiment's relays. ``people``: devices that are expected in a round.
     """
     relays = tuple(TrustedRelay(url=relay.url, key=relay.key, operator=relay.operator) for relay in document.relays)
-    consent = Consent()
     # Devices fetch through relays of their own settings; where the experiment names none, that is told below.
     ways = [relay.url for relay in relays] or ["https://relay.example"]
-    try:
-        transport = open_transport(ways, os.urandom, credential=None)
-        way = decisions.Way(transport, TrustPolicy(relays=relays), safe_dice(os.urandom), consent)
-        decisions.check(document, way)
+    transport, consent = open_transport(ways, os.urandom, credential=None), Consent()
+    way = decisions.Way(transport, TrustPolicy(relays=relays), safe_dice(os.urandom), consent)
+
+    def ask_terms() -> None:
+        if ask_relays and document.experiment.cover is not None:
+            why = asyncio.run(_terms_against(document, transport, people))
+            if why is not None:
+                raise BadInputError(why)
+
+    def agree() -> None:
+        consent.check(document)
         why = spend([(document, document.rounds, NOTHING)], consent).fits(consent, document.digest)
         if why is not None:
-            return f"in its last round {why}"
-        if ask_relays and document.experiment.cover is not None:
-            return asyncio.run(_terms_against(document, transport, people))
-    except SecVMError as fault:
-        return str(fault)
-    return None
+            raise BadInputError(f"in its last round {why}")
+
+    checks: list[Callable[[], None]] = [
+        partial(decisions.check_way, document, way),
+        partial(decisions.check_data, document, way),
+        partial(way.policy.check, document),
+        agree,
+        ask_terms,
+    ]
+    reasons = []
+    for check in checks:
+        try:
+            check()
+        except SecVMError as fault:
+            reasons.append(str(fault))
+    return reasons
 
 
 async def _terms_against(document: ExperimentDocument, transport: Transport, people: int | None) -> str | None:

@@ -62,7 +62,10 @@ def join(
     of a join that is refused it is not kept.
     """
     document = read_published(envelope, digest=digest)
-    check(document, way, accepted)
+    check_way(document, way)
+    check_data(document, way)
+    way.policy.check(document)
+    way.consent.check(document, accepted)
     known = state.record(digest)
     if known is not None and known.status is not Status.DECLINED:
         # Before anything is drawn.
@@ -81,14 +84,6 @@ def join(
         elif answer is not None and before is not None:
             vault.set_label(digest, before.value)
         raise
-
-
-def check(document: ExperimentDocument, way: Way, accepted: Accepted = NOTHING) -> None:
-    """Raise ``SecVMError`` in one sentence where such a device would not join. Nothing of a person is looked at."""
-    check_way(document, way)
-    check_data(document, way)
-    way.policy.check(document)
-    way.consent.check(document, accepted)
 
 
 def check_way(document: ExperimentDocument, way: Way) -> None:
