@@ -87,22 +87,18 @@ def look_ahead(content: dict[str, Any], ask_draft: AskDraft | None = None) -> Ou
     made = private_plan(spec)
     document, remarks = (_own_draft(spec, made), []) if ask_draft is None else ask_draft()
     refusals = why_refused(document, people=spec.people, ask_relays=ask_draft is not None)
-    plan, lines = _in_words(spec, made)
-    cost = _cost(spec, made)
+    cost, plan, lines, told = _cost(spec, made), None, [PLAIN], list[str]()
+    if made is not None:
+        statement = made.statement(operators_of(spec), floor=spec.floor, bytes_per_package=OUTER_BYTES)
+        plan = made.content(statement)
+        lines, told = plan_lines(plan), ["", "devices will say:", *(f"  {sentence}" for sentence in words(statement))]
     if cost is not None:
-        lines.insert(lines.index("") if "" in lines else len(lines), f"accuracy    {cost.sentence} {CAVEAT}")
-    needed = "" if made is None else ", if its settings name both relays"
-    verdict = f"refuses, because {'; and '.join(refusals)}" if refusals else f"joins{needed}"
-    lines += [*remarks, "", f"devices: a device with default consent {verdict}"]
+        lines.append(f"accuracy    {cost.sentence} {CAVEAT}")
+    verdict = "joins" if made is None else "joins, if its settings name both relays"
+    if refusals:
+        verdict = f"refuses, because {'; and '.join(refusals)}"
+    lines += [*told, *remarks, "", f"devices: a device with default consent {verdict}"]
     return Outlook(document, plan, cost, tuple(refusals), tuple(lines))
-
-
-def _in_words(spec: Specification, made: PrivatePlan | None) -> tuple[dict[str, Any] | None, list[str]]:
-    if made is None:
-        return None, [PLAIN]
-    statement = made.statement(operators_of(spec), floor=spec.floor, bytes_per_package=OUTER_BYTES)
-    plan = made.content(statement)
-    return plan, [*plan_lines(plan), "", "devices will say:", *(f"  {sentence}" for sentence in words(statement))]
 
 
 def _cost(spec: Specification, made: PrivatePlan | None) -> ExpectedCost | None:
