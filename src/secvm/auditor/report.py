@@ -109,11 +109,11 @@ class Report:
         for report in self.experiments:
             for sentence in report.findings.warnings:
                 named.setdefault(sentence, []).append(f"{report.experiment[:8]}…")
-        told = [
+        sentences = [
             sentence if len(digests) == len(self.experiments) else f"experiment {', '.join(digests)}: {sentence}"
             for sentence, digests in named.items()
         ]
-        return _once((*self.general.warnings, *told))
+        return _once((*self.general.warnings, *sentences))
 
     @property
     def not_checked(self) -> list[str]:

@@ -166,8 +166,8 @@ def _as_sentence(error: Any) -> tuple[str, str | None]:
     if of_value is not None:
         # Bounds and kinds of options come in the words of the library that checks them.
         wanted = of_value[2]
-        for theirs, ours in _PLAIN_WORDS.items():
-            wanted = wanted.replace(theirs, ours)
+        for word, plain in _PLAIN_WORDS.items():
+            wanted = wanted.replace(word, plain)
         sentence = f"{of_value[1]} must be {wanted}"
     context = getattr(error, "ctx", None)
     next_step = f"Try '{context.command_path} --help'." if context is not None else None

@@ -152,8 +152,8 @@ def parse_settings(text: str | bytes, kind: type[T], where: str) -> T:
         if first["type"] == "json_invalid":
             raise BadInputError(f"{where}: no JSON") from None
         # Keys that are missing or unknown are told together: often one is the other, misspelt.
-        told = [first, *(fault for fault in others if fault["type"] in _ABOUT_KEYS)][:_MOST_TOLD]
-        raise BadInputError(f"{where}: {'; '.join(map(_about, told))}") from None
+        faults = [first, *(fault for fault in others if fault["type"] in _ABOUT_KEYS)][:_MOST_TOLD]
+        raise BadInputError(f"{where}: {'; '.join(map(_about, faults))}") from None
 
 
 _ABOUT_KEYS, _MOST_TOLD = frozenset({"missing", "extra_forbidden"}), 5

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import secvm.cli.experiment as command
-from secvm.cli.experiment import outlook
-from secvm.cli.experiment.outlook import look_ahead, why_refused
+from secvm.cli.experiment import preview
+from secvm.cli.experiment.preview import look_ahead, why_refused
 from secvm.cli.experiment.rounds import ended_rounds, round_line
 from secvm.errors import ConsentRefusedError, UnreachableError
 from secvm.participant.consent.policies import Consent
@@ -107,7 +107,7 @@ def test_relays_are_asked_for_their_terms_as_devices_ask_them(
     of = document(**JOINED)
     net = (Silent if changes is None else MemoryTransport)(ManualClock(0).now)
     net.both_terms = terms_of_relays(of, **(changes or {}))
-    monkeypatch.setattr(outlook, "open_transport", lambda *_, **__: net)
+    monkeypatch.setattr(preview, "open_transport", lambda *_, **__: net)
     refusals = why_refused(replace(of, log=log_terms()), people=people, ask_relays=True)
     assert len(refusals) == (why is not None)
     assert (why or "") in "".join(refusals)

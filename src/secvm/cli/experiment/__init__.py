@@ -63,14 +63,14 @@ def new(
         ./secvm experiment new examples/experiment.toml --coordinator http://127.0.0.1:8750 \\
             --admin-key-file admin.key
     """
-    from secvm.cli.experiment.outlook import look_ahead
+    from secvm.cli.experiment.preview import look_ahead
 
     content = _specification(specification)
     if vocabulary is not None:
         content["binning"] = _vocabulary_bins(content.get("binning", {}), vocabulary)
     if plan_only:
-        outlook = look_ahead(content)
-        emit(outlook.content(), output_format, text="\n".join(outlook.lines))
+        preview = look_ahead(content)
+        emit(preview.content(), output_format, text="\n".join(preview.lines))
         return
     if coordinator is None or admin_key_file is None:
         raise BadInputError(
@@ -80,16 +80,16 @@ def new(
     remote = _remote(coordinator, admin_key_file)
     # Before anything is planned, which takes seconds: is it a coordinator, and is this its key?
     remote.kept()
-    outlook = look_ahead(content, lambda: remote.draft(content))
-    for line in outlook.lines:
+    preview = look_ahead(content, lambda: remote.draft(content))
+    for line in preview.lines:
         note(line)
-    _confirm(yes=yes, refused=bool(outlook.refusals))
+    _confirm(yes=yes, refused=bool(preview.refusals))
     answer = remote.order("", content)
     with _looked_into():
         lines = [f"{answer['digest']}  {answer['title']}"]
         lines.append(f"budget {answer['budget']} packages, {answer['rounds']} rounds")
-    waiting = _await_witnesses(remote, str(answer["digest"]), outlook.document.log)
-    content = answer | outlook.content() | {"waiting_for_witnesses": waiting is not None}
+    waiting = _await_witnesses(remote, str(answer["digest"]), preview.document.log)
+    content = answer | preview.content() | {"waiting_for_witnesses": waiting is not None}
     emit(content, output_format, text="\n".join([*lines, *([waiting] if waiting else [])]))
 
 
@@ -168,16 +168,16 @@ def watch(
         raise BadInputError(f"--rounds is {rounds}: watch for one round at least, or leave it out")
     remote, clock = _remote(coordinator), SteadyClock()
     digest = remote.find(experiment)
-    told: list[dict[str, Any]] = []
+    watched: list[dict[str, Any]] = []
     try:
         with _looked_into():
             for round_ in ended_rounds(lambda: remote.status(digest), lambda: _nap(clock), rounds):
-                told.append(round_)
+                watched.append(round_)
                 if output_format is Format.TXT:
                     say(round_line(round_) + "\n")
     finally:
         if output_format is Format.JSON:
-            emit({"experiment": digest, "rounds": told}, output_format)
+            emit({"experiment": digest, "rounds": watched}, output_format)
 
 
 #: Between two looks at the status.

@@ -18,16 +18,16 @@ def ended_rounds(
     """Each round of a status once it has ended, until the experiment is over or so many have been counted. ``ask``
     fetches the status; ``pause`` waits until it is worth another look.
     """
-    told = counted = 0
+    shown = counted = 0
     while True:
         status = ask()
         rounds = status["rounds"]
-        for round_ in [ended for ended in rounds if ended["state"] in _ENDED][told:]:
-            told, counted = told + 1, counted + (round_["state"] in _COUNTED)
+        for round_ in [ended for ended in rounds if ended["state"] in _ENDED][shown:]:
+            shown, counted = shown + 1, counted + (round_["state"] in _COUNTED)
             yield round_
             if counted == most_counted:
                 return
-        if status["standing"] in _OVER and told == len(rounds):
+        if status["standing"] in _OVER and shown == len(rounds):
             return
         pause()
 

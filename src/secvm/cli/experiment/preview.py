@@ -54,7 +54,7 @@ AskDraft = Callable[[], tuple[ExperimentDocument, list[str]]]
 
 
 @dataclass(frozen=True, slots=True)
-class Outlook:
+class Preview:
     """An experiment that nobody has published."""
 
     document: ExperimentDocument
@@ -75,7 +75,7 @@ class Outlook:
         }
 
 
-def look_ahead(content: dict[str, Any], ask_draft: AskDraft | None = None) -> Outlook:
+def look_ahead(content: dict[str, Any], ask_draft: AskDraft | None = None) -> Preview:
     """Plan it, and ask whether devices would join. ``ask_draft`` asks a coordinator; then its relays are asked for
     their terms too. None: nobody is asked. Takes seconds.
     """
@@ -87,18 +87,19 @@ def look_ahead(content: dict[str, Any], ask_draft: AskDraft | None = None) -> Ou
     made = private_plan(spec)
     document, remarks = (_own_draft(spec, made), []) if ask_draft is None else ask_draft()
     refusals = why_refused(document, people=spec.people, ask_relays=ask_draft is not None)
-    cost, plan, lines, told = _cost(spec, made), None, [PLAIN], list[str]()
+    cost, plan, lines, statement_lines = _cost(spec, made), None, [PLAIN], list[str]()
     if made is not None:
         statement = made.statement(operators_of(spec), floor=spec.floor, bytes_per_package=OUTER_BYTES)
         plan = made.content(statement)
-        lines, told = plan_lines(plan), ["", "devices will say:", *(f"  {sentence}" for sentence in words(statement))]
+        lines = plan_lines(plan)
+        statement_lines = ["", "devices will say:", *(f"  {sentence}" for sentence in words(statement))]
     if cost is not None:
         lines.append(f"accuracy    {cost.sentence} {CAVEAT}")
     verdict = "joins" if made is None else "joins, if its settings name both relays"
     if refusals:
         verdict = f"refuses, because {'; and '.join(refusals)}"
-    lines += [*told, *remarks, "", f"devices: a device with default consent {verdict}"]
-    return Outlook(document, plan, cost, tuple(refusals), tuple(lines))
+    lines += [*statement_lines, *remarks, "", f"devices: a device with default consent {verdict}"]
+    return Preview(document, plan, cost, tuple(refusals), tuple(lines))
 
 
 def _cost(spec: Specification, made: PrivatePlan | None) -> ExpectedCost | None:
