@@ -5,7 +5,7 @@ Each is what its user would hand to an estimator: words as a sparse matrix, numb
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,11 +16,12 @@ from numpy.typing import NDArray
 
 from benchmarks._measuring import say
 from secvm.errors import BadInputError
+from secvm.people.columns import read_columns
 from secvm.people.reader import read_people
 from secvm_lab.population import ZipfPeople
 
 _WORDS, _SVMLIGHT = (".jsonl", ".ndjson", ".json"), (".svm", ".svmlight", ".libsvm")
-_COLUMNS = (".csv", ".parquet")
+_COLUMNS = (".csv", ".tsv", ".parquet")
 #: Names of a column that holds the label, where nobody names it; else it is the last one.
 _LABELS = ("label", "target", "class", "y")
 
@@ -86,9 +87,12 @@ def found_in(folder: Path, *, counts: bool, label: str | None) -> Iterator[DataS
             name = place.name if len(whole) + bool(halves) == 1 and place != folder else paths[0].name.partition(".")[0]
             name = name if place == folder or name == place.name else f"{place.name}/{name}"
             try:
-                yield _read(name, paths, files[paths[0]], counts=counts, label=label)
+                data = _read(name, paths, files[paths[0]], counts=counts, label=label)
+                _refuse_what_are_no_classes(data)
             except ValueError as error:
                 say(f"left out: {name}: {error}")
+            else:
+                yield data
 
 
 def _suffix(path: Path) -> str:
@@ -122,16 +126,23 @@ def _read(name: str, paths: list[Path], suffix: str, *, counts: bool, label: str
 def _of_frame(name: str, paths: list[Path], label: str | None) -> DataSet:
     import pandas as pd
 
-    read: Callable[[Path], Any] = pd.read_parquet if paths[0].suffix == ".parquet" else pd.read_csv
-    frame = pd.concat([read(path) for path in paths], ignore_index=True)
-    named = [
-        column for column in frame.columns if column == label or (label is None and str(column).lower() in _LABELS)
-    ]
+    found = [read_columns(path, None, labels_required=False).frame for path in paths]
+    frames = [each.to_pandas() if hasattr(each, "to_pandas") else pd.DataFrame(each) for each in found]
+    frame = pd.concat(frames, ignore_index=True)
+    named = [column for column in frame.columns if column == label or (label is None and column.lower() in _LABELS)]
     if not named and label is not None:
         raise BadInputError(f"there is no column '{label}'")
     column = named[0] if named else frame.columns[-1]
     frame = frame[frame[column].notna()].reset_index(drop=True)
     return DataSet(name, f"columns, label {column}", frame.drop(columns=column), frame[column].to_numpy())
+
+
+def _refuse_what_are_no_classes(data: DataSet) -> None:
+    if data.y.dtype.kind == "f" and (data.y != np.rint(data.y)).any():
+        raise BadInputError("its label is a number, and classes are compared here")
+    classes = len(np.unique(data.y))
+    if not 2 <= classes <= len(data.y) // 4:
+        raise BadInputError(f"{classes} labels for {len(data.y)} people")
 
 
 def carried_along() -> Iterator[DataSet]:
