@@ -18,6 +18,7 @@ import asyncio
 import contextlib
 import importlib
 import logging
+import os
 import re
 import signal
 import threading
@@ -39,6 +40,8 @@ def run_service(main: Callable[[asyncio.Event], Coroutine[Any, Any, None]], *, l
     SystemExit
         When ``main`` failed and the log says how. Errors of ours are raised as they are.
     """
+    # Where a service logs, every line is one of its log: nothing is said there of compiling.
+    os.environ["SECVM_QUIET"] = "1"
     # Python's last resort prints the warnings of every library, unless somebody listens.
     silence = logging.NullHandler()
     logging.getLogger().addHandler(silence)

@@ -45,6 +45,17 @@ def test_a_signal_is_told_sets_the_event_and_main_finishes(
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
 
 
+def test_a_service_says_nothing_of_compiling_beside_its_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SECVM_QUIET")
+    said: list[str | None] = []
+
+    async def main(_stop: asyncio.Event) -> None:
+        said.append(os.environ.get("SECVM_QUIET"))
+
+    run_service(main, log=SILENT)
+    assert said == ["1"]
+
+
 def test_a_second_interrupt_aborts() -> None:
     said: list[str] = []
 
