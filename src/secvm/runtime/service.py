@@ -1,7 +1,7 @@
 """The life of a service: it runs until it is told to stop, then finishes what it has begun.
 
-``main`` is given an event. SIGTERM or SIGINT sets it, which the log tells, whereupon ``main`` drains and returns. A second SIGINT cancels
-``main``; a third ends the process as if nobody had asked to be told.
+``main`` is given an event. SIGTERM or SIGINT sets it, which the log tells, whereupon ``main`` drains and returns. A
+second SIGINT cancels ``main``; a third ends the process as if nobody had asked to be told.
 
 Faults that nobody caught are told in its log by their kind and by the lines of code they came through. Otherwise
 Python would write them to stderr with their messages, and a message may hold anything.

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from secvm.crypto.notes import NoteKey, SignatureKind
 from secvm.crypto.sealing.kem import X25519PrivateKey
 from secvm.crypto.sealing.oblivious import GatewayKey, encode_key_configurations
-from secvm.crypto.notes import NoteKey, SignatureKind
 from secvm.errors import BadInputError, LocalProtocolError
 from secvm.participant.host import Host
 from secvm.participant.main import make_clock, make_transport, open_devices, serve
