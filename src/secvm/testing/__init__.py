@@ -33,4 +33,10 @@ def __getattr__(name: str) -> object:
     # Late: each needs another party.
     if name not in _HOMES:
         raise AttributeError(name)
-    return getattr(importlib.import_module(_HOMES[name]), name)
+    try:
+        return getattr(importlib.import_module(_HOMES[name]), name)
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            f"secvm.testing.{name} needs {error.name}, which is not installed: in a clone, pip install . ./lab",
+            name=error.name,
+        ) from None

@@ -13,7 +13,7 @@ from secvm.people.person import Person
 from secvm.testing import Federation
 from secvm.testing.asked import Asked
 from secvm.testing.federation_settings import Pace
-from tests.programs import ROOT
+from tests.programs import ROOT, python
 
 EXPERIMENT: dict[str, Any] = {"binning": {"bins": 8}, "budget": 8, "privacy": "none", "rounds": 2, "floor": 1}
 PEOPLE = [(["tea", "rain"], "north"), (["sea", "sea"], "south")]
@@ -84,3 +84,9 @@ def test_federation_refuses_before_anything_is_started(tmp_path: Path) -> None:
     assert refused.children.names() == []
     with pytest.raises(BadInputError, match="inside of its with block"):
         refused.run()
+
+
+def test_a_party_that_is_not_installed_is_named_with_how_to_install_it() -> None:
+    program = "import sys; sys.modules['httptools'] = None; from secvm.testing import Federation"
+    said = python("-c", program, folders=("src",)).stderr.splitlines()[-1]
+    assert said.endswith("Federation needs httptools, which is not installed: in a clone, pip install . ./lab")
