@@ -53,7 +53,7 @@ def simulate(
     Examples
     --------
     >>> people = [(["rain", "tea"], "north"), (["sea", "sand"], "south")] * 20
-    >>> result = simulate({"binning": {"bins": 50}, "privacy": "none", "rounds": 3}, people)
+    >>> result = simulate({"binning": {"bins": 50}, "budget": 8, "rounds": 3, "privacy": "none"}, people)
     >>> result.model.predict([["rain"], ["sand"]]).tolist()
     ['north', 'south']
     """

@@ -1,4 +1,4 @@
-"""Worked examples in docstrings of the package run."""
+"""Worked examples in docstrings of the packages run."""
 
 import doctest
 import importlib
@@ -7,11 +7,13 @@ from pathlib import Path
 import pytest
 
 import secvm
+import secvm_lab
 
-ROOT = Path(secvm.__file__).parent
 MODULES = [
-    ".".join(["secvm", *path.relative_to(ROOT).with_suffix("").parts]).removesuffix(".__init__")
-    for path in sorted(ROOT.rglob("*.py"))
+    ".".join([package.__name__, *path.relative_to(root).with_suffix("").parts]).removesuffix(".__init__")
+    for package in (secvm, secvm_lab)
+    for root in [Path(str(package.__file__)).parent]
+    for path in sorted(root.rglob("*.py"))
     if ">>> " in path.read_text(encoding="utf-8")
 ]
 #: Types that a reader meets first: each has an example.

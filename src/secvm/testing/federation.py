@@ -81,11 +81,14 @@ class Federation(FederationAnswers):
 
     Examples
     --------
-    >>> from secvm.testing import Federation
-    >>> people = [(["rain", "tea"], "north"), (["sea", "sand"], "south")] * 10
-    >>> experiment = {"binning": {"bins": 50}, "privacy": "none", "rounds": 2}
-    >>> with Federation(experiment=experiment, people=people) as federation:  # doctest: +SKIP
-    ...     print(federation.run())
+    ::
+
+        people = [(["rain", "tea"], "north"), (["sea", "sand"], "south")] * 10
+        experiment = {"binning": {"bins": 50}, "budget": 8, "rounds": 2, "privacy": "none"}
+        with Federation(experiment=experiment, people=people) as federation:
+            result = federation.run()
+        print(result)
+        result.model.predict([["tea"]])
     """
 
     def __init__(
