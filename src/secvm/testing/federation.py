@@ -34,6 +34,7 @@ import os
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from os import PathLike
 from pathlib import Path
 from typing import Any, Self
 
@@ -93,7 +94,7 @@ class Federation(FederationAnswers):
 
     def __init__(
         self,
-        folder: Path | None = None,
+        folder: str | PathLike[str] | None = None,
         *,
         experiment: Experiment | None = None,
         people: People | None = None,
@@ -164,7 +165,9 @@ class Federation(FederationAnswers):
         self._leftover: tempfile.TemporaryDirectory[str] | None = None
         if folder is None:
             self._leftover = tempfile.TemporaryDirectory(prefix="secvm-federation-", dir=in_memory(ROOM_BYTES))
-            folder = Path(self._leftover.name)
+            folder = self._leftover.name
+        # A settings file's paths are relative to it.
+        folder = Path(folder).absolute()
         if self._asked is not None:
             folder.mkdir(parents=True, exist_ok=True)
             hosts = self._asked.carried(folder)
