@@ -22,7 +22,8 @@ HARMLESS = frozenset(
         "decimal", "email", "enum", "fcntl", "fractions", "functools", "getpass", "glob", "gzip", "hashlib",
         "heapq", "hmac", "html", "http", "importlib", "io", "ipaddress", "itertools", "json", "llvmlite",
         "logging", "math", "mmap", "numba", "numpy", "operator", "orjson", "os", "pathlib", "platform",
-        "py_arkworks_bls12381", "pydantic", "re", "resource", "rich", "secvm", "shutil", "signal", "sqlite3",
+        "py_arkworks_bls12381", "pydantic", "pydantic_core",
+        "re", "resource", "rich", "secvm", "shutil", "signal", "sqlite3",
         "stat", "statistics", "struct", "sys", "tempfile", "threading", "time", "tomllib", "traceback",
         "typer", "types", "typing", "unicodedata", "urllib", "yarl", "zlib", "zoneinfo",
     }

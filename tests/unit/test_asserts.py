@@ -37,6 +37,9 @@ def test_repro_without_asserts_an_experiment_that_cannot_be_read_is_not_asked() 
         binning=specification.BinningPart(bins=100),
         windows=specification.WindowsPart(length_s=3000, grace_s=60),
         relays=(specification.RelayPart(url="https://relay.example/", key=RELAY.public.data.hex()),),
+        operator="Uni",
+        contact="study@uni.example",
+        purpose="To see.",
         privacy=specification.PLAIN,  # type: ignore[arg-type]  # as it is written
     )
     with pytest.raises(BadExperimentError, match="title of the experiment"):

@@ -17,6 +17,7 @@ from secvm.auditor.files import WebFiles
 from secvm.cli.experiment.remote import Remote
 from secvm.coordinator.log.cosigning import Cosigner
 from secvm.coordinator.relayed.relay_statements import RelayClient
+from secvm.coordinator.webhook import Webhook
 from secvm.dashboard.coordinator_client import Reader
 from secvm.errors import (
     BadBeaconError,
@@ -200,11 +201,22 @@ def command_line(url: str, folder: Path) -> None:
         remote.order("", {})
 
 
+def webhook(url: str, _folder: Path) -> None:
+    hook = Webhook(f"{url}/hook", coordinator="coordinator.example")
+
+    async def post() -> None:
+        async with HttpClient(answer_s=5, connections=1) as opened:
+            await hook._post(opened, b"{}")
+
+    asyncio.run(post())
+
+
 CLIENTS: dict[str, Callable[[str, Path], None]] = {
     "auditor/files.py": auditor,
     "cli/experiment/remote.py": command_line,
     "coordinator/log/cosigning.py": cosigner,
     "coordinator/relayed/relay_statements.py": coordinator_asks_relays,
+    "coordinator/webhook.py": webhook,
     "dashboard/coordinator_client.py": operators_page,
     "participant/sending/transport.py": device,
     "relay/gateway.py": relay_forwards,
@@ -257,5 +269,6 @@ def test_one_module_of_the_product_opens_connections_for_http() -> None:
     }
     here = "runtime/http/client.py"
     assert [path for path, text in texts.items() if opening.search(text)] == [here]
-    # Whoever puts a device together makes the client for its transport.
-    assert {path for path, text in texts.items() if asking.search(text)} - {here, "participant/main.py"} == set(CLIENTS)
+    # Whoever puts a device together makes the client for its transport; who starts all parties asks whether they live.
+    others = {here, "participant/main.py", "cli/federation.py"}
+    assert {path for path, text in texts.items() if asking.search(text)} - others == set(CLIENTS)

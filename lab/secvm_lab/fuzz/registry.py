@@ -52,6 +52,8 @@ EXEMPT: dict[str, str] = {
     "auditor.subject:Subject.read": "fetches a file; each kind of content has a target",
     "auditor.whole_log:WholeLog.read": "fetches files; each kind of content has a target",
     "cli.main:load": "imports a command",
+    "cli.offline.people:read_for_model": "people.reader and people.columns, by what a model says",
+    "cli.offline.people:read_to_train": "people.reader and people.columns",
     "cli.participant.state:open_state": "participant.storage.state:DeviceState, with messages for people",
     "cli.participant.vault:open_vault": "participant.storage.vault:Vault, with messages for people",
     "auditor.files:open_files": "makes a reader of a folder or a server",
@@ -74,7 +76,6 @@ EXEMPT: dict[str, str] = {
     "participant.main:open_device": "participant.storage.state:DeviceState and settings",
     "participant.main:open_devices": "participant.storage.state:DeviceState and settings",
     "participant.sending.transport:open_transport": "makes a transport of settings",
-    "participant.sources.browsers:Chromium.read": "Firefox.read on a table of other names",
     "participant.sources.port:Source.read": "a port",
     "protocol.documents.experiment:Windows.open_at_hour": "a question about the clock",
 }

@@ -95,18 +95,17 @@ def emit_statement(terms: Terms | CoveredTerms, own_delta: float, output_format:
     from secvm.crypto.sealing.layers import OUTER_BYTES
     from secvm.participant.sending.sealing import CAPSULE_BYTES
     from secvm.participant.sending.transport import OVERHEAD_BYTES
-    from secvm.privacy.statements import plain as statement_text
-    from secvm.privacy.statements import relayed_text
-    from secvm.privacy.statements.plain import state
+    from secvm.privacy.statements import plain, relayed_text
     from secvm.privacy.statements.relayed import CoveredTerms, state_relayed
 
     if isinstance(terms, CoveredTerms):
         relayed = state_relayed(terms, delta=own_delta, bytes_per_package=OUTER_BYTES)
-        content, words = relayed.content(), relayed_text.words(relayed)
+        content, words, figures = relayed.content(), relayed_text.plainly(relayed), relayed_text.figures(relayed)
     else:
-        plain = state(terms, bytes_per_package=CAPSULE_BYTES + OVERHEAD_BYTES)
-        content, words = plain.content(), statement_text.words(plain)
-    emit({**content, "words": words}, output_format, text="\n\n".join(words))
+        told = plain.state(terms, bytes_per_package=CAPSULE_BYTES + OVERHEAD_BYTES)
+        content, words, figures = told.content(), plain.plainly(told), plain.figures(told)
+    text = "\n\n".join([*words, "The figures:", *figures])
+    emit({**content, "words": [*words, *figures]}, output_format, text=text)
 
 
 def _published(path: Path | None, coordinator: str | None, digest: str | None) -> Terms | CoveredTerms:

@@ -17,10 +17,11 @@ through (0, 0), (x, y) and (1, 1), so that the area below it, the AUC, is at lea
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 
 from secvm.learning.experiment import Experiment
-from secvm.privacy.accounting.guarantee import Guarantee
+from secvm.privacy.accounting.guarantee import Guarantee, auc_at_most
 from secvm.privacy.sentences import Sentence, say
 
 #: The risk where nothing bounds it.
@@ -32,14 +33,20 @@ def risk_of(guarantee: Guarantee | None) -> float:
     return CERTAIN if guarantee is None or math.isinf(guarantee.epsilon) else guarantee.auc
 
 
+def together(experiments: Sequence[tuple[float, float]]) -> float:
+    """Of several experiments, each with its risk and its total variation: a bound on the risk of all of them.
+
+    Total variations add up, also where somebody writes the next experiment after a look at the last one's tallies: two
+    worlds that were alike up to here differ in the next experiment with its variation at most.
+    """
+    if len(experiments) < 2:
+        return experiments[0][0] if experiments else 0.5
+    return auc_at_most([(0.0, min(1.0, math.fsum(variation for _, variation in experiments)))])
+
+
 def times_in_ten(risk: float) -> float:
-    """How often in ten bets, with one digit: never below the truth."""
-    return _up(risk, 100) / 10
-
-
-def three_digits(risk: float) -> str:
-    """For those who know what an AUC is: never below the truth."""
-    return f"{_up(risk, 1000) / 1000:.3f}"
+    """How often in ten bets, with one digit."""
+    return up(10 * Fraction(risk), 10)
 
 
 def in_words(risk: float, experiment: Experiment) -> Sentence:
@@ -52,6 +59,6 @@ def in_words(risk: float, experiment: Experiment) -> Sentence:
     return say("risk.two" if len(experiment.labels) == 2 else "risk.several", times=times)
 
 
-def _up(number: float, parts: int) -> int:
-    """Exactly: a float that is a hair above a tenth is above it."""
-    return math.ceil(Fraction(number) * parts)
+def up(number: float | Fraction, parts: int) -> float:
+    """A number in so many parts of one, never below the truth: the rounding of every figure of risk, ε or AUC."""
+    return number if isinstance(number, float) and math.isinf(number) else math.ceil(Fraction(number) * parts) / parts

@@ -262,7 +262,10 @@ except ValueError as error:
     print(error)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines() == ["(2, 1)", "the fast kernels need numba"]
+    assert done.stdout.splitlines() == [
+        "(2, 1)",
+        "training with the fast kernels needs the package numba, which is not installed",
+    ]
 
 
 def test_compiling_is_said_once_and_never_again(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -52,6 +52,10 @@ def state_of(window: Window) -> Any:
     return window.page.evaluate("fetch('api/state').then((answer) => answer.json())")
 
 
+def texts(sentences: list[dict[str, Any]]) -> list[str]:
+    return [sentence["text"] for sentence in sentences]
+
+
 def opened(window: Window, shown: ShownPage) -> Page:
     window.page.goto(shown.address)
     expect(window.page.locator("[data-experiment]").first).to_be_visible()
@@ -62,8 +66,8 @@ def experiment(page: Page, digest: str) -> Locator:
     return page.locator(f"[data-experiment='{digest}']")
 
 
-def found(page: Page) -> None:
-    page.get_by_role("button", name="Ask which there are").click()
+def found(page: Page, button: str = "Ask which there are") -> None:
+    page.get_by_role("button", name=button).click()
     expect(page.locator("[data-offer]").first).to_be_visible()
 
 
@@ -81,25 +85,29 @@ def test_values_on_the_page_are_those_of_the_program(window: Window, shown: Show
     for one in state["experiments"]:
         panel = experiment(page, one["digest"])
         expect(panel.locator("h3")).to_have_text(one["title"])
-        expect(panel.locator(".means")).to_have_text(one["means"])
-        expect(panel.locator(".asks")).to_have_text(" ".join(one["asks"]))
+        expect(panel.locator(".means")).to_have_text(one["means"]["text"])
+        expect(panel.locator(".asks")).to_have_text(" ".join(texts(one["asks"])))
+        expect(panel.locator(".risk")).to_have_text(one["risk"]["text"])
         expect(panel.locator(".question")).to_have_text(one["question"])
         counts = {"rounds": len(one["rounds"]), **{name: one[name] for name in ("acknowledged", "waiting", "lost")}}
         for name, count in counts.items():
             expect(panel.locator(f"[data-count='{name}'] b")).to_have_text(str(count))
         for heading, sentences in (
-            ("What leaves your device", one["leaves"]),
-            ("The risk", one["risk"]),
+            ("what leaves your device", one["leaves"]),
+            ("The figures", one["figures"]),
             ("What your device has checked", one["checked"]),
         ):
             folded = panel.locator("details").filter(has_text=heading)
             folded.locator("summary").click()
-            assert folded.locator("li").all_inner_texts()[: len(sentences)] == sentences
+            assert folded.locator("li").all_inner_texts() == texts(sentences)
     meters = {one.get_attribute("data-meter"): one.inner_text() for one in page.locator("[data-meter]").all()}
-    # Rounded up: nobody is told of less than was told of them.
-    assert f"{math.ceil(1000 * state['budget']['auc']['spent'] - 1e-9) / 1000:.3f} of 0.550" in meters["auc"]
-    assert "0.00 of 4.00" in meters["epsilon"]
-    assert "of 50 MB" in meters["bytes"]
+    assert f"{int(100 * state['budget']['auc']['left'])}% left" in meters["auc"]
+    assert "100% left" in meters["epsilon"]
+    assert "/ 50 MB" in meters["bytes"]
+    budget = page.locator("[data-budget='risk']")
+    budget.locator("summary").click()
+    assert budget.locator("li").all_inner_texts()[: len(state["budget"]["words"])] == texts(state["budget"]["words"])
+    expect(budget).to_contain_text(f"{state['budget']['auc']['spent']} of 0.55")
     rows = {row["name"]: row["features"] for row in state["vault"]["sources"]}
     for name, count in rows.items():
         expect(page.locator("#vault tr").filter(has_text=name).locator("td").first).to_have_text(str(count))
@@ -159,8 +167,12 @@ def test_joining_shows_the_statement_first_and_wants_an_answer(window: Window, s
     offer = next(one for one in state_of(window)["offers"]["list"] if one["digest"] == digest)
     page.locator(f"[data-offer='{digest}']").get_by_role("button", name="Read what it means").click()
     dialog = page.get_by_role("dialog")
-    shown_sentences = dialog.locator(".sentences li").all_inner_texts()
-    assert shown_sentences == [*offer["asks"], *offer["short"], *offer["leaves"]]
+    shown_sentences = dialog.locator(".sentences").locator("li").all_inner_texts()
+    assert shown_sentences[: len(offer["asks"]) + len(offer["short"])] == texts([*offer["asks"], *offer["short"]])
+    for heading, sentences in (("Read everything", offer["leaves"]), ("The figures", offer["figures"])):
+        folded = dialog.locator("details").filter(has_text=heading)
+        folded.locator("summary").click()
+        assert folded.locator("li").all_inner_texts() == texts(sentences)
     join = dialog.get_by_role("button", name="Take part")
     expect(join).to_be_disabled()
     dialog.get_by_label("Your own answer").select_option("no")
@@ -195,7 +207,7 @@ def test_what_the_device_refuses_cannot_be_joined(window: Window, shown: ShownPa
     found(page)
     page.locator(f"[data-offer='{digest}']").get_by_role("button", name="Read what it means").click()
     dialog = page.get_by_role("dialog")
-    expect(dialog).to_contain_text("2000 rounds, and this device agrees to 1000 at most")
+    expect(dialog).to_contain_text("2,000 rounds, and this device agrees to 1,000 at most")
     expect(dialog.get_by_role("button", name="Take part")).to_have_count(0)
 
 
@@ -347,3 +359,32 @@ def test_secret_stays_out_of_titles_storage_and_referrers(window: Window, shown:
     assert kept("JSON.stringify({...localStorage, ...sessionStorage})") == json.dumps({})
     assert kept("document.cookie") == ""
     assert secret not in page.content()
+
+
+def test_page_speaks_the_language_of_the_browser_and_of_its_switch(window: Window, shown: ShownPage) -> None:
+    window.page.add_init_script("Object.defineProperty(navigator, 'languages', { value: ['fr-FR', 'de-AT', 'en'] })")
+    page = opened(window, shown)
+    found(page, button="Fragen, welche es gibt")
+    html = page.locator("html")
+    expect(html).to_have_attribute("lang", "de")
+    for folded in page.locator("details").all():
+        folded.evaluate("one => { one.open = true; }")
+    words = page.locator("main").inner_text()
+    assert "von 10 Mal richtig; 5 ist ein Münzwurf" in words
+    own = {
+        one["text"]
+        for of in state_of(window)["experiments"]
+        for name in ("leaves", "figures", "checked")
+        for one in of[name]
+    }
+    assert not any(sentence in words for sentence in own), "said in English"
+    assert not re.search(r"\{\w+|undefined|\b(?:act|fold|offer|day|why)\.\w", words)
+    page.get_by_role("button", name="Lesen, was es bedeutet").first.click()
+    expect(page.get_by_role("dialog")).to_contain_text("In Kürze")
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="English").click()
+    expect(html).to_have_attribute("lang", "en")
+    expect(page.locator("h1")).to_have_text("Your device")
+    page.reload()
+    expect(html).to_have_attribute("lang", "en")
+    assert window.faults() == []

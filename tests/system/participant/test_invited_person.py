@@ -85,8 +85,8 @@ def test_invited_person_is_counted_after_two_commands_and_a_page(
             federation.patiently(lambda: (look() and state["offers"]["list"]) or None, "the invitation")
             (offer,) = state["offers"]["list"]
             assert (offer["digest"], offer["invited"], offer["features_here"]) == (digest, True, 0)
-            assert offer["asks"][0] == "Asked by Institute of Sleep. Contact: owls@sleep.example"
-            assert "Whoever invited you chose" in offer["short"][-1]
+            assert offer["asks"][0]["text"] == "Asked by Institute of Sleep. Contact: owls@sleep.example"
+            assert "Whoever invited you chose" in offer["short"][-1]["text"]
             assert ask(address, "api/import", {"digest": digest, "profile": "firefox/p"})["features"] == 2
             ask(address, "api/join", {"digest": digest, "answer": "owl", "accept": offer["accept"]})
 

@@ -40,12 +40,12 @@ JOINED: dict[str, Any] = {"privacy": {"epsilon": 1, "delta": "1e-6"}, "rounds": 
         ),
         (
             {"privacy": {"epsilon": 3.9, "delta": "1e-6"}},
-            "in its last round the device's budget over all experiments is spent: ε = 4 for your label",
+            "in its last round the device's budget over all experiments is spent: ε = 4.00 for your answers",
         ),
         ({**JOINED, "test": True}, "marked as a test: it is not for people's own data"),
         (
             {"privacy": "none", "relays": [], "test": True},
-            "this experiment has no relay to send packages to; and this experiment has no formal guarantee",
+            "has no relay to send packages to; and this experiment is marked as a test",
         ),
     ],
 )
@@ -62,7 +62,7 @@ def test_a_device_that_refuses_says_how_to_take_part_anyway() -> None:
         Consent(most_epsilon=0.5).check(document(**JOINED))
     assert str(caught.value.next_step).startswith("To take part anyway, join with --accept-epsilon 1.00 (this")
     with pytest.raises(
-        ConsentRefusedError, match=r"at the δ = 1e-06 that this device wants \(.* with 2e-06\) if one of"
+        ConsentRefusedError, match=r"at the δ = 1e-06 that this device wants; .* with 2e-06\) if one of"
     ):
         Consent(most_epsilon=1.0).check(document(privacy={"epsilon": 1, "delta": "2e-6"}, rounds=2))
     with pytest.raises(ConsentRefusedError) as caught:

@@ -111,7 +111,7 @@ def test_join_shows_what_it_means_and_takes_no_for_an_answer(
         f"exactly {BUDGET} sealed packages",
         "There is no formal guarantee",
         "nobody has to work together",
-        "chooses the weights, by making tallies up, can tell your label with an AUC of 1.00",
+        "chooses the weights, by making tallies up, can tell your answer for certain",
     ):
         assert said in typed.err
     assert "Nothing was sent" in typed.said

@@ -77,5 +77,5 @@ def test_device_that_holds_nothing_says_so(tmp_path: Path, secvm: Program) -> No
 
 def test_inspect_tells_of_log_witnesses_and_evidence(typed: Program) -> None:
     assert typed("inspect") == 0
-    for said in ("log.example/secvm/v2", "w0.example, w1.example, w2.example", "lines of the log", "holds evidence"):
+    for said in ("log.example/secvm/v2", "w0.example, w1.example, w2.example", "Lines of the log", "holds evidence"):
         assert said in typed.out

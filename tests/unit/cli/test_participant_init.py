@@ -173,7 +173,7 @@ def test_join_says_who_asks_and_what_it_means_in_short_and_asks_for_the_label(
         assert vault.label(ASKED.digest) is None
     assert typed(f"join {ASKED.digest[:6]} --accept-leakage 1") == 0
     assert typed.err.splitlines()[:2] == [ASKED.title, "Asked by Uni. Contact: study@uni.example"]
-    assert typed.err.count("\n- ") == 5
+    assert typed.err.count("\n- ") == 6
     assert "Whoever invited you chose" in typed.err
     assert "[y/N, d: read everything]" in asked[0]
     assert asked[-1] == f"Your own answer, {', '.join(ASKED.experiment.labels)} (not shown)"

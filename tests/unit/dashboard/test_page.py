@@ -39,7 +39,7 @@ async def test_values_are_the_coordinators() -> None:
         assert whole["log"]["cosigned"] == ["w0.example", "w1.example", "w2.example"]
         assert (whole["log"]["size"], whole["log"]["quorum"]) == (10, 2)
         assert whole["privacy"]["kind"] == "plain"
-        assert "no formal guarantee" in whole["privacy"]["statement"][0]
+        assert "no formal guarantee" in whole["privacy"]["statement"][1]
 
 
 async def test_the_server_part_has_log_witnesses_counters_and_audit() -> None:

@@ -46,7 +46,7 @@ async def test_a_form_is_answered_with_numbers_and_the_statement() -> None:
     assert told["packages"]["total"] == 10 * told["packages"]["per_round"]
     assert told["accuracy"]["expected"] < told["accuracy"]["central"]
     assert "made-up people" in told["caveat"]
-    assert told["statement"][0].startswith("There is no formal guarantee")
+    assert told["statement"][0].startswith("Nothing limits the risk")
     assert {"bins": 500, "auc": told["attacker"]["auc"]} in told["curve"]
 
 

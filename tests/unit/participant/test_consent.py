@@ -51,7 +51,7 @@ def test_repro_a_plain_experiment_was_joined_by_the_law_of_honest_weights() -> N
     assert statement.leak.auc < 0.55
     said = refusal(document, Consent())
     assert "chooses the weights" in said
-    assert "AUC of 1.00" in said
+    assert "can tell your answer for certain" in said
     # The person's own word, for this experiment or for all of them.
     needed = there(needed_for(statement))
     Consent().check(document, needed)
@@ -59,7 +59,7 @@ def test_repro_a_plain_experiment_was_joined_by_the_law_of_honest_weights() -> N
 
 
 def test_an_accepted_auc_below_the_laws_is_not_enough() -> None:
-    assert "0.6 of the second at most" in refusal(real_document(rounds=10), Consent(), Accepted(auc=0.6))
+    assert "agrees to 0.600 at most" in refusal(real_document(rounds=10), Consent(), Accepted(auc=0.6))
 
 
 def test_rounds_have_a_limit_of_their_own() -> None:

@@ -100,7 +100,9 @@ def test_rounds_of_all_experiments_are_counted_until_the_budget_is_spent(tmp_pat
     sentences = [sentence for of in (FIRST, SECOND) for _, _, sentence in state.abstentions(of.digest)]
     assert len(sentences) == 3
     assert all("budget over all experiments is spent" in sentence for sentence in sentences)
-    assert any("AUC" in one for one in ledger.in_words(told, consent))
+    assert any("AUC" in one for one in ledger.figures(told, consent))
+    assert told.risk == 1.0
+    assert "Nothing limits the risk" in ledger.in_words(told)[0]
     assert told.content(consent)["experiments"][0]["rounds"] + told.content(consent)["experiments"][1]["rounds"] == 3
     # A third experiment is not even joined.
     third = real_document(title="third", floor=100_000, rounds=10)

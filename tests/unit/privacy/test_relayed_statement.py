@@ -12,6 +12,7 @@ from secvm.learning.experiment import Experiment
 from secvm.learning.thinning import Thinning
 from secvm.privacy.accounting.accountant import Adjacency
 from secvm.privacy.accounting.guarantee import charged_after, epsilon_after
+from secvm.privacy.risk import times_in_ten, up
 from secvm.privacy.statements.operators import Operators, relay_coalitions
 from secvm.privacy.statements.relayed import CoveredTerms, RelayedStatement, state_relayed
 from secvm.privacy.statements.relayed_text import as_text
@@ -76,7 +77,9 @@ def test_an_experiment_without_noise_or_a_second_party_has_no_guarantee() -> Non
     assert plain.own is None
     assert plain.caught is None
     assert not plain.protects
-    assert as_text(plain).startswith("There is no formal guarantee: this experiment adds no noise.")
+    assert plain.risk == 1
+    assert as_text(plain).startswith("Nothing limits the risk")
+    assert "There is no formal guarantee: this experiment adds no noise." in as_text(plain)
 
 
 # ── who breaks it ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -144,14 +147,18 @@ def test_the_words_have_every_number() -> None:
     assert told.caught is not None
     text = as_text(told)
     for piece in (
-        f"ε = {told.own.epsilon:.2f}; after one round",
-        f"it is ε = {told.own.epsilon_flip:.2f} (one round: {told.own.epsilon_flip_round:.2f})",
+        f"ε = {up(told.own.epsilon, 100):.2f}; after one round ε = {up(told.own.epsilon_round, 100):.2f}",
+        f"ε = {up(told.own.epsilon_flip, 100):.2f} (one round: {up(told.own.epsilon_flip_round, 100):.2f})",
+        f"{up(math.exp(told.own.epsilon), 10):,.1f} times more or less likely",
+        "a probability δ of one in 1,000,000",
+        f"right at most {times_in_ten(told.risk):.1f} times in 10",
+        f"at most {up(told.risk, 1000):.3f} (0.5 is a coin",
         "one of Ada's relay (the entry relay) and University of B (the mixing relay) is honest",
         f"this is enough, and less is not: {ADA} and {UNIVERSITY} together can",
         "falsifies its noise is seen with a chance of 1 in 9 at least",
         f"drops or replaces {told.caught.blindly_99:,} capsules blindly",
         "1 in 8, and surely if it drops all",
-        "exactly 8 packages in every round, 1,024 bytes",
+        "1,024 bytes in every round: exactly 8 packages",
         "Ada's relay, the entry relay, learns that your address takes part",
     ):
         assert piece in text

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from secvm.learning.losses import Loss
 from secvm.privacy.accounting.accountant import Adjacency
-from secvm.privacy.accounting.guarantee import auc_at_most, auc_of_curve
-from secvm.privacy.risk import CERTAIN, in_words, risk_of, three_digits, times_in_ten
+from secvm.privacy.accounting.guarantee import auc_at_most, auc_of_curve, variation_of
+from secvm.privacy.risk import CERTAIN, in_words, risk_of, times_in_ten, together, up
 from tests.there import there
 from tests.unit.privacy.enumerated import negative_binomial
 from tests.unit.privacy.test_relayed_statement import EXPERIMENT, TERMS, stated
@@ -22,7 +22,7 @@ from tests.unit.privacy.test_relayed_statement import EXPERIMENT, TERMS, stated
 def test_rounding_never_says_less_than_the_number(risk: float) -> None:
     times = Fraction(f"{times_in_ten(risk):.1f}")
     assert Fraction(risk) * 10 <= times < Fraction(risk) * 10 + Fraction(1, 10)
-    assert Fraction(risk) <= Fraction(three_digits(risk)) < Fraction(risk) + Fraction(1, 1000)
+    assert Fraction(risk) <= Fraction(f"{up(risk, 1000):.3f}") < Fraction(risk) + Fraction(1, 1000)
 
 
 def test_a_coin_is_five_and_certainty_ten() -> None:
@@ -77,3 +77,13 @@ def test_the_words_name_the_bet_that_the_number_is_of(labels: tuple[str, ...], l
     assert bet in in_words(0.5863, experiment)
     assert "at most 5.9 times in 10; 5 is a coin toss" in in_words(0.5863, experiment)
     assert "10 times in 10" in in_words(1.0, experiment)
+
+
+def test_several_experiments_are_never_less_than_one_of_them_nor_than_two_in_one() -> None:
+    mechanism = there(TERMS.mechanism)
+    one, two = (there(replace(TERMS, rounds=rounds).mechanism) for rounds in (1, 2))
+    assert two == mechanism
+    each = auc_of_curve(one), variation_of(one)
+    assert together([]) == 0.5
+    assert together([each]) == each[0] < auc_of_curve(two) <= together([each, each])
+    assert together([each, (CERTAIN, 1.0)]) == CERTAIN

@@ -68,7 +68,7 @@ def inspect(config: ConfigOption = None, folder: FolderOption = None, output_for
     \b
         ./secvm participant inspect
     """
-    from secvm.participant.consent.ledger import in_words, read_ledger
+    from secvm.participant.consent.ledger import figures, in_words, read_ledger
     from secvm.participant.person.inspection import as_text
     from secvm.participant.person.inspection import inspect as look
     from secvm.runtime.disk.process_lock import is_carried
@@ -84,7 +84,9 @@ def inspect(config: ConfigOption = None, folder: FolderOption = None, output_for
         shown = look(state, now=SystemClock().now(), consent=consent, policy=policy)
         ledger = read_ledger(state, consent)
     now = "It runs now." if is_carried(place) else "It does not run now, so nothing is fetched or sent."
-    text = "\n".join([as_text(shown), *in_words(ledger, consent), "", now]) if shown else as_text(shown)
+    text = as_text(shown)
+    if shown:
+        text = "\n".join([text, *in_words(ledger), *figures(ledger, consent), "", now])
     emit({**shown, "ledger": ledger.content(consent)}, output_format, text=text)
 
 

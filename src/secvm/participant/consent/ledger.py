@@ -27,8 +27,10 @@ from secvm.errors import ConsentRefusedError
 from secvm.participant.consent.policies import Consent, allowance
 from secvm.participant.storage.books import Accepted
 from secvm.participant.storage.state import DeviceState
-from secvm.privacy.accounting.guarantee import charged_after, epsilon_after
+from secvm.privacy.accounting.guarantee import auc_of_curve, charged_after, epsilon_after, variation_of
 from secvm.privacy.leakage import auc_of, planned_leak
+from secvm.privacy.risk import CERTAIN, times_in_ten, together, up
+from secvm.privacy.sentences import Sentence, say
 from secvm.protocol.documents.experiment import ExperimentDocument, read_published
 from secvm.protocol.documents.privacy_terms import relayed_terms_of, terms_of
 
@@ -48,6 +50,9 @@ class Spending:
     d_squared: float | None
     #: What was accepted for it alone.
     accepted: Accepted
+    #: After these rounds (``privacy.risk``), and the total variation that goes with it.
+    risk: float = CERTAIN
+    variation: float = 1.0
 
     @property
     def apart(self) -> bool:
@@ -80,7 +85,12 @@ class Ledger:
         """Over experiments without a guarantee."""
         return math.fsum(entry.d_squared for entry in self.spendings if entry.d_squared is not None)
 
-    def fits(self, consent: Consent, entered: str) -> str | None:
+    @property
+    def risk(self) -> float:
+        """What all of it leaves somebody who bets on the person's answers."""
+        return together([(entry.risk, entry.variation) for entry in self.spendings])
+
+    def fits(self, consent: Consent, entered: str) -> Sentence | None:
         """Whether all this may have been told, asked for the experiment that was entered last; else why not."""
         budget = consent.budget
         (last,) = (entry for entry in self.spendings if entry.digest == entered)
@@ -89,11 +99,11 @@ class Ledger:
         common = Ledger(tuple(entry for entry in self.spendings if not entry.apart))
         if last.epsilon is None:
             if common.d_squared > budget.d_squared:
-                return _spent(f"an AUC of {budget.auc:g} without a guarantee", f"{auc_of(common.d_squared):.3f}")
+                return say("refused.budget.auc", most=budget.auc, would=up(auc_of(common.d_squared), 1000))
         elif common.charged > budget.epsilon:
-            return _spent(f"ε = {budget.epsilon:g} for your label", f"{common.charged:.2f}")
+            return say("refused.budget.epsilon", most=budget.epsilon, would=up(common.charged, 100))
         elif common.delta > budget.delta:
-            return _spent(f"δ = {budget.delta:g}", f"{common.delta:g}")
+            return say("refused.budget.delta", most=round(1 / budget.delta))
         return None
 
     def content(self, consent: Consent) -> dict[str, Any]:
@@ -108,6 +118,7 @@ class Ledger:
             "d_squared": finite(self.d_squared),
             "auc": auc_of(self.d_squared),
             "auc_budget": budget.auc,
+            "risk": self.risk,
             "experiments": [
                 {
                     "experiment": entry.digest,
@@ -183,6 +194,7 @@ def spending(document: ExperimentDocument, rounds: int, consent: Consent, accept
     else that the person might have sent.
     """
     epsilon = charged = d_squared = None
+    risk, variation = CERTAIN, 1.0
     if document.experiment.cover is None:
         terms = terms_of(document)
         leak = planned_leak(terms.experiment, train_participants=terms.floor, rounds=terms.rounds, hashes=terms.hashes)
@@ -194,6 +206,8 @@ def spending(document: ExperimentDocument, rounds: int, consent: Consent, accept
         if relayed.mechanism is not None and not relayed.operators.why_no_guarantee(one_relay=consent.one_relay):
             epsilon = epsilon_after(relayed.mechanism, rounds, consent.delta)
             charged = charged_after(relayed.mechanism, rounds, consent.delta)
+            told = relayed.mechanism.after(rounds)
+            risk, variation = auc_of_curve(told), variation_of(told)
     return Spending(
         digest=document.digest,
         title=document.title,
@@ -203,55 +217,63 @@ def spending(document: ExperimentDocument, rounds: int, consent: Consent, accept
         delta=0.0 if epsilon is None else consent.delta,
         d_squared=d_squared,
         accepted=accepted,
+        risk=risk,
+        variation=variation,
     )
 
 
-def in_words(ledger: Ledger, consent: Consent) -> list[str]:
-    """For the person."""
+def in_words(ledger: Ledger) -> list[Sentence]:
+    """For the person: the risk of all of it together, and that it stays."""
     if not ledger.spendings:
-        return ["The ledger is empty: this device has told nothing about you yet."]
+        return [say("ledger.empty")]
+    times = times_in_ten(ledger.risk)
+    return [
+        say("risk.unbounded") if times >= 10 else say("risk.together", times=times),
+        say("ledger.stays"),
+        *([say("ledger.apart")] if any(entry.apart for entry in ledger.spendings) else []),
+    ]
+
+
+def figures(ledger: Ledger, consent: Consent) -> list[Sentence]:
+    """ε, δ and AUC, for those who know the words."""
     sentences, budget = [], consent.budget
     with_guarantee = [entry for entry in ledger.spendings if entry.epsilon is not None]
     without = [entry for entry in ledger.spendings if entry.epsilon is None]
     if with_guarantee:
-        of = "" if math.isinf(budget.epsilon) else f" of {budget.epsilon:g}"
         sentences.append(
-            f"Under guarantees your device has spent ε = {ledger.charged:.2f}{of} for your label"
-            f" ({ledger.epsilon:.2f} for sending anything at all), at δ = {ledger.delta:.0e}, in"
-            f" {_rounds(with_guarantee)}."
+            say(
+                "ledger.epsilon",
+                charged=up(ledger.charged, 100),
+                epsilon=up(ledger.epsilon, 100),
+                most=_limit(budget.epsilon, math.inf),
+                one_in=math.floor(1 / ledger.delta),
+                **_counts(with_guarantee),
+            )
         )
     if without:
-        of = "" if budget.auc >= 1 else f"; your device agrees to {budget.auc:g}"
-        sentences.append(
-            f"Without any guarantee it has taken part in {_rounds(without)}: who knows your features would reach an"
-            f" AUC of {auc_of(ledger.d_squared):.2f} at the least number of people that counts{of}."
-        )
-    sentences.append("Rounds that were abandoned count, and what you forget stays counted: it was told.")
+        auc = up(auc_of(ledger.d_squared), 1000)
+        sentences.append(say("ledger.auc", auc=auc, most=_limit(budget.auc, 1.0), **_counts(without)))
     return sentences
 
 
-def _rounds(spendings: list[Spending]) -> str:
-    rounds, experiments = sum(entry.rounds for entry in spendings), len(spendings)
-    return f"{rounds} round{'s' * (rounds != 1)} of {experiments} experiment{'s' * (experiments != 1)}"
+def _limit(limit: float, none: float) -> str:
+    return "∞" if limit >= none else f"{limit:g}"
 
 
-def _fits_alone(last: Spending) -> str | None:
+def _counts(spendings: list[Spending]) -> dict[str, int]:
+    return {"rounds": sum(entry.rounds for entry in spendings), "experiments": len(spendings)}
+
+
+def _fits_alone(last: Spending) -> Sentence | None:
     if last.epsilon is None:
         assert last.accepted.auc is not None
         if last.d_squared is not None and last.d_squared > allowance(last.accepted.auc):
-            return f"what you accepted for this experiment is spent: an AUC of {last.accepted.auc:g}"
+            return say("refused.accepted.auc", most=last.accepted.auc)
         return None
     assert last.accepted.epsilon is not None
     if last.epsilon > last.accepted.epsilon:
-        return f"what you accepted for this experiment is spent: ε = {last.accepted.epsilon:g}"
+        return say("refused.accepted.epsilon", most=last.accepted.epsilon)
     return None
-
-
-def _spent(budget: str, would_be: str) -> str:
-    return (
-        f"the device's budget over all experiments is spent: {budget} is all that it may tell, and with this round it"
-        f" would be {would_be}"
-    )
 
 
 def finite(number: float | None) -> float | None:

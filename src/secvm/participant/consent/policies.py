@@ -19,7 +19,9 @@ from secvm.participant.sending.transport import OVERHEAD_BYTES
 from secvm.participant.storage.books import NOTHING, Accepted
 from secvm.privacy.accounting.guarantee import delta_at
 from secvm.privacy.leakage import d_squared_of
-from secvm.privacy.statements.plain import CHOSEN_WEIGHTS, PrivacyStatement, state
+from secvm.privacy.risk import times_in_ten, up
+from secvm.privacy.sentences import say
+from secvm.privacy.statements.plain import PrivacyStatement, state
 from secvm.privacy.statements.relayed import RelayedStatement, state_relayed
 from secvm.privacy.target import USUAL
 from secvm.protocol.documents.experiment import ExperimentDocument
@@ -29,7 +31,8 @@ from secvm.protocol.documents.privacy_terms import relayed_terms_of, terms_of
 Statement = PrivacyStatement | RelayedStatement
 
 #: The AUC above which a device refuses an experiment without a guarantee, and the ε. 0.5 refuses all of them: the law
-#: that gives an experiment its AUC is one of honest weights, and bounds no coordinator that chooses them.
+#: that gives an experiment its AUC is one of honest weights, and bounds no coordinator that chooses them. By the one
+#: risk (``privacy.risk``) they are 10 times in 10, and ε = 4 with a guarantee is less than 8.
 MOST_AUC, MOST_EPSILON = 0.5, 4.0
 #: A guarantee was made for a number of rounds; nobody plans with more.
 MOST_ROUNDS = 1000
@@ -47,13 +50,8 @@ def needed_for(statement: Statement) -> Accepted | None:
     """What the person would have to accept for this experiment; None: no number helps."""
     if isinstance(statement, RelayedStatement) and statement.own is not None:
         own = statement.own.charged
-        return None if math.isinf(own) else Accepted(epsilon=_rounded_up(own, 100))
-    return Accepted(auc=1.0 if statement.leak is None else _rounded_up(statement.leak.auc, 1000))
-
-
-def _rounded_up(number: float, parts: int) -> float:
-    """Towards what would be accepted: a limit rounded down would refuse again."""
-    return math.ceil(parts * number) / parts
+        return None if math.isinf(own) else Accepted(epsilon=up(own, 100))
+    return Accepted(auc=1.0 if statement.leak is None else up(statement.leak.auc, 1000))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,8 +132,7 @@ def _against_rounds(consent: Consent, statement: Statement) -> None:
     """A guarantee was made for a number of rounds, and nobody plans with more."""
     if statement.terms.rounds > consent.most_rounds:
         raise ConsentRefusedError(
-            f"this experiment has {statement.terms.rounds} rounds, and this device agrees to {consent.most_rounds} at"
-            " most",
+            say("refused.rounds", rounds=statement.terms.rounds, most=consent.most_rounds),
             next_step="The limit is most_rounds under [consent] in the settings.",
         )
 
@@ -149,16 +146,14 @@ def _against_leakage(consent: Consent, statement: Statement, accepted: Accepted)
         return
     if statement.leak is None:
         raise ConsentRefusedError(
-            "this experiment has no formal guarantee, and for a label that is a number nobody knows the risk",
+            say("refused.no-law"),
             next_step=_how("--accept-leakage", "auc", "1"),
         )
     if statement.leak.auc <= limit:
         return
-    needed = _rounded_up(statement.leak.auc, 1000)
-    own = f"to {limit:g} of the second at most" if limit > MOST_AUC else "to neither by itself"
+    needed = up(statement.leak.auc, 1000)
     raise ConsentRefusedError(
-        f"this experiment has no formal guarantee: {CHOSEN_WEIGHTS}, and whoever knows your features and reads the"
-        f" tallies, with one of {needed:.3f}; this device agrees {own}",
+        say("refused.leak", auc=needed, most=limit),
         next_step=_how("--accept-leakage", "auc", f"{needed:.3f}"),
     )
 
@@ -170,33 +165,30 @@ def _against_epsilon(consent: Consent, statement: Statement, accepted: Accepted)
     own, limit = statement.own, max(consent.most_epsilon, accepted.epsilon or 0.0)
     if own is None or own.epsilon <= limit:
         return
-    at_delta = _at_delta(own.delta, float(statement.terms.claimed.delta))
+    deltas, times = _deltas(own.delta, float(statement.terms.claimed.delta)), times_in_ten(statement.risk)
     if math.isinf(own.epsilon):
         raise ConsentRefusedError(
-            f"this experiment guarantees nothing{at_delta}: the noise of one relay is not enough",
-            next_step=f"Its operator has to plan it with {f'delta = {own.delta:.0e}' if at_delta else 'more noise'};"
+            say("refused.faint.delta", **deltas) if deltas else say("refused.faint"),
+            next_step=f"Its operator has to plan it with {f'delta = {own.delta:.0e}' if deltas else 'more noise'};"
             " nothing on this device helps.",
         )
-    needed = _rounded_up(own.epsilon, 100)
+    needed = up(own.epsilon, 100)
     raise ConsentRefusedError(
-        f"this experiment's guarantee is ε = {needed:.2f}{at_delta} if one of its two relays is honest; this device"
-        f" agrees to {limit:g} at most",
-        next_step=_how("--accept-epsilon", "epsilon", f"{needed:.2f}", total=f"{_rounded_up(own.charged, 100):.2f}"),
+        say(f"refused.epsilon{'.delta' * bool(deltas)}", times=times, epsilon=needed, most=limit, **deltas),
+        next_step=_how("--accept-epsilon", "epsilon", f"{needed:.2f}", total=f"{up(own.charged, 100):.2f}"),
     )
 
 
-def _at_delta(own: float, planned: float) -> str:
+def _deltas(own: float, planned: float) -> dict[str, str]:
     """The δ of an ε, where the experiment's own is larger: with a smaller one it might have been agreed to."""
-    if planned <= own:
-        return ""
-    return f" at the δ = {own:.0e} that this device wants (the experiment plans with {planned:.0e})"
+    return {} if planned <= own else {"own": f"{own:.0e}", "planned": f"{planned:.0e}"}
 
 
 def check_kept(statement: RelayedStatement) -> None:
     """Raise ``ConsentRefusedError`` where relays' cover is no guarantee, or is worth less than the document says."""
     if statement.why_no_guarantee is not None or statement.planned is None:
         raise ConsentRefusedError(
-            f"this experiment has no guarantee: {statement.why_no_guarantee}",
+            say("refused.none", why=statement.why_no_guarantee or ""),
             next_step="Who runs what is under [trust] in the settings.",
         )
     claimed, mechanism = statement.terms.claimed, statement.terms.mechanism
@@ -204,8 +196,7 @@ def check_kept(statement: RelayedStatement) -> None:
     # δ at the claimed ε decides: a search for the smallest ε may step over the one that was planned.
     if mechanism is None or delta_at(mechanism, epsilon) > delta * (1 + _ROUNDING):
         raise ConsentRefusedError(
-            f"this experiment claims {claimed}, and its noise is worth less: ε = {statement.planned.epsilon:.3g} at"
-            " that δ",
+            say("refused.claim", claimed=str(claimed), epsilon=up(statement.planned.epsilon, 100)),
             next_step="Its operator has to plan it with more noise; nothing on this device helps.",
         )
 
@@ -213,6 +204,6 @@ def check_kept(statement: RelayedStatement) -> None:
 def _how(option: str, what: str, needed: str, *, total: str | None = None) -> str:
     # Both settings: with the first alone the device would join, and its life's budget would refuse every round.
     return (
-        f"To take part anyway, join with {option} {needed} (this experiment only), or put most_{what} = {needed} and a"
+        f"To take part anyway, join with {option} {needed} (this experiment only), or set most_{what} = {needed} and a"
         f" total_{what} of {total or needed} or more under [consent] in the settings."
     )

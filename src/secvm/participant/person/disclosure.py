@@ -1,4 +1,8 @@
-"""What a person is told before they join: what leaves their device, who may read it, and what is promised about it."""
+"""What a person is told before they join: the risk in short, what leaves their device, who may read it, the figures.
+
+``in_short`` is read before a yes, ``what_leaves`` and ``figures`` by whoever wants to read everything. All are
+``Sentence``s: the command line prints them, and the person's page says them in its reader's language.
+"""
 
 from __future__ import annotations
 
@@ -6,150 +10,133 @@ from secvm.errors import LocalProtocolError
 from secvm.participant.consent.policies import Consent, Statement
 from secvm.participant.sending.sealing import bytes_of_a_round
 from secvm.participant.trust.trust_policy import TrustPolicy
-from secvm.privacy import risk
-from secvm.privacy.statements.plain import words as plain_words
+from secvm.privacy.risk import in_words as risk_in_words
+from secvm.privacy.sentences import Sentence, say
+from secvm.privacy.statements import plain, relayed_text
 from secvm.privacy.statements.relayed import RelayedStatement
-from secvm.privacy.statements.relayed_text import words as relayed_words
 from secvm.privacy.target import PrivacyTarget
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.relays.submission import RECOUNTED_ONE_IN
 
-NO_GUARANTEE = (
-    "This experiment adds no noise, so there is no formal guarantee. Tallies are public and stay so: anybody, not only"
-    " the coordinator, can use them to guess at you."
-)
-_ANONYMOUS = (
-    "Before every round your device asks {} for one anonymous token, and sends its packages with it and without its"
-    " name. The relay learns that you take part, and cannot tell later which token was yours."
-)
+_SECONDS = (("days", 86_400), ("hours", 3600), ("minutes", 60), ("seconds", 1))
 
 
-def who_asks(document: ExperimentDocument) -> list[str]:
+def who_asks(document: ExperimentDocument) -> list[Sentence]:
     """Who asks, how to reach them and what for, as the signed document says: what a person is shown first."""
     if not document.operator:
-        return ["It does not say who asks."]
-    contact = f" Contact: {document.contact}" if document.contact else ""
+        return [say("asks.unknown")]
     return [
-        f"Asked by {document.operator}.{contact}",
-        *([f"Purpose: {document.purpose}"] if document.purpose else []),
-        "They say so themselves; nobody has checked it.",
+        say("asks.by.contact", operator=document.operator, contact=document.contact)
+        if document.contact
+        else say("asks.by", operator=document.operator),
+        *([say("asks.purpose", purpose=document.purpose)] if document.purpose else []),
+        say("asks.unchecked"),
     ]
 
 
-def chosen_relays(document: ExperimentDocument) -> str:
+def chosen_relays(document: ExperimentDocument) -> Sentence:
     """What an invite does to trust: whoever wrote it chose whom the packages go through."""
     names = [f"{relay.host}{'' if relay.operator is None else f' ({relay.operator})'}" for relay in document.relays]
     if document.experiment.cover is None:
-        return (
-            f"Whoever invited you chose whom your packages go through: {', '.join(names)}. If those who run that work"
-            " together with those who ask, they learn what you send."
-        )
-    return (
-        f"Whoever invited you chose the two relays that your packages go through: {' and '.join(names)}. Your answer"
-        " is hidden as long as one of the two is honest: make sure that you know and trust one of them."
-    )
+        return say("chosen.plain", relays=", ".join(names))
+    return say("chosen.two", entry=names[0], mix=names[1])
 
 
 def in_short(document: ExperimentDocument, statement: Statement | None = None) -> list[str]:
-    """What taking part means in a few words, to be read first."""
-    statement, rounds = statement or Consent().statement(document), document.rounds
+    """The risk, who must be honest, what leaves, and that there is a way out: to be read before a yes."""
+    statement = statement or Consent().statement(document)
     relayed = isinstance(statement, RelayedStatement)
-    when = "one random moment" if relayed else "random times"
     return [
-        f"It looks at {_looks_at(document)}, on your device. They stay here.",
-        (
-            f"In each of {rounds} round{'s' * (rounds != 1)} your device sends {document.budget} small sealed packages"
-            f" at {when} of {_duration(document.windows.length_s)}, as everybody's does:"
-            f" {bytes_of_a_round(document) / 1000:.0f} kB."
+        risk_in_words(statement.risk, document.experiment),
+        _honest(statement),
+        say("short.looks", looks_at=_looks_at(document)),
+        say(
+            "short.sends.once" if relayed else "short.sends.spread",
+            rounds=document.rounds,
+            window=_duration(document.windows.length_s),
+            kilobytes=_kilobytes(document),
         ),
-        risk.in_words(statement.risk, document.experiment),
-        "You can pause or leave at any time. What was sent by then cannot be taken back.",
+        say("short.leave"),
     ]
-
-
-def _duration(seconds: int) -> str:
-    for unit, name in ((86_400, "day"), (3600, "hour"), (60, "minute")):
-        if seconds >= unit and seconds % unit == 0:
-            return f"{seconds // unit} {name}{'s' * (seconds != unit)}"
-    return f"{seconds} seconds"
-
-
-def _looks_at(document: ExperimentDocument) -> str:
-    # Sentences of ours go on after it.
-    return document.features.description.strip().rstrip(".")
-
-
-def guarantee(document: ExperimentDocument) -> str:
-    """What is promised about the packages themselves, in words: nothing, or what two relays' cover is made for."""
-    if document.experiment.cover is None:
-        return NO_GUARANTEE
-    terms, cover = document.privacy, document.relay_cover
-    if not isinstance(terms, PrivacyTarget):
-        raise LocalProtocolError("this experiment has not the cover of two relays: its privacy is of another kind")
-    bound = f"epsilon {float(terms.epsilon):g} at delta {float(terms.delta):.1g}"
-    return (
-        f"Each of two relays adds {cover.packages:,} packages to a round that name random bins and labels, and hide"
-        f" which are yours. The experiment claims a formal guarantee for all its {document.rounds} rounds together:"
-        f" {bound}, whatever weights are sent and whatever anybody knows, as long as one of the two relays is honest in"
-        " each round."
-    )
 
 
 def what_leaves(
     document: ExperimentDocument, statement: Statement | None = None, policy: TrustPolicy | None = None
 ) -> list[str]:
-    """In sentences: what taking part means, and what it tells, by default assumptions unless a statement says.
+    """What taking part means, and what it tells, by default assumptions unless a statement says.
 
     ``policy`` knows who runs the relays, as far as the person has said.
     """
     statement, policy = statement or Consent().statement(document), policy or TrustPolicy()
-    experiment, sample = document.experiment, document.experiment.features_per_person
-    looked_at = "all of your features" if sample is None else f"at most {sample} of your features, drawn once"
+    experiment, most = document.experiment, document.experiment.features_per_person
+    looks = {"looks_at": _looks_at(document), "source": document.features.source}
     relayed = isinstance(statement, RelayedStatement)
-    sends, when, rest = "exactly", "random times", "The rest say nothing."
-    if relayed:
-        sends, when = "one request of exactly", "a random moment"
-        rest = "The rest say nothing; one of these is the only one that your device looks for afterwards."
     return [
-        f"It looks at: {_looks_at(document)} (source '{document.features.source}'), {looked_at}.",
-        (
-            f"In every round your device sends {sends} {document.budget} sealed packages of one size, at {when} within"
-            f" {document.windows.length_s} seconds, about {bytes_of_a_round(document) / 1000:.0f} kB; in at most"
-            f" {document.rounds} rounds."
+        *(relayed_text.plainly(statement) if isinstance(statement, RelayedStatement) else plain.plainly(statement)),
+        say("leaves.looks.all", **looks) if most is None else say("leaves.looks.some", most=most, **looks),
+        say(
+            "leaves.sends.once" if relayed else "leaves.sends.spread",
+            budget=document.budget,
+            window=_duration(document.windows.length_s),
+            kilobytes=_kilobytes(document),
+            rounds=document.rounds,
         ),
-        (
-            "One package says that someone with your label takes part. With probability"
-            f" {float(document.train_share):g} your device trains (a package names one of {experiment.n_bins} bins and"
-            f" a sign), else it tests (a package names your label and the predicted one). {rest}"
-        ),
+        say("leaves.says", share=float(document.train_share), bins=experiment.n_bins),
         *(_two_relays(document, policy) if relayed else [_one_relay(document, policy)]),
-        *(relayed_words(statement) if isinstance(statement, RelayedStatement) else plain_words(statement)),
     ]
 
 
-def _one_relay(document: ExperimentDocument, policy: TrustPolicy) -> str:
-    several = len(document.relays) > 1
-    knows = "A relay knows"
-    if document.relays:
-        knows = f"The relay{'s' * several} {policy.relays_in_words(document)} know{'s' * (not several)}"
-    return (
-        f"{knows} that you take part, and not what you send. The coordinator knows what was sent, and not by whom. If"
-        " both work together, this does not hold."
-    )
+def figures(document: ExperimentDocument, statement: Statement | None = None) -> list[str]:
+    """ε, δ, AUC and what else is a number for those who know the words."""
+    statement = statement or Consent().statement(document)
+    if isinstance(statement, RelayedStatement):
+        return [*_claim(document), *relayed_text.figures(statement)]
+    return [*plain.figures(statement)]
 
 
-def _two_relays(document: ExperimentDocument, policy: TrustPolicy) -> list[str]:
+def _claim(document: ExperimentDocument) -> list[Sentence]:
+    if document.experiment.cover is None:
+        return []
+    terms = document.privacy
+    if not isinstance(terms, PrivacyTarget):
+        raise LocalProtocolError("this experiment has not the cover of two relays: its privacy is of another kind")
+    return [say("figures.claim", packages=document.relay_cover.packages, claimed=str(terms))]
+
+
+def _honest(statement: Statement) -> Sentence:
+    if not isinstance(statement, RelayedStatement) or statement.risk >= 1:
+        return say("short.none")
+    operators = statement.terms.operators
+    if operators.of_coordinator:
+        return say("short.one", relay=operators.relied_on[0])
+    return say("short.either", entry=operators.entry, mix=operators.mix)
+
+
+def _looks_at(document: ExperimentDocument) -> str:
+    # Its own sentence goes on after it.
+    return document.features.description.strip().rstrip(".")
+
+
+def _kilobytes(document: ExperimentDocument) -> float:
+    return bytes_of_a_round(document) / 1000
+
+
+def _duration(seconds: int) -> Sentence:
+    name, each = next((name, each) for name, each in _SECONDS if seconds % each == 0 and seconds >= each)
+    number = seconds // each
+    return say(f"duration.{name}.one") if number == 1 else say(f"duration.{name}", n=number)
+
+
+def _one_relay(document: ExperimentDocument, policy: TrustPolicy) -> Sentence:
+    if not document.relays:
+        return say("leaves.no-relay")
+    return say("leaves.one-relay", relays=policy.relays_in_words(document))
+
+
+def _two_relays(document: ExperimentDocument, policy: TrustPolicy) -> list[Sentence]:
     return [
-        (
-            f"The relays are {policy.relays_in_words(document)}. The first knows that you take part and cannot open"
-            " what you send; the second opens one seal of two, and knows neither who sent a package nor what it says;"
-            " the coordinator opens the other seal and counts, and publishes what it opened for everybody to count"
-            f" again. In one round of {RECOUNTED_ONE_IN} your device counts a part of it."
-        ),
-        (
-            "Before every round your device asks both relays for their terms, so the second sees its address as well:"
-            " it learns that you may take part in something, and not in what."
-        ),
-        *([_ANONYMOUS.format(document.entry_relay.host)] if document.tokens else []),
-        guarantee(document),
+        say("leaves.canary"),
+        say("leaves.two-relays", relays=policy.relays_in_words(document), recounted=RECOUNTED_ONE_IN),
+        say("leaves.terms"),
+        *([say("leaves.token", host=document.entry_relay.host)] if document.tokens else []),
     ]

@@ -19,12 +19,14 @@ from secvm.learning.individual.contribution import Individual
 from secvm.learning.individual.update import squared_norm
 from secvm.learning.package import Cohort
 from secvm.participant.consent.policies import Consent
-from secvm.participant.person.disclosure import guarantee, what_leaves, who_asks
+from secvm.participant.person.disclosure import figures, what_leaves, who_asks
 from secvm.participant.sending.sealing import bytes_of_a_round, gateway_seal
 from secvm.participant.storage.state import DeviceState, ExperimentRecord, Status
 from secvm.participant.trust.evidence import trust_report
 from secvm.participant.trust.trust_policy import TrustPolicy
 from secvm.privacy.leakage import auc_of
+from secvm.privacy.risk import in_words
+from secvm.privacy.sentences import Sentence, say
 from secvm.protocol.documents.experiment import ExperimentDocument, read_published
 from secvm.protocol.plain.session import ParticipantSession
 from secvm.protocol.plain.session_memory import Phase
@@ -80,9 +82,9 @@ def as_text(inspected: dict[str, Any]) -> str:
             case Status.DECLINED:
                 sentences = []
             case Status.FORGOTTEN:
-                sentences = [*part["told"], part["guarantee"], CANNOT_BE_TAKEN_BACK]
+                sentences = [*part["told"], part["risk_words"], CANNOT_BE_TAKEN_BACK]
             case _:
-                sentences = [*part["leaves"], *part["told"], *part["trust"]["told"], *part["risk"]]
+                sentences = [*part["leaves"], *part["told"], *part["trust"]["told"], *part["figures"]]
         lines += [f"  {sentence}" for sentence in sentences]
         lines += [f"  abstained in round {was['round']}: {was['sentence']}" for was in part["abstentions"]]
         lines.append("")
@@ -136,7 +138,7 @@ def _inspect_one(
         sentences.append(f"Your device was drawn to {record.cohort.name.lower()}, once and for all rounds.")
     over = record.ending is not None and record.status in (Status.JOINED, Status.PAUSED)
     keep = _keep(document, record.person)
-    risk, numbers = _risk(document, standing.participants, record, keep)
+    last_round, numbers = _last_round(document, standing.participants, record, keep)
     return {
         "title": document.title,
         "asks": who_asks(document),
@@ -161,11 +163,12 @@ def _inspect_one(
         "leakage_at_floor": leakage_at_floor(document, keep=keep),
         "statement": statement.content(),
         "leaves": what_leaves(document, statement, policy),
-        "guarantee": guarantee(document),
+        "risk": statement.risk,
+        "risk_words": in_words(statement.risk, document.experiment),
+        "figures": [*figures(document, statement), *last_round],
         "budget": document.budget,
         "bytes_a_round": bytes_of_a_round(document),
         "told": sentences,
-        "risk": risk,
         "abstentions": [
             {"round": number, "reason": reason, "sentence": sentence}
             for number, reason, sentence in state.abstentions(record.digest)
@@ -238,33 +241,23 @@ def _relayed_standing(state: DeviceState, record: ExperimentRecord, document: Ex
     return _Standing(session.manifest.round_number, session.manifest.window, waiting)
 
 
-def _risk(
+def _last_round(
     document: ExperimentDocument, participants: tuple[int, ...], record: ExperimentRecord, keep: float
-) -> tuple[list[str], dict[str, float] | None]:
-    if document.experiment.cover is not None:
-        return [
-            "What tallies tell of you is bounded by the guarantee above, not by how many take part in a round."
-        ], None
-    if document.experiment.loss.regression:
-        return ["For a label that is a number there is no law yet, so the risk has no number."], None
+) -> tuple[list[Sentence], dict[str, float] | None]:
+    if document.experiment.cover is not None or document.experiment.loss.regression:
+        # A guarantee holds for any number of people; and for numbers there is no law.
+        return [], None
     numbers = leakage(document, participants, keep=keep)
     if numbers is None:
-        return ["How many take part is not known on this device yet, so the risk has no number of its own yet."], None
-    squared = f"{numbers['d_squared']:.3g}" if numbers["d_squared"] < inf else "∞, for somebody stands alone"
-    sentences = [
-        (
-            f"In the last published round {_count(sum(participants), 'person').replace('persons', 'people')} trained."
-            " Someone who knows your features and wants your label would, in one such round, have d'² ="
-            f" {squared}: an AUC of {numbers['auc']:.2f}. It adds up: in {document.rounds} such rounds, an AUC of"
-            f" {numbers['auc_all_rounds']:.2f}."
-        )
-    ]
-    if record.cohort is Cohort.TEST:
-        sentences.append(
-            "These numbers are for those who train. Your device tests and names no bins: what it sends says your label"
-            " beside the predicted one, and is counted with the others who test. The fewer they are, the more it tells."
-        )
-    return sentences, numbers
+        return [say("figures.no-count")], None
+    told = say(
+        "figures.last-round",
+        trained=sum(participants),
+        auc=numbers["auc"],
+        all=numbers["auc_all_rounds"],
+        rounds=document.rounds,
+    )
+    return [told, *([say("figures.tests")] if record.cohort is Cohort.TEST else [])], numbers
 
 
 def _keep(document: ExperimentDocument, person: Individual | None) -> float:

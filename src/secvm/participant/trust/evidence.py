@@ -15,6 +15,7 @@ from typing import Any
 from secvm.errors import BadInputError, RemoteProtocolError
 from secvm.participant.storage.books import MISSING, RECOUNTED, REFETCHED, SEEN, STEPS, UNANSWERED, UNCHECKED
 from secvm.participant.storage.state import DeviceState, ExperimentRecord
+from secvm.privacy.sentences import Sentence, say
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.evidence.examination import examine_relayed
 from secvm.protocol.evidence.missing_canary import BEGINS, examine_canary
@@ -22,6 +23,7 @@ from secvm.protocol.evidence.plain import Evidence, Kind, examine
 from secvm.protocol.log.checkpoints import Checkpoint, read_checkpoint
 from secvm.protocol.log.policy import LogTerms
 from secvm.protocol.plain.session_events import Abstain, Reason
+from secvm.protocol.relays.submission import RECOUNTED_ONE_IN
 from secvm.protocol.trust.trusted_rounds import Trusted
 
 WATERMARK = (
@@ -112,10 +114,6 @@ def choose_one(held: list[Held], number: int | None) -> Held:
     return held[(number or 1) - 1]
 
 
-_NO_LOG = "It has no log: your device cannot tell whether everybody is told the same."
-_NO_STEPS = "Nor can it tell whether the model follows from what was counted."
-
-
 def trust_report(state: DeviceState, document: ExperimentDocument) -> dict[str, Any]:
     """Everything about one experiment, with one relay or two; ``told`` in sentences."""
     digest, terms = document.digest, document.log
@@ -133,67 +131,45 @@ def trust_report(state: DeviceState, document: ExperimentDocument) -> dict[str, 
         "distrust": state.trust.distrust(digest),
     }
     report["told"] = [
-        *([_NO_LOG] if terms is None else _of_log(terms, checkpoint, checks)),
+        *([say("checked.no-log")] if terms is None else _of_log(terms, checkpoint, checks)),
         *_of_rounds(document, checks, unopened),
         *_against(report),
     ]
     return report
 
 
-def _of_log(terms: LogTerms, checkpoint: Checkpoint | None, checks: dict[str, int]) -> list[str]:
+def _of_log(terms: LogTerms, checkpoint: Checkpoint | None, checks: dict[str, int]) -> list[Sentence]:
     names = [witness.name for witness in terms.witnesses]
     return [
-        (
-            f"Its rounds stand in the log {terms.log_key.name}, and count when {terms.quorum} of"
-            f" {len(names)} witnesses have cosigned: {', '.join(names)}."
-        ),
-        "Your device has checked no round of it yet."
-        if checkpoint is None
-        else f"Your device has read all {checkpoint.size} lines of the log, those of other experiments too.",
-        (
-            f"It looked at the log again {checks[REFETCHED]} times while a window was open, and was not answered"
-            f" {checks[UNANSWERED]} times."
-        ),
+        say("checked.log", log=terms.log_key.name, quorum=terms.quorum, of=len(names), names=", ".join(names)),
+        say("checked.nothing") if checkpoint is None else say("checked.lines", lines=checkpoint.size),
+        say("checked.looks", answered=checks[REFETCHED], unanswered=checks[UNANSWERED]),
     ]
 
 
-def _of_rounds(document: ExperimentDocument, checks: dict[str, int], unopened: list[int]) -> list[str]:
+def _of_rounds(document: ExperimentDocument, checks: dict[str, int], unopened: list[int]) -> list[Sentence]:
     relayed = document.experiment.cover is not None
     if document.log is None and not relayed:
-        return [_NO_STEPS]
-    steps = (
-        f"It has computed {checks[STEPS]} steps of the model again: each follows from the published tally. That the"
-        " tallies are true this does not show."
-    )
+        return [say("checked.no-steps")]
+    steps = say("checked.steps", steps=checks[STEPS])
     if not relayed:
-        return [steps, "Whether what it sent was counted it cannot see."]
-    numbers = f" ({', '.join(map(str, unopened))})" if unopened else ""
+        return [steps, say("checked.blind")]
     return [
         steps,
-        (
-            f"It found {checks[SEEN]} of its canaries among what was handed on; {checks[MISSING]} were missing,"
-            f" {checks[UNCHECKED]} could not be looked for in time. {len(unopened)} of its rounds were"
-            f" unopened{numbers}."
-        ),
-        (
-            f"It counted the shards of {checks[RECOUNTED]} of these again, every package that lay with them, and came"
-            " to the published counts. In which rounds it does so is drawn, one of 64."
-        ),
+        say("checked.canaries", seen=checks[SEEN], missing=checks[MISSING], unchecked=checks[UNCHECKED]),
+        *([say("checked.unopened", numbers=", ".join(map(str, unopened)))] if unopened else []),
+        say("checked.recounted", recounted=checks[RECOUNTED], of=RECOUNTED_ONE_IN),
     ]
 
 
-def _against(report: dict[str, Any]) -> list[str]:
+def _against(report: dict[str, Any]) -> list[Sentence]:
     sentences, distrust = [], report["distrust"]
     if report["convicted"]:
-        sentences.append(
-            "It holds evidence against the server, and sends nothing more. See: secvm participant evidence"
-        )
+        sentences.append(say("checked.evidence"))
     elif report["evidence"]:
-        sentences.append("It holds evidence that a relay left a package of it out. See: secvm participant evidence")
-    if distrust is not None and report["convicted"]:
-        sentences.append(f"It takes no part any more: {distrust}.")
-    elif distrust is not None:
-        sentences.append(f"It takes no part for now: {distrust}. To go on all the same: secvm participant resume")
+        sentences.append(say("checked.left-out"))
+    if distrust is not None:
+        sentences.append(say("checked.ended" if report["convicted"] else "checked.waits", why=distrust))
     return sentences
 
 

@@ -22,7 +22,7 @@ from secvm.participant.consent.policies import Consent
 from secvm.participant.invitation import invitations
 from secvm.participant.person import decisions
 from secvm.participant.person.decisions import Way
-from secvm.participant.person.disclosure import in_short, what_leaves
+from secvm.participant.person.disclosure import figures, in_short, what_leaves
 from secvm.participant.person.pinning import Prediction, fetch_salt, predict_for
 from secvm.participant.sources.browsers import HISTORIES, profiles
 from secvm.participant.sources.port import Options
@@ -34,8 +34,8 @@ from secvm.participant.storage.vault import FILE as VAULT_FILE
 from secvm.participant.storage.vault import LOCKED_FILE, Vault
 from secvm.participant.trust.evidence import Held, choose_one, evidence_of
 from secvm.participant.trust.trust_policy import TrustPolicy
-from secvm.participant.ui.offers import Offer, Offers, UnreckonedError, is_digest, offers_view
-from secvm.participant.ui.view import VaultLook, view
+from secvm.participant.ui.offers import Offer, Offers, Told, UnreckonedError, is_digest, offers_view
+from secvm.participant.ui.view import VaultLook, contents, view
 from secvm.privacy.accounting.accountant import patience, until
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.runtime.disk.process_lock import is_carried
@@ -168,15 +168,18 @@ class Desk:
             options = Options(home=Path.home(), now=self._now(), given=given)
             return import_from(find_source(wanted.source), options, vault)
 
-    async def _reckon(self, document: ExperimentDocument) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """What it means to take part, in short and in full; or say that nobody can tell."""
+    async def _reckon(self, document: ExperimentDocument) -> Told:
+        """What it means to take part; or say that nobody can know."""
 
-        def reckon() -> tuple[tuple[str, ...], tuple[str, ...]]:
+        def reckon() -> Told:
             steady = self._steady
             with patience((lambda: False) if steady is None else until(steady, PATIENCE_S)):
                 statement = self._consent.statement(document)
-                full = what_leaves(document, statement, self._policy)
-                return tuple(in_short(document, statement)), tuple(full)
+                return {
+                    "short": contents(in_short(document, statement)),
+                    "leaves": contents(what_leaves(document, statement, self._policy)),
+                    "figures": contents(figures(document, statement)),
+                }
 
         try:
             return await asyncio.to_thread(reckon)

@@ -21,12 +21,16 @@ from secvm.participant.sending.transport import OVERHEAD_BYTES
 from secvm.participant.sources.browsers import HISTORIES
 from secvm.participant.storage.books import NOTHING, Accepted
 from secvm.participant.storage.state import DeviceState, Status
-from secvm.participant.ui.view import VaultLook, about
+from secvm.participant.ui.view import VaultLook, about, contents
 from secvm.protocol.documents.experiment import ExperimentDocument, HashedBins, read_published
 
 #: So many are shown; a coordinator with more has a page of its own.
 MOST_OFFERS = 30
 _OPEN = ("running", "paused")
+
+
+#: What a document means, for a page: ``short``, ``leaves`` and ``figures``.
+Told = dict[str, list[dict[str, Any]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,17 +39,15 @@ class Offer:
 
     document: ExperimentDocument
     envelope: bytes = field(repr=False)
-    #: What it means to take part, in short and in full: reckoned once, because the page is drawn every few seconds.
-    short: tuple[str, ...]
-    full: tuple[str, ...]
+    #: What it means to take part: computed once, because the page is drawn every few seconds.
+    told: Told
 
 
 class UnreckonedError(BadInputError):
     """Nobody can be told what it would mean to take part: numbers that make no sense, or that take for ever."""
 
 
-#: What a document means, in short and in full.
-Reckon = Callable[[ExperimentDocument], Awaitable[tuple[tuple[str, ...], tuple[str, ...]]]]
+Reckon = Callable[[ExperimentDocument], Awaitable[Told]]
 
 
 class Offers:
@@ -102,8 +104,7 @@ class Offers:
     async def put(self, digest: str, envelope: bytes, reckon: Reckon) -> None:
         """One more; the oldest goes where there are too many."""
         document = read_published(envelope, digest=digest)
-        short, full = await reckon(document)
-        self.known[digest] = Offer(document, envelope, short, full)
+        self.known[digest] = Offer(document, envelope, await reckon(document))
         while len(self.known) > MOST_OFFERS:
             self.drop(next(iter(self.known)))
 
@@ -175,7 +176,7 @@ def judge(offer: Offer, state: DeviceState, way: Way) -> Judgement:
         check_data(document, way)
         way.policy.check(document)
     except SecVMError as fault:
-        return Judgement(str(fault), fault.next_step)
+        return Judgement(_said(fault), fault.next_step)
     if not isinstance(document.binning, HashedBins):
         return Judgement("this experiment needs its list of words", "Join on the command line, with --vocabulary FILE.")
     refusal = refused(NOTHING)
@@ -183,7 +184,12 @@ def judge(offer: Offer, state: DeviceState, way: Way) -> Judgement:
         return Judgement()
     needed = needed_for(consent.statement(document))
     helps = needed is not None and refused(needed) is None
-    return Judgement(str(refusal), refusal.next_step, needed if helps else None)
+    return Judgement(_said(refusal), refusal.next_step, needed if helps else None)
+
+
+def _said(fault: SecVMError) -> str:
+    """What was raised with it, which may be a ``Sentence``."""
+    return fault.args[0] if fault.args and isinstance(fault.args[0], str) else str(fault)
 
 
 def offer_view(
@@ -194,14 +200,14 @@ def offer_view(
     accept = judgement.accept
     return {
         **about(document),
-        "short": [*offer.short, *([chosen_relays(document)] if invited else [])],
+        **offer.told,
+        **({"short": [*offer.told["short"], chosen_relays(document).content()]} if invited else {}),
         "invited": invited,
-        "leaves": list(offer.full),
         # A number of features of this source, and whether there is an answer: not which.
         "features_here": vault.sources.get(document.features.source, 0),
         "profiles": list(vault.profiles) if document.features.source in HISTORIES else [],
         "answered": document.digest in answered,
-        "refusal": judgement.refusal,
+        "refusal": None if judgement.refusal is None else contents([judgement.refusal])[0],
         "next_step": judgement.next_step,
         "accept": None if accept is None else {"auc": accept.auc, "epsilon": accept.epsilon},
     }

@@ -15,31 +15,22 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from secvm.participant.consent.ledger import Ledger, finite, in_words, read_ledger
+from secvm.participant.consent.ledger import Ledger, Spending, figures, finite, in_words, read_ledger
 from secvm.participant.consent.policies import Consent
 from secvm.participant.person.disclosure import who_asks
 from secvm.participant.person.inspection import inspect
 from secvm.participant.sending.sealing import bytes_of_a_round
 from secvm.participant.storage.state import DeviceState, ExperimentRecord, Status
-from secvm.participant.trust.evidence import WATERMARK, Held, in_a_list
+from secvm.participant.trust.evidence import Held, in_a_list
 from secvm.participant.trust.trust_policy import TrustPolicy
 from secvm.privacy.leakage import auc_of
+from secvm.privacy.risk import up
+from secvm.privacy.sentences import Sentence, say
 from secvm.protocol.documents.experiment import ExperimentDocument, read_published
 
 _DAY_MS, QUARTER_MS = 86_400_000, 900_000
-TIMES_FORGOTTEN = (
-    "Only times still to come are known. When a package was sent is forgotten as soon as it has arrived, so nobody can"
-    " read it here later, you included."
-)
 #: What of an experiment is shown as ``inspection`` says it.
-_INSPECTED = ("status", "ended", "rounds", "acknowledged", "lost", "waiting", "leaves", "risk", "abstentions")
-_APART = "What you accepted for one experiment alone is counted against that, and not against your budget here."
-CANNOT_BE_TAKEN_BACK = (
-    "What was sent cannot be taken back: the counts it went into are public and stay so.",
-    "The ledger keeps what was told, and your device cannot join this experiment again.",
-    "Gone for good: your answer to its question, which features were drawn, and all that still waits to be sent.",
-    "Your other features stay on the device, for other experiments.",
-)
+_INSPECTED = ("status", "ended", "rounds", "acknowledged", "lost", "waiting", "abstentions")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +85,6 @@ def view(
             if record.status is Status.DECLINED
         ],
         "evidence": in_a_list(held),
-        "evidence_warning": WATERMARK,
-        "forgetting": list(CANNOT_BE_TAKEN_BACK),
     }
 
 
@@ -105,10 +94,11 @@ def budget(ledger: Ledger, consent: Consent, *, today: int, daily_bytes: int) ->
     limits = consent.budget
     return {
         # What was accepted for one experiment alone is counted there, and not here.
-        "epsilon": _meter(common.charged, limits.epsilon),
-        "auc": _meter(auc_of(common.d_squared), 1.0 if limits.auc >= 1 else limits.auc, least=0.5),
+        "epsilon": _meter(up(common.charged, 100), limits.epsilon),
+        "auc": _meter(up(auc_of(common.d_squared), 1000), 1.0 if limits.auc >= 1 else limits.auc, least=0.5),
         "bytes": _meter(today, daily_bytes),
-        "words": in_words(ledger, consent) + [_APART] * any(entry.apart for entry in ledger.spendings),
+        "words": contents(in_words(ledger)),
+        "figures": contents(figures(ledger, consent)),
         "unsafe": consent.unsafe,
     }
 
@@ -132,25 +122,28 @@ def experiment_view(
     return {
         **about(document),
         **{name: inspected[name] for name in _INSPECTED},
-        "means": _means(record.status, ended=inspected["ended"], runs=runs, trust=trust),
+        "means": _means(record.status, ended=inspected["ended"], runs=runs, trust=trust).content(),
+        "risk": inspected["risk_words"].content(),
+        "leaves": contents(inspected["leaves"]),
+        "figures": contents([*inspected["figures"], _spent(spent)]),
         "window": inspected["newest"],
         "times": times_to_come(state, record),
-        "times_words": TIMES_FORGOTTEN,
         "trains": None if record.cohort is None else record.cohort.name == "TRAIN",
-        "spent": None
-        if spent is None
-        else {
-            "rounds": spent.rounds,
-            "epsilon": finite(spent.charged),
-            "auc": None if spent.d_squared is None else auc_of(spent.d_squared),
-            "accepted_epsilon": spent.accepted.epsilon,
-            "accepted_auc": spent.accepted.auc,
-        },
-        "checked": trust["told"],
+        "checked": contents(trust["told"]),
         "distrust": trust["distrust"],
         "convicted": trust["convicted"],
         "model_round": None if model is None else model.rounds,
     }
+
+
+def _spent(spent: Spending | None) -> Sentence:
+    if spent is None:
+        return say("spent.nothing")
+    if spent.charged is not None and math.isfinite(spent.charged):
+        return say("spent.epsilon", epsilon=up(spent.charged, 100), rounds=spent.rounds)
+    if spent.d_squared is not None and math.isfinite(spent.d_squared):
+        return say("spent.auc", auc=up(auc_of(spent.d_squared), 1000), rounds=spent.rounds)
+    return say("spent.unknown", rounds=spent.rounds)
 
 
 def about(document: ExperimentDocument) -> dict[str, Any]:
@@ -160,7 +153,7 @@ def about(document: ExperimentDocument) -> dict[str, Any]:
         "digest": document.digest,
         "title": document.title,
         "question": document.question,
-        "asks": who_asks(document),
+        "asks": contents(who_asks(document)),
         "labels": None if document.experiment.loss.regression else list(document.experiment.labels),
         "source": document.features.source,
         "looks_at": document.features.description.strip().rstrip("."),
@@ -189,17 +182,20 @@ def times_to_come(state: DeviceState, record: ExperimentRecord) -> list[dict[str
     return [{"at": at, "packages": count} for at, count in sorted(counted.items())]
 
 
-def _means(status: Status, *, ended: bool, runs: bool, trust: dict[str, Any]) -> str:
+def contents(sentences: Sequence[str]) -> list[dict[str, Any]]:
+    """Sentences for a page, which says those that it knows by their key in its reader's language."""
+    return [sentence.content() if isinstance(sentence, Sentence) else {"text": sentence} for sentence in sentences]
+
+
+def _means(status: Status, *, ended: bool, runs: bool, trust: dict[str, Any]) -> Sentence:
     if status is Status.FORGOTTEN:
-        return "You left, and your device has forgotten what it knew of you for this. It cannot be joined again."
+        return say("means.forgotten")
     if trust["convicted"]:
-        return "Your device has caught the server cheating. It sends nothing more, and keeps what proves it."
+        return say("means.convicted")
     if ended:
-        return "This experiment is over. Nothing more is fetched or sent."
+        return say("means.over")
     if status is Status.PAUSED:
-        return "Paused: nothing is fetched or sent until you go on."
+        return say("means.paused")
     if trust["distrust"] is not None:
-        return "Your device takes no part for now, because of something it has seen. You decide whether it goes on."
-    if not runs:
-        return "You take part, but your device does not run now: nothing is fetched or sent."
-    return "You take part."
+        return say("means.distrust")
+    return say("means.runs" if runs else "means.stopped")

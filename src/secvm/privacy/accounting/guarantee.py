@@ -54,7 +54,7 @@ def auc_at_most(points: Iterable[tuple[float, float]]) -> float:
 
 #: From here on a guarantee is none worth the name: who knows all the others finds the label nearly surely.
 NO_PROTECTION = 8.0
-#: Where the curve δ(ε) is looked at for an AUC.
+#: Where the curve δ(ε) is looked at for an AUC; 0 is the total variation.
 _CURVE = (0.0, 0.1, 0.2, 0.4, 0.7, 1.1, 1.6, 2.4)
 
 
@@ -120,10 +120,19 @@ def charged_after(mechanism: Mechanism, rounds: int, delta: float) -> float:
     return max(epsilon_after(mechanism, rounds, delta, adjacency) for adjacency in Adjacency)
 
 
-@lru_cache(maxsize=128)
 def auc_of_curve(mechanism: Mechanism) -> float:
     """The largest AUC that the curve δ(ε) of a flipped label leaves, over all rounds. No δ is in it."""
-    return auc_at_most(zip(_CURVE, mechanism.deltas(_CURVE, adjacency=Adjacency.LABEL_FLIP), strict=True))
+    return auc_at_most(_curve(mechanism))
+
+
+def variation_of(mechanism: Mechanism) -> float:
+    """The total variation of a flipped label, δ(0): by how much any event's chance may differ."""
+    return _curve(mechanism)[0][1]
+
+
+@lru_cache(maxsize=128)
+def _curve(mechanism: Mechanism) -> tuple[tuple[float, float], ...]:
+    return tuple(zip(_CURVE, mechanism.deltas(_CURVE, adjacency=Adjacency.LABEL_FLIP), strict=True))
 
 
 def finite(number: float) -> float | None:

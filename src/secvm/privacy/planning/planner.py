@@ -129,7 +129,7 @@ def experiment_of(wish: Wish) -> Experiment:
 def _words(statement: PrivacyStatement | RelayedStatement | None) -> list[str]:
     if statement is None:
         return []
-    return relayed_words(statement) if isinstance(statement, RelayedStatement) else words(statement)
+    return [*(relayed_words(statement) if isinstance(statement, RelayedStatement) else words(statement))]
 
 
 def _curve(wish: Wish, rounds: int) -> list[dict[str, float]]:

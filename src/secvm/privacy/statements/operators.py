@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from secvm.privacy.sentences import Sentence, say
+
 #: Of ``[trust] profile``: a person agrees that the coordinator's operator runs one of the relays.
 ONE_RELAY = "one relay"
 
@@ -73,29 +75,25 @@ class Coalition:
 
 def relay_coalitions(operators: Operators) -> tuple[Coalition, ...]:
     """All that are sufficient where two relays add cover."""
-    can = "tell for ever who sent what, and choose the count"
+    can = "link for ever who sent what, and choose the count"
     if operators.same:
         runs = "both relays and the coordinator" if operators.of_coordinator else "both relays"
         return (Coalition(f"{operators.entry} ({runs}) alone", can),)
-    return (Coalition(f"{_runs(operators, 'entry')} and {_runs(operators, 'mix')} together", can),)
+    return (Coalition(say("together", a=_runs(operators, "entry"), b=_runs(operators, "mix")), can),)
 
 
-def in_words(sufficient: tuple[Coalition, ...]) -> str:
+def in_words(sufficient: tuple[Coalition, ...]) -> Sentence:
     """As the end of a sentence: numbered where they are several, because any one of them is enough."""
-    if len(sufficient) == 1:
-        return f"{sufficient[0].parties} can {sufficient[0].can}."
-    return (
-        "; ".join(
-            f"({number}) {coalition.parties} can {coalition.can}" for number, coalition in enumerate(sufficient, 1)
-        )
-        + "."
-    )
+    named = {
+        letter: say("coalition", parties=coalition.parties, can=coalition.can)
+        for letter, coalition in zip("abcd", sufficient, strict=False)
+    }
+    return say(f"several.{len(sufficient)}", **named)
 
 
-def _runs(operators: Operators, role: str) -> str:
+def _runs(operators: Operators, role: str) -> Sentence:
     name = operators.entry if role == "entry" else operators.mix
-    also = " and the coordinator" if role in operators.of_coordinator else ""
-    return f"{name} ({relay_of(role)}{also})"
+    return say(f"runs.{role}" + "-coordinator" * (role in operators.of_coordinator), name=name)
 
 
 def relay_of(role: str) -> str:

@@ -21,7 +21,9 @@ from typing import Any
 
 from secvm.learning.experiment import Experiment
 from secvm.privacy.leakage import PlannedLeak, planned_leak
+from secvm.privacy.risk import in_words as risk_in_words
 from secvm.privacy.risk import risk_of
+from secvm.privacy.sentences import Sentence, say
 from secvm.privacy.statements.operators import Coalition, in_words
 
 
@@ -57,7 +59,7 @@ class PrivacyStatement:
 
     @property
     def risk(self) -> float:
-        """``risk.risk_of``, where no noise was added."""
+        """``risk.risk_of``: no noise was added."""
         return risk_of(None)
 
     def content(self) -> dict[str, Any]:
@@ -91,29 +93,9 @@ def state(terms: Terms, *, bytes_per_package: int = 0) -> PrivacyStatement:
     )
 
 
-NO_GUARANTEE = (
-    "There is no formal guarantee: this experiment adds no noise. Tallies are public and stay so: anybody, not only the"
-    " coordinator, can use them to guess at you."
-)
-#: Whatever the law of an honest run says. Ends without a full stop.
-CHOSEN_WEIGHTS = (
-    "a coordinator that chooses the weights, by making tallies up, can tell your label with an AUC of 1.00 (certainty)"
-)
-#: Before all coalitions that are sufficient (``coalitions``).
-_COLLUDE = (
-    "To find out your label nobody has to work together with anybody: the public tallies are enough. To learn which"
-    " packages are yours, any one of these is: {all}"
-)
-
-
-def words(statement: PrivacyStatement) -> list[str]:
+def words(statement: PrivacyStatement) -> list[Sentence]:
     """One sentence or a few in each item, in the order in which they matter."""
-    return [
-        NO_GUARANTEE,
-        _leak_sentence(statement),
-        _COLLUDE.format(all=in_words(coalitions(statement.terms))),
-        *_cost_sentence(statement),
-    ]
+    return [*plainly(statement), *figures(statement)]
 
 
 def as_text(statement: PrivacyStatement) -> str:
@@ -121,25 +103,28 @@ def as_text(statement: PrivacyStatement) -> str:
     return "\n\n".join(words(statement))
 
 
-def _leak_sentence(statement: PrivacyStatement) -> str:
-    leak, rounds = statement.leak, statement.terms.rounds
+def plainly(statement: PrivacyStatement) -> list[Sentence]:
+    """The risk, who is enough to find out what, and what leaves."""
+    size, budget = statement.bytes_per_round, statement.budget
+    return [
+        risk_in_words(statement.risk, statement.terms.experiment),
+        say("none.noise"),
+        say("none.chosen"),
+        say("alone", all=in_words(coalitions(statement.terms))),
+        *([say("leaves.size", bytes=size, budget=budget)] if size and budget else []),
+    ]
+
+
+def figures(statement: PrivacyStatement) -> list[Sentence]:
+    """What an honest run's tallies give away, for those who know the words."""
+    leak, floor, rounds = statement.leak, statement.terms.floor, statement.terms.rounds
     if leak is None:
-        return "For a label that is a number there is no law yet, so the risk has no number."
-    every = f"all {rounds} rounds" if rounds > 1 else "its one round"
-    corrected = "" if leak.auc_corrected is None else f" ({leak.auc_corrected:.2f} with all corrections)"
-    return (
-        "The fewer train, the more that tells, and no device can see how many do. Somebody who knows your features and"
-        f" wants your label would, if {statement.terms.floor:,} train, the fewest from whom the model should learn,"
-        f" reach an AUC of about {leak.auc_round:.2f} in one round, and {leak.auc:.2f} in {every}{corrected}; 0.50 is a"
-        f" coin, 1.00 is certainty. And {CHOSEN_WEIGHTS}."
-    )
-
-
-def _cost_sentence(statement: PrivacyStatement) -> list[str]:
-    if statement.budget is None:
-        return []
-    size = f", {statement.bytes_per_round:,} bytes" if statement.bytes_per_round else ""
-    return [f"Your device sends exactly {statement.budget:,} packages in every round{size}."]
+        return [say("figures.no-law")]
+    once = {"floor": floor, "one": leak.auc_round}
+    return [
+        say("figures.plain", all=leak.auc, rounds=rounds, **once) if rounds > 1 else say("figures.plain.one", **once),
+        *([] if leak.auc_corrected is None else [say("figures.corrected", auc=leak.auc_corrected)]),
+    ]
 
 
 def coalitions(terms: Terms) -> tuple[Coalition, ...]:
@@ -147,28 +132,26 @@ def coalitions(terms: Terms) -> tuple[Coalition, ...]:
     sufficient = [_isolating(terms), _with_a_key_of_its_own(terms)]
     if terms.relays:
         only = terms.relays == 1
-        relay = "the relay" if only else f"each of the {terms.relays} relays, for the packages that take it,"
-        sufficient.insert(0, Coalition(f"{relay} alone", "hand on your packages with only its own beside them"))
-        with_whom = "the relay" if only else "the relays that your packages take"
-        sufficient.append(Coalition(f"the coordinator and {with_whom} together", "tell who sent what"))
+        relay = say("party.relay") if only else say("party.relays", relays=terms.relays)
+        sufficient.insert(0, Coalition(relay, say("can.alone")))
+        both = say("party.coordinator-relay" if only else "party.coordinator-relays")
+        sufficient.append(Coalition(both, say("can.link")))
     return tuple(sufficient)
 
 
 def _isolating(terms: Terms) -> Coalition:
-    if not terms.relays:
-        # Devices go straight there.
-        return Coalition("the coordinator alone", "see who sends what")
-    return Coalition("the coordinator alone", "show this experiment to so few that you stand alone in a round")
+    # Without a relay devices go straight there.
+    return Coalition(say("party.coordinator"), say("can.few" if terms.relays else "can.see"))
 
 
 def _with_a_key_of_its_own(terms: Terms) -> Coalition:
-    can = "give you a gateway key of your own, and so tell your packages from all others"
+    can = say("can.key")
     if not terms.logged:
-        return Coalition("the coordinator alone, for there is no log,", can)
+        return Coalition(say("party.no-log"), can)
     if terms.quorum is None:
-        return Coalition("the coordinator and as many witnesses as two of their quorums share", can)
+        return Coalition(say("party.quorums"), can)
     enough, of = terms.quorum
     both = 2 * enough - of
     if both <= 0:
-        return Coalition(f"the coordinator alone, for {enough} of {of} witnesses are no majority,", can)
-    return Coalition(f"the coordinator and {both} of the {of} witnesses", can)
+        return Coalition(say("party.minority", enough=enough, of=of), can)
+    return Coalition(say("party.witnesses", both=both, of=of), can)

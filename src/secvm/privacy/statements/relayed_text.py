@@ -1,4 +1,7 @@
-"""A statement about an experiment with two relays in plain words, for the person who is to decide."""
+"""A statement about an experiment with two relays as sentences, for the person who is to decide.
+
+What somebody must know to decide comes first: the risk, who must be honest, what leaves. ``figures`` come after.
+"""
 
 from __future__ import annotations
 
@@ -6,45 +9,24 @@ import math
 
 from secvm.privacy.accounting.guarantee import NO_PROTECTION, Guarantee
 from secvm.privacy.risk import in_words as risk_in_words
-from secvm.privacy.statements.operators import Operators, in_words, relay_coalitions, relay_of
+from secvm.privacy.risk import up
+from secvm.privacy.sentences import Sentence, say
+from secvm.privacy.statements.operators import Operators, relay_coalitions
 from secvm.privacy.statements.relayed import Caught, CellChances, RelayedStatement
 
-NO_GUARANTEE = (
-    "There is no formal guarantee: {why}. Tallies are public and stay so: anybody, not only the coordinator, can use"
-    " them to guess at you."
-)
 #: An experiment without noise, in one paragraph: the paper's own system.
 PLAIN = (
     "There is no formal guarantee: this experiment adds no noise. Tallies are public and stay so, and whoever knows a"
     " person's features can use them to guess the label. A coordinator that chooses the weights, by making tallies up,"
-    " can tell every label with an AUC of 1.00 (certainty), however many take part."
+    " can tell every label for certain, however many take part."
 )
 #: The same of an experiment with two relays.
 HOLDS = "a guarantee as long as {relay} is honest in each round, whatever all others do"
-#: One paragraph: everything that a guarantee rests on.
-ASSUMPTIONS = (
-    "This holds for whatever weights the coordinator sends, whoever the others are and however many, as long as your"
-    " device runs its own code with real dice and {relay} is honest in each round: it mixes, adds its noise from good"
-    " dice, and forgets. It protects what you send, not that you take part. What your device tells in other"
-    " experiments adds to it, and so does what another device of yours tells."
-)
-_COLLUDE = "To break it, this is enough, and less is not: {all}"
-#: What the parties learn although all is well.
-_LEARNT = (
-    "{entry}, the entry relay, learns that your address takes part in this experiment, and in which others over it; a"
-    " relay over which your device fetches learns the address."
-)
 
 
-def words(statement: RelayedStatement) -> list[str]:
+def words(statement: RelayedStatement) -> list[Sentence]:
     """One sentence or a few in each item, in the order in which they matter."""
-    operators, own = statement.terms.operators, statement.own
-    if own is None:
-        guarantee = [NO_GUARANTEE.format(why=statement.why_no_guarantee)]
-    else:
-        guarantee = [*_guaranteed(statement, own), *rests_on(operators, own)]
-    seen = [] if statement.caught is None else [_seen(statement.caught, statement.terms.expected, operators)]
-    return [*guarantee, *seen, _LEARNT.format(entry=operators.entry), *_leak(statement), *_cost(statement)]
+    return [*plainly(statement), *figures(statement)]
 
 
 def as_text(statement: RelayedStatement) -> str:
@@ -52,97 +34,103 @@ def as_text(statement: RelayedStatement) -> str:
     return "\n\n".join(words(statement))
 
 
+def plainly(statement: RelayedStatement) -> list[Sentence]:
+    """The risk, who must be honest, and what leaves."""
+    operators, own, budget = statement.terms.operators, statement.own, statement.budget
+    size = [] if not budget else [say("leaves.size", bytes=statement.bytes_per_round or 0, budget=budget)]
+    return [
+        risk_in_words(statement.risk, statement.terms.experiment),
+        *(_without(statement) if own is None else rests_on(operators, own)),
+        say("leaves.learnt", entry=operators.entry),
+        *(size if statement.bytes_per_round else []),
+    ]
+
+
+def figures(statement: RelayedStatement) -> list[Sentence]:
+    """ε, δ, AUC and the chances of being seen, for those who know the words."""
+    seen = [] if statement.caught is None else [_seen(statement.caught, statement)]
+    guaranteed = [] if statement.own is None else _guaranteed(statement, statement.own)
+    return [*guaranteed, *seen, *_leak(statement)]
+
+
+def _without(statement: RelayedStatement) -> list[Sentence]:
+    if statement.terms.experiment.cover is None:
+        return [say("none.noise")]
+    return [say("none.operators", why=statement.why_no_guarantee or "")]
+
+
 def holds(operators: Operators) -> str:
     """On whom the guarantee rests, in half a sentence."""
     return HOLDS.format(relay=_relied_on(operators))
 
 
-def rests_on(operators: Operators, guarantee: Guarantee) -> list[str]:
+def rests_on(operators: Operators, guarantee: Guarantee) -> list[Sentence]:
     """Who must be honest, and everybody who is enough to break it."""
     if math.isinf(guarantee.epsilon):
         # Where nothing holds, there is nothing to break.
-        return []
-    sufficient = relay_coalitions(operators)
-    return [ASSUMPTIONS.format(relay=_relied_on(operators)), _COLLUDE.format(all=in_words(sufficient))]
+        return [say("none.faint")]
+    (coalition,) = relay_coalitions(operators)
+    return [say("honest", relay=_relied_on(operators)), say("break", who=coalition.parties)]
 
 
-def _relied_on(operators: Operators) -> str:
+def _relied_on(operators: Operators) -> Sentence:
     if operators.of_coordinator:
         (kept,) = (role for role in ("entry", "mix") if role not in operators.of_coordinator)
-        return f"{operators.relied_on[0]} ({relay_of(kept)}; the coordinator's operator runs the other)"
-    return f"one of {operators.entry} ({relay_of('entry')}) and {operators.mix} ({relay_of('mix')})"
+        return say(f"relay.{kept}", **{kept: operators.relied_on[0]})
+    return say("relay.either", entry=operators.entry, mix=operators.mix)
 
 
-def _guaranteed(statement: RelayedStatement, own: Guarantee) -> list[str]:
-    rounds = statement.terms.rounds
+def _guaranteed(statement: RelayedStatement, own: Guarantee) -> list[Sentence]:
     if math.isinf(own.epsilon):
-        return ["No guarantee: the noise of one relay is not enough, whatever the experiment says of itself."]
-    every = f"all {rounds} rounds" if rounds > 1 else "its one round"
-    sentences = [
-        (
-            f"Over {every}, whether your device sends anything of its own changes the chance of whatever comes out by a"
-            f" factor of at most e^{own.epsilon:.2f} = {math.exp(own.epsilon):,.1f}, but for a chance of"
-            f" {own.delta:.0e} (ε = {own.epsilon:.2f}; after one round ε = {own.epsilon_round:.2f}). With another label"
-            f" in place of yours it is ε = {_number(own.epsilon_flip)} (one"
-            f" round: {_number(own.epsilon_flip_round)}): that is what your device's budget is charged with."
-        ),
-        risk_in_words(statement.risk, statement.terms.experiment),
-    ]
+        return []
+    epsilon, flip = up(own.epsilon, 100), own.epsilon_flip
+    told = {"factor": up(math.exp(own.epsilon), 10), "one_in": math.floor(1 / own.delta), "epsilon": epsilon}
+    sentences = [say("figures.auc", auc=up(statement.risk, 1000))]
+    if statement.terms.rounds > 1:
+        rounds, once = statement.terms.rounds, up(own.epsilon_round, 100)
+        sentences.append(say("figures.epsilon", rounds=rounds, epsilon_round=once, **told))
+    else:
+        sentences.append(say("figures.epsilon.one", **told))
+    if math.isinf(flip):
+        sentences.append(say("figures.flip.none"))
+    else:
+        once = up(own.epsilon_flip_round, 100)
+        sentences.append(say("figures.flip", epsilon=up(flip, 100), epsilon_round=once))
     if own.epsilon >= NO_PROTECTION:
-        sentences.append(f"An ε of {NO_PROTECTION:g} or more is no protection, though it is a guarantee by name.")
+        sentences.append(say("figures.weak", least=int(NO_PROTECTION)))
     if not statement.kept:
-        claimed = statement.terms.claimed
-        epsilon = math.inf if statement.planned is None else statement.planned.epsilon
-        sentences.append(
-            f"The experiment claims {claimed}, and its noise does not keep that: it is ε = {_number(epsilon)} at that"
-            " δ."
-        )
+        claimed = str(statement.terms.claimed)
+        worth = math.inf if statement.planned is None else statement.planned.epsilon
+        none = math.isinf(worth)
+        told_of = {"claimed": claimed} if none else {"claimed": claimed, "epsilon": up(worth, 100)}
+        sentences.append(say("figures.broken.none" if none else "figures.broken", **told_of))
     return sentences
 
 
-def _seen(caught: Caught, people: int, operators: Operators) -> str:
-    mean, fullest = _cell(caught.mean_cell), _cell(caught.fullest_cell)
-    return (
-        f"After each round everybody can count again what {operators.mix} (the mixing relay) handed on; the coordinator"
-        f" cannot change one package unseen. In each round, with {people:,} devices: a relay that falsifies its noise"
-        f" is seen with a chance of 1 in {1 / caught.false_cover} at least; whoever drops or replaces"
-        f" {caught.blindly_99:,} capsules blindly before they are handed on, with 99 in 100; by content, in the mean"
-        f" cell {mean}, and in the fullest {fullest}."
-        f" An entry relay that drops one of your capsules is seen by you with a chance of 1 in {1 / caught.canary}, and"
-        " surely if it drops all. Nobody can see whether the entry relay's clients are people, or whether they tell the"
-        " truth."
+def _seen(caught: Caught, statement: RelayedStatement) -> Sentence:
+    return say(
+        "figures.seen",
+        mix=statement.terms.operators.mix,
+        people=statement.terms.expected,
+        parts=int(1 / caught.false_cover),
+        blindly=caught.blindly_99,
+        mean=_cell(caught.mean_cell),
+        fullest=_cell(caught.fullest_cell),
+        canary=int(1 / caught.canary),
     )
 
 
-def _cell(cell: CellChances) -> str:
-    whole = f"of its {cell.people + cell.cover:,} packages"
+def _cell(cell: CellChances) -> Sentence:
+    packages = cell.people + cell.cover
     if cell.packages_90 is None:
-        return f"never with 9 in 10: all {whole} are missed with {100 * (1 - cell.at_most):.0f} %"
-    likely = f"with 9 in 10 for {cell.packages_90:,} {whole}"
+        return say("cell.never", packages=packages, missed=1 - cell.at_most)
     if cell.packages_99 is None:
-        return f"{likely}, and never with 99 in 100"
-    return f"{likely}, with 99 in 100 for {cell.packages_99:,}"
+        return say("cell.likely", packages=packages, likely=cell.packages_90)
+    return say("cell.both", packages=packages, likely=cell.packages_90, surely=cell.packages_99)
 
 
-def _leak(statement: RelayedStatement) -> list[str]:
+def _leak(statement: RelayedStatement) -> list[Sentence]:
     leak = statement.leak
     if leak is None:
-        return ["For a label that is a number there is no law yet, so the risk without a guarantee has no number."]
-    return [
-        (
-            f"Without its noise, somebody who knows your features and wants your label would, with"
-            f" {statement.terms.floor:,} people who train, reach an AUC of about {leak.auc_round:.2f} in one round and"
-            f" {leak.auc:.2f} in all; whoever chooses the weights, or knows the others, does better."
-        )
-    ]
-
-
-def _cost(statement: RelayedStatement) -> list[str]:
-    if statement.budget is None:
-        return []
-    size = f", {statement.bytes_per_round:,} bytes" if statement.bytes_per_round else ""
-    return [f"Your device sends exactly {statement.budget:,} packages in every round{size}, in one request."]
-
-
-def _number(epsilon: float) -> str:
-    return f"{epsilon:.2f}" if math.isfinite(epsilon) else "∞"
+        return [say("figures.no-law")]
+    return [say("figures.without", floor=statement.terms.floor, one=leak.auc_round, all=leak.auc)]

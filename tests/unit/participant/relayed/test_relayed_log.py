@@ -298,9 +298,9 @@ def test_repro_a_person_is_shown_the_state_of_the_log(world: RelayedWorld) -> No
     trust = _trust(world)
     assert trust["checkpoint"]["size"] == world.member._rounds.log.trusted.seen_size > 0  # type: ignore[union-attr]
     told = " ".join(trust["told"])
-    assert f"Your device has read all {trust['checkpoint']['size']} lines of the log" in told
+    assert f"Lines of the log that your device has read: all {trust['checkpoint']['size']}" in told
     assert all(name in told for name in trust["witnesses"])
-    assert "It looked at the log again" in told
+    assert "Looks at the log while a window was open" in told
 
 
 def test_repro_evidence_against_the_log_is_not_called_a_relays_and_offers_no_way_on(

@@ -50,7 +50,7 @@ def test_shard_of_the_canary_is_fetched_and_counted_again(world: RelayedWorld) -
     assert state.trust.checks(world.of.digest)["recounted"] == state.trust.checks(world.of.digest)["seen"] == 2
     assert (world.member.distrust, world.member.canaries) == (None, 0)
     told = as_text(inspect(state, now=world.clock.now()))
-    assert "It counted the shards of 2 of these again" in told
+    assert "Rounds of which it counted a part again: 2." in told
 
 
 def test_without_luck_the_digests_alone_are_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -90,14 +90,15 @@ def test_invitation_is_there_by_itself_and_what_is_joined_is_no_invitation(world
     page.run(page.desk.take_up_invitations())
     (offer,) = page.state()["offers"]["list"]
     assert (offer["digest"], offer["invited"]) == (other_of(world), True)
-    assert "Whoever invited you chose whom your packages go through: relay0.example" in offer["short"][-1]
+    assert "Whoever invited you chose whom your packages go through: relay0.example" in offer["short"][-1]["text"]
     assert not world.net.fetches
     page.act("find")
     assert [one["digest"] for one in page.state()["offers"]["list"]] == [offer["digest"]]
 
 
-def test_page_reads_histories_of_browsers_and_nothing_else(page: Page) -> None:
-    said = page.act("import", {"browser": "people", "source": "words"})
+def test_page_reads_histories_of_browsers_and_nothing_else(world: World, page: Page) -> None:
+    page.act("find")
+    said = page.act("import", {"digest": other_of(world), "profile": "firefox/p"})
     assert (said.status, "histories of browsers" in said.json["detail"]) == (409, True)
 
 
@@ -148,7 +149,7 @@ def test_what_tells_too_much_is_joined_only_with_the_number_that_is_shown(world:
     digest = other_of(world)
     with served(world, desk=desk_of(world, consent=Consent())) as page:
         (offer,) = page.state(page.act("find"))["offers"]["list"]
-        assert "no formal guarantee" in offer["refusal"]
+        assert "no formal guarantee" in offer["refusal"]["text"]
         for accept in (None, {"auc": 0.6}):
             refused = page.act("join", {"digest": digest, "answer": "a", "accept": accept})
             assert refused.status == 409
@@ -163,7 +164,7 @@ def test_what_no_number_helps_is_refused_for_good(world: World) -> None:
     with served(world, desk=desk_of(world, consent=Consent(most_rounds=1))) as page:
         (offer,) = page.state(page.act("find"))["offers"]["list"]
     assert offer["accept"] is None
-    assert "this device agrees to 1 at most" in offer["refusal"]
+    assert "this device agrees to 1 at most" in offer["refusal"]["text"]
 
 
 def test_without_settings_nobody_can_be_asked(world: World) -> None:

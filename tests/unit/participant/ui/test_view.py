@@ -1,6 +1,7 @@
 """What the page shows is what the state holds, and no more."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -8,12 +9,12 @@ import pytest
 
 from secvm.participant.consent.ledger import read_ledger
 from secvm.participant.consent.policies import Consent
-from secvm.participant.person.disclosure import in_short, what_leaves
+from secvm.participant.person.disclosure import figures, in_short, what_leaves
 from secvm.participant.person.inspection import inspect
 from secvm.participant.storage.state import DeviceState
 from secvm.participant.trust.evidence import evidence_of
 from secvm.participant.ui.offers import read_list
-from secvm.participant.ui.view import QUARTER_MS, VaultLook, about, budget, view
+from secvm.participant.ui.view import QUARTER_MS, VaultLook, about, budget, contents, view
 from tests.there import there
 from tests.unit.participant.relayed.relayed_world import RelayedWorld
 from tests.unit.participant.relayed.test_relayed_consent import PLANNED
@@ -43,10 +44,13 @@ def test_counts_and_words_are_those_of_the_state(world: World) -> None:
     told, state = seen(world)
     (one,) = told["experiments"]
     known = inspect(state, now=world.clock.now(), consent=ANYTHING)[world.of.digest]
-    for name in ("rounds", "acknowledged", "lost", "waiting", "leaves", "risk", "abstentions", "ended", "status"):
+    for name in ("rounds", "acknowledged", "lost", "waiting", "abstentions", "ended", "status"):
         assert one[name] == known[name]
+    assert one["leaves"] == contents(known["leaves"])
+    assert one["figures"][:-1] == contents(known["figures"])
+    assert one["risk"]["text"] == known["risk_words"]
     assert one["window"] == known["newest"]
-    assert one["checked"] == known["trust"]["told"]
+    assert one["checked"] == contents(known["trust"]["told"])
     assert 0 < one["acknowledged"] < BUDGET
     assert one["acknowledged"] + one["waiting"] == BUDGET
     assert told["vault"]["sources"] == [{"name": "words", "features": len(FEATURES)}]
@@ -81,7 +85,7 @@ def test_repro_a_canary_that_a_relay_left_out_leaves_the_way_on_to_the_person(tm
     assert len(told["evidence"]) == 1
     assert not one["convicted"], "the page would offer no way to go on, and the command does"
     assert one["distrust"] is not None
-    assert "cheating" not in one["means"]
+    assert "cheating" not in one["means"]["text"]
     state.close()
 
 
@@ -118,7 +122,7 @@ def test_standing_is_told_in_plain_words(tmp_path: Path, decide: str, runs: bool
     state.close()
     told, state = seen(world, runs=runs)
     state.close()
-    assert words in told["experiments"][0]["means"]
+    assert words in told["experiments"][0]["means"]["text"]
 
 
 def test_budget_is_what_the_ledger_counts(world: World) -> None:
@@ -137,21 +141,28 @@ def test_budget_is_what_the_ledger_counts(world: World) -> None:
     assert free["unsafe"] is True
 
 
-def test_statement_comes_in_short_and_in_full() -> None:
-    plain, covered = real_document(), PLANNED
-    for document in (plain, covered):
+def test_statement_comes_in_short_and_in_full_and_its_figures_apart() -> None:
+    for document in (real_document(), PLANNED):
         short, full = in_short(document), what_leaves(document)
-        assert len(short) == 4
+        assert len(short) == 5
         assert len(full) > len(short)
+        assert short[0] == full[0], "the risk comes first"
         assert all(sentence.endswith((".", ")")) for sentence in short + full)
-    assert "Nothing limits the risk" in in_short(plain)[2]
-    assert "times in 10; 5 is a coin toss" in in_short(covered)[2]
+        for word in ("AUC", "ε", "δ", "bin", "package", "cover", "train", "test"):
+            assert not any(re.search(rf"\b{word}", sentence) for sentence in short), word
+        assert not any("AUC" in sentence or "ε" in sentence for sentence in full)
+        assert any("AUC" in sentence for sentence in figures(document))
+    assert "Nothing limits the risk" in in_short(real_document())[0]
+    assert "times in 10; 5 is a coin toss" in in_short(PLANNED)[0]
 
 
 def test_who_asks_is_named_from_the_signed_document() -> None:
-    assert about(real_document())["asks"] == ["It does not say who asks."]
+    assert [one["key"] for one in about(real_document())["asks"]] == ["asks.unknown"]
     told = about(real_document(operator="Uni", contact="study@uni.example", purpose="To see whether words tell."))
-    assert told["asks"][:2] == ["Asked by Uni. Contact: study@uni.example", "Purpose: To see whether words tell."]
+    assert [one["text"] for one in told["asks"]][:2] == [
+        "Asked by Uni. Contact: study@uni.example",
+        "Purpose: To see whether words tell.",
+    ]
     assert told["who"]["relays"] == [f"https://relay{i}.example/r" for i in range(3)]
     assert told["who"]["coordinator"]
     assert told["labels"] == ["a", "b"]

@@ -1,7 +1,8 @@
 // The 24 hours of the person's day: when packages are still to leave, and in which hours rounds may begin.
 // @ts-check
 import { svgElement as draw } from "./dom.js";
-import { clock, counted, el } from "./parts.js";
+import { t } from "./language.js";
+import { clock, el } from "./parts.js";
 
 const HOUR = 3_600_000;
 const HIGH = 44, TOP = 18;
@@ -54,19 +55,22 @@ export function dayStrip(one, now) {
   const at = ((now - start) / HOUR) * WIDE;
   svg.append(draw("line", { x1: at, x2: at, y1: TOP - 4, y2: TOP + HIGH + 4, class: "now" }));
   const words = inWords(one, now);
-  svg.setAttribute("aria-label", `Your day, hour by hour. ${words}`);
-  return el("div", { class: "day" }, el("h4", {}, "When in your day"), svg,
-    el("p", { class: "small-print" }, `${words} ${one.times_words}`));
+  svg.setAttribute("aria-label", t("day.strip", { words }));
+  return el("div", { class: "day" }, el("h4", {}, t("day.title")), svg,
+    el("p", { class: "small-print" }, `${words} ${t("day.forgotten")}`));
 }
 
 /** @param {any} one @param {number} now */
 export function inWords(one, now) {
   const whole = one.hours.length === 1 && one.hours[0][0] === 0 && one.hours[0][1] === 24;
-  const spans = one.hours.map((/** @type {number[]} */ [a, b]) => `${a}:00 to ${b}:00`).join(" and ");
-  const may = whole ? "Rounds may begin at any hour (green)." : `Rounds begin from ${spans}, ${one.time_zone} (green).`;
+  const hour = (/** @type {number} */ h) => `${String(h).padStart(2, "0")}:00`;
+  const spans = one.hours.map((/** @type {number[]} */ [a, b]) => t("day.span", { from: hour(a), to: hour(b) }));
+  const listed = new Intl.ListFormat(document.documentElement.lang).format(spans);
+  const may = whole ? t("day.any") : t("day.spans", { spans: listed, zone: one.time_zone });
   const window = one.window;
-  const wait = one.times.reduce((/** @type {number} */ sum, /** @type {any} */ t) => sum + t.packages, 0);
-  if (!wait) return `No package waits to be sent. ${may}`;
-  const until = window && window.closes_at > now ? `, all before ${clock(window.closes_at)}` : "";
-  return `${counted(wait, "package")} (blue) still to be sent, at random times${until}. ${may}`;
+  const wait = one.times.reduce((/** @type {number} */ sum, /** @type {any} */ part) => sum + part.packages, 0);
+  if (!wait) return `${t("day.idle")} ${may}`;
+  const until = window && window.closes_at > now;
+  const waits = until ? t("day.until", { n: wait, time: clock(window.closes_at) }) : t("day.waiting", { n: wait });
+  return `${waits} ${may}`;
 }

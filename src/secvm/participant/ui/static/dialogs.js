@@ -1,5 +1,6 @@
 // Dialogs: what somebody should read before a yes, and what only they should see.
 // @ts-check
+import { t } from "./language.js";
 import { button, el } from "./parts.js";
 import { Refusal } from "./talk.js";
 
@@ -22,7 +23,8 @@ export function show(title, content, actions = []) {
   const kept = content.filter((one) => one !== null);
   open.replaceChildren(
     el("h2", { id: "dialog-title", tabindex: "-1" }, title), .../** @type {Node[]} */ (kept), trouble,
-    el("div", { class: "actions" }, button("close", actions.length ? "Not now" : "Close", close), ...actions));
+    el("div", { class: "actions" }, 
+      button("close", t(actions.length ? "dialog.not-now" : "dialog.close"), close), ...actions));
   open.oncancel = () => setTimeout(() => open.replaceChildren());
   if (!open.open) open.showModal();
   open.scrollTop = 0;
@@ -33,8 +35,8 @@ export function show(title, content, actions = []) {
 export function trouble(fault) {
   const place = document.getElementById("dialog-trouble");
   const words = fault instanceof Refusal ? [fault.message, fault.next].filter(Boolean).join(" ")
-    : "The program that shows this page does not answer.";
-  if (place === null || !dialog().open) return show("That did not work", [el("p", {}, words)]);
+    : t("dialog.gone");
+  if (place === null || !dialog().open) return show(t("dialog.trouble"), [el("p", {}, words)]);
   place.textContent = words;
   place.hidden = false;
 }

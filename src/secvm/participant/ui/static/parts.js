@@ -2,11 +2,13 @@
 // @ts-check
 
 import { element as el } from "./dom.js";
+import { date, number, said, t } from "./language.js";
 
 export { el };
 
-/** @param {string[]} sentences */
-export const sentences = (sentences) => el("ul", { class: "sentences" }, ...sentences.map((one) => el("li", {}, one)));
+/** @param {(string | {key?: string, values?: Record<string, any>, text: string})[]} sentences of the device */
+export const sentences = (sentences) =>
+  el("ul", { class: "sentences" }, ...sentences.map((one) => el("li", {}, said(one))));
 
 /** @param {string} key @param {string} title @param {...(Node | string | null)} children */
 export const folded = (key, title, ...children) =>
@@ -50,30 +52,19 @@ export function put(place, ...content) {
   }
 }
 
-/** @param {number} count @param {string} one @param {string} [many] */
-export const counted = (count, one, many = `${one}s`) => `${count.toLocaleString("en")} ${count === 1 ? one : many}`;
-
 /** @param {number} bytes */
 export function size(bytes) {
-  if (bytes < 1000) return counted(bytes, "byte");
+  if (bytes < 1000) return t("size.bytes", { n: bytes });
   const [unit, name] = bytes < 1e6 ? [1e3, "kB"] : bytes < 1e9 ? [1e6, "MB"] : [1e9, "GB"];
-  return `${(bytes / unit).toLocaleString("en", { maximumFractionDigits: bytes < 10 * unit ? 1 : 0 })} ${name}`;
+  return `${number(bytes / unit, { maximumFractionDigits: bytes < 10 * unit ? 1 : 0 })} ${name}`;
 }
 
 /** @param {number} at @param {number} now */
 export function moment(at, now) {
   const day = (/** @type {number} */ when) => new Date(when).toDateString();
-  const time = new Date(at).toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" });
-  if (day(at) === day(now)) return `today at ${time}`;
-  const date = new Date(at).toLocaleDateString("en-GB", { day: "numeric", month: "long", year: "numeric" });
-  return `${date}, ${time}`;
+  if (day(at) === day(now)) return t("moment.today", { time: clock(at) });
+  return t("moment.before", { date: date(at, { day: "numeric", month: "long", year: "numeric" }), time: clock(at) });
 }
 
 /** @param {number} at */
-export const clock = (at) => new Date(at).toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" });
-
-/**
- * A number with so many digits, not below the true one: nobody is told of less risk than there is.
- * @param {number} value @param {number} digits
- */
-export const atMost = (value, digits) => (Math.ceil(10 ** digits * value - 1e-9) / 10 ** digits).toFixed(digits);
+export const clock = (at) => date(at, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });

@@ -3,7 +3,8 @@
 import { close, show, tried } from "./dialogs.js";
 import { experimentPanel, rank } from "./experiments.js";
 import { offersPart } from "./offers.js";
-import { atMost, button, counted, el, moment, put, sentences, size } from "./parts.js";
+import { number, other, preferred, said, speak, t } from "./language.js";
+import { button, el, folded, moment, put, sentences, size } from "./parts.js";
 import { act, getState } from "./talk.js";
 
 const EVERY_MS = 3000;
@@ -58,7 +59,7 @@ function draw(state) {
 /** @param {any} state */
 function runs(state) {
   const badge = place("runs");
-  badge.textContent = state.runs ? "running" : "not running";
+  badge.textContent = t(state.runs ? "runs.yes" : "runs.no");
   badge.className = `end badge ${state.runs ? "good" : ""}`;
   badge.hidden = false;
 }
@@ -66,26 +67,33 @@ function runs(state) {
 /** @param {any} state @param {any[]} here */
 function summary(state, here) {
   const going = here.filter((one) => !one.ended && !one.convicted).length;
-  if (going === 0) return "It takes part in nothing now. Nothing is sent.";
-  const what = `It takes part in ${counted(going, "experiment")}.`;
-  if (!state.runs) return `${what} It does not run now, so nothing is fetched or sent.`;
+  if (going === 0) return t("summary.nothing");
+  const what = t("summary.some", { n: going });
+  if (!state.runs) return `${what} ${t("summary.stopped")}`;
   const waiting = here.reduce((sum, one) => sum + one.waiting, 0);
-  return `${what} ${waiting ? `${counted(waiting, "sealed package")} will leave it soon.` : "Nothing waits."}`;
+  return `${what} ${waiting ? t("summary.soon", { n: waiting }) : t("summary.idle")}`;
 }
 
 /** @param {any} state */
 function evidence(state) {
   return state.evidence.map((/** @type {any} */ one) => el("div", { class: "notice bad", "data-evidence": one.number },
-    el("p", {}, el("strong", {}, `A server cheated: ${one.title}`)),
-    el("p", {}, one.sentence),
-    el("p", { class: "small-print" }, "Your device sends nothing more there. The file below proves it to anybody."),
-    button(`evidence:${one.number}`, "Save the proof …", () => save(one, state))));
+    el("p", {}, el("strong", {}, t("evidence.title", { title: one.title }))),
+    ...shows(one),
+    el("p", { class: "small-print" }, t("evidence.proof")),
+    button(`evidence:${one.number}`, t("evidence.save"), () => save(one))));
 }
 
-/** @param {any} one @param {any} state */
-function save(one, state) {
-  show("Save the proof?", [el("p", {}, one.sentence), el("p", {}, state.evidence_warning)],
-    [button("save", "Save the file", () => tried(async () => {
+/** What a piece shows, and the words that are in the file where they are others. @param {any} one */
+function shows(one) {
+  const words = said({ key: `evidence.${one.kind}`, text: one.sentence });
+  const own = words === one.sentence ? null : el("p", { class: "small-print", lang: "en" }, one.sentence);
+  return [el("p", {}, words), own].filter((part) => part !== null);
+}
+
+/** @param {any} one */
+function save(one) {
+  show(t("evidence.ask"), [...shows(one), el("p", {}, t("evidence.warning"))],
+    [button("save", t("evidence.now"), () => tried(async () => {
       const file = await (await act("evidence", { number: one.number })).blob();
       const address = URL.createObjectURL(file);
       el("a", { href: address, download: `evidence-${one.number}.json` }).click();
@@ -96,64 +104,60 @@ function save(one, state) {
 
 /** @param {any} told */
 function budget(told) {
+  const limit = (/** @type {number | null} */ most) => (most === null ? t("budget.free") : number(most));
+  const figure = (/** @type {string} */ name) => t("budget.figure", {
+    title: t(`budget.${name}.figure`),
+    spent: told[name].spent === null ? t("budget.endless") : number(told[name].spent, { maximumFractionDigits: 3 }),
+    limit: limit(told[name].limit),
+  });
   return [
-    meter("auc", "Without a guarantee", told.auc, (spent) => atMost(spent, 3),
-      "How well somebody who knows your features could guess your answers, from all that your device ever told: 0.50 is"
-      + " a coin, 1 is certainty."),
-    meter("epsilon", "Under guarantees", told.epsilon, (spent) => atMost(spent, 2),
-      "ε for your label, of all experiments that add noise, together. The smaller, the less anybody can learn of you,"
-      + " whatever they know."),
-    meter("bytes", "Traffic today", told.bytes, size, "A round that would go beyond this is not begun."),
-    el("div", { class: "panel wide-words" }, sentences(told.words),
-      told.unsafe ? el("p", { class: "notice fair" }, "The settings agree to anything. That is for made-up people.")
-        : null),
+    el("div", { class: "panel wide-words", "data-budget": "risk" }, sentences(told.words),
+      told.unsafe ? el("p", { class: "notice fair" }, t("budget.unsafe")) : null,
+      folded("budget:figures", t("fold.figures"), sentences([...told.figures, figure("epsilon"), figure("auc")]))),
+    meter("epsilon", told.epsilon),
+    meter("auc", told.auc),
+    meter("bytes", told.bytes, told.bytes.limit === null ? size(told.bytes.spent)
+      : `${size(told.bytes.spent)} / ${size(told.bytes.limit)}`),
   ];
 }
 
-/**
- * @param {string} name @param {string} title @param {any} one @param {(n: number) => string} as
- * @param {string} words
- */
-function meter(name, title, one, as, words) {
-  const spent = one.spent === null ? "more than any number" : as(one.spent);
-  const limit = one.limit === null ? "no limit is set" : `of ${as(one.limit)}`;
-  const left = one.left === null ? null : Math.floor(100 * one.left + 1e-9);
-  const bar = left === null ? null
-    : el("progress", { max: "100", value: left, class: left > 20 ? "good" : left > 0 ? "fair" : "bad",
-      "aria-label": `${title}: ${left} percent left` });
-  return el("div", { class: "panel meter", "data-meter": name }, el("h3", {}, title),
-    el("div", { class: "left" }, `${spent} ${limit}`), bar,
-    el("p", {}, `${left === null ? "" : `${left} % left. `}${words}`));
+/** @param {string} name @param {any} one @param {string} [words] */
+function meter(name, one, words) {
+  const share = one.left === null ? null : Math.floor(100 * one.left + 1e-9) / 100;
+  const left = share === null ? t("budget.free") : t("budget.left", { share });
+  const bar = share === null ? null
+    : el("progress", { max: "100", value: Math.round(100 * share),
+      class: share > .2 ? "good" : share > 0 ? "fair" : "bad",
+      "aria-label": `${t(`budget.${name}`)}: ${left}` });
+  return el("div", { class: "panel meter", "data-meter": name }, el("h3", {}, t(`budget.${name}`)),
+    el("div", { class: "left" }, words ?? left), bar, el("p", {}, t(`budget.${name}.words`)));
 }
 
 /** @param {any} state */
 function vault(state) {
   const held = state.vault;
-  if (!held.features && !held.labels) {
-    return [el("p", {}, "Nothing yet. Bring in features of your own with: secvm participant import")];
-  }
+  if (!held.features && !held.labels) return [el("p", {}, t("vault.nothing"))];
   const rows = held.sources.map((/** @type {any} */ one) => el("tr", {},
-    el("th", { scope: "row" }, one.name), el("td", { class: "number" }, one.features.toLocaleString("en")),
-    el("td", {}, button(`show:${one.name}`, "Show some", () => tried(() => examples(one.name)), "little"))));
+    el("th", { scope: "row" }, one.name), el("td", { class: "number" }, number(one.features)),
+    el("td", {}, button(`show:${one.name}`, t("vault.show"), () => tried(() => examples(one.name)), "little"))));
+  const changed = held.changed_at === null ? null : t("vault.changed", { when: moment(held.changed_at, Date.now()) });
   return [
-    el("p", {}, `${counted(held.features, "feature")} from ${counted(held.sources.length, "source")}, and your answers`
-      + ` to ${counted(held.labels, "question")}: ${size(held.bytes)}`
-      + `${held.changed_at === null ? "" : `, last changed ${moment(held.changed_at, Date.now())}`}. None of it ever`
-      + " leaves this device as it is."),
-    el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Features by source" },
-      el("table", {}, el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "source"),
-        el("th", { scope: "col", class: "number" }, "features"), el("th", { scope: "col" }, "look"))),
+    el("p", {}, [t("vault.features", { n: held.features }),
+      t("vault.rest", { labels: held.labels, size: size(held.bytes) }),
+      changed].filter(Boolean).join(" ")),
+    el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": t("vault.region") },
+      el("table", {}, el("thead", {}, el("tr", {}, el("th", { scope: "col" }, t("vault.source")),
+        el("th", { scope: "col", class: "number" }, t("vault.count")), el("th", { scope: "col" }, t("vault.look")))),
       el("tbody", {}, ...rows))),
-    el("p", { class: "small-print" }, held.locked ? "It is under your passphrase."
-      : "It is under no passphrase: whoever can read your files can read it. See: secvm participant protect-keys"),
+    el("p", { class: "small-print" }, t(held.locked ? "vault.locked" : "vault.open")),
   ];
 }
 
 /** @param {string} source */
 async function examples(source) {
   const found = (await (await act("examples", { source })).json()).examples;
-  show(`Some of “${source}”`, [
-    el("p", { class: "soft" }, "Shown on this screen only. Check who can see it; it goes when you close this."),
+  show(t("examples.title", { source }), [
+    el("p", { class: "soft" }, t("examples.careful")),
     el("ul", { class: "own-words" }, ...found.map((/** @type {any} */ one) => el("li", {},
       one.value === 1 ? one.feature : `${one.feature} × ${one.value}`)))]);
 }
@@ -162,14 +166,21 @@ async function examples(source) {
 function past(state, left) {
   return el("ul", { class: "past-list" },
     ...left.map((one) => el("li", { "data-left": one.digest },
-      el("span", {}, `${one.title}: left. ${counted(one.acknowledged, "package")} had been sent.`))),
+      el("span", {}, t("past.left", { title: one.title, n: one.acknowledged })))),
     ...state.declined.map((/** @type {any} */ one) => el("li", { "data-declined": one.digest },
-      el("span", {}, `${one.title}: you said no.`),
-      state.offers.possible ? button(`again:${one.digest}`, "Look at it again", () => tried(async () => {
+      el("span", {}, t("past.declined", { title: one.title })),
+      state.offers.possible ? button(`again:${one.digest}`, t("past.again"), () => tried(async () => {
         await act("reconsider", { digest: one.digest });
-        await done(`Shown again: ${one.title}`);
+        await done(t("done.again", { title: one.title }));
       }), "little") : null)));
 }
 
+place("language").addEventListener("click", async () => {
+  close();
+  await other();
+  shown = "";
+  await look();
+});
 document.addEventListener("visibilitychange", () => (document.hidden ? clearTimeout(timer) : look()));
-look();
+await speak(preferred());
+await look();
