@@ -101,11 +101,13 @@ def emit_statement(terms: Terms | CoveredTerms, own_delta: float, output_format:
     if isinstance(terms, CoveredTerms):
         relayed = state_relayed(terms, delta=own_delta, bytes_per_package=OUTER_BYTES)
         content, words, figures = relayed.content(), relayed_text.plainly(relayed), relayed_text.figures(relayed)
+        size = plain.size(relayed.budget, relayed.bytes_per_round)
     else:
         told = plain.state(terms, bytes_per_package=CAPSULE_BYTES + OVERHEAD_BYTES)
         content, words, figures = told.content(), plain.plainly(told), plain.figures(told)
-    text = "\n\n".join([*words, "The figures:", *figures])
-    emit({**content, "words": [*words, *figures]}, output_format, text=text)
+        size = plain.size(told.budget, told.bytes_per_round)
+    text = "\n\n".join([*words, *size, "The figures:", *figures])
+    emit({**content, "words": [*words, *size, *figures]}, output_format, text=text)
 
 
 def _published(path: Path | None, coordinator: str | None, digest: str | None) -> Terms | CoveredTerms:

@@ -188,10 +188,15 @@ def as_file(request: web.BaseRequest, asset: Asset, *, status: int = 200) -> web
     headers = {"etag": tag, "cache-control": _FOR_EVER if lasting else "no-cache", "vary": "accept-encoding"}
     if tag in [known.strip().removeprefix("W/") for known in request.headers.get("if-none-match", "").split(",")]:
         return web.Response(status=304, headers=headers)
-    content = asset.content
-    if _takes_gzip(request) and len(asset.gzipped) < len(content):
-        content, headers["content-encoding"] = asset.gzipped, "gzip"
-    return web.Response(body=content, headers={**headers, "content-type": asset.media_type})
+    content, coding = content_of(request, asset)
+    return web.Response(body=content, headers={**headers, **coding, "content-type": asset.media_type})
+
+
+def content_of(request: web.BaseRequest, asset: Asset) -> tuple[bytes, dict[str, str]]:
+    """A file's bytes in the smallest form that this visitor takes, and the header that says which it is."""
+    if _takes_gzip(request) and len(asset.gzipped) < len(asset.content):
+        return asset.gzipped, {"content-encoding": "gzip"}
+    return asset.content, {}
 
 
 def _takes_gzip(request: web.BaseRequest) -> bool:

@@ -29,8 +29,8 @@ CERTAIN = 1.0
 
 
 def risk_of(guarantee: Guarantee | None) -> float:
-    """From 0.5, a coin toss, to 1. None, or an ε without end: there is no guarantee."""
-    return CERTAIN if guarantee is None or math.isinf(guarantee.epsilon) else guarantee.auc
+    """From 0.5, a coin toss, to 1; None: there is no guarantee."""
+    return CERTAIN if guarantee is None else guarantee.auc
 
 
 def together(experiments: Sequence[tuple[float, float]]) -> float:

@@ -101,14 +101,14 @@ ENGLISH = {
         "Your device counts the worst case: no noise that it can rely on hides your answer, and whoever runs this"
         " dishonestly can know it for certain."
     ),
-    "short.looks": "Your device looks at: {looks_at}. It does so here; they stay on it.",
+    "short.looks": "Your device looks at: {looks_at}. It does so here; none of it leaves the device as it is.",
     "short.sends.once": (
-        "In each of up to {rounds:,} rounds it sends as much as everybody else's, sealed, at one random moment of"
+        "In each of up to {rounds:,} rounds it sends as much as every other device, sealed, at one random moment within"
         " {window}: {kilobytes:,.1f} kB."
     ),
     "short.sends.spread": (
-        "In each of up to {rounds:,} rounds it sends as much as everybody else's, sealed, at random times of {window}:"
-        " {kilobytes:,.1f} kB."
+        "In each of up to {rounds:,} rounds it sends as much as every other device, sealed, at random times within"
+        " {window}: {kilobytes:,.1f} kB."
     ),
     "short.leave": "You can pause or leave at any time. What was sent by then cannot be taken back.",
     "duration.days.one": "one day",
@@ -145,7 +145,10 @@ ENGLISH = {
         "There is no formal guarantee: {why}. Tallies are public and stay so: anybody, not only the coordinator, can"
         " use them to guess at you."
     ),
-    "none.faint": "No guarantee: the noise of one relay is not enough, whatever the experiment says of itself.",
+    "none.faint": (
+        "No guarantee by your device's measure: the noise of one relay is not enough, whatever the experiment says of"
+        " itself."
+    ),
     "none.chosen": "A coordinator that chooses the weights, by making tallies up, can tell your answer for certain.",
     "alone": (
         "To find out your answer nobody has to work together with anybody: the public tallies are enough. To learn"
@@ -187,8 +190,15 @@ ENGLISH = {
         " one). The rest say nothing."
     ),
     "leaves.canary": "One of those that say nothing is the only one that your device looks for afterwards.",
+    "and": "{a} and {b}",
+    "named": "{host} (run by {operator})",
+    "unnamed": "{host} (your settings name no operator)",
     "leaves.one-relay": (
-        "The relays ({relays}) know that you take part, and not what you send. The coordinator knows what was sent, and"
+        "The relay {relays} knows that you take part, and not what you send. The coordinator knows what was sent, and"
+        " not by whom. If both work together, this does not hold."
+    ),
+    "leaves.relays": (
+        "The relays {relays} know that you take part, and not what you send. The coordinator knows what was sent, and"
         " not by whom. If both work together, this does not hold."
     ),
     "leaves.no-relay": "There is no relay: the coordinator sees who sends what.",

@@ -40,7 +40,7 @@ def field(name: str) -> str:
 def test_the_panel_shows_what_the_planner_says(window: Window, showcase: Showcase) -> None:
     told = planned(window, showcase, "?privacy=none&binning.bins=777&floor=1500")
     shown = facts(window, ".plan")
-    assert same(shown["plan_auc"], told["attacker"]["auc"])
+    assert same(shown["plan_risk"], told["attacker"]["risk"])
     assert same(shown["plan_per_round"], told["packages"]["per_round"])
     assert same(shown["plan_total"], told["packages"]["total"])
     assert same(shown["plan_points"], told["accuracy"]["points"])
@@ -67,7 +67,7 @@ def test_nonsense_is_marked_beside_its_field_and_cannot_be_sent(window: Window, 
     named = window.page.get_attribute(field("binning.bins"), "aria-describedby") or ""
     said = [window.page.locator(f"#{one}").inner_text() for one in named.split()]
     assert any("bins" in sentence for sentence in said)
-    assert facts(window, ".plan")["plan_auc"] == ""
+    assert facts(window, ".plan")["plan_risk"] == ""
     assert window.accessibility() == []
     window.page.fill(field("binning.bins"), "50")
     window.page.wait_for_selector(f"{field('binning.bins')}:not([aria-invalid])")

@@ -43,6 +43,7 @@ async def test_a_form_is_answered_with_numbers_and_the_statement() -> None:
     assert told["kind"] == "plain"
     assert told["refusals"] == []
     assert 0.5 < told["attacker"]["auc"] < told["attacker"]["auc_at_floor"] <= 1
+    assert (told["attacker"]["risk"], told["attacker"]["times"]) == (1.0, 10.0)
     assert told["packages"]["total"] == 10 * told["packages"]["per_round"]
     assert told["accuracy"]["expected"] < told["accuracy"]["central"]
     assert "made-up people" in told["caveat"]

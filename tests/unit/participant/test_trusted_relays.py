@@ -66,7 +66,7 @@ def test_relay_and_operator_are_named_where_a_person_reads_whom_to_trust(tmp_pat
     of = real_document(relays=RELAYS[:1])
     known = policy(relays=(named(RELAYS[0]),))
     assert any(
-        "(relay0.example (run by Example Foundation)) know that you take part" in one
+        one.startswith("The relay relay0.example (run by Example Foundation) knows that you take part")
         for one in what_leaves(of, policy=known)
     )
     assert any("relay0.example (your settings name no operator)" in one for one in what_leaves(of, policy=policy()))

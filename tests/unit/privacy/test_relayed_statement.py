@@ -187,7 +187,7 @@ def test_noise_that_is_not_enough_is_said_to_be_none() -> None:
     told = stated(replace(TERMS, experiment=replace(EXPERIMENT, cover=faint)))
     assert told.own is not None
     assert math.isinf(told.own.epsilon)
-    assert "No guarantee: the noise of one relay is not enough" in as_text(told)
+    assert "the noise of one relay is not enough" in as_text(told)
     assert "To break it" not in as_text(told)
     assert not told.protects
     assert told.content()["own"]["epsilon"] is None

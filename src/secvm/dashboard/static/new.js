@@ -8,9 +8,9 @@ import { GROUPS, Field } from "./new_fields.js";
 import { DEFAULTS, fromQuery, missing, planRequest, specification, toQuery } from "./new_specification.js";
 import { holdsKey, keyField, keyState, operate, sendWithKey } from "./operate.js";
 import { el, fact, write } from "./parts.js";
-import { planPanel } from "./plan.js";
+import { planPanel, times } from "./plan.js";
 import { ask } from "./store.js";
-import { auc, count } from "./words.js";
+import { count } from "./words.js";
 
 const QUICK_MS = 150;
 const SLOW_MS = 500;
@@ -215,7 +215,7 @@ class NewExperiment {
         el(
           "p",
           {},
-          `Attacker's AUC ${auc(attacker?.auc)}; ${count(packages?.per_round)} packages of a device in every round.` +
+          `Risk: at most ${times(attacker)}; ${count(packages?.per_round)} packages of a device in every round.` +
             (this.plan.exact ? "" : " The guarantee is still being planned: the coordinator does it too."),
         ),
         !holdsKey() && key.node,

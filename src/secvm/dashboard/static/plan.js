@@ -1,6 +1,6 @@
 // The planner's panel beside the form: what an experiment would tell, cost and learn, as the server computes it.
 //
-// Hooks for tests: data-fact plan_auc, plan_per_round, plan_total, plan_relays, plan_points, plan_statement, plan_state ("refused",
+// Hooks for tests: data-fact plan_risk, plan_per_round, plan_total, plan_relays, plan_points, plan_statement, plan_state ("refused",
 // "rough", "exact", "asking"), each with its data-value.
 // @ts-check
 
@@ -99,7 +99,7 @@ export function planPanel() {
 function inBrief({ refusals, attacker, packages: sent, accuracy: cost }) {
   if (refusals.length) return refusals[0].sentence;
   const points = typeof cost?.points === "number" ? `, costs ${Math.max(0, cost.points).toFixed(0)} points` : "";
-  return `AUC ${auc(attacker?.auc)}, ${count(sent?.per_round)} packages a round${points}`;
+  return `risk ${times(attacker)}, ${count(sent?.per_round)} packages a round${points}`;
 }
 
 /** A number and a remark below it. */
@@ -107,27 +107,31 @@ function place(name) {
   return { value: name ? fact(name, "b") : el("b", {}, "–"), remark: el("span", { class: "remark" }) };
 }
 
-/** How well somebody who knows a person's features would tell the label. */
+/** The one risk, as devices say it, rounded up where it was computed. */
+export const times = (attacker) =>
+  typeof attacker?.times === "number" ? `${attacker.times.toFixed(1)} times in 10` : "–";
+
+/** How often a bet on somebody's answer would be right. */
 function attackersGauge() {
-  const value = fact("plan_auc", "b");
+  const value = fact("plan_risk", "b");
   const verdict = el("span", { class: "remark" });
   const whom = el("p", { class: "soft plan-whom" });
-  const scale = gauge("auc", "Attacker's AUC");
+  const scale = gauge("auc", "Risk");
   const node = el(
     "div",
     { class: "meter plan-auc" },
-    el("h3", {}, "The attacker"),
+    el("h3", {}, "The risk"),
     el("p", { class: "plan-number" }, value, verdict),
     scale.node,
     whom,
   );
 
   function update({ attacker, formal, rests_on: restsOn }) {
-    const found = attacker?.auc ?? null;
+    const found = attacker?.risk ?? null;
     const known = found !== null;
-    show(value, known ? `AUC ${auc(found)}` : "–", found);
-    write(verdict, known ? aucWords(found) : "");
-    scale.set(found, null, known ? `AUC ${auc(found)}, ${aucWords(found)}` : "no number yet");
+    show(value, times(attacker), found);
+    write(verdict, known ? "a bet on an answer is right at most; 5 is a coin toss" : "");
+    scale.set(found, null, known ? `${times(attacker)}, ${aucWords(found)}` : "no number yet");
     write(whom, known ? whose(attacker, formal, restsOn) : "");
   }
 
@@ -138,14 +142,14 @@ function whose(attacker, formal, restsOn) {
   const floor = auc(attacker.auc_at_floor);
   if (formal) {
     return (
-      `The best that anybody has who asks for a label, whatever they know: ${restsOn}. Without cover, public tallies ` +
-      `alone would give ${auc(attacker.auc_without_cover)}.`
+      `Of anybody who knows everything else: ${restsOn}. Devices say the same number. Without cover, public tallies ` +
+      `alone would give an AUC of ${auc(attacker.auc_without_cover)}.`
     );
   }
   return (
-    "Somebody who knows a person's features asks the public tallies of all rounds for the label. " +
-    `With no more people than the floor it is ${floor}. Whoever chooses the weights reaches 1.00, so devices take part ` +
-    "only where their people say so."
+    "Whoever chooses the weights can know every answer, so devices take part only where their people say so. In an " +
+    `honest run, somebody who knows a person's features and reads all public tallies has an AUC of ` +
+    `${auc(attacker.auc)}; with no more people than the floor, ${floor}.`
   );
 }
 

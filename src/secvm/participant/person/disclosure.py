@@ -130,7 +130,9 @@ def _duration(seconds: int) -> Sentence:
 def _one_relay(document: ExperimentDocument, policy: TrustPolicy) -> Sentence:
     if not document.relays:
         return say("leaves.no-relay")
-    return say("leaves.one-relay", relays=policy.relays_in_words(document))
+    return say(
+        "leaves.one-relay" if len(document.relays) == 1 else "leaves.relays", relays=policy.relays_in_words(document)
+    )
 
 
 def _two_relays(document: ExperimentDocument, policy: TrustPolicy) -> list[Sentence]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, field
 
 from secvm.crypto.signing import VerifyKey
 from secvm.errors import BadInputError
+from secvm.privacy.sentences import Sentence, say
 from secvm.privacy.statements.operators import Operators
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.documents.recomputation import Caps
@@ -119,14 +121,16 @@ class TrustPolicy:
                 return why
         return None
 
-    def relays_in_words(self, document: ExperimentDocument) -> str:
+    def relays_in_words(self, document: ExperimentDocument) -> Sentence:
         """Each relay of the experiment by its host, and by its operator where the person has named one."""
         named = []
         for relay in document.relays:
             known = self._known(relay.url)
             who = known.operator if known is not None else None
-            named.append(f"{relay.host} ({'your settings name no operator' if who is None else f'run by {who}'})")
-        return " and ".join(named)
+            named.append(
+                say("unnamed", host=relay.host) if who is None else say("named", host=relay.host, operator=who)
+            )
+        return functools.reduce(lambda a, b: say("and", a=a, b=b), named)
 
     def _known(self, url: str) -> TrustedRelay | None:
         return next((known for known in self.relays or () if known.url == url), None)

@@ -26,7 +26,7 @@ from aiohttp import web
 from secvm.errors import BadInputError, SecVMError, StoreError
 from secvm.pages.assets import Asset, Assets, asset
 from secvm.pages.guarding import RefusedRequestError
-from secvm.pages.serving import RunningPage, body_of, listen_on, loopback, problem, serve
+from secvm.pages.serving import RunningPage, body_of, content_of, listen_on, loopback, problem, serve
 from secvm.participant.storage.books import Accepted
 from secvm.participant.ui.desk import Desk
 from secvm.participant.ui.guard import ENTER, PageGuard
@@ -116,7 +116,8 @@ class _Doors:
         file = self._files.get(rest)
         if file is None:
             raise RefusedRequestError(404, "There is nothing here.")
-        return web.Response(body=file.content, headers={"Content-Type": file.media_type})
+        content, coding = content_of(request, file)
+        return web.Response(body=content, headers={"Content-Type": file.media_type, **coding})
 
     # ── what a person can do ─────────────────────────────────────────────────────────────────────────────────────────
 

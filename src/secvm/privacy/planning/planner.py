@@ -30,6 +30,7 @@ from secvm.privacy.planning.wish import (
     refusals,
     warnings,
 )
+from secvm.privacy.risk import times_in_ten
 from secvm.privacy.statements.plain import PrivacyStatement, Terms, state, words
 from secvm.privacy.statements.relayed import RelayedStatement
 from secvm.privacy.statements.relayed_text import holds
@@ -75,6 +76,8 @@ class Planned:
             "refusals": [remark.content() for remark in self.refused],
             "warnings": [remark.content() for remark in self.warned],
             "attacker": {
+                "risk": None if statement is None else statement.risk,
+                "times": None if statement is None else times_in_ten(statement.risk),
                 "auc": self.auc,
                 "auc_round": _of(self.leak, "auc_round"),
                 "auc_without_cover": _of(self.leak, "auc"),

@@ -95,7 +95,7 @@ def state(terms: Terms, *, bytes_per_package: int = 0) -> PrivacyStatement:
 
 def words(statement: PrivacyStatement) -> list[Sentence]:
     """One sentence or a few in each item, in the order in which they matter."""
-    return [*plainly(statement), *figures(statement)]
+    return [*plainly(statement), *size(statement.budget, statement.bytes_per_round), *figures(statement)]
 
 
 def as_text(statement: PrivacyStatement) -> str:
@@ -104,15 +104,18 @@ def as_text(statement: PrivacyStatement) -> str:
 
 
 def plainly(statement: PrivacyStatement) -> list[Sentence]:
-    """The risk, who is enough to find out what, and what leaves."""
-    size, budget = statement.bytes_per_round, statement.budget
+    """The risk, and who is enough to find out what."""
     return [
         risk_in_words(statement.risk, statement.terms.experiment),
         say("none.noise"),
         say("none.chosen"),
         say("alone", all=in_words(coalitions(statement.terms))),
-        *([say("leaves.size", bytes=size, budget=budget)] if size and budget else []),
     ]
+
+
+def size(budget: int | None, bytes_per_round: int | None) -> list[Sentence]:
+    """How much leaves a device; nothing where nothing is sent."""
+    return [say("leaves.size", budget=budget, bytes=bytes_per_round)] if budget and bytes_per_round else []
 
 
 def figures(statement: PrivacyStatement) -> list[Sentence]:

@@ -12,6 +12,7 @@ from secvm.privacy.risk import in_words as risk_in_words
 from secvm.privacy.risk import up
 from secvm.privacy.sentences import Sentence, say
 from secvm.privacy.statements.operators import Operators, relay_coalitions
+from secvm.privacy.statements.plain import size
 from secvm.privacy.statements.relayed import Caught, CellChances, RelayedStatement
 
 #: An experiment without noise, in one paragraph: the paper's own system.
@@ -26,7 +27,7 @@ HOLDS = "a guarantee as long as {relay} is honest in each round, whatever all ot
 
 def words(statement: RelayedStatement) -> list[Sentence]:
     """One sentence or a few in each item, in the order in which they matter."""
-    return [*plainly(statement), *figures(statement)]
+    return [*plainly(statement), *size(statement.budget, statement.bytes_per_round), *figures(statement)]
 
 
 def as_text(statement: RelayedStatement) -> str:
@@ -35,14 +36,12 @@ def as_text(statement: RelayedStatement) -> str:
 
 
 def plainly(statement: RelayedStatement) -> list[Sentence]:
-    """The risk, who must be honest, and what leaves."""
-    operators, own, budget = statement.terms.operators, statement.own, statement.budget
-    size = [] if not budget else [say("leaves.size", bytes=statement.bytes_per_round or 0, budget=budget)]
+    """The risk, who must be honest, and who learns what although all is well."""
+    operators, own = statement.terms.operators, statement.own
     return [
         risk_in_words(statement.risk, statement.terms.experiment),
         *(_without(statement) if own is None else rests_on(operators, own)),
         say("leaves.learnt", entry=operators.entry),
-        *(size if statement.bytes_per_round else []),
     ]
 
 

@@ -23,7 +23,7 @@ export function show(title, content, actions = []) {
   const kept = content.filter((one) => one !== null);
   open.replaceChildren(
     el("h2", { id: "dialog-title", tabindex: "-1" }, title), .../** @type {Node[]} */ (kept), trouble,
-    el("div", { class: "actions" }, 
+    el("div", { class: "actions" },
       button("close", t(actions.length ? "dialog.not-now" : "dialog.close"), close), ...actions));
   open.oncancel = () => setTimeout(() => open.replaceChildren());
   if (!open.open) open.showModal();

@@ -80,8 +80,8 @@ async function predict(one) {
   show(t("predict.title"), [
     el("p", {}, t("predict.model", { round: found.round })),
     el("p", { class: "answer" }, found.label),
-    found.margin === null ? null
-      : el("p", { class: "soft" }, t(found.margin >= 1 ? "predict.clear" : "predict.unsure")),
+    found.margin === null ? null : el("p", { class: "soft" },
+      t(found.margin >= 1 ? "predict.clear" : "predict.unsure")),
     el("p", { class: "small-print" }, t("predict.here")),
   ]);
 }

@@ -125,9 +125,9 @@ function budget(told) {
 function meter(name, one, words) {
   const share = one.left === null ? null : Math.floor(100 * one.left + 1e-9) / 100;
   const left = share === null ? t("budget.free") : t("budget.left", { share });
+  const kind = share === null || share > .2 ? "good" : share > 0 ? "fair" : "bad";
   const bar = share === null ? null
-    : el("progress", { max: "100", value: Math.round(100 * share),
-      class: share > .2 ? "good" : share > 0 ? "fair" : "bad",
+    : el("progress", { max: "100", value: Math.round(100 * share), class: kind,
       "aria-label": `${t(`budget.${name}`)}: ${left}` });
   return el("div", { class: "panel meter", "data-meter": name }, el("h3", {}, t(`budget.${name}`)),
     el("div", { class: "left" }, words ?? left), bar, el("p", {}, t(`budget.${name}.words`)));
@@ -143,8 +143,7 @@ function vault(state) {
   const changed = held.changed_at === null ? null : t("vault.changed", { when: moment(held.changed_at, Date.now()) });
   return [
     el("p", {}, [t("vault.features", { n: held.features }),
-      t("vault.rest", { labels: held.labels, size: size(held.bytes) }),
-      changed].filter(Boolean).join(" ")),
+      t("vault.rest", { labels: held.labels, size: size(held.bytes) }), changed].filter(Boolean).join(" ")),
     el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": t("vault.region") },
       el("table", {}, el("thead", {}, el("tr", {}, el("th", { scope: "col" }, t("vault.source")),
         el("th", { scope: "col", class: "number" }, t("vault.count")), el("th", { scope: "col" }, t("vault.look")))),
