@@ -177,6 +177,6 @@ def _planned(
         hashes=hashes,
         floor=people,
         claimed=asked,
-        operators=Operators(entry="one operator", mix="another operator"),
+        operators=Operators(entry="operator A", mix="operator B"),
         people=people,
     )

@@ -27,7 +27,7 @@ def test_a_plan_with_an_epsilon_rests_on_one_of_two_relays(secvm: Program) -> No
     assert (content["kind"], content["formal"], content["kept"]) == ("relays", True, True)
     assert content["own"]["epsilon"] <= 4
     assert content["budget"] == 2 + 5 + 1
-    assert any("one of one operator (the entry relay) and another operator" in one for one in content["words"])
+    assert any("one of operator A (the entry relay) and operator B" in one for one in content["words"])
 
 
 def test_published_experiment_is_read_from_its_file(tmp_path: Path, secvm: Program) -> None:
