@@ -289,6 +289,12 @@ ENGLISH = {
         "These numbers are for those who train. Your device tests and names no bins: what it sends says your answer"
         " beside the predicted one, and is counted with the others who test. The fewer they are, the more it reveals."
     ),
+    # What was wrong when a device asked for experiments.
+    "found.no-list": "What came back is no list of experiments: {why}.",
+    "found.nobody": "Nobody answers: the relay is away, or no coordinator is behind it.",
+    "found.none": "No experiment of this name could be fetched.",
+    "found.wrong": "An experiment was served that is not what its name says. It is not shown.",
+    "found.endless": "An experiment was found whose risk your device cannot calculate. It is not shown.",
     # Why a device refuses: the rest of a sentence.
     "refused.rounds": "this experiment has {rounds:,} rounds, and this device agrees to {most:,} at most",
     "refused.no-law": (

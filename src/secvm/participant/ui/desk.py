@@ -184,7 +184,7 @@ class Desk:
         try:
             return await asyncio.to_thread(reckon)
         except (ArithmeticError, MemoryError, ValueError):
-            raise UnreckonedError("what it would mean to take part cannot be reckoned") from None
+            raise UnreckonedError("what it would mean to take part cannot be calculated") from None
 
     @in_turn
     def _count(self, went: int) -> None:

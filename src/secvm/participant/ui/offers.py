@@ -22,6 +22,7 @@ from secvm.participant.sources.browsers import HISTORIES
 from secvm.participant.storage.books import NOTHING, Accepted
 from secvm.participant.storage.state import DeviceState, Status
 from secvm.participant.ui.view import VaultLook, about, contents
+from secvm.privacy.sentences import Sentence, say
 from secvm.protocol.documents.experiment import ExperimentDocument, HashedBins, read_published
 
 #: So many are shown; a coordinator with more has a page of its own.
@@ -61,7 +62,7 @@ class Offers:
         self.again: set[str] = set()
         #: When it was last asked, and what was wrong then.
         self.asked_at: int | None = None
-        self.problem: str | None = None
+        self.problem: Sentence | None = None
 
     async def look(self, way: Way, *, now: int, reckon: Reckon, digest: str | None = None) -> int:
         """Ask for all experiments, or for the one of this digest; returns how many bytes went and came.
@@ -83,9 +84,9 @@ class Offers:
             try:
                 wanted = [] if data is None else read_list(data)
             except RemoteProtocolError as fault:
-                self.problem = f"What came back is no list of experiments: {fault}."
+                self.problem = say("found.no-list", why=str(fault))
             if data is None:
-                self.problem = "Nobody answers: the relay is away, or no coordinator is behind it."
+                self.problem = say("found.nobody")
         for name in wanted[:MOST_OFFERS]:
             data = await fetch(f"/v1/experiment/{name}")
             try:
@@ -94,11 +95,11 @@ class Offers:
                     # Who names one wants to see it, also after a no.
                     self.again |= {name} if digest is not None else set()
                 elif digest is not None:
-                    self.problem = "No experiment of this name could be fetched."
+                    self.problem = say("found.none")
             except RemoteProtocolError:
-                self.problem = "An experiment was served that is not what its name says. It is not shown."
+                self.problem = say("found.wrong")
             except UnreckonedError:
-                self.problem = "An experiment was found whose risk your device cannot reckon. It is not shown."
+                self.problem = say("found.endless")
         return seen
 
     async def put(self, digest: str, envelope: bytes, reckon: Reckon) -> None:
@@ -242,6 +243,6 @@ def offers_view(
     return {
         "possible": way is not None,
         "asked_at": offers.asked_at,
-        "problem": offers.problem,
+        "problem": None if offers.problem is None else offers.problem.content(),
         "list": shown,
     }

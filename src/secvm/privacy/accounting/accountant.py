@@ -38,7 +38,7 @@ from secvm.learning.thinning import Thinning
 from secvm.privacy.accounting.cover_loss import cell_losses, spread_of_loss
 from secvm.privacy.accounting.pld import Looks, PrivacyLoss, smallest_epsilon
 
-TOO_LONG = "its guarantee takes longer to reckon than anybody waits here"
+TOO_LONG = "its guarantee takes longer to calculate than anybody waits here"
 
 _enough: ContextVar[Callable[[], bool] | None] = ContextVar("enough", default=None)
 

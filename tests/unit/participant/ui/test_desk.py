@@ -189,11 +189,11 @@ def test_whoever_serves_no_list_is_named_in_a_sentence(world: World, page: Page)
     for data in listed:
         world.net.files.pop("/v1/experiments", None)
         world.net.files |= {} if data is None else {"/v1/experiments": data}
-        assert str(page.state(page.act("find"))["offers"]["problem"]).endswith(".")
+        assert page.state(page.act("find"))["offers"]["problem"]["text"].endswith(".")
 
 
 def test_document_that_is_not_what_its_name_says_is_not_shown(world: World, page: Page) -> None:
     world.net.files[f"/v1/experiment/{other_of(world)}"] = world.net.files[f"/v1/experiment/{world.of.digest}"]
     offers = page.state(page.act("find"))["offers"]
     assert offers["list"] == []
-    assert "not what its name says" in offers["problem"]
+    assert "not what its name says" in offers["problem"]["text"]

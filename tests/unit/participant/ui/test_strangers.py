@@ -73,7 +73,7 @@ def test_repro_a_document_that_cannot_be_reckoned_took_the_whole_page_with_it(
     with served(world, desk=desk) as page:
         offers = page.state(page.act("find"))["offers"]
     assert [one["title"] for one in offers["list"]] == ["Good"]
-    assert "cannot reckon" in offers["problem"]
+    assert "cannot calculate" in offers["problem"]["text"]
 
 
 def test_repro_statements_of_strangers_were_made_anew_at_every_look(
@@ -126,5 +126,5 @@ async def test_a_desk_refuses_what_it_cannot_reckon_in_one_sentence(
     monkeypatch.setattr(desk_module, "in_short", wrong)
     desk: Desk = desk_of(world)
 
-    with pytest.raises(BadInputError, match="cannot be reckoned"):
+    with pytest.raises(BadInputError, match="cannot be calculated"):
         await desk._reckon(world.of)

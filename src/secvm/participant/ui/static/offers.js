@@ -26,7 +26,7 @@ function asking(offers, state, done) {
   });
   const told = offers.asked_at === null
     ? t("offers.never")
-    : offers.problem ?? t(offers.list.length ? "offers.asked" : "offers.none",
+    : offers.problem !== null ? said(offers.problem) : t(offers.list.length ? "offers.asked" : "offers.none",
       { when: moment(offers.asked_at, state.now) });
   return el("div", { class: "panel" },
     el("p", { id: "asked" }, told),
