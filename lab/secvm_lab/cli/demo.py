@@ -257,6 +257,8 @@ def _as_text(result: DemoResult) -> str:
 
 
 def _privacy(result: DemoResult) -> list[tuple[str, str]]:
+    from secvm.privacy.risk import up
+
     if result.protected is None:
         leaked = 0.5 if result.leakage is None else result.leakage.auc
         return [("privacy", f"no formal guarantee; label attack on all rounds: AUC {leaked:.2f} (page: why)")]
@@ -269,5 +271,5 @@ def _privacy(result: DemoResult) -> list[tuple[str, str]]:
         ),
         ("cover", f"{told.cover_packages:,} packages of each relay in a round, beside {result.budget} of each device"),
         ("attack", f"AUC {attack.auc:.3f} ({low:.3f} to {high:.3f}) for the label of one whose bins are known"),
-        ("", f"{attack.allowed:.3f} is the most that the guarantee allows; {attack.plain:.3f} without cover"),
+        ("", f"{up(attack.allowed, 1000):.3f} is the most that the guarantee allows; {attack.plain:.3f} without cover"),
     ]

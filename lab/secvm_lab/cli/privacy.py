@@ -259,7 +259,7 @@ def _plan_sentences(game: LabelGame, found: LeakPlan) -> list[str]:
         f"  participants  {many}",
         f"  thinning      {thin}",
         _NO_PROTECTION,
-        "A coordinator that chooses the weights, or knows the other people, does better. Only cover gives a guarantee.",
+        "Nothing limits the risk all the same: whoever chooses the weights can tell every label. Only cover limits it.",
     ]
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from secvm.learning.aggregate.scoring import Share
 from secvm.pages.figure import Bars, Curve, Figure, ReferenceLine, Stack
+from secvm.privacy.risk import up
 from secvm_lab.demo.attack import LabelAttack
 from secvm_lab.demo.result import DemoResult
 from secvm_lab.reports import number, numbers_behind, percent, plot
@@ -49,7 +50,7 @@ def attack_levels(attack: LabelAttack) -> str:
     return levels(
         [
             ("label attack on this run", attack.auc, f"{attack.auc:.3f} ({low:.3f} to {high:.3f})"),
-            ("the most that the guarantee allows", attack.allowed, f"{attack.allowed:.3f}"),
+            ("the most that the guarantee allows", attack.allowed, f"{up(attack.allowed, 1000):.3f}"),
             ("the same rounds without cover", attack.plain, f"{attack.plain:.3f}"),
         ],
         lowest=0.5,

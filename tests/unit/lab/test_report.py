@@ -82,7 +82,7 @@ def test_with_a_guarantee_the_page_states_epsilon_assumptions_and_the_attack() -
         "22,000",
         "the mixing relay",
         "0.552 (0.534 to 0.570)",
-        "0.618",
+        "0.619",
         "1.000",
         "88.1 %",
         "protects nobody",
