@@ -30,6 +30,6 @@ def window(browser: Browser) -> Iterator[Window]:
 @pytest.fixture(scope="package")
 def showcase() -> Iterator[Showcase]:
     """A few people and three rounds; its title is hostile to whoever takes it for HTML."""
-    with temporary_showcase(title=HOSTILE, question=HOSTILE) as started:
+    with temporary_showcase(title=HOSTILE, question=HOSTILE, operator=HOSTILE, contact="x", purpose="y") as started:
         started.play(3)
         yield started

@@ -71,6 +71,7 @@ def test_an_experiment_shows_what_the_api_tells(window: Window, showcase: Showca
         "accuracy_high": summary["last"]["accuracy_high"],
         "auc_planned": summary["auc_planned"],
         "epsilon_planned": summary["epsilon_planned"],
+        **{name: detail[name] for name in ("operator", "contact", "purpose", "invite")},
         "privacy_kind": detail["privacy"]["kind"],
         "round_state": (summary["running"] or {}).get("state"),
         "budget": detail["budget"],
@@ -179,6 +180,18 @@ def test_a_hostile_title_is_shown_as_text(window: Window, showcase: Showcase) ->
         assert HOSTILE in window.page.locator("main").inner_text()
         assert window.page.locator("main img, main script, main b:text('bold')").count() == 0
         assert window.page.title() != "taken"
+    assert window.faults() == []
+
+
+def test_who_asks_stands_first_and_the_invite_can_be_copied(window: Window, showcase: Showcase) -> None:
+    open_page(window, showcase, "experiment")
+    invite = f"secvm:{showcase.federation.relay_url}#{showcase.digest}"
+    assert facts(window)["invite"] == invite
+    assert f"Asked by {HOSTILE}" in window.page.locator("main").inner_text()
+    window.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    window.page.locator("[data-action=copy-invite]").click()
+    window.page.locator("[data-action=copy-invite]:text('Copied')").wait_for()
+    assert window.page.evaluate("navigator.clipboard.readText()") == invite
     assert window.faults() == []
 
 

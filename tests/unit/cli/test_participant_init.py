@@ -194,6 +194,7 @@ def test_forget_shows_the_title_and_asks(world: World, typed: Program, monkeypat
     with closing(DeviceState(world.folder)) as state:
         assert there(state.record(ASKED.digest)).status is Status.JOINED
     assert typed(f"{forget} --yes") == 0
+    assert f"“{ASKED.title}”" in typed.out
 
 
 def test_label_without_a_terminal_is_the_first_line_and_none_is_one_sentence(

@@ -201,7 +201,7 @@ def forget(
     emit(
         {"experiment": experiment, "status": Status.FORGOTTEN.value},
         output_format,
-        text="Forgotten. What was sent before cannot be taken back.",
+        text=f"Left and forgotten: “{title}”. What was sent before cannot be taken back.",
     )
 
 
