@@ -142,6 +142,11 @@ def test_a_delta_of_one_in_all_participants_is_warned_of() -> None:
     assert "privacy.delta" not in [remark.field for remark in planned(PRIVATE).warned]
 
 
+def test_a_delta_above_the_devices_own_is_warned_of() -> None:
+    found = planned(replace(PRIVATE, guarantee=PrivacyTarget(delta=Fraction(1, 100_000))))
+    assert "Devices ask what holds at δ = 1e-06" in " ".join(remark.sentence for remark in found.warned)
+
+
 def test_a_guarantee_says_at_once_what_a_device_sends_and_has_no_number_that_is_rough() -> None:
     found = planned(PRIVATE)
     assert (found.exact, found.budget) == (False, 103)

@@ -20,6 +20,8 @@ from secvm.runtime.clock import SteadyClock
 from secvm.runtime.http.client import HttpAnswer, ask_blocking, checked_url, goes_in_clear
 
 _PATIENCE_S = 60
+#: The operator's API: every coordinator has something here.
+_OPERATOR = "/admin/experiments"
 #: What the list tells of each experiment.
 _LISTED = ("digest", "standing", "title")
 
@@ -133,13 +135,13 @@ class Remote:
 
     def order(self, path: str, content: dict[str, Any] | None = None) -> dict[str, Any]:
         """Ask the operator's API for something; its answer."""
-        answer = self._ask("POST", f"/admin/experiments{path}", json.dumps(content or {}, default=str).encode())
+        answer = self._ask("POST", _OPERATOR + path, json.dumps(content or {}, default=str).encode())
         assert answer is not None
         return _json(answer)
 
     def kept(self, path: str = "") -> dict[str, Any]:
         """What the operator's API says of one experiment, or of all; refuses a key that is not the coordinator's."""
-        answer = self._ask("GET", f"/admin/experiments{path}")
+        answer = self._ask("GET", _OPERATOR + path)
         assert answer is not None
         return _json(answer)
 
@@ -183,7 +185,7 @@ class Remote:
             )
         if not 200 <= answer.status < 300:
             reason = _reason(answer)
-            if answer.status == 404 and reason is None:
+            if answer.status == 404 and (reason is None or path == _OPERATOR):
                 raise no_coordinator()
             raise BadInputError(f"the coordinator refuses: {reason or f'status {answer.status}'}")
         if len(answer.content) > most:

@@ -83,7 +83,7 @@ def log_masses(shape: float, p: float) -> Floats:
     last = smallest_cap(shape, p, _LOG_LEFT)
     if last > _MOST_COUNTS:
         # More noise than all people there are would make: a document that says so would fill a device's memory.
-        raise BadInputError("this is more noise than any relay could add: with a larger ε less would do")
+        raise BadInputError("this is more noise than any relay could add")
     k = np.arange(1, last + 1)
     steps = np.log(p) + np.log(k + shape - 1) - np.log(k)
     return shape * math.log1p(-p) + np.concatenate([[0.0], np.cumsum(steps)])

@@ -17,7 +17,7 @@ from secvm.learning.package import MAX_ROUNDS
 from secvm.privacy.accounting.guarantee import NO_PROTECTION
 from secvm.privacy.planning.relay_plan import SECONDS_PER_MILLION
 from secvm.privacy.statements.operators import Operators
-from secvm.privacy.target import PrivacyTarget
+from secvm.privacy.target import USUAL, PrivacyTarget
 
 #: What devices agree to unless their people have said otherwise (``participant.consent``; a test holds them together).
 DEVICE_EPSILON, DEVICE_ROUNDS = 4.0, 1000
@@ -199,6 +199,12 @@ def _about_guarantee(wish: Wish, asked: PrivacyTarget) -> Iterator[Remark]:
     if asked.epsilon > DEVICE_EPSILON:
         yield Remark(
             "privacy.epsilon", f"Devices refuse an ε above {DEVICE_EPSILON:g}, unless their people say otherwise."
+        )
+    if asked.delta > USUAL.delta:
+        yield Remark(
+            "privacy.delta",
+            f"Devices ask what holds at δ = {float(USUAL.delta):.0e}: planned for a larger δ, a guarantee may be worth"
+            " nothing to them.",
         )
     if asked.delta * wish.people >= 1:
         yield Remark(
