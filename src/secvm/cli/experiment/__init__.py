@@ -104,9 +104,11 @@ def _await_witnesses(remote: Remote, digest: str, log: LogTerms | None) -> str |
     while log is not None and not remote.is_cosigned(digest):
         if clock.now() >= until:
             silent = remote.silent_witnesses()
-            there = "a quorum" if silent is None else f"{len(log.witnesses) - len(silent)}"
-            names = "" if not silent else f" ({', '.join(silent)} have not cosigned)"
-            return f"waiting for witnesses: {there} of {log.quorum}{names}; nobody sees the experiment before"
+            missing = f"{log.quorum} must cosign"
+            if silent is not None:
+                there = len(log.witnesses) - len(silent)
+                missing = f"{there} of {log.quorum}; not yet {', '.join(silent)}"
+            return f"waiting for witnesses: {missing}. Nobody sees the experiment before a quorum has cosigned."
         asyncio.run(clock.sleep_until(clock.now() + _LOOK_MS))
     return None
 

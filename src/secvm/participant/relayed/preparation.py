@@ -181,7 +181,7 @@ def term_against(
     needed = {
         "cells": (Cells.of(document.experiment).count, terms.cells),
         "packages of cover": (cover.packages, terms.packages),
-        f"capsules of {people} devices and cover": (handed_on, terms.capsules),
+        f"capsules of {people:,} devices and cover": (handed_on, terms.capsules),
         "seconds for its step": (-(-work * terms.seconds_per_million // _MILLION), within),
     }
     for what, (wanted, most) in needed.items():
