@@ -11,7 +11,7 @@ import pytest
 import secvm.cli.experiment as command
 from secvm.cli.experiment import preview
 from secvm.cli.experiment.preview import look_ahead, why_refused
-from secvm.cli.experiment.rounds import ended_rounds, round_line
+from secvm.cli.experiment.rounds import ended_rounds, round_line, status_lines
 from secvm.errors import ConsentRefusedError, UnreachableError
 from secvm.participant.consent.policies import Consent
 from secvm.protocol.documents.experiment import ExperimentDocument, Relay
@@ -263,6 +263,20 @@ def test_watching_tells_each_round_once_when_it_has_ended_and_ends_with_the_expe
         "round   3  opened       1,234 people  accuracy 0.842 (0.830-0.853)",
     ]
     assert len(pauses) == 2
+
+
+def test_each_round_that_was_not_counted_says_why() -> None:
+    status = {"title": "t", "experiment": "3f", "privacy": {"kind": "plain", "note": "n"}, "floor": 20, "notes": []}
+    ends: list[dict[str, Any]] = [{"end": "nothing-came"}, {"end": "too-few-trained"}, {}]
+    rounds = [round_(number, "abandoned", opens_at=0, **end) for number, end in enumerate(ends, 1)]
+    rounds.append(round_(4, "opened", opens_at=0, **COUNTED, reasons=["a count is too large"]))
+    rounds.append(round_(5, "closing", opens_at=0))
+    assert status_lines({**status, "standing": "running", "rounds": rounds})[-4:] == [
+        "round 1 is abandoned: nothing came",
+        "round 2 is abandoned: too few trained",
+        "round 4 was opened, and no step was taken: a count is too large",
+        "abandoned: fewer than 20 trained, so nothing is told of them",
+    ]
 
 
 def test_watching_ends_after_so_many_counted_rounds(server: Server, secvm: Program) -> None:
