@@ -150,7 +150,7 @@ def parse_settings(text: str | bytes, kind: type[T], where: str) -> T:
     except pydantic.ValidationError as error:
         first, *others = error.errors(include_url=False, include_input=False)
         if first["type"] == "json_invalid":
-            raise BadInputError(f"{where}: no JSON") from None
+            raise BadInputError(f"{where}: this is not JSON") from None
         # Keys that are missing or unknown are told together: often one is the other, misspelt.
         faults = [first, *(fault for fault in others if fault["type"] in _ABOUT_KEYS)][:_MOST_TOLD]
         raise BadInputError(f"{where}: {'; '.join(map(_about, faults))}") from None

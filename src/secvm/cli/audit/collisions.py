@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def collisions(
     vocabulary: Annotated[
         Path,
-        typer.Option(help="Words, one a line, perhaps a tab and a count.", metavar="FILE", show_default=False),
+        typer.Option(help="One word on each line; a tab and a count may follow.", metavar="FILE", show_default=False),
     ],
     experiment: Annotated[
         str | None,
@@ -30,7 +30,9 @@ def collisions(
     bins: Annotated[int | None, typer.Option(help="With --salt: the number of bins.")] = None,
     hashes: Annotated[int | None, typer.Option(help="With --salt: hashes of a word (1).")] = None,
     exponent: Annotated[float, typer.Option(help="Zipf's law, where no counts are given.")] = 1.0,
-    list_: Annotated[int, typer.Option("--list", help="List so many words that are alone in a bin.", min=0)] = 0,
+    list_: Annotated[
+        int, typer.Option("--list", help="List up to N words that are alone in a bin.", metavar="N", min=0)
+    ] = 0,
     plot: Annotated[Path | None, typer.Option(help="Draw traffic by posterior, as SVG.", metavar="FILE.svg")] = None,
     output_format: FormatOption = Format.TXT,
 ) -> None:

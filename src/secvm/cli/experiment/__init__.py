@@ -153,7 +153,7 @@ def watch(
     experiment: ExperimentArgument,
     coordinator: CoordinatorOption,
     rounds: Annotated[
-        int | None, typer.Option(help="End when so many rounds have been counted.", metavar="N", show_default=False)
+        int | None, typer.Option(help="End after N counted rounds.", metavar="N", show_default=False)
     ] = None,
     output_format: FormatOption = Format.TXT,
 ) -> None:
