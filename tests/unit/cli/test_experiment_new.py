@@ -154,7 +154,7 @@ def test_nothing_is_published_without_a_yes(server: Server, tmp_path: Path, secv
 @pytest.mark.parametrize(
     ("health", "said"),
     [
-        ({"log": {"silent": ["w1.example", "w2.example"]}}, "1 of 2; not yet w1.example, w2.example"),
+        ({"log": {"silent": ["another", "w1.example", "w2.example"]}}, "1 of 2; not yet w1.example, w2.example"),
         ({"status": "ok"}, "2 must cosign"),
     ],
 )

@@ -106,8 +106,9 @@ def _await_witnesses(remote: Remote, digest: str, log: LogTerms | None) -> str |
             silent = remote.silent_witnesses()
             missing = f"{log.quorum} must cosign"
             if silent is not None:
-                there = len(log.witnesses) - len(silent)
-                missing = f"{there} of {log.quorum}; not yet {', '.join(silent)}"
+                # Those of other experiments' terms are not counted.
+                away = [witness.name for witness in log.witnesses if witness.name in silent]
+                missing = f"{len(log.witnesses) - len(away)} of {log.quorum}; not yet {', '.join(away)}"
             return f"waiting for witnesses: {missing}. Nobody sees the experiment before a quorum has cosigned."
         asyncio.run(clock.sleep_until(clock.now() + _LOOK_MS))
     return None
