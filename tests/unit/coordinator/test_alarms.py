@@ -5,23 +5,30 @@ import json
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
+from secvm.coordinator import main
 from secvm.coordinator.alarms import PATIENCE_MS, QUORUM, RELAY, Alarms
 from secvm.coordinator.relayed.relay_statements import RelayClient
 from secvm.coordinator.settings import CoordinatorProgramSettings
+from secvm.coordinator.store.sqlite import SQLiteStore
 from secvm.coordinator.webhook import WAITING, Webhook, WebhookPart
+from secvm.crypto.signing import SigningKey
 from secvm.errors import BadInputError, UnreachableError
+from secvm.protocol.documents.experiment import Relay
 from secvm.protocol.round_state import RoundEnd
 from secvm.runtime.disk.secret_files import make_secret
-from secvm.runtime.http.client import HttpAnswer
+from secvm.runtime.http.client import HttpAnswer, ask_once
 from secvm.runtime.http.server import HttpRequest, HttpResponse, HttpServer
 from secvm.runtime.metrics import Metrics
 from secvm.testing.clock import ManualClock
-from secvm_lab.rigs.histories.relayed_rounds import relayed_document
-from tests.unit.coordinator.rounds import until
+from secvm.testing.processes import free_port
+from secvm_lab.rigs.histories.relayed_rounds import ENTRY, MIX, START, relayed_document
+from tests.unit.coordinator.rounds import add, until
+from tests.unit.coordinator.witnesses import KEYS, TERMS, TinyWitness, all_answer, logged, serving
+from tests.unit.protocol.helpers import COORDINATOR, LOG
 
 WITNESSES, LOST = (QUORUM, ""), (RELAY, "relay.example")
 
@@ -115,7 +122,7 @@ async def test_a_relay_answers_or_does_not_as_it_did_when_it_was_asked_last() ->
         await client.shown(relay, b"label")
         seen.append(client.answers(relay.url))
     assert seen == [None, True, False, False, True, False]
-    clock.advance(60_000)
+    clock.advance(180_000)
     assert client.answers(relay.url + "/") is None
 
 
@@ -223,3 +230,78 @@ def test_events_go_to_https_or_to_this_machine_alone_and_the_address_is_shown_no
     )
     with pytest.raises(ValueError, match="url or url_file"):
         CoordinatorProgramSettings.model_validate_json(json.dumps({**told, "webhook": {}}))
+
+
+# ── all of it together ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_whole_coordinator_posts_what_its_operator_should_hear(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A round to which nobody came; then two of three witnesses, and both relays of another experiment, are gone."""
+    (tmp_path / "state").mkdir(mode=0o700)
+    for file, key in ((main.KEY_FILE, COORDINATOR), (main.LOG_KEY_FILE, LOG)):
+        make_secret(tmp_path / "state" / file, key.seed)
+    make_secret(tmp_path / "token", b"t" * 32)
+    roles: dict[Literal["entry", "mix"], SigningKey] = {"entry": ENTRY, "mix": MIX}
+    # Nobody listens on port 9.
+    urls = {role: f"http://127.0.0.1:9/{role}" for role in roles}
+    relays = tuple(Relay(url=urls[role], key=roles[role].public, role=role, operator=role) for role in roles)
+    store, plain = SQLiteStore(tmp_path / "state" / main.STORE_FILE), logged()
+    add(store, plain)
+    add(store, relayed_document(relays=relays, log=TERMS, test=True, coordinator_keys=(COORDINATOR.public,)))
+    store.close()
+    clock, steady, receiver, stop = ManualClock(START - 100_000), ManualClock(1), Receiver(200), asyncio.Event()
+    monkeypatch.setattr(main, "SystemClock", lambda: clock)
+    monkeypatch.setattr(main, "SteadyClock", lambda: steady)
+    witnesses, port = [TinyWitness(i, clock) for i in range(3)], free_port()
+    async with AsyncExitStack() as stack:
+        addresses = [await stack.enter_async_context(serving(one.add_checkpoint)) for one in witnesses]
+        told = {
+            "state": {"folder": "state"},
+            "epochs": {"period_s": 600, "lead_s": 60},
+            "listen": {"port": port},
+            "log": {"name": "log.example"},
+            "witnesses": [
+                {"name": key.name, "url": url, "key": key.key.data.hex()}
+                for key, url in zip(KEYS, addresses, strict=True)
+            ],
+            "relays": [
+                {"name": f"{role}.example", "url": url, "token_file": str(tmp_path / "token"), "token_sha256": "0" * 64}
+                for role, url in urls.items()
+            ],
+            "webhook": {"url": await stack.enter_async_context(receiver.listening())},
+        }
+        settings = CoordinatorProgramSettings.model_validate_json(json.dumps(told))
+        running = asyncio.create_task(main.Coordinator(settings, tmp_path).run(stop))
+
+        async def hear(event: str) -> dict[str, Any]:
+            async with asyncio.timeout(30):
+                while not running.done() and not (
+                    heard := [body for _, body in receiver.got if body["event"] == event]
+                ):
+                    clock.advance(20_000)
+                    steady.advance(20_000)
+                    await asyncio.sleep(0.01)
+            if running.done():
+                await running
+            return heard[0]
+
+        try:
+            abandoned = await hear("round-abandoned")
+            assert (abandoned["experiment"], abandoned["round"]) == (plain.digest, 1)
+            assert (abandoned["coordinator"], abandoned["reason"]) == ("log.example", "nothing-came")
+            # While relays are gone they are asked in the machine's own time, which goes slower here.
+            assert (await hear("relay-lost"))["parties"][0] in {"entry.example", "mix.example"}
+            all_answer(witnesses[1:], says(500))
+            assert (await hear("quorum-lost"))["parties"] == ["w1.example", "w2.example"]
+            health = json.loads((await ask_once(f"http://127.0.0.1:{port}/health", answer_s=9, most=9999)).content)
+            assert health["status"] == "degraded"
+            assert ["w1.example", "w2.example"] in [one["parties"] for one in health["lost"]]
+        finally:
+            stop.set()
+            await running
+
+
+def says(status: int) -> Callable[[bytes], tuple[int, bytes]]:
+    return lambda _body: (status, b"")

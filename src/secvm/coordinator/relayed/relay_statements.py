@@ -35,7 +35,7 @@ from secvm.runtime.http.client import HttpAnswer, ask_once
 ANSWER_S = 10.0
 _OK, _SERVER_FAULT = 200, 500
 #: While a relay is needed and does not answer it is asked every few seconds.
-_RECENT_MS = 60_000
+_RECENT_MS = 180_000
 
 
 class RelayClient:
