@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from secvm.testing.federation import COORDINATOR
 from secvm_lab.rigs.browser import PHONE, Browser, Window
 from secvm_lab.showcase import Showcase
 from tests.system.browser.facts import PAGES, open_page, settle
@@ -139,3 +140,18 @@ def test_a_server_that_is_gone_is_told_and_comes_back_by_itself(window: Window, 
     window.page.wait_for_selector("[data-fact=connection][data-value=live]", timeout=30_000)
     window.page.wait_for_selector("#trouble", state="hidden")
     assert window.page.evaluate("window.__stayed") is True
+
+
+def test_a_coordinator_that_is_gone_is_named_and_nothing_of_it_goes_on(window: Window, showcase: Showcase) -> None:
+    open_page(window, showcase, "server")
+    showcase.federation.kill(COORDINATOR)
+    window.page.wait_for_selector("#trouble[data-value^=coordinator]")
+    assert "The coordinator has not answered since" in window.page.locator("#trouble").inner_text()
+    assert "has not answered since" in window.page.locator("[data-fact=reachable]").inner_text()
+    running = window.page.locator(".tile", has=window.page.locator("[data-fact=started_at]")).inner_text()
+    assert "when it was seen last at" in running
+    window.page.goto(showcase.url + "/nope")
+    window.page.wait_for_selector("#trouble[data-value^=coordinator]")
+    assert window.page.locator("h1").inner_text() == "Not here"
+    showcase.federation.restart(COORDINATOR)
+    window.page.wait_for_selector("#trouble", state="hidden", timeout=30_000)

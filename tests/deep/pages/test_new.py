@@ -95,6 +95,7 @@ def test_an_experiment_is_made_and_stopped_with_the_key_and_not_without(window: 
     told = planned(window, own, query)
     # Windows, source and the mark of a test are those of the experiment that runs here.
     window.page.wait_for_selector(f"{field('test')}:checked")
+    assert re.fullmatch(r"\d+(\.\d{1,2})?", window.page.locator(field("windows.length_s")).input_value())
     window.page.locator("[data-action=create]:enabled").click()
     window.page.wait_for_selector("dialog#create[open]")
     assert "<b>Owls</b>" in window.page.locator("#create-title").inner_text()

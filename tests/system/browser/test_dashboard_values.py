@@ -58,6 +58,10 @@ def test_the_overview_shows_what_the_api_tells(window: Window, showcase: Showcas
     shown = facts(window, f'[data-digest="{showcase.digest}"]')
     assert differing(shown, shown_of(summary_of(showcase))) == {}
     assert window.faults() == []
+    # Of experiments with one title each has its digest, and its beginning; the clock says in which zone.
+    known = window.page.locator(f'[data-digest="{showcase.digest}"] .marks .remark')
+    assert re.fullmatch(rf"{showcase.digest[:8]}… · from \d+ \w+ \d{{4}}, \d\d:\d\d", known.inner_text())
+    assert re.fullmatch(r"\d\d:\d\d \S+", window.page.locator("#link-state").get_attribute("data-time") or "")
 
 
 def test_an_experiment_shows_what_the_api_tells(window: Window, showcase: Showcase) -> None:
