@@ -140,9 +140,9 @@ class ToldRun(Federation):
     def look_at_the_relay(self) -> None:
         """While it is dead: it lets nobody read its store when it lives."""
         with tempfile.TemporaryDirectory() as copy:
-            for path in self.folder.glob("relay.sqlite*"):
+            for path in self.folder.glob("relay.db*"):
                 shutil.copy(path, copy)
-            with closing(sqlite3.connect(f"{copy}/relay.sqlite")) as db:
+            with closing(sqlite3.connect(f"{copy}/relay.db")) as db:
                 keys = [row[0] for row in db.execute("SELECT client_key FROM epochs")]
         self.finder.add("the key that hides clients", *keys)
 
@@ -276,7 +276,7 @@ def test_all_that_could_tell_was_searched(run: ToldRun) -> None:
     assert len([where for where in texts if where.startswith("public/")]) > 10
     for file in (
         "coordinator/coordinator.sqlite",
-        "relay.sqlite",
+        "relay.db",
         "witness-0.db",
         "relay.key",
         "coordinator/signing.key",
