@@ -29,7 +29,7 @@ def serve(
 ) -> None:
     """Run the relay until SIGTERM or Ctrl-C.
 
-    docs/how-to/run-a-relay.md explains every setting. What happens is told on stderr, a JSON object a line, and nothing
+    docs/how-to/run-a-relay.md explains every setting. What happens is told on stderr, one JSON object per line, and nothing
     about anybody is in it. Example:
 
     \b
@@ -70,7 +70,7 @@ def token(
     ] = None,
     output_format: FormatOption = Format.TXT,
 ) -> None:
-    """Make a token or a client's credential, and print its SHA-256.
+    """Make a token or credential, and print its SHA-256.
 
     The coordinator and a relay know each other by a token. A relay that knows its clients by credential lets those in
     whose SHA-256 stands in its clients.credentials_file; it reads the file when it starts. Examples:

@@ -62,7 +62,7 @@ class ClientsPart(Settings):
 
     #: The address; the address, of IPv6 only its first 64 bits; or the header field ``secvm-credential``.
     known_by: Literal["address", "address-64", "credential"] = "address-64"
-    #: Known by credential: a file with the SHA-256 of every credential, in hex, one a line.
+    #: Known by credential: a file with the SHA-256 of every credential, in hex, one per line.
     credentials_file: Path | None = None
     #: A header field in which the proxy in front names the client's address, such as ``x-real-ip``.
     address_header: str | None = Field(default=None, pattern=r"^[a-z0-9-]+$")

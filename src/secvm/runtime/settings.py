@@ -27,7 +27,7 @@ from secvm.files import or_bad_input
 
 #: What is named in a message; anything else was not meant as a key, and may be what should have stood behind it.
 _KEY = re.compile(r"[A-Za-z0-9_-]{1,64}")
-_PLACE = re.compile(r"at line \d+, column \d+")
+_PLACE = re.compile(r"at line \d+, column \d+|at end of document")
 
 
 class Settings(pydantic.BaseModel):
@@ -115,6 +115,8 @@ def read_toml(path: Path, what: str = "the settings") -> dict[str, Any]:
         data = path.read_bytes()
     try:
         return tomllib.loads(data.decode())
+    except UnicodeDecodeError:
+        raise BadInputError(f"{what} {path} cannot be read as TOML: not UTF-8") from None
     except (ValueError, RecursionError) as error:
         # Only the place: the rest of the message may quote what stands there.
         place = _PLACE.search(str(error))
