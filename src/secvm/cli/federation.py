@@ -66,7 +66,7 @@ def init(
         ./secvm federation init trial --coordinator c.example --entry e.example --mix m.example \\
             --witness w1.example --witness w2.example --witness w3.example
     """
-    from secvm.federation.folders import ADMIN_KEY_FILE, EXPERIMENT_FILE, Pace, Places, write_folders
+    from secvm.federation.folders import ADMIN_KEY_FILE, EXPERIMENT_FILE, Sites, Timing, write_folders
 
     named = [host for host in (coordinator, entry, mix) if host is not None]
     if named or witness:
@@ -75,19 +75,19 @@ def init(
         for host in (*named, *witness):
             if not re.fullmatch(r"[a-z0-9]([a-z0-9.-]{0,250}[a-z0-9])?", host):
                 raise BadInputError(f"{host!r} is no host: give a name such as relay.example, without https://")
-        places, pace = Places.on_hosts(named[0], named[1:], witness), Pace.of(period or 3600)
+        sites, timing = Sites.on_hosts(named[0], named[1:], witness), Timing.of(period or 3600)
         people = people or 20_000
     else:
-        places, pace = Places.on_this_machine(3 if witnesses is None else witnesses), Pace.trying(period or 40)
+        sites, timing = Sites.on_this_machine(3 if witnesses is None else witnesses), Timing.trying(period or 40)
         people = people or 500
-    write_folders(folder, places, pace, people=people)
+    write_folders(folder, sites, timing, people=people)
     new = (
-        f"./secvm experiment new {folder / EXPERIMENT_FILE} --coordinator http://127.0.0.1:{places.coordinator.port}"
+        f"./secvm experiment new {folder / EXPERIMENT_FILE} --coordinator http://127.0.0.1:{sites.coordinator.port}"
         f" --admin-key-file {folder / ADMIN_KEY_FILE}"
     )
     parties = sorted(path.name for path in folder.iterdir() if path.is_dir())
     text = f"{folder} holds {', '.join(parties)}, {EXPERIMENT_FILE} and {ADMIN_KEY_FILE}.\n\n"
-    if places.together:
+    if sites.together:
         text += (
             f"Start all parties:      ./secvm federation run {folder}\n"
             f"Ask the question:       {new}\n"

@@ -58,7 +58,7 @@ _DEVICES: dict[str, Mapping[str, Any]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class Timing:
     """The grid of epochs, and the windows of the example experiment, in seconds."""
 
     period_s: int
@@ -66,13 +66,13 @@ class Pace:
     windows: Mapping[str, int]
 
     @classmethod
-    def of(cls, period_s: int) -> Pace:
+    def of(cls, period_s: int) -> Timing:
         """Windows that fit into slots of this length, half of it for sending."""
         lead_s, grace_s = max(1, period_s // 12), max(1, period_s // 30)
         return cls(period_s, lead_s, {"length_s": max(1, period_s // 2), "grace_s": grace_s})
 
     @classmethod
-    def trying(cls, period_s: int) -> Pace:
+    def trying(cls, period_s: int) -> Timing:
         """The same, with steps of the two relays that are short enough to wait for."""
         lead_s, step_s = max(1, period_s // 4), max(1, period_s // 4)
         steps = dict.fromkeys(("batch_s", "mix_s", "reveal_s", "open_s"), step_s)
@@ -80,7 +80,7 @@ class Pace:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Site:
     """Where a party is: what others ask, and which port of its machine it listens on."""
 
     url: str
@@ -93,21 +93,21 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class Sites:
     """Where all parties are."""
 
-    coordinator: Place
-    relays: Sequence[Place]
-    witnesses: Sequence[Place]
+    coordinator: Site
+    relays: Sequence[Site]
+    witnesses: Sequence[Site]
     #: All on this machine, without a proxy.
     together: bool
 
     @classmethod
-    def on_this_machine(cls, witnesses: int) -> Places:
+    def on_this_machine(cls, witnesses: int) -> Sites:
         """At the parties' usual ports of the loopback."""
 
-        def at(port: int) -> Place:
-            return Place(f"http://127.0.0.1:{port}", port)
+        def at(port: int) -> Site:
+            return Site(f"http://127.0.0.1:{port}", port)
 
         relays = [at(relay_settings.PORT + number) for number in range(len(ROLES))]
         return cls(
@@ -115,20 +115,20 @@ class Places:
         )
 
     @classmethod
-    def on_hosts(cls, coordinator_host: str, relay_hosts: Sequence[str], witness_hosts: Sequence[str]) -> Places:
+    def on_hosts(cls, coordinator_host: str, relay_hosts: Sequence[str], witness_hosts: Sequence[str]) -> Sites:
         """At these names, each behind a proxy with TLS."""
         hosts = [coordinator_host, *relay_hosts, *witness_hosts]
         if len(set(hosts)) < len(hosts):
             raise BadInputError("two parties have one host: each runs on a machine of its own")
         return cls(
-            Place(f"https://{coordinator_host}", coordinator_settings.PORT),
-            [Place(f"https://{host}", relay_settings.PORT) for host in relay_hosts],
-            [Place(f"https://{host}", witness_settings.PORT) for host in witness_hosts],
+            Site(f"https://{coordinator_host}", coordinator_settings.PORT),
+            [Site(f"https://{host}", relay_settings.PORT) for host in relay_hosts],
+            [Site(f"https://{host}", witness_settings.PORT) for host in witness_hosts],
             together=False,
         )
 
 
-def write_folders(folder: Path, places: Places, pace: Pace, *, people: int) -> None:
+def write_folders(folder: Path, sites: Sites, timing: Timing, *, people: int) -> None:
     """Make the folders of all parties; ``people`` is how many devices the example experiment expects.
 
     Raises
@@ -139,55 +139,55 @@ def write_folders(folder: Path, places: Places, pace: Pace, *, people: int) -> N
     with making_in(folder, private=True) as made:
         admin_key = coordinator.initialise(made / COORDINATOR)
         make_secret(made / ADMIN_KEY_FILE, admin_key.encode() + b"\n")
-        relays = [_relay(made, role, place, places, pace) for role, place in zip(ROLES, places.relays, strict=True)]
+        relays = [_relay(made, role, site, sites, timing) for role, site in zip(ROLES, sites.relays, strict=True)]
         log_key = coordinator.log_key(made / COORDINATOR / "state").data.hex()
         witnesses = []
-        for number, place in enumerate(places.witnesses, start=1):
-            log = f"{places.coordinator.name} {log_key}"
-            more = {"listen": {"port": place.port}}
-            key = witness.initialise(made / f"witness-{number}", name=place.name, logs=[log], more=more)
-            witnesses.append(named_witness(key, place.url))
-        _coordinator(made, relays, witnesses, places, pace)
+        for number, site in enumerate(sites.witnesses, start=1):
+            log = f"{sites.coordinator.name} {log_key}"
+            more = {"listen": {"port": site.port}}
+            key = witness.initialise(made / f"witness-{number}", name=site.name, logs=[log], more=more)
+            witnesses.append(named_witness(key, site.url))
+        _coordinator(made, relays, witnesses, sites, timing)
         _write_device(made / PERSON, relays, {})
-        if places.together:
+        if sites.together:
             _write_device(made / PEOPLE, relays, {**_DEVICES, "testing": {"people": "people.jsonl", "count": people}})
             write_atomically(made / PEOPLE / "people.jsonl", made_up_people(people, os.urandom).encode())
         text = experiment_text(
             people=people,
-            trying=places.together,
-            windows=pace.windows,
-            relays=[one.specified for one in relays],
+            trying=sites.together,
+            windows=timing.windows,
+            relays=[known.specified for known in relays],
         )
         write_atomically(made / EXPERIMENT_FILE, text.encode())
 
 
-def _relay(made: Path, role: str, place: Place, places: Places, pace: Pace) -> KnownRelay:
-    listen: dict[str, Mapping[str, Any]] = {"listen": {"port": place.port}}
+def _relay(made: Path, role: str, site: Site, sites: Sites, timing: Timing) -> KnownRelay:
+    listen: dict[str, Mapping[str, Any]] = {"listen": {"port": site.port}}
     return relay.initialise(
         made / role,
         role=role,
         operator=_operator(f"{role} relay"),
-        url=place.url + RELAY_PATH,
-        coordinator=places.coordinator.url,
-        grid={"period_s": pace.period_s},
-        more=listen | (_ONE_ADDRESS if places.together else _BEHIND_PROXY),
+        url=site.url + RELAY_PATH,
+        coordinator=sites.coordinator.url,
+        grid={"period_s": timing.period_s},
+        more=listen | (_ONE_ADDRESS if sites.together else _BEHIND_PROXY),
     )
 
 
 def _coordinator(
-    made: Path, relays: Sequence[KnownRelay], witnesses: Sequence[Mapping[str, str]], places: Places, pace: Pace
+    made: Path, relays: Sequence[KnownRelay], witnesses: Sequence[Mapping[str, str]], sites: Sites, timing: Timing
 ) -> None:
     own = made / COORDINATOR
-    for one in relays:
-        make_secret(own / f"{one.role}.token", read_secret(made / one.role / relay.TOKEN_FILE))
+    for known in relays:
+        make_secret(own / f"{known.role}.token", read_secret(made / known.role / relay.TOKEN_FILE))
     tables = coordinator_tables(
         state="state",
-        grid={"period_s": pace.period_s, "lead_s": pace.lead_s},
-        relays={f"{one.role}.token": one for one in relays},
-        log_name=places.coordinator.name,
+        grid={"period_s": timing.period_s, "lead_s": timing.lead_s},
+        relays={f"{known.role}.token": known for known in relays},
+        log_name=sites.coordinator.name,
         witnesses=witnesses,
     )
-    beside = {"public": {"folder": "public"}, "listen": {"port": places.coordinator.port}}
+    beside = {"public": {"folder": "public"}, "listen": {"port": sites.coordinator.port}}
     _write(own / coordinator.SETTINGS_FILE, tables | beside)
 
 

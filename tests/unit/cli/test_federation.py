@@ -11,7 +11,7 @@ from secvm.coordinator.experiments.specification import Specification
 from secvm.coordinator.main import log_key
 from secvm.coordinator.settings import CoordinatorProgramSettings
 from secvm.crypto.signing import SigningKey
-from secvm.federation.folders import Pace, Places, write_folders
+from secvm.federation.folders import Sites, Timing, write_folders
 from secvm.participant.settings import ParticipantSettings
 from secvm.people.source import iter_people
 from secvm.protocol.documents.experiment import ExperimentDocument
@@ -107,9 +107,9 @@ def test_parties_with_hosts_are_for_people_and_stand_behind_proxies(tmp_path: Pa
 
 @pytest.mark.parametrize("period", [12, 13, 40, 3600])
 def test_windows_of_any_period_fit_into_its_slots(period: int) -> None:
-    for pace in (Pace.of(period), Pace.trying(period)):
-        assert pace.windows["length_s"] + pace.windows["grace_s"] + pace.lead_s <= period
-        assert min(pace.windows.values()) > 0
+    for timing in (Timing.of(period), Timing.trying(period)):
+        assert timing.windows["length_s"] + timing.windows["grace_s"] + timing.lead_s <= period
+        assert min(timing.windows.values()) > 0
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_hosts_that_cannot_be_are_refused_and_nothing_is_made(
 
 
 def test_a_folder_that_has_a_federation_is_left_as_it_is(tmp_path: Path, secvm: Program) -> None:
-    write_folders(tmp_path / "made", Places.on_this_machine(1), Pace.trying(40), people=2)
+    write_folders(tmp_path / "made", Sites.on_this_machine(1), Timing.trying(40), people=2)
     before = {path: path.read_bytes() for path in (tmp_path / "made").rglob("*") if path.is_file()}
     assert "is there already" in secvm.refused("federation", "init", tmp_path / "made")
     assert before == {path: path.read_bytes() for path in (tmp_path / "made").rglob("*") if path.is_file()}
