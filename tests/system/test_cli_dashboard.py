@@ -98,8 +98,10 @@ def test_it_tells_its_address_answers_and_ends_at_once_when_told(how: signal.Sig
         address = page.shows("the page is at (.*)\n")[1]
         assert json.loads(get(f"{address}api/now") or b"")["coordinator"]["reachable"] is False
         page.stop(how)
-    # One line in all, and nothing about who asked.
-    assert page.said == f"the page is at {address}\n"
+    # Two lines in all, and nothing about who asked.
+    told, stopping = page.said.splitlines()
+    assert told == f"the page is at {address}"
+    assert json.loads(stopping)["event"] == "stopping"
 
 
 def test_an_audit_is_told_in_a_few_words() -> None:

@@ -13,6 +13,8 @@ from tests.rigs.federation_ports import move_to_free_ports
 
 
 def test_all_parties_run_take_an_experiment_and_end_with_ctrl_c(tmp_path: Path, secvm: Program) -> None:
+    # Where a shell runs the suite in the background SIGINT is ignored here, and children inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     folder = tmp_path / "trial"
     assert secvm("federation", "init", folder, "--people 10 --period 12 --witnesses 2") == 0
     coordinator = move_to_free_ports(folder)

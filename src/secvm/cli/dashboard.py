@@ -101,7 +101,8 @@ def _settings(
     if "coordinator" not in content:
         raise BadInputError(f"say whom to look at: --coordinator URL, or --config FILE, or set {COORDINATOR_VARIABLE}")
     where = "the settings of the page" if config is None else f"the settings {config}"
-    return parse_settings(json.dumps(content, default=str), DashboardSettings, where)
+    settings = parse_settings(json.dumps(content, default=str), DashboardSettings, where)
+    return settings if config is None else settings.placed(config.resolve().parent)
 
 
 def audited(url: str, clock: Clock) -> dict[str, Any]:

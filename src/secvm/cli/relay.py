@@ -100,7 +100,9 @@ def init(
         InitRole, typer.Option(help="entry and mix add cover; plain is for experiments without.", show_default=False)
     ],
     operator: Annotated[str, typer.Option(help="Who runs it, as experiments will name them.", show_default=False)],
-    url: Annotated[str, typer.Option(help="Where devices reach it.", metavar="URL", show_default=False)],
+    url: Annotated[
+        str, typer.Option(help="Where devices reach it; of a host alone /relay.", metavar="URL", show_default=False)
+    ],
     coordinator: Annotated[str, typer.Option(help="The coordinator behind it.", metavar="URL", show_default=False)],
     period: Annotated[int, typer.Option(help="Seconds of a slot: the coordinator's period_s.", min=1)] = 3600,
     output_format: FormatOption = Format.TXT,

@@ -34,7 +34,6 @@ from secvm.witness import settings as witness_settings
 
 COORDINATOR, ROLES, PERSON, PEOPLE = "coordinator", ("entry", "mix"), "person", "people"
 EXPERIMENT_FILE, ADMIN_KEY_FILE, DEVICE_FILE = "experiment.toml", "admin.key", "participant.toml"
-RELAY_PATH = "/relay"
 STATUS_PORT = 8500
 #: Where a party stands on this machine alone: no proxy names clients, and all of them have one address.
 _ONE_ADDRESS: dict[str, Mapping[str, Any]] = {
@@ -167,7 +166,7 @@ def _relay(made: Path, role: str, site: Site, sites: Sites, timing: Timing) -> K
         made / role,
         role=role,
         operator=_operator(f"{role} relay"),
-        url=site.url + RELAY_PATH,
+        url=site.url,
         coordinator=sites.coordinator.url,
         grid={"period_s": timing.period_s},
         more=listen | (_ONE_ADDRESS if sites.together else _BEHIND_PROXY),

@@ -22,6 +22,8 @@ from secvm.runtime.settings import merged, parse_settings, settings_text
 
 SETTINGS_FILE, KEY_FILE, TOKEN_FILE = "relay.toml", "relay.key", "relay.token"
 PLAIN = "plain"
+#: Of a relay whose URL has none.
+RELAY_PATH = "/relay"
 _TOKEN_BYTES = 32
 
 
@@ -112,11 +114,14 @@ def initialise(
     """
     if (folder / SETTINGS_FILE).exists():
         raise BadInputError(f"there is a relay in {folder} already")
+    url = url.rstrip("/")
+    if not urlsplit(url).path:
+        url += RELAY_PATH
     with making_in(folder, private=True) as made:
         key = make_key(made / KEY_FILE)
         digest = make_token(made / TOKEN_FILE)
         name = urlsplit(url).netloc
-        relay = KnownRelay(name, role, operator, url.rstrip("/"), key.data.hex(), digest)
+        relay = KnownRelay(name, role, operator, url, key.data.hex(), digest)
         tables = relay_tables(
             relay, coordinator=coordinator, grid=grid, key_file=KEY_FILE, token_file=TOKEN_FILE, state="relay"
         )

@@ -42,6 +42,13 @@ def test_a_new_relay_is_served_as_it_is_and_the_others_are_told_what_they_need(
     assert {path.name for path in folder.iterdir()} == {"relay.toml", "relay.key", "relay.token"}
 
 
+def test_a_relay_whose_url_is_a_host_alone_has_the_usual_path(tmp_path: Path) -> None:
+    given = [*GIVEN[:3], "https://relay.example", *GIVEN[4:]]
+    assert run(["relay", "init", str(tmp_path / "r"), "--role", "mix", *given]) == 0
+    made = read_settings(tmp_path / "r/relay.toml", RelayServiceSettings).relay
+    assert (made.url, made.path) == ("https://relay.example/relay", "/relay")
+
+
 def test_what_cannot_be_a_relay_leaves_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     given = [*GIVEN[:3], "relay.example", *GIVEN[4:]]
     assert run(["relay", "init", str(tmp_path / "r"), "--role", "mix", *given]) == 2
