@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import signal
+import socket
 import sys
 import time
 from pathlib import Path
@@ -122,6 +123,8 @@ def run(folder: Folder) -> None:
     children = Children(folder)
     # As Ctrl-C: all that was started is ended.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for name, (_, _, port) in servers.items():
+        _refuse_taken(name, port)
     try:
         for name, (party, config, _) in servers.items():
             children.start(name, [party, "serve", "--config", str(config)])
@@ -135,7 +138,8 @@ def run(folder: Folder) -> None:
     except KeyboardInterrupt:
         note("Ending all parties.")
     except ChildDiedError as fault:
-        raise BadInputError(f"a party ended by itself, so all were ended: {fault}") from None
+        ended, *_, last = str(fault).splitlines()
+        raise BadInputError(f"{ended} {last}", next_step=f"All parties were ended; logs are in {folder}.") from None
     finally:
         children.stop()
 
@@ -203,6 +207,19 @@ def _servers(folder: Path) -> dict[str, tuple[str, Path, int]]:
                 " makes one for this machine.",
             )
     return servers
+
+
+def _refuse_taken(name: str, port: int) -> None:
+    # Another federation that answers there would be taken for this one.
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            raise BadInputError(
+                f"port {port} of this machine is taken, and {name} listens there",
+                next_step="End what has it, such as another federation, or give the party another port in its settings.",
+            ) from None
 
 
 def _await(children: Children, name: str, url: str) -> None:

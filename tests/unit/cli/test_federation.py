@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import socket
 from pathlib import Path
 
 import pytest
@@ -134,4 +135,11 @@ def test_a_folder_that_has_a_federation_is_left_as_it_is(tmp_path: Path, secvm: 
     assert "is there already" in secvm.refused("federation", "init", tmp_path / "made")
     assert before == {path: path.read_bytes() for path in (tmp_path / "made").rglob("*") if path.is_file()}
     assert "64 hexadecimal digits" in secvm.refused("federation", "people", tmp_path / "made", "3fa9")
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        taken = str(other.getsockname()[1])
+        settings = tmp_path / "made/entry/relay.toml"
+        settings.write_text(settings.read_text().replace("port = 8480", f"port = {taken}"))
+        # Whether anybody has the others, such as a federation that is being tried here, does not matter.
+        refused = secvm.refused("federation", "run", tmp_path / "made")
+    assert "of this machine is taken" in refused
     assert "there is no federation" in secvm.refused("federation", "run", tmp_path)
