@@ -147,7 +147,8 @@ def write_folders(folder: Path, sites: Sites, timing: Timing, *, people: int) ->
             key = witness.initialise(made / f"witness-{number}", name=site.name, logs=[log], more=more)
             witnesses.append(named_witness(key, site.url))
         _coordinator(made, relays, witnesses, sites, timing)
-        _write_device(made / PERSON, relays, {})
+        # The table alone says that this device is for tests: one that is for a person's own data joins none.
+        _write_device(made / PERSON, relays, {"testing": {}} if sites.together else {})
         if sites.together:
             _write_device(made / PEOPLE, relays, {**_DEVICES, "testing": {"people": "people.jsonl", "count": people}})
             write_atomically(made / PEOPLE / "people.jsonl", made_up_people(people, os.urandom).encode())

@@ -67,6 +67,8 @@ def everything_matches(folder: Path) -> None:
         # The relay takes the experiment, by the terms that it signs.
         if document is not None:
             check_document(document, OwnRelay(own_terms(relay), signing), lambda _: None)
+    # A device for people's own data joins no test, and one for made-up data nothing else.
+    assert (person.testing is not None) is experiment.test
     operators = [relay.operator for relay in person.trust.relays] + [person.trust.coordinator]
     assert len(set(operators)) == 3
     secret = {".key", ".token"}
