@@ -127,10 +127,10 @@ def init(
         f"token       {folder / TOKEN_FILE}   (secret: you and the coordinator's operator alone)",
         "",
         "For the coordinator's operator, into coordinator.toml"
-        + (", with the token in that file:" if role != "plain" else ":"),
+        + (f", with a copy of the token beside it as {role}.token:" if role != "plain" else ":"),
         "",
         settings_text({"relays": [admitted]}),
-        "into experiments:",
+        "For experiments:",
         "",
         settings_text({"relays": [made.specified]}),
         f"Look through the settings, then: ./secvm relay serve --config {settings}",

@@ -48,7 +48,6 @@ _ONE_ADDRESS: dict[str, Mapping[str, Any]] = {
         "seconds_per_million": 150,
     },
 }
-_BEHIND_PROXY: dict[str, Mapping[str, Any]] = {"clients": {"address_header": "x-real-ip"}}
 _DEVICES: dict[str, Mapping[str, Any]] = {
     "status": {"listen": f"127.0.0.1:{STATUS_PORT}"},
     "trust": {"refetches": 1},
@@ -170,7 +169,7 @@ def _relay(made: Path, role: str, site: Site, sites: Sites, timing: Timing) -> K
         url=site.url,
         coordinator=sites.coordinator.url,
         grid={"period_s": timing.period_s},
-        more=listen | (_ONE_ADDRESS if sites.together else _BEHIND_PROXY),
+        more=listen | (_ONE_ADDRESS if sites.together else {}),
     )
 
 

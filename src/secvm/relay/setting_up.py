@@ -125,6 +125,9 @@ def initialise(
         tables = relay_tables(
             relay, coordinator=coordinator, grid=grid, key_file=KEY_FILE, token_file=TOKEN_FILE, state="relay"
         )
+        if url.startswith("https:"):
+            # A proxy with TLS stands before it, and all clients have its address.
+            tables = merged(tables, {"clients": {"address_header": "x-real-ip"}})
         tables = merged(tables, more or {})
         parse_settings(json.dumps(tables), RelayServiceSettings, "this relay")
         text = "# docs/how-to/run-a-relay.md shows every setting.\n\n" + settings_text(tables)

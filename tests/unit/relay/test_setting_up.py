@@ -25,6 +25,7 @@ def test_a_new_relay_is_served_as_it_is_and_the_others_are_told_what_they_need(
     told = json.loads(capsys.readouterr().out)
     settings = read_settings(folder / "relay.toml", RelayServiceSettings)
     assert (settings.role, settings.epochs.period_s, settings.relay.path) == (role, 60, "/r")
+    assert settings.clients.address_header == "x-real-ip"
     assert settings.signing is not None
     assert read_signing_key(settings.signing.key_file).public.data.hex() == told["key"]
     token = read_secret(settings.gateway.token_file).strip()
