@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from secvm.testing.federation_settings import ENTRY, MIX, RELAY_PATH
+from secvm.relay.setting_up import RELAY_PATH
+from secvm.testing.federation_settings import ENTRY, MIX
 from secvm_lab.chaos.faults import DATABASE, DRIVER, NODE, Kind
 from secvm_lab.chaos.network import why_no_network
 from secvm_lab.chaos.passage import Answer, Request

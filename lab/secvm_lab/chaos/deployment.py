@@ -25,9 +25,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from secvm.relay.setting_up import RELAY_PATH
 from secvm.testing.clock import JOINING_QUIET_S
 from secvm.testing.federation import Federation, HostOf
-from secvm.testing.federation_settings import COORDINATOR, RELAY, RELAY_PATH, Pace, memory_of
+from secvm.testing.federation_settings import COORDINATOR, RELAY, Pace, memory_of
 from secvm.testing.played_rounds import PlainPlay, RelayedPlay
 from secvm_lab.chaos.accounting import Acknowledged
 from secvm_lab.chaos.network import HUB_ADDRESS, Network

@@ -40,7 +40,7 @@ def serve(
 ) -> None:
     """Serve until SIGTERM or Ctrl-C.
 
-    What happens is told on stderr, one JSON object per line, and nothing about anybody is in it. Ends with 2 where settings
+    What happens is told on stderr as JSON lines, and nothing about anybody is in it. Ends with 2 where settings
     or keys cannot be used, with 1 where the store does not answer: then it may be started again. Example:
 
     \b

@@ -218,7 +218,7 @@ def _refuse_taken(name: str, port: int) -> None:
         except OSError:
             raise BadInputError(
                 f"port {port} of this machine is taken, and {name} listens there",
-                next_step="End what has it, such as another federation, or give the party another port in its settings.",
+                next_step="End what has it, perhaps another federation, or change the port in the settings.",
             ) from None
 
 

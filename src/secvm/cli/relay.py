@@ -29,7 +29,7 @@ def serve(
 ) -> None:
     """Run the relay until SIGTERM or Ctrl-C.
 
-    docs/how-to/run-a-relay.md explains every setting. What happens is told on stderr, one JSON object per line, and nothing
+    docs/how-to/run-a-relay.md explains every setting. What happens is told on stderr as JSON lines, and nothing
     about anybody is in it. Example:
 
     \b

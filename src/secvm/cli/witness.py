@@ -26,7 +26,7 @@ app = group("Run a witness: it cosigns logs that only grow.")
 def serve(config: ConfigOption, passphrase_file: PassphraseFile = None, passphrase_fd: PassphraseFd = None) -> None:
     """Run the witness until SIGTERM or Ctrl-C.
 
-    docs/how-to/run-a-witness.md explains every setting. What happens is told on stderr, one JSON object per line. A line
+    docs/how-to/run-a-witness.md explains every setting. What happens is told on stderr as JSON lines. A line
     with the event "fork" is evidence against a log: the page says what to do then. Example:
 
     \b

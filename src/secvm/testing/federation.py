@@ -40,6 +40,7 @@ from typing import Any, Self
 
 from secvm.errors import BadInputError
 from secvm.protocol.documents.experiment import read_published
+from secvm.relay.setting_up import RELAY_PATH
 from secvm.runtime.clock import ClockSteering
 from secvm.testing.asked import FEW, Asked, Experiment, People, Vocabulary
 from secvm.testing.clock import PatientClock
@@ -51,7 +52,6 @@ from secvm.testing.federation_settings import (
     DASHBOARD,
     ORIGIN_MS,
     RELAY,
-    RELAY_PATH,
     RELAY_STEPS,
     ROLES,
     HostOf,

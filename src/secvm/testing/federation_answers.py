@@ -14,8 +14,9 @@ from typing import Any
 
 from secvm.errors import BadInputError, UnreachableError
 from secvm.protocol.documents.experiment import ExperimentDocument
+from secvm.relay.setting_up import RELAY_PATH
 from secvm.runtime.http.client import HttpAnswer, ask_once
-from secvm.testing.federation_settings import COORDINATOR, DASHBOARD, RELAY, RELAY_PATH, FederationSettings, cover_seeds
+from secvm.testing.federation_settings import COORDINATOR, DASHBOARD, RELAY, FederationSettings, cover_seeds
 from secvm.testing.processes import Children
 
 START_PATIENCE_S = 60.0

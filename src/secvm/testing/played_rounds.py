@@ -32,8 +32,9 @@ from secvm.crypto.signing import Envelope
 from secvm.errors import MalformedMessageError
 from secvm.protocol.relays.counts import read_shown
 from secvm.protocol.relays.manifest import RelayedManifest
+from secvm.relay.setting_up import RELAY_PATH
 from secvm.testing.clock import JOINING_QUIET_S, PatienceLostError
-from secvm.testing.federation_settings import MIX, RELAY_PATH, ROLES
+from secvm.testing.federation_settings import MIX, ROLES
 
 if TYPE_CHECKING:
     from secvm.testing.federation import Federation, HostCounts

@@ -273,7 +273,7 @@ async def test_a_whole_coordinator_posts_what_its_operator_should_hear(
             "webhook": {"url": await stack.enter_async_context(receiver.listening())},
         }
         settings = CoordinatorProgramSettings.model_validate_json(json.dumps(told))
-        running = asyncio.create_task(main.Coordinator(settings, tmp_path).run(stop))
+        running = asyncio.create_task(main.Coordinator(settings.placed(tmp_path)).run(stop))
 
         async def hear(event: str) -> dict[str, Any]:
             async with asyncio.timeout(30):

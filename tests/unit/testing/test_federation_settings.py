@@ -7,10 +7,11 @@ from typing import Any
 
 from secvm.coordinator.settings import CoordinatorProgramSettings
 from secvm.participant.settings import ParticipantSettings
+from secvm.relay.setting_up import RELAY_PATH
 from secvm.relay.settings import RelayServiceSettings
 from secvm.runtime.settings import read_settings
 from secvm.testing.federation import Federation
-from secvm.testing.federation_settings import ENTRY, MIX, RELAY_PATH, RELAY_STEPS, ROLES, HostOf, Pace, cover_seeds
+from secvm.testing.federation_settings import ENTRY, MIX, RELAY_STEPS, ROLES, HostOf, Pace, cover_seeds
 
 
 def written(folder: Path, **options: Any) -> Federation:

@@ -115,7 +115,7 @@ class Offers:
         try:
             await self.put(digest, envelope, reckon)
         except (RemoteProtocolError, UnreckonedError):
-            self.problem = "You were invited to an experiment whose risk your device cannot reckon. It is not shown."
+            self.problem = say("found.uncounted")
 
     async def put_again(self, digest: str, envelope: bytes, reckon: Reckon) -> None:
         """One that the device knows already: it was declined, and the person wants to see it again."""
