@@ -13,7 +13,7 @@ from secvm.coordinator.main import KEY_FILE, LOG_KEY_FILE
 from secvm.crypto.signing import SEED_BYTES, SigningKey
 from secvm.federation.tables import coordinator_tables, device_tables, named_witness
 from secvm.protocol.documents.terms import RelayTimes
-from secvm.relay.setting_up import PLAIN, RELAY_PATH, KnownRelay, make_key, make_token, relay_tables
+from secvm.relay.setting_up import PLAIN, KnownRelay, make_key, make_token, relay_tables
 from secvm.runtime.disk.secret_files import make_secret
 from secvm.runtime.settings import Tables, merged, settings_text
 from secvm.witness.main import make as make_witness
@@ -22,6 +22,7 @@ COORDINATOR, RELAY, DASHBOARD = "coordinator", "relay", "dashboard"
 #: The two relays that add cover, which are called by their roles.
 ENTRY, MIX = "entry", "mix"
 ROLES = (ENTRY, MIX)
+RELAY_PATH = "/relay"
 #: In which file a node finds its database.
 DATABASE_FILE = "database.url"
 #: Of a federation's nodes: short, so that a test need not wait.
