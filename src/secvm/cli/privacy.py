@@ -103,9 +103,9 @@ def emit_statement(terms: Terms | CoveredTerms, own_delta: float, output_format:
         content, words, figures = relayed.content(), relayed_text.plainly(relayed), relayed_text.figures(relayed)
         size = plain.size(relayed.budget, relayed.bytes_per_round)
     else:
-        told = plain.state(terms, bytes_per_package=CAPSULE_BYTES + OVERHEAD_BYTES)
-        content, words, figures = told.content(), plain.plainly(told), plain.figures(told)
-        size = plain.size(told.budget, told.bytes_per_round)
+        stated = plain.state(terms, bytes_per_package=CAPSULE_BYTES + OVERHEAD_BYTES)
+        content, words, figures = stated.content(), plain.plainly(stated), plain.figures(stated)
+        size = plain.size(stated.budget, stated.bytes_per_round)
     text = "\n\n".join([*words, *size, "The figures:", *figures])
     emit({**content, "words": [*words, *size, *figures]}, output_format, text=text)
 

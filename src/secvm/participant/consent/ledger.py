@@ -206,8 +206,8 @@ def spending(document: ExperimentDocument, rounds: int, consent: Consent, accept
         if relayed.mechanism is not None and not relayed.operators.why_no_guarantee(one_relay=consent.one_relay):
             epsilon = epsilon_after(relayed.mechanism, rounds, consent.delta)
             charged = charged_after(relayed.mechanism, rounds, consent.delta)
-            told = relayed.mechanism.after(rounds)
-            risk, variation = auc_of_curve(told), variation_of(told)
+            so_far = relayed.mechanism.after(rounds)
+            risk, variation = auc_of_curve(so_far), variation_of(so_far)
     return Spending(
         digest=document.digest,
         title=document.title,

@@ -250,14 +250,14 @@ def _last_round(
     numbers = leakage(document, participants, keep=keep)
     if numbers is None:
         return [say("figures.no-count")], None
-    told = say(
+    sentence = say(
         "figures.last-round",
         trained=sum(participants),
         auc=numbers["auc"],
         all=numbers["auc_all_rounds"],
         rounds=document.rounds,
     )
-    return [told, *([say("figures.tests")] if record.cohort is Cohort.TEST else [])], numbers
+    return [sentence, *([say("figures.tests")] if record.cohort is Cohort.TEST else [])], numbers
 
 
 def _keep(document: ExperimentDocument, person: Individual | None) -> float:

@@ -34,7 +34,7 @@ from secvm.participant.storage.vault import FILE as VAULT_FILE
 from secvm.participant.storage.vault import LOCKED_FILE, Vault
 from secvm.participant.trust.evidence import Held, choose_one, evidence_of
 from secvm.participant.trust.trust_policy import TrustPolicy
-from secvm.participant.ui.offers import Offer, Offers, Told, UnreckonedError, is_digest, offers_view
+from secvm.participant.ui.offers import Meaning, Offer, Offers, UnreckonedError, is_digest, offers_view
 from secvm.participant.ui.view import VaultLook, contents, view
 from secvm.privacy.accounting.accountant import patience, until
 from secvm.protocol.documents.experiment import ExperimentDocument
@@ -168,10 +168,10 @@ class Desk:
             options = Options(home=Path.home(), now=self._now(), given=given)
             return import_from(find_source(wanted.source), options, vault)
 
-    async def _reckon(self, document: ExperimentDocument) -> Told:
+    async def _reckon(self, document: ExperimentDocument) -> Meaning:
         """What it means to take part; or say that nobody can know."""
 
-        def reckon() -> Told:
+        def reckon() -> Meaning:
             steady = self._steady
             with patience((lambda: False) if steady is None else until(steady, PATIENCE_S)):
                 statement = self._consent.statement(document)

@@ -31,7 +31,7 @@ _OPEN = ("running", "paused")
 
 
 #: What a document means, for a page: ``short``, ``leaves`` and ``figures``.
-Told = dict[str, list[dict[str, Any]]]
+Meaning = dict[str, list[dict[str, Any]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +41,14 @@ class Offer:
     document: ExperimentDocument
     envelope: bytes = field(repr=False)
     #: What it means to take part: computed once, because the page is drawn every few seconds.
-    told: Told
+    meaning: Meaning
 
 
 class UnreckonedError(BadInputError):
     """Nobody can be told what it would mean to take part: numbers that make no sense, or that take for ever."""
 
 
-Reckon = Callable[[ExperimentDocument], Awaitable[Told]]
+Reckon = Callable[[ExperimentDocument], Awaitable[Meaning]]
 
 
 class Offers:
@@ -201,8 +201,8 @@ def offer_view(
     accept = judgement.accept
     return {
         **about(document),
-        **offer.told,
-        **({"short": [*offer.told["short"], chosen_relays(document).content()]} if invited else {}),
+        **offer.meaning,
+        **({"short": [*offer.meaning["short"], chosen_relays(document).content()]} if invited else {}),
         "invited": invited,
         # A number of features of this source, and whether there is an answer: not which.
         "features_here": vault.sources.get(document.features.source, 0),

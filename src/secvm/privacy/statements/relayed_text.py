@@ -83,13 +83,13 @@ def _guaranteed(statement: RelayedStatement, own: Guarantee) -> list[Sentence]:
     if math.isinf(own.epsilon):
         return []
     epsilon, flip = up(own.epsilon, 100), own.epsilon_flip
-    told = {"factor": up(math.exp(own.epsilon), 10), "one_in": math.floor(1 / own.delta), "epsilon": epsilon}
+    numbers = {"factor": up(math.exp(own.epsilon), 10), "one_in": math.floor(1 / own.delta), "epsilon": epsilon}
     sentences = [say("figures.auc", auc=up(statement.risk, 1000))]
     if statement.terms.rounds > 1:
         rounds, once = statement.terms.rounds, up(own.epsilon_round, 100)
-        sentences.append(say("figures.epsilon", rounds=rounds, epsilon_round=once, **told))
+        sentences.append(say("figures.epsilon", rounds=rounds, epsilon_round=once, **numbers))
     else:
-        sentences.append(say("figures.epsilon.one", **told))
+        sentences.append(say("figures.epsilon.one", **numbers))
     if math.isinf(flip):
         sentences.append(say("figures.flip.none"))
     else:
@@ -101,8 +101,8 @@ def _guaranteed(statement: RelayedStatement, own: Guarantee) -> list[Sentence]:
         claimed = str(statement.terms.claimed)
         worth = math.inf if statement.planned is None else statement.planned.epsilon
         none = math.isinf(worth)
-        told_of = {"claimed": claimed} if none else {"claimed": claimed, "epsilon": up(worth, 100)}
-        sentences.append(say("figures.broken.none" if none else "figures.broken", **told_of))
+        values = {"claimed": claimed} if none else {"claimed": claimed, "epsilon": up(worth, 100)}
+        sentences.append(say("figures.broken.none" if none else "figures.broken", **values))
     return sentences
 
 
