@@ -84,7 +84,8 @@ def test_outsiders_rule_and_loss_train_offline_and_come_back_from_a_model_file(o
     asked: dict[str, Any] = {"loss": "margin", "loss_parameter": 3, "rounds": 5, "dice_seed": b"s"}
     model = SecVMClassifier(descent=rule, **asked).fit(X, Y)
     assert model.predict(X).tolist() == Y
-    assert SecVMClassifier(descent="signs").fit(X, Y).experiment_.rule == RULES.find("signs")()
+    by_name: Any = "signs"
+    assert SecVMClassifier(descent=by_name).fit(X, Y).experiment_.rule == RULES.find("signs")()
     training = OfflineTraining(model.experiment_, seed=b"s")
     people = Population(rows=model.binner_.rows(X), labels=np.array([0, 0, 1, 1]))
     for _ in range(5):

@@ -16,11 +16,11 @@ import os
 import re
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+import secvm
 from secvm.cli.commands import (
     CONTEXT_SETTINGS,
     Command,
@@ -126,14 +126,7 @@ app = group(
 
 def version() -> str:
     """Tell the version: of the checkout this file lies in, else of the installed package."""
-    project = Path(__file__).resolve().parents[3] / "pyproject.toml"
-    if project.is_file():
-        import tomllib
-
-        return str(tomllib.loads(project.read_text(encoding="utf-8"))["project"]["version"])
-    from importlib import metadata
-
-    return metadata.version("secvm")
+    return secvm.__version__
 
 
 def _show_version(asked: bool) -> None:

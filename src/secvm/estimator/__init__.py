@@ -2,7 +2,7 @@
 
 from secvm.estimator import SecVMClassifier
 
-model = SecVMClassifier(n_bins=10_000, descent="swift", rounds=30)
+model = SecVMClassifier()
 model.fit([["tea", "rain"], ["sun", "sea", "sea"]], ["north", "south"])
 model.predict([["rain"]])
 """
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from secvm.estimator.binner import FeatureBinner
     from secvm.estimator.classifier import SecVMClassifier
     from secvm.estimator.classifier_cv import SecVMClassifierCV
+    from secvm.estimator.privacy import PrivacyWarning
     from secvm.estimator.regressor import SecVMRegressor
-    from secvm.privacy.target import PrivacyTarget
 
-__all__ = ["FeatureBinner", "PrivacyTarget", "SecVMClassifier", "SecVMClassifierCV", "SecVMRegressor"]
+__all__ = ["FeatureBinner", "PrivacyWarning", "SecVMClassifier", "SecVMClassifierCV", "SecVMRegressor"]
 
 
 #: Where each name is defined.
 _MODULES = {
     "FeatureBinner": "secvm.estimator.binner",
-    "PrivacyTarget": "secvm.privacy.target",
+    "PrivacyWarning": "secvm.estimator.privacy",
     "SecVMClassifier": "secvm.estimator.classifier",
     "SecVMClassifierCV": "secvm.estimator.classifier_cv",
     "SecVMRegressor": "secvm.estimator.regressor",

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+import sys
 from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
 from inspect import signature
 from numbers import Integral, Real
 from os import PathLike
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,16 +21,18 @@ from sklearn.utils.validation import _check_sample_weight, _num_samples, check_c
 
 from secvm.errors import BadInputError
 from secvm.estimator.binner import BINNING_CONSTRAINTS, FeatureBinner, salt_of
-from secvm.estimator.fitting import Evaluator, fit_rounds, held_out_people, training_for
+from secvm.estimator.fitting import Evaluator, fit_rounds, held_out_people, training_for, warn_of_convergence
+from secvm.estimator.frames.plan import public_bins
 from secvm.estimator.model import ModelFile
-from secvm.estimator.privacy import CONTRIBUTION, PrivacyPlan, planned
-from secvm.estimator.question import ask, has_negative_values, is_uneven
-from secvm.estimator.settings import NamesOf, interval, rule_settings
-from secvm.estimator.training import Attendance, OfflineTraining, Population
+from secvm.estimator.privacy import CONTRIBUTION, PrivacyPlan, planned, warn_of_delta
+from secvm.estimator.question import ask, check_signs
+from secvm.estimator.settings import SWIFT_ROUNDS, NamesOf, interval, rule_settings, threads
+from secvm.estimator.training import OfflineTraining, Population, TrainingRound
+from secvm.estimator.who_counts import attendance_table, cohort_mask, multiplicities
 from secvm.files import write_atomically
 from secvm.learning import aggregate
 from secvm.learning.aggregate.convergence import Plateau
-from secvm.learning.aggregate.descent import OFFLINE, RULES, DescentRule, State, owners
+from secvm.learning.aggregate.descent import OFFLINE, RULES, DescentRule, State, Swift, owners
 from secvm.learning.arithmetic import exact
 from secvm.learning.experiment import Experiment
 from secvm.learning.individual.dice import UnsafeSeededDice, draw_cohort
@@ -38,42 +41,7 @@ from secvm.learning.package import Cohort
 from secvm.learning.rows import BinnedRows
 from secvm.learning.thinning import Thinning, parse_thinning
 from secvm.learning.weights import Weights
-from secvm.privacy.target import PrivacyTarget
-
-#: Sample weights that are not integers count in steps of the largest weight over this.
-_WEIGHT_STEPS = 2**20
-PARAMETERS_DOC = """
-    n_bins : int or None
-        Number of hash bins; None leaves features unhashed.
-    n_hashes, salt, values, features_per_person, edges
-        As in ``FeatureBinner``. Prediction looks at all features of a person: it sends nothing.
-    descent : str or DescentRule
-        A rule by name, with the constants below, or with constants of its own as an object
-        (docs/reference/experiment.md has them all).
-    thinning : "auto", None, float or "q=Q"
-        How much of an update a device would send. A number is ρ (rules that normalise rows); "q=Q" a constant share
-        (others). "auto" is as the rule has it, and none for weighted people or updates, which cannot be thinned.
-    lambda_, averaging, step_cap, decay : float or None
-        Constants of the rule, where it has them. None, and "auto" for ``step_cap``: as the rule has them for this kind
-        of label.
-    rounds : int or None
-        Rounds to train for; None: as many as the rule usually takes.
-    stop : {"none", "plateau"}
-        Whether to stop early on held-out people, and keep the best round.
-    validation_fraction : float
-        Share of people held out for ``stop="plateau"`` (unless ``fit`` is given cohorts).
-    budget : int or None
-        Packages per participant and round, as in a deployment.
-    privacy : PrivacyTarget or None
-        An (ε, δ) to train under, by the cover of two relays one of which is honest. The rule is swift then, values are
-        one per bin, and ``privacy_`` tells what it came to. ``rounds`` and ``thinning`` follow from public numbers
-        where they are left as they are; ``features_per_person`` is 300 where it is None. None: no formal guarantee.
-    dice_seed : bytes or None
-        Seed of the people's dice; None draws one from ``random_state``.
-    random_state : int, RandomState or None
-    n_jobs : int or None
-        Threads. The result does not depend on it.
-"""
+from secvm.privacy.target import USUAL, PrivacyTarget
 
 
 @dataclass(eq=False, repr=False)
@@ -82,44 +50,49 @@ class SecVMBase(BaseEstimator):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **BINNING_CONSTRAINTS,
+        "n_bins": [*BINNING_CONSTRAINTS["n_bins"], StrOptions({"auto"})],
         "loss_parameter": [Interval(Real, 0, None, closed="left"), None],
         "descent": [NamesOf(lambda: RULES), DescentRule],
         "thinning": [Interval(Real, 0, None, closed="neither"), str, None],
-        "rounds": [interval(OFFLINE.rounds()), None],
+        "rounds": [interval(OFFLINE.rounds()), StrOptions({"auto"})],
         **{name: [interval(setting), None] for name, setting in rule_settings().items()},
         "step_cap": [interval(rule_settings()["step_cap"]), StrOptions({"auto"}), None],
         "stop": [StrOptions({"none", "plateau"})],
         "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
         "budget": [Interval(Integral, 2, None, closed="left"), None],
-        "privacy": [PrivacyTarget, None],
+        "epsilon": [Interval(Real, 0, None, closed="neither"), None],
+        "delta": [Interval(Real, 0, 1, closed="neither")],
         "dice_seed": [bytes, None],
         "random_state": ["random_state"],
-        "n_jobs": [Interval(Integral, 1, None, closed="left"), None],
+        "n_jobs": [Integral, None],
+        "verbose": ["verbose"],
     }
 
-    n_bins: int | None = None
+    n_bins: int | Literal["auto"] | None = "auto"
     _: KW_ONLY
     n_hashes: int = 1
     salt: str | bytes | None = None
-    values: str = "counts"
+    values: Literal["auto", "counts", "presence", "one-per-bin"] = "auto"
     features_per_person: int | None = None
     edges: dict[Any, Any] | None = None
     loss: str
     loss_parameter: float | None = None
-    descent: str | DescentRule = OFFLINE.name
+    descent: Literal["swift", "pegasos"] | DescentRule = "swift"
     thinning: str | float | None = "auto"
     lambda_: float | None = None
-    rounds: int | None = None
+    rounds: int | Literal["auto"] = "auto"
     averaging: int | None = None
-    step_cap: float | str | None = "auto"
+    step_cap: float | Literal["auto"] | None = "auto"
     decay: float | None = None
-    stop: str = "none"
+    stop: Literal["none", "plateau"] = "none"
     validation_fraction: float = 0.1
     budget: int | None = None
-    privacy: PrivacyTarget | None = None
+    epsilon: float | None = None
+    delta: float = float(USUAL.delta)
     dice_seed: bytes | None = None
     random_state: Any = None
     n_jobs: int | None = None
+    verbose: int = 0
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, cohorts: Any = None, attendance: Any = None) -> Self:
         """Train for ``rounds`` rounds.
@@ -133,7 +106,7 @@ class SecVMBase(BaseEstimator):
         attendance : rounds x people booleans, who takes part in which round
         """
         self._validate_params()
-        self._check_privacy(sample_weight, attendance)
+        self._check_epsilon(sample_weight, attendance)
         y = self._checked_labels(y)
         train = self._learn_bins(X, sample_weight, cohorts=cohorts)
         rows, weight = self._counted_rows(X, y, sample_weight)
@@ -170,12 +143,9 @@ class SecVMBase(BaseEstimator):
         }
         return self._rule_kind.read(given, numbers=self._loss().regression)
 
-    def _thinning(self, rows: BinnedRows, loss: Loss, class_weights: Sequence[Fraction], *, weighted: bool) -> Thinning:
-        """As asked for; "auto" leaves it away where it cannot be, because people or their updates are weighted."""
-        impossible = weighted or (has_negative_values(rows) and is_uneven(loss, class_weights))
-        if self.thinning == "auto" and impossible:
-            return Thinning()
-        return parse_thinning(self.thinning, self._rule_kind.usual_thinning)
+    @property
+    def _whole_or_thinned(self) -> Thinning:
+        return Thinning() if self.thinning == "auto" else parse_thinning(self.thinning, Thinning())
 
     def _loss(self) -> Loss:
         parameter = None if self.loss_parameter is None else exact(float(self.loss_parameter))
@@ -187,18 +157,17 @@ class SecVMBase(BaseEstimator):
         rows: BinnedRows,
         *,
         loss: Loss | None = None,
-        weighted: bool = False,
         **more: Any,
     ) -> Experiment:
         # Only people who count have a say: ``rows`` are theirs.
-        if self.privacy is not None:
-            return self._private_experiment(self.privacy, labels, rows, loss=loss or self._loss(), **more)
+        if self._target is not None:
+            return self._private_experiment(self._target, labels, rows, loss=loss or self._loss(), **more)
         return ask(
             rows,
             labels=labels,
             rule=self._rule(),
             loss=loss or self._loss(),
-            thinning=self._thinning(rows, loss or self._loss(), more.get("class_weights", ()), weighted=weighted),
+            thinning=self._whole_or_thinned,
             features_per_person=None if self.features_per_person is None else int(self.features_per_person),
             budget=None if self.budget is None else int(self.budget),
             **more,
@@ -208,7 +177,7 @@ class SecVMBase(BaseEstimator):
         self, target: PrivacyTarget, labels: tuple[str, ...], rows: BinnedRows, *, loss: Loss, **more: Any
     ) -> Experiment:
         """The experiment that a plan from public numbers asks for: the people's number, and nothing of their data."""
-        #: What ``privacy`` came to: plan, budget, relays' packages, achieved ε. Only there where it was asked for.
+        warn_of_delta(target, len(rows))
         self.privacy_: PrivacyPlan = planned(
             target,
             people=len(rows),
@@ -217,7 +186,7 @@ class SecVMBase(BaseEstimator):
             features=self._contribution,
             n_hashes=self.n_hashes,
             multiclass=more.get("multiclass", "ovr"),
-            rounds=None if self.rounds is None else int(self.rounds),
+            rounds=None if self.rounds == "auto" else int(self.rounds),
             rho=None if self.thinning == "auto" else float(parse_thinning(self.thinning, Thinning()).rho or 0),
         )
         settings = self.privacy_.settings
@@ -232,31 +201,54 @@ class SecVMBase(BaseEstimator):
             **more,
         )
 
-    def _check_privacy(self, sample_weight: Any, attendance: Any) -> None:
-        """Refuse what ``privacy`` decides by itself, and what would look at people outside its promise."""
-        if self.privacy is None:
+    @property
+    def _target(self) -> PrivacyTarget | None:
+        """The (ε, δ) that is asked for."""
+        if self.epsilon is None:
+            return None
+        return PrivacyTarget(exact(float(self.epsilon)), exact(float(self.delta)))
+
+    def _check_epsilon(self, sample_weight: Any, attendance: Any) -> None:
+        """Refuse what ``epsilon`` decides by itself, and what would look at people outside its promise."""
+        if self.epsilon is None:
             return
         defaults = _defaults(type(self))
         for name in ("values", "descent", "budget", "step_cap", "decay"):
             if getattr(self, name) != defaults[name]:
-                raise BadInputError(f"{name} is decided by privacy; leave it as it is")
+                raise BadInputError(f"{name} is decided by epsilon; leave it as it is")
         if self.thinning is None:
-            raise BadInputError("with privacy updates are thinned: leave thinning as it is, or give ρ as a number")
+            raise BadInputError("with epsilon updates are thinned: leave thinning as it is, or give ρ as a number")
         if self.stop != "none" or getattr(self, "class_weight", None) == "balanced":
-            raise BadInputError("a plateau and balanced class weights look at people outside the promise of privacy")
+            raise BadInputError("a plateau and balanced class weights look at people outside the promise of epsilon")
         if sample_weight is not None or attendance is not None:
-            raise BadInputError("privacy is planned for everybody, once: it goes with neither weights nor attendance")
+            raise BadInputError("epsilon is planned for everybody, once: it goes with neither weights nor attendance")
 
     @property
     def _contribution(self) -> int:
-        """F with ``privacy``."""
-        return CONTRIBUTION if self.features_per_person is None else int(self.features_per_person)
+        """F with ``epsilon``."""
+        if self.features_per_person is not None:
+            return int(self.features_per_person)
+        most = self.binner_.frame_.most_words if self.binner_.frame_ is not None else None
+        return min(most or CONTRIBUTION, CONTRIBUTION)
 
     @property
     def _rounds(self) -> int:
-        if self.privacy is not None:
+        if self.epsilon is not None:
             return self.privacy_.settings.rounds
-        return self._rule_kind.usual_rounds(numbers=self._loss().regression) if self.rounds is None else self.rounds
+        if self.rounds != "auto":
+            return self.rounds
+        swift = issubclass(self._rule_kind, Swift)
+        return SWIFT_ROUNDS if swift else self._rule_kind.usual_rounds(numbers=self._loss().regression)
+
+    @property
+    def _values(self) -> str:
+        """How features count."""
+        return self.values if self.epsilon is None else "one-per-bin"
+
+    def _bins(self, X: Any) -> int | None:
+        if self.n_bins != "auto":
+            return self.n_bins
+        return None if self.epsilon is None else public_bins(X)
 
     def _seed(self) -> bytes:
         if self.dice_seed is not None:
@@ -275,16 +267,20 @@ class SecVMBase(BaseEstimator):
             if not sample_weight.any():
                 raise BadInputError("there is nobody to train on")
         self.binner_ = FeatureBinner(
-            n_bins=self.n_bins,
+            n_bins=self._bins(X),
             n_hashes=self.n_hashes,
             salt=salt_of(self.seed_) if self.salt is None else self.salt,
-            values=self.values if self.privacy is None else "one-per-bin",
-            features_per_person=self.features_per_person if self.privacy is None else self._contribution,
+            values=self._values,
+            features_per_person=CONTRIBUTION
+            if self.epsilon and not self.features_per_person
+            else self.features_per_person,
             edges=self.edges,
             dice_seed=self.seed_,
-        ).fit(X, sample_weight=sample_weight)
-        if self.privacy is not None and self.n_bins is None and self.binner_.text_:
-            raise BadInputError("a vocabulary found among people is not public; with privacy give n_bins")
+        )
+        self.binner_.asked_by = type(self).__name__  # type: ignore[misc]  # of this one
+        self.binner_.fit(X, sample_weight=sample_weight)
+        if self.epsilon is not None and self.n_bins is None and self.binner_.found_words:
+            raise BadInputError("a vocabulary found among people is not public; with epsilon give n_bins")
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(self.binner_, name):
                 setattr(self, name, getattr(self.binner_, name))
@@ -304,14 +300,16 @@ class SecVMBase(BaseEstimator):
         """All rounds of ``fit``; people of the test cohort are held out."""
         train = people.train
         table = attendance_table(attendance, len(people))
+        count = threads(self.n_jobs)
         training = training_for(
-            experiment, people, rounds=self._rounds, attendance=table, seed=self.seed_, threads=self.n_jobs or 1
+            experiment, people, rounds=self._rounds, attendance=table, seed=self.seed_, threads=count
         )
         held_out = None
         if train is not None and not train.all():
             counted = True if people.multiplicity is None else people.multiplicity > 0
             where = np.flatnonzero(~train & counted)
-            held_out = held_out_people(experiment, people, where, threads=self.n_jobs or 1)
+            held_out = held_out_people(experiment, people, where, threads=count)
+        self.history_: list[dict[str, float]] = []
         fitted = fit_rounds(
             training,
             people,
@@ -319,14 +317,33 @@ class SecVMBase(BaseEstimator):
             attendance=table,
             held_out=held_out,
             plateau=Plateau() if self.stop == "plateau" else None,
+            on_report=self._remember,
         )
         self._take(experiment, fitted.state)
         self.n_iter_ = training.round_number
-        #: The round whose model was kept: the last one, or the best before a plateau.
         self.kept_round_ = fitted.kept_round
         self.stopped_because_ = fitted.stopped_because
         self.two_cycle_ = training.two_cycle.caught
         self.packages_per_person_ = training.packages_sent / max(1, len(people) if train is None else int(train.sum()))
+        self.epsilon_spent_ = math.inf if self.epsilon is None else self.privacy_.epsilon
+        warn_of_convergence(fitted)
+
+    def _remember(self, report: TrainingRound, held_out: tuple[int, int] | None) -> None:
+        """One round for ``history_``, and the line of ``verbose``."""
+        here = max(1, report.participants)
+        models = max(1, len(report.violators))
+        sent = sum(plus + minus for plus, minus in report.violators) / (here * models)
+        entry: dict[str, float] = {"round": report.number, "sent": sent, "packages": report.packages / here}
+        if self.epsilon is not None:  # what nobody outside may count
+            entry = {"round": report.number, "packages": self.privacy_.budget}
+        if held_out is not None:
+            entry["held_out"] = held_out[0] / max(1, held_out[1])
+        self.history_.append(entry)
+        if self.verbose:
+            told = f", right about {entry['held_out']:.3f} of those held out" if held_out is not None else ""
+            people = "" if self.epsilon is not None else f" by {sent:.3f} of the people"
+            sent_in_all = f"{entry['packages']:.1f} packages a person{people}"
+            sys.stdout.write(f"round {report.number} of {self._rounds}: {sent_in_all}{told}\n")
 
     def _train_mask(self, X: Any, cohorts: Any) -> NDArray[np.bool_] | None:
         """True for the train cohort: as given, or drawn when a plateau needs people held out."""
@@ -347,8 +364,8 @@ class SecVMBase(BaseEstimator):
         """``partial_fit`` adds rounds, and a promise is made for all of them at once."""
         if hasattr(self, "experiment_") and self.experiment_.cover is not None:
             raise BadInputError("rounds beyond the plan would not be private: this model cannot go on")
-        if self.privacy is not None:
-            raise BadInputError("privacy is planned for all rounds at once; use fit")
+        if self.epsilon is not None:
+            raise BadInputError("epsilon is planned for all rounds at once; use fit")
 
     def _check_resumable(self) -> None:
         if not getattr(self, "_resumable", True):
@@ -357,7 +374,7 @@ class SecVMBase(BaseEstimator):
     def _one_more_round(self, people: Population) -> Self:
         """The round of ``partial_fit``."""
         check_signs(self.experiment_, people.rows)
-        training = OfflineTraining(self.experiment_, seed=self.seed_, threads=self.n_jobs or 1)
+        training = OfflineTraining(self.experiment_, seed=self.seed_, threads=threads(self.n_jobs))
         training.state, training.round_number = self.state_, self.n_iter_
         training.advance(people)
         self._take(self.experiment_, training.state)
@@ -389,7 +406,7 @@ class SecVMBase(BaseEstimator):
     def _evaluator(self, X: Any) -> tuple[Evaluator, BinnedRows]:
         check_is_fitted(self)
         rows = self.binner_.rows(X, whole=True)
-        return Evaluator(self.experiment_, rows, threads=self.n_jobs or 1), rows
+        return Evaluator(self.experiment_, rows, threads=threads(self.n_jobs)), rows
 
     # -- files ---------------------------------------------------------------------------------------------------
 
@@ -409,7 +426,7 @@ class SecVMBase(BaseEstimator):
             experiment=self.experiment_,
             binning=self.binner_.binning_,
             weights=self.weights_,
-            presence=self.binner_.values != "counts",
+            presence=self.binner_.values in ("presence", "one-per-bin"),
             one_per_bin=self.binner_.values == "one-per-bin",
             rounds=self.n_iter_,
             quantiser=self.binner_.quantiser_,
@@ -444,7 +461,7 @@ class SecVMBase(BaseEstimator):
         self.set_params(**_parameters_of(model.experiment))
         self.binner_ = FeatureBinner.of_model(model)
         self.n_bins, self.n_hashes, self.salt = self.binner_.n_bins, self.binner_.n_hashes, self.binner_.salt
-        self.values = self.binner_.values
+        self.values = self.binner_.values  # type: ignore[assignment]  # a string that is one of them
         self.seed_ = self.binner_.dice_seed = model.seed
         self.experiment_, self.weights_ = model.experiment, model.weights
         self.n_iter_ = model.rounds
@@ -461,7 +478,7 @@ class SecVMBase(BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.input_tags.positive_only = self.values != "counts" or self.privacy is not None
+        tags.input_tags.positive_only = self.values == "presence"
         return tags
 
 
@@ -489,53 +506,3 @@ def _parameters_of(experiment: Experiment) -> dict[str, Any]:
             value = getattr(experiment.rule, name)
             parameters[name] = float(value) if isinstance(value, Fraction) else value
     return parameters
-
-
-def counted_people(weight: NDArray[np.int64] | None, train: NDArray[np.bool_] | None) -> NDArray[np.int64] | None:
-    """How often each person counts in training: its weight, and not at all in the test cohort; None: all once."""
-    if train is None:
-        return weight
-    once = np.ones(len(train), dtype=np.int64) if weight is None else weight
-    return np.asarray(np.where(train, once, 0), dtype=np.int64)
-
-
-def check_signs(experiment: Experiment, rows: BinnedRows) -> None:
-    """Refuse negative values in a later ``partial_fit`` where the first call decided that there are none."""
-    uneven = is_uneven(experiment.loss, experiment.class_weights)
-    if uneven and not experiment.weighted_updates and has_negative_values(rows):
-        raise BadInputError("with class weights or pinball, negative values must be there on the first call already")
-
-
-def attendance_table(attendance: Any, n: int) -> Attendance | None:
-    """Rounds x people, as booleans: who takes part in which round. After its last row it begins anew."""
-    if attendance is None or callable(attendance):
-        return attendance  # type: ignore[no-any-return]  # a function of the round is what it should be
-    table = np.asarray(attendance, dtype=np.bool_)
-    if table.ndim != 2 or table.shape[1] != n or not len(table):
-        raise BadInputError("the attendance table must have a row for each round and a column for each person")
-    return lambda round_number: np.asarray(table[(round_number - 1) % len(table)])
-
-
-def cohort_mask(cohorts: Any, n: int) -> NDArray[np.bool_]:
-    """True for train: from booleans, ``Cohort`` values or the words train and test."""
-    listed = list(cohorts)
-    if len(listed) != n:
-        raise BadInputError("there must be a cohort for each person")
-    words = [c.value if isinstance(c, Cohort) else c for c in listed]
-    if not all(w in ("train", "test") or isinstance(w, bool | np.bool_) for w in words):
-        raise BadInputError("a cohort is train or test")
-    return np.array([w == "train" or (not isinstance(w, str) and bool(w)) for w in words], dtype=np.bool_)
-
-
-def multiplicities(sample_weight: Any, X: Any, n: int) -> NDArray[np.int64] | None:
-    """Sample weights as integers: as they are where they are integers, else in steps of the largest over 2^20."""
-    if sample_weight is None:
-        return None
-    stand_in = np.empty((n, 1)) if not hasattr(X, "shape") else X
-    weight = np.asarray(_check_sample_weight(sample_weight, stand_in, ensure_non_negative=True), dtype=np.float64)
-    if not (weight > 0).any():
-        raise BadInputError("all sample weights are zero")
-    if (weight == np.rint(weight)).all() and weight.max() <= _WEIGHT_STEPS:
-        whole = weight.astype(np.int64)
-        return None if (whole == 1).all() else whole
-    return np.asarray(np.rint(weight / weight.max() * _WEIGHT_STEPS), dtype=np.int64)

@@ -4,9 +4,10 @@ Four kinds of input:
 
 - token lists: each row a list of words, a word's value is how often it occurs;
 - dicts: each row a mapping of feature to integer value;
-- arrays, data frames of numbers and scipy sparse matrices: a column is a feature, named by its column name or its
-  decimal index; real values become integer levels (``frames/quantise.py``);
-- other data frames, with text, dates or gaps, and dicts of columns: words and levels (``frames/plan.py``).
+- scipy sparse matrices, and arrays and data frames of numbers: a column is a feature, named by its column name or its
+  decimal index; real values become integer levels (``frames/quantise.py``), or with ``values="auto"``, where they are
+  not sparse, places between knots (``frames/knots.py``);
+- other data frames, with text, dates or gaps, and dicts of columns: words and knots (``frames/plan.py``).
 
 ``n_bins=None`` leaves features unhashed: columns are bins, or the vocabulary seen by ``fit`` is, in the order of its
 UTF-8 bytes; words it has not seen are dropped later.
@@ -45,7 +46,7 @@ BINNING_CONSTRAINTS: dict[str, list[Any]] = {
     "n_bins": [Interval(Integral, 1, None, closed="left"), None],
     "n_hashes": [Interval(Integral, 1, 16, closed="both")],
     "salt": [str, bytes, None],
-    "values": [StrOptions({"counts", "presence", "one-per-bin"})],
+    "values": [StrOptions({"auto", "counts", "presence", "one-per-bin"})],
     "features_per_person": [Interval(Integral, 1, None, closed="left"), None],
     "edges": [dict, None],
 }
@@ -63,9 +64,10 @@ class FeatureBinner(TransformerMixin, BaseEstimator):
         Bins per feature.
     salt : str of hexadecimal digits, bytes or None
         The public randomness that fixes the hash; None draws it from ``dice_seed`` or ``random_state``.
-    values : {"counts", "presence", "one-per-bin"}
-        Presence counts every feature that is there once; one-per-bin every bin, however many features are in it. With
-        one-per-bin, numbers of arrays and data frames become words of their intervals.
+    values : {"counts", "auto", "presence", "one-per-bin"}
+        Counts take every feature as often as it is there, and numbers as levels; "auto" likewise, but numbers of arrays
+        and data frames by their place between a few knots. Presence counts every feature that is there once;
+        one-per-bin every bin, however many features are in it, and numbers are words of their intervals.
     features_per_person : int or None
         At most so many features of a person take part, drawn with seeded dice.
     edges : dict or None
@@ -135,13 +137,13 @@ class FeatureBinner(TransformerMixin, BaseEstimator):
             if counted is not None:
                 people = [person for person, counts in zip(people, counted > 0, strict=True) if counts]
             self.binning_: Binning = self._hash() or VocabularyBinning(vocabulary(people))
-        elif is_frame(X) and not (self._takes_levels and holds_numbers_only(X)):
+        elif is_frame(X) and not holds_numbers_only(X):
             names = self._learn_frame(X, sample_weight).names
             self.n_features_in_ = len(names)
             self.feature_names_in_: Any = np.array(names, dtype=object)
         else:
             X = self._check(X, reset=True)
-            if not self._takes_levels and not is_sparse(X):
+            if self._reads_columns and not is_sparse(X):
                 self._learn_frame(self._named(X), sample_weight)
                 return
             self.quantiser_ = Quantiser.learn(X, self._counted(sample_weight, X))
@@ -152,14 +154,16 @@ class FeatureBinner(TransformerMixin, BaseEstimator):
     def _learn_frame(self, X: Any, sample_weight: Any) -> FramePlan:
         people = len(next(iter(X.values()), ())) if isinstance(X, Mapping) else len(X)
         counted = self._counted(sample_weight, np.empty((people, 1)))
-        self.frame_ = plan = FramePlan.learn(X, counted, edges=self.edges, public=self.values != "counts")
+        self.frame_ = plan = FramePlan.learn(
+            X, counted, edges=self.edges, public=self.values in ("presence", "one-per-bin")
+        )
         self.binning_ = self._hash() or plan.features(X).vocabulary(counted)
         return plan
 
     @property
-    def _takes_levels(self) -> bool:
-        """Whether columns of numbers are counts or levels, rather than words of intervals."""
-        return self.values != "one-per-bin" and not self.edges
+    def _reads_columns(self) -> bool:
+        """Whether columns of numbers are read one by one, rather than as levels or as there or not."""
+        return self.values in ("auto", "one-per-bin") or bool(self.edges)
 
     @staticmethod
     def _counted(sample_weight: Any, X: Any) -> NDArray[np.float64] | None:
@@ -168,6 +172,14 @@ class FeatureBinner(TransformerMixin, BaseEstimator):
 
     def _named(self, X: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
         return dict(zip(self._column_names(), X.T, strict=True))
+
+    #: The estimator that a sentence is about.
+    asked_by: ClassVar[str] = "FeatureBinner"
+
+    @property
+    def found_words(self) -> bool:
+        """Whether the bins are words that people were found to have."""
+        return isinstance(self.binning_, VocabularyBinning) and (self.text_ or self.frame_ is not None)
 
     def rows(self, X: Any, *, first_participant: int = 0, whole: bool = False) -> BinnedRows:
         """The binned vectors of these people. Participant numbers for the dice go on from ``first_participant``.
@@ -180,14 +192,15 @@ class FeatureBinner(TransformerMixin, BaseEstimator):
                 raise BadInputError("this estimator was fitted on words; give lists of words or dicts of counts")
             return self._rows_of_text([features_of(row) for row in X], first_participant, whole=whole)
         if self.frame_ is not None:
-            if hasattr(self, "feature_names_in_") and not is_frame(X):
-                raise BadInputError("this estimator was fitted on a data frame; give one with the same columns")
-            found = self.frame_.features(X if is_frame(X) else self._named(self._check(X, reset=False)))
-            return self._rows_of_features(found, first_participant, whole=whole)
+            if not is_frame(X) or (self.frame_.of_numbers and holds_numbers_only(X)):
+                if not self.frame_.of_numbers or is_text(X):
+                    raise BadInputError("this estimator was fitted on a data frame; give one with the same columns")
+                X = self._named(self._check(X, reset=False))
+            return self._rows_of_features(self.frame_.features(X), first_participant, whole=whole)
         if not is_frame(X) and is_text(X):
             raise BadInputError("this estimator was fitted on columns; give an array, a data frame or a sparse matrix")
         checked = self._check(X, reset=False)
-        if self.values != "counts" or self.quantiser_ is None:
+        if self.values in ("presence", "one-per-bin") or self.quantiser_ is None:
             levels = sp.csr_matrix(checked != 0, dtype=np.int64)  # a column is there or not: there are no levels
         else:
             levels = self.quantiser_.levels(checked)
@@ -206,9 +219,12 @@ class FeatureBinner(TransformerMixin, BaseEstimator):
 
     def _rows_of_features(self, found: Features, first: int, *, whole: bool) -> BinnedRows:
         most = None if whole else self.features_per_person
-        if most is not None and (np.diff(found.starts) > most).any():
+        starts, ids, values = (
+            part.astype(np.int64) for part in (found.counts.indptr, found.counts.indices, found.counts.data)
+        )
+        if most is not None and (np.diff(starts) > most).any():
             return self._rows_of_text(found.by_person(), first, whole=False)
-        return self._finish(found.starts, self._bins_of(found.words)[found.ids], found.values)
+        return self._finish(starts, self._bins_of(found.words)[ids], values)
 
     def _bins_of(self, words: list[str]) -> NDArray[np.int32]:
         """Bins of each word, words x hashes; -1 where a vocabulary does not have it."""
@@ -230,7 +246,7 @@ class FeatureBinner(TransformerMixin, BaseEstimator):
 
     def _finish(self, starts: NDArray[np.int64], bins: NDArray[np.int32], values: NDArray[np.int64]) -> BinnedRows:
         """Presence, several hashes, unknown words; then colliding values add."""
-        if self.values != "counts":
+        if self.values in ("presence", "one-per-bin"):
             if (values < 0).any():
                 raise BadInputError("a feature has a negative value, which has no meaning as presence")
             values = (values != 0).astype(np.int64)
@@ -288,6 +304,8 @@ class FeatureBinner(TransformerMixin, BaseEstimator):
         return HashBinning(n_bins=int(self.n_bins), salt=salt, n_hashes=int(self.n_hashes))
 
     def _check(self, X: Any, *, reset: bool) -> Any:
+        if getattr(getattr(X, "dtype", None), "kind", "") in ("m", "M"):
+            raise BadInputError("an array must hold numbers; give dates as a column of a data frame")
         if isinstance(X, Sequence) and any(isinstance(row, str) for row in X):
             raise BadInputError("a person is a list of words or a dict of counts, not one text")
         try:
@@ -295,11 +313,11 @@ class FeatureBinner(TransformerMixin, BaseEstimator):
         except ValueError as error:
             # numpy's sentence would show a person's word.
             if "could not convert string" not in str(error):
-                raise
+                raise type(error)(str(error).replace(type(self).__name__, self.asked_by)) from None
             raise BadInputError(
                 "an array must hold numbers; give words as lists of words, or columns of text as a data frame"
             ) from None
-        if self.values == "presence" or (self.values != "counts" and is_sparse(checked)):
+        if self.values == "presence" or (self.values == "one-per-bin" and is_sparse(checked)):
             check_non_negative(checked, "presence, where a feature is there or not")
         if is_sparse(checked):
             # A copy where something is to be tidied: the arrays may be the caller's.

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,11 +15,12 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.multiclass import check_classification_targets, unique_labels
 
 from secvm.errors import BadInputError, BadModelFileError
-from secvm.estimator.base import PARAMETERS_DOC, SecVMBase, counted_people
+from secvm.estimator.base import SecVMBase
 from secvm.estimator.fitting import real_scores
 from secvm.estimator.model import ModelFile
-from secvm.estimator.settings import NamesOf, losses
+from secvm.estimator.settings import ATTRIBUTES_DOC, PARAMETERS_DOC, NamesOf, losses
 from secvm.estimator.training import Population
+from secvm.estimator.who_counts import counted_people
 from secvm.learning.arithmetic import exact
 from secvm.learning.experiment import Experiment
 from secvm.learning.losses import LOSSES, Hinge
@@ -30,22 +32,28 @@ _LABELS_FROM_TEXT: dict[str, Any] = {"text": str, "int": int, "float": float, "b
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class SecVMClassifier(ClassifierMixin, SecVMBase):
-    __doc__ = f"""A linear classifier trained as a deployment of SecVM would train it, to the bit.
+    __doc__ = f"""A linear classifier trained by counts alone, as a federation trains it.
+
+    With ``thinning=3`` and hashed words it has the bytes that a federation of the same people has. There are no
+    probabilities (``predict_proba``): ``sklearn.calibration.CalibratedClassifierCV`` makes some of the scores.
 
     Parameters
-    ----------{PARAMETERS_DOC}    loss : str
+    ----------{PARAMETERS_DOC}    loss : str, default="hinge"
         {", ".join(losses(regression=False, among=LOSSES.built_in))}, or one of an installed package.
-    loss_parameter : float or None
+    loss_parameter : float or None, default=None
         The clip of squared-hinge.
-    class_weight : dict, "balanced" or None
+    class_weight : dict, "balanced" or None, default=None
         Weights of the classes; the normaliser is the weighted number of participants.
-    multiclass : {{"ovr", "ovo"}}
+    multiclass : {{"ovr", "ovo"}}, default="ovr"
 
+    Attributes
+    ----------
+    classes_ : array{ATTRIBUTES_DOC}
     Examples
     --------
     >>> from secvm.estimator import SecVMClassifier
     >>> people = [["tea", "rain"], ["rain", "coat"], ["sun", "sea"], ["sea", "sand"]]
-    >>> model = SecVMClassifier(n_bins=None, rounds=20).fit(people, ["n", "n", "s", "s"])
+    >>> model = SecVMClassifier().fit(people, ["n", "n", "s", "s"])
     >>> model.predict([["rain"], ["sand", "sun"]]).tolist()
     ['n', 's']
     """
@@ -58,8 +66,8 @@ class SecVMClassifier(ClassifierMixin, SecVMBase):
     }
 
     loss: str = Hinge.name
-    class_weight: Any = None
-    multiclass: str = "ovr"
+    class_weight: Mapping[Any, float] | Literal["balanced"] | None = None
+    multiclass: Literal["ovr", "ovo"] = "ovr"
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """One more round, over these people. The first call needs ``classes`` if they do not all occur in ``y``."""
@@ -73,8 +81,7 @@ class SecVMClassifier(ClassifierMixin, SecVMBase):
             if self.class_weight == "balanced":
                 raise BadInputError("class_weight='balanced' needs all people at once; give the weights as a dict")
             self._learn_bins(X, sample_weight)
-            weighted = sample_weight is not None
-            self._begin(self._question(self._codes(y), None, self.binner_.rows(X), weighted=weighted))
+            self._begin(self._question(self._codes(y), None, self.binner_.rows(X)))
         elif classes is not None and not np.array_equal(self.classes_, unique_labels(np.asarray(classes))):
             raise BadInputError("classes differ from those of the first call")
         self._check_resumable()
@@ -115,7 +122,7 @@ class SecVMClassifier(ClassifierMixin, SecVMBase):
             msg = "Classifier can't train when only one class is present."
             raise BadInputError(msg)
         codes = self._codes(y, strict=weight is None)
-        experiment = self._question(codes, counted_people(weight, train), rows, weighted=weight is not None)
+        experiment = self._question(codes, counted_people(weight, train), rows)
         return experiment, Population(rows=rows, labels=codes, multiplicity=weight, train=train)
 
     def _codes(self, y: NDArray[Any], *, strict: bool = True) -> NDArray[np.int64]:
@@ -125,22 +132,21 @@ class SecVMClassifier(ClassifierMixin, SecVMBase):
             raise BadInputError("y contains labels that are not among the classes")
         return np.asarray(where, dtype=np.int64)
 
-    def _question(
-        self, codes: NDArray[np.int64], weight: NDArray[np.int64] | None, rows: BinnedRows, *, weighted: bool
-    ) -> Experiment:
+    def _question(self, codes: NDArray[np.int64], weight: NDArray[np.int64] | None, rows: BinnedRows) -> Experiment:
         if weight is not None:
             rows = rows.take(np.flatnonzero(weight))
         labels = tuple(str(c) for c in self.classes_.tolist())
         weights = self._class_weights(codes, weight)
-        return self._experiment(labels, rows, class_weights=weights, multiclass=self.multiclass, weighted=weighted)
+        return self._experiment(labels, rows, class_weights=weights, multiclass=self.multiclass)
 
     def _class_weights(self, codes: NDArray[np.int64], weight: NDArray[np.int64] | None) -> tuple[Fraction, ...]:
         if self.class_weight is None:
             return ()
         if isinstance(self.class_weight, dict):
             known = set(self.classes_.tolist())
-            if not set(self.class_weight) <= known:
-                raise BadInputError("class_weight names a label that does not occur")
+            strange = next((label for label in self.class_weight if label not in known), None)
+            if strange is not None:
+                raise BadInputError(f"class_weight names {strange!r}, a label that does not occur")
             return tuple(exact(float(self.class_weight.get(c, 1))) for c in self.classes_.tolist())
         counts = np.bincount(codes, weights=weight, minlength=len(self.classes_))
         total = Fraction(int(counts.sum()))
@@ -155,7 +161,7 @@ class SecVMClassifier(ClassifierMixin, SecVMBase):
         experiment = model.experiment
         if experiment.loss.regression:
             raise BadInputError("this model predicts numbers; load it with SecVMRegressor")
-        estimator = cls(multiclass=experiment.multiclass)
+        estimator = cls(multiclass="ovo" if experiment.multiclass == "ovo" else "ovr")
         try:
             classes = [_LABELS_FROM_TEXT[model.label_kind](label) for label in experiment.labels]
         except ValueError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
 from itertools import product
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted
 from secvm.errors import BadInputError
 from secvm.estimator.classifier import SecVMClassifier, labels_of
 from secvm.estimator.fitting import curves_of
+from secvm.estimator.settings import threads
 from secvm.learning.aggregate.descent import Pegasos
 from secvm.learning.rows import BinnedRows
 
@@ -28,18 +29,21 @@ class SecVMClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
     Parameters
     ----------
-    lambdas : values of λ
-    class_weights : values of ``class_weight``: None, "balanced" or a dict
-    n_bins : an int, None, or several of those
-    rounds : rounds of every model; fewer may be chosen. None: as many as the rule usually takes
-    cv : int, splitter or list of (train, test), as in scikit-learn
-    estimator : SecVMClassifier or None
+    lambdas : values of λ, default=(1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
+    class_weights : values of ``class_weight``: None, "balanced" or a dict, default=(None,)
+    n_bins : an int, None, or several of those, default=None
+    rounds : int or "auto", default="auto"
+        Rounds of every model; fewer may be chosen. "auto": as many as the rule usually takes.
+    cv : int, splitter or list of (train, test), as in scikit-learn, default=5
+    estimator : SecVMClassifier or None, default=None
         All other settings.
-    n_jobs : threads
+    n_jobs : int or None, default=None
+        Threads; -1 is one for each processor.
 
     Attributes
     ----------
-    best_params_, best_score_, best_estimator_
+    classes_ : array
+    best_params_, best_score_, best_estimator_ : dict, float, SecVMClassifier
     cv_results_ : dict
         ``params`` (without rounds), ``curves`` (combinations x splits x rounds: test accuracy), ``mean_test_score`` and
         ``std_test_score`` over the splits at each combination's best round, ``best_round``, ``two_cycle`` (the share of
@@ -58,7 +62,7 @@ class SecVMClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     _: KW_ONLY
     class_weights: Any = (None,)
     n_bins: Any = None
-    rounds: int | None = None
+    rounds: int | Literal["auto"] = "auto"
     cv: Any = 5
     estimator: Any = None
     n_jobs: int | None = None
@@ -107,9 +111,11 @@ class SecVMClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     # -- inside --------------------------------------------------------------------------------------------------
 
     def _base(self, **settings: Any) -> SecVMClassifier:
-        base = SecVMClassifier() if self.estimator is None else self.estimator
+        base = SecVMClassifier(descent="pegasos") if self.estimator is None else self.estimator
         if not isinstance(base, SecVMClassifier) or base.descent != Pegasos.name:
-            raise BadInputError(f"a sweep is over settings of SecVMClassifier(descent='{Pegasos.name}')")
+            raise BadInputError(
+                f"a sweep is over settings of SecVMClassifier(descent='{Pegasos.name}'); say that descent"
+            )
         return SecVMClassifier(**(base.get_params() | settings))
 
     def _rows(self, n_bins: int | None, X: Any) -> BinnedRows:
@@ -134,8 +140,8 @@ class SecVMClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
                 experiments.append(asked._experiment(names, rows, class_weights=weights))
         n_splits = train.shape[1]
         masks = np.tile(train, (1, len(settings)))
-        rounds = self.rounds or Pegasos.usual_rounds()
-        curves = curves_of(rows, codes, experiments, train=masks, rounds=rounds, threads=self.n_jobs or 1)
+        rounds = Pegasos.usual_rounds() if self.rounds == "auto" else self.rounds
+        curves = curves_of(rows, codes, experiments, train=masks, rounds=rounds, threads=threads(self.n_jobs))
         tried = []
         for k, chosen in enumerate(settings):
             accuracies, caught = zip(*curves[k * n_splits : (k + 1) * n_splits], strict=True)

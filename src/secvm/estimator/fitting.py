@@ -8,6 +8,7 @@ trainings would feel. Without it the same states come out, later.
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from importlib import metadata
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 
 from secvm.errors import BadInputError
 from secvm.estimator.question import right_within
-from secvm.estimator.training import Attendance, OfflineTraining, Population
+from secvm.estimator.training import Attendance, OfflineTraining, Population, TrainingRound
 from secvm.learning import aggregate
 from secvm.learning._kernels.dispatch import Name, kernels
 from secvm.learning.aggregate.convergence import Plateau
@@ -122,6 +123,7 @@ def fit_rounds(
     held_out: HeldOut | None = None,
     plateau: Plateau | None = None,
     on_round: Callable[[int, Weights], None] | None = None,
+    on_report: Callable[[TrainingRound, tuple[int, int] | None], None] | None = None,
 ) -> Fitted:
     """Run up to ``rounds`` rounds.
 
@@ -129,6 +131,7 @@ def fit_rounds(
         held_out: evaluation weights → (right, of) on people who do not train; needed by ``plateau``.
         plateau: the stopping rule; None runs all rounds.
         on_round: called after every round with its number and its evaluation weights.
+        on_report: called with what became of the round, and with (right, of) on people held out.
     """
     if plateau is not None and held_out is None:
         raise BadInputError("stopping at a plateau needs people held out of training")
@@ -141,11 +144,14 @@ def fit_rounds(
         weights = aggregate.evaluation_weights(experiment, training.state)
         if on_round is not None:
             on_round(report.number, weights)
-        if plateau is None or held_out is None or report.abandoned:
+        seen = held_out(weights) if held_out is not None and (on_report is not None or plateau is not None) else None
+        if on_report is not None:
+            on_report(report, seen)
+        if plateau is None or seen is None or report.abandoned:
             continue
         watched.append(report.number)
         states[report.number] = training.state
-        stop = plateau.watch(*held_out(weights))
+        stop = plateau.watch(*seen)
         # A round's mean needs the round after it, so the newest may win now and lose then: what can still be kept in
         # the end is the newest, and the best of those before it.
         states = {n: s for n, s in states.items() if n in (watched[plateau.best_settled - 1], report.number)}
@@ -166,6 +172,25 @@ def fit_rounds(
         stopped_because=stopped_because,
         training=training,
     )
+
+
+def warn_of_convergence(fitted: Fitted) -> None:
+    """Say, as scikit-learn does, that rounds came to nothing."""
+    if fitted.stopped_because == "abandoned":
+        said = "no round could be counted, so nothing was learnt: fewer took part than the rounds need"
+    elif fitted.training.two_cycle.caught:
+        said = (
+            "the rounds end in a two-cycle, in which the sides take turns and nothing is learnt any more; "
+            'take descent="swift", or step_cap=0.5 (docs/learning.md)'
+        )
+    elif not fitted.training.experiment.loss.regression and not fitted.weights.mantissas[:, :-1].any():
+        said = "no feature has any weight: the model gives everybody the same answer. Are the features constant?"
+    else:
+        return
+    # scikit-learn is not imported for the command line.
+    from sklearn.exceptions import ConvergenceWarning
+
+    warnings.warn(said, ConvergenceWarning, stacklevel=2)
 
 
 def _engine(name: str) -> Callable[..., Any] | None:

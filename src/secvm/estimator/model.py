@@ -10,8 +10,8 @@ The file is plain and safe to open: nothing in it is code. It has
 Equal training gives equal bytes: no times, no paths, no compression. Kinds: "words" (UTF-8, one a line), "i4", "i8",
 "f8" (little-endian), "bytes". With the state goes the seed of the people's dice ("seed"): without it thinned
 training could not go on as it would have. "label_kind" says what the labels were before they became text: text, int,
-float or bool. "one_per_bin" stands there only where it is true, and "frame" where a data frame was more than numbers:
-its columns, with "centre" and "factor" of those that are numbers.
+float or bool. "one_per_bin" stands there only where it is true, and "frame", what became of each column, where columns
+are more than levels and counts.
 
 The header tells every field of the experiment, so that nothing is lost on the way. ``fixed_point_rows`` follows from
 rule and thinning. "cover" and "robust" stand there only where there is one, so that files without them have the bytes
@@ -161,9 +161,9 @@ class ModelFile:
     presence: bool
     #: Rounds it was trained for.
     rounds: int
-    #: For models trained on columns of numbers.
+    #: For models trained on columns of numbers as levels.
     quantiser: Quantiser | None = None
-    #: For models trained on a data frame with other columns too: what they become.
+    #: For models trained on other columns: what they become.
     frame: FramePlan | None = None
     #: Column names or None: what the columns were called when it was trained.
     columns: tuple[str, ...] | None = None
@@ -178,7 +178,9 @@ class ModelFile:
     @property
     def values(self) -> str:
         """How features count, in the estimators' words."""
-        return "one-per-bin" if self.one_per_bin else "presence" if self.presence else "counts"
+        if self.one_per_bin or self.presence:
+            return "one-per-bin" if self.one_per_bin else "presence"
+        return "counts" if self.frame is None else "auto"
 
     def to_bytes(self) -> bytes:
         """The file."""
@@ -187,10 +189,9 @@ class ModelFile:
         ]
         if isinstance(self.binning, VocabularyBinning):
             sections.append(("vocabulary", "words", "".join(f"{w}\n" for w in self.binning.words).encode()))
-        levels = self.quantiser if self.frame is None else self.frame.quantiser
-        if levels is not None:
-            sections.append(("centre", "f8", levels.centre.astype("<f8").tobytes()))
-            sections.append(("factor", "f8", levels.factor.astype("<f8").tobytes()))
+        if self.quantiser is not None:
+            sections.append(("centre", "f8", self.quantiser.centre.astype("<f8").tobytes()))
+            sections.append(("factor", "f8", self.quantiser.factor.astype("<f8").tobytes()))
         if self.state:
             sections.append(("state", "bytes", self.state))
             sections.append(("seed", "bytes", self.seed))
@@ -284,12 +285,13 @@ class ModelFile:
             )
         columns = header["columns"]
         frame = None
-        if "frame" in header and quantiser is not None:
+        if "frame" in header:
             from secvm.estimator.frames.plan import FramePlan
 
-            frame, quantiser = FramePlan.read(header["frame"], quantiser), None
-        else:
-            _check_columns(quantiser, columns, binning)
+            frame = FramePlan.read(header["frame"])
+        if frame is not None and len(columns or []) not in (0, len(frame.columns)):
+            raise BadInputError("columns and their names do not fit")
+        _check_columns(quantiser, columns, binning)
         state = sections.get("state", b"")
         if state:
             _check_state(state, experiment)

@@ -7,6 +7,7 @@ part but the rounds and the step, which are chosen so that the noise leaves a mo
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -67,6 +68,9 @@ class PrivacyPlan:
         delta = float(self.plan.question.target.delta)
         return self.plan.mechanism.epsilon(delta=delta, adjacency=Adjacency.LABEL_FLIP)
 
+    def __str__(self) -> str:
+        return self.in_words()
+
     def content(self) -> dict[str, Any]:
         """All of it as stable keys."""
         target = self.plan.question.target
@@ -99,6 +103,21 @@ class PrivacyPlan:
             f"{content['relay_packages']:,} of cover\n"
             f"noise in the mean direction: {100 * content['noise_to_signal']:.1f} % of the length of one person's row"
             + ("" if self.epsilon < NO_PROTECTION else f"\nan ε of {NO_PROTECTION:g} or more is no protection")
+        )
+
+
+class PrivacyWarning(UserWarning):
+    """What was asked for is a number and hardly a protection."""
+
+
+def warn_of_delta(target: PrivacyTarget, people: int) -> None:
+    """A δ of one in all people lets one of them go free of any promise."""
+    if target.delta * people > 1:
+        warnings.warn(
+            f"delta = {float(target.delta):g} is more than one in {people:,} people, all that train: it would allow to "
+            f"publish somebody's data as they are. Take a tenth of 1/{people} or less.",
+            PrivacyWarning,
+            stacklevel=2,
         )
 
 

@@ -40,6 +40,13 @@ def is_uneven(loss: Loss, class_weights: Sequence[Fraction]) -> bool:
     return bool(class_weights) or loss.factors[0] != loss.factors[1]
 
 
+def check_signs(experiment: Experiment, rows: BinnedRows) -> None:
+    """Refuse negative values in a later ``partial_fit`` where the first call decided that there are none."""
+    uneven = is_uneven(experiment.loss, experiment.class_weights)
+    if uneven and not experiment.weighted_updates and has_negative_values(rows):
+        raise BadInputError("with class weights or pinball, negative values must be there on the first call already")
+
+
 def ask(
     rows: BinnedRows,
     *,
@@ -77,7 +84,7 @@ def target_scale(y: NDArray[np.float64], weight: NDArray[np.float64]) -> tuple[F
 def range_scale(label_range: tuple[float, float] | None) -> tuple[Fraction, Fraction]:
     """Centre and spread from a public range alone: its middle, and a quarter of its width."""
     if label_range is None or not label_range[0] < label_range[1]:
-        raise BadInputError("with privacy a number as the label needs label_range=(lowest, highest)")
+        raise BadInputError("with epsilon a number as the label needs label_range=(lowest, highest)")
     low, high = (exact(float(end)) for end in label_range)
     return (low + high) / 2, (high - low) / 4
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,11 +11,13 @@ from sklearn.base import RegressorMixin
 from sklearn.utils import check_array, column_or_1d
 
 from secvm.errors import BadInputError
-from secvm.estimator.base import PARAMETERS_DOC, SecVMBase, counted_people
+from secvm.estimator.base import SecVMBase
 from secvm.estimator.model import ModelFile
 from secvm.estimator.question import fixed_targets, range_scale, target_scale
-from secvm.estimator.settings import NamesOf, losses
+from secvm.estimator.settings import ATTRIBUTES_DOC, PARAMETERS_DOC, NamesOf, losses
 from secvm.estimator.training import Population
+from secvm.estimator.who_counts import counted_people
+from secvm.learning.aggregate.descent import DescentRule
 from secvm.learning.experiment import Experiment
 from secvm.learning.losses import LOSSES, EpsilonInsensitive
 from secvm.learning.rows import BinnedRows
@@ -26,15 +28,19 @@ class SecVMRegressor(RegressorMixin, SecVMBase):
     __doc__ = f"""A linear regression whose devices send only the sign of their residual, unit by unit.
 
     The label is centred at its median and scaled by half the distance of its 16 % and 84 % quantiles, both public; with
-    ``privacy``, where they would tell of people, both follow from ``label_range``.
+    ``epsilon``, where they would tell of people, both follow from ``label_range``. The rule is "pegasos" by default:
+    its steps are small in the end, as a number as the label needs them.
 
     Parameters
-    ----------{PARAMETERS_DOC}    loss : str
+    ----------{PARAMETERS_DOC}    loss : str, default="epsilon-insensitive"
         {", ".join(losses(regression=True, among=LOSSES.built_in))}, or one of an installed package.
-    loss_parameter : float or None
+    loss_parameter : float or None, default=None
         ε in units of the label (default: a tenth of the label's scale), or the quantile of pinball (default: ½).
-    label_range : (float, float) or None
-        Lowest and highest label, public; needed by ``privacy``. Labels beyond it count as its ends.
+    label_range : (float, float) or None, default=None
+        Lowest and highest label, public; needed by ``epsilon``. Labels beyond it count as its ends.
+
+    Attributes
+    ----------{ATTRIBUTES_DOC}
 
     Examples
     --------
@@ -50,6 +56,7 @@ class SecVMRegressor(RegressorMixin, SecVMBase):
         "label_range": [tuple, None],
     }
 
+    descent: Literal["swift", "pegasos"] | DescentRule = "pegasos"
     loss: str = EpsilonInsensitive.name
     label_range: tuple[float, float] | None = None
 
@@ -61,7 +68,7 @@ class SecVMRegressor(RegressorMixin, SecVMBase):
             self._validate_params()
             self._learn_bins(X, sample_weight)
             rows, weight = self._counted_rows(X, y, sample_weight)
-            self._begin(self._question(y, weight, rows, weighted=sample_weight is not None))
+            self._begin(self._question(y, weight, rows))
         self._check_resumable()
         rows, weight = self._counted_rows(X, y, sample_weight)
         return self._one_more_round(self._population(self.experiment_, rows, y, weight))
@@ -73,6 +80,12 @@ class SecVMRegressor(RegressorMixin, SecVMBase):
 
     # -- inside --------------------------------------------------------------------------------------------------
 
+    @property
+    def _values(self) -> str:
+        # Beyond its outermost knots a line would be flat.
+        values = super()._values
+        return "counts" if values == "auto" else values
+
     def _checked_labels(self, y: Any) -> NDArray[Any]:
         if y is None:
             raise BadInputError("requires y to be passed, but the target y is None")
@@ -82,15 +95,13 @@ class SecVMRegressor(RegressorMixin, SecVMBase):
     def _asked(
         self, rows: BinnedRows, y: NDArray[Any], weight: NDArray[np.int64] | None, train: NDArray[np.bool_] | None
     ) -> tuple[Experiment, Population]:
-        experiment = self._question(y, counted_people(weight, train), rows, weighted=weight is not None)
+        experiment = self._question(y, counted_people(weight, train), rows)
         return experiment, self._population(experiment, rows, y, weight, train)
 
-    def _question(
-        self, y: NDArray[np.float64], weight: NDArray[np.int64] | None, rows: BinnedRows, *, weighted: bool
-    ) -> Experiment:
+    def _question(self, y: NDArray[np.float64], weight: NDArray[np.int64] | None, rows: BinnedRows) -> Experiment:
         counted = np.ones(len(y)) if weight is None else weight.astype(np.float64)
         where = np.flatnonzero(counted)
-        if self.privacy is None:
+        if self.epsilon is None:
             centre, spread = target_scale(y[where], counted[where])
         else:
             centre, spread = range_scale(self.label_range)
@@ -102,7 +113,6 @@ class SecVMRegressor(RegressorMixin, SecVMBase):
             loss=loss,
             target_centre=centre,
             target_spread=spread,
-            weighted=weighted,
         )
 
     def _population(
@@ -113,7 +123,7 @@ class SecVMRegressor(RegressorMixin, SecVMBase):
         weight: NDArray[np.int64] | None,
         train: NDArray[np.bool_] | None = None,
     ) -> Population:
-        if self.privacy is not None and self.label_range is not None:
+        if self.epsilon is not None and self.label_range is not None:
             y = np.clip(y, *self.label_range)
         return Population(
             rows=rows,

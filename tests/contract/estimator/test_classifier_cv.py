@@ -26,7 +26,7 @@ def test_each_curve_is_that_of_the_classifier_alone() -> None:
     assert results["params"][3] == {"lambda_": 1e-1, "class_weight": "balanced", "n_bins": None}
     for k, settings in enumerate(results["params"]):
         for split, (inside, outside) in enumerate(cv.split(X)):
-            alone = SecVMClassifier(**settings, rounds=8).fit(X[inside], y[inside])
+            alone = SecVMClassifier(descent="pegasos", **settings, rounds=8).fit(X[inside], y[inside])
             assert results["curves"][k, split, -1] == alone.score(X[outside], y[outside])
 
 
@@ -43,7 +43,7 @@ def test_without_the_laboratorys_engine_the_same_curves_come_out(monkeypatch: py
 def test_the_best_setting_is_trained_on_everybody() -> None:
     X, y = some_columns()
     search = SecVMClassifierCV((1e-4, 1e-2, 10.0), rounds=12, cv=4).fit(X, y)
-    alone = SecVMClassifier(**search.best_params_).fit(X, y)
+    alone = SecVMClassifier(descent="pegasos", **search.best_params_).fit(X, y)
     assert search.best_score_ == search.cv_results_["mean_test_score"].max()
     assert 1 <= search.best_params_["rounds"] <= 12
     assert search.predict(X).tolist() == alone.predict(X).tolist()

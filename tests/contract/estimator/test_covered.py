@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 
 from secvm.errors import BadInputError
-from secvm.estimator import PrivacyTarget, SecVMClassifier, SecVMRegressor
+from secvm.estimator import PrivacyWarning, SecVMClassifier, SecVMRegressor
+from secvm.estimator.frames.plan import public_bins
 from secvm.estimator.privacy import contributed
 from secvm.estimator.round_cover import simulated_origins
 from secvm.learning.individual.binning import HashBinning, bin_features
@@ -25,8 +26,8 @@ from tests.unit.estimator.relayed_packages import RelayedPath
 from tests.unit.learning.helpers import rows_of
 
 #: Little noise for few people: what is tried here is equality, not protection.
-SMALL = PrivacyTarget(Fraction(8), Fraction(1, 100))
-ASKED: dict[str, Any] = {"privacy": SMALL, "features_per_person": 6, "rounds": 2}
+SMALL: dict[str, Any] = {"epsilon": 8, "delta": 0.01}
+ASKED: dict[str, Any] = {**SMALL, "features_per_person": 6, "rounds": 2}
 
 
 def test_an_estimator_with_privacy_is_a_deployment_with_cover() -> None:
@@ -43,14 +44,16 @@ def test_an_estimator_with_privacy_is_a_deployment_with_cover() -> None:
     assert path.run(2).to_bytes() == model.state_.to_bytes()
     assert model.experiment_.cover == model.privacy_.cover
     assert model.n_iter_ == 2
-    assert model.privacy_.epsilon <= 8
+    assert model.epsilon_spent_ == model.privacy_.epsilon <= 8
     assert model.privacy_.budget == 2 + 6 + 1
+    assert model.history_ == [{"round": 1, "packages": 9}, {"round": 2, "packages": 9}]
+    assert str(model.privacy_).startswith("ε = 8 at δ = 0.01 over 2 round(s)")
     assert model.privacy_.label_epsilon > model.privacy_.epsilon
 
 
 def test_rounds_and_thinning_that_are_not_given_follow_from_public_numbers() -> None:
     folk, y = texts(40)
-    chosen = SecVMClassifier(n_bins=7, privacy=SMALL, features_per_person=6, random_state=1).fit(folk, y)
+    chosen = SecVMClassifier(n_bins=7, **SMALL, features_per_person=6, random_state=1).fit(folk, y)
     assert chosen.n_iter_ == chosen.privacy_.settings.rounds
     given = SecVMClassifier(n_bins=7, thinning=1.5, random_state=1, **ASKED).fit(folk, y)
     assert given.experiment_.thinning.rho == Fraction(3, 2)
@@ -63,7 +66,7 @@ def test_private_models_are_saved_loaded_and_cloned(tmp_path: Path) -> None:
     model = SecVMClassifier(n_bins=7, random_state=3, **ASKED).fit(folk, y)
     again = clone(model).fit(folk, y)
     assert again.state_.to_bytes() == model.state_.to_bytes()
-    assert model.set_params(privacy=None).get_params()["privacy"] is None
+    assert model.set_params(epsilon=None).get_params()["epsilon"] is None
     file = tmp_path / "model.secvm"
     again.save(file)
     loaded = SecVMClassifier.load(file)
@@ -89,7 +92,7 @@ def test_a_number_as_the_label_needs_a_public_range() -> None:
 @pytest.mark.parametrize(
     ("given", "match"),
     [
-        ({"descent": "swift"}, "descent is decided"),
+        ({"descent": "pegasos"}, "descent is decided"),
         ({"values": "presence"}, "values is decided"),
         ({"budget": 50}, "budget is decided"),
         ({"class_weight": "balanced"}, "balanced"),
@@ -103,6 +106,31 @@ def test_what_would_look_beyond_the_promise_is_refused(given: dict[str, Any], ma
     model = SecVMClassifier(**parameters)
     with pytest.raises(BadInputError, match=match):
         model.fit(folk, y)
+
+
+def test_a_delta_of_more_than_one_in_all_people_is_said() -> None:
+    folk, y = texts(40)
+    with pytest.warns(PrivacyWarning, match="delta = 0.1 is more than one in 40 people"):
+        SecVMClassifier(n_bins=7, **ASKED | {"delta": 0.1}).fit(folk, y)
+
+
+def test_bins_that_are_not_given_follow_from_columns_alone() -> None:
+    assert public_bins([["tea"], ["sea"]]) == 1024
+    assert public_bins(np.zeros((3, 5))) == 1280
+    assert public_bins({"age": [1, 2], "city": ["x", "y"]}) == 1024
+    assert public_bins(np.zeros((3, 99))) == 4096
+    folk, y = texts(20)
+    assert SecVMClassifier(random_state=0, **ASKED).fit(folk, y).experiment_.n_bins == 1024
+
+
+def test_numbers_under_an_epsilon_are_binned_by_public_edges() -> None:
+    rng = np.random.default_rng(0)
+    age = rng.integers(18, 90, 1500)
+    X, y = np.column_stack([age, rng.normal(0, 1, 1500)]), np.where(age > 50, "old", "young")
+    asked: dict[str, Any] = {"epsilon": 8, "delta": 1e-4, "random_state": 0}
+    assert SecVMClassifier(**asked).fit(X, y).score(X, y) > 0.9
+    edges = {"0": [30, 50, 70], "1": (-3, 3)}
+    assert SecVMClassifier(edges=edges, **asked).fit(X, y).score(X, y) > 0.9
 
 
 def test_privacy_goes_with_neither_weights_nor_partial_fit() -> None:

@@ -1,15 +1,18 @@
 """SecVMClassifier: rounds, weights, cohorts, attendance, stopping, and its place among scikit-learn's tools."""
 
+import math
+import os
 from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV
 
 from secvm.errors import BadInputError
 from secvm.estimator import SecVMClassifier
 from secvm.estimator.fitting import fit_rounds
+from secvm.estimator.settings import threads
 from secvm.estimator.training import OfflineTraining, Population
 from secvm.learning.aggregate.convergence import Plateau
 from secvm.learning.package import Cohort
@@ -21,9 +24,9 @@ RULES: dict[str, dict[str, Any]] = {
     "pegasos thinned": {"descent": "pegasos", "thinning": "q=1/3"},
     "pegasos logistic": {"descent": "pegasos", "loss": "logistic", "lambda_": 0.5},
     "pegasos with budget": {"descent": "pegasos", "budget": 9},
-    "swift thinned": {"descent": "swift"},
+    "swift thinned": {"descent": "swift", "thinning": 3},
     "swift whole": {"descent": "swift", "thinning": None},
-    "swift F": {"descent": "swift", "features_per_person": 10, "n_bins": 30},
+    "swift F": {"descent": "swift", "thinning": 3, "features_per_person": 10, "n_bins": 30},
     "one-vs-one": {"descent": "pegasos", "multiclass": "ovo"},
 }
 
@@ -118,7 +121,6 @@ def test_real_sample_weights_count_in_proportion() -> None:
 def test_thinning_that_was_asked_for_refuses_sample_weights(rule: str) -> None:
     X, y = texts()
     asked = rule_and(rule)
-    asked.setdefault("thinning", 3)  # "auto" would leave it away
     with pytest.raises(BadInputError, match="sample weights and thinning do not go together"):
         SecVMClassifier(**asked).fit(X, y, sample_weight=np.arange(60))
     SecVMClassifier(rounds=1, **asked).fit(X, y, sample_weight=np.ones(60))
@@ -142,7 +144,11 @@ def test_balanced_class_weights_that_decimals_can_write_give_the_same_bytes() ->
 
 @pytest.mark.parametrize(
     ("weight", "sentence"),
-    [({7: 1}, "names a label that does not occur"), ({0: -1}, "must not be negative"), ({0: 0, 1: 0}, "not all zero")],
+    [
+        ({7: 1}, "names 7, a label that does not occur"),
+        ({0: -1}, "must not be negative"),
+        ({0: 0, 1: 0}, "not all zero"),
+    ],
 )
 def test_impossible_class_weights_are_refused(weight: dict[int, float], sentence: str) -> None:
     X, y = texts()
@@ -153,12 +159,14 @@ def test_impossible_class_weights_are_refused(weight: dict[int, float], sentence
 # -- cohorts and stopping --------------------------------------------------------------------------------------------
 
 COHORT_RULES: dict[str, dict[str, Any]] = {
-    "pegasos": {},
+    "as it comes": {},
+    "pegasos": {"descent": "pegasos"},
     "balanced": {"class_weight": "balanced"},
     "hashed": {"n_bins": 32},
-    "swift": {"descent": "swift"},
+    "levels": {"values": "counts"},
+    "swift": {"descent": "swift", "thinning": 3},
     "swift whole": {"descent": "swift", "thinning": None},
-    "budget": {"budget": 9},
+    "budget": {"descent": "pegasos", "budget": 9},
     "logistic": {"loss": "logistic", "lambda_": 0.5},
 }
 
@@ -294,7 +302,8 @@ def test_attendance_table_begins_anew_and_may_be_a_function() -> None:
 
 def test_nobody_ever_there_leaves_the_first_weights_and_says_so() -> None:
     X, y = texts()
-    model = SecVMClassifier(rounds=4).fit(X, y, attendance=np.zeros((1, 60), bool))
+    with pytest.warns(ConvergenceWarning, match="no round could be counted"):
+        model = SecVMClassifier(rounds=4).fit(X, y, attendance=np.zeros((1, 60), bool))
     assert (model.stopped_because_, model.state_.step, model.n_iter_) == ("abandoned", 0, 4)
     assert (model.predict(X) == 1).all()  # score 0 predicts classes_[1]
 
@@ -306,12 +315,48 @@ def test_attendance_table_of_another_shape_is_refused(table: Any) -> None:
         SecVMClassifier().fit(X, y, attendance=table)
 
 
+# -- what fit leaves behind, and says ---------------------------------------------------------------------------------
+
+
+def test_each_round_is_remembered_and_said(capsys: pytest.CaptureFixture[str]) -> None:
+    X, y = texts()
+    cohorts = ["test" if i % 3 == 0 else "train" for i in range(60)]
+    model = SecVMClassifier(rounds=4, verbose=1).fit(X, y, cohorts=cohorts)
+    assert [entry["round"] for entry in model.history_] == [1, 2, 3, 4]
+    assert model.history_[0]["sent"] == 1  # from zero everybody violates
+    assert sum(entry["packages"] for entry in model.history_) == pytest.approx(model.packages_per_person_)
+    assert model.history_[-1]["held_out"] == model.score(X[::3], y[::3])
+    said = capsys.readouterr().out.splitlines()
+    assert said[0].startswith("round 1 of 4: 15.0 packages a person by 1.000 of the people, right about")
+    assert len(said) == 4
+    SecVMClassifier(rounds=2).fit(X, y)
+    assert capsys.readouterr().out == ""
+
+
+def test_jobs_are_counted_as_joblib_counts_them() -> None:
+    processors = os.cpu_count() or 1
+    assert [threads(n) for n in (None, 1, 3, -1, -processors, -1000)] == [1, 1, 3, processors, 1, 1]
+    X, y = texts()
+    assert state(SecVMClassifier(n_jobs=-1).fit(X, y)) == state(SecVMClassifier().fit(X, y))
+    with pytest.raises(BadInputError, match="n_jobs must not be 0"):
+        SecVMClassifier(n_jobs=0).fit(X, y)
+
+
+def test_without_an_epsilon_what_is_spent_has_no_bound() -> None:
+    assert SecVMClassifier(rounds=1).fit(*texts()).epsilon_spent_ == math.inf
+
+
+def test_defaults_do_not_depend_on_dice() -> None:
+    X, y = texts(labels=3)
+    assert state(SecVMClassifier(random_state=1).fit(X, y)) == state(SecVMClassifier(random_state=2).fit(X, y))
+
+
 # -- dice ------------------------------------------------------------------------------------------------------------
 
 
 def test_same_random_state_same_bytes_and_another_differs() -> None:
     X, y = texts()
-    asked: dict[str, Any] = {"descent": "swift", "rounds": 4}
+    asked: dict[str, Any] = {"thinning": 3, "rounds": 4}
     one, same, other = (SecVMClassifier(random_state=r, **asked).fit(X, y) for r in (1, 1, 2))
     assert state(one) == state(same) != state(other)
     assert state(SecVMClassifier(dice_seed=one.seed_, **asked).fit(X, y)) == state(one)
@@ -345,17 +390,24 @@ def weak_signal(seed: int = 0) -> tuple[list[list[str]], Any]:
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_weak_signal_catches_pegasos_for_sixty_rounds_and_the_cap_frees_it(seed: int) -> None:
     X, y = weak_signal(seed)
-    caught = SecVMClassifier(rounds=60, averaging=1).fit(X[:800], y[:800])
-    capped = SecVMClassifier(rounds=60, averaging=1, step_cap=0.5).fit(X[:800], y[:800])
+    asked: dict[str, Any] = {"descent": "pegasos", "rounds": 60, "averaging": 1}
+    with pytest.warns(ConvergenceWarning, match="end in a two-cycle"):
+        caught = SecVMClassifier(**asked).fit(X[:800], y[:800])
+    capped = SecVMClassifier(**asked, step_cap=0.5).fit(X[:800], y[:800])
     assert caught.two_cycle_
     assert not capped.two_cycle_
     assert caught.score(X[800:], y[800:]) < 0.56
     assert capped.score(X[800:], y[800:]) > caught.score(X[800:], y[800:]) + 0.1
 
 
+def test_features_that_say_nothing_are_said() -> None:
+    with pytest.warns(ConvergenceWarning, match="no feature has any weight"):
+        SecVMClassifier().fit([[3.5]] * 6, [0, 1] * 3)
+
+
 def test_two_cycle_is_not_seen_where_there_is_none() -> None:
     X, y = texts(200)
-    assert not SecVMClassifier(rounds=40).fit(X, y).two_cycle_
+    assert not SecVMClassifier(descent="pegasos", rounds=40).fit(X, y).two_cycle_
     assert not SecVMClassifier(rounds=40, descent="swift").fit(*weak_signal()).two_cycle_
 
 
@@ -371,7 +423,7 @@ def test_step_cap_belongs_to_pegasos() -> None:
 @pytest.mark.parametrize("multiclass", ["ovr", "ovo"])
 @pytest.mark.parametrize("descent", ["pegasos", "swift"])
 @pytest.mark.parametrize("labels", [2, 3, 5])
-def test_decision_function_agrees_with_predict(multiclass: str, descent: str, labels: int) -> None:
+def test_decision_function_agrees_with_predict(multiclass: Any, descent: Any, labels: int) -> None:
     X, y = texts(120, labels=labels)
     model = SecVMClassifier(multiclass=multiclass, descent=descent, rounds=4, dice_seed=b"").fit(X, y)
     scores = model.decision_function(X)
@@ -423,7 +475,7 @@ def test_one_class_and_a_number_as_label_are_refused() -> None:
 @pytest.mark.parametrize(
     ("parameters", "sentence"),
     [
-        ({"thinning": 3.0}, "thinning by rho belongs to normalised rows"),
+        ({"descent": "pegasos", "thinning": 3.0}, "thinning by rho belongs to normalised rows"),
         ({"descent": "swift", "thinning": "q=1/2"}, "thinned by rho"),
         ({"thinning": "much"}, "thinning must be a number|is not a number"),
         ({"thinning": "q=2"}, "q must be a number, greater than 0 and at most 1"),

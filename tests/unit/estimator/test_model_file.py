@@ -57,8 +57,8 @@ CASES: dict[str, tuple[Any, dict[str, Any]]] = {
     "one-vs-one": (texts, {"multiclass": "ovo", "class_weight": {0: 2.0}}),
     "logistic": (texts, {"loss": "logistic", "lambda_": 0.25}),
     "squared hinge": (texts, {"loss": "squared-hinge", "loss_parameter": 2.5}),
-    "pegasos thinned": (texts, {"thinning": "q=1/3", "averaging": 3, "step_cap": 0.5}),
-    "budget and F": (texts, {"budget": 7, "features_per_person": 5}),
+    "pegasos thinned": (texts, {"descent": "pegasos", "thinning": "q=1/3", "averaging": 3, "step_cap": 0.5}),
+    "budget and F": (texts, {"descent": "pegasos", "budget": 7, "features_per_person": 5}),
 }
 
 
@@ -166,14 +166,14 @@ def test_seed_of_the_dice_is_in_the_file_only_with_the_state(tmp_path: Path) -> 
 @pytest.fixture
 def data() -> bytes:
     X, y = columns()
-    model = SecVMClassifier(rounds=2).fit(X, y)
+    model = SecVMClassifier(rounds=2).fit({str(j): column for j, column in enumerate(X.T)}, y)
     found = ModelFile(
         experiment=model.experiment_,
         binning=model.binner_.binning_,
         weights=model.weights_,
         presence=False,
         rounds=2,
-        quantiser=model.binner_.quantiser_,
+        frame=model.binner_.frame_,
         columns=(),
         state=state(model),
     )
@@ -215,6 +215,10 @@ LIES: dict[str, Any] = {
     "unknown rule": lambda h: h["experiment"]["rule"].update(name="adam"),
     "endless lambda": lambda h: h["experiment"]["rule"].update({"lambda": "1e-999999999"}),
     "columns that do not fit": lambda h: h.update(columns=["a", "b"]),
+    "a column of no kind": lambda h: h["frame"][0].update(kind="code"),
+    "falling knots": lambda h: h["frame"][0].update(edges=[2, 1]),
+    "endless knots": lambda h: h["frame"][0].update(edges=[0, float("inf")]),
+    "amounts without zero": lambda h: h["frame"][0].update(kind="amounts", edges=[1, 2]),
     "unknown kind of labels": lambda h: h.update(label_kind="code"),
     "one label": lambda h: h["experiment"].update(labels=["a"]),
     "a list for a header": lambda _: b"[]",
@@ -344,7 +348,7 @@ def models() -> list[ModelFile]:
         hashed = HashBinning(n_bins=experiment.n_bins, salt=bytes([number]) * 16, n_hashes=1 + number % 3)
         words = VocabularyBinning(tuple(f"wörd{i}" for i in range(experiment.n_bins)))
         columns = np.arange(experiment.n_bins, dtype=np.float64)
-        plan = (Column("Größe", "number"), Column("age", "bins", (0.1, 30.0)), Column("city", "words"))
+        plan = (Column("Größe", "knots", (-1.5, 1e300)), Column("age", "bins", (0.1, 30.0)), Column("city", "words"))
         found.append(
             ModelFile(
                 experiment=experiment,
@@ -353,7 +357,7 @@ def models() -> list[ModelFile]:
                 presence=number % 3 == 0,
                 rounds=number,
                 quantiser=None if number % 4 else Quantiser(centre=columns, factor=columns + 1),
-                frame=None if number % 4 != 1 else FramePlan(plan, Quantiser(centre=columns[:1], factor=columns[:1])),
+                frame=FramePlan(plan) if number % 4 == 1 else None,
                 columns=None if number % 4 else tuple(f"c{i}" for i in range(experiment.n_bins)),
                 state=state.to_bytes() if number % 5 else b"",
                 seed=b"seed" if number % 5 else b"",

@@ -51,13 +51,13 @@ def holds_numbers_only(X: Any) -> bool:
     """Whether all columns of a frame are plain numbers without a gap, so that it is as good as an array."""
     if isinstance(X, Mapping):
         return False
-    kinds = {getattr(getattr(X[name], "dtype", None), "kind", "O") for name in _names(X)}
-    return kinds <= set("iufb") and not any(bool(np.isnan(X[name].to_numpy()).any()) for name in _names(X))
+    kinds = {getattr(getattr(X[name], "dtype", None), "kind", "O") for name in names_of(X)}
+    return kinds <= set("iufb") and not any(bool(np.isnan(X[name].to_numpy()).any()) for name in names_of(X))
 
 
 def columns_of(X: Any) -> dict[str, Values]:
     """The columns of a frame by their names; one that cannot be used is named, with the way out."""
-    names = _names(X)
+    names = names_of(X)
     texts = [str(name) for name in names]
     if not texts:
         raise BadInputError("the data frame has no columns")
@@ -74,7 +74,8 @@ def columns_of(X: Any) -> dict[str, Values]:
     return columns
 
 
-def _names(X: Any) -> list[Any]:
+def names_of(X: Any) -> list[Any]:
+    """What its columns are called."""
     if isinstance(X, Mapping):
         return list(X)
     return list(getattr(X, "column_names", X.columns))

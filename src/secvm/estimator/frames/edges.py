@@ -51,7 +51,7 @@ def _edges_of(name: str, given: Any) -> tuple[float, ...]:
 
 def interval_words(name: str, edges: tuple[float, ...]) -> list[str]:
     """The words of all intervals, from below the first edge to above the last."""
-    written = [_written(edge) for edge in edges]
+    written = [written_number(edge) for edge in edges]
     between = [f"{name}=[{low},{high})" for low, high in pairwise(written)]
     return [f"{name}<{written[0]}", *between, f"{name}>={written[-1]}"]
 
@@ -61,5 +61,6 @@ def interval_of(values: NDArray[np.float64], edges: tuple[float, ...]) -> NDArra
     return np.searchsorted(np.array(edges), values, side="right").astype(np.int64)
 
 
-def _written(edge: float) -> str:
+def written_number(edge: float) -> str:
+    """A number as it stands in a word."""
     return str(int(edge)) if edge.is_integer() else repr(edge)

@@ -8,7 +8,9 @@ free text          one word for each of its words, ``review=good``: where most v
 lists of words     one word for each of them, ``tags=new``
 booleans           the word ``member=true`` where it is true
 dates              three words: ``joined.year=2024``, ``joined.month=3``, ``joined.weekday=tuesday``
-numbers            a level (``quantise.py``), so that all have one scale; what is missing is level 0 and ``age=``
+counts             themselves, ``rain`` three times: whole numbers up to 255 that are mostly zero, or all zero or one
+other numbers      their place between a few knots (``knots.py``): ``age@30`` and ``age@50``; what is missing ``age=``;
+                   where most are zero, zero is no feature
 numbers, binned    the word of its interval, ``age=[30,40)`` (``edges.py``): where edges are given, and where every
                    feature counts once, as with ``epsilon``. On the usual grid 0 is no word, and 1 the word ``age``.
 ================== ====================================================================================================
@@ -20,27 +22,35 @@ free text.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from secvm.errors import BadInputError
-from secvm.estimator.frames.columns import Values, columns_of, word_of
-from secvm.estimator.frames.edges import GRID, interval_of, interval_words, read_edges
-from secvm.estimator.frames.quantise import Quantiser
-from secvm.estimator.frames.words import vocabulary
+from secvm.estimator.frames.columns import Values, columns_of, is_frame, names_of, word_of
+from secvm.estimator.frames.edges import GRID, interval_of, interval_words, read_edges, written_number
+from secvm.estimator.frames.knots import inner_knots, learn_knots, parts_of
+from secvm.estimator.frames.quantise import are_counts
+from secvm.estimator.frames.words import is_text
+from secvm.estimator.question import weighted_quantiles
 from secvm.learning.individual.binning import VocabularyBinning
 
+#: Bins under an ε, where nobody says how many: for each column of an array or a frame, and within these limits.
+BINS_A_COLUMN, LEAST_BINS, MOST_BINS = 256, 1024, 4096
 #: Free text has more words than this in a value, on average.
 _WORDS_IN_A_NAME = 3
 _WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-#: Of what column kinds are read.
-_READ_FROM = {
-    "number": "number",
+#: Of what kinds of values the kinds of columns are made.
+_MADE_OF = {
+    "count": "number",
+    "knots": "number",
+    "amounts": "number",
     "bins": "number",
     "grid": "number",
     "flag": "flag",
@@ -55,28 +65,22 @@ _WORD = re.compile(r"\w+")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Features:
-    """People's features: person i has ``words[ids[k]]``, ``values[k]`` times, for k from starts[i] to starts[i + 1]."""
+    """How often each person has each of the words: people x words, a CSR matrix. Secret: it does not print itself."""
 
     words: list[str]
-    starts: NDArray[np.int64]
-    ids: NDArray[np.int64]
-    values: NDArray[np.int64]
-
-    def __len__(self) -> int:
-        return len(self.starts) - 1
+    counts: Any
 
     def vocabulary(self, weight: NDArray[np.float64] | None) -> VocabularyBinning:
-        """The words of those who count, as bins."""
-        ids = self.ids if weight is None else self.ids[np.repeat(weight > 0, np.diff(self.starts))]
-        return VocabularyBinning(vocabulary([[self.words[k] for k in np.unique(ids).tolist()]]))
+        """The words of those who count, as bins; where they have none, as of constant numbers, any."""
+        used = np.flatnonzero(
+            (self.counts if weight is None else self.counts[np.flatnonzero(weight > 0)]).getnnz(axis=0)
+        )
+        return VocabularyBinning(tuple(self.words[k] for k in used.tolist()) or tuple(self.words))
 
     def by_person(self) -> Sequence[Mapping[str, int]]:
         """Each person's features, as a device has them."""
-        people: list[Counter[str]] = [Counter() for _ in range(len(self))]
-        owners = np.repeat(np.arange(len(self)), np.diff(self.starts)).tolist()
-        for owner, k, value in zip(owners, self.ids.tolist(), self.values.tolist(), strict=True):
-            people[owner][self.words[k]] += value
-        return people
+        starts, ids, values = (part.tolist() for part in (self.counts.indptr, self.counts.indices, self.counts.data))
+        return [{self.words[k]: v for k, v in zip(ids[a:b], values[a:b], strict=True)} for a, b in pairwise(starts)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +89,7 @@ class Column:
 
     name: str
     kind: str
-    #: Of kind "bins".
+    #: Of kind "bins" its edges; of kind "knots", and "amounts" where zero is no feature, its knots.
     edges: tuple[float, ...] = ()
 
     def content(self) -> dict[str, Any]:
@@ -96,18 +100,18 @@ class Column:
     def read(cls, content: Mapping[str, Any]) -> Column:
         """From the model file."""
         column = cls(str(content["name"]), str(content["kind"]), tuple(float(e) for e in content.get("edges", ())))
-        if column.kind not in _READ_FROM or (column.kind == "bins") != bool(column.edges):
+        rising = all(low < high for low, high in pairwise(column.edges)) and np.isfinite(column.edges).all()
+        lacking = (column.kind == "bins" and not column.edges) or (column.kind == "amounts" and 0.0 not in column.edges)
+        if column.kind not in _MADE_OF or not rising or lacking:
             raise BadInputError("a column is of no kind that there is")
         return column
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, slots=True)
 class FramePlan:
-    """What is made of all columns, and the levels of those that are numbers."""
+    """What is made of all columns."""
 
     columns: tuple[Column, ...]
-    #: Of the columns of kind "number", in their order.
-    quantiser: Quantiser
 
     @classmethod
     def learn(
@@ -116,25 +120,38 @@ class FramePlan:
         """Look at the columns of those who count; with ``public`` only at their kinds."""
         found = columns_of(X)
         given = read_edges(edges, list(found))
-        used = slice(None) if weight is None else np.flatnonzero(weight > 0)
-        columns = []
-        for name, values in found.items():
-            kind = values.kind
-            if name in given and kind != "number":
-                raise BadInputError(f"edges are given for '{name}', which holds {_NOUN[kind]}; edges are for numbers")
-            if kind == "number" and (public or name in given):
-                kind = "bins" if name in given else "grid"
-            elif kind == "words" and not public and _is_free_text(np.array(values.data, dtype=object)[used]):
-                kind = "text"
-            columns.append(Column(name, kind, given.get(name, ())))
-        numbers = [found[c.name].data for c in columns if c.kind == "number"]
-        x = np.array(numbers, dtype=np.float64).reshape(len(numbers), len(next(iter(found.values())))).T
-        return cls(tuple(columns), Quantiser.learn(x, weight))
+        numbers = [name for name, values in found.items() if values.kind == "number"]
+        for name in set(given) - set(numbers):
+            raise BadInputError(f"edges are given for '{name}', which holds {_NOUN[found[name].kind]}, not numbers")
+        people = len(next(iter(found.values())))
+        counted = np.ones(people) if weight is None else weight
+        inner = inner_knots(float(counted.sum()), len(numbers))
+        learnt = _public if public else partial(_learnt, weight=counted, inner=inner)
+        return cls(
+            tuple(
+                Column(name, "bins", given[name]) if name in given else learnt(name, values)
+                for name, values in found.items()
+            )
+        )
 
     @property
     def names(self) -> list[str]:
         """The columns."""
         return [column.name for column in self.columns]
+
+    @property
+    def most_words(self) -> int | None:
+        """The most features that a person can have, where the kinds of the columns bound it."""
+        kinds = [column.kind for column in self.columns]
+        if {"text", "lists", "knots", "amounts"} & set(kinds):
+            return None
+        # Year, month and weekday.
+        return len(kinds) + 2 * kinds.count("date")
+
+    @property
+    def of_numbers(self) -> bool:
+        """Whether all columns are numbers, so that an array will do."""
+        return all(_MADE_OF[column.kind] == "number" for column in self.columns)
 
     def features(self, X: Any) -> Features:
         """Everybody's features; columns that the plan does not know are left out."""
@@ -142,15 +159,9 @@ class FramePlan:
         lacking = [name for name in self.names if name not in found]
         if lacking:
             raise BadInputError(f"the model was fitted on columns that are not there: {', '.join(lacking)}")
-        people = len(next(iter(found.values())))
-        written = _Written(people)
+        written = _Written(len(next(iter(found.values()))))
         for column in self.columns:
             _write(written, column, _as_learnt(column, found[column.name]))
-        numbers = [column.name for column in self.columns if column.kind == "number"]
-        if numbers:
-            x = np.array([_as_learnt(Column(n, "number"), found[n]) for n in numbers]).T
-            levels = self.quantiser.levels(x).tocoo()
-            written.add(levels.row.astype(np.int64), numbers, levels.col.astype(np.int64), levels.data)
         return written.features()
 
     def content(self) -> list[dict[str, Any]]:
@@ -158,12 +169,40 @@ class FramePlan:
         return [column.content() for column in self.columns]
 
     @classmethod
-    def read(cls, content: Sequence[Mapping[str, Any]], quantiser: Quantiser) -> Self:
+    def read(cls, content: Sequence[Mapping[str, Any]]) -> Self:
         """From the model file."""
-        plan = cls(tuple(Column.read(column) for column in content), quantiser)
-        if sum(c.kind == "number" for c in plan.columns) != len(quantiser.centre):
-            raise BadInputError("columns of numbers and their levels do not fit")
-        return plan
+        return cls(tuple(Column.read(column) for column in content))
+
+
+def _public(name: str, values: Values) -> Column:
+    """What is made of a column of this kind, whatever its values are."""
+    return Column(name, "grid" if values.kind == "number" else values.kind)
+
+
+def _learnt(name: str, values: Values, *, weight: NDArray[np.float64], inner: tuple[float, ...]) -> Column:
+    used = np.flatnonzero(weight > 0)
+    if values.kind == "words" and _is_free_text([values.data[k] for k in used.tolist()]):
+        return Column(name, "text")
+    if values.kind != "number":
+        return Column(name, values.kind)
+    data = np.asarray(values.data)[used]
+    known = ~np.isnan(data)
+    column, weight = data[known], weight[used][known]
+    if known.all() and are_counts(column, weight):
+        return Column(name, "count")
+    knots = learn_knots(column, weight, inner)
+    mostly_zero = bool(column.size) and weighted_quantiles(column, weight, (0.5,)) == (0.0,)
+    return Column(name, "amounts" if mostly_zero else "knots", knots)
+
+
+def public_bins(X: Any) -> int:
+    """Bins where nobody says how many: from the number of columns, and nothing of what is in them."""
+    columns = 0
+    if is_frame(X):
+        columns = len(names_of(X))
+    elif np.ndim(X) > 1 and not is_text(X):
+        columns = int(np.shape(X)[1])
+    return min(max(LEAST_BINS, BINS_A_COLUMN * columns), MOST_BINS)
 
 
 class _Written:
@@ -179,23 +218,35 @@ class _Written:
     ) -> None:
         """The words ``words[ids]`` of these people; ``values`` where they are not 1."""
         places = np.array([self._index.setdefault(word, len(self._index)) for word in words], dtype=np.int64)
-        once = np.ones(len(owners), dtype=np.int64) if values is None else values.astype(np.int64)
-        self._parts.append((owners, places[ids] if len(words) else ids, once))
+        once = np.ones(len(owners), dtype=np.int64) if values is None else values
+        self._parts.append((owners, places[ids] if len(ids) else ids, once))
 
     def features(self) -> Features:
         owners, ids, values = (np.concatenate(part).astype(np.int64) for part in zip(*self._parts, strict=True))
-        order = np.argsort(owners, kind="stable")
-        starts = np.searchsorted(owners[order], np.arange(self._people + 1)).astype(np.int64)
-        return Features(list(self._index), starts, ids[order], values[order])
+        # What is there several times is added.
+        counts = sp.csr_matrix((values, (owners, ids)), shape=(self._people, len(self._index)))
+        counts.sum_duplicates()
+        counts.eliminate_zeros()
+        return Features(list(self._index), counts)
 
 
 def _write(written: _Written, column: Column, data: Any) -> None:
-    """The words of one column. Numbers as levels come later, all at once."""
+    """The words of one column."""
     name = column.name
     match column.kind:
-        case "number":
-            missing = np.flatnonzero(np.isnan(data))
-            written.add(missing, [f"{name}="], np.zeros_like(missing), None)
+        case "count":
+            here = np.flatnonzero(data)
+            # Rounded where a later row is no whole number after all.
+            written.add(
+                here, [name], np.zeros_like(here), np.rint(np.clip(data[here], -(2**31), 2**31)).astype(np.int64)
+            )
+        case "knots" | "amounts":
+            parts = parts_of(data, column.edges)
+            if column.kind == "amounts":
+                parts[:, column.edges.index(0.0)] = 0
+            here, ids = np.nonzero(parts)
+            written.add(here, [f"{name}@{written_number(knot)}" for knot in column.edges], ids, parts[here, ids])
+            _write_missing(written, name, np.isnan(data))
         case "bins" | "grid":
             _write_intervals(written, column, data)
         case "date":
@@ -209,6 +260,12 @@ def _write(written: _Written, column: Column, data: Any) -> None:
             _write_words(written, name, data, lambda text: _WORD.findall(text.lower()) or ("",))
         case "lists":
             _write_words(written, name, [None if v is None else tuple(v) for v in data], lambda words: words)
+
+
+def _write_missing(written: _Written, name: str, missing: NDArray[np.bool_]) -> None:
+    here = np.flatnonzero(missing)
+    if here.size:
+        written.add(here, [f"{name}="], np.zeros_like(here), None)
 
 
 def _write_words(written: _Written, name: str, data: Iterable[Any], split: Callable[[Any], Iterable[str]]) -> None:
@@ -237,8 +294,7 @@ def _write_intervals(written: _Written, column: Column, data: NDArray[np.float64
 
 
 def _write_dates(written: _Written, name: str, days: NDArray[np.datetime64]) -> None:
-    missing = np.flatnonzero(np.isnat(days))
-    written.add(missing, [f"{name}="], np.zeros_like(missing), None)
+    _write_missing(written, name, np.isnat(days))
     here = np.flatnonzero(~np.isnat(days))
     known = days[here]
     years = known.astype("datetime64[Y]").astype(np.int64) + 1970
@@ -252,7 +308,7 @@ def _write_dates(written: _Written, name: str, days: NDArray[np.datetime64]) -> 
 
 def _as_learnt(column: Column, values: Values) -> Any:
     """The values, if they are what the plan learnt of; a column of gaps is anything, and any value can be a word."""
-    wanted = _READ_FROM[column.kind]
+    wanted = _MADE_OF[column.kind]
     if values.kind == wanted:
         return values.data
     if wanted == "words" and values.kind in ("number", "flag"):
@@ -267,8 +323,8 @@ def _as_learnt(column: Column, values: Values) -> Any:
     )
 
 
-def _is_free_text(texts: NDArray[Any]) -> bool:
+def _is_free_text(texts: Sequence[Any]) -> bool:
     """Whether most values are there once only, and are several words long."""
-    there = [text for text in texts.tolist() if text]
+    there = [text for text in texts if text]
     lengths = sum(len(text.split()) for text in there)
     return bool(there) and 2 * len(set(there)) > len(there) and lengths > _WORDS_IN_A_NAME * len(there)

@@ -49,14 +49,10 @@ class Quantiser:
     def _of_dense(cls, x: NDArray[np.float64], weight: NDArray[np.float64]) -> Quantiser:
         centre, factor = np.zeros(x.shape[1]), np.zeros(x.shape[1])
         for j in range(x.shape[1]):
-            known = ~np.isnan(x[:, j])
-            column = x[known, j]
-            if not column.size:
+            column = x[:, j]
+            if are_counts(column, weight):
                 continue
-            low, centre[j], high = weighted_quantiles(column, weight[known], (0.16, 0.5, 0.84))
-            if _are_counts(column) and (centre[j] == 0 or set(np.unique(column).tolist()) <= {0, 1}):
-                centre[j] = 0
-                continue
+            low, centre[j], high = weighted_quantiles(column, weight, (0.16, 0.5, 0.84))
             # Halved before they are subtracted: the distance of two numbers may be none any more.
             scale = (high / 2 - low / 2) or float(column.max() / 2 - column.min() / 2)
             factor[j] = _factor(scale)
@@ -69,7 +65,7 @@ class Quantiser:
         for j in range(x.shape[1]):
             where = slice(columns.indptr[j], columns.indptr[j + 1])
             values = columns.data[where]
-            if not _are_counts(values):
+            if not _are_small_and_whole(values):
                 (scale,) = weighted_quantiles(np.abs(values), weight[columns.indices[where]], (0.84,))
                 factor[j] = _factor(scale)
         return cls(np.zeros(x.shape[1]), factor)
@@ -90,8 +86,7 @@ class Quantiser:
 
 
 def _to_levels(x: NDArray[np.float64], centre: Any, factor: NDArray[np.float64], bound: int) -> NDArray[np.int64]:
-    """Columns of counts are rounded only where a later row is not an integer after all. A gap is level 0."""
-    x = np.where(np.isnan(x), centre, x)
+    """Columns of counts are rounded only where a later row is not an integer after all."""
     with np.errstate(over="ignore"):  # beyond all numbers is clipped like any outlier
         scaled = np.clip(np.rint((x - centre) * factor), -bound, bound)
     counts = np.rint(np.clip(x, -(2.0**31), 2.0**31))
@@ -103,7 +98,14 @@ def is_sparse(x: Any) -> bool:
     return bool(sp.issparse(x))
 
 
-def _are_counts(values: NDArray[np.float64]) -> bool:
+def are_counts(column: NDArray[np.float64], weight: NDArray[np.float64]) -> bool:
+    """Whether a dense column is taken as it is."""
+    if not _are_small_and_whole(column):
+        return False
+    return not column.size or weighted_quantiles(column, weight, (0.5,)) == (0.0,) or set(np.unique(column)) <= {0, 1}
+
+
+def _are_small_and_whole(values: NDArray[np.float64]) -> bool:
     if not values.size:
         return True
     return bool(np.abs(values).max() <= LARGEST_COUNT and (values == np.rint(values)).all())
