@@ -25,8 +25,8 @@ from secvm.estimator.fitting import Evaluator, fit_rounds, held_out_people, trai
 from secvm.estimator.frames.plan import public_bins
 from secvm.estimator.model import ModelFile
 from secvm.estimator.privacy import CONTRIBUTION, PrivacyPlan, planned, warn_of_delta
-from secvm.estimator.question import ask, check_signs
-from secvm.estimator.settings import SWIFT_ROUNDS, NamesOf, interval, rule_settings, threads
+from secvm.estimator.question import SWIFT_ROUNDS, ask, check_signs
+from secvm.estimator.settings import NamesOf, interval, rule_settings, threads
 from secvm.estimator.training import OfflineTraining, Population, TrainingRound
 from secvm.estimator.who_counts import attendance_table, cohort_mask, multiplicities
 from secvm.files import write_atomically

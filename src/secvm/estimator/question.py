@@ -26,6 +26,8 @@ from secvm.learning.losses import Loss
 from secvm.learning.rows import BinnedRows
 from secvm.learning.thinning import Thinning
 
+#: Rounds of swift on data that somebody holds: they cost neither traffic nor, without an ε, anybody's privacy.
+SWIFT_ROUNDS = 50
 #: A mean move that nothing reaches.
 _NOT_HELD = Fraction(10**6)
 

@@ -13,8 +13,6 @@ from secvm.learning.aggregate.descent import RULES
 from secvm.learning.declared import Setting
 from secvm.learning.losses import LOSSES, LossShape
 
-#: Rounds of swift on data that somebody holds: they cost neither traffic nor, without an ε, anybody's privacy.
-SWIFT_ROUNDS = 50
 PARAMETERS_DOC = """
     n_bins : int, "auto" or None, default="auto"
         Number of hash bins; None leaves features unhashed, and so does "auto" without ``epsilon``. With it, bins follow
