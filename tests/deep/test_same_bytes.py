@@ -19,13 +19,17 @@ EXAMPLE = ROOT / "examples" / "people.jsonl"
 
 #: Every rule and shape of row that takes a path of its own through the kernels.
 RUNS: dict[str, list[str]] = {
-    "pegasos": ["--rounds", "25"],
-    "pegasos hashed": ["--bins", "300", "--hashes", "2", "--rounds", "25", "--class-weight", "balanced"],
-    "pegasos thinned and capped": ["--thinning", "q=1/3", "--step-cap", "0.5", "--rounds", "15"],
-    "swift": ["--descent", "swift", "--rounds", "15"],
-    "swift hashed": ["--descent", "swift", "--bins", "300", "--thinning", "2.5", "--rounds", "15"],
-    "swift whole": ["--descent", "swift", "--thinning", "none", "--decay", "0.05", "--rounds", "15"],
-    "logistic": ["--loss", "logistic", "--lambda", "0.01", "--rounds", "15"],
+    "pegasos": ["--descent", "pegasos", "--rounds", "25"],
+    "pegasos hashed": [
+        *("--descent", "pegasos", "--bins", "300", "--hashes", "2", "--rounds", "25", "--class-weight", "balanced")
+    ],
+    "pegasos thinned and capped": [
+        *("--descent", "pegasos", "--thinning", "q=1/3", "--step-cap", "0.5", "--rounds", "15")
+    ],
+    "swift": ["--thinning", "3", "--rounds", "15"],
+    "swift hashed": ["--bins", "300", "--thinning", "2.5", "--rounds", "15"],
+    "swift whole": ["--decay", "0.05", "--rounds", "15"],
+    "logistic": ["--descent", "pegasos", "--loss", "logistic", "--lambda", "0.01", "--rounds", "15"],
 }
 
 #: Trains each of RUNS in one process (numpy and numba start once), and tells which instructions numpy used.

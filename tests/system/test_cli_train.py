@@ -109,19 +109,35 @@ def test_repro_regression_by_the_defaults_of_classification_missed_by_a_hundred_
         assert secvm.json("train", tmp_path / "p.jsonl", "--loss", loss, "--test-fraction 0.25")["r2"] > 0.7
 
 
-def test_defaults_are_those_the_help_tells(secvm: Program, tmp_path: Path) -> None:
-    result = secvm.json("train", EXAMPLE, "--test-fraction 0.1", "--out", tmp_path / "default")
-    assert (result["descent"], result["thinning"], result["loss"], result["seed"]) == ("pegasos", "none", "hinge", 1)
-    assert result["rounds"] == 200
+def test_defaults_are_those_the_help_tells_and_the_estimators(secvm: Program, tmp_path: Path) -> None:
+    result = secvm.json("train", EXAMPLE, "--out", tmp_path / "default")
+    assert (result["descent"], result["thinning"], result["loss"], result["seed"]) == ("swift", "none", "hinge", 1)
     written_out = (
-        "--bins none --hashes 1 --values counts --descent pegasos --thinning auto --lambda 1e-4 --rounds 200"
-        " --averaging 2 --loss hinge --multiclass ovr --stop none --seed 1 --threads 1"
+        f"--bins none --hashes 1 --values counts --descent swift --thinning none --rounds {result['rounds']}"
+        " --loss hinge --multiclass ovr --stop none --seed 1 --threads 1"
     )
-    secvm.json("train", EXAMPLE, "--test-fraction 0.1 --out", tmp_path / "written", written_out)
+    secvm.json("train", EXAMPLE, "--out", tmp_path / "written", written_out)
     assert (tmp_path / "default").read_bytes() == (tmp_path / "written").read_bytes()
-    swift = secvm.json("train", EXAMPLE, "--descent", "swift", "--rounds 2")
-    assert swift["thinning"] == "3"
-    assert "clipped_share" in swift
+    assert secvm("train --help") == 0
+    assert f"auto: swift {result['rounds']}, pegasos 200" in " ".join(secvm.out.split())
+    people = [json.loads(line) for line in EXAMPLE.read_text().splitlines()]
+    model = SecVMClassifier(dice_seed=options.seed_bytes(1))
+    model.fit([person["features"] for person in people], [person["label"] for person in people])
+    model.save(tmp_path / "estimator")
+    assert (tmp_path / "default").read_bytes() == (tmp_path / "estimator").read_bytes()
+    thinned = secvm.json("train", EXAMPLE, "--thinning 3 --rounds 2")
+    assert thinned["thinning"] == "3"
+    assert "clipped_share" in thinned
+
+
+def test_numbers_have_the_regressors_defaults(secvm: Program, tmp_path: Path) -> None:
+    (tmp_path / "p.jsonl").write_bytes(years())
+    result = secvm.json("train", tmp_path / "p.jsonl", "--loss epsilon-insensitive --out", tmp_path / "m")
+    assert (result["descent"], result["rounds"]) == ("pegasos", 400)
+    people = [json.loads(line) for line in years().splitlines()]
+    model = SecVMRegressor(dice_seed=options.seed_bytes(1))
+    model.fit([person["features"] for person in people], [person["label"] for person in people])
+    assert (SecVMRegressor.load(tmp_path / "m").coef_ == model.coef_).all()
 
 
 def test_nobody_tested_gives_no_accuracy_and_says_how_to_get_one(secvm: Program) -> None:
@@ -136,7 +152,7 @@ def test_text_tells_the_headline_first(secvm: Program) -> None:
     assert secvm("train", EXAMPLE, "--test-fraction 0.25 --rounds 10") == 0
     assert secvm.err == ""
     assert re.match(r"accuracy 0\.\d{4}  \(95 %: 0\.\d{4} to [01]\.\d{4}\), 150 people\n", secvm.out)
-    assert "450 people trained 10 rounds with pegasos" in secvm.out
+    assert "450 people trained 10 rounds with swift" in secvm.out
 
 
 def test_train_and_evaluate_tell_of_labels_in_one_table(secvm: Program, tmp_path: Path) -> None:
@@ -182,7 +198,7 @@ def test_vocabulary_values_and_hashes_decide_the_bins(secvm: Program, tmp_path: 
 
 @pytest.mark.parametrize("loss", ["hinge", "logistic"])
 def test_loss_is_the_one_that_is_asked_for(secvm: Program, loss: str) -> None:
-    result = secvm.json("train", EXAMPLE, f"--test-fraction 0.25 --rounds 60 --loss {loss} --lambda 0.01")
+    result = secvm.json("train", EXAMPLE, f"--test-fraction 0.25 --rounds 60 --loss {loss}")
     assert result["loss"] == loss
     assert result["accuracy"] > 0.7
 
@@ -198,7 +214,7 @@ def test_three_labels_are_learned(secvm: Program, tmp_path: Path, multiclass: st
 
 
 def test_class_weights_move_the_recalls(secvm: Program) -> None:
-    asked = ["train", EXAMPLE, "--test-fraction 0.25 --rounds 60", "--lambda", "0.01"]
+    asked = ["train", EXAMPLE, "--test-fraction 0.25 --rounds 60 --descent pegasos --lambda 0.01"]
     north, south = (secvm.json(*asked, "--class-weight", f"{label}=5") for label in ("north", "south"))
     assert north["recall"]["north"] > south["recall"]["north"]
     assert north["recall"]["south"] < south["recall"]["south"]
@@ -244,8 +260,8 @@ MODELS = {
     "unhashed": "",
     "hashed": "--bins 64 --hashes 2",
     "presence": "--values presence",
-    "swift": "--descent swift",
-    "logistic": "--loss logistic --lambda 0.01",
+    "pegasos": "--descent pegasos",
+    "logistic": "--loss logistic",
 }
 
 
@@ -291,8 +307,9 @@ def test_evaluate_and_predict_agree_with_train_on_numbers(secvm: Program, tmp_pa
 def test_train_and_the_estimator_make_the_same_weights(secvm: Program, tmp_path: Path) -> None:
     folk = [json.loads(line) for line in EXAMPLE.read_text().splitlines()]
     cases: tuple[tuple[list[str], dict[str, Any]], ...] = (
-        (["--bins", "64"], {"descent": "pegasos", "n_bins": 64, "salt": options.salt_bytes(None, 7)}),
-        (["--descent", "swift", "--class-weight", "north=2.5"], {"thinning": 3, "class_weight": {"north": 2.5}}),
+        (["--bins", "64"], {"n_bins": 64, "salt": options.salt_bytes(None, 7)}),
+        (["--descent", "pegasos"], {"descent": "pegasos"}),
+        (["--thinning", "3", "--class-weight", "north=2.5"], {"thinning": 3, "class_weight": {"north": 2.5}}),
     )
     for asked, parameters in cases:
         secvm.json("train", EXAMPLE, "--rounds 6", "--seed", "7", "--out", tmp_path / "m", *asked)
@@ -346,7 +363,7 @@ def test_bad_file_is_one_sentence_and_nothing_is_written(secvm: Program, tmp_pat
 BAD_OPTIONS: dict[str, tuple[list[str], str]] = {
     "bins 0": (["--bins", "0"], "--bins must lie between 1 and"),
     "bins beyond the hash": (["--bins", "99999999999"], "--bins must lie between 1 and"),
-    "bins in words": (["--bins", "many"], "--bins must be a whole number or none"),
+    "bins in words": (["--bins", "many"], "--bins must be a whole number, none or auto"),
     "unknown label weighed": (["--class-weight", "c=2"], "which does not occur"),
     "weight without number": (["--class-weight", "a"], "LABEL=W or balanced"),
     "weight that is none": (["--class-weight", "a=heavy"], "must be a number"),
@@ -358,17 +375,18 @@ BAD_OPTIONS: dict[str, tuple[list[str], str]] = {
     "plot in no folder": (["--test-fraction 0.5", "--plot", "no/p.png"], "its folder does not exist"),
     "averaging with swift": (["--descent", "swift", "--averaging", "2"], "--averaging belongs to pegasos"),
     "step cap with swift": (["--descent", "swift", "--step-cap", "0.5"], "--step-cap belongs to pegasos"),
-    "decay with pegasos": (["--decay", "0.1"], "--decay belongs to swift"),
-    "rho with pegasos": (["--thinning", "3"], "belongs to normalised rows"),
+    "decay with pegasos": (["--descent pegasos --decay", "0.1"], "--decay belongs to swift"),
+    "rho with pegasos": (["--descent pegasos --thinning", "3"], "belongs to normalised rows"),
     "q with swift": (["--descent", "swift", "--thinning", "q=1/2"], "rho"),
     "unknown descent": (["--descent", "adam"], "--descent must be pegasos or swift"),
     "unknown loss": (["--loss", "absolute"], "--loss must be one of"),
-    "unknown values": (["--values", "tfidf"], "--values must be counts or presence"),
+    "unknown values": (["--values", "tfidf"], "--values must be auto or counts or presence"),
     "unknown multiclass": (["--multiclass", "ovx"], "--multiclass must be ovr or ovo"),
     "unknown stop": (["--stop", "soon"], "--stop must be none or plateau"),
-    "lambda 0": (["--lambda", "0"], "lambda"),
+    "lambda 0": (["--descent pegasos --lambda", "0"], "lambda"),
     "lambda in words": (["--lambda", "small"], "--lambda must be a number"),
-    "rounds 0": (["--rounds 0"], "--rounds"),
+    "rounds 0": (["--rounds 0"], "--rounds must be a whole number from 1 to"),
+    "rounds in words": (["--rounds many"], "--rounds must be a whole number from 1 to"),
     "threads 0": (["--threads", "0"], "--threads"),
     "hashes 0": (["--bins", "8", "--hashes", "0"], "hashes must be a whole number, at least 1"),
     "hashes unhashed": (["--hashes", "2"], "--hashes needs --bins"),
@@ -472,7 +490,7 @@ def test_predict_refuses_what_it_cannot_read_or_write(secvm: Program, tmp_path: 
 
 def test_model_of_columns_is_refused_with_where_to_use_it(secvm: Program, tmp_path: Path) -> None:
     (tmp_path / "p.jsonl").write_bytes(GOOD)
-    SecVMClassifier(rounds=1).fit([[0.5], [1.5]], ["a", "b"]).save(tmp_path / "m")
+    SecVMRegressor(rounds=1).fit([[0.5], [1.5]], [1.0, 2.0]).save(tmp_path / "m")
     assert "use it from Python" in secvm.refused("predict", tmp_path / "m", tmp_path / "p.jsonl")
 
 

@@ -119,3 +119,18 @@ def test_estimator_is_compared_on_every_file_of_a_folder(
     table = estimator.as_text(result).splitlines()
     assert all(re.match("met|missed", line[table[0].index("met") :]) for line in table[:3])
     assert table[-1].startswith("2 splits, ")
+
+
+def test_data_frame_is_compared_plain_and_under_epsilon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(estimator, "in_a_process", lambda measured, *arguments: measured(*arguments))
+    parser = argparse.ArgumentParser()
+    estimator.add_arguments(parser)
+    asked = ["--people", "1500", "--splits", "2", "--only", "mixed", "--params", "delta=1e-4"]
+    rows = estimator.run(parser.parse_args(asked))["data_sets"]
+    assert isinstance(rows, dict)
+    assert {name: row["goal"] for name, row in rows.items()} == {
+        "mixed data frame": -1.0,
+        "mixed data frame, ε = 4": -3.0,
+    }
+    plain, private = (row["secvm"]["accuracy"] for row in rows.values())
+    assert 0.7 < private < plain

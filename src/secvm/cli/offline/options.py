@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -18,11 +18,13 @@ import typer
 from numpy.typing import NDArray
 
 from secvm.errors import BadInputError
-from secvm.learning.aggregate.descent import RULES, DescentRule, owners
+from secvm.estimator.question import SWIFT_ROUNDS
+from secvm.learning.aggregate.descent import RULES, DescentRule, Pegasos, Swift, owners
 from secvm.learning.arithmetic import exact
 from secvm.learning.declared import MAX_BINS, shown
 from secvm.learning.individual.binning import Binning, HashBinning
 from secvm.learning.losses import LOSSES, Loss
+from secvm.learning.package import MAX_ROUNDS
 from secvm.people.reader import read_vocabulary
 
 ThreadsOption = Annotated[int, typer.Option(help="The result does not depend on it.", metavar="N", min=1)]
@@ -57,8 +59,32 @@ def salt_bytes(salt: str | None, seed: int) -> bytes:
     return salt_
 
 
-def binning(bins: str, hashes: int, vocabulary: Path | None, salt: bytes) -> Binning | None:
-    """Hash, vocabulary, or None for unhashed."""
+def whole(text: str, option: str, most: int) -> int:
+    """A whole number from 1 on."""
+    if not text.isascii() or not text.isdecimal() or not 1 <= int(text[:20]) <= most:
+        raise BadInputError(f"{option} must be a whole number from 1 to {most}, or auto; not '{text}'")
+    return int(text)
+
+
+def rounds(text: str, rule: DescentRule, *, regression: bool) -> int:
+    """As many as were asked for, or as the estimators take."""
+    if text != "auto":
+        return whole(text, "--rounds", MAX_ROUNDS)
+    return SWIFT_ROUNDS if isinstance(rule, Swift) else rule.usual_rounds(numbers=regression)
+
+
+def usual_rounds() -> str:
+    """What "auto" means for rounds, for a help text."""
+    classes, numbers = Pegasos.usual_rounds(), Pegasos.usual_rounds(numbers=True)
+    return f"auto: swift {SWIFT_ROUNDS}, pegasos {classes}, for numbers {numbers}."
+
+
+def binning(
+    bins: str, hashes: int, vocabulary: Path | None, salt: bytes, *, usual: Callable[[], int] | None
+) -> Binning | None:
+    """Hash, vocabulary, or None for unhashed; ``usual`` is what auto means, where it is not unhashed."""
+    if bins == "auto":
+        bins = "none" if usual is None or vocabulary is not None else str(usual())
     if vocabulary is not None:
         if bins != "none":
             raise BadInputError("--vocabulary and --bins exclude each other: the words are the bins")
@@ -70,7 +96,7 @@ def binning(bins: str, hashes: int, vocabulary: Path | None, salt: bytes) -> Bin
     try:
         n_bins = int(bins)
     except ValueError:
-        msg = f"--bins must be a whole number or none, not '{bins}'"
+        msg = f"--bins must be a whole number, none or auto, not '{bins}'"
         raise BadInputError(msg) from None
     if not 1 <= n_bins <= MAX_BINS:
         msg = f"--bins must lie between 1 and {MAX_BINS}, or be none; not {n_bins}"
@@ -126,10 +152,10 @@ class RuleOptions:
 
 
 def usual(constant: str) -> str:
-    """The defaults of a constant or of the rounds, rule by rule, for a help text."""
+    """The defaults of a constant, rule by rule, for a help text."""
     defaults = []
     for rule in RULES.built_in.values():
-        for setting in (rule.rounds(), *rule.settings()):
+        for setting in rule.settings():
             if setting.name == constant:
                 values = [value for value in (setting.default, setting.for_numbers) if value is not None]
                 defaults.append(f"{rule.name} {', for numbers '.join(map(shown, values))}")

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
@@ -40,6 +40,8 @@ LabelOption = Annotated[
 ]
 #: How many there are → who of them trains.
 WhoTrains = Callable[[int], NDArray[np.bool_]]
+#: What gives the bins that public numbers suggest → those that are wanted; None for unhashed.
+Wanted = Callable[[Callable[[], int]], Binning | None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,15 +56,16 @@ class Read:
     testers: Callable[[Path], People]
 
 
-def read_to_train(path: Path, wanted: Binning | None, *, label: str | None, values: str, who_trains: WhoTrains) -> Read:
+def read_to_train(path: Path, wanted: Wanted, *, label: str | None, values: str, who_trains: WhoTrains) -> Read:
     """The people who train, and those of the same file who test; unhashed, their words are the bins."""
     if has_columns(path):
         return _columns_to_train(path, wanted, label=label, values=values, who_trains=who_trains)
     refuse_label(path, label)
-    presence = values != "counts"
-    folk = _read_lines(path, wanted, presence=presence)
+    presence = values in ("presence", "one-per-bin")
+    binning = wanted(lambda: _public_bins([["a word"]]))
+    folk = _read_lines(path, binning, presence=presence)
     in_train = who_trains(len(folk))
-    if wanted is None:
+    if binning is None:
         folk = train_bins_only(folk, in_train)
     return Read(folk, in_train, None, lambda test: _read_lines(test, folk.binning, presence=presence))
 
@@ -84,6 +87,13 @@ def read_for_model(model: ModelFile, path: Path, *, label: str | None, labels_re
     return _people(table, FeatureBinner.of_model(model))
 
 
+def _public_bins(people: Any) -> int:
+    # Late: it looks at columns, and brings scipy along.
+    from secvm.estimator.frames.plan import public_bins
+
+    return public_bins(people)
+
+
 def refuse_label(path: Path, label: str | None) -> None:
     """Lines of people name their label themselves."""
     if label is not None:
@@ -92,14 +102,13 @@ def refuse_label(path: Path, label: str | None) -> None:
         )
 
 
-def _columns_to_train(
-    path: Path, wanted: Binning | None, *, label: str | None, values: str, who_trains: WhoTrains
-) -> Read:
+def _columns_to_train(path: Path, wanted: Wanted, *, label: str | None, values: str, who_trains: WhoTrains) -> Read:
     from secvm.estimator import FeatureBinner
 
     table = read_columns(path, label)
     in_train = who_trains(len(table))
-    hashed = wanted if isinstance(wanted, HashBinning) else None
+    binning = wanted(lambda: _public_bins(table.frame))
+    hashed = binning if isinstance(binning, HashBinning) else None
     binner = FeatureBinner(
         n_bins=hashed.n_bins if hashed else None,
         n_hashes=hashed.n_hashes if hashed else 1,
@@ -107,8 +116,8 @@ def _columns_to_train(
         values=values,
     )
     binner.fit(table.frame, sample_weight=in_train.astype(np.float64))
-    if wanted is not None:
-        binner.binning_ = wanted
+    if binning is not None:
+        binner.binning_ = binning
     plan = binner.frame_
     assert plan is not None
     folk = _people(table, binner)

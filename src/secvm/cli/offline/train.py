@@ -25,15 +25,16 @@ from secvm.estimator.model import ModelFile
 from secvm.estimator.offline_run import OfflineRun, run_of_classes, run_of_numbers
 from secvm.estimator.privacy import CONTRIBUTION
 from secvm.files import write_together
-from secvm.learning.aggregate.descent import OFFLINE, RULES, Swift
+from secvm.learning.aggregate.descent import RULES, Pegasos, Swift
 from secvm.learning.aggregate.scoring import Share
 from secvm.learning.individual.binning import HashBinning
 from secvm.learning.individual.dice import hold_out
 from secvm.learning.losses import Hinge
 from secvm.learning.package import MAX_ROUNDS
-from secvm.learning.thinning import ALWAYS, parse_thinning
+from secvm.learning.thinning import ALWAYS, Thinning, parse_thinning
 from secvm.pages.figure import Curve, Figure, ReferenceLine, Shade
 from secvm.pages.pictures import check_drawable, picture
+from secvm.people.columns import has_columns
 from secvm.people.person import People
 from secvm.people.reader import read_split
 
@@ -56,22 +57,16 @@ def train(
     test_fraction: Annotated[str | None, _test(help="Share of PEOPLE to test on, e.g. 0.25.", metavar="SHARE")] = None,
     split_file: Annotated[Path | None, _test(help="A line for each person: train or test.")] = None,
     label: LabelOption = None,
-    bins: Annotated[str, _features(help="Hash bins, or none: a bin for each feature.", metavar="N")] = "none",
+    bins: Annotated[str, _features(help="Hash bins; none: a bin for each feature.", metavar="N|none|auto")] = "auto",
     hashes: Annotated[int, _features(help="Bins of each feature.", metavar="N")] = 1,
     vocabulary: Annotated[Path | None, _features(help="A word a line: these are the bins.")] = None,
-    values: Annotated[str, _features(help="counts, or presence: each counts 1.", metavar="WORD")] = "counts",
+    values: Annotated[str, _features(help="presence: each counts 1.", metavar="auto|counts|presence")] = "auto",
     salt: Annotated[str | None, _features(help="Of the hash; else from the seed.", metavar="HEX")] = None,
     descent: Annotated[
-        str | None,
-        _training(
-            help=f"swift, pegasos (the paper's), or a package's.  [default: {OFFLINE.name}; with --epsilon swift]",
-            metavar="RULE",
-        ),
-    ] = None,
-    rounds: Annotated[
-        int | None,
-        _training(help=_usual("As many", "rounds"), metavar="N", min=1, max=MAX_ROUNDS, show_default=False),
-    ] = None,
+        str,
+        _training(help="auto: swift, for numbers as labels pegasos; or a package's.", metavar="swift|pegasos|auto"),
+    ] = "auto",
+    rounds: Annotated[str, _training(help=options.usual_rounds(), metavar="N|auto")] = "auto",
     loss: Annotated[
         str,
         _training(
@@ -87,7 +82,9 @@ def train(
     ] = None,
     multiclass: Annotated[str, _training(help="One-vs-rest or one-vs-one.", metavar="ovr|ovo")] = "ovr",
     stop: Annotated[str, _training(help="plateau: a tenth decides when to stop.", metavar="none|plateau")] = "none",
-    thinning: Annotated[str, _training(help="RHO (swift), q=Q (pegasos), none, or auto.", metavar="WORD")] = "auto",
+    thinning: Annotated[
+        str, _training(help="auto: none, and with --epsilon as planned.", metavar="RHO|q=Q|none|auto")
+    ] = "auto",
     lambda_: Annotated[
         str | None, _training("--lambda", help=_usual("Regularisation", "lambda"), metavar="NUMBER")
     ] = None,
@@ -126,13 +123,15 @@ def train(
         epsilon,
         delta,
         contribution,
-        rounds=rounds,
+        rounds=None if rounds == "auto" else options.whole(rounds, "--rounds", MAX_ROUNDS),
         thinning=thinning,
         hashes=hashes,
         seed=dice_seed,
         noise=noise,
     )
-    descent = descent or (OFFLINE.name if private is None else Swift.name)
+    the_loss = options.loss(loss, loss_parameter)
+    if descent == "auto":
+        descent = Pegasos.name if the_loss.regression and private is None else Swift.name
     train_privacy.check(
         private,
         noise,
@@ -155,18 +154,19 @@ def train(
     )
     if plot is not None:
         check_drawable()  # now, not after the rounds
-    the_loss = options.loss(loss, loss_parameter)
     rule = options.RuleOptions(descent, lambda_, averaging, step_cap, decay, regression=the_loss.regression).rule()
-    rounds = rounds or rule.usual_rounds(numbers=the_loss.regression)
+    planned = options.rounds(rounds, rule, regression=the_loss.regression)
     if lambda_ is not None and "lambda" not in rule.setting_names():
         options.number(lambda_, "--lambda")
         note(f"secvm: {descent} has no lambda; --lambda changes nothing")
-    thin = parse_thinning("auto" if private is not None else thinning, rule.usual_thinning)
-    wanted = options.binning(bins, hashes, vocabulary, options.salt_bytes(salt, seed))
+    thin = parse_thinning("auto" if private is not None else thinning, Thinning())
+    hashing = options.salt_bytes(salt, seed)
+    if values == "auto" and (the_loss.regression or not has_columns(people)):
+        values = "counts"  # as the estimators take words, and as the regressor takes numbers
 
     read = read_to_train(
         people,
-        wanted,
+        lambda usual: options.binning(bins, hashes, vocabulary, hashing, usual=None if private is None else usual),
         label=label,
         values=values if private is None else "one-per-bin",
         who_trains=lambda n: _who_trains(n, split_file, test_fraction, dice_seed),
@@ -198,13 +198,13 @@ def train(
             class_weights=lambda labels, counts: options.class_weights(class_weight or [], labels, counts),
             private=private,
         )
-    rounds = train_privacy.begin(work, private, noise, rounds, seed)
+    planned = train_privacy.begin(work, private, noise, planned, seed)
     options.check_memory(folk.binning.n_bins, work.experiment.models.n_models)
     held_out = None
     if stop == "plateau":
         held_out = ~hold_out(len(work.people), HELD_OUT, dice_seed, name="--stop plateau")
-    with progress("training", rounds) as advance:
-        fitted = work.run(dice_seed, rounds=rounds, threads=threads, held_out=held_out, on_round=lambda _: advance(1))
+    with progress("training", planned) as advance:
+        fitted = work.run(dice_seed, rounds=planned, threads=threads, held_out=held_out, on_round=lambda _: advance(1))
 
     n_held_out = 0 if held_out is None else int(held_out.sum())
     result = work.report | train_privacy.content(work, noise)
@@ -279,7 +279,7 @@ def _drawing(work: OfflineRun, result: dict[str, Any]) -> Figure:
 
 def _check_words(*, values: str, descent: str, multiclass: str, stop: str) -> None:
     allowed = {
-        "--values": (values, ("counts", "presence")),
+        "--values": (values, ("auto", "counts", "presence")),
         "--descent": (descent, tuple(RULES)),
         "--multiclass": (multiclass, ("ovr", "ovo")),
         "--stop": (stop, ("none", "plateau")),
