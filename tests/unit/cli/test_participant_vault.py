@@ -82,3 +82,16 @@ def test_label_is_asked_for_without_being_shown(folder: Path) -> None:
 def test_bad_usage_is_one_sentence(arguments: list[str], sentence: str, folder: Path) -> None:
     with pytest.raises(BadInputError, match=sentence):
         run(*arguments, "--folder", folder)
+
+
+def test_what_a_source_gave_is_forgotten_after_a_yes(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "words.csv").write_text("quokka\nnumbat\n")
+    run("import", "csv", tmp_path / "words.csv", "--folder", folder)
+    with pytest.raises(BadInputError, match="nothing was forgotten"):
+        run("forget", "--source", "csv", "--folder", folder, answer="n\n")
+    with pytest.raises(BadInputError, match="the vault has nothing of the source 'history'"):
+        run("forget", "--source", "history", "--yes", "--folder", folder)
+    with pytest.raises(BadInputError, match="an experiment, or --source NAME"):
+        run("forget", "3fa9", "--source", "csv", "--folder", folder)
+    assert run("forget", "--source", "csv", "--yes", "--folder", folder) == "Forgotten: all that 'csv' gave.\n"
+    assert json.loads(run("show-vault", "--folder", folder, "--format", "json"))["features"] == {}

@@ -72,6 +72,13 @@ def test_vault_of_the_first_version_is_brought_up_to_date(folder: Path) -> None:
         assert (vault.summary(), vault.readings(), vault.excluded()) == ({"csv": 1}, {}, frozenset())
 
 
+def test_repro_word_with_a_star_excludes_no_other_host(folder: Path) -> None:
+    with Vault(folder) as vault:
+        vault.put("csv", {"host:a.example:8443": 1, "*": 1, "c[at": 1})
+        assert vault.exclude(["*", "c[at"]) == 2
+        assert vault.summary() == {"csv": 1}
+
+
 def test_what_is_excluded_goes_with_all_hosts_below_and_nothing_else(folder: Path) -> None:
     kept = {"host:notbank.example": 1, "host:bank.example.org": 2, "bank": 3}
     gone = {"host:bank.example": 1, "host:bank.example:8443": 1, "host:a.bank.example": 1, "host:a.bank.example:1": 1}

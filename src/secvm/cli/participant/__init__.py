@@ -170,7 +170,12 @@ def resume(
 
 @app.command()
 def forget(
-    experiment: ExperimentArgument,
+    experiment: Annotated[
+        str | None, typer.Argument(help="The experiment's digest, or its first few digits.", show_default=False)
+    ] = None,
+    source: Annotated[
+        str | None, typer.Option(help="Forget what this source gave instead.", show_default=False)
+    ] = None,
     config: ConfigOption = None,
     folder: FolderOption = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
@@ -178,7 +183,7 @@ def forget(
     passphrase_fd: PassphraseFd = None,
     output_format: FormatOption = Format.TXT,
 ) -> None:
-    """Leave an experiment for good, and forget your data for it.
+    """Leave an experiment for good, or forget what a source gave.
 
     Your label for it goes from the vault as well; your features stay there for other experiments. What was sent cannot
     be taken back. The device remembers that it took part, and will not join this experiment again. Example, with the
@@ -186,9 +191,24 @@ def forget(
 
     \b
         ./secvm participant forget 3fa9…
+        ./secvm participant forget --source history-titles
     """
     from secvm.participant.person import decisions
 
+    if (experiment is None) == (source is None):
+        raise BadInputError("say what to forget: an experiment, or --source NAME")
+    if source is not None:
+        with open_vault(device_of(config, folder)[1], passphrase_of(passphrase_file, passphrase_fd)) as own_vault:
+            if source not in own_vault.summary():
+                raise BadInputError(
+                    f"the vault has nothing of the source '{source}'", next_step="See: secvm participant show-vault"
+                )
+            if not (yes or confirmed(f"Forget all that '{source}' gave?", otherwise="--yes does it without asking.")):
+                raise BadInputError("nothing was forgotten")
+            own_vault.forget(source)
+        emit({"source": source}, output_format, text=f"Forgotten: all that '{source}' gave.")
+        return
+    assert experiment is not None, "one of the two was given"
     with closing(open_state(device_of(config, folder)[1])) as state:
         experiment = known_digest(state, experiment)
         record = state.record(experiment)

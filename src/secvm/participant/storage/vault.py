@@ -24,6 +24,7 @@ vault is next opened.
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 import time
 from collections.abc import Collection, Iterator, Mapping
@@ -271,9 +272,10 @@ class Vault:
             return sum(
                 db.execute(
                     "DELETE FROM features WHERE feature = :name OR feature = 'host:' || :name"
-                    " OR feature GLOB 'host:' || :name || ':*' OR feature GLOB 'host:*.' || :name"
-                    " OR feature GLOB 'host:*.' || :name || ':*'",
-                    {"name": name},
+                    " OR feature GLOB 'host:' || :literal || ':*' OR feature GLOB 'host:*.' || :literal"
+                    " OR feature GLOB 'host:*.' || :literal || ':*'",
+                    # A word from a file may hold what GLOB takes for a pattern.
+                    {"name": name, "literal": re.sub(r"[*?[]", r"[\g<0>]", name)},
                 ).rowcount
                 for name in names
             )

@@ -25,6 +25,7 @@ from secvm.participant.person.decisions import Way
 from secvm.participant.person.disclosure import figures, in_short, what_leaves
 from secvm.participant.person.pinning import Prediction, fetch_salt, predict_for
 from secvm.participant.sources.browsers import HISTORIES, profiles
+from secvm.participant.sources.pages import as_excluded
 from secvm.participant.sources.port import Options
 from secvm.participant.sources.registry import find_source, import_from
 from secvm.participant.storage.books import Accepted
@@ -42,7 +43,7 @@ from secvm.runtime.disk.process_lock import is_carried
 
 _DAY_MS = 86_400_000
 #: Of a person's features so many are shown as examples.
-MOST_EXAMPLES = 40
+MOST_EXAMPLES = 200
 #: Nobody means an experiment whose guarantee takes longer.
 PATIENCE_S = 60.0
 
@@ -120,6 +121,18 @@ class Desk:
         with self._vault() as vault:
             features = vault.features(source).value
         return sorted(features.items(), key=lambda item: (-abs(item[1]), item[0]))[:MOST_EXAMPLES]
+
+    @in_turn
+    def exclude(self, feature: str) -> None:
+        """Forget this word or host, and read it no more."""
+        with self._vault() as vault:
+            vault.exclude([as_excluded(feature.removeprefix("host:")) if feature.startswith("host:") else feature])
+
+    @in_turn
+    def remove(self, source: str) -> None:
+        """Forget all that a source gave."""
+        with self._vault() as vault:
+            vault.forget(source)
 
     @in_turn
     def predict(self, digest: str) -> Prediction:
@@ -271,6 +284,7 @@ class Desk:
                 self._answered = frozenset(vault.answered())
                 look = VaultLook(
                     sources=vault.summary(),
+                    readings=vault.readings(),
                     labels=len(self._answered),
                     bytes=status.st_size,
                     changed_at=status.st_mtime_ns // 1_000_000,

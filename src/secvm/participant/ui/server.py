@@ -4,6 +4,8 @@
     GET  /SECRET/enter            leads to the page   GET  /SECRET/api/state        all that it shows, as JSON
     POST /SECRET/api/find         ask which experiments there are            {"digest": optional}
     POST /SECRET/api/join         {"digest", "answer": optional, "accept": optional {"auc", "epsilon"}}
+    POST /SECRET/api/exclude      {"feature"}: forget it, and read it no more
+    POST /SECRET/api/remove       {"source"}: forget what it gave
     POST /SECRET/api/import       {"digest", "profile"}: read of a history what that experiment asks for
     POST /SECRET/api/decline, reconsider, pause, resume, forget, predict     {"digest"}
     POST /SECRET/api/examples     {"source"}          POST /SECRET/api/evidence     {"number"}: a file
@@ -90,7 +92,9 @@ class _Doors:
             "evidence": self._evidence,
         }
         for act in (desk.decline, desk.reconsider, desk.pause, desk.forget):
-            self._actions[act.__name__] = functools.partial(self._simple, act)
+            self._actions[act.__name__] = functools.partial(self._simple, act, "digest")
+        self._actions["exclude"] = functools.partial(self._simple, desk.exclude, "feature")
+        self._actions["remove"] = functools.partial(self._simple, desk.remove, "source")
 
     async def answer(self, request: web.BaseRequest) -> web.Response:
         """Guard, then the route; refusals of the device itself are sentences."""
@@ -121,8 +125,8 @@ class _Doors:
 
     # ── what a person can do ─────────────────────────────────────────────────────────────────────────────────────────
 
-    async def _simple(self, what: Callable[[str], Awaitable[None]], said: dict[str, Any]) -> web.Response:
-        await what(_text(said, "digest"))
+    async def _simple(self, what: Callable[[str], Awaitable[None]], name: str, said: dict[str, Any]) -> web.Response:
+        await what(_text(said, name))
         return _json({"done": True})
 
     async def _find(self, said: dict[str, Any]) -> web.Response:

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from secvm.participant.consent.ledger import Ledger, Spending, figures, finite, in_words, read_ledger
@@ -21,6 +21,7 @@ from secvm.participant.person.disclosure import who_asks
 from secvm.participant.person.inspection import inspect
 from secvm.participant.sending.sealing import bytes_of_a_round
 from secvm.participant.storage.state import DeviceState, ExperimentRecord, Status
+from secvm.participant.storage.vault import Reading
 from secvm.participant.trust.evidence import Held, in_a_list
 from secvm.participant.trust.trust_policy import TrustPolicy
 from secvm.privacy.leakage import auc_of
@@ -48,6 +49,8 @@ class VaultLook:
     locked: bool
     #: Histories of browsers on this machine, by the names of their profiles.
     profiles: tuple[str, ...] = ()
+    #: How each source was read, where that is known.
+    readings: Mapping[str, Reading] = field(default_factory=dict)
 
 
 def view(
@@ -71,8 +74,14 @@ def view(
         "now": now,
         "runs": runs,
         "vault": {
-            **asdict(vault),
-            "sources": [{"name": name, "features": count} for name, count in sorted(vault.sources.items())],
+            "labels": vault.labels,
+            "bytes": vault.bytes,
+            "changed_at": vault.changed_at,
+            "locked": vault.locked,
+            "sources": [
+                {"name": name, "features": count, "read": _read(vault.readings.get(name))}
+                for name, count in sorted(vault.sources.items())
+            ],
             "features": sum(vault.sources.values()),
         },
         "budget": budget(ledger, consent, today=state.traffic(now // _DAY_MS), daily_bytes=daily_bytes),
@@ -86,6 +95,10 @@ def view(
         ],
         "evidence": in_a_list(held),
     }
+
+
+def _read(reading: Reading | None) -> dict[str, int | None] | None:
+    return None if reading is None else {"at": reading.read_at, "days": reading.days}
 
 
 def budget(ledger: Ledger, consent: Consent, *, today: int, daily_bytes: int) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from secvm.cli.main import run
 from secvm.participant.consent.policies import Consent
 from secvm.participant.invitation import keep_invitation
 from secvm.participant.storage.state import DeviceState, Status
-from secvm.participant.storage.vault import Vault
+from secvm.participant.storage.vault import Reading, Vault
 from tests.there import there
 from tests.unit.participant.ui.asking import Page, desk_of, served
 from tests.unit.participant.world import FEATURES, RELAY_URLS, SECRET, World, real_document
@@ -197,3 +197,20 @@ def test_document_that_is_not_what_its_name_says_is_not_shown(world: World, page
     offers = page.state(page.act("find"))["offers"]
     assert offers["list"] == []
     assert "not what its name says" in offers["problem"]["text"]
+
+
+def test_what_was_read_can_be_seen_excluded_and_forgotten(world: World, page: Page) -> None:
+    with Vault(world.folder) as vault:
+        vault.put("history", {"quokka": 2, "host:a.bank.example:8443": 1}, Reading("history", 5, 30))
+    (source,) = (one for one in page.state()["vault"]["sources"] if one["name"] == "history")
+    assert source == {"name": "history", "features": 2, "read": {"at": 5, "days": 30}}
+    for feature in ("host:a.bank.example:8443", "quokka"):
+        assert page.act("exclude", {"feature": feature}).status == 200
+    with Vault(world.folder) as vault:
+        assert vault.excluded() == frozenset({"a.bank.example", "quokka"})
+        assert vault.features("history").value == {}
+        vault.put("history", {"wombat": 1})
+        before = set(vault.summary())
+    page.act("remove", {"source": "history"})
+    with Vault(world.folder) as vault:
+        assert set(vault.summary()) == before - {"history"}

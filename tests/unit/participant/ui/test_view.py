@@ -53,7 +53,7 @@ def test_counts_and_words_are_those_of_the_state(world: World) -> None:
     assert one["checked"] == contents(known["trust"]["told"])
     assert 0 < one["acknowledged"] < BUDGET
     assert one["acknowledged"] + one["waiting"] == BUDGET
-    assert told["vault"]["sources"] == [{"name": "words", "features": len(FEATURES)}]
+    assert told["vault"]["sources"] == [{"name": "words", "features": len(FEATURES), "read": None}]
     assert told["budget"]["bytes"]["spent"] == state.traffic(world.clock.now() // 86_400_000)
     state.close()
 

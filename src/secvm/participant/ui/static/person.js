@@ -139,14 +139,18 @@ function vault(state) {
   if (!held.features && !held.labels) return [el("p", {}, t("vault.nothing"))];
   const rows = held.sources.map((/** @type {any} */ one) => el("tr", {},
     el("th", { scope: "row" }, one.name), el("td", { class: "number" }, number(one.features)),
-    el("td", {}, button(`show:${one.name}`, t("vault.show"), () => tried(() => examples(one.name)), "little"))));
+    el("td", {}, one.read === null ? "" : t(one.read.days === null ? "vault.all" : "vault.days",
+      { when: moment(one.read.at, Date.now()), n: one.read.days ?? 0 })),
+    el("td", {}, button(`show:${one.name}`, t("vault.show"), () => tried(() => examples(one.name)), "little"),
+      button(`remove:${one.name}`, t("vault.forget"), () => forgetSource(one.name), "little"))));
   const changed = held.changed_at === null ? null : t("vault.changed", { when: moment(held.changed_at, Date.now()) });
   return [
     el("p", {}, [t("vault.features", { n: held.features }),
       t("vault.rest", { labels: held.labels, size: size(held.bytes) }), changed].filter(Boolean).join(" ")),
     el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": t("vault.region") },
       el("table", {}, el("thead", {}, el("tr", {}, el("th", { scope: "col" }, t("vault.source")),
-        el("th", { scope: "col", class: "number" }, t("vault.count")), el("th", { scope: "col" }, t("vault.look")))),
+        el("th", { scope: "col", class: "number" }, t("vault.count")), el("th", { scope: "col" }, t("vault.read")),
+        el("th", { scope: "col" }, t("vault.look")))),
       el("tbody", {}, ...rows))),
     el("p", { class: "small-print" }, t(held.locked ? "vault.locked" : "vault.open")),
   ];
@@ -158,7 +162,21 @@ async function examples(source) {
   show(t("examples.title", { source }), [
     el("p", { class: "soft" }, t("examples.careful")),
     el("ul", { class: "own-words" }, ...found.map((/** @type {any} */ one) => el("li", {},
-      one.value === 1 ? one.feature : `${one.feature} × ${one.value}`)))]);
+      el("span", {}, one.value === 1 ? one.feature : `${one.feature} × ${one.value}`),
+      button(`exclude:${one.feature}`, t("examples.exclude"), () => tried(async () => {
+        await act("exclude", { feature: one.feature });
+        await examples(source);
+      }), "little"))))]);
+}
+
+/** @param {string} source */
+function forgetSource(source) {
+  show(t("remove.title", { source }), [el("p", {}, t("remove.means"))], [
+    button("remove-now", t("vault.forget"), () => tried(async () => {
+      await act("remove", { source });
+      close();
+      await done(t("done.removed", { source }));
+    }), "primary")]);
 }
 
 /** @param {any} state @param {any[]} left */
