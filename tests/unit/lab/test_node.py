@@ -11,6 +11,7 @@ from secvm.errors import BadInputError
 from secvm_lab import node
 from tests.deep.strangers.node import STRANGERS
 
+EXTENSION = Path(__file__).resolve().parents[3] / "extension"
 
 
 def test_machine_without_node_fails_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -32,7 +33,7 @@ def test_registry_out_of_reach_fails_says_so_and_leaves_nothing(
     assert list((tmp_path / "var/secvm-node").iterdir()) == []
 
 
-@pytest.mark.parametrize("folder", [STRANGERS], ids=["strangers"])
+@pytest.mark.parametrize("folder", [STRANGERS, EXTENSION], ids=["strangers", "extension"])
 def test_packages_are_pinned_by_hash_and_name_no_place(folder: Path) -> None:
     lock = json.loads((folder / "package-lock.json").read_text(encoding="utf-8"))
     said = json.loads((folder / "package.json").read_text(encoding="utf-8"))
