@@ -23,8 +23,8 @@ from secvm.privacy.statements.plain import PrivacyStatement, state, words
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.documents.privacy_terms import terms_of
 from secvm.runtime.settings import parse_settings
+from secvm_lab.node import node
 from secvm_lab.rigs.histories.relayed_rounds import ENTRY, MIX
-from tests.system.verifying import node
 from tests.unit.protocol.helpers import COORDINATOR, RELAY, START, log_terms
 
 STATIC = Path(__file__).resolve().parents[3] / "src/secvm/dashboard/static"
@@ -178,7 +178,7 @@ def in_node(script: str) -> Any:
         module.write_bytes((STATIC / module.name).read_bytes())
         Path(folder, DECLARED_MODULE).write_bytes(declared_module())
         whole = f"import * as form from {json.dumps(module.as_uri())};\nconsole.log(JSON.stringify({script}));"
-        run = [node(), "--no-warnings", "--input-type=module", "-e", whole]
+        run = [str(node()), "--no-warnings", "--input-type=module", "-e", whole]
         told = subprocess.run(run, capture_output=True, text=True, check=False)
     assert told.returncode == 0, told.stderr
     return json.loads(told.stdout)
