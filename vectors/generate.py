@@ -1175,7 +1175,7 @@ FILES: dict[str, Callable[[], JSON]] = {
     name: maker
     for module in (
         *("protocol", "tallies", "locking", "log", "policy", "beacons"),
-        *("tokens", "trusted", "relays", "cover_parts"),
+        *("tokens", "trusted", "relays", "cover_parts", "pages"),
     )
     for name, maker in import_module(f"generate_{module}").FILES.items()
 }

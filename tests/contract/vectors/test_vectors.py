@@ -39,6 +39,7 @@ from tests.contract.vectors import (
     cover_part_checks,
     locking_checks,
     log_checks,
+    page_checks,
     policy_checks,
     protocol_checks,
     relay_checks,
@@ -403,7 +404,7 @@ def check_bad_sealing_messages(content: JSON) -> None:
 
 MODULES = (
     *(protocol_checks, tally_checks, locking_checks, log_checks, policy_checks, token_checks),
-    *(trusted_checks, beacon_checks, relay_checks, cover_part_checks),
+    *(trusted_checks, beacon_checks, relay_checks, cover_part_checks, page_checks),
 )
 #: Checks of whole files, by their names: functions of one argument, the content.
 CHECKS: dict[str, Callable[[JSON], None]] = {
