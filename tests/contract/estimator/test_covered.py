@@ -123,6 +123,12 @@ def test_bins_that_are_not_given_follow_from_columns_alone() -> None:
     assert SecVMClassifier(random_state=0, **ASKED).fit(folk, y).experiment_.n_bins == 1024
 
 
+def test_repro_people_with_differently_many_words_could_not_be_trained_on_under_an_epsilon() -> None:
+    assert public_bins([["tea", "rain"], ["sea"], []]) == 1024
+    model = SecVMClassifier(epsilon=8, delta=1e-2, rounds=1).fit([["tea", "rain"], ["sea"]] * 20, ["n", "s"] * 20)
+    assert model.experiment_.n_bins == 1024
+
+
 def test_numbers_under_an_epsilon_are_binned_by_public_edges() -> None:
     rng = np.random.default_rng(0)
     age = rng.integers(18, 90, 1500)

@@ -200,7 +200,7 @@ def public_bins(X: Any) -> int:
     columns = 0
     if is_frame(X):
         columns = len(names_of(X))
-    elif np.ndim(X) > 1 and not is_text(X):
+    elif not is_text(X) and np.ndim(X) > 1:
         columns = int(np.shape(X)[1])
     return min(max(LEAST_BINS, BINS_A_COLUMN * columns), MOST_BINS)
 
