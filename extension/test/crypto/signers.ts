@@ -2,7 +2,8 @@
 
 import { createPrivateKey, createPublicKey, sign } from "node:crypto";
 
-import { compare, concat, littleEndian, unhex, utf8, type Bytes } from "../../src/bytes.ts";
+import { base64, bigEndian, compare, concat, littleEndian, unhex, utf8, type Bytes } from "../../src/bytes.ts";
+import { COSIGNATURE, NoteKey, PLAIN, signedText } from "../../src/crypto/notes.ts";
 import { signedBytes, VerifyKey } from "../../src/crypto/signing.ts";
 
 /** What stands before the seed in a private key, and before the point in a public one (RFC 8410). */
@@ -30,4 +31,12 @@ export function signed(payload: Uint8Array, options: { purpose: string; keys: re
   const slots = keys.flatMap((key) => [key.public.keyId, key.sign(message)]);
   const head = concat(utf8("secvm-envelope-v1\n"), Uint8Array.of(keys.length), ...slots);
   return concat(head, littleEndian(payload.length, 4), payload);
+}
+
+/** A line under this text, without a time or as a witness who saw it at this time, in seconds. */
+export function signatureLine(text: string, options: { name: string; key: SigningKey; time?: bigint }): string {
+  const { name, key, time = null } = options;
+  const { keyId } = new NoteKey(name, key.public, time === null ? PLAIN : COSIGNATURE);
+  const seen = time === null ? new Uint8Array() : bigEndian(time, 8);
+  return `\u2014 ${name} ${base64(concat(keyId, seen, key.sign(signedText(text, time))))}\n`;
 }
