@@ -21,6 +21,15 @@ export class Ratio {
     return new Ratio(BigInt(parts[1]!), BigInt(parts[2] ?? "1"));
   }
 
+  /** What a double holds, exactly. */
+  static ofNumber(value: number): Ratio {
+    if (!Number.isFinite(value)) throw new RangeError("no finite number");
+    // Doubling is exact.
+    let [scaled, shift] = [value, 0n];
+    while (!Number.isInteger(scaled)) [scaled, shift] = [scaled * 2, shift + 1n];
+    return new Ratio(BigInt(scaled), 1n << shift);
+  }
+
   plus(other: Ratio): Ratio {
     return new Ratio(this.p * other.q + other.p * this.q, this.q * other.q);
   }

@@ -35,7 +35,7 @@ test("divisions round down, and half to even", () => {
 test("the nearest double of a double is itself", () => {
   fc.assert(
     fc.property(fc.double({ noNaN: true, noDefaultInfinity: true }), (value) => {
-      const exact = ratioOf(value);
+      const exact = Ratio.ofNumber(value);
       assert.ok(exact.toNumber() === value, `${value}`);
       const little = exact.times(new Ratio(2n ** 60n + 1n, 2n ** 60n));
       if (Math.abs(value) > 1e-290) assert.equal(little.toNumber(), value);
@@ -46,9 +46,3 @@ test("the nearest double of a double is itself", () => {
   assert.equal(new Ratio(2n ** 55n + 3n, 2n ** 55n).toNumber(), 1);
   assert.equal(new Ratio(2n ** 55n + 5n, 2n ** 55n).toNumber(), 1 + 2 ** -52);
 });
-
-function ratioOf(value: number): Ratio {
-  let [scaled, shift] = [value, 0];
-  while (!Number.isInteger(scaled)) [scaled, shift] = [scaled * 2, shift + 1];
-  return new Ratio(BigInt(scaled), 2n ** BigInt(shift));
-}

@@ -1,0 +1,45 @@
+/** Numbers as text, as Python's `format` writes them: exact, and half to even. */
+
+import { Ratio } from "./learning/ratio.ts";
+
+/** So many digits after the point; `grouped`: a comma between thousands. Python's `.2f` and `,.2f`. */
+export function formatFixed(value: number, digits: number, options: { grouped?: boolean } = {}): string {
+  const scaled = Ratio.ofNumber(Math.abs(value)).times(new Ratio(10n ** BigInt(digits))).round();
+  const text = scaled.toString().padStart(digits + 1, "0");
+  const whole = text.slice(0, text.length - digits);
+  const sign = value < 0 || Object.is(value, -0) ? "-" : "";
+  return sign + (options.grouped ? grouped(whole) : whole) + (digits ? `.${text.slice(-digits)}` : "");
+}
+
+/** So many significant digits, without zeros at the end. Python's `.6g`. */
+export function formatGeneral(value: number, digits = 6): string {
+  if (value < 0) return `-${formatGeneral(-value, digits)}`;
+  if (value === 0) return "0";
+  const exactly = Ratio.ofNumber(value);
+  let exponent = Math.floor(Math.log10(value));
+  while (exactly.compare(tenTo(exponent)) < 0) exponent -= 1;
+  while (exactly.compare(tenTo(exponent + 1)) >= 0) exponent += 1;
+  let significand = exactly.over(tenTo(exponent - digits + 1)).round().toString();
+  if (significand.length > digits) exponent += 1;
+  significand = significand.slice(0, digits);
+  if (exponent < -4 || exponent >= digits) {
+    const power = String(Math.abs(exponent)).padStart(2, "0");
+    return `${withPoint(significand, 1)}e${exponent < 0 ? "-" : "+"}${power}`;
+  }
+  return exponent < 0 ? withPoint(`${"0".repeat(-exponent)}${significand}`, 1) : withPoint(significand, exponent + 1);
+}
+
+/** A comma between thousands: Python's `,`. */
+export function grouped(value: bigint | number | string): string {
+  return String(value).replace(/\B(?=(?:[0-9]{3})+$)/g, ",");
+}
+
+function tenTo(exponent: number): Ratio {
+  const power = 10n ** BigInt(Math.abs(exponent));
+  return exponent < 0 ? new Ratio(1n, power) : new Ratio(power);
+}
+
+function withPoint(digits: string, at: number): string {
+  const decimals = digits.slice(at).replace(/0+$/, "");
+  return decimals ? `${digits.slice(0, at)}.${decimals}` : digits.slice(0, at);
+}
