@@ -10,6 +10,8 @@
 
 import type { Bytes } from "../bytes.ts";
 import { base64, hex } from "../bytes.ts";
+import { MAX_PROOF_HASHES } from "../crypto/merkle.ts";
+import { PUBLIC_KEY_BYTES, VerifyKey } from "../crypto/signing.ts";
 import { LocalProtocolError, MalformedMessageError } from "../errors.ts";
 import type { Ratio } from "../learning/ratio.ts";
 import {
@@ -121,6 +123,14 @@ export const DIGEST: FieldKind<string> = { read: (fields, name) => fields.digest
 export const HASH: FieldKind<Bytes> = shortBytes(DIGEST_BYTES);
 export const FLAG: FieldKind<boolean> = { read: (fields, name) => fields.flag(name), write: (value) => value };
 export const RATIO: FieldKind<Ratio> = { read: (fields, name) => fields.ratio(name), write: ratioText };
+/** The key of a party that signs. */
+export const SIGNER_KEY: FieldKind<VerifyKey> = {
+  read: (fields, name) =>
+    new VerifyKey(fields.hexadecimal(name, { shortest: PUBLIC_KEY_BYTES, longest: PUBLIC_KEY_BYTES })),
+  write: (key) => hex(key.data),
+};
+/** The hashes of a proof, from the leaf upwards. */
+export const HASH_PATH: FieldKind<readonly Bytes[]> = listed(HASH, { longest: MAX_PROOF_HASHES });
 /** The number of a round, from 1 on. */
 export const ROUND_NUMBER: FieldKind<number> = whole(1, MAX_ROUND, { name: "round" });
 
