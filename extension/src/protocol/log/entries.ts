@@ -94,8 +94,8 @@ export function keyOf(entry: Entry): string {
 
 /** Where it belongs among the entries of its experiment: they ascend. */
 export function rankOf(entry: Entry): number {
-  const rounds = { experiment: 0, manifest: entry.roundNumber ?? 0, opening: entry.roundNumber ?? 0, ending: MAX_ROUND + 1 };
-  return 2 * rounds[entry.kind] + (entry.kind === "opening" ? 1 : 0);
+  const round = entry.kind === "ending" ? MAX_ROUND + 1 : (entry.roundNumber ?? 0);
+  return 2 * round + (entry.kind === "opening" ? 1 : 0);
 }
 
 /** Whether `entry` is what comes next of its experiment after `before`; null: it has no entry yet. */
@@ -126,7 +126,8 @@ export function logEntry(
   document: { readonly experiment: string; readonly roundNumber: number },
   digest: string,
 ): Entry {
-  return { kind, experiment: document.experiment, roundNumber: kind === "ending" ? null : document.roundNumber, digest };
+  const roundNumber = kind === "ending" ? null : document.roundNumber;
+  return { kind, experiment: document.experiment, roundNumber, digest };
 }
 
 /** The fields of every document that a coordinator signs, and that has a line in its log. */
@@ -136,7 +137,7 @@ export const COORDINATOR_RECORD = {
   roundNumber: ROUND_NUMBER,
 } as const;
 
-/** The fields of a document of a coordinator that names a model: the descent state, and the weights that follow from it. */
+/** The fields of one that names a model: the descent state, and the weights that follow from it. */
 export const MODEL_RECORD = {
   ...COORDINATOR_RECORD,
   state: DIGEST,

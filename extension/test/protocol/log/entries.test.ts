@@ -52,7 +52,7 @@ test("an entry has one spelling", () => {
   ];
   for (const text of texts) {
     assert.equal(hex(entryToBytes(entryFromBytes(utf8(text)))), hex(utf8(text)));
-    const others = [text.slice(0, -1), `${text}\n`, text.replace(" ", "  "), ` ${text}`, text.toUpperCase(), `x${text}`];
+    const others = [text.slice(0, -1), `${text}\n`, text.replace(" ", "  "), ` ${text}`, text.toUpperCase()];
     for (const other of others) assert.throws(() => entryFromBytes(utf8(other)), MalformedMessageError, other);
   }
   assert.equal(entryToBytes(manifest(MAX_ROUND)).length, MAX_LINE_BYTES);
@@ -106,7 +106,8 @@ test("what breaks the order contradicts, and an honest log does not", () => {
     assert.ok(contradict({ index: i, entry: first }, { index: j, entry: second }));
     assert.ok(contradict({ index: j, entry: second }, { index: i, entry: first }));
   }
-  const honest = [experimentEntry(D), experimentEntry(E), manifest(1), manifest(1, D, E), opening(1), manifest(2), ending()];
+  const others = [experimentEntry(E), manifest(1, D, E), ending(D, E)];
+  const honest = [experimentEntry(D), ...others, manifest(1), opening(1), manifest(2), opening(2), ending()];
   const log = honest.map((entry, index) => ({ index, entry }));
   assert.ok(!log.some((one) => log.some((other) => contradict(one, other))));
 });
