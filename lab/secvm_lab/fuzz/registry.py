@@ -68,6 +68,7 @@ EXEMPT: dict[str, str] = {
     "crypto.sealing.lanes:LaneKey.open_all": "machine code: the target layer-open has it where it is built",
     "estimator.base:SecVMBase.load": "estimator.model:ModelFile.from_bytes on a file",
     "estimator.model:ModelFile.read": "estimator.model:ModelFile.from_bytes on a file",
+    "estimator.frames.edges:read_edges": "an argument in Python, not bytes",
     "files:read_beginning_with": "reads bytes and does not look into them",
     "participant.storage.device_lock:DeviceLock.unlock": "crypto.locking:KeptKey.unlock",
     "participant.storage.device_lock:open_lock": "runtime.disk.secret_files:read_secret",

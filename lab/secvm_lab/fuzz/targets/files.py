@@ -17,6 +17,7 @@ from secvm.auditor.collisions import read_public_vocabulary
 from secvm.coordinator.experiments.specification import Specification
 from secvm.coordinator.settings import CoordinatorProgramSettings
 from secvm.errors import BadInputError, BadModelFileError, BadPeopleFileError, SecVMError, StoreError
+from secvm.estimator.frames.plan import Column, FramePlan
 from secvm.estimator.model import ModelFile
 from secvm.learning import aggregate
 from secvm.learning.aggregate.descent import Swift
@@ -123,6 +124,9 @@ def _models() -> list[bytes]:
             rounds=1,
             state=start.to_bytes() if len(labels) == 3 else b"",
             seed=bytes(16) if len(labels) == 3 else b"",
+            frame=FramePlan((Column("age", "bins", (30.0, 40.0)), Column("city", "words")))
+            if len(labels) == 3
+            else None,
         )
         found.append(model.to_bytes()[:-32])
     return found
