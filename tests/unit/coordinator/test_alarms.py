@@ -143,8 +143,10 @@ class Receiver:
     @asynccontextmanager
     async def listening(self) -> Any:
         server = HttpServer(self.answer)
-        yield f"http://127.0.0.1:{await server.start('127.0.0.1', 0)}/hook"
-        await server.drain()
+        try:
+            yield f"http://127.0.0.1:{await server.start('127.0.0.1', 0)}/hook"
+        finally:
+            await server.drain()
 
 
 def posted(receiver: Receiver, act: Callable[[Webhook, Metrics], Awaitable[None]]) -> None:
@@ -273,19 +275,30 @@ async def test_a_whole_coordinator_posts_what_its_operator_should_hear(
             "webhook": {"url": await stack.enter_async_context(receiver.listening())},
         }
         settings = CoordinatorProgramSettings.model_validate_json(json.dumps(told))
+        gone = {"w1.example", "w2.example"}
         running = asyncio.create_task(main.Coordinator(settings.placed(tmp_path)).run(stop))
 
-        async def hear(event: str) -> dict[str, Any]:
+        async def until(come: Callable[[], Awaitable[dict[str, Any] | None]]) -> dict[str, Any]:
             async with asyncio.timeout(30):
-                while not running.done() and not (
-                    heard := [body for _, body in receiver.got if body["event"] == event]
-                ):
+                while not running.done():
+                    if (found := await come()) is not None:
+                        return found
                     clock.advance(20_000)
                     steady.advance(20_000)
                     await asyncio.sleep(0.01)
-            if running.done():
-                await running
-            return heard[0]
+            await running
+            raise AssertionError("the coordinator ended")
+
+        async def hear(event: str) -> dict[str, Any]:
+            async def heard() -> dict[str, Any] | None:
+                return next((body for _, body in receiver.got if body["event"] == event), None)
+
+            return await until(heard)
+
+        async def degraded() -> dict[str, Any] | None:
+            page = await ask_once(f"http://127.0.0.1:{port}/health", answer_s=9, most=9999)
+            health: dict[str, Any] = json.loads(page.content)
+            return health if any(gone <= set(one["parties"]) for one in health["lost"]) else None
 
         try:
             abandoned = await hear("round-abandoned")
@@ -294,10 +307,9 @@ async def test_a_whole_coordinator_posts_what_its_operator_should_hear(
             # While relays are gone they are asked in the machine's own time, which goes slower here.
             assert (await hear("relay-lost"))["parties"][0] in {"entry.example", "mix.example"}
             all_answer(witnesses[1:], says(500))
-            assert (await hear("quorum-lost"))["parties"] == ["w1.example", "w2.example"]
-            health = json.loads((await ask_once(f"http://127.0.0.1:{port}/health", answer_s=9, most=9999)).content)
-            assert health["status"] == "degraded"
-            assert ["w1.example", "w2.example"] in [one["parties"] for one in health["lost"]]
+            # Witnesses answer in the machine's own time too: on a busy one they seem lost before they are.
+            assert len((await hear("quorum-lost"))["parties"]) >= 2
+            assert (await until(degraded))["status"] == "degraded"
         finally:
             stop.set()
             await running
