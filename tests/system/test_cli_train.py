@@ -514,7 +514,9 @@ def test_repro_missing_matplotlib_was_noticed_after_the_model_was_written(
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     (tmp_path / "p.jsonl").write_bytes(GOOD)
     asked = ["--test-fraction 0.5", "--out", tmp_path / "m", "--plot", tmp_path / "p.png"]
-    assert "drawing needs matplotlib" in secvm.refused("train", tmp_path / "p.jsonl", *asked)
+    assert "drawing needs the package matplotlib, which is not installed" in secvm.refused(
+        "train", tmp_path / "p.jsonl", *asked
+    )
     assert folder(tmp_path) == ["p.jsonl"]
 
 

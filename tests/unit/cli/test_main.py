@@ -110,8 +110,11 @@ def test_result_goes_to_stdout(capsys: pytest.CaptureFixture[str]) -> None:
         (["fail", "not", "again"], "again"),
         (["--frob"], "--frob"),
         (["bench", "no-such-benchmark"], "no-such-benchmark"),
-        (["train", "x", "--rounds", "0"], "--rounds must be at least 1\n"),
-        (["train", "x", "--rounds", "many"], "--rounds must be a whole number\n"),
+        (["train", "x", "--rounds", "0"], "--rounds must be a whole number from 1 to 1048575, or auto; not '0'\n"),
+        (
+            ["train", "x", "--rounds", "many"],
+            "--rounds must be a whole number from 1 to 1048575, or auto; not 'many'\n",
+        ),
     ],
 )
 def test_wrong_usage_is_one_sentence(capsys: pytest.CaptureFixture[str], arguments: list[str], words: str) -> None:
