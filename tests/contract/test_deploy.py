@@ -201,21 +201,21 @@ def test_repro_the_relay_proxy_hands_on_every_door_below_the_relays_url_and_no_o
     )
     below = {path for path in doors.paths if path == root or path.startswith(f"{root}/")}
     assert len(below) >= 3
-    assert {path for path in doors.paths if re.search(RELAY_LOCATIONS[0], path)} == below
-    assert not any(re.search(one, path) for one in RELAY_LOCATIONS[1:] for path in doors.paths)
+    assert {path for path in doors.paths if re.search("|".join(RELAY_LOCATIONS[:2]), path)} == below
+    assert not any(re.search(one, path) for one in RELAY_LOCATIONS[2:] for path in doors.paths)
 
 
 #: Doors of relays with a role, each with the place of its location in the proxy's file.
 ROLE_DOORS = [
-    ("/relay/commitment", 1),
-    ("/relay/terms", 1),
-    (f"/relay/counts/{'0a' * 32}", 1),
-    *((f"/relay/counts/{'0a' * 32}/{name}", 1) for name in PAPERS),
-    (f"/relay/leaves/{'0a' * 32}/21", 1),
-    (f"/relay/submit/{'0a' * 32}", 2),
-    (f"/relay/tokens/{'0a' * 32}", 2),
-    (f"/relay/batch/{'0a' * 32}/count", 3),
-    (f"/relay/batch/{'0a' * 32}/21", 3),
+    ("/relay/commitment", 2),
+    ("/relay/terms", 2),
+    (f"/relay/counts/{'0a' * 32}", 2),
+    *((f"/relay/counts/{'0a' * 32}/{name}", 2) for name in PAPERS),
+    (f"/relay/leaves/{'0a' * 32}/21", 2),
+    (f"/relay/submit/{'0a' * 32}", 3),
+    (f"/relay/tokens/{'0a' * 32}", 3),
+    (f"/relay/batch/{'0a' * 32}/count", 4),
+    (f"/relay/batch/{'0a' * 32}/21", 4),
 ]
 
 
@@ -225,13 +225,23 @@ def test_the_relay_proxy_hands_on_doors_of_both_roles(path: str, place: int) -> 
     assert not any(re.search(one, f"{path}/") or re.search(one, path[6:]) for one in RELAY_LOCATIONS)
 
 
+def test_the_relay_proxy_keeps_no_connection_after_a_fetch_or_a_submission() -> None:
+    whole = re.findall(r"location ~ (\S+) \{(.*?)\}", proxy_of("relay"), re.DOTALL)
+    closing = [pattern for pattern, inside in whole if "keepalive_timeout 0;" in inside]
+    label = "0a" * 32
+    for path in ("/relay/fetch", f"/relay/submit/{label}", f"/relay/tokens/{label}"):
+        assert any(re.search(pattern, path) for pattern in closing)
+    # The key for a fetch comes over the same connection.
+    assert not any(re.search(pattern, "/relay/keys") for pattern in closing)
+
+
 def test_the_relay_proxy_takes_the_largest_that_doors_of_both_roles_take() -> None:
     proxy = proxy_of("relay")
     submission = RoundsPart.model_fields["submission_bytes"].default
     sizes = [f"{MOST_PAPER_BYTES // 2**10}k", f"{submission // 2**10}k", f"{PIECE_CAPSULES * OUTER_BYTES // 2**20}m"]
-    assert re.findall(r"client_max_body_size (\w+);", proxy)[1:] == sizes
+    assert re.findall(r"client_max_body_size (\w+);", proxy)[2:] == sizes
     # What is not handed through as it comes is held in memory: it fits there.
-    assert re.findall(r"client_body_buffer_size (\w+);", proxy)[1:] == sizes[:2]
+    assert re.findall(r"client_body_buffer_size (\w+);", proxy)[2:] == sizes[:2]
     assert MOST_ASKED_BYTES <= MOST_PAPER_BYTES
 
 

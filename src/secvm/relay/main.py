@@ -188,6 +188,8 @@ class RelayService:
                 # A proxy of ours is one address for everybody behind it.
                 limits=limits.server_limits(body_bytes=body_bytes, also_exempt=settings.clients.proxies),
                 refusals={413: problem("too-large")},
+                # A browser cannot ask for a connection of its own, and keeps those that it may keep.
+                closed_after=tuple(f"{settings.relay.path}/{door}" for door in ("fetch", "submit/", "tokens/")),
             )
             if holding is not None:
                 await held.enter_async_context(self._depositing(gateway, holding, stop))

@@ -19,6 +19,7 @@ from tests.unit.relay.helpers import (
     behind,
     capsule,
     fetch,
+    read_answer,
     running,
     send,
 )
@@ -222,3 +223,17 @@ async def test_stop_answers_what_is_under_way(tmp_path: Path) -> None:
         relay.stop.set()
         asyncio.get_running_loop().call_soon(gateway.open.set)
         assert (await under_way).status == 200
+
+
+async def test_a_connection_ends_with_its_fetch_and_not_with_the_key_before_it(tmp_path: Path) -> None:
+    """A browser cannot ask for a connection of its own, and would keep this one for its next fetch."""
+    async with behind(Place(tmp_path), SEALED) as (_gateway, relay):
+        reader, writer = await asyncio.open_connection("127.0.0.1", relay.port)
+        writer.write(b"GET /relay/keys HTTP/1.1\r\nhost: a\r\n\r\n")
+        assert "connection" not in (await read_answer(reader)).fields
+        content = capsule(1)
+        fields = f"host: a\r\ncontent-type: message/ohttp-req\r\ncontent-length: {len(content)}\r\n\r\n"
+        writer.write(f"POST /relay/fetch HTTP/1.1\r\n{fields}".encode() + content)
+        assert (await read_answer(reader)).fields["connection"] == "close"
+        assert await reader.read() == b""
+        writer.close()

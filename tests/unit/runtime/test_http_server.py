@@ -272,6 +272,16 @@ async def test_who_wants_to_close_is_answered_and_nothing_after_it(last: bytes) 
         assert await talk.ended()
 
 
+@pytest.mark.parametrize("last", [get("/fetch"), post(b"x", "/submit/12")])
+async def test_a_path_of_these_is_answered_last_on_its_connection(last: bytes) -> None:
+    async with serving(closed_after=("/fetch", "/submit/")) as place, place.talk() as talk:
+        talk.send(get("/fetch/1") + get("/submit") + last + get("/no"))
+        assert "connection" not in (await talk.answer()).headers
+        assert "connection" not in (await talk.answer()).headers
+        assert (await talk.answer()).headers["connection"] == "close"
+        assert await talk.ended()
+
+
 async def test_who_waits_to_be_asked_for_content_is_asked() -> None:
     async with serving() as place, place.talk() as talk:
         request = post(b"body", "/", "Expect: 100-Continue")

@@ -141,7 +141,8 @@ class Connection(Reading, asyncio.Protocol):
         return self._writing and self._large is None
 
     def _requested(self, request: HttpRequest) -> None:
-        if self._server.draining or not self._parser.should_keep_alive():
+        server = self._server
+        if server.draining or not self._parser.should_keep_alive() or server.closes_after(request.path):
             self._ending = True
         self._fresh = False
         self._used = True

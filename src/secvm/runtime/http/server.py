@@ -52,17 +52,20 @@ class HttpServer:
         date: Callable[[], str] | None = None,
         refusals: Mapping[int, HttpResponse] | None = None,
         before_body: BeforeBody | None = None,
+        closed_after: tuple[str, ...] = (),
     ) -> None:
         """``body_limits``: other limits for some paths, and for all below one that ends with a slash. ``date``: what
         the Date field says, none without.
         ``refusals``: what to answer when the server itself refuses with that status (400, 413, 431).
         ``before_body``: may refuse a request before its content has come.
+        ``closed_after``: paths, and all below one that ends with a slash, whose answer is the last of its connection.
         """
         self.handler = handler
         self.before_body: BeforeBody = before_body or (lambda _path, _headers: None)
         self.limits = limits or Limits()
         self._body_limits: Mapping[str, int] = dict(body_limits or {})
         self._below = tuple((path, most) for path, most in self._body_limits.items() if path.endswith("/"))
+        self._closed_after = closed_after
         self.refusals: Mapping[int, HttpResponse] = dict(refusals or {})
         self.guard = Guard(self.limits)
         self.heads = Heads(date)
@@ -125,6 +128,10 @@ class HttpServer:
         """Most bytes of the content of a request for this path."""
         below = (most for prefix, most in self._below if path.startswith(prefix))
         return self._body_limits[path] if path in self._body_limits else next(below, self.limits.body_bytes)
+
+    def closes_after(self, path: str) -> bool:
+        """Whether the connection ends with the answer to a request for this path."""
+        return any(path == one or (one.endswith("/") and path.startswith(one)) for one in self._closed_after)
 
     # ── what its connections ask of it ───────────────────────────────────────────────────────────────────────────────
 
