@@ -26,10 +26,14 @@ export const MIX_REVEAL_TYPE = "secvm-v2-mix-reveal";
 export const RELAY_TERMS_TYPE = "secvm-v2-relay-terms";
 /** Bytes that convict a relay or the coordinator, in one file. */
 export const EVIDENCE_TYPE = "secvm-v2-evidence";
+/** The same about the coordinator's log, whose entries are of either version. */
+export const LOG_EVIDENCE_TYPE = "secvm-v1-evidence";
 /** What leads from a shard to the two roots above it; never signed. */
 export const SHARD_PROOF_TYPE = "secvm-v2-shard-proof";
 /** What shows that a relay left a device's canary out; never signed, what is in it is. */
 export const MISSING_CANARY_TYPE = "secvm-v2-missing-canary";
+/** What a device keeps of the log; never signed, never sent. */
+export const SEEN_LOG_TYPE = "secvm-v2-seen-log";
 
 /** First line of a blob's bytes. */
 export const TALLY_MAGIC = utf8("secvm-tally-v1\n");
