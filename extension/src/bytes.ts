@@ -95,3 +95,8 @@ export function fromBigEndian(data: Uint8Array): bigint {
   for (const byte of data) value = (value << 8n) | BigInt(byte);
   return value;
 }
+
+/** The bytes of a typed array, each word the least significant byte first: the order of every machine browsers run on. */
+export function bytesOfWords(words: Int32Array | BigInt64Array | Float64Array): Uint8Array {
+  return new Uint8Array(words.buffer, words.byteOffset, words.byteLength);
+}
