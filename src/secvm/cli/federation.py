@@ -147,7 +147,9 @@ def run(folder: Folder) -> None:
 @app.command()
 def people(
     folder: Folder,
-    experiment: Annotated[str, typer.Argument(help="The experiment's digest.", metavar="DIGEST", show_default=False)],
+    experiment: Annotated[
+        str, typer.Argument(help="The experiment's digest, or how it begins.", metavar="DIGEST", show_default=False)
+    ],
 ) -> None:
     """Let made-up people join an experiment and take part, until Ctrl-C.
 
@@ -164,16 +166,23 @@ def people(
     from secvm.runtime.service import run_service
     from secvm.runtime.settings import read_settings
 
-    if not re.fullmatch("[0-9a-f]{64}", experiment):
-        raise BadInputError("an experiment's digest has 64 hexadecimal digits", next_step="'experiment new' prints it.")
     settings = read_settings(folder / PEOPLE / DEVICE_FILE, ParticipantSettings)
     if settings.testing is None or settings.testing.people is None:
         raise BadInputError(f"the devices of {folder / PEOPLE} are not those of made-up people")
-    joining = settings.model_copy(
-        update={"testing": settings.testing.model_copy(update={"join": (*settings.testing.join, experiment)})}
-    )
+    join = (*settings.testing.join, _whole_digest(folder, experiment))
+    joining = settings.model_copy(update={"testing": settings.testing.model_copy(update={"join": join})})
     note(f"{settings.testing.count} people who do not exist are joining. Ctrl-C ends their devices; later they go on.")
     run_service(lambda stop: serve(joining, stop), log=Log(sys.stderr, make_clock(joining), party="participant"))
+
+
+def _whole_digest(folder: Path, experiment: str) -> str:
+    """The digest that begins so; one that is whole is waited for, and so the coordinator is not asked for it."""
+    from secvm.cli.experiment.remote import Remote
+
+    if re.fullmatch("[0-9a-f]{64}", experiment):
+        return experiment
+    ports = [port for party, _, port in _servers(folder).values() if party == "coordinator"]
+    return Remote(f"http://127.0.0.1:{ports[0]}").find(experiment)
 
 
 def _servers(folder: Path) -> dict[str, tuple[str, Path, int]]:

@@ -265,6 +265,17 @@ def test_watching_tells_each_round_once_when_it_has_ended_and_ends_with_the_expe
     assert len(pauses) == 2
 
 
+def test_repro_a_round_that_was_opened_without_people_is_not_the_first_of_a_model() -> None:
+    nobody = {"people": {"a": 0, "b": 0}, "accuracy": {"value": 1.0, "low": 0.0, "high": 1.0}, "end": "too-few-trained"}
+    rounds = [
+        round_(1, "opened", **nobody, stepped=False, reasons=["below-floor"]),
+        round_(2, "opened", **COUNTED, stepped=True, reasons=[]),
+    ]
+    watched = list(ended_rounds(lambda: {"standing": "running", "rounds": rounds}, lambda: None, 1))
+    assert watched == rounds
+    assert round_line(watched[0]) == "round   1  opened           0 people  not tested  below floor"
+
+
 def test_each_round_that_was_not_counted_says_why() -> None:
     status = {"title": "t", "experiment": "3f", "privacy": {"kind": "plain", "note": "n"}, "floor": 20, "notes": []}
     ends: list[dict[str, Any]] = [{"end": "nothing-came"}, {"end": "too-few-trained"}, {}]

@@ -1,9 +1,13 @@
 """All parties' folders match one another, wherever they are carried; what cannot be leaves nothing."""
 
+import asyncio
 import hashlib
+import json
 import os
+import re
 import socket
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -13,6 +17,7 @@ from secvm.coordinator.main import log_key
 from secvm.coordinator.settings import CoordinatorProgramSettings
 from secvm.crypto.signing import SigningKey
 from secvm.federation.folders import Sites, Timing, write_folders
+from secvm.participant import main as participant
 from secvm.participant.settings import ParticipantSettings
 from secvm.people.source import iter_people
 from secvm.protocol.documents.experiment import ExperimentDocument
@@ -23,6 +28,8 @@ from secvm.runtime.disk.secret_files import read_secret, read_signing_key
 from secvm.runtime.settings import read_settings
 from secvm.witness.settings import WitnessSettings
 from tests.program import Program
+from tests.rigs.federation_ports import move_to_free_ports
+from tests.serving import serving
 
 HOSTS = "--coordinator c.example --entry e.example --mix m.example --witness w1.example --witness w2.example"
 
@@ -85,6 +92,8 @@ def test_the_parties_of_one_machine_match_and_may_be_carried_away(tmp_path: Path
     assert people.testing.people is not None
     assert len(list(iter_people(people.testing.people))) == people.testing.count == 20
     assert not people.agreed().unsafe
+    # Where 500 devices wait for the disk, the first round goes by without them.
+    assert people.testing.unsafe_unsynced
     ports = sorted(
         [
             read_settings(tmp_path / f"carried/{role}/relay.toml", RelayServiceSettings).listen.port
@@ -136,7 +145,6 @@ def test_a_folder_that_has_a_federation_is_left_as_it_is(tmp_path: Path, secvm: 
     before = {path: path.read_bytes() for path in (tmp_path / "made").rglob("*") if path.is_file()}
     assert "is there already" in secvm.refused("federation", "init", tmp_path / "made")
     assert before == {path: path.read_bytes() for path in (tmp_path / "made").rglob("*") if path.is_file()}
-    assert "64 hexadecimal digits" in secvm.refused("federation", "people", tmp_path / "made", "3fa9")
     with socket.create_server(("127.0.0.1", 0)) as other:
         taken = str(other.getsockname()[1])
         settings = tmp_path / "made/entry/relay.toml"
@@ -145,3 +153,31 @@ def test_a_folder_that_has_a_federation_is_left_as_it_is(tmp_path: Path, secvm: 
         refused = secvm.refused("federation", "run", tmp_path / "made")
     assert "of this machine is taken" in refused
     assert "there is no federation" in secvm.refused("federation", "run", tmp_path)
+
+
+def test_people_join_the_experiment_whose_digest_begins_so(
+    tmp_path: Path, secvm: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, joined = tmp_path / "made", list[str]()
+    write_folders(folder, Sites.on_this_machine(1), Timing.trying(40), people=2)
+    move_to_free_ports(folder)
+
+    async def serve(settings: ParticipantSettings, _stop: asyncio.Event) -> None:
+        assert settings.testing is not None
+        joined.extend(settings.testing.join)
+
+    monkeypatch.setattr(participant, "serve", serve)
+    digests = ["3fa9" + "0" * 60, "3fb0" + "0" * 60]
+    listed = {"experiments": [{"digest": digest, "title": "t", "standing": "running"} for digest in digests]}
+    with serving() as server:
+        server.serve({"/v1/experiments": json.dumps(listed).encode()})
+        settings = folder / "coordinator/coordinator.toml"
+        settings.write_text(re.sub(r"(?m)^port = \d+", f"port = {urlsplit(server.url).port}", settings.read_text()))
+        assert secvm("federation people", folder, "3fa9") == 0, secvm.err
+        assert "more than one experiment" in secvm.refused("federation people", folder, "3f")
+        assert "no experiment of this coordinator" in secvm.refused("federation people", folder, "a0")
+        asked = len(server.asked)
+        # A whole one is waited for by the devices themselves, as its witnesses may not have seen it yet.
+        assert secvm("federation people", folder, "5" * 64) == 0
+        assert len(server.asked) == asked
+    assert joined == [digests[0], "5" * 64]

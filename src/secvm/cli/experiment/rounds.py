@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-#: Of a status: rounds that have ended, and those of them that were counted.
+#: Of a status: rounds that have ended, and those of them whose packages were counted.
 _COUNTED = frozenset({"published", "opened"})
 _ENDED = _COUNTED | {"abandoned", "unopened"}
 _OVER = frozenset({"finished", "stopped"})
@@ -15,15 +15,16 @@ _OVER = frozenset({"finished", "stopped"})
 def ended_rounds(
     ask: Callable[[], dict[str, Any]], pause: Callable[[], None], most_counted: int | None = None
 ) -> Iterator[dict[str, Any]]:
-    """Each round of a status once it has ended, until the experiment is over or so many have been counted. ``ask``
-    fetches the status; ``pause`` waits until it is worth another look.
+    """Each round of a status once it has ended, until the experiment is over or so many have brought a new model.
+    ``ask`` fetches the status; ``pause`` waits until it is worth another look.
     """
     shown = counted = 0
     while True:
         status = ask()
         rounds = status["rounds"]
         for round_ in [ended for ended in rounds if ended["state"] in _ENDED][shown:]:
-            shown, counted = shown + 1, counted + (round_["state"] in _COUNTED)
+            # One that was opened with too few who trained brought no new model.
+            shown, counted = shown + 1, counted + (round_["state"] in _COUNTED and round_.get("stepped", True))
             yield round_
             if counted == most_counted:
                 return
@@ -36,18 +37,19 @@ def round_line(round_: dict[str, Any]) -> str:
     """One round that has ended."""
     line = f"round {round_['number']:>3}  {round_['state']:10}"
     if "people" in round_:
-        line += (
-            f"{sum(round_['people'].values()):>8,} people  accuracy {_share(round_.get('accuracy')) or 'not tested'}"
-        )
+        people = sum(round_["people"].values())
+        # Where nobody took part, tests are noise alone.
+        share = _share(round_.get("accuracy")) if people else ""
+        line += f"{people:>8,} people  {f'accuracy {share}' if share else 'not tested'}"
     return f"{line}  {why_ended(round_)}".rstrip()
 
 
 def why_ended(round_: dict[str, Any]) -> str:
     """Why a round was not counted, or not stepped, as far as the status says."""
     reasons: list[str] = round_.get("reasons") or []
-    # One word for each way to end; the coordinator's own sentences say more.
-    end = str(round_.get("end", "")).replace("-", " ") if round_["state"] in _ENDED else ""
-    return ", ".join(reasons) or ("" if end == "counted" else end)
+    end = str(round_.get("end", "")) if round_["state"] in _ENDED else ""
+    # Each is a name of a few words.
+    return (", ".join(reasons) or ("" if end == "counted" else end)).replace("-", " ")
 
 
 def status_lines(status: dict[str, Any]) -> list[str]:
