@@ -32,6 +32,10 @@ export class Tables {
   readonly #tables = new Map<string, Map<string, { key: Key; row: Row }>>();
   /** What changed since the last commit: table and key. */
   #unwritten = new Map<string, { table: string; key: Key }>();
+  /** Ends with the commit that was asked for last; they happen one after the other. */
+  #committing: Promise<void> = Promise.resolve();
+  /** Why the last commit failed. */
+  #fault: StoreError | null = null;
   /** What to undo where the running `writing` fails; null: none runs. */
   #journal: Change[] | null = null;
 
@@ -107,21 +111,30 @@ export class Tables {
   /**
    * Everything that was written is on the disk when this ends.
    *
-   * Throws a `StoreError` where it cannot be; then nothing of it is, and this object is of no use any more: what is on
-   * the disk holds.
+   * Throws a `StoreError` where it cannot be. Then nothing of it is, what is on the disk holds, and whatever is asked
+   * of this object from then on ends with the same sentence: open the tables anew.
    */
-  async commit(): Promise<void> {
+  commit(): Promise<void> {
+    this.#committing = this.#committing.then(() => this.#write());
+    return this.#committing;
+  }
+
+  async #write(): Promise<void> {
     if (this.#unwritten.size === 0) return;
     const changed = this.#unwritten;
     this.#unwritten = new Map();
-    const transaction = this.#writable(ROWS);
-    const rows = transaction.objectStore(ROWS);
-    for (const { table, key } of changed.values()) {
-      const row = this.get(table, ...key);
-      if (row === undefined) rows.delete([table, ...key]);
-      else rows.put(row, [table, ...key]);
+    try {
+      const transaction = this.#writable(ROWS);
+      const rows = transaction.objectStore(ROWS);
+      for (const { table, key } of changed.values()) {
+        const row = this.get(table, ...key);
+        if (row === undefined) rows.delete([table, ...key]);
+        else rows.put(row, [table, ...key]);
+      }
+      await written(transaction);
+    } catch (fault) {
+      throw (this.#fault = fault instanceof StoreError ? fault : storeError(fault as DOMException));
     }
-    await written(transaction);
   }
 
   // ── what is large ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -152,6 +165,7 @@ export class Tables {
   }
 
   #table(name: string): Map<string, { key: Key; row: Row }> {
+    if (this.#fault !== null) throw this.#fault;
     let table = this.#tables.get(name);
     if (!table) this.#tables.set(name, (table = new Map()));
     return table;
@@ -190,7 +204,8 @@ function written(transaction: IDBTransaction): Promise<void> {
 }
 
 function storeError(error: DOMException | null): StoreError {
+  const nextStep = "Free some space on the disk.";
   return error?.name === "QuotaExceededError"
-    ? new StoreError("The browser's storage is full, so nothing was sent.", { nextStep: "Free some space on the disk." })
+    ? new StoreError("The browser's storage is full, so nothing was sent.", { nextStep })
     : new StoreError(`The browser's storage does not work (${error?.name ?? "unknown"}), so nothing was sent.`);
 }

@@ -66,9 +66,30 @@ test("a full storage is told in one sentence, and what is on the disk holds", as
     Object.defineProperty(this.transaction, "error", { value: full });
   });
   tables.put("a", [1], { value: 2 });
-  await assert.rejects(tables.commit(), (fault) => fault instanceof StoreError && /storage is full/.test(fault.message));
+  const full = (fault: unknown) => fault instanceof StoreError && /storage is full/.test(fault.message);
+  await assert.rejects(tables.commit(), full);
   put.mock.restore();
+  // What it holds in memory is on no disk: nobody may work with it as if it were.
+  await assert.rejects(tables.commit(), full);
+  assert.throws(() => tables.get("a", 1), full);
+  assert.throws(() => tables.put("a", [2], { value: 3 }), full);
   assert.deepEqual((await Tables.open(factory)).get("a", 1), { value: 1 });
+});
+
+test("test_repro_commit_after_one_that_failed_writes_nothing", async (context) => {
+  const factory = new IDBFactory();
+  const tables = await Tables.open(factory);
+  const abort = function (this: IDBObjectStore) {
+    this.transaction.abort();
+  };
+  const put = context.mock.method(IDBObjectStore.prototype, "put", abort, { times: 1 });
+  tables.put("a", [1], { value: 1 });
+  const first = tables.commit();
+  tables.put("a", [2], { value: 2 });
+  const ended = await Promise.allSettled([first, tables.commit()]);
+  put.mock.restore();
+  assert.deepEqual(ended.map(({ status }) => status), ["rejected", "rejected"]);
+  assert.deepEqual((await Tables.open(factory)).all("a"), []);
 });
 
 test("large files are kept beside the tables", async () => {
