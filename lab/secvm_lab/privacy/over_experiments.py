@@ -23,7 +23,8 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 
 from secvm.privacy.accounting.accountant import Adjacency, Mechanism
-from secvm.privacy.accounting.pld import Floats, Looks, PrivacyLoss, discretise, smallest_epsilon
+from secvm.privacy.accounting.pld import Looks, PrivacyLoss, discretise, smallest_epsilon
+from secvm.privacy.accounting.reals import Floats
 
 #: ε at which a curve is looked at, and their negatives.
 POINTS = (0.0, 0.05, 0.1, 0.2, 0.3, 0.45, 0.6, 0.8, 1.0, 1.3, 1.6, 2.0, 2.5, 3.0, 3.6, 4.3, 5.0, 6.0, 7.0, 8.5, 10.0)

@@ -64,6 +64,7 @@ from secvm.learning import aggregate
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.experiment import Experiment
 from secvm.learning.thinning import ALWAYS
+from secvm.privacy.accounting.reals import erf, total
 
 Floats = NDArray[np.float64]
 #: The AUC above which devices refuse by default.
@@ -83,7 +84,7 @@ _SHARES = 3 * ((1 + _NODES) / 2) ** 2 * _WEIGHTS / 2
 
 def auc_of(d_squared: float) -> float:
     """The chance to rank a random person of one label above one of the other: Φ(d' / √2)."""
-    return 0.5 * (1.0 + math.erf(math.sqrt(max(0.0, d_squared)) / 2.0))
+    return 0.5 * (1.0 + erf(math.sqrt(max(0.0, d_squared)) / 2.0))
 
 
 def d_squared_of(auc: float) -> float:
@@ -98,7 +99,7 @@ def law(*, q: float, bins: int, senders: Iterable[int]) -> float:
 
     Where nobody stands on a side there is nothing to hide behind; one is the least that makes a number.
     """
-    return q * bins * sum(1 / max(1, side) for side in senders)
+    return q * bins * math.fsum(1 / max(1, side) for side in senders)
 
 
 def exact_auc(*, positive: int, negative: int, bins: int, features: int, rounds: int, q: float) -> float:
@@ -211,7 +212,7 @@ def planned_leak(
     labels = len(experiment.labels)
     people = [train_participants * share for share in shares or (1 / labels,) * labels]
     signs = experiment.models.signs
-    senders = np.array([np.array(people) @ (signs == side) for side in (1, -1)])
+    senders = np.array([_in_order(np.array(people)[:, None] * (signs == side), axis=0) for side in (1, -1)])
     once = keep_share(experiment, hashes=hashes) * experiment.n_bins * _easiest(signs, senders)
     return PlannedLeak(
         train_participants=train_participants,
@@ -253,11 +254,17 @@ def _easiest(signs: NDArray[np.int8], senders: NDArray[np.float64]) -> float:
     # What a label's side adds in every model.
     added = np.where(signs > 0, each[0], np.where(signs < 0, each[1], 0.0))
     # Of very many labels only those that stand out most are compared with each other.
-    rows = np.argsort(-added.sum(axis=1), kind="stable")[:_COMPARED]
+    rows = np.argsort(-_in_order(added, axis=1), kind="stable")[:_COMPARED]
     return max(
-        float(np.where(signs[first] != signs[second], added[first] + added[second], 0.0).sum())
+        total(np.where(signs[first] != signs[second], added[first] + added[second], 0.0))
         for first, second in combinations(rows.tolist(), 2)
     )
+
+
+def _in_order(table: Floats, *, axis: int) -> Floats:
+    """Sums that do not depend on the machine: ``sum`` would add up in blocks."""
+    sums: Floats = np.moveaxis(np.cumsum(table, axis=axis), axis, 0)[-1]
+    return sums
 
 
 def _corrected(experiment: Experiment, people: Sequence[float], rounds: int, hashes: int) -> float | None:

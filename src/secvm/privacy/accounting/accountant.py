@@ -37,6 +37,7 @@ from secvm.errors import BadExperimentError, BadInputError
 from secvm.learning.thinning import Thinning
 from secvm.privacy.accounting.cover_loss import cell_losses, spread_of_loss
 from secvm.privacy.accounting.pld import Looks, PrivacyLoss, smallest_epsilon
+from secvm.privacy.accounting.reals import exp
 
 TOO_LONG = "its guarantee takes longer to calculate than anybody waits here"
 
@@ -202,7 +203,7 @@ class Mechanism:
         for person in self.persons:
 
             def whole(epsilon: float, person: tuple[Sight, ...] = person) -> float:
-                return delta_of(person, epsilon, adjacency) + (1 + math.exp(epsilon)) * departs
+                return delta_of(person, epsilon, adjacency) + (1 + exp(epsilon)) * departs
 
             worst = smallest_epsilon(whole, delta, at_least=worst)
             if math.isinf(worst):
@@ -217,7 +218,7 @@ class Mechanism:
         """δ at each ε, of whoever is worst off there."""
         worst = map(max, zip(*(deltas_of(person, epsilons, adjacency) for person in self.persons), strict=True))
         pairs = zip(epsilons, worst, strict=True)
-        return [min(1.0, delta + (1 + math.exp(epsilon)) * self.departs) for epsilon, delta in pairs]
+        return [min(1.0, delta + (1 + exp(epsilon)) * self.departs) for epsilon, delta in pairs]
 
 
 def delta_of(person: Iterable[Sight], epsilon: float, adjacency: Adjacency) -> float:

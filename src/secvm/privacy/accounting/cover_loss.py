@@ -17,10 +17,11 @@ from collections.abc import Callable
 import numpy as np
 
 from secvm.errors import BadInputError
-from secvm.privacy.accounting.pld import Floats, PrivacyLoss, discretise, dot
+from secvm.privacy.accounting.pld import PrivacyLoss, discretise
+from secvm.privacy.accounting.reals import Floats, dot, exp, log, log1p, log_gamma, total
 
 #: Counts are written down until what is left has at most this chance; the rest gets an infinite loss.
-_LOG_LEFT = math.log(1e-30)
+_LOG_LEFT = log(1e-30)
 #: Γ of more than this is compared by Stirling's series.
 _STIRLING = 1e4
 #: Rounding alone makes a loss that is always the same seem to vary by this share of it.
@@ -39,12 +40,12 @@ def log_tail(shape: float, p: float, above: int) -> float:
     ratio = max(p, p * (k + shape) / (k + 1))
     if ratio >= 1:
         return 0.0
-    return min(0.0, log_mass(shape, p, k) - math.log1p(-ratio))
+    return min(0.0, log_mass(shape, p, k) - log1p(-ratio))
 
 
 def log_mass(shape: float, p: float, k: int) -> float:
     """Ln P(X = k) for X = NB(shape, p), rounded up by more than its terms can be off."""
-    parts = (_log_rising(shape, k), -math.lgamma(k + 1), shape * math.log1p(-p), k * math.log(p))
+    parts = (_log_rising(shape, k), -log_gamma(k + 1), shape * log1p(-p), k * log(p))
     # Each is good to a few units of its last place.
     return math.fsum(parts) + 1e-9 + 16 * 2.0**-52 * math.fsum(map(abs, parts))
 
@@ -52,14 +53,14 @@ def log_mass(shape: float, p: float, k: int) -> float:
 def _log_rising(shape: float, k: int) -> float:
     """The logarithm of Γ(shape + k) / Γ(shape).
 
-    By Stirling's series for large shapes, where the difference of two lgammas would be all rounding: for NB(1e16, p) of
+    By Stirling's series for large shapes, where the difference of two ln Γ would be all rounding: for NB(1e16, p) of
     mean 500, fifty and more off. The series' next term is below 1 / (1260 shape⁵).
     """
     if shape < _STIRLING:
-        return math.lgamma(shape + k) - math.lgamma(shape)
+        return log_gamma(shape + k) - log_gamma(shape)
     end = shape + k
-    main = (shape - 0.5) * math.log1p(k / shape) + k * math.log(end) - k
-    return main + (1 / end - 1 / shape) / 12 - (1 / end**3 - 1 / shape**3) / 360
+    main = (shape - 0.5) * log1p(k / shape) + k * log(end) - k
+    return main + (1 / end - 1 / shape) / 12 - (1 / (end * end * end) - 1 / (shape * shape * shape)) / 360
 
 
 def smallest_cap(shape: float, p: float, log_chance: float) -> int:
@@ -84,23 +85,23 @@ def log_masses(shape: float, p: float) -> Floats:
     if last > _MOST_COUNTS:
         # More noise than all people there are would make: a document that says so would fill a device's memory.
         raise BadInputError("this is more noise than any relay could add")
-    k = np.arange(1, last + 1)
-    steps = np.log(p) + np.log(k + shape - 1) - np.log(k)
-    return shape * math.log1p(-p) + np.concatenate([[0.0], np.cumsum(steps)])
+    k = np.arange(1, last + 1, dtype=np.float64)
+    steps = log(p) + log(k + shape - 1) - log(k)
+    return shape * log1p(-p) + np.concatenate([[0.0], np.cumsum(steps)])
 
 
 def cell_losses(shape: float, p: float, q: float, step: float) -> tuple[PrivacyLoss, PrivacyLoss]:
     """The losses (of with against without, of without against with) of one cell whose unit is sent with chance q."""
     masses, ratio = _ratios(shape, p, q)
-    without = np.exp(masses)
+    without = exp(masses)
     with_unit = without * ratio
     there = ratio > 0
-    losses = np.log(ratio[there])
+    losses = log(ratio[there])
     # X + 1 is beyond the last count that is written down where X is at it, or beyond.
-    left = math.exp(log_tail(shape, p, len(masses) - 2))
+    left = exp(log_tail(shape, p, len(masses) - 2))
     taken = discretise(losses, with_unit[there], infinite=left, step=step)
     # Without a unit a count of 0 may be seen that with one (q = 1) cannot.
-    given = discretise(-losses, without[there], infinite=left + float(without[~there].sum()), step=step)
+    given = discretise(-losses, without[there], infinite=left + total(without[~there]), step=step)
     return taken, given
 
 
@@ -111,9 +112,9 @@ def spread_of_loss(shape: float, p: float, q: float) -> float:
     """
     masses, ratio = _ratios(shape, p, q)
     there = ratio > 0
-    law, losses = np.exp(masses[there]), np.log(ratio[there])
-    mean = dot(law, losses) / float(law.sum())
-    deviation = math.sqrt(dot(law, (losses - mean) ** 2))
+    law, losses = exp(masses[there]), log(ratio[there])
+    mean = dot(law, losses) / total(law)
+    deviation = math.sqrt(dot(law, np.square(losses - mean)))
     return deviation if deviation > _NO_SPREAD * abs(mean) else abs(mean)
 
 

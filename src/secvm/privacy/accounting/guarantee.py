@@ -25,6 +25,7 @@ from itertools import combinations
 from typing import Any
 
 from secvm.privacy.accounting.accountant import Adjacency, Mechanism
+from secvm.privacy.accounting.reals import exp
 
 #: Nothing is certain before an ε of this size, to a float.
 _CERTAIN = 700.0
@@ -37,7 +38,7 @@ def auc_at_most(points: Iterable[tuple[float, float]]) -> float:
         if epsilon < 0 or not 0 <= delta <= 1:
             raise ValueError("a guarantee has an ε that is not negative, and a δ from 0 to 1")
         if epsilon < _CERTAIN:
-            lines += [(delta, math.exp(epsilon)), (1 - math.exp(-epsilon) * (1 - delta), math.exp(-epsilon))]
+            lines += [(delta, exp(epsilon)), (1 - exp(-epsilon) * (1 - delta), exp(-epsilon))]
     # Between two points where lines cross, the lowest is one line: trapezoids are exact.
     places = {0.0, 1.0}
     for (low, slope), (other, steep) in combinations(lines, 2):

@@ -18,7 +18,8 @@ is a convolution. Three steps move away from the truth, each towards a larger δ
 
 Before the transform each law is tilted, f(x) e^(λx) / M(λ), so that the tail which is asked for becomes the middle: the
 transform's rounding (``_ROUNDING`` a look, added too) is then small against the *answer*, not only against 1. This is
-floating-point arithmetic with a margin, not interval arithmetic: ``_MARGIN`` covers what logarithms and sums round.
+floating-point arithmetic with a margin, not interval arithmetic: ``_MARGIN`` covers what logarithms and sums round. All
+of it is done with ``reals``, so that everybody finds the same δ to the last bit.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from secvm.privacy.accounting.reals import Floats, dot, exp, expm1, hartley, log, log1p, total
 
 #: The search for ε goes up by this factor.
 _GROWTH = 1.3
@@ -47,7 +48,7 @@ _DEVIATIONS = 10
 _MAX_WINDOW = 1 << 24
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PrivacyLoss:
     """The law under P of the loss of one look: ``mass[i]`` at the loss (first + i) · step, and ``infinite`` at +∞."""
 
@@ -56,7 +57,7 @@ class PrivacyLoss:
     mass: Floats
     infinite: float
 
-    @property
+    @cached_property
     def losses(self) -> Floats:
         return np.arange(self.first, self.first + len(self.mass), dtype=np.float64) * self.step
 
@@ -64,17 +65,16 @@ class PrivacyLoss:
         """The finite part times e^(tilt · loss), made to sum to 1, and the logarithm of what it summed to."""
         exponents = tilt * self.losses
         top = float(exponents.max())
-        weights = self.mass * np.exp(exponents - top)
-        total = float(weights.sum())
-        law: Floats = np.asarray(weights / total, dtype=np.float64)
-        return law, top + math.log(total)
+        weights = self.mass * exp(exponents - top)
+        whole = total(weights)
+        return weights / whole, top + log(whole)
 
 
 def discretise(losses: Floats, mass: Floats, *, infinite: float, step: float) -> PrivacyLoss:
     """Atoms with finite losses onto a grid, by steps 1 and 2 above."""
     places = np.floor(losses / step)
     beyond = losses - places * step
-    upper = mass * np.expm1(-beyond) / np.expm1(-step)
+    upper = mass * expm1(-beyond) / expm1(-step)
     first = int(places.min())
     index = (places - first).astype(np.int64)
     length = int(index.max()) + 2
@@ -86,8 +86,8 @@ def discretise(losses: Floats, mass: Floats, *, infinite: float, step: float) ->
     low = int(np.searchsorted(np.cumsum(grid), _NEARLY_NOTHING))
     high = length - int(np.searchsorted(np.cumsum(grid[::-1]), _NEARLY_NOTHING))
     kept = grid[low:high].copy()
-    kept[0] += grid[:low].sum()
-    return PrivacyLoss(step=step, first=first + low, mass=kept, infinite=infinite + float(grid[high:].sum()))
+    kept[0] += total(grid[:low])
+    return PrivacyLoss(step=step, first=first + low, mass=kept, infinite=infinite + total(grid[high:]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ class Looks:
 
     def deltas(self, epsilons: Sequence[float]) -> list[float]:
         """The same at several ε, from one transform: sharp at the smallest, and a millionth of its δ off at others."""
-        most = sum(n * float(loss.losses[-1]) for loss, n in self.parts)
+        most = math.fsum(n * float(loss.losses[-1]) for loss, n in self.parts)
         asked = [epsilon for epsilon in epsilons if epsilon < most]
         finite = dict(zip(asked, self._finite(asked), strict=True)) if asked else {}
         return [min(1.0, (1 + _MARGIN) * (finite.get(epsilon, 0.0) + self.unbounded)) for epsilon in epsilons]
@@ -110,17 +110,17 @@ class Looks:
     @property
     def unbounded(self) -> float:
         """What δ(ε) never falls below, however large ε is: the chance of an infinite loss."""
-        return -math.expm1(self._log_kept)
+        return -expm1(self._log_kept)
 
     @property
     def _log_kept(self) -> float:
-        return math.fsum(n * math.log1p(-loss.infinite) for loss, n in self.parts)
+        return math.fsum(n * log1p(-loss.infinite) for loss, n in self.parts)
 
     def _finite(self, epsilons: Sequence[float]) -> list[float]:
         smallest = min(epsilons)
         tilt = self._tilt(smallest)
         # Chernoff's bound on the whole answer: where it is nothing beside the rest, it is the answer.
-        at_most = math.exp(min(0.0, self._cumulant(tilt) - tilt * smallest))
+        at_most = exp(min(0.0, self._cumulant(tilt) - tilt * smallest))
         if at_most < _NEGLIGIBLE * max(self.unbounded, _NEARLY_NOTHING):
             return [at_most for _ in epsilons]
         step = self.parts[0][0].step
@@ -130,31 +130,30 @@ class Looks:
             law, _ = loss.tilted(tilt)
             centre = dot(law, loss.losses)
             mean += n * centre
-            variance += n * dot(law, (loss.losses - centre) ** 2)
+            variance += n * dot(law, np.square(loss.losses - centre))
             first += n * loss.first
             laws.append((law, n))
         half = _DEVIATIONS * math.sqrt(variance) + 2 * step
+        size = 256
         while True:
-            size = 1 << max(8, math.ceil(math.log2(2 * half / step)))
+            while size < 2 * half / step:
+                size *= 2
             lowest = math.floor(mean / step) - size // 2
             above = self._chernoff((lowest + size) * step, tilt)
             if above < _NEGLIGIBLE * at_most or size >= _MAX_WINDOW:
                 break
             half *= 2
-        transform = np.ones(size // 2 + 1, dtype=np.complex128)
-        for law, n in laws:
-            transform *= _power(np.fft.rfft(_wrapped(law, size)), n)
         # Place i of the circle is every index that leaves the rest i when the firsts are taken off.
-        sums = np.roll(np.fft.irfft(transform, size), -((lowest - first) % size))
+        sums = np.roll(_convolved([(_wrapped(law, size), n) for law, n in laws]), -((lowest - first) % size))
         rounding = _ROUNDING * sum(n for _, n in self.parts)
-        losses = step * (lowest + np.arange(size))
-        untilted = np.exp(np.minimum(self._cumulant(tilt) - tilt * losses, 700.0))
+        losses = step * (lowest + np.arange(size, dtype=np.float64))
+        untilted = exp(np.minimum(self._cumulant(tilt) - tilt * losses, 700.0))
 
         def beyond(epsilon: float) -> float:
             if lowest * step > epsilon:
                 return 1.0
             inside = losses > epsilon
-            shares = -np.expm1(epsilon - losses[inside]) * (np.maximum(sums[inside], 0.0) + rounding)
+            shares = -expm1(epsilon - losses[inside]) * (np.maximum(sums[inside], 0.0) + rounding)
             return dot(shares, untilted[inside]) + above
 
         return [beyond(epsilon) for epsilon in epsilons]
@@ -164,7 +163,7 @@ class Looks:
 
     def _chernoff(self, loss: float, tilt: float) -> float:
         """P(sum > loss), the best of a few tilts."""
-        return math.exp(min(0.0, *(self._cumulant(c * tilt) - c * tilt * loss for c in (1.0, 1.5, 2.0, 3.0))))
+        return exp(min(0.0, *(self._cumulant(c * tilt) - c * tilt * loss for c in (1.0, 1.5, 2.0, 3.0))))
 
     def _tilt(self, epsilon: float) -> float:
         """About the tilt that makes ε the mean of the sum, and at least a little. Any is right, this one is sharp."""
@@ -180,20 +179,37 @@ class Looks:
         return math.fsum(n * dot(loss.tilted(tilt)[0], loss.losses) for loss, n in self.parts)
 
 
-def dot(a: Floats, b: Floats) -> float:
-    """Σ a b, without BLAS, whose threads cost more than they save here."""
-    return float((a * b).sum())
+#: Real and imaginary parts.
+Parts = tuple[Floats, Floats]
 
 
-def _power(base: NDArray[np.complex128], n: int) -> NDArray[np.complex128]:
-    """By squaring: many times as quick as numpy's power of complex numbers."""
-    power = np.ones_like(base)
-    while n:
+def _convolved(laws: Sequence[tuple[Floats, int]]) -> Floats:
+    """Of laws around one circle, each so many times. Complex numbers are not numpy's, which fuse two roundings."""
+    size = len(laws[0][0])
+    real, imaginary = np.ones(size // 2 + 1), np.zeros(size // 2 + 1)
+    for law, n in laws:
+        there = hartley(law)
+        back = np.roll(there[::-1], 1)
+        halves = (there + back)[: size // 2 + 1] / 2, (back - there)[: size // 2 + 1] / 2
+        real, imaginary = _product((real, imaginary), _power(halves, n))
+    return hartley(np.concatenate([real - imaginary, (real + imaginary)[-2:0:-1]])) / size
+
+
+def _power(base: Parts, n: int) -> Parts:
+    """By squaring, for n above 0."""
+    power: Parts | None = None
+    while True:
         if n & 1:
-            power *= base
-        base = base * base
+            power = base if power is None else _product(power, base)
         n >>= 1
-    return power
+        if not n:
+            assert power is not None
+            return power
+        base = _product(base, base)
+
+
+def _product(a: Parts, b: Parts) -> Parts:
+    return a[0] * b[0] - a[1] * b[1], a[0] * b[1] + a[1] * b[0]
 
 
 def _wrapped(law: Floats, size: int) -> Floats:

@@ -21,6 +21,7 @@ from secvm.learning.cover_law import Noise, RelayCover
 from secvm.learning.experiment import Experiment
 from secvm.privacy.accounting.accountant import SAMPLER_ERROR, CellCover, Contribution, Departures, Mechanism
 from secvm.privacy.accounting.cover_loss import least, log_mass
+from secvm.privacy.accounting.reals import exp, expm1, log, log1p
 
 #: Halvings of the interval in which the best tilt lies: any tilt gives a bound.
 _HALVINGS = 80
@@ -35,7 +36,7 @@ def relay_mechanism(contribution: Contribution, cover: RelayCover) -> Mechanism:
         participation=_counted_on(cover.participation),
         test=None if cover.test is None else _counted_on(cover.test),
         departures=Departures(
-            overflow=cover.parts * math.exp(log_overflow(cover.kinds, cover.parts, cover.part_packages)),
+            overflow=cover.parts * exp(log_overflow(cover.kinds, cover.parts, cover.part_packages)),
             sampler=cover.parts * len(cover.kinds) * SAMPLER_ERROR,
         ),
     )
@@ -69,12 +70,12 @@ def log_overflow(kinds: Sequence[Noise], parts: int, room: int) -> float:
     tilt = _tilt(laws, room + 1)
     if tilt <= 0:
         return 0.0
-    terms = [shape * (math.log1p(-p) - math.log(-math.expm1(math.log(p) + tilt))) for shape, p in laws]
+    terms = [shape * (log1p(-p) - log(-expm1(log(p) + tilt))) for shape, p in laws]
     terms.append(-tilt * (room + 1))
     # Each term is good to a few units of its last place.
     chernoff = math.fsum(terms) + 1e-9 + 16 * 2.0**-52 * math.fsum(map(abs, terms))
-    largest = min(_log_mode(shape, p * math.exp(tilt)) for shape, p in laws)
-    return min(0.0, chernoff + min(0.0, largest - math.log(-math.expm1(-tilt))))
+    largest = min(_log_mode(shape, p * exp(tilt)) for shape, p in laws)
+    return min(0.0, chernoff + min(0.0, largest - log(-expm1(-tilt))))
 
 
 def smallest_part(kinds: Sequence[Noise], parts: int, log_chance: float) -> int:
@@ -84,10 +85,10 @@ def smallest_part(kinds: Sequence[Noise], parts: int, log_chance: float) -> int:
 
 def _tilt(laws: Sequence[tuple[float, float]], mean: int) -> float:
     """About the tilt under which the sum has this mean; 0 where it has more without."""
-    low, high = 0.0, min(-math.log(p) for _, p in laws)
+    low, high = 0.0, min(-log(p) for _, p in laws)
     for _ in range(_HALVINGS):
         tilt = (low + high) / 2
-        left = [-math.expm1(math.log(p) + tilt) for _, p in laws]
+        left = [-expm1(log(p) + tilt) for _, p in laws]
         small = min(left) > 0 and math.fsum(a * (1 - q) / q for (a, _), q in zip(laws, left, strict=True)) < mean
         low, high = (tilt, high) if small else (low, tilt)
     return low

@@ -31,6 +31,7 @@ from secvm.errors import BadInputError
 from secvm.learning.cover_law import Noise
 from secvm.privacy.accounting.accountant import keep_patience
 from secvm.privacy.accounting.cover_loss import least
+from secvm.privacy.accounting.reals import dot, exp, expm1, log, log1p, total
 
 #: So many capsules are reckoned with as fractions.
 _EXACT = 4096
@@ -73,7 +74,7 @@ def canary(dropped: int, budget: int) -> Fraction:
 
 def dropped_blindly(dropped: int, *, part: int, batch: int) -> float:
     """The least chance that of so many capsules, taken without a look, one is of the opened part."""
-    return -math.expm1(dropped * math.log1p(-part / batch))
+    return -expm1(dropped * log1p(-part / batch))
 
 
 def blindly_for(chance: Fraction, *, part: int, batch: int) -> int:
@@ -81,7 +82,7 @@ def blindly_for(chance: Fraction, *, part: int, batch: int) -> int:
 
     Exactly so up to ``_EXACT``; beyond, at most a billionth of them too many.
     """
-    needed = math.log1p(-float(chance)) / math.log1p(-part / batch)
+    needed = log1p(-float(chance)) / log1p(-part / batch)
     if needed > _EXACT:
         return math.ceil(needed * (1 + 1e-9))
     left, number = Fraction(batch - part, batch), max(0, math.floor(needed) - 1)
@@ -99,14 +100,14 @@ def dropped_in_cell(dropped: int, cell: CellCount, *, shape: Fraction, parts: in
     people, cover = cell.people, cell.cover
     dropped = min(dropped, cell.packages)
     least, most = max(0, dropped - people), min(dropped, cover)
-    j = np.arange(least, most)
+    j = np.arange(least, most, dtype=np.float64)
     # Chances of one more cover package among the dropped, over those of j: all but a common factor of their law.
-    ratios = np.log(cover - j) - np.log(j + 1) + np.log(dropped - j) - np.log(people - dropped + j + 1)
+    ratios = log(cover - j) - log(j + 1) + log(dropped - j) - log(people - dropped + j + 1)
     weights = np.concatenate([[0.0], np.cumsum(ratios)])
-    weights = np.exp(weights - weights.max())
+    weights = exp(weights - weights.max())
     a = float(shape)
-    missed = np.concatenate([[0.0], np.cumsum(np.log1p(-a / (parts * a + np.arange(most))))])
-    return min(1.0, max(0.0, 1 - float((weights * np.exp(missed[least:])).sum() / weights.sum())))
+    missed = np.concatenate([[0.0], np.cumsum(log1p(-a / (parts * a + np.arange(most, dtype=np.float64))))])
+    return min(1.0, max(0.0, 1 - dot(weights, exp(missed[least:])) / total(weights)))
 
 
 def in_cell_for(chance: float, cell: CellCount, *, shape: Fraction, parts: int) -> int | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 
 from secvm.privacy.accounting.guarantee import NO_PROTECTION, Guarantee
+from secvm.privacy.accounting.reals import exp
 from secvm.privacy.risk import in_words as risk_in_words
 from secvm.privacy.risk import up
 from secvm.privacy.sentences import Sentence, say
@@ -83,7 +84,7 @@ def _guaranteed(statement: RelayedStatement, own: Guarantee) -> list[Sentence]:
     if math.isinf(own.epsilon):
         return []
     epsilon, flip = up(own.epsilon, 100), own.epsilon_flip
-    numbers = {"factor": up(math.exp(own.epsilon), 10), "one_in": math.floor(1 / own.delta), "epsilon": epsilon}
+    numbers = {"factor": up(exp(own.epsilon), 10), "one_in": math.floor(1 / own.delta), "epsilon": epsilon}
     sentences = [say("figures.auc", auc=up(statement.risk, 1000))]
     if statement.terms.rounds > 1:
         rounds, once = statement.terms.rounds, up(own.epsilon_round, 100)
