@@ -20,6 +20,7 @@ export class LabelModels {
   /** "ovr" or "ovo"; the same for two labels. */
   readonly multiclass: string;
   readonly nModels: number;
+  #signs: readonly (readonly (Sign | 0)[])[] | null = null;
 
   constructor(nLabels: number, multiclass = "ovr") {
     if (multiclass !== "ovr" && multiclass !== "ovo") throw new BadExperimentError("multiclass must be ovr or ovo");
@@ -43,6 +44,11 @@ export class LabelModels {
 
   /** Sign of each label in each model. */
   get signs(): readonly (readonly (Sign | 0)[])[] {
+    this.#signs ??= this.#tableOfSigns();
+    return this.#signs;
+  }
+
+  #tableOfSigns(): (Sign | 0)[][] {
     if (this.nLabels === 1) return [[1]];
     if (this.nLabels === 2) return [[-1], [1]];
     const labels = Array.from({ length: this.nLabels }, (_, label) => label);
