@@ -45,8 +45,8 @@ class Alarm:
 class Alarms:
     """Of one coordinator, or of one node's term as the driver.
 
-    ``began_at``: when this process took over, None where others were there before. ``found`` looks; ``relays``: the
-    names of those that can be lost. ``steady``: a clock that nobody sets.
+    ``began_at``: when this process took over, None where others were there before. ``found`` looks; ``relays``: those
+    that can be lost, a name → its URL. ``steady``: a clock that nobody sets.
     """
 
     clock: Clock = field(default_factory=SystemClock)
@@ -55,7 +55,7 @@ class Alarms:
     metrics: Metrics = field(default_factory=partial(Metrics, "coordinator"))
     webhook: Webhook | None = None
     began_at: int | None = None
-    relays: Sequence[str] = ()
+    relays: Mapping[str, str] = field(default_factory=dict)
     found: Callable[[], Found] = dict
 
     def __post_init__(self) -> None:
@@ -91,8 +91,11 @@ class Alarms:
             )
 
     def health(self) -> dict[str, object]:
-        """For /health: nothing, or who is lost since when."""
-        lost = [{"what": one.kind, "parties": list(one.parties), "since": one.since} for one in self._raised.values()]
+        """For /health: nothing, or who is lost since when, and a relay's URL. A witness's name is its address."""
+        lost = []
+        for (kind, name), alarm in self._raised.items():
+            place = {"url": self.relays[name]} if kind == RELAY and name in self.relays else {}
+            lost.append({"what": kind, "parties": list(alarm.parties), "since": alarm.since} | place)
         return {"status": "degraded", "lost": lost} if lost else {}
 
     async def run(self, stop: asyncio.Event) -> None:

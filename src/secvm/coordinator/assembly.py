@@ -119,7 +119,7 @@ class Drivers:
             webhook=_webhook(parts),
             # Beside other nodes a start is no absence: others have taken packages meanwhile.
             began_at=parts.clock.now() if parts.settings.node is None else None,
-            relays=tuple(self._names.values()),
+            relays={name: url for url, name in self._names.items()},
             found=self._found,
         )
         self._driver = Driver(

@@ -308,6 +308,34 @@ def test_watching_ends_after_so_many_counted_rounds(server: Server, secvm: Progr
     assert said.startswith("secvm: --rounds is 0: watch for one round at least")
 
 
+def test_watching_names_who_is_lost_and_where_to_look_and_who_is_back(
+    server: Server, secvm: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "_LOOK_AGAIN_MS", 0)
+    digest, since = "3f" * 32, 5 * 3_600_000
+    relay = {"what": "relay", "parties": ["mix.example"], "since": since, "url": "https://mix.example/r"}
+    quorum = {"what": "quorum", "parties": ["w1.example", "w2.example"], "since": since}
+    healths = iter([{"lost": [relay]}, {"lost": [relay, quorum]}, {"status": "ok"}])
+    statuses = iter([*[STATUSES[0]] * 3, {"standing": "stopped", "rounds": []}])
+    listed = {"experiments": [{"digest": digest, "title": "t", "standing": "running"}]}
+
+    def answer(path: str) -> tuple[int, dict[str, str], bytes]:
+        found = listed if path.endswith("experiments") else next(healths if path == "/health" else statuses)
+        return 200, {}, json.dumps(found).encode()
+
+    server.answer = answer
+    assert secvm("experiment watch 3f --coordinator", server.url) == 0
+    assert secvm.out == ""
+    silent = "the relay mix.example does not answer, and no round ends without it"
+    waiting = "the log waits for a quorum, and these witnesses have not cosigned: w1.example, w2.example"
+    assert secvm.err.splitlines() == [
+        f"lost since 05:00 UTC: {silent}. Look at https://mix.example/r",
+        f"lost since 05:00 UTC: {waiting}. Look at each of them, and at {server.url}/health",
+        "the relay mix.example: not lost any more",
+        "the witnesses w1.example, w2.example: not lost any more",
+    ]
+
+
 # ── the draft ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 

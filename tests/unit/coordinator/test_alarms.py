@@ -49,7 +49,7 @@ class Scene(Alarms):
         super().__init__(
             clock=self.at,
             steady=self.at,
-            relays=("relay.example",),
+            relays={"relay.example": "https://relay.example/r"},
             found=lambda: self.parties,
             webhook=Hook(self.told),
         )
@@ -98,7 +98,8 @@ def test_a_relay_that_nobody_asks_any_more_is_neither_lost_nor_regained() -> Non
     scene = Scene()
     scene.parties = {LOST: ("relay.example",)}
     scene.after(0)
-    scene.after(PATIENCE_MS)
+    lost = {"what": "relay", "parties": ["relay.example"], "since": 1000, "url": "https://relay.example/r"}
+    assert scene.after(PATIENCE_MS) == {"status": "degraded", "lost": [lost]}
     assert figures(scene.metrics, "relay_lost") == {'relay_lost{relay="relay.example"}': 1}
     scene.parties = {}
     assert scene.after(1) == {}
@@ -298,7 +299,7 @@ async def test_a_whole_coordinator_posts_what_its_operator_should_hear(
         async def degraded() -> dict[str, Any] | None:
             page = await ask_once(f"http://127.0.0.1:{port}/health", answer_s=9, most=9999)
             health: dict[str, Any] = json.loads(page.content)
-            return health if any(gone <= set(one["parties"]) for one in health["lost"]) else None
+            return health if any(gone <= set(one["parties"]) for one in health.get("lost", [])) else None
 
         try:
             abandoned = await hear("round-abandoned")

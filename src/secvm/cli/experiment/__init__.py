@@ -15,11 +15,11 @@ import typer
 from secvm.cli.commands import group
 from secvm.cli.coordinator_options import AdminKeyOption, AnyAdminKey, AnyCoordinator, CoordinatorOption
 from secvm.cli.experiment.invite import invite
-from secvm.cli.experiment.rounds import ended_rounds, round_line, status_lines
+from secvm.cli.experiment.rounds import LostParties, ended_rounds, round_line, status_lines
 from secvm.cli.output import Format, FormatOption, emit, note, say
 from secvm.errors import BadInputError, SecVMError
 from secvm.files import or_bad_input
-from secvm.runtime.clock import Clock, SteadyClock
+from secvm.runtime.clock import SteadyClock
 
 if TYPE_CHECKING:
     from secvm.cli.experiment.remote import Remote, TrustedModel
@@ -160,8 +160,9 @@ def watch(
 ) -> None:
     """Follow the rounds of an experiment: a line for each that ends.
 
-    It goes on until the experiment is over; --rounds N ends it earlier, and so does Ctrl-C. With --format json there is
-    one object at the end. Examples:
+    It goes on until the experiment is over; --rounds N ends it earlier, and so does Ctrl-C. A relay or a quorum of
+    witnesses that is lost for a minute is named, with where to look. With --format json there is one object at the
+    end. Examples:
 
     \b
         ./secvm experiment watch 3fa9 --coordinator http://127.0.0.1:8750
@@ -171,10 +172,16 @@ def watch(
         raise BadInputError(f"--rounds is {rounds}: watch for one round at least, or leave it out")
     remote, clock = _remote(coordinator), SteadyClock()
     digest = remote.find(experiment)
-    watched: list[dict[str, Any]] = []
+    watched, lost = list[dict[str, Any]](), LostParties()
+
+    def pause() -> None:
+        for sentence in lost.news(remote.health(), coordinator.rstrip("/")):
+            note(sentence)
+        asyncio.run(clock.sleep_until(clock.now() + _LOOK_AGAIN_MS))
+
     try:
         with _looked_into():
-            for round_ in ended_rounds(lambda: remote.status(digest), lambda: _nap(clock), rounds):
+            for round_ in ended_rounds(lambda: remote.status(digest), pause, rounds):
                 watched.append(round_)
                 if output_format is Format.TXT:
                     say(round_line(round_) + "\n")
@@ -185,10 +192,6 @@ def watch(
 
 #: Between two looks at the status.
 _LOOK_AGAIN_MS = 3_000
-
-
-def _nap(clock: Clock) -> None:
-    asyncio.run(clock.sleep_until(clock.now() + _LOOK_AGAIN_MS))
 
 
 def _add_move(action: str, summary: str) -> None:

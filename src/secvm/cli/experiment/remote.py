@@ -127,9 +127,14 @@ class Remote:
 
     def silent_witnesses(self) -> list[str] | None:
         """Those that have not cosigned the newest checkpoint, by name; None: it does not say."""
-        log = _json(self._needed("/health")).get("log")
+        log = self.health().get("log")
         silent = log.get("silent") if isinstance(log, dict) else None
         return silent if isinstance(silent, list) else None
+
+    def health(self) -> dict[str, Any]:
+        """What it says of itself; nothing where a proxy keeps that to itself."""
+        told = self.fetch("/health")
+        return {} if told is None else _json(told)
 
     # ── the operator's ───────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -44,6 +44,33 @@ def round_line(round_: dict[str, Any]) -> str:
     return f"{line}  {why_ended(round_)}".rstrip()
 
 
+class LostParties:
+    """Whom a coordinator has lost, as its /health says, told when it begins and when it is over."""
+
+    def __init__(self) -> None:
+        self._told: dict[str, str] = {}
+
+    def news(self, health: dict[str, Any], coordinator: str) -> list[str]:
+        """A sentence for each that is lost or back since the last look; ``coordinator``: the URL that was asked."""
+        lost: dict[str, str] = {}
+        for one in health.get("lost") or []:
+            since = datetime.fromtimestamp(one["since"] / 1000, UTC).strftime("%H:%M UTC")
+            names = ", ".join(one["parties"])
+            if one["what"] == "quorum":
+                lost[f"the witnesses {names}"] = (
+                    f"lost since {since}: the log waits for a quorum, and these witnesses have not cosigned: {names}."
+                    f" Look at each of them, and at {coordinator}/health"
+                )
+            else:
+                lost[f"the relay {names}"] = (
+                    f"lost since {since}: the relay {names} does not answer, and no round ends without it."
+                    f" Look at {one.get('url', names)}"
+                )
+        before, self._told = self._told, lost
+        news = [sentence for who, sentence in lost.items() if who not in before]
+        return news + [f"{who}: not lost any more" for who in before if who not in lost]
+
+
 def why_ended(round_: dict[str, Any]) -> str:
     """Why a round was not counted, or not stepped, as far as the status says."""
     reasons: list[str] = round_.get("reasons") or []
