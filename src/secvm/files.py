@@ -97,6 +97,11 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
+def try_beside(place: Path) -> None:
+    """Make and remove an empty file where one for ``place`` would be written: also root cannot everywhere."""
+    _write_beside(place, b"").unlink()
+
+
 def _write_beside(place: Path, data: bytes) -> Path:
     beside = place.with_name(f".{place.name}.{os.getpid()}.tmp")
     mode = stat.S_IMODE(place.stat().st_mode) if place.exists() else None

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from secvm.errors import BadInputError
 from secvm.estimator.question import SWIFT_ROUNDS
+from secvm.files import try_beside
 from secvm.learning.aggregate.descent import RULES, DescentRule, Pegasos, Swift, owners
 from secvm.learning.arithmetic import exact
 from secvm.learning.declared import MAX_BINS, shown
@@ -223,9 +224,16 @@ def check_writable(path: Path | None, option: str, *, inputs: Sequence[Path | No
         reason = "it is one of the files to be read"
     elif not folder.is_dir():
         reason = "its folder does not exist"
-    elif not os.access(path if path.exists() and not path.is_file() else folder, os.W_OK):  # a file is replaced
+    elif path.exists() and not path.is_file():
+        if os.access(path, os.W_OK):
+            return
         reason = "permission denied"
     else:
-        return
+        try:
+            try_beside(path.resolve())
+        except OSError as error:
+            reason = (error.strerror or "input/output error").lower()
+        else:
+            return
     msg = f"cannot write {path} ({option}): {reason}"
     raise BadInputError(msg)
