@@ -370,6 +370,8 @@ BAD_OPTIONS: dict[str, tuple[list[str], str]] = {
     "negative weight": (["--class-weight", "a=-1"], "must not be negative"),
     "no weight left": (["--class-weight", "a=0", "--class-weight", "b=0"], "above zero"),
     "out in no folder": (["--out", "no/such/folder/m"], "its folder does not exist"),
+    "out where nothing can be made": (["--out", "/proc/m"], "cannot write /proc/m (--out): "),
+    "plot where nothing can be made": (["--test-fraction 0.5", "--plot", "/proc/p.png"], "/proc/p.png (--plot): "),
     "out is a folder": (["--out", "."], "it is a folder"),
     "curve in no folder": (["--test-fraction 0.5", "--curve", "no/c.csv"], "its folder does not exist"),
     "plot in no folder": (["--test-fraction 0.5", "--plot", "no/p.png"], "its folder does not exist"),
@@ -598,6 +600,23 @@ def test_columns_are_hashed_weighed_and_kept_private(secvm: Program, tmp_path: P
     private = secvm.json(*asked, promise, tmp_path / "m", quiet=False)
     assert private["privacy"]["epsilon"] == 4
     assert secvm.json("evaluate", tmp_path / "m", tmp_path / "t.csv", "--label buys")["accuracy"] == private["accuracy"]
+
+
+def test_repro_columns_under_an_epsilon_send_as_few_packages_as_a_data_frame(secvm: Program, tmp_path: Path) -> None:
+    """``train`` planned 300 features for each person of three columns, and its model was worth far less."""
+    (tmp_path / "p.csv").write_text(shoppers())
+    asked = ("train", tmp_path / "p.csv", "--label buys --epsilon 6 --delta 1e-3 --out", tmp_path / "m")
+    private = secvm.json(*asked, quiet=False)
+    frame = pd.read_csv(tmp_path / "p.csv", parse_dates=["joined"])
+    answers = frame.pop("buys")
+    model = SecVMClassifier(
+        epsilon=6, delta=1e-3, dice_seed=options.seed_bytes(1), salt=options.salt_bytes(None, 1)
+    ).fit(frame, answers)
+    model.save(tmp_path / "same")
+    assert (tmp_path / "m").read_bytes() == (tmp_path / "same").read_bytes()
+    # Age, city, year, month, weekday; a participation package and a canary.
+    assert private["privacy"]["contribution"] == 5
+    assert private["privacy"]["budget_per_device_round"] == 8
 
 
 BAD_COLUMNS: dict[str, tuple[str, str, str]] = {

@@ -23,7 +23,6 @@ from secvm.errors import BadInputError
 from secvm.estimator.fitting import Fitted
 from secvm.estimator.model import ModelFile
 from secvm.estimator.offline_run import OfflineRun, run_of_classes, run_of_numbers
-from secvm.estimator.privacy import CONTRIBUTION
 from secvm.files import write_together
 from secvm.learning.aggregate.descent import RULES, Pegasos, Swift
 from secvm.learning.aggregate.scoring import Share
@@ -99,7 +98,7 @@ def train(
     ] = None,
     epsilon: train_privacy.EpsilonOption = None,
     delta: train_privacy.DeltaOption = train_privacy.DELTA,
-    contribution: train_privacy.ContributionOption = CONTRIBUTION,
+    contribution: train_privacy.ContributionOption = None,
     noise: train_privacy.NoiseOption = train_privacy.NOISE,
     out: Annotated[Path | None, _output(help="The model; unhashed, it holds every word of those who train.")] = None,
     curve: Annotated[Path | None, _output(help="Round and test score, as CSV.")] = None,
@@ -172,6 +171,7 @@ def train(
         who_trains=lambda n: _who_trains(n, split_file, test_fraction, dice_seed),
     )
     folk, in_train = read.folk, read.in_train
+    private = train_privacy.of_people(private, contribution, read)
     testers = None if test is None else read.testers(test)
 
     if the_loss.regression:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from importlib import metadata
 from pathlib import Path
@@ -12,6 +13,7 @@ import typer
 
 from secvm.cli.commands import in_laboratory
 from secvm.cli.offline import options
+from secvm.cli.offline.people import Read
 from secvm.cli.output import note
 from secvm.errors import BadInputError
 from secvm.estimator.offline_run import OfflineRun, PrivateRun
@@ -30,14 +32,22 @@ EpsilonOption = Annotated[
     _privacy(help="Train under (ε, δ), by the cover of two relays.", metavar="NUMBER", show_default=False),
 ]
 DeltaOption = Annotated[str, _privacy(help="Less than one over the people.", metavar="NUMBER")]
-ContributionOption = Annotated[int, _privacy(help="Most features of a person, drawn once.", metavar="N", min=1)]
+ContributionOption = Annotated[
+    int | None,
+    _privacy(
+        help="Most features of a person, drawn once.",
+        metavar="N",
+        min=1,
+        show_default=f"what columns can make, else {CONTRIBUTION}",
+    ),
+]
 NoiseOption = Annotated[str, _privacy(help="central: of a trusted server, for comparison.", metavar="cover|central")]
 
 
 def asked(
     epsilon: str | None,
     delta: str,
-    contribution: int,
+    contribution: int | None,
     *,
     rounds: int | None,
     thinning: str,
@@ -48,7 +58,7 @@ def asked(
     """The (ε, δ) that was asked for, and what goes with it."""
     if epsilon is None:
         # Whoever gives a δ believes to be training under a promise.
-        alone = {"--delta": delta != DELTA, "--contribution": contribution != CONTRIBUTION}
+        alone = {"--delta": delta != DELTA, "--contribution": contribution is not None}
         for option in (name for name, given in alone.items() if given):
             raise BadInputError(f"{option} goes with --epsilon: without it nothing is promised")
         return None
@@ -59,11 +69,18 @@ def asked(
         PrivacyTarget(options.number(epsilon, "--epsilon"), options.number(delta, "--delta")),
         hashes,
         seed,
-        features=contribution,
         rounds=rounds,
         rho=rho,
         trusted=noise == "central",
     )
+
+
+def of_people(private: PrivateRun | None, contribution: int | None, read: Read) -> PrivateRun | None:
+    """With the contribution that was given, or that ``SecVMClassifier`` takes of such people."""
+    if private is None:
+        return None
+    most = None if read.frame is None else read.frame.most_words
+    return replace(private, features=contribution or min(most or CONTRIBUTION, CONTRIBUTION))
 
 
 def check(
