@@ -96,7 +96,7 @@ export function fromBigEndian(data: Uint8Array): bigint {
   return value;
 }
 
-/** The bytes of a typed array, each word the least significant byte first: the order of every machine browsers run on. */
+/** The bytes of a typed array, of each word the least significant first: so is every machine that browsers run on. */
 export function bytesOfWords(words: Int32Array | BigInt64Array | Float64Array): Uint8Array {
   return new Uint8Array(words.buffer, words.byteOffset, words.byteLength);
 }

@@ -11,11 +11,10 @@
 
 import { utf8 } from "../bytes.ts";
 import { BadInputError } from "../errors.ts";
+import { MAX_UNITS } from "../learning/rows.ts";
 import { firstUnprintable } from "../protocol/canonical.ts";
 import type { Tables } from "./tables.ts";
 
-/** A person has fewer units than this: more could not be counted exactly. */
-const MAX_UNITS = 2 ** 22 - 1;
 /** A name or a label longer than this is no answer to a question. */
 const MAX_TEXT_BYTES = 1000;
 const FILES = "vault/";

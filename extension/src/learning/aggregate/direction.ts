@@ -6,9 +6,9 @@
  *     (a f⁺ N⁺ - b f⁻ N⁻) / (divisor · (a n⁺ + b n⁻))
  *
  * with a, b the weights of the positive and the negative side, f± the loss's factors, n± the participants of each side:
- * the normaliser is the *weighted* number of participants. With one-vs-rest the negative side is a mixture that the tally
- * cannot take apart; its weight is the participants' mean of its labels' weights. It is kept as integers and one rational
- * per model, so that every rule starts from the same exact numbers.
+ * the normaliser is the *weighted* number of participants. With one-vs-rest the negative side is a mixture that the
+ * tally cannot take apart; its weight is the participants' mean of its labels' weights. It is kept as integers and one
+ * rational per model, so that every rule starts from the same exact numbers.
  */
 
 import { BadInputError } from "../../errors.ts";

@@ -1,8 +1,8 @@
 /**
  * The side of counts: from public tallies to a model. It never sees one person.
  *
- * An `Experiment` is the question; these functions answer it. `step` is the one place where a round becomes a model, and
- * whoever holds the public tallies recomputes it bit for bit.
+ * An `Experiment` is the question; these functions answer it. `step` is the one place where a round becomes a model,
+ * and whoever holds the public tallies recomputes it bit for bit.
  */
 
 import { BadExperimentError } from "../../errors.ts";

@@ -1,14 +1,15 @@
 /**
  * Robust rounds: how far a few devices can move a model, bounded from public tallies alone.
  *
- * **Clipping.** The net count of a bin is at most c times what chance alone would give it. With A, B the integer weights
- * of the two sides, P = A² N⁺, M = B² N⁻, and V the variance of cover in a cell:
+ * **Clipping.** The net count of a bin is at most c times what chance alone would give it. With A, B the integer
+ * weights of the two sides, P = A² N⁺, M = B² N⁻, and V the variance of cover in a cell:
  *
  *     |A N⁺ - B N⁻|  ≤  floor( c √( min(P + M, 4 min(P, M) + 8 (A² + B²)) + (A² + B²) V ) )
  *
  * What is above is cut off the sign that has more.
  *
- * **Trimming.** The direction of a round is, bin by bin, the median of the last k rounds' (k odd, zeros before the first).
+ * **Trimming.** The direction of a round is, bin by bin, the median of the last k rounds' (k odd, zeros before the
+ * first).
  */
 
 import { FIXED_BITS, integerRoot, powerOfTwo, toFixed } from "../arithmetic.ts";

@@ -6,8 +6,8 @@
  *  1. A feature is text, taken as its UTF-8 bytes and never normalised. Its value is an integer; zero means absent.
  *  2. Hash r of a feature is SipHash-2-4 under key r; its upper 32 bits, scaled, are the bin. Key r is BLAKE2b of the
  *     salt, the number of bins and r.
- *  3. Values that land in one bin add; a bin whose values cancel is absent. In an experiment with cover a bin is there or
- *     not: 1 for whatever lands in it.
+ *  3. Values that land in one bin add; a bin whose values cancel is absent. In an experiment with cover a bin is there
+ *     or not: 1 for whatever lands in it.
  *  4. One more bin, the bias, is always there with value 1, is not hashed, and has the last index.
  *  5. With a vocabulary the bins are its words, in its order; other features are dropped. Its digest names it.
  */
@@ -112,8 +112,8 @@ export function utf8(text: string): Bytes {
  * One person's features, as values per bin.
  *
  * With `presence` every feature of positive value counts 1; a negative value has no presence and is refused.
- * `onePerBin` is presence after hashing, too: two features of one person in one bin are one unit. Experiments with cover
- * need it, because their guarantee is about one unit.
+ * `onePerBin` is presence after hashing, too: two features of one person in one bin are one unit. Experiments with
+ * cover need it, because their guarantee is about one unit.
  */
 export function binFeatures(
   features: ReadonlyMap<string, number>,

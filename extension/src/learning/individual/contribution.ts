@@ -7,8 +7,8 @@
  *     Test cohort: the confusion cell of one prediction (a number as the label has none).
  *  3. Padding with nulls up to the budget, where the experiment has one. Cover is added by relays, and by no device.
  *
- * An update becomes |x| unit packages of sign y sgn(x) in each bin. The units of an update are numbered through its bins
- * in ascending order, the bias last; the number is what the dice of thinning are thrown for.
+ * An update becomes |x| unit packages of sign y sgn(x) in each bin. The units of an update are numbered through its
+ * bins in ascending order, the bias last; the number is what the dice of thinning are thrown for.
  */
 
 import { BadInputError, LocalProtocolError } from "../../errors.ts";
@@ -42,8 +42,8 @@ export function thin(
 /**
  * At most `budget` packages: those with the smallest dice words stay, in their order.
  *
- * A person above the budget contributes less than its update: a bias of the model, and the reason to choose the features
- * per person so that it does not happen.
+ * A person above the budget contributes less than its update: a bias of the model, and the reason to choose the
+ * features per person so that it does not happen.
  */
 export function fitBudget(
   packages: readonly TrainPackage[],

@@ -77,19 +77,6 @@ export function drawCohort(trainShare: Ratio, dice: Dice): Cohort {
   return word * trainShare.q < trainShare.p << DRAW_BITS ? "train" : "test";
 }
 
-/** A value that must not leave this device, not even by way of a log line. */
-export class KeptOnDevice<T> {
-  readonly #value: T;
-
-  constructor(value: T) {
-    this.#value = value;
-  }
-
-  get value(): T {
-    return this.#value;
-  }
-}
-
 /**
  * At most `limit` of a person's features, drawn once per experiment without replacement.
  *

@@ -6,10 +6,10 @@
  *
  *     A < lower   sends +x,      A > upper   sends -x,      otherwise nothing.
  *
- * With weight = M · unit, `y · w·x < θ` is `A < ceil(θ / unit)` for y = +1 and `A > -ceil(θ / unit)` for y = -1: exactly
- * on the threshold nothing is sent. Where the rule normalises rows, θ is multiplied by the person's norm, taken as the
- * integer R = floor(2^16 ‖x‖). In the first round the weights are zero and everybody violates; a number as the label then
- * has the sign of its (centred) value.
+ * With weight = M · unit, `y · w·x < θ` is `A < ceil(θ / unit)` for y = +1 and `A > -ceil(θ / unit)` for y = -1:
+ * exactly on the threshold nothing is sent. Where the rule normalises rows, θ is multiplied by the person's norm, taken
+ * as the integer R = floor(2^16 ‖x‖). In the first round the weights are zero and everybody violates; a number as the
+ * label then has the sign of its (centred) value.
  */
 
 import { BadInputError } from "../../errors.ts";

@@ -115,7 +115,8 @@ test("cover's mean is taken off, and people are never below zero", () => {
   assert.deepEqual([people.plus[0], people.participants], [countsOf([0, 5, -15]), countsOf([0, 32])]);
   assert.equal(uncovered(null, net), net);
   const [most] = experiment.cover!.mostInACell(10);
-  const highest = (count: number): Tally => tallyOf({ plus: [[0, 0, 0]], minus: [[count, 0, 0]], participants: [0, 0] });
+  const highest = (count: number): Tally =>
+    tallyOf({ plus: [[0, 0, 0]], minus: [[count, 0, 0]], participants: [0, 0] });
   assert.deepEqual([most!, most! + 1].map((count) => explains(experiment.cover!, highest(count), 10)), [true, false]);
   const nobody = tallyOf({ plus: [[0, 0, 0]], minus: [[0, 0, 0]], participants: [8, 8] });
   assert.throws(() => step(experiment, start(experiment), nobody), /nobody took part in this round/);

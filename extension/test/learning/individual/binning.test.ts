@@ -42,7 +42,7 @@ test("lists that are no vocabulary are refused, and what is no text", async () =
 test("bins and hashes have limits, and so have a person's units", () => {
   const salt = unhex("");
   for (const nBins of [0, 1.5, 2 ** 24 + 1]) {
-    assert.throws(() => new HashBinning({ nBins, salt }), /bins must be a whole number, at least 1 and at most 16777216/);
+    assert.throws(() => new HashBinning({ nBins, salt }), /bins must be a whole number, at least 1 and at most 167772/);
   }
   assert.throws(() => new HashBinning({ nBins: 1, salt, nHashes: 17 }), /hashes must be a whole number/);
   const words = new VocabularyBinning(["a"]);

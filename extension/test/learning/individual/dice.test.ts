@@ -1,13 +1,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { unhex, utf8 } from "../../../src/bytes.ts";
+import { unhex } from "../../../src/bytes.ts";
 import { ArithmeticRangeError, BadInputError } from "../../../src/errors.ts";
 import {
   diceKey,
   diceWord,
   drawCohort,
-  KeptOnDevice,
   sampleFeatures,
   smallest,
   UnsafeSeededDice,
@@ -45,10 +44,4 @@ test("cohorts and samples are drawn as the vectors say", () => {
 
 test("of equal words the first are the smallest", () => {
   assert.deepEqual(smallest(["a", "b", "c", "d"], [5n, 3n, 5n, 3n], 3), ["a", "b", "d"]);
-});
-
-test("what is kept on the device shows itself in no text", () => {
-  const kept = new KeptOnDevice(utf8("secret"));
-  assert.equal(JSON.stringify(kept), "{}");
-  assert.deepEqual(Object.keys(kept), []);
 });

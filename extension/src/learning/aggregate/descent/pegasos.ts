@@ -1,8 +1,8 @@
 /**
  * Pegasos with full batches: the paper's rule.
  *
- * With η = 1/(λ t) and w₁ = 0 the model is an integer vector and a scale: w_{t+1} = S_t / (λ t), where S_t adds up every
- * round's direction g/N. S has 64 bits in units of 2^-32, each summand rounded half to even once; nothing else is
+ * With η = 1/(λ t) and w₁ = 0 the model is an integer vector and a scale: w_{t+1} = S_t / (λ t), where S_t adds up
+ * every round's direction g/N. S has 64 bits in units of 2^-32, each summand rounded half to even once; nothing else is
  * rounded until the weights are published. Evaluation averages the last k weight vectors, so the state keeps k sums.
  *
  * `stepCap` is a remedy for the two-cycle: from a first round in which everybody violates, the rule knows the mean

@@ -12,8 +12,8 @@
  *
  * and n± are the participants of the two sides, class weights included.
  *
- * The arithmetic is elementwise in doubles with + - × ÷ √ only, each correctly rounded by IEEE 754, in the order written
- * here; x^(-3/4) is 1 / (√x √√x); sums run from left to right in ascending bin order.
+ * The arithmetic is elementwise in doubles with + - × ÷ √ only, each correctly rounded by IEEE 754, in the order
+ * written here; x^(-3/4) is 1 / (√x √√x); sums run from left to right in ascending bin order.
  */
 
 import { mantissas, powerOfTwo, sumInOrder } from "../../arithmetic.ts";
