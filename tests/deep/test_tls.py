@@ -40,7 +40,9 @@ def test_nobody_speaks_with_a_server_that_cannot_show_who_it_is(
         assert secvm("experiment", "list", "--coordinator", true.url).returncode == 0
         listed = secvm("experiment", "list", "--coordinator", false.url)
         assert listed.returncode == 2
-        assert listed.stderr.startswith("secvm: cannot reach the coordinator: its certificate is not to be trusted")
+        assert listed.stderr.startswith(
+            f"secvm: cannot reach the coordinator at {false.url}: its certificate is not to be trusted"
+        )
 
         # 2. The relay to its gateway: it answers that nobody is behind it.
         for server in (true, false):

@@ -3,11 +3,12 @@
 import json
 import re
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
 
-from secvm.testing.processes import dying_with_parent
+from secvm.testing.processes import ChildDiedError, dying_with_parent
 from tests.program import Program
 from tests.rigs.federation_ports import move_to_free_ports
 
@@ -40,3 +41,29 @@ def test_all_parties_run_take_an_experiment_and_end_with_ctrl_c(tmp_path: Path, 
     assert logs.keys() == {"coordinator", "entry", "mix", "witness-1", "witness-2"}
     # Each ended by itself.
     assert all(re.search('"event":"stopp(ed|ing)"', log) for log in logs.values())
+
+
+def test_when_one_party_ends_all_do_and_you_are_told_which_and_why(tmp_path: Path, secvm: Program) -> None:
+    folder = tmp_path / "trial"
+    assert secvm("federation", "init", folder, "--people 2 --witnesses 1") == 0
+    move_to_free_ports(folder)
+    # The last party to be started: all others run by then.
+    (folder / "mix/relay.key").chmod(0o644)
+    assert secvm("federation", "run", folder) == 2
+    key = folder / "mix/relay.key"
+    assert secvm.err.splitlines()[-2:] == [
+        f"secvm: mix ended with exit code 2: the secret {key} is open to others than its owner",
+        f"All other parties were ended too. See the end of {folder / 'mix.log'}.",
+    ]
+    ports = [
+        int(port) for path in folder.glob("*/*.toml") for port in re.findall(r"(?m)^port = (\d+)", path.read_text())
+    ]
+    assert len(ports) == 4
+    for port in ports:
+        # Nobody listens there any more.
+        socket.create_server(("127.0.0.1", port)).close()
+
+
+def test_a_party_that_is_killed_is_told_by_its_name_and_the_signal() -> None:
+    killed = ChildDiedError("entry", -signal.SIGKILL, ['{"event":"step"}'])
+    assert (killed.how, killed.why) == ("entry was ended by SIGKILL", None)

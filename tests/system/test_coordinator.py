@@ -143,7 +143,7 @@ def test_the_operator_pauses_and_stops_and_sigterm_ends_it_in_order(
         coordinator.stop()
     assert json.loads(coordinator.said.splitlines()[-1])["event"] == "stopping"
     assert run(["experiment", "list", "--coordinator", place.url]) == 2
-    assert capfd.readouterr().err == "secvm: cannot reach the coordinator: Connection refused\n"
+    assert capfd.readouterr().err == f"secvm: cannot reach the coordinator at {place.url}: Connection refused\n"
 
 
 def test_keys_are_their_owners_and_the_admin_key_is_not_kept(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -111,8 +111,9 @@ def init(
 def run(folder: Folder) -> None:
     """Run all servers of a folder on this machine, until Ctrl-C.
 
-    Each is a process of its own, and tells what happens in a log beside its folder. For trying out only: in earnest
-    they belong to different people on different machines. Example:
+    Each is a process of its own, and tells what happens in a log beside its folder. When one of them ends, all do, and
+    you are told which and why. For trying out only: in earnest they belong to different people on different machines.
+    Example:
 
     \b
         ./secvm federation run trial
@@ -138,8 +139,10 @@ def run(folder: Folder) -> None:
     except KeyboardInterrupt:
         note("Ending all parties.")
     except ChildDiedError as fault:
-        ended, *_, last = str(fault).splitlines()
-        raise BadInputError(f"{ended} {last}", next_step=f"All parties were ended; logs are in {folder}.") from None
+        raise BadInputError(
+            fault.how + (f": {fault.why}" if fault.why else ""),
+            next_step=f"All other parties were ended too. See the end of {children.log(fault.name)}.",
+        ) from None
     finally:
         children.stop()
 

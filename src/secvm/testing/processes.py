@@ -22,7 +22,14 @@ ROOM_BYTES = 2**29
 
 
 class ChildDiedError(Exception):
-    """A process ended that should have gone on."""
+    """A process ended that should have gone on: its name, how it ended, and the last lines of its log."""
+
+    def __init__(self, name: str, code: int, said: Sequence[str]) -> None:
+        how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+        super().__init__("\n".join([f"{name} {how}:", *said]))
+        self.name, self.how = name, f"{name} {how}"
+        #: What it said itself, in words: its log's events are JSON.
+        self.why = next((line.removeprefix("secvm: ") for line in said if line.startswith("secvm: ")), None)
 
 
 class Children:
@@ -67,7 +74,7 @@ class Children:
             code = process.poll()
             if code is not None:
                 said = self.log(name).read_text(errors="replace").splitlines()[-12:]
-                raise ChildDiedError(f"{name} ended with {code}:\n" + "\n".join(said))
+                raise ChildDiedError(name, code, said)
 
     def ended(self) -> list[str]:
         """Those that have ended by themselves."""

@@ -180,7 +180,7 @@ class Remote:
                 self._url + path, answer_s=_PATIENCE_S, most=most, method=method, headers=headers, body=body
             )
         except UnreachableError as fault:
-            raise BadInputError(f"cannot reach the coordinator: {fault}") from None
+            raise BadInputError(f"cannot reach the coordinator at {self._url}: {fault}") from None
         if answer.status == 404 and missing:
             return None
         if 300 <= answer.status < 400:
