@@ -77,7 +77,8 @@ test("JSON of beacons has no key twice and no float, in whatever way it is writt
   read('{"a": "{\\"a\\":1, \\"a\\":2}", "b": {"a": [1, {"a": 2}, {"a": 3}]}}').hasExactly("a", "b");
   read('{"a": "1.5", "b": "\\\\"}');
   const twice = ['{"a": 1, "a": 2}', '{"a": 1, "\\u0061": 2}', '{"b": [{"a":1,"a" \n: 1}]}'];
-  for (const text of [...twice, '{"a": 1.0}', '{"a": 1e3}', '{"a": NaN}', "[]", "1", "null", "", '{"a": 1}x', "\ufeff{}"]) {
+  const others = ['{"a": 1.0}', '{"a": 1e3}', '{"a": NaN}', "[]", "1", "null", "", '{"a": 1}x', "\ufeff{}"];
+  for (const text of [...twice, ...others]) {
     assert.throws(() => read(text), BadBeaconError, text);
   }
   assert.throws(() => readObject(new Uint8Array(2 ** 16 + 1), "a record"), BadBeaconError);
