@@ -1,0 +1,29 @@
+/**
+ * The parity channel: questions as lines of JSON on stdin, and for each its answer as a line on stdout.
+ *
+ * Python draws the questions, answers them itself, and compares (tests/contract/parity). A question names its `kind`,
+ * which is a function in a file of its own here; what it throws is an answer too: the error's name and sentence.
+ */
+
+import { createInterface } from "node:readline";
+
+import { SecVMError } from "../../src/errors.ts";
+import type { Vector } from "../vectors.ts";
+import { answerRound } from "./round.ts";
+
+const KINDS: { readonly [kind: string]: (asked: Vector) => unknown } = { round: answerRound };
+
+for await (const line of createInterface({ input: process.stdin })) {
+  const { kind, ...asked } = JSON.parse(line) as Vector;
+  process.stdout.write(`${JSON.stringify(await answered(() => KINDS[kind]!(asked)))}\n`);
+}
+
+/** An answer, or the error that is one. */
+async function answered(answer: () => unknown): Promise<unknown> {
+  try {
+    return await answer();
+  } catch (fault) {
+    if (!(fault instanceof SecVMError)) throw fault;
+    return { error: [fault.name, fault.message] };
+  }
+}
