@@ -27,7 +27,15 @@ from secvm.protocol.relays.news import News
 from secvm.protocol.relays.opening import RelayedEnding, opening_faults
 from secvm.protocol.relays.recount import ShardTally
 from secvm.protocol.relays.shards import SHARD, ShardRun, shard_entry, write_sub_tally
-from secvm.protocol.relays.submission import recounts
+from secvm.protocol.relays.submission import (
+    SECRETS_BYTES,
+    draw_order,
+    read_request,
+    receipt_for,
+    recounts,
+    seal_submission,
+    token_bytes,
+)
 from secvm_lab.rigs.histories.relayed_rounds import (
     COORDINATOR,
     ENTRY,
@@ -184,6 +192,42 @@ def manifest() -> JSON:
         "document": FIRST.document.data.decode(),
         "cases": cases,
     }
+
+
+def submission() -> JSON:
+    """Whole requests, and what a device keeps of each."""
+    covered = RelayedRound(document=relayed_document(log=generate_relays_bad.LOG, tokens=True))
+    train, test = PACKAGES[:3], PACKAGES[3:5]
+    cases = []
+    for number, (of, told) in enumerate(((FIRST, train), (SECOND, test), (covered, (PACKAGES[2], *train)))):
+        budget = of.document.budget
+        packages = (*told, *[NullPackage()] * (budget - len(told)))
+        words = [int.from_bytes(known_bytes(f"word {number} {i}", 8), "little") for i in range(2 * budget)]
+        order = draw_order(budget, iter(words))
+        ephemerals = known_bytes(f"secrets {number}", SECRETS_BYTES * budget)
+        token = known_bytes(f"token {number}", token_bytes(of.document))
+        sealed = seal_submission(of.document, of.manifest, packages, order=order, ephemerals=ephemerals, token=token)
+        outers = read_request(sealed.body, budget=budget, token=len(token))
+        receipt = receipt_for(of.label, map(capsule_digest, outers)).signed(ENTRY)
+        cases.append(
+            {
+                "document": of.document.data.decode(),
+                "manifest": of.manifest.data.decode(),
+                "packages": [
+                    encode(AddressedPackage(of.document.experiment_id, of.round_number, package))
+                    for package in packages
+                ],
+                "words": [str(word) for word in words],
+                "order": order.places,
+                "ephemerals": ephemerals,
+                "token": token,
+                "body": sealed.body,
+                "canary": sealed.canary.to_bytes().decode(),
+                "receipt": receipt,
+                "taken": sealed.canary.with_receipt(receipt).to_bytes().decode(),
+            }
+        )
+    return {"description": "Requests of devices, byte for byte, and the canary that is kept of each.", "cases": cases}
 
 
 def opening() -> JSON:
@@ -368,6 +412,6 @@ FILES: dict[str, Callable[[], JSON]] = {
     maker.__name__: maker
     for maker in (
         *(label, layers, commitments, statements, manifest, opening, ending),
-        *(shards, junk, experiment_document, news),
+        *(shards, junk, experiment_document, news, submission),
     )
 } | generate_relays_bad.FILES

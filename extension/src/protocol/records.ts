@@ -59,7 +59,8 @@ export function text(limits: { longest: number; shortest?: number; pattern?: str
 
 /** Bytes of this number, in hexadecimal. */
 export function shortBytes(size: number, options: { name?: string } = {}): FieldKind<Bytes> {
-  return { read: (fields, name) => fields.hexadecimal(name, { shortest: size, longest: size }), write: hex, ...options };
+  const limits = { shortest: size, longest: size };
+  return { read: (fields, name) => fields.hexadecimal(name, limits), write: hex, ...options };
 }
 
 /** At most so many bytes, in base64. */
@@ -197,12 +198,16 @@ interface Kind {
   readonly reserved?: readonly string[];
 }
 
+/** A kind of document, for whoever only reads it. */
+export interface DocumentReader<T> extends Kind {
+  /** The document of canonical bytes, complete in itself; nothing is checked against anything else. */
+  fromBytes(data: Uint8Array): T;
+}
+
 /** A whole document, which carries its type. */
-export interface DocumentType<S extends Shape> extends RecordType<S>, Kind {
+export interface DocumentType<S extends Shape> extends RecordType<S>, DocumentReader<ValuesOf<S>> {
   /** The canonical bytes. */
   toBytes(value: ValuesOf<S>): Bytes;
-  /** The document of canonical bytes, complete in itself; nothing is checked against anything else. */
-  fromBytes(data: Uint8Array): ValuesOf<S>;
   /** What other documents and the log call it. What a reader would refuse cannot be written either. */
   digest(value: ValuesOf<S>): string;
 }

@@ -30,6 +30,8 @@ export const EVIDENCE_TYPE = "secvm-v2-evidence";
 export const LOG_EVIDENCE_TYPE = "secvm-v1-evidence";
 /** What leads from a shard to the two roots above it; never signed. */
 export const SHARD_PROOF_TYPE = "secvm-v2-shard-proof";
+/** What a device keeps of the one package that it looks for; never signed, never sent. */
+export const CANARY_TYPE = "secvm-v2-canary";
 /** What shows that a relay left a device's canary out; never signed, what is in it is. */
 export const MISSING_CANARY_TYPE = "secvm-v2-missing-canary";
 /** What a device keeps of the log; never signed, never sent. */

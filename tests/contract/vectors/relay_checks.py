@@ -20,7 +20,7 @@ from secvm.protocol.canonical import Fields, encode_document
 from secvm.protocol.codec import check_package, decode
 from secvm.protocol.documents.experiment import ExperimentDocument, read_published
 from secvm.protocol.documents.faults import OpeningFault
-from secvm.protocol.relays.batches import Absence, Place, capsule_root, label_from_text, label_of
+from secvm.protocol.relays.batches import Absence, Place, capsule_digest, capsule_root, label_from_text, label_of
 from secvm.protocol.relays.commitments import (
     EntryCommitment,
     MixCommitment,
@@ -34,7 +34,15 @@ from secvm.protocol.relays.opening import Opening, RelayedEnding, is_opened, ope
 from secvm.protocol.relays.recount import ShardTally
 from secvm.protocol.relays.shards import ShardProof, read_run, read_sub_tally
 from secvm.protocol.relays.statements import Statement
-from secvm.protocol.relays.submission import Receipt, recounts
+from secvm.protocol.relays.submission import (
+    Canary,
+    Receipt,
+    canary_capsules,
+    draw_order,
+    read_request,
+    recounts,
+    seal_submission,
+)
 from tests.contract.vectors.reading import JSON, bytes_of, refused, root_over, unhex
 
 KINDS: dict[str, type[Statement]] = {
@@ -223,6 +231,32 @@ def check_shards(content: JSON) -> None:
         package = decode(bytes.fromhex(case["package"])).package
         assert cells.cell_of(package) == case["cell"]
         assert case["cell"] is None or cells.package_of(case["cell"]) == package
+
+
+def check_submission(content: JSON) -> None:
+    for case in content["cases"]:
+        document = ExperimentDocument.from_bytes(case["document"].encode())
+        manifest = RelayedManifest.from_bytes(case["manifest"].encode())
+        order = draw_order(document.budget, map(int, case["words"]))
+        assert list(order.places) == case["order"]
+        token, ephemerals, body = (bytes.fromhex(case[name]) for name in ("token", "ephemerals", "body"))
+        packages = [decode(data).package for data in unhex(case["packages"])]
+        sealed = seal_submission(document, manifest, packages, order=order, ephemerals=ephemerals, token=token)
+        assert sealed.body == body
+        assert sealed.canary.to_bytes() == case["canary"].encode()
+        # By hand: 128 bytes a capsule behind the token, ascending, and the canary at the place of the last package.
+        digests = [capsule_digest(capsule) for capsule in read_request(body, budget=document.budget, token=len(token))]
+        assert body.startswith(token)
+        assert digests == sorted(digests)
+        at = 64 * case["order"][-1]
+        inner, outer = canary_capsules(manifest, document.experiment_id, ephemerals[at : at + 64])
+        canary = Canary.from_bytes(case["taken"].encode())
+        assert canary.inner_digest == capsule_digest(inner)
+        assert digests[canary.place.index] == canary.place.digest == capsule_digest(outer)
+        receipt = Receipt.read(bytes.fromhex(case["receipt"]), document.entry_relay.key)
+        canary.check_receipt(receipt)
+        assert canary == sealed.canary.with_receipt(bytes.fromhex(case["receipt"]))
+        assert receipt.root.hex() == root_over(digests)
 
 
 def check_news(content: JSON) -> None:

@@ -19,7 +19,7 @@ import type { Experiment } from "../../learning/experiment.ts";
 import type { PrivacyTarget } from "../../privacy/target.ts";
 import { decodeDocument, digestOf, encodeDocument, Fields, type Content } from "../canonical.ts";
 import { EXPERIMENT_ID_BYTES } from "../codec.ts";
-import type { DocumentType } from "../records.ts";
+import type { DocumentReader } from "../records.ts";
 import { EXPERIMENT_TYPE, PLAIN_EXPERIMENT_TYPE } from "../version.ts";
 import { checkParties, checkRelayed } from "./experimentChecks.ts";
 import { STATED, type Relay, type Stated } from "./experimentParts.ts";
@@ -34,9 +34,6 @@ export interface ExperimentDocumentFields extends Stated {
   /** What two relays' cover was asked for; null: there is none, and no guarantee. */
   readonly privacy: PrivacyTarget | null;
 }
-
-/** A document that a coordinator signs, as whoever reads its envelope knows it. */
-type CoordinatorDocument<T> = Pick<DocumentType<any>, "purpose" | "title"> & { fromBytes(data: Uint8Array): T };
 
 /* The fields stand on it. */
 export interface ExperimentDocument extends ExperimentDocumentFields {}
@@ -138,13 +135,13 @@ export class ExperimentDocument {
    *
    * Throws a `MalformedMessageError` or a `BadSignatureError`.
    */
-  async read<T>(kind: CoordinatorDocument<T>, envelope: Uint8Array): Promise<T> {
+  async read<T>(kind: DocumentReader<T>, envelope: Uint8Array): Promise<T> {
     const { coordinatorKeys: keys, threshold } = this;
     return kind.fromBytes(await verify(envelope, { purpose: kind.purpose, keys, threshold }));
   }
 
   /** A document of this experiment, of one of these kinds, and which one it is. Throws as `read`. */
-  async readAny<T extends { readonly experiment: string }, K extends CoordinatorDocument<T>>(
+  async readAny<T extends { readonly experiment: string }, K extends DocumentReader<T>>(
     kinds: readonly K[],
     envelope: Uint8Array,
   ): Promise<readonly [kind: K, document: ReturnType<K["fromBytes"]>]> {
