@@ -14,6 +14,7 @@ from secvm.cli.experiment.preview import look_ahead, why_refused
 from secvm.cli.experiment.rounds import ended_rounds, round_line, status_lines
 from secvm.errors import ConsentRefusedError, UnreachableError
 from secvm.participant.consent.policies import Consent
+from secvm.privacy.risk import in_words
 from secvm.protocol.documents.experiment import ExperimentDocument, Relay
 from secvm.protocol.relays.statements import RelayedTerms
 from secvm.testing.clock import ManualClock
@@ -42,11 +43,7 @@ JOINED: dict[str, Any] = {"privacy": {"epsilon": 1, "delta": "1e-6"}, "rounds": 
             {"privacy": {"epsilon": 3.9, "delta": "1e-6"}},
             "in its last round the device's budget over all experiments is spent: ε = 4.00 for your answers",
         ),
-        ({**JOINED, "test": True}, "marked as a test: it is not for people's own data"),
-        (
-            {"privacy": "none", "relays": [], "test": True},
-            "has no relay to send packages to; and this experiment is marked as a test",
-        ),
+        ({"privacy": "none", "relays": [], "test": True}, "has no relay to send packages to; and "),
     ],
 )
 def test_the_verdict_is_the_devices_own_and_names_the_true_cause(changes: dict[str, Any], why: str | None) -> None:
@@ -54,7 +51,23 @@ def test_the_verdict_is_the_devices_own_and_names_the_true_cause(changes: dict[s
     assert seen.content()["devices"] == {"join": why is None, "why_not": list(seen.refusals)}
     assert (why or "") in "; and ".join(seen.refusals)
     expected = "joins, if its settings name both relays" if why is None else "refuses, because "
-    assert seen.lines[-1] == f"devices: a device with default consent {expected}{'; and '.join(seen.refusals)}"
+    device = "for tests" if changes.get("test") else "with default consent"
+    assert seen.lines[-1] == f"devices: a device {device} {expected}{'; and '.join(seen.refusals)}"
+
+
+def test_of_a_test_the_verdict_is_that_of_devices_for_tests() -> None:
+    seen = look_ahead(content(**JOINED, test=True))
+    assert seen.content()["devices"] == {"join": True, "why_not": []}
+    joins = "a device for tests joins, if its settings name both relays"
+    assert seen.lines[-1] == f"devices: {joins}; one with somebody's own data refuses every test"
+
+
+@pytest.mark.parametrize("changes", [JOINED, {"privacy": "none", "relays": [], "test": True}])
+def test_the_plan_says_the_one_risk_as_devices_say_it(changes: dict[str, Any]) -> None:
+    seen = look_ahead(content(**changes))
+    first = seen.lines[seen.lines.index("devices will say:") + 1].strip()
+    assert first == in_words(seen.risk, seen.document.experiment)
+    assert seen.content()["risk"] == Consent().statement(seen.document).risk
 
 
 def test_a_device_that_refuses_says_how_to_take_part_anyway() -> None:
@@ -75,7 +88,10 @@ def test_what_can_be_learnt_is_told_as_the_operators_page_tells_it() -> None:
     accuracy = seen.content()["accuracy"]
     shares = [f"{100 * accuracy[name]:.0f} %" for name in ("expected", "central")]
     (line,) = [line for line in seen.lines if line.startswith("accuracy")]
-    assert line.startswith(f"accuracy    {shares[0]} instead of {shares[1]} with all data in one place. Measured on")
+    assert line.startswith(f"accuracy    {shares[0]} instead of {shares[1]} with all data in one place. ")
+    # Beyond the edge of the table it says so.
+    assert all(edge in line for edge in accuracy["beyond"])
+    assert "fewer than 300 people who train" in line
     assert seen.lines.index(line) < seen.lines.index("")
 
 
@@ -146,7 +162,7 @@ def test_nothing_is_published_without_a_yes(server: Server, tmp_path: Path, secv
     plain = content(privacy="none", relays=[], test=True)
     server.answer = coordinator(plain)
     assert secvm(*asked(tmp_path, server, plain)) == 2
-    assert "devices: a device with default consent refuses, because" in secvm.err
+    assert "devices: a device for tests refuses, because" in secvm.err
     assert secvm.err.endswith("secvm: an experiment is published after a yes\nSay it with --yes.\n")
     assert server.asked == ["/admin/experiments", "/admin/experiments/draft"]
 

@@ -57,7 +57,13 @@ def test_everything_it_costs_adds_up() -> None:
 
 def test_what_lies_beyond_the_table_is_said() -> None:
     assert expected().beyond == ()
-    assert expected(people=10**6, bins=10**6, rounds=1, noise=3.0).beyond == ("people", "bins", "rounds", "noise")
+    assert "measured" not in expected().sentence
+    beyond = ("more than 30,000 people who train", "more than 10,000 bins", "fewer than 3 rounds", "more noise")
+    assert expected(people=10**6, bins=10**6, rounds=1, noise=3.0).beyond == beyond
+    assert expected(bins=16, noise=3.0).sentence.endswith(
+        " Nothing was measured for fewer than 100 bins and more noise: computed at the edge of what was, so it may be"
+        " better or worse."
+    )
     assert expected(people=10**6).accuracy == expected(people=10**7).accuracy
     # Who has more words than the people of the table is taken for one of them.
     assert expected(features=None) == expected(features=10**6)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -33,7 +33,7 @@ from secvm.dashboard.plan import CAVEAT, accuracy_table
 from secvm.errors import BadInputError, SecVMError
 from secvm.learning.arithmetic import exact
 from secvm.participant.consent.ledger import spend
-from secvm.participant.consent.policies import Consent
+from secvm.participant.consent.policies import Consent, Statement
 from secvm.participant.dice import safe_dice
 from secvm.participant.person import decisions
 from secvm.participant.relayed.preparation import terms_against
@@ -43,7 +43,9 @@ from secvm.participant.trust.trust_policy import TrustedRelay, TrustPolicy
 from secvm.privacy.planning.accuracy_cost import ExpectedCost
 from secvm.privacy.planning.planner import cost_of_plan, expected_cost
 from secvm.privacy.planning.private_plan import PrivatePlan, plan_lines
-from secvm.privacy.statements.relayed_text import PLAIN, words
+from secvm.privacy.statements.plain import PrivacyStatement
+from secvm.privacy.statements.plain import words as plain_words
+from secvm.privacy.statements.relayed_text import words
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.log.policy import LogTerms, Witness
 from secvm.runtime.clock import SystemClock
@@ -58,6 +60,8 @@ class Preview:
     """An experiment that nobody has published."""
 
     document: ExperimentDocument
+    #: ``privacy.risk``: how often somebody who bets on a person's answer would be right, from 0.5 to 1.
+    risk: float
     #: The plan of its guarantee as JSON; None: it asks for none.
     plan: dict[str, Any] | None
     cost: ExpectedCost | None
@@ -69,6 +73,7 @@ class Preview:
     def content(self) -> dict[str, Any]:
         """As JSON: stable keys."""
         return {
+            "risk": self.risk,
             "plan": self.plan,
             "accuracy": None if self.cost is None else self.cost.content(),
             "devices": {"join": not self.refusals, "why_not": list(self.refusals)},
@@ -87,19 +92,31 @@ def look_ahead(content: dict[str, Any], ask_draft: AskDraft | None = None) -> Pr
     made = private_plan(spec)
     document, remarks = (_own_draft(spec, made), []) if ask_draft is None else ask_draft()
     refusals = why_refused(document, people=spec.people, ask_relays=ask_draft is not None)
-    cost, plan, lines, statement_lines = _cost(spec, made), None, [PLAIN], list[str]()
-    if made is not None:
-        statement = made.statement(operators_of(spec), floor=spec.floor, bytes_per_package=OUTER_BYTES)
-        plan = made.content(statement)
+    cost, plan, lines = _cost(spec, made), None, list[str]()
+    statement: Statement
+    if made is None:
+        plain = Consent().statement(document)
+        assert isinstance(plain, PrivacyStatement), "it has no cover"
+        statement, sentences = plain, plain_words(plain)
+    else:
+        statement = relayed = made.statement(operators_of(spec), floor=spec.floor, bytes_per_package=OUTER_BYTES)
+        plan, sentences = made.content(relayed), words(relayed)
         lines = plan_lines(plan)
-        statement_lines = ["", "devices will say:", *(f"  {sentence}" for sentence in words(statement))]
     if cost is not None:
         lines.append(f"accuracy    {cost.sentence} {CAVEAT}")
-    verdict = "joins" if made is None else "joins, if its settings name both relays"
+    # What the coordinator remarks of a plan stands in it already.
+    remarks = [remark for remark in remarks if not any(remark in line for line in lines)]
+    lines += ["", "devices will say:", *(f"  {sentence}" for sentence in sentences), *remarks]
+    lines += ["", f"devices: {_verdict(document, refusals)}"]
+    return Preview(document, statement.risk, plan, cost, tuple(refusals), tuple(lines))
+
+
+def _verdict(document: ExperimentDocument, refusals: Sequence[str]) -> str:
+    device = "a device for tests" if document.test else "a device with default consent"
     if refusals:
-        verdict = f"refuses, because {'; and '.join(refusals)}"
-    lines += [*statement_lines, *remarks, "", f"devices: a device with default consent {verdict}"]
-    return Preview(document, plan, cost, tuple(refusals), tuple(lines))
+        return f"{device} refuses, because {'; and '.join(refusals)}"
+    joins = "joins" if document.experiment.cover is None else "joins, if its settings name both relays"
+    return f"{device} {joins}" + ("; one with somebody's own data refuses every test" if document.test else "")
 
 
 def _cost(spec: Specification, made: PrivatePlan | None) -> ExpectedCost | None:
@@ -135,13 +152,14 @@ def _own_draft(spec: Specification, made: PrivatePlan | None) -> ExperimentDocum
 
 def why_refused(document: ExperimentDocument, *, people: int | None = None, ask_relays: bool = False) -> list[str]:
     """All reasons for which a device with default consent would not join, or would stop before the last round; none: it
-    takes part to the end. Its settings name the experiment's relays. ``people``: devices that are expected in a round.
+    takes part to the end. Its settings name the experiment's relays, and it is for tests where the experiment is one.
+    ``people``: devices that are expected in a round.
     """
     relays = tuple(TrustedRelay(url=relay.url, key=relay.key, operator=relay.operator) for relay in document.relays)
     # Devices fetch through relays of their own settings; where the experiment names none, that is told below.
     ways = [relay.url for relay in relays] or ["https://relay.example"]
     transport, consent = open_transport(ways, os.urandom, credential=None), Consent()
-    way = decisions.Way(transport, TrustPolicy(relays=relays), safe_dice(os.urandom), consent)
+    way = decisions.Way(transport, TrustPolicy(relays=relays), safe_dice(os.urandom), consent, only_tests=document.test)
 
     def ask_terms() -> None:
         if ask_relays and document.experiment.cover is not None:

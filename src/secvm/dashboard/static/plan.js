@@ -183,7 +183,9 @@ function accuracy(told, points, caveat) {
     return;
   }
   const noise = told.by_noise >= 0.5 ? `, ${told.by_noise.toFixed(0)} of them by noise` : "";
-  const edge = told.beyond.length ? ` Beyond what was measured (${told.beyond.join(", ")}): taken at the edge.` : "";
+  const edge = told.beyond.length
+    ? ` Nothing was measured for ${told.beyond.join(" and ")}: computed at the edge of what was, so it may be better or worse.`
+    : "";
   const instead = `${percent(told.expected)} instead of ${percent(told.central)} with all data in one place`;
   write(points.remark, `${instead}${noise}. ${caveat}${edge}`);
 }

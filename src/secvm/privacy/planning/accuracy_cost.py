@@ -54,7 +54,7 @@ class ExpectedCost:
     #: Of what the accuracy falls short: binning, features and thinning; rounds and noise.
     by_hashing: float
     by_noise: float
-    #: What lies beyond the table, and was taken at its edge.
+    #: What lies beyond the table, and was taken at its edge, in words.
     beyond: tuple[str, ...]
 
     @property
@@ -65,7 +65,11 @@ class ExpectedCost:
     @property
     def sentence(self) -> str:
         """For a terminal."""
-        return f"{100 * self.accuracy:.0f} % instead of {100 * self.central:.0f} % with all data in one place."
+        told = f"{100 * self.accuracy:.0f} % instead of {100 * self.central:.0f} % with all data in one place."
+        if not self.beyond:
+            return told
+        edge = "computed at the edge of what was, so it may be better or worse"
+        return f"{told} Nothing was measured for {' and '.join(self.beyond)}: {edge}."
 
     def content(self) -> dict[str, Any]:
         """As JSON: stable keys."""
@@ -113,9 +117,9 @@ class AccuracyTable:
         words = self.content["people"]["words_per_person"]
         shown = min(words if features is None else features, words)
         beyond = [
-            name
-            for name, value, axis in (
-                ("people", people, plain["people"]),
+            f"fewer than {axis[0]:,} {what}" if value < axis[0] else f"more than {axis[-1]:,} {what}"
+            for what, value, axis in (
+                ("people who train", people, plain["people"]),
                 ("bins", bins, plain["bins"]),
                 ("features", shown, plain["features"]),
                 ("rounds", rounds, self.content["noise"]["rounds"]),
@@ -123,7 +127,7 @@ class AccuracyTable:
             if not axis[0] <= value <= axis[-1]
         ]
         if noise > self.content["noise"]["noise"][-1]:
-            beyond.append("noise")
+            beyond.append("more noise")
         central = _at(*self._tables["central"], [_log(people)])
         measured = min(1.0, float(self.content["rho"]) / math.sqrt(shown + 1))
         sent = (1 + (1 / measured - 1) / rounds) / (1 + (1 / q - 1) / rounds)
