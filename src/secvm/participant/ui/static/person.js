@@ -5,6 +5,7 @@ import { experimentPanel, rank } from "./experiments.js";
 import { offersPart } from "./offers.js";
 import { number, other, preferred, said, speak, t } from "./language.js";
 import { button, el, folded, moment, put, sentences, size } from "./parts.js";
+import { summary } from "./summary.js";
 import { act, getState } from "./talk.js";
 
 const EVERY_MS = 3000;
@@ -62,16 +63,6 @@ function runs(state) {
   badge.textContent = t(state.runs ? "runs.yes" : "runs.no");
   badge.className = `end badge ${state.runs ? "good" : ""}`;
   badge.hidden = false;
-}
-
-/** @param {any} state @param {any[]} here */
-function summary(state, here) {
-  const going = here.filter((one) => !one.ended && !one.convicted).length;
-  if (going === 0) return t("summary.nothing");
-  const what = t("summary.some", { n: going });
-  if (!state.runs) return `${what} ${t("summary.stopped")}`;
-  const waiting = here.reduce((sum, one) => sum + one.waiting, 0);
-  return `${what} ${waiting ? t("summary.soon", { n: waiting }) : t("summary.idle")}`;
 }
 
 /** @param {any} state */
