@@ -4,11 +4,12 @@ To add one, write it in a file beside this one and register it here.
 """
 
 from secvm.cli.commands import group
-from secvm_lab.cli.dev import chaos, maintenance, mutations, screenshots, searches, tiers
+from secvm_lab.cli.dev import chaos, extension, maintenance, mutations, screenshots, searches, tiers
 
 app = group("Commands for people who change the code.")
 for _command in (
     *(maintenance.check, maintenance.fix, maintenance.lock, tiers.coverage, mutations.mutations, chaos.chaos),
+    extension.extension,
     *(searches.fuzz, maintenance.house, screenshots.screenshots, searches.simulate, searches.soak, searches.trials),
 ):
     app.command()(_command)
