@@ -1,9 +1,10 @@
 /**
  * A device's dice: the browser's, and nothing else where people take part.
  *
- * Both ways take `randomBytes`, which the outermost shell fills with `crypto.getRandomValues`. Everything that could tell
- * devices apart (order, times, phases, sealing) is thrown with these, also in tests. Only what is *learnt* may be thrown
- * with seeded dice, so that a run can be compared with an offline one, and only where the experiment is marked as a test.
+ * Both ways take `randomBytes`, which the outermost shell fills with `crypto.getRandomValues`. Everything that could
+ * tell devices apart (order, times, phases, sealing) is thrown with these, also in tests. Only what is *learnt* may be
+ * thrown with seeded dice, so that a run can be compared with an offline one, and only where the experiment is marked as
+ * a test.
  */
 
 import { fromLittleEndian } from "../bytes.ts";
