@@ -9,9 +9,13 @@ import { createInterface } from "node:readline";
 
 import { SecVMError } from "../../src/errors.ts";
 import type { Vector } from "../vectors.ts";
+import { answerPinning } from "./pinning.ts";
 import { answerRound } from "./round.ts";
 
-const KINDS: { readonly [kind: string]: (asked: Vector) => unknown } = { round: answerRound };
+const KINDS: { readonly [kind: string]: (asked: Vector) => unknown } = {
+  pinning: answerPinning,
+  round: answerRound,
+};
 
 for await (const line of createInterface({ input: process.stdin })) {
   const { kind, ...asked } = JSON.parse(line) as Vector;

@@ -90,7 +90,7 @@ function binningOf({ binning }: ExperimentDocument, vocabulary: readonly string[
 }
 
 /** These bytes again and again. */
-function repeating(data: Bytes): RandomBytes {
+export function repeating(data: Bytes): RandomBytes {
   let at = 0;
   return (count) => Uint8Array.from({ length: count }, () => data[at++ % data.length]!);
 }

@@ -185,7 +185,7 @@ def answer_round(question: JSON) -> JSON:
     document = ExperimentDocument.from_bytes(question["document"].encode())
     experiment = document.experiment
     state, models = _stepped(experiment, question["tallies"])
-    system = _repeating(bytes.fromhex(question["stream"]))
+    system = repeating(bytes.fromhex(question["stream"]))
     seed = question["seed"]
     dice_for = safe_dice(system) if seed is None else unsafe_seeded_dice(bytes.fromhex(seed), question["participant"])
     dice = dice_for(document)
@@ -248,7 +248,7 @@ def _stepped(experiment: Experiment, tallies: list[JSON]) -> tuple[State, list[J
     return state, models
 
 
-def _repeating(data: bytes) -> RandomBytes:
+def repeating(data: bytes) -> RandomBytes:
     """These bytes again and again."""
     endless = cycle(data)
     return lambda count: bytes(islice(endless, count))
