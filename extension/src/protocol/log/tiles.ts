@@ -26,15 +26,21 @@ export function entriesPath(index: number, width: number = TILE_WIDTH): string {
 /** The entries of a tile. */
 export function readBundle(data: Uint8Array, options: { width?: number } = {}): Uint8Array[] {
   const { width = TILE_WIDTH } = options;
+  const entries = readEntries(data);
+  if (entries.length !== width) {
+    throw new MalformedMessageError(`a tile of ${entries.length} entries that should have ${width}`);
+  }
+  return entries;
+}
+
+/** Entries side by side, each after its length. */
+export function readEntries(data: Uint8Array): Uint8Array[] {
   const entries: Uint8Array[] = [];
   for (let at = 0; at < data.length; ) {
     const end = at + 2 + ((data[at]! << 8) | (data[at + 1] ?? 0));
     if (at + 2 > data.length || end > data.length) throw new MalformedMessageError("an entry of a tile is not whole");
     entries.push(data.slice(at + 2, end));
     at = end;
-  }
-  if (entries.length !== width) {
-    throw new MalformedMessageError(`a tile of ${entries.length} entries that should have ${width}`);
   }
   return entries;
 }
