@@ -29,6 +29,9 @@ export const KEYS = {
   canary: ["experiment", "round"],
   unopened: ["experiment", "round"],
   token_seed: ["experiment"],
+  settings: ["name"],
+  relay: ["url"],
+  invited: ["digest"],
 } as const;
 export type TableName = keyof typeof KEYS;
 

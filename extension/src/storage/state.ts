@@ -32,6 +32,7 @@ import {
   type StoredChanges,
 } from "./kept.ts";
 import { RelayedBook, type RequestRow } from "./relayedBook.ts";
+import { SettingsBook } from "./settingsBook.ts";
 import type { Row, Tables } from "./tables.ts";
 
 /** Days of traffic that are kept. */
@@ -45,12 +46,15 @@ export class DeviceState extends Book {
   readonly ledger: LedgerBook;
   /** What it keeps of experiments with two relays. */
   readonly relayed: RelayedBook;
+  /** What invites have told it. */
+  readonly settings: SettingsBook;
 
   constructor(tables: Tables) {
     super(tables);
     this.trust = new TrustBook(tables);
     this.ledger = new LedgerBook(tables);
     this.relayed = new RelayedBook(tables);
+    this.settings = new SettingsBook(tables);
   }
 
   /** One transaction, on the disk when this ends; where `write` throws, nothing of it has happened. */
