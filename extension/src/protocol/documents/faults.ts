@@ -14,6 +14,7 @@ export const INCONSISTENCIES = {
   BEFORE_START: "it opens before the experiment starts",
   OVERLAP: "it opens before the round before is closed",
   BROKEN_CHAIN: "it does not continue the round before",
+  OTHER_ROUND: "it ends another round",
   RELAY_TIMES: "its relays have more or less time than the experiment says",
   MIX_COMMITMENT: "its mixing relay's commitment is not signed by that relay, or of another round",
   ENTRY_COMMITMENT: "its entry relay's commitment is not signed by that relay, or of another round",
