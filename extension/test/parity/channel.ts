@@ -7,27 +7,21 @@
 
 import { createInterface } from "node:readline";
 
-import { SecVMError } from "../../src/errors.ts";
 import type { Vector } from "../vectors.ts";
+import { orError } from "./answers.ts";
+import { answerMargin } from "./margin.ts";
+import { answerNumbers } from "./numbers.ts";
 import { answerPinning } from "./pinning.ts";
 import { answerRound } from "./round.ts";
 
 const KINDS: { readonly [kind: string]: (asked: Vector) => unknown } = {
+  margin: answerMargin,
+  numbers: answerNumbers,
   pinning: answerPinning,
   round: answerRound,
 };
 
 for await (const line of createInterface({ input: process.stdin })) {
   const { kind, ...asked } = JSON.parse(line) as Vector;
-  process.stdout.write(`${JSON.stringify(await answered(() => KINDS[kind]!(asked)))}\n`);
-}
-
-/** An answer, or the error that is one. */
-async function answered(answer: () => unknown): Promise<unknown> {
-  try {
-    return await answer();
-  } catch (fault) {
-    if (!(fault instanceof SecVMError)) throw fault;
-    return { error: [fault.name, fault.message] };
-  }
+  process.stdout.write(`${JSON.stringify(await orError(() => KINDS[kind]!(asked)))}\n`);
 }

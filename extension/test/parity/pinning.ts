@@ -13,7 +13,7 @@ import { ExperimentDocument } from "../../src/protocol/documents/experiment.ts";
 import { Tables } from "../../src/storage/tables.ts";
 import { Vault } from "../../src/storage/vault.ts";
 import type { Vector } from "../vectors.ts";
-import { repeating } from "./round.ts";
+import { repeating } from "./answers.ts";
 
 export async function answerPinning(asked: Vector): Promise<unknown> {
   const document = ExperimentDocument.fromBytes(utf8(asked.document));

@@ -19,6 +19,7 @@ import { ExperimentDocument } from "../../src/protocol/documents/experiment.ts";
 import { redraw, shuffle, spread } from "../../src/protocol/schedule.ts";
 import { tallyOf } from "../learning/told.ts";
 import type { Vector } from "../vectors.ts";
+import { repeating } from "./answers.ts";
 
 export async function answerRound(asked: Vector): Promise<unknown> {
   const document = ExperimentDocument.fromBytes(utf8(asked.document));
@@ -87,12 +88,6 @@ function stepped(experiment: Experiment, tallies: readonly Tally[]): [State, unk
 function binningOf({ binning }: ExperimentDocument, vocabulary: readonly string[]): HashBinning | VocabularyBinning {
   if (binning.kind === "vocabulary") return new VocabularyBinning(vocabulary);
   return new HashBinning({ nBins: binning.bins, salt: binning.salt!, nHashes: binning.hashes });
-}
-
-/** These bytes again and again. */
-export function repeating(data: Bytes): RandomBytes {
-  let at = 0;
-  return (count) => Uint8Array.from({ length: count }, () => data[at++ % data.length]!);
 }
 
 /** Both capsules of a package under the keys of a round. */

@@ -1,21 +1,22 @@
 """Random questions to the Python device and to the browser's: both give the same bytes."""
 
-import random
 from collections import Counter
 
 from tests.contract.parity import pinning
-from tests.contract.parity.channel import compare
+from tests.contract.parity.channel import Channel
+from tests.contract.parity.margins import answer_margin, draw_margin, on_edge
+from tests.contract.parity.numbers import answer_numbers, draw_numbers
 from tests.contract.parity.rounds import answer_round, draw_question
 from tests.effort import scaled
-from tests.seeds import seed_for
 
-ROUNDS = scaled(50, 2_000)
-PEOPLE = scaled(50, 500)
+ROUNDS = scaled(30, 2_000)
+MARGINS = scaled(300, 10_000)
+NUMBERS = scaled(40, 2_000)
+PEOPLE = scaled(40, 500)
 
 
-def test_rounds_are_the_same_bytes() -> None:
-    dice = random.Random(seed_for("parity of rounds"))
-    answers = compare("round", (draw_question(dice) for _ in range(ROUNDS)), answer_round)
+def test_rounds_are_the_same_bytes(channel: Channel) -> None:
+    answers = channel.compare("round", ROUNDS, draw_question, answer_round)
     # The questions are worth their while: most can be answered, and they differ in what matters.
     given = [answer for answer in answers if "error" not in answer]
     assert len(given) > 0.8 * len(answers)
@@ -25,9 +26,30 @@ def test_rounds_are_the_same_bytes() -> None:
     assert {answer["cohort"] for answer in given} == {"train", "test"}
 
 
-def test_people_are_pinned_and_predicted_alike() -> None:
-    dice = random.Random(seed_for("parity of pinning"))
-    answers = compare("pinning", (pinning.draw_question(dice) for _ in range(PEOPLE)), pinning.answer_pinning)
+def test_people_are_pinned_and_predicted_alike(channel: Channel) -> None:
+    answers = channel.compare("pinning", PEOPLE, pinning.draw_question, pinning.answer_pinning)
     assert len([answer for answer in answers if "error" not in answer]) > 0.4 * len(answers)
     sentences = " ".join(answer["error"][1] for answer in answers if "error" in answer)
     assert all(said in sentences for said in ("no features of", "no label for", "none of this experiment's"))
+
+
+def test_margins_have_the_same_verdict(channel: Channel) -> None:
+    edges = Counter[bool]()
+
+    def answer(question: dict[str, object]) -> dict[str, object]:
+        answered = answer_margin(question)
+        edges[on_edge(question, answered)] += 1
+        return answered
+
+    answers = channel.compare("margin", MARGINS, draw_margin, answer)
+    assert edges[True] > 0.1 * len(answers)
+    assert any(abs(answer["score"]) > 2**52 for answer in answers)
+    sent = Counter(answer["update"] is not None for answer in answers)
+    assert min(sent[True], sent[False]) > 0.1 * len(answers)
+
+
+def test_numbers_are_the_same(channel: Channel) -> None:
+    answers = channel.compare("numbers", NUMBERS, draw_numbers, answer_numbers)
+    for name in ("loss", "thinning", "fixed", "divided"):
+        refused = Counter("error" in answer[name] for answer in answers)
+        assert min(refused[True], refused[False]) > 0, name
