@@ -4,6 +4,8 @@
  * No message carries a feature or a label of a person, nor a key, nor what was under a seal.
  */
 
+import type { Sentence } from "./privacy/sentences.ts";
+
 interface Details {
   /** What the person who reads the message can do next. */
   nextStep?: string;
@@ -12,9 +14,12 @@ interface Details {
 /** Something went wrong. The message is one sentence for a person. */
 export class SecVMError extends Error {
   readonly nextStep: string | undefined;
+  /** The message as it was given: a page says a sentence in its reader's language. */
+  readonly said: Sentence | string;
 
-  constructor(message: string, details: Details = {}) {
-    super(message);
+  constructor(message: Sentence | string, details: Details = {}) {
+    super(String(message));
+    this.said = message;
     this.name = new.target.name;
     this.nextStep = details.nextStep;
   }

@@ -13,12 +13,14 @@ import { answerMargin } from "./margin.ts";
 import { answerNumbers } from "./numbers.ts";
 import { answerPinning } from "./pinning.ts";
 import { answerRound } from "./round.ts";
+import { answerSentences } from "./sentences.ts";
 
 const KINDS: { readonly [kind: string]: (asked: Vector) => unknown } = {
   margin: answerMargin,
   numbers: answerNumbers,
   pinning: answerPinning,
   round: answerRound,
+  sentences: answerSentences,
 };
 
 for await (const line of createInterface({ input: process.stdin })) {

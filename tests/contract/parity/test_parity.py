@@ -7,12 +7,14 @@ from tests.contract.parity.channel import Channel
 from tests.contract.parity.margins import answer_margin, draw_margin, on_edge
 from tests.contract.parity.numbers import answer_numbers, draw_numbers
 from tests.contract.parity.rounds import answer_round, draw_question
+from tests.contract.parity.sentences import answer_sentences, draw_sentences
 from tests.effort import scaled
 
 ROUNDS = scaled(30, 2_000)
 MARGINS = scaled(300, 10_000)
 NUMBERS = scaled(40, 2_000)
 PEOPLE = scaled(40, 500)
+SENTENCES = scaled(4, 50)
 
 
 def test_rounds_are_the_same_bytes(channel: Channel) -> None:
@@ -53,3 +55,7 @@ def test_numbers_are_the_same(channel: Channel) -> None:
     for name in ("loss", "thinning", "fixed", "divided"):
         refused = Counter("error" in answer[name] for answer in answers)
         assert min(refused[True], refused[False]) > 0, name
+
+
+def test_sentences_are_said_alike(channel: Channel) -> None:
+    channel.compare(\"sentences\", SENTENCES, draw_sentences, answer_sentences)
