@@ -58,4 +58,4 @@ def test_numbers_are_the_same(channel: Channel) -> None:
 
 
 def test_sentences_are_said_alike(channel: Channel) -> None:
-    channel.compare(\"sentences\", SENTENCES, draw_sentences, answer_sentences)
+    channel.compare("sentences", SENTENCES, draw_sentences, answer_sentences)
