@@ -1,8 +1,6 @@
 /** What one device computes in one round: its model, its person, its packages, their order, time and seals. */
 
-import { hex, unhex, utf8, type Bytes } from "../../src/bytes.ts";
-import { sealBoth } from "../../src/crypto/sealing/layers.ts";
-import { X25519PublicKey, type RandomBytes } from "../../src/crypto/sealing/kem.ts";
+import { hex, textOf, unhex, utf8 } from "../../src/bytes.ts";
 import { safeDice, systemWords, unsafeSeededDice } from "../../src/device/dice.ts";
 import { SecVMError } from "../../src/errors.ts";
 import { evaluationWeights, start, step, trainingWeights } from "../../src/learning/aggregate/index.ts";
@@ -16,7 +14,9 @@ import { fixedTarget, score } from "../../src/learning/individual/update.ts";
 import { digestOf } from "../../src/protocol/canonical.ts";
 import { encode } from "../../src/protocol/codec.ts";
 import { ExperimentDocument } from "../../src/protocol/documents/experiment.ts";
-import { redraw, shuffle, spread } from "../../src/protocol/schedule.ts";
+import { MANIFEST, manifestFaults } from "../../src/protocol/relays/manifest.ts";
+import { CANARY, drawOrder, recounts, sealSubmission, SECRETS_BYTES } from "../../src/protocol/relays/submission.ts";
+import { redraw, spread } from "../../src/protocol/schedule.ts";
 import { tallyOf } from "../learning/told.ts";
 import type { Vector } from "../vectors.ts";
 import { repeating } from "./answers.ts";
@@ -51,6 +51,10 @@ export async function answerRound(asked: Vector): Promise<unknown> {
   );
   const window = { opensAt: asked.window[0], closesAt: asked.window[1] };
   const times = spread(3, window, words);
+  const order = drawOrder(packages.length, words);
+  const manifest = MANIFEST.fromBytes(utf8(asked.manifest));
+  const ephemerals = system(packages.length * SECRETS_BYTES);
+  const sent = await sealSubmission(document, manifest, packages, { order, ephemerals, token: unhex(asked.token) });
   return {
     digest: document.digest,
     models,
@@ -61,10 +65,13 @@ export async function answerRound(asked: Vector): Promise<unknown> {
     packages: encoded.map(hex),
     scores,
     predicted: regression ? null : experiment.models.predict(scores),
-    order: shuffle([...packages.keys()], words),
+    order,
     times,
     redrawn: redraw(times, window, words, { now: asked.now, grace: asked.grace }),
-    canary: await sealed(asked.keys, system, encoded.at(-1)!),
+    faults: await manifestFaults(manifest, document),
+    request: hex(sent.body),
+    canary: textOf(CANARY.toBytes(sent.canary)),
+    recounts: recounts(sent.canary.ephemerals),
   };
 }
 
@@ -88,11 +95,4 @@ function stepped(experiment: Experiment, tallies: readonly Tally[]): [State, unk
 function binningOf({ binning }: ExperimentDocument, vocabulary: readonly string[]): HashBinning | VocabularyBinning {
   if (binning.kind === "vocabulary") return new VocabularyBinning(vocabulary);
   return new HashBinning({ nBins: binning.bins, salt: binning.salt!, nHashes: binning.hashes });
-}
-
-/** Both capsules of a package under the keys of a round. */
-async function sealed(told: Vector, system: RandomBytes, content: Bytes): Promise<string[]> {
-  const [count, mix] = [told.count, told.mix].map((key) => new X25519PublicKey(unhex(key)));
-  const capsules = await sealBoth(count!, mix!, unhex(told.label), system(64), content);
-  return capsules.map(hex);
 }

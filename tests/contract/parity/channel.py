@@ -58,9 +58,12 @@ class Channel:
     ) -> JSON:
         question = draw(random.Random(seed_for(f"parity of {kind}", number)))
         self._ask({"kind": kind, **question})
-        # Both at the same time.
-        ours = _answered(answer, question)
-        theirs = self._answer()
+        try:
+            # Both at the same time.
+            ours = _answered(answer, question)
+        finally:
+            # Taken in any case: the next question must not find it.
+            theirs = self._answer()
         # First the names: a whole answer is long.
         differ = sorted(name for name in {*ours, *theirs} if ours.get(name) != theirs.get(name))
         assert not differ, "\n".join(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from fractions import Fraction
 from itertools import cycle, islice
 from math import ceil
@@ -10,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from secvm.crypto.sealing.kem import X25519PrivateKey, X25519PublicKey
-from secvm.crypto.sealing.layers import seal_both
+from secvm.crypto.tokens import TOKEN_BYTES
 from secvm.errors import SecVMError
 from secvm.learning import aggregate
 from secvm.learning.aggregate.descent import Pegasos, State, Swift
@@ -29,9 +29,12 @@ from secvm.participant.dice import RandomBytes, safe_dice, system_words, unsafe_
 from secvm.participant.person.pinning import binned, binning_of
 from secvm.protocol.canonical import digest_of
 from secvm.protocol.codec import AddressedPackage, ExperimentId, encode
+from secvm.protocol.documents.blobs import MAX_COUNT
 from secvm.protocol.documents.experiment import ExperimentDocument, FeaturesWanted, HashedBins, VocabularyBins
-from secvm.protocol.schedule import Window, redraw, shuffle, spread
-from secvm_lab.rigs.histories.relayed_rounds import START, relayed_document
+from secvm.protocol.relays.manifest import RelayedManifest, manifest_faults
+from secvm.protocol.relays.submission import SECRETS_BYTES, draw_order, seal_submission
+from secvm.protocol.schedule import Window, redraw, spread
+from secvm_lab.rigs.histories.relayed_rounds import START, RelayedRound, relayed_document
 from tests.contract.parity.channel import JSON
 
 WORDS = (
@@ -65,11 +68,13 @@ def draw_question(dice: random.Random) -> JSON:
     document, words = draw_document(dice)
     experiment = document.experiment
     seeded = dice.random() < 0.5
+    tallies = [told(draw_tally(dice, experiment)) for _ in range(dice.randint(0, 3))]
     opens = START + dice.randrange(10**9)
     return {
         "document": document.data.decode(),
         "words": words,
-        "tallies": [told(draw_tally(dice, experiment)) for _ in range(dice.randint(0, 3))],
+        "manifest": draw_manifest(dice, document, len(tallies) + 1).data.decode(),
+        "tallies": tallies,
         "features": [[word, dice.choice((1, 1, 1, 2, 7, 0))] for word in dice.sample(WORDS, dice.randint(0, 20))],
         "label": dice.gauss(0, 3) if experiment.loss.regression else dice.randrange(len(experiment.labels)),
         "seed": dice.randbytes(dice.randint(0, 40)).hex() if seeded else None,
@@ -78,20 +83,14 @@ def draw_question(dice: random.Random) -> JSON:
         "window": [opens, opens + dice.choice((1, 600, 86_400_000, 2**40, 2**40))],
         "now": opens + dice.randrange(-500, 500),
         "grace": dice.choice((0, 100)),
-        "keys": {
-            **{
-                name: X25519PrivateKey.derive(dice.randbytes(32)).public_key.to_bytes().hex()
-                for name in ("count", "mix")
-            },
-            "label": dice.randbytes(32).hex(),
-        },
+        "token": dice.randbytes(TOKEN_BYTES).hex() if document.tokens else "",
     }
 
 
 def draw_document(dice: random.Random) -> tuple[ExperimentDocument, list[str]]:
     """An experiment with relays' cover, and the vocabulary that it names, if it names one."""
     words = list(dice.sample(WORDS, dice.randint(1, 30))) if dice.random() < 0.2 else []
-    bins, hashes = len(words) or dice.choice((1, 2, 7, 24, 300, 2000)), 1 if words else dice.randint(1, 3)
+    bins, hashes = len(words) or dice.choice((1, 1, 2, 7, 24, 300, 2000)), 1 if words else dice.randint(1, 3)
     regression = dice.random() < 0.15
     labels = tuple("abcd"[: 1 if regression else dice.randint(2, 4)])
     multiclass = dice.choice(("ovr", "ovo"))
@@ -120,8 +119,17 @@ def draw_document(dice: random.Random) -> tuple[ExperimentDocument, list[str]]:
         features=FeaturesWanted(source="words", description="Words."),
         train_share=share,
         test=True,
+        tokens=dice.random() < 0.5,
     )
     return document, words
+
+
+def draw_manifest(dice: random.Random, document: ExperimentDocument, number: int) -> RelayedManifest:
+    """A round of the experiment; now and then one that its experiment or its relays contradict."""
+    said = document if dice.random() < 0.8 else replace(document, tokens=not document.tokens)
+    manifest = RelayedRound(document=said, name=dice.randbytes(8).hex()).manifest
+    before: dict[str, Any] = {name: digest_of(dice.randbytes(8)) for name in ("previous", "opening")}
+    return manifest if number == 1 else replace(manifest, round_number=number, **before)
 
 
 def _rule(dice: random.Random) -> dict[str, Any]:
@@ -163,7 +171,7 @@ def draw_tally(dice: random.Random, experiment: Experiment) -> Tally:
     def about(mean: Any, most: int) -> Any:
         return np.maximum(0, mean + generator.integers(-most // 3, most + 1, mean.shape))
 
-    people = dice.choice((0, 5, 40, 10**6))
+    people = dice.choice((0, 5, 40, 40, 10**6, MAX_COUNT - 2 * 10**6))
     return Tally(
         plus=about(known.plus, people),
         minus=about(known.minus, people),
@@ -211,7 +219,11 @@ def answer_round(question: JSON) -> JSON:
     encoded = [encode(AddressedPackage(ExperimentId(document.experiment_id), number, each)) for each in packages]
     window = Window(*question["window"])
     times = spread(3, window, words)
-    order = shuffle(range(len(packages)), words)
+    order = draw_order(len(packages), words)
+    manifest = RelayedManifest.from_bytes(question["manifest"].encode())
+    secrets = b"".join(system(SECRETS_BYTES) for _ in packages)
+    token = bytes.fromhex(question["token"])
+    sent = seal_submission(document, manifest, packages, order=order, ephemerals=secrets, token=token)
     return {
         "digest": document.digest,
         "models": models,
@@ -223,9 +235,12 @@ def answer_round(question: JSON) -> JSON:
         "scores": scores,
         "predicted": None if regression else int(experiment.models.predict(np.array([scores]))[0]),
         "times": times,
-        "order": order,
+        "order": list(order.places),
         "redrawn": redraw(times, window, words, now=question["now"], grace=question["grace"]),
-        "canary": _sealed(question["keys"], system, encoded[-1]),
+        "faults": [fault.name for fault in manifest_faults(manifest, document)],
+        "request": sent.body.hex(),
+        "canary": sent.canary.to_bytes().decode(),
+        "recounts": sent.canary.recounts,
     }
 
 
@@ -252,9 +267,3 @@ def repeating(data: bytes) -> RandomBytes:
     """These bytes again and again."""
     endless = cycle(data)
     return lambda count: bytes(islice(endless, count))
-
-
-def _sealed(keys: JSON, system: RandomBytes, content: bytes) -> list[str]:
-    """Both capsules of a package under the keys of a round."""
-    count, mix = (X25519PublicKey(bytes.fromhex(keys[name])) for name in ("count", "mix"))
-    return [capsule.hex() for capsule in seal_both(count, mix, bytes.fromhex(keys["label"]), system(64), content)]

@@ -10,7 +10,7 @@ from tests.contract.parity.rounds import answer_round, draw_question
 from tests.contract.parity.sentences import answer_sentences, draw_sentences
 from tests.effort import scaled
 
-ROUNDS = scaled(30, 2_000)
+ROUNDS = scaled(50, 2_000)
 MARGINS = scaled(300, 10_000)
 NUMBERS = scaled(40, 2_000)
 PEOPLE = scaled(40, 500)
@@ -26,6 +26,7 @@ def test_rounds_are_the_same_bytes(channel: Channel) -> None:
     assert min(steps[True], steps[False]) > 0
     assert len({answer["digest"] for answer in given}) == len(given)
     assert {answer["cohort"] for answer in given} == {"train", "test"}
+    assert {bool(answer["faults"]) for answer in given} == {True, False}
 
 
 def test_people_are_pinned_and_predicted_alike(channel: Channel) -> None:
