@@ -28,6 +28,7 @@ from secvm.privacy.leakage import auc_of
 from secvm.privacy.risk import up
 from secvm.privacy.sentences import Sentence, say
 from secvm.protocol.documents.experiment import ExperimentDocument, read_published
+from secvm.protocol.relays.session import RelayedHeader
 
 _DAY_MS, QUARTER_MS = 86_400_000, 900_000
 #: What of an experiment is shown as ``inspection`` says it.
@@ -140,7 +141,7 @@ def experiment_view(
         "leaves": contents(inspected["leaves"]),
         "figures": contents([*inspected["figures"], _spent(spent)]),
         "window": inspected["newest"],
-        "times": times_to_come(state, record),
+        "times": times_to_come(state, document),
         "trains": None if record.cohort is None else record.cohort.name == "TRAIN",
         "checked": contents(trust["told"]),
         "distrust": trust["distrust"],
@@ -187,12 +188,20 @@ def about(document: ExperimentDocument) -> dict[str, Any]:
     }
 
 
-def times_to_come(state: DeviceState, record: ExperimentRecord) -> list[dict[str, int]]:
+def times_to_come(state: DeviceState, document: ExperimentDocument) -> list[dict[str, int]]:
     """How many packages wait for each quarter of an hour, by the instant it begins."""
-    parts = state.session_parts(record.digest)
-    rows = [] if parts is None else parts[1]
-    counted = Counter(row.at // QUARTER_MS * QUARTER_MS for row in rows)
+    counted = Counter(at // QUARTER_MS * QUARTER_MS for at in _moments(state, document))
     return [{"at": at, "packages": count} for at, count in sorted(counted.items())]
+
+
+def _moments(state: DeviceState, document: ExperimentDocument) -> list[int]:
+    """When each package that waits is to be sent. To two relays all of a round leave at one moment."""
+    if document.experiment.cover is None:
+        parts = state.session_parts(document.digest)
+        return [] if parts is None else [row.at for row in parts[1]]
+    relayed = state.relayed_session(document.digest)
+    at = None if relayed is None else RelayedHeader.from_bytes(relayed[0]).at
+    return [] if at is None else [at] * document.budget
 
 
 def contents(sentences: Sequence[str]) -> list[dict[str, Any]]:

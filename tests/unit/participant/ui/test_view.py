@@ -15,6 +15,7 @@ from secvm.participant.storage.state import DeviceState
 from secvm.participant.trust.evidence import evidence_of
 from secvm.participant.ui.offers import read_list
 from secvm.participant.ui.view import QUARTER_MS, VaultLook, about, budget, contents, view
+from secvm.protocol.relays.session import RelayedHeader
 from tests.there import there
 from tests.unit.participant.relayed.relayed_world import RelayedWorld
 from tests.unit.participant.relayed.test_relayed_consent import PLANNED
@@ -72,6 +73,21 @@ def test_times_are_those_to_come_by_quarters_and_no_others(world: World) -> None
     assert not gone & {row.at for row in parts[1]}
     text = json.dumps(told)
     assert not any(str(at) in text for at in gone)
+    state.close()
+
+
+def test_repro_a_rounds_one_request_to_two_relays_is_told_with_its_quarter(tmp_path: Path) -> None:
+    world = RelayedWorld(tmp_path)
+    device = world.joined()
+    manifest = world.announce_relayed()
+    world.drive(device, until=manifest.instants.opens_at)
+    header, _ = there(device.state.relayed_session(world.of.digest))
+    at = there(RelayedHeader.from_bytes(header).at)
+    device.close()
+    told, state = seen(world)
+    (one,) = told["experiments"]
+    assert one["times"] == [{"at": at // QUARTER_MS * QUARTER_MS, "packages": one["waiting"]}]
+    assert one["waiting"] == world.of.budget
     state.close()
 
 

@@ -71,6 +71,9 @@ export function inWords(one, now) {
   const wait = one.times.reduce((/** @type {number} */ sum, /** @type {any} */ part) => sum + part.packages, 0);
   if (!wait) return `${t("day.idle")} ${may}`;
   const until = window && window.closes_at > now;
-  const waits = until ? t("day.until", { n: wait, time: clock(window.closes_at) }) : t("day.waiting", { n: wait });
+  const told = { n: wait, ...(until ? { time: clock(window.closes_at) } : {}) };
+  // To two relays all packages of a round leave at one moment.
+  const waits = one.guarantee ? t(until ? "day.once-until" : "day.once", told)
+    : t(until ? "day.until" : "day.waiting", told);
   return `${waits} ${may}`;
 }
