@@ -23,6 +23,7 @@ from secvm.learning.cover_law import relay_budget
 from secvm.privacy.accounting.guarantee import guarantee
 from secvm.privacy.planning.private_plan import PrivatePlan
 from secvm.privacy.planning.relay_plan import SECONDS_PER_MILLION
+from secvm.privacy.sentences import say
 from secvm.privacy.statements.relayed_text import PLAIN
 from secvm.privacy.target import PrivacyTarget
 from secvm.protocol.documents.experiment import ExperimentDocument
@@ -292,13 +293,13 @@ def test_plan_only_tells_what_it_takes_and_publishes_nothing(tmp_path: Path) -> 
         "1 in 9 at least",
     ):
         assert words in said
-    assert PLAIN in run(tmp_path, content(privacy="none", relays=[], test=True), "--plan-only").stdout
+    assert say("none.noise") in run(tmp_path, content(privacy="none", relays=[], test=True), "--plan-only").stdout
 
 
 def test_repro_a_plan_needs_no_coordinator_and_an_experiment_does(tmp_path: Path) -> None:
     file = tmp_path / "question.json"
     file.write_text(json.dumps(content(privacy="none", relays=[], test=True)))
-    assert PLAIN in CliRunner().invoke(app, ["new", str(file), "--plan-only"]).stdout
+    assert say("none.noise") in CliRunner().invoke(app, ["new", str(file), "--plan-only"]).stdout
     done = CliRunner().invoke(app, ["new", str(file), "--coordinator", "http://127.0.0.1:1"])
     assert isinstance(done.exception, BadInputError)
     assert "with its admin key" in str(done.exception)
