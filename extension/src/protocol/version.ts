@@ -34,6 +34,8 @@ export const SHARD_PROOF_TYPE = "secvm-v2-shard-proof";
 export const CANARY_TYPE = "secvm-v2-canary";
 /** What shows that a relay left a device's canary out; never signed, what is in it is. */
 export const MISSING_CANARY_TYPE = "secvm-v2-missing-canary";
+/** What a device keeps of its part in an experiment; never signed, never sent. */
+export const SESSION_TYPE = "secvm-v2-session";
 /** What a device keeps of the log; never signed, never sent. */
 export const SEEN_LOG_TYPE = "secvm-v2-seen-log";
 
