@@ -43,3 +43,19 @@ function withPoint(digits: string, at: number): string {
   const decimals = digits.slice(at).replace(/0+$/, "");
   return decimals ? `${digits.slice(0, at)}.${decimals}` : digits.slice(0, at);
 }
+// ── case ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+/** Unicode's full case folding, letter by letter: `Straße` becomes `strasse`. */
+export function folded(text: string): string {
+  return Array.from(text, foldedLetter).join("");
+}
+
+/** Letters whose folding is not the lower case of their upper case. Cherokee folds to upper case. */
+const CHEROKEE = /[\u13a0-\u13fd\uab70-\uabbf]/u;
+const ODD: { readonly [letter: string]: string } = { ı: "ı", ẞ: "ss" };
+
+function foldedLetter(letter: string): string {
+  if (letter in ODD) return ODD[letter]!;
+  const upper = letter.toUpperCase();
+  return CHEROKEE.test(letter) ? upper : upper.toLowerCase();
+}

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { opensInHours, Polling, spreadMs } from "../../src/device/membership.ts";
+import { opensInHours, Polling, spreadMs } from "../../src/device/polling.ts";
 import type { Windows } from "../../src/protocol/documents/experimentParts.ts";
 import { systemWords } from "../../src/device/dice.ts";
 import { unsafeSeeded } from "../crypto/dice.ts";
