@@ -107,10 +107,13 @@ def play(
     between: Between | None = None,
     hosts: int = 1,
     made: Callable[..., Federation] = Federation,
+    look: Callable[[Any, list[Published]], int] = lambda _federation, _found: 0,
     **options: Any,
 ) -> tuple[list[Published], Experiment]:
-    """All rounds, after which an auditor finds nothing and every device has found all its canaries. ``made``: a
-    federation of another kind, from the same options.
+    """All rounds, after which an auditor finds nothing and every device has found all its canaries.
+
+    ``made``: a federation of another kind, from the same options. ``look`` is called at the end with it and with what
+    was published, and says how many of the last people have devices of another kind, at which it has looked itself.
     """
     people, words, count = folder / "people.jsonl", folder / "words.txt", len(case.people)
     people.write_text("".join(json.dumps({"label": one, "features": list(has)}) + "\n" for one, has in case.people))
@@ -139,8 +142,8 @@ def play(
         assert (code, said["digest"]) == (0, found[-1].evaluation_weights), said
         cover = 2 * ROUNDS * federation.document.relay_cover.packages
         assert said["recounted"] == sum(one.packages for one in found) + cover
-        document = federation.document
-    for number in range(count):
+        document, others = federation.document, look(federation, found)
+    for number in range(count - others):
         check_device(folder / "devices" / f"{number:06d}", document.digest)
     return found, document.experiment
 

@@ -19,6 +19,8 @@ from pathlib import Path
 PATIENCE_S = 10.0
 #: The processes of a federation of thousands of devices write about a quarter of this.
 ROOM_BYTES = 2**29
+#: ``secvm``, run by this Python.
+OURS = (sys.executable, "-P", "-m", "secvm.cli.main")
 
 
 class ChildDiedError(Exception):
@@ -40,16 +42,21 @@ class Children:
         self._commands: dict[str, tuple[Sequence[str], Sequence[str]]] = {}
         self._running: dict[str, subprocess.Popen[bytes]] = {}
 
-    def start(self, name: str, arguments: Sequence[str], *, wrapper: Sequence[str] = ()) -> None:
-        """Start ``secvm`` with these arguments; what it tells on stderr is added to its log. ``wrapper`` is a command
-        that becomes the one behind it, such as ``nsenter``.
+    def start(
+        self, name: str, arguments: Sequence[str], *, wrapper: Sequence[str] = (), program: Sequence[str] = OURS
+    ) -> None:
+        """Start ``secvm``, or another program, with these arguments; what it tells on stderr is added to its log.
+        ``wrapper`` is a command that becomes the one behind it, such as ``nsenter``.
         """
-        self._commands[name] = arguments, wrapper
-        program = [sys.executable, "-P", "-m", "secvm.cli.main", *arguments]
+        command = [*program, *arguments]
+        self._commands[name] = command, wrapper
+        self._run(name, command, wrapper)
+
+    def _run(self, name: str, command: Sequence[str], wrapper: Sequence[str]) -> None:
         with self.log(name).open("ab") as log:
             # A session of its own: Ctrl-C is for us, and we pass it on in our own time.
             self._running[name] = subprocess.Popen(  # noqa: S603  (our own program)
-                [*wrapper, *dying_with_parent(program, signal.SIGTERM)],
+                [*wrapper, *dying_with_parent(command, signal.SIGTERM)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -88,8 +95,7 @@ class Children:
 
     def restart(self, name: str) -> None:
         """Start again as it was started the first time."""
-        arguments, wrapper = self._commands[name]
-        self.start(name, arguments, wrapper=wrapper)
+        self._run(name, *self._commands[name])
 
     def send(self, name: str, number: signal.Signals) -> None:
         """A signal that it goes on after, such as SIGSTOP and SIGCONT."""
