@@ -19,6 +19,7 @@ import pytest
 from secvm.participant.sources.port import Options
 from secvm.participant.sources.registry import find_source
 from secvm_lab.cli.dev import tiers
+from secvm_lab.rigs.extended.firefox import QUIET, preference_lines
 from tests.serving import Answer, serving
 from tests.unit.participant.histories import NOW, Visited, look, make
 
@@ -32,30 +33,6 @@ CHROMIUM_FLAGS = [
     *("--disable-quic", "--disable-default-apps", "--disable-extensions", "--no-proxy-server"),
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
 ]
-# Every name but ours leads to a port where nobody listens.
-FIREFOX_PREFERENCES = """\
-user_pref("app.normandy.enabled", false);
-user_pref("app.update.enabled", false);
-user_pref("browser.aboutwelcome.enabled", false);
-user_pref("browser.newtabpage.enabled", false);
-user_pref("browser.safebrowsing.downloads.remote.enabled", false);
-user_pref("browser.shell.checkDefaultBrowser", false);
-user_pref("browser.startup.homepage_override.mstone", "ignore");
-user_pref("browser.startup.page", 0);
-user_pref("datareporting.policy.dataSubmissionEnabled", false);
-user_pref("extensions.update.enabled", false);
-user_pref("network.captive-portal-service.enabled", false);
-user_pref("network.connectivity-service.enabled", false);
-user_pref("network.dns.disablePrefetch", true);
-user_pref("network.proxy.type", 1);
-user_pref("network.proxy.http", "127.0.0.1");
-user_pref("network.proxy.http_port", 9);
-user_pref("network.proxy.ssl", "127.0.0.1");
-user_pref("network.proxy.ssl_port", 9);
-user_pref("network.proxy.no_proxies_on", "127.0.0.1");
-user_pref("services.settings.server", "http://127.0.0.1:9/");
-user_pref("toolkit.telemetry.enabled", false);
-"""
 
 PAGE = """<!doctype html><html><head><meta charset="utf-8"><title>{title}</title></head>
 <body onload="fetch('/loaded{path}')">A page.</body></html>"""
@@ -101,7 +78,7 @@ class Browser:
         self.history = self.profile / "Default/History"
         if name == "firefox":
             self.history = self.profile / "places.sqlite"
-            (self.profile / "user.js").write_text(FIREFOX_PREFERENCES, encoding="utf-8")
+            (self.profile / "user.js").write_text(preference_lines(QUIET), encoding="utf-8")
 
     def command(self, url: str, picture: Path | None = None) -> list[str]:
         if self.name == "chromium":

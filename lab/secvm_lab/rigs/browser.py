@@ -15,7 +15,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Self
@@ -35,7 +35,7 @@ GRAVE = frozenset({"serious", "critical"})
 
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]", "::1"})
 #: Everybody else's name leads nowhere, numbers included.
-_STAY_HERE = "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost, EXCLUDE ::1"
+_NOWHERE = "MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost, EXCLUDE ::1"
 #: Machines are shared.
 _PATIENCE_MS = 30_000
 
@@ -52,20 +52,33 @@ def find_chromium(which: Callable[[str], str | None] = shutil.which) -> str:
     )
 
 
+def arguments(*rules: str) -> list[str]:
+    """What chromium is started with; ``rules``: names that lead to this machine."""
+    # Its sandbox needs a user that is not root.
+    unguarded = ["--no-sandbox"] if os.geteuid() == 0 else []
+    return [f"--host-resolver-rules={', '.join([*rules, _NOWHERE])}", *unguarded]
+
+
 def stays_here(url: str) -> bool:
     """Whether asking for this leaves the machine in peace: a loopback address, or no network at all."""
     parts = urlsplit(url)
     return parts.scheme in {"about", "blob", "data", "file", "chrome-error"} or parts.hostname in _LOOPBACK
 
 
+def grave(found: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What axe-core found that is grave, a sentence each, with the elements it is about."""
+    return [
+        f"{one['id']} ({one['impact']}): {one['help']}: "
+        + "; ".join(", ".join(map(str, node["target"])) for node in one["nodes"][:5])
+        for one in found
+        if one["impact"] in GRAVE
+    ]
+
+
 class Browser:
     """Chromium. Use it in a ``with``: at the end it is gone, with every window."""
 
     def __init__(self) -> None:
-        self._arguments = [_STAY_HERE]
-        # Its sandbox needs a user that is not root.
-        if os.geteuid() == 0:
-            self._arguments.append("--no-sandbox")
         self._playwright: Playwright | None = None
         self._chromium: Chromium | None = None
 
@@ -77,7 +90,7 @@ class Browser:
 
         self._playwright = sync_playwright().start()
         try:
-            self._chromium = self._playwright.chromium.launch(executable_path=program, args=self._arguments)
+            self._chromium = self._playwright.chromium.launch(executable_path=program, args=arguments())
         except BaseException:
             self._playwright.stop()
             raise
@@ -204,13 +217,7 @@ class Window:
             Axe,
         )
 
-        found = Axe().run(self.page).response["violations"]
-        return [
-            f"{one['id']} ({one['impact']}): {one['help']}: "
-            + "; ".join(", ".join(map(str, node["target"])) for node in one["nodes"][:5])
-            for one in found
-            if one["impact"] in GRAVE
-        ]
+        return grave(Axe().run(self.page).response["violations"])
 
     def focused(self) -> dict[str, str]:
         """What has the keyboard: its tag, id, role and words."""
