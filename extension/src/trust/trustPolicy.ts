@@ -13,8 +13,8 @@ import type { KnownRelay } from "../storage/settingsBook.ts";
 export const MOST_STATE_BYTES = 2 ** 29;
 
 interface Demanded {
-  /** The only relays that packages take. */
-  readonly relays: readonly KnownRelay[];
+  /** The only relays that packages take, as far as invites have named them by now. */
+  readonly relays: () => readonly KnownRelay[];
   /** Which log, and which witnesses are enough; null: as the experiment says. */
   readonly logPolicy: LogPolicy | null;
   readonly caps: Caps;
@@ -112,6 +112,6 @@ export class TrustPolicy {
   }
 
   #known(url: string): KnownRelay | undefined {
-    return this.relays.find((known) => known.url === url);
+    return this.relays().find((known) => known.url === url);
   }
 }

@@ -118,7 +118,7 @@ class Profile {
 
 function policy(): TrustPolicy {
   const relays = settings.relays.map(({ url, key, operator }) => ({ url, key: new VerifyKey(unhex(key)), operator }));
-  return new TrustPolicy({ relays, refetches: 1, unsafeBeacons: true });
+  return new TrustPolicy({ relays: () => relays, refetches: 1, unsafeBeacons: true });
 }
 
 function diceOf(number: number): ReturnType<typeof unsafeSeededDice> {

@@ -16,7 +16,7 @@
 
 import { equal, type Bytes } from "../../bytes.ts";
 import { BadProofError, LocalProtocolError, MalformedMessageError } from "../../errors.ts";
-import { MAX_DOCUMENT_BYTES, readPublished, type ExperimentDocument } from "../documents/experiment.ts";
+import { MAX_DOCUMENT_BYTES, readPublished } from "../documents/experiment.ts";
 import { documentType, longBytes, nullable, part, shortBytes, type ValueOf } from "../records.ts";
 import { ABSENCE, capsuleDigest, checkAbsence, checkPlace, PLACE, type Absence } from "../relays/batches.ts";
 import { MIX_COUNT } from "../relays/counts.ts";
@@ -24,6 +24,7 @@ import { labelOfRound, MANIFEST, MAX_MANIFEST_BYTES, type RelayedManifest } from
 import { ENVELOPE_BYTES, readStatement } from "../relays/statements.ts";
 import { canaryCapsules, MAX_RECEIPT_BYTES, RECEIPT, SECRETS_BYTES, type Canary } from "../relays/submission.ts";
 import { MISSING_CANARY_TYPE } from "../version.ts";
+import type { Finding } from "./logExamination.ts";
 
 const COUNT = longBytes(MIX_COUNT.longest + ENVELOPE_BYTES);
 
@@ -51,13 +52,6 @@ export const MISSING_CANARY = documentType(
 );
 export type MissingCanary = ValueOf<typeof MISSING_CANARY>;
 
-/** What the file shows, **verified**. */
-export interface CanaryFinding {
-  readonly document: ExperimentDocument;
-  /** In one sentence, with the names under which the experiment knows the relays. */
-  readonly sentence: string;
-}
-
 interface Shown {
   /** The experiment's envelope. */
   readonly experiment: Bytes;
@@ -81,7 +75,7 @@ export function missingCanary(canary: Canary, absence: Absence, { experiment, ma
  * Throws a `RemoteProtocolError` where it shows nothing: a part is not signed, is of another round, or the canary is
  * where it should be.
  */
-export async function examineCanary(data: Bytes): Promise<CanaryFinding> {
+export async function examineCanary(data: Bytes): Promise<Finding> {
   const shown = MISSING_CANARY.fromBytes(data);
   const document = await readPublished(shown.experiment);
   if (document.experiment.cover === null) {
@@ -108,5 +102,5 @@ export async function examineCanary(data: Bytes): Promise<CanaryFinding> {
   const sentence =
     `In round ${manifest.roundNumber} the entry relay gave a receipt for a capsule that the mixing relay did not hand` +
     ` on: ${entry} (the entry relay) or ${mix} (the mixing relay) left it out.`;
-  return { document, sentence };
+  return { kind: "missing-canary", document, sentence };
 }

@@ -6,11 +6,10 @@
  * roots that the opening names and the mixing relay signed.
  */
 
-import type { Bytes } from "../../bytes.ts";
-import { equal } from "../../bytes.ts";
+import { equal, type Bytes } from "../../bytes.ts";
 import { INNER_BYTES } from "../../crypto/sealing/layers.ts";
 import { MalformedMessageError } from "../../errors.ts";
-import { MAX_DOCUMENT_BYTES, readPublished, type ExperimentDocument } from "../documents/experiment.ts";
+import { MAX_DOCUMENT_BYTES, readPublished } from "../documents/experiment.ts";
 import { documentType, listed, longBytes, nullable, part, words, type ValueOf } from "../records.ts";
 import { capsuleDigest, cut } from "../relays/batches.ts";
 import { MIX_COUNT } from "../relays/counts.ts";
@@ -20,6 +19,7 @@ import { MAX_CAPSULES_BYTES, Recount } from "../relays/recount.ts";
 import { checkShardProof, SHARD_PROOF } from "../relays/shards.ts";
 import { enclosed } from "../relays/statements.ts";
 import { EVIDENCE_TYPE } from "../version.ts";
+import type { Finding } from "./logExamination.ts";
 
 const NOTHING = "the evidence does not show what it says";
 const DOCUMENT = longBytes(MAX_DOCUMENT_BYTES + 2 ** 12);
@@ -41,18 +41,12 @@ export const WRONG_COUNT = documentType(
 );
 export type WrongCount = ValueOf<typeof WRONG_COUNT>;
 
-/** What the file shows, **verified**. */
-export interface CountFinding {
-  readonly document: ExperimentDocument;
-  readonly sentence: string;
-}
-
 /**
  * What this file shows, if it shows it.
  *
  * Throws a `RemoteProtocolError` where it shows nothing: a part is missing, not signed, or does not contradict the others.
  */
-export async function examineCount(data: Bytes): Promise<CountFinding> {
+export async function examineCount(data: Bytes): Promise<Finding> {
   const { experiment, documents, blobs, proof } = WRONG_COUNT.fromBytes(data);
   if (documents.length !== 2 || blobs.length !== 2 || proof === null) {
     throw new MalformedMessageError("the evidence lacks a part, or has one too many");
@@ -77,5 +71,5 @@ export async function examineCount(data: Bytes): Promise<CountFinding> {
   const sentence =
     `Of the coordinator: It signed a count of shard ${proof.shard} of round ${manifest.roundNumber} that is not what` +
     ` the ${counted.capsules} capsules of the shard give.`;
-  return { document, sentence };
+  return { kind: "wrong-count", document, sentence };
 }
