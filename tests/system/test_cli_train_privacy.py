@@ -13,7 +13,7 @@ from tests.system.conftest import Program
 
 EXAMPLE = ROOT / "examples" / "people.jsonl"
 #: Few people: a plan that is quickly made, and protects nobody.
-SMALL = "--bins 30 --epsilon 6 --delta 0.001 --contribution 8 --test-fraction 0.25"
+SMALL = "--bins 30 --epsilon 6 --delta 0.001 --contribution 8 --test-fraction 0.25 --seed 1"
 
 
 def trained(secvm: Program, *more: object) -> dict[str, Any]:
@@ -35,7 +35,11 @@ def test_the_cost_is_told_before_it_starts_and_in_the_result(secvm: Program, tmp
     assert result["descent"] == "swift"
     assert f"each device sends {privacy['budget_per_device_round']} packages a round" in secvm.err
     assert f"each relay adds {privacy['relay_packages']:,} of cover" in secvm.err
-    assert "noise in the mean direction" in secvm.err
+    assert "of the length of one person's row" in secvm.err
+    # All send alike, and nothing is told of the words that people have.
+    assert result["packages_per_person"] == privacy["rounds"] * privacy["budget_per_device_round"]
+    assert result["features"] is None
+    assert "clipped_share" not in result
     # Cover takes dice of its own, and they are the seed's: the same seed is the same model.
     assert trained(secvm)["accuracy"] == result["accuracy"]
     loaded = SecVMClassifier.load(model)
@@ -84,6 +88,20 @@ def test_repro_what_goes_with_epsilon_is_not_ignored_without_it(secvm: Program, 
 def test_bins_of_a_person_are_counted_with_all_their_hashes(secvm: Program) -> None:
     assert trained(secvm, "--hashes 2 --rounds 1")["privacy"]["contribution"] == 16
     assert "at most 16 bins of a person" in secvm.err
+
+
+def test_repro_cover_came_from_a_seed_that_everybody_knows(secvm: Program) -> None:
+    asked = "--bins 30 --epsilon 6 --delta 0.001 --contribution 8 --rounds 1"
+    one, other = (secvm.json("train", EXAMPLE, asked, quiet=False) for _ in range(2))
+    assert one["seed"] is other["seed"] is None
+    assert one["salt"] != other["salt"]
+    assert secvm.json("train", EXAMPLE, asked, "--seed 1", quiet=False)["seed"] == 1
+    assert "whoever knows --seed can take the noise away" in secvm.err
+
+
+def test_a_delta_above_one_in_all_people_is_said(secvm: Program) -> None:
+    trained(secvm, "--delta 0.5 --rounds 1")
+    assert "delta = 0.5 is more than one in" in secvm.err
 
 
 def test_an_epsilon_that_is_no_protection_is_called_so(secvm: Program) -> None:

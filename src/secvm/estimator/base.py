@@ -24,7 +24,7 @@ from secvm.estimator.binner import BINNING_CONSTRAINTS, FeatureBinner, salt_of
 from secvm.estimator.fitting import Evaluator, fit_rounds, held_out_people, training_for, warn_of_convergence
 from secvm.estimator.frames.plan import public_bins
 from secvm.estimator.model import ModelFile
-from secvm.estimator.privacy import CONTRIBUTION, PrivacyPlan, planned, warn_of_delta
+from secvm.estimator.privacy import CONTRIBUTION, PrivacyPlan, doubts, planned, warn_of
 from secvm.estimator.question import SWIFT_ROUNDS, ask, check_signs
 from secvm.estimator.settings import NamesOf, interval, rule_settings, threads
 from secvm.estimator.training import OfflineTraining, Population, TrainingRound
@@ -177,8 +177,8 @@ class SecVMBase(BaseEstimator):
         self, target: PrivacyTarget, labels: tuple[str, ...], rows: BinnedRows, *, loss: Loss, **more: Any
     ) -> Experiment:
         """The experiment that a plan from public numbers asks for: the people's number, and nothing of their data."""
-        warn_of_delta(target, len(rows))
-        self.privacy_: PrivacyPlan = planned(
+        warn_of(doubts(target, len(rows)))
+        plan = planned(
             target,
             people=len(rows),
             bins=rows.n_bins,
@@ -189,7 +189,8 @@ class SecVMBase(BaseEstimator):
             rounds=None if self.rounds == "auto" else int(self.rounds),
             rho=None if self.thinning == "auto" else float(parse_thinning(self.thinning, Thinning()).rho or 0),
         )
-        settings = self.privacy_.settings
+        self._plan: PrivacyPlan | None = plan
+        settings = plan.settings
         return ask(
             rows,
             labels=labels,
@@ -197,7 +198,7 @@ class SecVMBase(BaseEstimator):
             loss=loss,
             thinning=settings.thinning,
             features_per_person=self._contribution,
-            cover=self.privacy_.cover,
+            cover=plan.cover,
             **more,
         )
 
@@ -232,6 +233,14 @@ class SecVMBase(BaseEstimator):
         return min(most or CONTRIBUTION, CONTRIBUTION)
 
     @property
+    def privacy_(self) -> PrivacyPlan:
+        """What ``epsilon`` costs."""
+        plan: PrivacyPlan | None = getattr(self, "_plan", None)
+        if plan is None:
+            raise AttributeError("privacy_ is there after a fit with epsilon; without it there is no formal guarantee")
+        return plan
+
+    @property
     def _rounds(self) -> int:
         if self.epsilon is not None:
             return self.privacy_.settings.rounds
@@ -258,6 +267,7 @@ class SecVMBase(BaseEstimator):
     def _learn_bins(self, X: Any, sample_weight: Any, *, cohorts: Any = None) -> NDArray[np.bool_] | None:
         """Vocabulary and levels, from people of the train cohort with a weight above zero; returns who is in it."""
         self._resumable = True
+        self._plan = None
         #: Seed of the people's dice, as given or drawn.
         self.seed_: bytes = self._seed()
         train = self._train_mask(X, cohorts)
@@ -324,8 +334,10 @@ class SecVMBase(BaseEstimator):
         self.kept_round_ = fitted.kept_round
         self.stopped_because_ = fitted.stopped_because
         self.two_cycle_ = training.two_cycle.caught
-        self.packages_per_person_ = training.packages_sent / max(1, len(people) if train is None else int(train.sum()))
-        self.epsilon_spent_ = math.inf if self.epsilon is None else self.privacy_.epsilon
+        sent = training.packages_sent / max(1, len(people) if train is None else int(train.sum()))
+        # With an ε what people sent of their own is nobody's business: all send as much.
+        self.packages_per_person_ = sent if self._plan is None else float(self._plan.budget * self._rounds)
+        self.epsilon_spent_ = math.inf if self._plan is None else self._plan.epsilon
         warn_of_convergence(fitted)
 
     def _remember(self, report: TrainingRound, held_out: tuple[int, int] | None) -> None:

@@ -7,7 +7,9 @@ part but the rounds and the step, which are chosen so that the noise leaves a mo
 
 from __future__ import annotations
 
+import math
 import warnings
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -22,9 +24,10 @@ from secvm.learning.individual.dice import Purpose, dice_keys
 from secvm.learning.label_models import LabelModels
 from secvm.learning.rows import BinnedRows
 from secvm.privacy.accounting.accountant import Adjacency
-from secvm.privacy.accounting.guarantee import NO_PROTECTION
+from secvm.privacy.accounting.guarantee import NO_PROTECTION, WEAK
 from secvm.privacy.planning.noise_settings import NoiseSettings
 from secvm.privacy.planning.relay_plan import RelayPlan, plan_relays, question_for
+from secvm.privacy.risk import up
 from secvm.privacy.target import PrivacyTarget
 
 #: At most so many of a person's features take part where nobody says how many.
@@ -94,31 +97,38 @@ class PrivacyPlan:
 
     def in_words(self) -> str:
         """The cost in a few lines, for a person who decides whether to start."""
-        content = self.content()
+        settings, bins, epsilon = self.settings, self.contribution, up(self.epsilon, 100)
+        among = "in the one round" if settings.rounds == 1 else f"over all {settings.rounds} rounds"
+        flip, noise = self.label_epsilon, 100 * settings.noise_to_signal
+        other = "there is no ε" if math.isinf(flip) else f"it is ε = {up(flip, 100):.2f}"
         return (
-            f"ε = {content['epsilon']:g} at δ = {content['delta']:g} over {content['rounds']} round(s), if in each "
-            f"of them one of the two relays is honest; against another label {content['epsilon_label']:g}; "
-            f"at most {content['contribution']} bins of a person, thinned by ρ = {content['rho']:g}\n"
-            f"each device sends {content['budget_per_device_round']} packages a round, and each relay adds "
-            f"{content['relay_packages']:,} of cover\n"
-            f"noise in the mean direction: {100 * content['noise_to_signal']:.1f} % of the length of one person's row"
-            + ("" if self.epsilon < NO_PROTECTION else f"\nan ε of {NO_PROTECTION:g} or more is no protection")
+            f"{self.plan.question.target} {among}, as long as in each round one of the two relays is honest\n"
+            f"spent: ε = {epsilon:.2f}; with another label in place of a person's {other}\n"
+            f"at most {bins} bin{'' if bins == 1 else 's'} of a person, thinned by ρ = {float(settings.rho):g}\n"
+            f"each device sends {self.budget} packages a round, and each relay adds {self.cover.packages:,} of cover\n"
+            f"noise: {noise:.1f} % of the length of one person's row, in a round's mean direction"
         )
 
 
 class PrivacyWarning(UserWarning):
-    """What was asked for is a number and hardly a protection."""
+    """What was asked for is a number and hardly a protection, or leaves nothing to learn."""
 
 
-def warn_of_delta(target: PrivacyTarget, people: int) -> None:
-    """A δ of one in all people lets one of them go free of any promise."""
+def doubts(target: PrivacyTarget, people: int) -> Iterator[str]:
+    """What somebody should know who asks for this (ε, δ) over so many people."""
+    if target.epsilon >= NO_PROTECTION:
+        yield f"{target} is asked for. {WEAK}"
     if target.delta * people > 1:
-        warnings.warn(
+        yield (
             f"delta = {float(target.delta):g} is more than one in {people:,} people, all that train: it would allow to "
-            f"publish somebody's data as they are. Take a tenth of 1/{people} or less.",
-            PrivacyWarning,
-            stacklevel=2,
+            f"publish somebody's data as they are. Take a tenth of 1/{people} or less."
         )
+
+
+def warn_of(sentences: Iterable[str]) -> None:
+    """Say it as scikit-learn's estimators say such things."""
+    for sentence in sentences:
+        warnings.warn(sentence, PrivacyWarning, stacklevel=2)
 
 
 def planned(

@@ -51,6 +51,8 @@ PARAMETERS_DOC = """
     dice_seed : bytes or None, default=None
         Seed of the people's dice; None draws one from ``random_state``.
     random_state : int, RandomState or None, default=None
+        With ``epsilon`` cover follows from it, too, and whoever knows it can take the cover away: None for a model that
+        others see.
     n_jobs : int or None, default=None
         Threads; -1 is one for each processor. The result does not depend on it.
     verbose : int, default=0
@@ -69,7 +71,7 @@ ATTRIBUTES_DOC = """
         ``epsilon`` packages are those that everybody sends, and who sends something is nobody's business.
         ``pandas.DataFrame(model.history_).plot(x="round")`` draws it.
     packages_per_person_ : float
-        Of all rounds together.
+        Of all rounds together. With ``epsilon`` those that everybody sends, whatever the data are.
     two_cycle_ : bool
         Whether it ended in a two-cycle (docs/learning.md).
     epsilon_spent_ : float

@@ -141,7 +141,7 @@ class OfflineTraining:
         shown = tally if self._noise is None else self._noise(tally, self.state.step + 1)
         self.state = aggregate.step(self.experiment, self.state, shown)  # (5)
         self.packages_sent += packages
-        self.two_cycle.watch(tally, self.round_number)
+        self.two_cycle.watch(shown, self.round_number)
         sides = zip((signs > 0).sum(axis=0).tolist(), (signs < 0).sum(axis=0).tolist(), strict=True)
         return TrainingRound(
             self.round_number, abandoned=False, packages=packages, participants=n_here, violators=tuple(sides)

@@ -26,7 +26,7 @@ from tests.unit.estimator.relayed_packages import RelayedPath
 from tests.unit.learning.helpers import rows_of
 
 #: Little noise for few people: what is tried here is equality, not protection.
-SMALL: dict[str, Any] = {"epsilon": 8, "delta": 0.01}
+SMALL: dict[str, Any] = {"epsilon": 7.5, "delta": 0.01}
 ASKED: dict[str, Any] = {**SMALL, "features_per_person": 6, "rounds": 2}
 
 
@@ -44,10 +44,10 @@ def test_an_estimator_with_privacy_is_a_deployment_with_cover() -> None:
     assert path.run(2).to_bytes() == model.state_.to_bytes()
     assert model.experiment_.cover == model.privacy_.cover
     assert model.n_iter_ == 2
-    assert model.epsilon_spent_ == model.privacy_.epsilon <= 8
+    assert model.epsilon_spent_ == model.privacy_.epsilon <= 7.5
     assert model.privacy_.budget == 2 + 6 + 1
     assert model.history_ == [{"round": 1, "packages": 9}, {"round": 2, "packages": 9}]
-    assert str(model.privacy_).startswith("ε = 8 at δ = 0.01 over 2 round(s)")
+    assert str(model.privacy_).startswith("ε = 7.5, δ = 0.01 over all 2 rounds")
     assert model.privacy_.label_epsilon > model.privacy_.epsilon
 
 
@@ -114,6 +114,32 @@ def test_a_delta_of_more_than_one_in_all_people_is_said() -> None:
         SecVMClassifier(n_bins=7, **ASKED | {"delta": 0.1}).fit(folk, y)
 
 
+def test_an_epsilon_that_protects_nobody_is_said() -> None:
+    folk, y = texts(40)
+    with pytest.warns(PrivacyWarning, match="From ε = 8 on a guarantee is a number and no protection"):
+        SecVMClassifier(n_bins=7, **ASKED | {"epsilon": 8}).fit(folk, y)
+
+
+def test_repro_what_people_sent_of_their_own_was_told_under_an_epsilon() -> None:
+    folk, y = texts(40)
+    told = []
+    without_words: list[list[str]] = [[] for _ in folk]
+    for people in (folk, without_words):
+        model = SecVMClassifier(n_bins=7, random_state=0, **ASKED).fit(people, y)
+        told.append((model.packages_per_person_, model.history_))
+    assert told[0] == told[1] == (18, [{"round": 1, "packages": 9}, {"round": 2, "packages": 9}])
+
+
+def test_a_plan_is_there_after_a_fit_with_epsilon_alone() -> None:
+    folk, y = texts(20)
+    model = SecVMClassifier(n_bins=7, **ASKED).fit(folk, y)
+    assert str(model.privacy_).count("\n") == 4
+    model.set_params(epsilon=None).fit(folk, y)
+    assert not hasattr(model, "privacy_")
+    with pytest.raises(AttributeError, match="without it there is no formal guarantee"):
+        _ = model.privacy_
+
+
 def test_bins_that_are_not_given_follow_from_columns_alone() -> None:
     assert public_bins([["tea"], ["sea"]]) == 1024
     assert public_bins(np.zeros((3, 5))) == 1280
@@ -125,7 +151,7 @@ def test_bins_that_are_not_given_follow_from_columns_alone() -> None:
 
 def test_repro_people_with_differently_many_words_could_not_be_trained_on_under_an_epsilon() -> None:
     assert public_bins([["tea", "rain"], ["sea"], []]) == 1024
-    model = SecVMClassifier(epsilon=8, delta=1e-2, rounds=1).fit([["tea", "rain"], ["sea"]] * 20, ["n", "s"] * 20)
+    model = SecVMClassifier(epsilon=7, delta=1e-2, rounds=1).fit([["tea", "rain"], ["sea"]] * 20, ["n", "s"] * 20)
     assert model.experiment_.n_bins == 1024
 
 
@@ -133,7 +159,7 @@ def test_numbers_under_an_epsilon_are_binned_by_public_edges() -> None:
     rng = np.random.default_rng(0)
     age = rng.integers(18, 90, 1500)
     X, y = np.column_stack([age, rng.normal(0, 1, 1500)]), np.where(age > 50, "old", "young")
-    asked: dict[str, Any] = {"epsilon": 8, "delta": 1e-4, "random_state": 0}
+    asked: dict[str, Any] = {"epsilon": 7, "delta": 1e-4, "random_state": 0}
     assert SecVMClassifier(**asked).fit(X, y).score(X, y) > 0.9
     edges = {"0": [30, 50, 70], "1": (-3, 3)}
     assert SecVMClassifier(edges=edges, **asked).fit(X, y).score(X, y) > 0.9

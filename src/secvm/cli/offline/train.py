@@ -104,7 +104,14 @@ def train(
     curve: Annotated[Path | None, _output(help="Round and test score, as CSV.")] = None,
     plot: Annotated[Path | None, _output(help="The curve, as PNG.")] = None,
     output_format: FormatOption = Format.TXT,
-    seed: Annotated[int, typer.Option(help="Of split, salt and dice.", metavar="N")] = 1,
+    seed: Annotated[
+        int | None,
+        typer.Option(
+            help="Of split, salt and dice.",
+            metavar="N",
+            show_default=f"{train_privacy.USUAL_SEED}; with --epsilon one that nobody knows",
+        ),
+    ] = None,
     threads: ThreadsOption = 1,
 ) -> None:
     """Train on a file of people, offline.
@@ -117,6 +124,7 @@ def train(
         ./secvm train examples/people.jsonl --test-fraction 0.25 --bins 40 --contribution 10 --epsilon 4 --delta 1e-4
     """
     started = time.monotonic()
+    told_seed, seed = seed, train_privacy.seed_of(seed, private=epsilon is not None)
     dice_seed = options.seed_bytes(seed)
     private = train_privacy.asked(
         epsilon,
@@ -208,7 +216,8 @@ def train(
 
     n_held_out = 0 if held_out is None else int(held_out.sum())
     result = work.report | train_privacy.content(work, noise)
-    result |= _about(work, fitted, folk, n_held_out=n_held_out, descent=descent, seed=seed)
+    about = _about(work, fitted, folk, n_held_out=n_held_out, descent=descent)
+    result |= train_privacy.covered(about, work, noise) | {"seed": seed if private is None else told_seed}
     model = ModelFile(
         experiment=work.experiment,
         binning=folk.binning,
@@ -290,9 +299,7 @@ def _check_words(*, values: str, descent: str, multiclass: str, stop: str) -> No
             raise BadInputError(msg)
 
 
-def _about(
-    work: OfflineRun, fitted: Fitted, folk: People, *, n_held_out: int, descent: str, seed: int
-) -> dict[str, Any]:
+def _about(work: OfflineRun, fitted: Fitted, folk: People, *, n_held_out: int, descent: str) -> dict[str, Any]:
     """The second part of the result: what was trained, and how it went."""
     binning = folk.binning
     about: dict[str, Any] = {
@@ -311,7 +318,6 @@ def _about(
         "descent": descent,
         "thinning": str(work.experiment.thinning),
         "loss": work.experiment.loss.name,
-        "seed": seed,
     }
     if work.experiment.thinning.rho is not None:
         keep = work.experiment.thinning.keep53(work.people.rows.squared_norms.tolist())
@@ -325,13 +331,17 @@ def _about(
 def _as_text(result: dict[str, Any]) -> str:
     """The result for people: the headline first, then what it stands on."""
     lines = headline(result)
+    features, sent = result["features"], result["packages_per_person"]
     lines.append(
         f"{result['n_train']} people trained {result['rounds']} rounds with {result['descent']}: "
-        f"{result['features']} features in {result['bins']} bins, "
-        f"{result['packages_per_person']:.1f} packages per person in all"
+        + (f"{features} features in " if features is not None else "")
+        + f"{result['bins']} bins"
+        + (f", {sent:.1f} packages per person in all" if sent is not None else "")
     )
     if "privacy" in result:
         lines.append(train_privacy.as_text(result["privacy"]))
+        if result["n_test"]:
+            lines.append("the figures of those who test are exact: the promise is to those who train")
     if result["stopped_because"] == "plateau":
         lines.append(f"stopped at a plateau; the model of round {result['kept_round']} was kept")
     if result["two_cycle"]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -17,13 +18,16 @@ from secvm.cli.offline.people import Read
 from secvm.cli.output import note
 from secvm.errors import BadInputError
 from secvm.estimator.offline_run import OfflineRun, PrivateRun
-from secvm.estimator.privacy import CONTRIBUTION
+from secvm.estimator.privacy import CONTRIBUTION, doubts
 from secvm.learning.aggregate.descent import Swift
 from secvm.learning.declared import shown
+from secvm.privacy.risk import up
 from secvm.privacy.target import USUAL, PrivacyTarget
 
 #: Defaults of what goes with --epsilon.
 DELTA, NOISE = shown(USUAL.delta), "cover"
+#: The seed where nobody gives one, and nothing is promised.
+USUAL_SEED = 1
 
 _privacy = partial(typer.Option, rich_help_panel="Formal guarantee")
 
@@ -123,11 +127,13 @@ def begin(work: OfflineRun, private: PrivateRun | None, noise: str, rounds: int,
     if private is None or work.privacy_plan is None:
         return rounds
     rounds = work.privacy_plan.settings.rounds
+    for doubt in doubts(private.target, len(work.people)):
+        note(f"secvm: {doubt}")
     if noise == "cover":
         note(work.privacy_plan.in_words())
     else:
         note(
-            f"{private.target} over {rounds} round(s), by Gaussian noise of a server "
+            f"{private.target} over all {rounds} rounds, by Gaussian noise of a server "
             "that is trusted with everybody's rows: for comparison"
         )
         work.noise = _central_noise()(
@@ -151,15 +157,35 @@ def _central_noise() -> Callable[..., Any]:
 
 def content(work: OfflineRun, noise: str) -> dict[str, Any]:
     """What the result says of it: nothing where it was not asked for."""
-    return {} if work.privacy_plan is None else {"privacy": {"noise": noise, **work.privacy_plan.content()}}
+    if work.privacy_plan is None:
+        return {}
+    return {"privacy": {"noise": noise, **work.privacy_plan.content()}}
+
+
+def covered(about: dict[str, Any], work: OfflineRun, noise: str) -> dict[str, Any]:
+    """What was trained, without what only people's data tell: how many words they have, and how much they sent."""
+    plan = work.privacy_plan
+    if plan is None:
+        return about
+    about.pop("clipped_share", None)
+    sent = float(plan.budget * about["rounds"]) if noise == NOISE else None  # a trusted server is given whole rows
+    return about | {"features": None, "packages_per_person": sent}
+
+
+def seed_of(seed: int | None, *, private: bool) -> int:
+    """The seed that was given. Whoever knows it can take cover away, so under an ε there is none that is usual."""
+    if seed is not None and private:
+        note("secvm: whoever knows --seed can take the noise away: leave it out for a model that others see")
+    return seed if seed is not None else secrets.randbits(128) if private else USUAL_SEED
 
 
 def as_text(privacy: dict[str, Any]) -> str:
     """The promise and its price in one line."""
     if privacy["noise"] == "central":
         return f"ε = {privacy['epsilon']:g}, δ = {privacy['delta']:g} if the server is trusted with everything"
+    spent = up(privacy["epsilon_achieved"], 100)
     return (
-        f"ε = {privacy['epsilon_achieved']:g}, δ = {privacy['delta']:g} if in each round one of two relays is honest; "
+        f"ε = {spent:.2f}, δ = {privacy['delta']:g} if in each round one of two relays is honest; "
         f"{privacy['budget_per_device_round']} packages per device and round, "
         f"{privacy['relay_packages']:,} of each relay"
     )

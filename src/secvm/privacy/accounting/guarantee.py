@@ -55,6 +55,8 @@ def auc_at_most(points: Iterable[tuple[float, float]]) -> float:
 
 #: From here on a guarantee is none worth the name: who knows all the others finds the label nearly surely.
 NO_PROTECTION = 8.0
+#: What is said of it wherever somebody asks for such an ε.
+WEAK = f"From ε = {NO_PROTECTION:g} on a guarantee is a number and no protection."
 #: Where the curve δ(ε) is looked at for an AUC; 0 is the total variation.
 _CURVE = (0.0, 0.1, 0.2, 0.4, 0.7, 1.1, 1.6, 2.4)
 

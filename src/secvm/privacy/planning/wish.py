@@ -14,7 +14,7 @@ from fractions import Fraction
 from secvm.learning.aggregate.descent import AskedDescent
 from secvm.learning.declared import MAX_BINS, MAX_BUDGET, MAX_HASHES, USUAL_TRAIN_SHARE
 from secvm.learning.package import MAX_ROUNDS
-from secvm.privacy.accounting.guarantee import NO_PROTECTION
+from secvm.privacy.accounting.guarantee import NO_PROTECTION, WEAK
 from secvm.privacy.planning.relay_plan import SECONDS_PER_MILLION
 from secvm.privacy.statements.operators import Operators
 from secvm.privacy.target import USUAL, PrivacyTarget
@@ -148,10 +148,7 @@ def _people(wish: Wish) -> Iterator[Remark]:
 
 def _guaranteed(wish: Wish, asked: PrivacyTarget) -> Iterator[Remark]:
     if asked.epsilon >= NO_PROTECTION:
-        yield Remark(
-            "privacy.epsilon",
-            f"An ε of {NO_PROTECTION:g} or more protects nobody: choose a smaller one, or no guarantee at all.",
-        )
+        yield Remark("privacy.epsilon", f"{WEAK} Choose a smaller one, or no guarantee at all.")
     if wish.features is None:
         yield Remark("features.per_participant", "A guarantee needs a limit on features per person.")
     if not wish.presence:
