@@ -4,6 +4,7 @@ import { Ratio } from "./learning/ratio.ts";
 
 /** So many digits after the point; `grouped`: a comma between thousands. Python's `.2f` and `,.2f`. */
 export function formatFixed(value: number, digits: number, options: { grouped?: boolean } = {}): string {
+  if (value === Infinity) return "inf";
   const scaled = Ratio.ofNumber(Math.abs(value)).times(new Ratio(10n ** BigInt(digits))).round();
   const text = scaled.toString().padStart(digits + 1, "0");
   const whole = text.slice(0, text.length - digits);
@@ -15,23 +16,35 @@ export function formatFixed(value: number, digits: number, options: { grouped?: 
 export function formatGeneral(value: number, digits = 6): string {
   if (value < 0) return `-${formatGeneral(-value, digits)}`;
   if (value === 0) return "0";
-  const exactly = Ratio.ofNumber(value);
-  let exponent = Math.floor(Math.log10(value));
-  while (exactly.compare(tenTo(exponent)) < 0) exponent -= 1;
-  while (exactly.compare(tenTo(exponent + 1)) >= 0) exponent += 1;
-  let significand = exactly.over(tenTo(exponent - digits + 1)).round().toString();
-  if (significand.length > digits) exponent += 1;
-  significand = significand.slice(0, digits);
-  if (exponent < -4 || exponent >= digits) {
-    const power = String(Math.abs(exponent)).padStart(2, "0");
-    return `${withPoint(significand, 1)}e${exponent < 0 ? "-" : "+"}${power}`;
-  }
+  const { significand, exponent } = decimalOf(value, digits);
+  if (exponent < -4 || exponent >= digits) return `${withPoint(significand, 1)}${powerText(exponent)}`;
   return exponent < 0 ? withPoint(`${"0".repeat(-exponent)}${significand}`, 1) : withPoint(significand, exponent + 1);
+}
+
+/** One digit and a power of ten, of a number above 0. Python's `.0e`. */
+export function formatPower(value: number): string {
+  const { significand, exponent } = decimalOf(value, 1);
+  return `${significand}${powerText(exponent)}`;
 }
 
 /** A comma between thousands: Python's `,`. */
 export function grouped(value: bigint | number | string): string {
   return String(value).replace(/\B(?=(?:[0-9]{3})+$)/g, ",");
+}
+
+/** So many digits of a number above 0, half to even, and the power of ten of the first of them. */
+function decimalOf(value: number, digits: number): { significand: string; exponent: number } {
+  const exactly = Ratio.ofNumber(value);
+  let exponent = Math.floor(Math.log10(value));
+  while (exactly.compare(tenTo(exponent)) < 0) exponent -= 1;
+  while (exactly.compare(tenTo(exponent + 1)) >= 0) exponent += 1;
+  const significand = exactly.over(tenTo(exponent - digits + 1)).round().toString();
+  // Rounding up may give one digit more.
+  return { significand: significand.slice(0, digits), exponent: exponent + significand.length - digits };
+}
+
+function powerText(exponent: number): string {
+  return `e${exponent < 0 ? "-" : "+"}${String(Math.abs(exponent)).padStart(2, "0")}`;
 }
 
 function tenTo(exponent: number): Ratio {

@@ -12,6 +12,8 @@ import { say, type Sentence } from "../sentences.ts";
 
 /** Of a person's settings: they agree that the coordinator's operator runs one of the relays. */
 const ONE_RELAY = "one relay";
+/** What those can do who have both relays, as the rest of a sentence about them. */
+export const CAN_LINK = "link for ever who sent what, and choose the count";
 const ROLES: readonly RelayRole[] = ["entry", "mix"];
 
 /** Who runs what, as the document and the person name them. */
