@@ -9,6 +9,7 @@ import { createInterface } from "node:readline";
 
 import type { Vector } from "../vectors.ts";
 import { orError } from "./answers.ts";
+import { answerConsent } from "./consent.ts";
 import { answerMargin } from "./margin.ts";
 import { answerNumbers } from "./numbers.ts";
 import { answerPinning } from "./pinning.ts";
@@ -16,6 +17,7 @@ import { answerRound } from "./round.ts";
 import { answerSentences } from "./sentences.ts";
 
 const KINDS: { readonly [kind: string]: (asked: Vector) => unknown } = {
+  consent: answerConsent,
   margin: answerMargin,
   numbers: answerNumbers,
   pinning: answerPinning,
