@@ -2,8 +2,11 @@
 
 from collections import Counter
 
+import pytest
+
 from tests.contract.parity import pinning
-from tests.contract.parity.channel import Channel
+from tests.contract.parity.channel import JSON, Channel
+from tests.contract.parity.consent import answer_consent, draw_consent
 from tests.contract.parity.margins import answer_margin, draw_margin, on_edge
 from tests.contract.parity.numbers import answer_numbers, draw_numbers
 from tests.contract.parity.rounds import answer_round, draw_question
@@ -15,6 +18,7 @@ MARGINS = scaled(300, 10_000)
 NUMBERS = scaled(40, 2_000)
 PEOPLE = scaled(40, 500)
 SENTENCES = scaled(4, 50)
+CONSENTS = scaled(15, 2_000)
 
 
 def test_rounds_are_the_same_bytes(channel: Channel) -> None:
@@ -60,3 +64,20 @@ def test_numbers_are_the_same(channel: Channel) -> None:
 
 def test_sentences_are_said_alike(channel: Channel) -> None:
     channel.compare("sentences", SENTENCES, draw_sentences, answer_sentences)
+
+
+@pytest.mark.takes(minutes=15)
+def test_what_is_told_agreed_to_and_counted_is_the_same(channel: Channel) -> None:
+    answers = channel.compare("consent", CONSENTS, draw_consent, answer_consent)
+    told = [each for answer in answers for each in answer["told"]]
+    # Guarantees of every kind: none by the operators, none by the noise, and real ones.
+    worth = Counter(_worth(each["statement"]["own"]) for each in told if "statement" in each)
+    assert min(worth[kind] for kind in ("none", "faint", "guarantee")) > 0.05 * worth.total()
+    verdicts = Counter(each["check"] is None for each in told)
+    assert min(verdicts[True], verdicts[False]) > 0.1 * verdicts.total()
+    rounds = Counter(verdict is None for answer in answers for verdict in answer["counted"])
+    assert min(rounds[True], rounds[False]) > 0.1 * rounds.total()
+
+
+def _worth(own: JSON | None) -> str:
+    return "none" if own is None else "faint" if own["epsilon"] is None else "guarantee"
