@@ -25,7 +25,7 @@ def extension(
     \b
         ./secvm dev extension
     """
-    from secvm_lab.extension import MOST_GZIPPED_BYTES, build, check, lint
+    from secvm_lab.extension import MOST_BUNDLED_BYTES, build, check, lint
 
     source = find_or_refuse() / "extension"
     packages = build(source, out)
@@ -36,7 +36,8 @@ def extension(
     for package in packages:
         lines += [
             f"{package.file}",
-            f"  {package.gzipped:,} bytes gzipped of {MOST_GZIPPED_BYTES:,}; sha256 {package.sha256}",
+            f"  {package.gzipped:,} bytes gzipped; scripts {package.bundled:,} of {MOST_BUNDLED_BYTES:,}",
+            f"  sha256 {package.sha256}",
             *(f"  {kind}: {', '.join(asked)}" for kind, asked in package.permissions.items() if asked),
         ]
     result = {
@@ -47,6 +48,7 @@ def extension(
                 "sha256": each.sha256,
                 "bytes": each.bytes,
                 "gzipped": each.gzipped,
+                "bundled": each.bundled,
                 "permissions": each.permissions,
             }
             for each in packages
