@@ -30,6 +30,7 @@ export function experimentPanel(one, state, done) {
     el("p", { class: "asks soft" }, one.asks.map(said).join(" ")),
     el("p", { class: "question soft" }, one.question),
     el("p", { class: "means" }, said(one.means)),
+    one.trouble ? el("p", { class: "notice fair", "data-trouble": one.trouble.key }, said(one.trouble)) : null,
     el("p", { class: "risk", "data-times": one.risk.values.times ?? 10 }, said(one.risk)),
     el("div", { class: "counts" },
       count(one.rounds.length, t("count.rounds", { n: one.rounds_planned }), "rounds"),

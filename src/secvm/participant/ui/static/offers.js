@@ -11,10 +11,12 @@ import { act } from "./talk.js";
 /** @param {any} state @param {Done} done @returns {Node[]} */
 export function offersPart(state, done) {
   const offers = state.offers;
+  const invite = offers.invites ? [invitePanel(done)] : [];
   if (!offers.possible) {
-    return [el("p", { class: "panel" }, t("offers.unknown-relay"))];
+    return [el("p", { class: "panel" }, t("offers.unknown-relay")), ...invite];
   }
-  return [asking(offers, state, done), ...offers.list.map((/** @type {any} */ one) => offerPanel(one, done))];
+  const list = offers.list.map((/** @type {any} */ one) => offerPanel(one, done));
+  return [asking(offers, state, done), ...invite, ...list];
 }
 
 /** @param {any} offers @param {any} state @param {Done} done */
@@ -35,6 +37,29 @@ function asking(offers, state, done) {
       el("div", { class: "field" }, el("label", { for: "digest" }, t("offers.name")), name),
       button("find-one", t("offers.find"),
         () => find({ digest: /** @type {HTMLInputElement} */ (name).value.trim() }))));
+}
+
+/**
+ * Where this device takes invites up itself: the line, or the file that has it.
+ * @param {Done} done
+ */
+function invitePanel(done) {
+  const line = /** @type {HTMLInputElement} */ (el("input",
+    { id: "invite", autocomplete: "off", spellcheck: "false", maxlength: "600", placeholder: "secvm:…" }));
+  const file = /** @type {HTMLInputElement} */ (el("input", { id: "invite-file", type: "file" }));
+  file.addEventListener("change", async () => {
+    line.value = (await file.files?.[0]?.slice(0, 1000).text() ?? "").trim();
+  });
+  return el("div", { class: "panel" },
+    el("p", {}, t("invite.what")),
+    el("div", { class: "ask" },
+      el("div", { class: "field" }, el("label", { for: "invite" }, t("invite.line")), line),
+      el("div", { class: "field" }, el("label", { for: "invite-file" }, t("invite.file")), file),
+      button("take-invite", t("invite.take"), () => tried(async () => {
+        await act("invite", { line: line.value.trim() });
+        line.value = file.value = "";
+        await done(t("done.invited"));
+      }), "primary")));
 }
 
 /** @param {any} one @param {Done} done */
@@ -68,7 +93,7 @@ function statement(one, done) {
   const answer = answerField(one);
   const accept = /** @type {HTMLInputElement | null} */ (one.accept === null ? null
     : el("input", { type: "checkbox", id: "accept" }));
-  const missing = one.features_here === 0;
+  const missing = one.features_here === 0 || one.further === true;
   const bringIn = (/** @type {string} */ profile) =>
     button(`import-${profile}`, t("offer.read-from", { profile }), () => tried(async () => {
       const made = await (await act("import", { digest: one.digest, profile })).json();
@@ -102,7 +127,7 @@ function statement(one, done) {
     folded("offer:who", t("fold.who"), who(one)),
     refusal(one),
     missing ? el("div", { class: "notice fair" },
-      el("p", {}, t("offer.missing", { source: one.source })),
+      el("p", {}, t(one.further ? "offer.further" : "offer.missing", { source: one.source })),
       el("div", { class: "actions" }, one.profiles.map(bringIn)),
       el("p", { class: "small-print" }, t("offer.import"))) : null,
     possible ? answer : null,

@@ -40,12 +40,14 @@ export function put(place, ...content) {
   const unfolded = [...place.querySelectorAll("details[open]")].map((one) => one.getAttribute("data-key"));
   const active = document.activeElement;
   const focused = active && place.contains(active) ? active.getAttribute("data-key") : null;
-  const typed = new Map([...place.querySelectorAll("input")].map((one) => [one.id, one.value]));
+  // A file that was chosen cannot be chosen by a script.
+  const fields = () => [...place.querySelectorAll("input")].filter((one) => one.type !== "file");
+  const typed = new Map(fields().map((one) => [one.id, one.value]));
   place.replaceChildren(...content);
   for (const one of place.querySelectorAll("details")) {
     if (unfolded.includes(one.getAttribute("data-key"))) one.open = true;
   }
-  for (const one of place.querySelectorAll("input")) one.value = typed.get(one.id) ?? one.value;
+  for (const one of fields()) one.value = typed.get(one.id) ?? one.value;
   if (focused !== null) {
     const again = [...place.querySelectorAll("[data-key]")].find((one) => one.getAttribute("data-key") === focused);
     if (again instanceof HTMLElement) again.focus({ preventScroll: true });

@@ -6,7 +6,7 @@ import { offersPart } from "./offers.js";
 import { number, other, preferred, said, speak, t } from "./language.js";
 import { button, el, folded, moment, put, sentences, size } from "./parts.js";
 import { summary } from "./summary.js";
-import { act, getState } from "./talk.js";
+import { act, getState, Refusal } from "./talk.js";
 
 const EVERY_MS = 3000;
 /** @type {number | undefined} */
@@ -28,7 +28,10 @@ async function look() {
     place("away").hidden = true;
     draw(state);
     place("main").dataset.now = String(state.now);
-  } catch {
+  } catch (fault) {
+    // It has its own sentence where it is there, and cannot say how things are.
+    const speaks = fault instanceof Refusal && [409, 503].includes(fault.status);
+    place("away").textContent = speaks ? [fault.message, fault.next].filter(Boolean).join(" ") : t("page.away");
     place("away").hidden = false;
   }
   if (!document.hidden) timer = setTimeout(look, EVERY_MS);
@@ -46,7 +49,7 @@ function draw(state) {
     .sort((/** @type {any} */ a, /** @type {any} */ b) => rank(a) - rank(b));
   runs(state);
   place("summary").textContent = summary(state, here);
-  put(place("evidence"), ...evidence(state));
+  put(place("evidence"), ...troubles(state), ...evidence(state));
   put(place("experiments"), ...here.map((/** @type {any} */ one) => experimentPanel(one, state, done)));
   put(place("offers"), ...offersPart(state, done));
   put(place("budget"), ...budget(state.budget));
@@ -63,6 +66,17 @@ function runs(state) {
   badge.textContent = t(state.runs ? "runs.yes" : "runs.no");
   badge.className = `end badge ${state.runs ? "good" : ""}`;
   badge.hidden = false;
+}
+
+/** What is wrong with the device just now, and the way to allow again what was taken back. @param {any} state */
+function troubles(state) {
+  const told = state.troubles ?? [];
+  return told.map((/** @type {any} */ one) => el("div", { class: "notice bad", "data-trouble": one.key ?? "" },
+    el("p", {}, said(one)),
+    one.key === "trouble.permission" ? button("allow", t("permission.again"), () => tried(async () => {
+      await act("allow", {});
+      await done(t("done.allowed"));
+    }), "primary") : null));
 }
 
 /** @param {any} state */
@@ -101,12 +115,13 @@ function budget(told) {
     spent: told[name].spent === null ? t("budget.endless") : number(told[name].spent, { maximumFractionDigits: 3 }),
     limit: limit(told[name].limit),
   });
+  // A device that takes no part without a guarantee has no AUC to spend.
+  const known = ["epsilon", "auc"].filter((name) => told[name] !== null);
   return [
     el("div", { class: "panel wide-words", "data-budget": "risk" }, sentences(told.words),
       told.unsafe ? el("p", { class: "notice fair" }, t("budget.unsafe")) : null,
-      folded("budget:figures", t("fold.figures"), sentences([...told.figures, figure("epsilon"), figure("auc")]))),
-    meter("epsilon", told.epsilon),
-    meter("auc", told.auc),
+      folded("budget:figures", t("fold.figures"), sentences([...told.figures, ...known.map(figure)]))),
+    ...known.map((name) => meter(name, told[name])),
     meter("bytes", told.bytes, told.bytes.limit === null ? size(told.bytes.spent)
       : `${size(told.bytes.spent)} / ${size(told.bytes.limit)}`),
   ];
