@@ -31,7 +31,6 @@ class MixedFederation(Federation):
             "seed": self.seed,
             "experiment": digest,
             "relay": self.url(self.relay_names[0]) + RELAY_PATH,
-            "relays": [{"url": one.url, "key": one.key, "operator": one.operator} for one in self.known_relays],
             "people": [{"number": number, **people[number]} for number in carried],
         }
         (self.folder / f"{name}.json").write_text(json.dumps(settings), encoding="utf-8")

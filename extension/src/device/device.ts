@@ -32,6 +32,9 @@ export class ParticipantDevice {
   readonly #own: Own;
   readonly #running = new Set<Promise<void>>();
   #fault: { readonly thrown: unknown } | null = null;
+  /** Somebody wants it to look again. */
+  #isStirred = false;
+  #stir: () => void = () => undefined;
 
   constructor(around: Surroundings, own: Own) {
     this.#around = around;
@@ -46,6 +49,7 @@ export class ParticipantDevice {
   async work(): Promise<number | null> {
     const { clock } = this.#own;
     for (;;) {
+      this.#isStirred = false;
       await this.#begin(clock.now());
       if (this.#fault !== null) {
         await Promise.all(this.#running);
@@ -59,6 +63,12 @@ export class ParticipantDevice {
         return next === NEVER ? null : next;
       }
     }
+  }
+
+  /** The person has decided something: where it waits for an answer, it looks at once, and not after it. */
+  stir(): void {
+    this.#isStirred = true;
+    this.#stir();
   }
 
   /** Begin what is to be done now. */
@@ -83,13 +93,15 @@ export class ParticipantDevice {
     this.#running.add(running);
   }
 
-  /** A job has ended, or it is so late. */
+  /** A job has ended, it is so late, or somebody stirs it. */
   async #untilSomethingHappens(next: number): Promise<void> {
+    if (this.#isStirred) return;
+    const stirred = new Promise<void>((resolve) => (this.#stir = resolve));
     let cancel = (): void => undefined;
     const late = new Promise<void>((resolve) => {
       if (next !== NEVER) cancel = this.#own.clock.callAt(next, resolve);
     });
-    await Promise.race([...this.#running, late]);
+    await Promise.race([...this.#running, late, stirred]);
     cancel();
   }
 

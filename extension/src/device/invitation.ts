@@ -10,7 +10,9 @@ import type { Bytes } from "../bytes.ts";
 import { BadInputError, RemoteProtocolError } from "../errors.ts";
 import type { Fetching } from "../person/pinning.ts";
 import { readPublished, type ExperimentDocument } from "../protocol/documents/experiment.ts";
+import { say } from "../privacy/sentences.ts";
 import type { Invite } from "../protocol/invite.ts";
+import { staysHere } from "../runtime/http/client.ts";
 import type { DeviceState } from "../storage/state.ts";
 
 /** The network, as whoever was invited sees it. */
@@ -63,11 +65,17 @@ export function checkInvite(state: DeviceState, { relayUrl }: Invite): void {
   }
 }
 
-/** Take the invite up: fetch its experiment, keep it, and remember the relays. Throws a `BadInputError`. */
+/**
+ * Take the invite up: fetch its experiment, keep it, and remember the relays. Throws a `BadInputError`.
+ *
+ * The noise of a test may be known to everybody, and what a browser has are its person's own data. So a test is taken up
+ * only where its relays are on this machine: by whoever tries the extension out.
+ */
 export async function takeUp(state: DeviceState, invite: Invite, transport: InviteTransport): Promise<void> {
   checkInvite(state, invite);
   const [document, envelope] = await fetchExperiment(invite.digest, transport);
   transport.check(document);
+  if (document.test && !document.relays.every(({ url }) => staysHere(url))) throw new BadInputError(say("refused.test"));
   await state.writing(() => {
     const { settings } = state;
     checkInvite(state, invite);

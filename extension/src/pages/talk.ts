@@ -8,14 +8,18 @@
 import { t } from "person/language.js";
 
 import { unbase64 } from "../bytes.ts";
+import { SecVMError } from "../errors.ts";
+import { readInvite } from "../protocol/invite.ts";
+import { permissionsFor } from "../shell/permissions.ts";
 import type { Answer, Asked } from "../shell/router.ts";
 
 /** What the background tells of the device; the page reads more of it than is named here. */
 export interface State {
   readonly runs: boolean;
   readonly experiments: readonly { readonly status: string }[];
-  /** Match patterns of the relays that this device would talk to. */
-  readonly origins: readonly string[];
+  readonly offers: { readonly list: readonly { readonly digest: string; readonly who: { readonly relays: readonly string[] } }[] };
+  /** URLs of the relays that this device talks to. */
+  readonly relays: readonly string[];
 }
 
 /** A refusal, in one sentence for the person. */
@@ -30,37 +34,51 @@ export class Refusal extends Error {
   }
 }
 
-/** Actions that talk to relays, and those of them that read the history. */
-const TALKING = ["find", "join", "import"];
-const READING = ["join", "import"];
-
-let origins: readonly string[] = [];
+let shown: State | null = null;
 
 /** All that the page shows. */
 export async function getState(): Promise<State> {
-  const state = (await (await answered({ action: "state", said: {} })).json()) as State;
-  ({ origins } = state);
-  return state;
+  shown = (await (await answered({ action: "state", said: {} })).json()) as State;
+  return shown;
 }
 
 /** Let the device do something. */
 export async function act(action: string, said: { readonly [name: string]: unknown }): Promise<Response> {
-  if (TALKING.includes(action) && !(await chrome.permissions.request(needed(action)))) {
+  const wanted = needed(action, said);
+  if (wanted !== null && !(await chrome.permissions.request(wanted))) {
     throw new Refusal(t("permission.refused"), null, 403);
   }
   return answered({ action, said });
 }
 
-/** What an action needs; the browser asks for nothing that it was granted before. */
-function needed(action: string): chrome.permissions.Permissions {
-  const reads = READING.includes(action);
-  // Firefox alone has a consent to data collection, and other browsers refuse what they do not know.
-  const consents = reads && chrome.runtime.getManifest()["browser_specific_settings"] !== undefined;
-  return {
-    origins: [...origins],
-    ...(reads ? { permissions: ["history"] } : {}),
-    ...(consents ? { data_collection: ["browsingActivity"] } : {}),
-  };
+/** What an action needs of the browser; null: nothing. */
+function needed(action: string, said: { readonly [name: string]: unknown }): chrome.permissions.Permissions | null {
+  const relays = shown?.relays ?? [];
+  switch (action) {
+    case "invite":
+      return permissionsFor("talking", [relayOf(said["line"])]);
+    case "find":
+      return permissionsFor("talking", relays);
+    case "import":
+      return permissionsFor("reading", []);
+    case "join": {
+      const offer = shown?.offers.list.find(({ digest }) => digest === said["digest"]);
+      return permissionsFor("reading", [...relays, ...(offer?.who.relays ?? [])]);
+    }
+    case "allow":
+      return permissionsFor("reading", relays);
+    default:
+      return null;
+  }
+}
+
+function relayOf(line: unknown): string {
+  try {
+    return readInvite(String(line)).relayUrl;
+  } catch (fault) {
+    if (fault instanceof SecVMError) throw new Refusal(t("invite.none"), null, 400);
+    throw fault;
+  }
 }
 
 async function answered(asked: Asked): Promise<Response> {

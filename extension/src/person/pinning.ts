@@ -40,6 +40,7 @@ const NUMBER = /^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?$/i;
 
 /**
  * The person as this experiment will see it, from the vault; `salt` is what its beacons fixed, where it names some.
+ * `given`: the answer that they give with their yes, in place of the vault's.
  *
  * Throws a `BadInputError` where something is missing. The sentence names no feature and no label.
  */
@@ -47,7 +48,7 @@ export async function pinPerson(
   document: ExperimentDocument,
   vault: Vault,
   dice: Dice,
-  options: { salt?: Bytes | null } = {},
+  options: { salt?: Bytes | null; given?: string | null } = {},
 ): Promise<Pinned> {
   const binning = binningOf(document, options.salt ?? null);
   const { source } = document.features;
@@ -58,7 +59,7 @@ export async function pinPerson(
     });
   }
   checkAgreed(document.features, features, (await vault.readings()).get(source) ?? null, source);
-  const answer = vault.label(document.digest);
+  const answer = options.given ?? vault.label(document.digest);
   if (answer === null) {
     throw new BadInputError(`the vault has no label for this experiment${wanted(document)}`, ANSWER);
   }

@@ -8,6 +8,7 @@
 
 import { formatFixed, grouped } from "../formatting.ts";
 import { ENGLISH } from "./english.ts";
+import { HERE } from "./here.ts";
 
 export type Value = string | number | Sentence;
 
@@ -47,7 +48,7 @@ export class Sentence {
 
 /** The sentence of this key about these values. */
 export function say(key: string, values: { readonly [name: string]: Value } = {}): Sentence {
-  const pattern = ENGLISH[key];
+  const pattern = ENGLISH[key] ?? HERE[key];
   if (pattern === undefined) throw new RangeError(`there is no sentence '${key}'`);
   const text = pattern.replace(PLACEHOLDER, (_, name: string, format: string | undefined) => {
     const value = values[name];

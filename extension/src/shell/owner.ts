@@ -28,9 +28,15 @@ export class Owner {
   #opened: Promise<Device> | null = null;
   #waking: Promise<void> | null = null;
   #again = false;
+  #fault: unknown = null;
 
   constructor(around: Around) {
     this.#around = around;
+  }
+
+  /** What the device's work ended with last; null: well. The page tells it. */
+  get fault(): unknown {
+    return this.#fault;
   }
 
   /** The device; opened where it is not. */
@@ -57,8 +63,10 @@ export class Owner {
       let due: number | null;
       try {
         due = await (await opened).work();
-      } catch {
-        // What it has in memory may be on no disk. The page tells why when it is opened.
+        this.#fault = null;
+      } catch (fault) {
+        // What it has in memory may be on no disk.
+        this.#fault = fault;
         this.#drop(opened);
         due = this.#around.now() + AFTER_FAULT_MS;
       }

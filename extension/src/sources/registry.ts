@@ -6,6 +6,11 @@ import { BOTH, HOSTS, TITLES, type Options, type Source } from "./history.ts";
 
 const SOURCES: readonly Source[] = [TITLES, HOSTS, BOTH];
 
+/** Whether a browser has a source of this name. */
+export function isSource(name: string): boolean {
+  return SOURCES.some((one) => one.name === name);
+}
+
 /** The source of a name. */
 export function findSource(name: string): Source {
   const source = SOURCES.find((one) => one.name === name);

@@ -32,6 +32,7 @@ export const KEYS = {
   settings: ["name"],
   relay: ["url"],
   invited: ["digest"],
+  found: ["digest"],
 } as const;
 export type TableName = keyof typeof KEYS;
 

@@ -1,6 +1,7 @@
 /**
  * What a device is told by invites, in place of Python's settings file: by which relays it fetches, whom it lets its
- * packages go through, and whether it is for tests. It stays until the device is wiped.
+ * packages go through, and whether it is for tests. It stays until the device is wiped. Beside it: the experiments that
+ * were found when the person last asked for them.
  */
 
 import type { Bytes } from "../bytes.ts";
@@ -22,7 +23,7 @@ export interface SetUp {
   readonly onlyTests: boolean;
 }
 
-const ONE = "device";
+const [ONE, ASKED] = ["device", "asked"];
 
 /** Who is asked by way of whom. */
 export class SettingsBook extends Book {
@@ -56,5 +57,23 @@ export class SettingsBook extends Book {
   invitations(): Map<string, Bytes> {
     const rows = this.rows<{ digest: string; envelope: Bytes }>("invited");
     return new Map(rows.map(({ digest, envelope }) => [digest, envelope]));
+  }
+
+  /** When the person last asked for experiments; null: never. */
+  askedAt(): number | null {
+    return this.row<{ name: string; at: number }>("settings", ASKED)?.at ?? null;
+  }
+
+  /** Envelopes of the experiments that were found then, by digest. */
+  found(): Map<string, Bytes> {
+    const rows = this.rows<{ digest: string; envelope: Bytes }>("found");
+    return new Map(rows.map(({ digest, envelope }) => [digest, envelope]));
+  }
+
+  /** Keep what was found, in place of what was before. */
+  putFound(found: Iterable<readonly [digest: string, envelope: Bytes]>, at: number): void {
+    this.tables.delete("found");
+    for (const [digest, envelope] of found) this.put("found", { digest, envelope });
+    this.put("settings", { name: ASKED, at });
   }
 }

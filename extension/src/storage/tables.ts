@@ -10,6 +10,7 @@
 
 import type { Bytes } from "../bytes.ts";
 import { StoreError } from "../errors.ts";
+import { say } from "../privacy/sentences.ts";
 
 /** What a row may hold: what IndexedDB copies, and nothing that could change in a reader's hands. */
 export type Cell = null | boolean | number | bigint | string | Bytes | readonly Cell[];
@@ -204,8 +205,7 @@ function written(transaction: IDBTransaction): Promise<void> {
 }
 
 function storeError(error: DOMException | null): StoreError {
-  const nextStep = "Free some space on the disk.";
   return error?.name === "QuotaExceededError"
-    ? new StoreError("The browser's storage is full, so nothing was sent.", { nextStep })
-    : new StoreError(`The browser's storage does not work (${error?.name ?? "unknown"}), so nothing was sent.`);
+    ? new StoreError(say("trouble.full"), { nextStep: "Free some space on the disk." })
+    : new StoreError(say("trouble.storage", { name: error?.name ?? "unknown" }));
 }

@@ -17,6 +17,8 @@ import type { Tables } from "./tables.ts";
 
 /** A name or a label longer than this is no answer to a question. */
 const MAX_TEXT_BYTES = 1000;
+/** A feature's value is a number of so many bytes. */
+const VALUE_BYTES = 8;
 const FILES = "vault/";
 const HOST = "host:";
 const LABELS = "labels";
@@ -78,15 +80,24 @@ export class Vault {
 
   /** How many features each source gave, and nothing else. */
   async summary(): Promise<Map<string, number>> {
-    const counts = [...(await this.#files())].map(([name, { features }]) => [name, features.size] as const);
-    return new Map(counts.filter(([, count]) => count > 0));
+    return (await this.look()).sources;
   }
 
   /** How each source was read. */
   async readings(): Promise<Map<string, Reading>> {
-    const found = new Map<string, Reading>();
-    for (const [name, { reading }] of await this.#files()) if (reading !== null) found.set(name, reading);
-    return found;
+    return (await this.look()).readings;
+  }
+
+  /** How many features each source gave, how it was read, and about how many bytes all of them take. */
+  async look(): Promise<{ sources: Map<string, number>; readings: Map<string, Reading>; bytes: number }> {
+    const [sources, readings] = [new Map<string, number>(), new Map<string, Reading>()];
+    let bytes = 0;
+    for (const [name, { features, reading }] of await this.#files()) {
+      if (features.size) sources.set(name, features.size);
+      if (reading !== null) readings.set(name, reading);
+      for (const feature of features.keys()) bytes += utf8(feature).length + VALUE_BYTES;
+    }
+    return { sources, readings, bytes };
   }
 
   // ── what shall never be in it ──────────────────────────────────────────────────────────────────────────────────────

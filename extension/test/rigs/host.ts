@@ -12,21 +12,15 @@ import { randomBytes as systemBytes } from "node:crypto";
 
 import { IDBFactory } from "fake-indexeddb";
 
-import { unhex, utf8, type Bytes } from "../../src/bytes.ts";
-import { VerifyKey } from "../../src/crypto/signing.ts";
-import { ParticipantDevice } from "../../src/device/device.ts";
-import { systemWords, unsafeSeededDice } from "../../src/device/dice.ts";
-import { fetchExperiment } from "../../src/device/invitation.ts";
-import { fetchSalt, pinPerson } from "../../src/person/pinning.ts";
+import { utf8, type Bytes } from "../../src/bytes.ts";
+import { Consent } from "../../src/consent/policies.ts";
+import { unsafeSeededDice } from "../../src/device/dice.ts";
+import { openDevice, type Browser, type Opened } from "../../src/device/open.ts";
 import { digestOf } from "../../src/protocol/canonical.ts";
-import { HttpClient } from "../../src/runtime/http/client.ts";
-import { RelayTransport } from "../../src/sending/transport.ts";
+import { inviteText } from "../../src/protocol/invite.ts";
 import { DeviceState } from "../../src/storage/state.ts";
 import { Tables } from "../../src/storage/tables.ts";
 import { Vault } from "../../src/storage/vault.ts";
-import { ModelShelf } from "../../src/trust/modelFiles.ts";
-import { Surroundings, Traffic } from "../../src/trust/surroundings.ts";
-import { TrustPolicy } from "../../src/trust/trustPolicy.ts";
 import { SteeredClock } from "./steeredClock.ts";
 
 interface Settings {
@@ -36,7 +30,6 @@ interface Settings {
   readonly experiment: string;
   /** The one through which files are fetched. */
   readonly relay: string;
-  readonly relays: readonly { readonly url: string; readonly key: string; readonly operator: string }[];
   /** With the numbers that their dice have. */
   readonly people: readonly { readonly number: number; readonly label: string; readonly features: readonly string[] }[];
 }
@@ -44,7 +37,10 @@ interface Settings {
 const settings = JSON.parse(readFileSync(process.argv[2]!, "utf8")) as Settings;
 const clock = new SteeredClock(settings.clock);
 const randomBytes = (count: number): Bytes => Uint8Array.from(systemBytes(count));
-const client = new HttpClient((url, options) => fetch(url, options));
+const BROWSER: Browser = {
+  ...{ clock, randomBytes, fetch: (url, options) => fetch(url, options), steady: () => performance.now() },
+  ...{ history: () => null, allows: async () => true, fault: () => null },
+};
 
 /** One person's browser. */
 class Profile {
@@ -52,7 +48,7 @@ class Profile {
   readonly #factory = new IDBFactory();
   #tables: Tables | null = null;
   state: DeviceState | null = null;
-  device: ParticipantDevice | null = null;
+  device: Opened | null = null;
   #wake: () => void = () => undefined;
   #lives = 0;
 
@@ -60,22 +56,14 @@ class Profile {
     this.number = number;
   }
 
-  get #transport(): RelayTransport {
-    const credential = `test-person-${this.number}`;
-    return new RelayTransport(client, { relays: [settings.relay], randomBytes, credential });
-  }
-
+  /** As its person does on the page, and with their yes. */
   async join({ label, features }: Settings["people"][number]): Promise<void> {
     const tables = await Tables.open(this.#factory);
-    const [state, vault, transport] = [new DeviceState(tables), new Vault(tables), this.#transport];
-    const [document, envelope] = await fetchExperiment(settings.experiment, transport);
-    transport.check(document);
-    policy().check(document);
-    await vault.put(document.features.source, new Map(features.map((feature) => [feature, 1])));
-    await vault.setLabel(document.digest, label);
-    const salt = await fetchSalt(document, transport, { unsafeBeacons: true, logPolicy: null }, clock.now());
-    const person = await pinPerson(document, vault, diceOf(this.number)(document), { salt });
-    await state.join(document.digest, envelope, person, { salt });
+    const [device, digest] = [this.#opened(tables), settings.experiment];
+    await device.act("invite", { line: inviteText({ relayUrl: settings.relay, digest }) });
+    const [offer] = ((await device.state()) as { offers: { list: { source: string }[] } }).offers.list;
+    await new Vault(tables).put(offer!.source, new Map(features.map((feature) => [feature, 1])));
+    await device.act("join", { digest, answer: label });
     tables.close();
   }
 
@@ -84,20 +72,23 @@ class Profile {
     this.#tables?.close();
     this.#lives += 1;
     const tables = (this.#tables = await Tables.open(this.#factory));
-    const state = (this.state = new DeviceState(tables));
-    const around = new Surroundings({
-      ...{ state, transport: this.#transport, shelf: new ModelShelf(tables), traffic: new Traffic(state) },
-      policy: policy(),
-      consent: { agree: () => undefined, enter: (of, round) => state.writing(() => state.ledger.putRound(of.digest, round)) },
-      ...{ words: systemWords(randomBytes), randomBytes },
-    });
-    this.device = new ParticipantDevice(around, { clock, diceFor: diceOf(this.number), onlyTests: true });
+    this.state = new DeviceState(tables);
+    this.device = this.#opened(tables);
     this.#wake();
     void this.#carry(this.device, this.#lives);
   }
 
+  #opened(tables: Tables): Opened {
+    return openDevice(tables, BROWSER, {
+      diceFor: unsafeSeededDice(utf8(settings.seed), this.number),
+      consent: Consent.unsafeAcceptAnything(),
+      policy: { refetches: 1 },
+      credential: `test-person-${this.number}`,
+    });
+  }
+
   /** As the extension's owner does: work, and one alarm. */
-  async #carry(device: ParticipantDevice, life: number): Promise<void> {
+  async #carry(device: Opened, life: number): Promise<void> {
     while (this.#lives === life) {
       let due: number | null = null;
       try {
@@ -116,21 +107,12 @@ class Profile {
   }
 }
 
-function policy(): TrustPolicy {
-  const relays = settings.relays.map(({ url, key, operator }) => ({ url, key: new VerifyKey(unhex(key)), operator }));
-  return new TrustPolicy({ relays: () => relays, refetches: 1, unsafeBeacons: true });
-}
-
-function diceOf(number: number): ReturnType<typeof unsafeSeededDice> {
-  return unsafeSeededDice(utf8(settings.seed), number);
-}
-
 /** Counts as Python's hosts show them. */
 function status(): unknown {
   const sums = { devices: 0, ended: 0, abstaining: 0, distrusting: 0, waiting: 0, acknowledged: 0, lost: 0, canaries: 0 };
   const rounds: Record<number, Record<string, number>> = {};
   for (const { device } of profiles) {
-    const member = device?.memberships.get(settings.experiment);
+    const member = device?.participant?.memberships.get(settings.experiment);
     if (member === undefined) continue;
     sums.devices += 1;
     sums.ended += Number(member.ended);

@@ -49,8 +49,10 @@ test("after a fault the device is opened anew, later", async () => {
     return 9000;
   });
   await owner.wake();
+  assert.match(String(owner.fault), /full/);
   full = false;
   await owner.wake();
+  assert.equal(owner.fault, null);
   assert.deepEqual([alarms, opened.length], [[1000 + AFTER_FAULT_MS, 9000], 2]);
 });
 

@@ -97,9 +97,12 @@ async function readAtMost(body: ReadableStream<Uint8Array> | null, most: number)
 
 /** Whether what is sent there can be read on the way: it goes to another machine, and not by https. */
 export function goesInClear(url: string): boolean {
-  if (!URL.canParse(url)) return true;
-  const { protocol, hostname } = new URL(url);
-  return protocol !== "https:" && !isLoopback(hostname);
+  return !URL.canParse(url) || (new URL(url).protocol !== "https:" && !staysHere(url));
+}
+
+/** Whether what is sent there stays on this machine. */
+export function staysHere(url: string): boolean {
+  return URL.canParse(url) && isLoopback(new URL(url).hostname);
 }
 
 /** Whether the host of a URL is this machine, by its address or as `localhost`; 127.example is somebody else. */
