@@ -1,6 +1,8 @@
 """One way to open SQLite files: whose they are is looked at before anything is changed, and said in one sentence."""
 
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -208,3 +210,17 @@ def test_one_module_of_the_product_opens_sqlite_files() -> None:
         if "sqlite3.connect(" in path.read_text() and path.relative_to(source).parts[0] not in ("lab", "testing")
     ]
     assert found == ["runtime/disk/sqlite_file.py"]
+
+
+def test_repro_a_second_connection_of_a_process_leaves_the_locks_of_the_first_alone(path: Path) -> None:
+    """The person's page holds a device's state and opens it again for each click, and a command opens it beside."""
+    program = (
+        "import sqlite3, sys; db = sqlite3.connect(sys.argv[1]); db.execute('SELECT * FROM two').fetchall(); db.close()"
+    )
+    with closing(opened(path)) as first:
+        opened(path).close()
+        # Whoever is alone with a file deletes its log when it closes, and what is written to that is gone.
+        subprocess.run([sys.executable, "-c", program, str(path)], check=True)
+        first.execute("INSERT INTO two VALUES (8)")
+        with closing(opened(path)) as again:
+            assert again.execute("SELECT b FROM two ORDER BY b").fetchall() == [(7,), (8,)]

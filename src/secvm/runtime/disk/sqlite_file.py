@@ -37,7 +37,10 @@ def connect(path: Path, refusal: str, *, make: bool = True, patience_s: float = 
     """
     try:
         if make:
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+            # One that is there is left alone: to close a file drops all locks that this process holds on it, those of
+            # SQLite too (https://www.sqlite.org/howtocorrupt.html, 2.2), and the next to close deletes a log in use.
+            with suppress(FileExistsError):
+                os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         db: sqlite3.Connection = sqlite3.connect(path, timeout=patience_s, isolation_level=None, **more)
     except (OSError, sqlite3.Error):
         raise BadInputError(refusal) from None
