@@ -3,8 +3,8 @@
 Promises: no fastmath, no numba threads, results that depend on no CPU feature. The vector operations are LLVM's own
 vectors of integers: on a CPU with narrower registers LLVM splits them, and the sums stay the same integers.
 
-A process that compiles says so once, on stderr: it is the only time that a fit takes seconds without a reason to be
-seen. The environment variable ``SECVM_QUIET`` silences it.
+The first process that compiles says so, on stderr: it is the only time that a fit takes seconds without a reason to be
+seen. Later ones, which may need other kernels, say nothing. The environment variable ``SECVM_QUIET`` silences it.
 """
 
 from __future__ import annotations
@@ -44,9 +44,11 @@ class _Announcement(event.Listener):  # type: ignore[misc]  # numba tells no typ
         if self.said or kernel not in self.kernels or os.environ.get(QUIET):
             return
         self.said = True
-        often = "once after an installation"
+        often = "each part of it once after an installation"
         if not self.kernels[kernel]:
             often = "in every process: neither NUMBA_CACHE_DIR, the package nor ~/.cache/secvm can be written"
+        elif not _first_time():
+            return
         sys.stderr.write(f"secvm: compiling for this machine, some seconds, {often}\n")
         sys.stderr.flush()
 
@@ -55,6 +57,18 @@ class _Announcement(event.Listener):  # type: ignore[misc]  # numba tells no typ
 
 
 _announcement = _Announcement()
+
+
+def _first_time() -> bool:
+    """Whether no process has said it since these sources were installed."""
+    folder = _cache_folder(Path(__file__).parent)
+    try:
+        Path(folder or os.devnull, "told").touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    except OSError:
+        return True
+    return True
 
 
 @cache
