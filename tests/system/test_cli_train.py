@@ -386,6 +386,7 @@ BAD_OPTIONS: dict[str, tuple[list[str], str]] = {
     "unknown multiclass": (["--multiclass", "ovx"], "--multiclass must be ovr or ovo"),
     "unknown stop": (["--stop", "soon"], "--stop must be none or plateau"),
     "lambda 0": (["--descent pegasos --lambda", "0"], "lambda"),
+    "lambda with swift": (["--lambda", "0.1"], "--lambda belongs to pegasos: swift has step_size"),
     "lambda in words": (["--lambda", "small"], "--lambda must be a number"),
     "rounds 0": (["--rounds 0"], "--rounds must be a whole number from 1 to"),
     "rounds in words": (["--rounds many"], "--rounds must be a whole number from 1 to"),

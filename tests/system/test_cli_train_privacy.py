@@ -64,7 +64,8 @@ def test_a_trusted_server_runs_the_same_rule_and_rounds(secvm: Program) -> None:
     [
         ("--descent pegasos", "swift"),
         ("--stop plateau", "plateau"),
-        ("--decay 0.1", "--decay"),
+        ("--decay 0.1", "leave --decay away"),
+        ("--lambda 0.1", "leave --lambda away"),
         ("--class-weight balanced", "balanced"),
         ("--noise loud", "--noise"),
         ("--bins none", "not public"),

@@ -211,8 +211,6 @@ def _learning(
     if descent not in RULES:
         raise BadInputError(f"--descent must be {' or '.join(RULES)}, not '{descent}'")
     kind = RULES.find(descent)
-    if "lambda" not in kind.setting_names() and lambda_ is not None:
-        raise BadInputError(f"--lambda is none of {descent}'s constants")
     if kind.normalised and thinning == "none":
         raise BadInputError(f"{descent} is thinned by a number over devices: unthinned rows fit into no package")
     regularised = _LAMBDA if lambda_ is None and "lambda" in kind.setting_names() else lambda_

@@ -32,7 +32,7 @@ from secvm.estimator.who_counts import attendance_table, cohort_mask, multiplici
 from secvm.files import write_atomically
 from secvm.learning import aggregate
 from secvm.learning.aggregate.convergence import Plateau
-from secvm.learning.aggregate.descent import OFFLINE, RULES, DescentRule, State, Swift, owners
+from secvm.learning.aggregate.descent import OFFLINE, RULES, DescentRule, State, Swift, foreign
 from secvm.learning.arithmetic import exact
 from secvm.learning.experiment import Experiment
 from secvm.learning.individual.dice import UnsafeSeededDice, draw_cohort
@@ -131,17 +131,20 @@ class SecVMBase(BaseEstimator):
         return RULES.find(self.descent) if isinstance(self.descent, str) else type(self.descent)
 
     def _rule(self) -> DescentRule:
-        if not isinstance(self.descent, str):
-            return self.descent
-        constants = {setting.name: getattr(self, name) for name, setting in rule_settings().items()}
-        if "step_cap" not in self._rule_kind.setting_names() and constants["step_cap"] not in (None, "auto"):
-            raise BadInputError(f"step_cap belongs to {owners('step_cap')}")
-        given = {
-            name: value
-            for name, value in constants.items()
-            if name in self._rule_kind.setting_names() and value != "auto" and (value is not None or name == "step_cap")
-        }
-        return self._rule_kind.read(given, numbers=self._loss().regression)
+        kind, given = self._rule_kind, dict[str, object]()
+        for name, setting in rule_settings().items():
+            value = getattr(self, name)
+            if value == "auto" or (value is None and name != "step_cap"):
+                continue
+            if setting.name in kind.setting_names():
+                given[setting.name] = value
+            elif value is not None:
+                raise BadInputError(foreign(setting.name, kind, called=name))
+            if value is not None and not isinstance(self.descent, str):
+                has = getattr(self.descent, name, None)
+                if has is None or float(has) != float(value):
+                    raise BadInputError(f"{name} comes with the rule that descent is: give it there")
+        return kind.read(given, numbers=self._loss().regression) if isinstance(self.descent, str) else self.descent
 
     @property
     def _whole_or_thinned(self) -> Thinning:
@@ -214,7 +217,7 @@ class SecVMBase(BaseEstimator):
         if self.epsilon is None:
             return
         defaults = _defaults(type(self))
-        for name in ("values", "descent", "budget", "step_cap", "decay"):
+        for name in ("values", "descent", "budget", *rule_settings()):
             if getattr(self, name) != defaults[name]:
                 raise BadInputError(f"{name} is decided by epsilon; leave it as it is")
         if self.thinning is None:

@@ -30,8 +30,8 @@ PARAMETERS_DOC = """
         (others). None is all of it, and so is "auto" without ``epsilon``; over devices swift has ρ = 3.
     lambda_, averaging, decay : float, int, float or None, default=None
     step_cap : float, "auto" or None, default="auto"
-        Constants of the rule, where it has them. None, and "auto" for ``step_cap``: as the rule has them for this kind
-        of label.
+        Constants of the rule; one that it does not have is refused. None, and "auto" for ``step_cap``: as the rule has
+        them for this kind of label.
     rounds : int or "auto", default="auto"
         Rounds to train for. "auto": of swift 50, of another rule as many as it usually takes; with ``epsilon`` as
         planned.

@@ -207,9 +207,9 @@ def test_a_classifier_has_the_same_model_by_the_engine(monkeypatch: pytest.Monke
     rng = np.random.default_rng(6)
     X = rng.integers(0, 3, (90, 20))
     y = np.where(X[:, :5].sum(axis=1) + rng.integers(0, 4, 90) > 6, "up", "down")
-    plain = SecVMClassifier(rounds=25, lambda_=1e-2, random_state=1, stop="plateau").fit(X, y)
+    plain = SecVMClassifier(descent="pegasos", rounds=25, lambda_=1e-2, random_state=1, stop="plateau").fit(X, y)
     monkeypatch.setattr(fitting, "ENOUGH", 0)
-    quick = SecVMClassifier(rounds=25, lambda_=1e-2, random_state=1, stop="plateau").fit(X, y)
+    quick = SecVMClassifier(descent="pegasos", rounds=25, lambda_=1e-2, random_state=1, stop="plateau").fit(X, y)
     assert quick.state_.to_bytes() == plain.state_.to_bytes()
     assert (quick.n_iter_, quick.kept_round_, quick.two_cycle_) == (plain.n_iter_, plain.kept_round_, plain.two_cycle_)
     assert quick.packages_per_person_ == plain.packages_per_person_

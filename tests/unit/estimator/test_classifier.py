@@ -15,6 +15,7 @@ from secvm.estimator.fitting import fit_rounds
 from secvm.estimator.settings import threads
 from secvm.estimator.training import OfflineTraining, Population
 from secvm.learning.aggregate.convergence import Plateau
+from secvm.learning.aggregate.descent import Pegasos
 from secvm.learning.package import Cohort
 from secvm_lab.population import ZipfPeople
 from tests.unit.estimator.people import columns, state, texts
@@ -167,7 +168,7 @@ COHORT_RULES: dict[str, dict[str, Any]] = {
     "swift": {"descent": "swift", "thinning": 3},
     "swift whole": {"descent": "swift", "thinning": None},
     "budget": {"descent": "pegasos", "budget": 9},
-    "logistic": {"loss": "logistic", "lambda_": 0.5},
+    "logistic": {"descent": "pegasos", "loss": "logistic", "lambda_": 0.5},
 }
 
 
@@ -411,10 +412,21 @@ def test_two_cycle_is_not_seen_where_there_is_none() -> None:
     assert not SecVMClassifier(rounds=40, descent="swift").fit(*weak_signal()).two_cycle_
 
 
-def test_step_cap_belongs_to_pegasos() -> None:
+def test_repro_a_constant_of_another_rule_was_ignored() -> None:
     X, y = texts()
-    with pytest.raises(BadInputError, match="step_cap belongs to pegasos"):
-        SecVMClassifier(descent="swift", step_cap=0.5).fit(X, y)
+    for name, value in {"lambda_": 0.1, "averaging": 2, "step_cap": 0.5}.items():
+        with pytest.raises(BadInputError, match=f"{name} belongs to pegasos: swift has step_size"):
+            SecVMClassifier().set_params(**{name: value}).fit(X, y)
+    with pytest.raises(BadInputError, match="decay belongs to swift: pegasos has lambda, averaging, step_cap"):
+        SecVMClassifier(descent="pegasos", decay=0.5).fit(X, y)
+
+
+def test_a_rule_that_is_an_object_brings_its_constants() -> None:
+    X, y = texts()
+    rule = Pegasos(averaging=3)
+    assert SecVMClassifier(descent=rule, averaging=3, rounds=1).fit(X, y).experiment_.rule == rule
+    with pytest.raises(BadInputError, match="averaging comes with the rule"):
+        SecVMClassifier(descent=rule, averaging=2).fit(X, y)
 
 
 # -- answers ---------------------------------------------------------------------------------------------------------
@@ -498,10 +510,9 @@ def test_parameters_that_cannot_be_are_refused(parameters: dict[str, Any], sente
 
 def test_grid_search_chooses_among_lambdas_and_rules_on_words() -> None:
     X, y = texts(120, labels=3)
-    grid = GridSearchCV(
-        SecVMClassifier(rounds=10, dice_seed=b""), {"lambda_": [1e-4, 10.0], "descent": ["pegasos", "swift"]}, cv=3
-    )
+    tried = [{"descent": ["pegasos"], "lambda_": [1e-4, 10.0]}, {"descent": ["swift"]}]
+    grid = GridSearchCV(SecVMClassifier(rounds=10, dice_seed=b""), tried, cv=3)
     grid.fit(X, y)
     assert grid.best_score_ > 0.9
-    assert len(grid.cv_results_["params"]) == 4
+    assert len(grid.cv_results_["params"]) == 3
     assert grid.best_estimator_.score(X, y) > 0.9

@@ -55,7 +55,7 @@ CASES: dict[str, tuple[Any, dict[str, Any]]] = {
     "swift thinned": (texts, {"descent": "swift", "thinning": 2.5, "decay": 0.05}),
     "swift whole": (texts, {"descent": "swift", "thinning": None}),
     "one-vs-one": (texts, {"multiclass": "ovo", "class_weight": {0: 2.0}}),
-    "logistic": (texts, {"loss": "logistic", "lambda_": 0.25}),
+    "logistic": (texts, {"descent": "pegasos", "loss": "logistic", "lambda_": 0.25}),
     "squared hinge": (texts, {"loss": "squared-hinge", "loss_parameter": 2.5}),
     "pegasos thinned": (texts, {"descent": "pegasos", "thinning": "q=1/3", "averaging": 3, "step_cap": 0.5}),
     "budget and F": (texts, {"descent": "pegasos", "budget": 7, "features_per_person": 5}),

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from secvm.errors import BadInputError
 from secvm.estimator.question import SWIFT_ROUNDS
 from secvm.files import try_beside
-from secvm.learning.aggregate.descent import RULES, DescentRule, Pegasos, Swift, owners
+from secvm.learning.aggregate.descent import RULES, DescentRule, Pegasos, Swift, foreign
 from secvm.learning.arithmetic import exact
 from secvm.learning.declared import MAX_BINS, shown
 from secvm.learning.individual.binning import Binning, HashBinning
@@ -135,7 +135,7 @@ class RuleOptions:
     regression: bool = False
 
     def rule(self) -> DescentRule:
-        """The rule; options of another rule are refused, but for λ, which somebody who compares rules leaves there."""
+        """The rule; options of another rule are refused."""
         kind = RULES.find(self.descent)
         given = {
             "lambda": self.lambda_, "averaging": self.averaging, "step_cap": self.step_cap, "decay": self.decay
@@ -143,12 +143,12 @@ class RuleOptions:
         given_settings: dict[str, object] = {}
         for name, value in given.items():
             option = f"--{name.replace('_', '-')}"
-            if value is None or (name == "lambda" and name not in kind.setting_names()):
+            if value is None:
                 continue
+            read = None if value == "none" and name == "step_cap" else number(str(value), option)
             if name not in kind.setting_names():
-                own = ", ".join(kind.setting_names()) or "no constants"
-                raise BadInputError(f"{option} belongs to {owners(name)}: {kind.name} has {own}")
-            given_settings[name] = None if value == "none" and name == "step_cap" else number(str(value), option)
+                raise BadInputError(foreign(name, kind, called=option))
+            given_settings[name] = read
         return kind.read(given_settings, numbers=self.regression)
 
 

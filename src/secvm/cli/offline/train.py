@@ -18,7 +18,7 @@ from secvm.cli.offline import options, train_privacy
 from secvm.cli.offline.options import ThreadsOption
 from secvm.cli.offline.people import LabelOption, PeopleArgument, read_to_train
 from secvm.cli.offline.results import headline
-from secvm.cli.output import Format, FormatOption, emit, note, progress
+from secvm.cli.output import Format, FormatOption, emit, progress
 from secvm.errors import BadInputError
 from secvm.estimator.fitting import Fitted
 from secvm.estimator.model import ModelFile
@@ -146,7 +146,7 @@ def train(
         bins=bins,
         vocabulary=vocabulary,
         stop=stop,
-        decay=decay,
+        constants={"--lambda": lambda_, "--averaging": averaging, "--step-cap": step_cap, "--decay": decay},
         class_weight=class_weight,
         loss=loss,
     )
@@ -163,9 +163,6 @@ def train(
         check_drawable()  # now, not after the rounds
     rule = options.RuleOptions(descent, lambda_, averaging, step_cap, decay, regression=the_loss.regression).rule()
     planned = options.rounds(rounds, rule, regression=the_loss.regression)
-    if lambda_ is not None and "lambda" not in rule.setting_names():
-        options.number(lambda_, "--lambda")
-        note(f"secvm: {descent} has no lambda; --lambda changes nothing")
     thin = parse_thinning("auto" if private is not None else thinning, Thinning())
     hashing = options.salt_bytes(salt, seed)
     if values == "auto" and (the_loss.regression or not has_columns(people)):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from importlib import metadata
@@ -95,7 +95,7 @@ def check(
     bins: str,
     vocabulary: Path | None,
     stop: str,
-    decay: str | None,
+    constants: Mapping[str, object],
     class_weight: list[str] | None,
     loss: str,
 ) -> None:
@@ -110,8 +110,8 @@ def check(
         _central_noise()
     if descent != Swift.name:
         raise BadInputError(f"--epsilon trains with {Swift.name}: fewer rounds tell less")
-    if decay is not None:
-        raise BadInputError(f"with --epsilon {Swift.name}'s constants follow from public numbers: leave --decay away")
+    for option in (name for name, given in constants.items() if given is not None):
+        raise BadInputError(f"with --epsilon {Swift.name}'s constants follow from public numbers: leave {option} away")
     if bins == "none" and vocabulary is None:
         raise BadInputError("words found among people are not public: with --epsilon give --bins or --vocabulary")
     if stop != "none":

@@ -7,7 +7,7 @@ entry point in the group ``secvm.rules``. Nothing else quotes its name.
 
 from secvm.learning.aggregate.descent.pegasos import Pegasos
 from secvm.learning.aggregate.descent.rule import DescentRule, State
-from secvm.learning.aggregate.descent.rules import DEPLOYED, OFFLINE, RULES, AskedDescent, owners, rule_by_name
+from secvm.learning.aggregate.descent.rules import DEPLOYED, OFFLINE, RULES, AskedDescent, foreign, rule_by_name
 from secvm.learning.aggregate.descent.swift import Swift
 
 __all__ = [
@@ -19,6 +19,6 @@ __all__ = [
     "Pegasos",
     "State",
     "Swift",
-    "owners",
+    "foreign",
     "rule_by_name",
 ]

@@ -27,6 +27,12 @@ def owners(constant: str) -> str:
     return " and ".join(rule.name for rule in RULES.built_in.values() if constant in rule.setting_names())
 
 
+def foreign(constant: str, kind: type[DescentRule], *, called: str) -> str:
+    """What to say of a constant that this rule does not have; ``called``: as whoever gave it calls it."""
+    own = ", ".join(kind.setting_names()) or "no constants"
+    return f"{called} belongs to {owners(constant)}: {kind.name} has {own}"
+
+
 def rule_by_name(name: str, constants: Mapping[str, object]) -> DescentRule:
     """The rule that a published experiment names, with all its constants: what is published leans on no default."""
     kind = RULES.find(name)
