@@ -590,6 +590,22 @@ def test_columns_train_as_a_data_frame_does(secvm: Program, tmp_path: Path) -> N
     assert told["accuracy"] == model.score(frame, answers)
 
 
+def test_repro_every_price_became_a_class(secvm: Program, tmp_path: Path) -> None:
+    people = "".join(f"{i % 7},{i % 7 + 0.5}\n" for i in range(80))
+    (tmp_path / "p.csv").write_text("age,price\n" + people)
+    said = secvm.refused("train", tmp_path / "p.csv", "--label price --test-fraction 0.25")
+    assert "a label is a number that is not whole" in said
+    assert "--loss epsilon-insensitive" in said
+    assert secvm.json("train", tmp_path / "p.csv", "--label price --loss epsilon-insensitive --rounds 5")["rounds"] == 5
+
+
+def test_a_column_of_names_is_said_to_tell_nothing(secvm: Program, tmp_path: Path) -> None:
+    people = "".join(f"u{i},{i % 5},{'yes' if i % 5 > 2 else 'no'}\n" for i in range(80))
+    (tmp_path / "p.csv").write_text("account,visits,buys\n" + people)
+    secvm.json("train", tmp_path / "p.csv", "--label buys --rounds 3", quiet=False)
+    assert "column 'account' holds texts that hardly two people share" in secvm.err
+
+
 def test_columns_are_hashed_weighed_and_kept_private(secvm: Program, tmp_path: Path) -> None:
     (tmp_path / "p.csv").write_text(shoppers())
     (tmp_path / "t.csv").write_text(shoppers(40))
@@ -606,7 +622,7 @@ def test_columns_are_hashed_weighed_and_kept_private(secvm: Program, tmp_path: P
 def test_repro_columns_under_an_epsilon_send_as_few_packages_as_a_data_frame(secvm: Program, tmp_path: Path) -> None:
     """``train`` planned 300 features for each person of three columns, and its model was worth far less."""
     (tmp_path / "p.csv").write_text(shoppers())
-    asked = ("train", tmp_path / "p.csv", "--label buys --epsilon 6 --delta 1e-3 --out", tmp_path / "m")
+    asked = ("train", tmp_path / "p.csv", "--label buys --epsilon 6 --delta 1e-3 --seed 1 --out", tmp_path / "m")
     private = secvm.json(*asked, quiet=False)
     frame = pd.read_csv(tmp_path / "p.csv", parse_dates=["joined"])
     answers = frame.pop("buys")

@@ -24,7 +24,7 @@ from secvm.estimator.binner import BINNING_CONSTRAINTS, FeatureBinner, salt_of
 from secvm.estimator.fitting import Evaluator, fit_rounds, held_out_people, training_for, warn_of_convergence
 from secvm.estimator.frames.plan import public_bins
 from secvm.estimator.model import ModelFile
-from secvm.estimator.privacy import CONTRIBUTION, PrivacyPlan, doubts, planned, warn_of
+from secvm.estimator.privacy import CONTRIBUTION, PrivacyPlan, PrivacyWarning, doubts, planned, warn_of
 from secvm.estimator.question import SWIFT_ROUNDS, ask, check_signs
 from secvm.estimator.settings import NamesOf, interval, rule_settings, threads
 from secvm.estimator.training import OfflineTraining, Population, TrainingRound
@@ -292,6 +292,8 @@ class SecVMBase(BaseEstimator):
         )
         self.binner_.asked_by = type(self).__name__  # type: ignore[misc]  # of this one
         self.binner_.fit(X, sample_weight=sample_weight)
+        if self.binner_.frame_ is not None:
+            warn_of(self.binner_.frame_.doubts(), UserWarning if self.epsilon is None else PrivacyWarning)
         if self.epsilon is not None and self.n_bins is None and self.binner_.found_words:
             raise BadInputError("a vocabulary found among people is not public; with epsilon give n_bins")
         for name in ("n_features_in_", "feature_names_in_"):
@@ -458,7 +460,11 @@ class SecVMBase(BaseEstimator):
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Self:
-        """An estimator from a file of ``save`` or ``secvm train --out``, ready to predict."""
+        """An estimator from a file of ``save`` or ``secvm train --out``, ready to predict.
+
+        The file holds the model, its features and its rule. It does not hold what trained it: ``history_``, ``epsilon``
+        and ``privacy_`` are not there, and whoever fits the estimator anew gives ``epsilon`` anew.
+        """
         return cls.of_model(ModelFile.read(Path(path)))
 
     @classmethod

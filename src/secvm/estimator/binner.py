@@ -306,8 +306,13 @@ class FeatureBinner(TransformerMixin, BaseEstimator):
     def _check(self, X: Any, *, reset: bool) -> Any:
         if getattr(getattr(X, "dtype", None), "kind", "") in ("m", "M"):
             raise BadInputError("an array must hold numbers; give dates as a column of a data frame")
-        if isinstance(X, Sequence) and any(isinstance(row, str) for row in X):
-            raise BadInputError("a person is a list of words or a dict of counts, not one text")
+        texts = X.to_numpy() if hasattr(X, "to_numpy") and getattr(X, "ndim", 2) == 1 else X
+        one_each = isinstance(texts, Sequence) or getattr(texts, "ndim", 2) == 1
+        if isinstance(texts, str) or (one_each and any(isinstance(row, str) for row in texts)):
+            raise BadInputError(
+                "a person is a list of words or a dict of counts, not one text; "
+                "give [text.split() for text in texts], or a data frame with texts as a column"
+            )
         try:
             checked = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=reset)
         except ValueError as error:

@@ -177,6 +177,8 @@ def labels_of(y: Any) -> NDArray[Any]:
     if y is None:
         raise BadInputError("requires y to be passed, but the target y is None")
     y = column_or_1d(y, warn=True)
+    if not len(y):
+        raise BadInputError("there is nobody to train on: no labels were given")
     if y.dtype.kind in "fc":
         check_array(y.reshape(-1, 1), ensure_2d=True, input_name="y")
     check_classification_targets(y)

@@ -125,10 +125,10 @@ def doubts(target: PrivacyTarget, people: int) -> Iterator[str]:
         )
 
 
-def warn_of(sentences: Iterable[str]) -> None:
+def warn_of(sentences: Iterable[str], kind: type[Warning] = PrivacyWarning) -> None:
     """Say it as scikit-learn's estimators say such things."""
     for sentence in sentences:
-        warnings.warn(sentence, PrivacyWarning, stacklevel=2)
+        warnings.warn(sentence, kind, stacklevel=2)
 
 
 def planned(

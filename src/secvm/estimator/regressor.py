@@ -90,6 +90,8 @@ class SecVMRegressor(RegressorMixin, SecVMBase):
         if y is None:
             raise BadInputError("requires y to be passed, but the target y is None")
         y = column_or_1d(y, warn=True)
+        if not len(y):
+            raise BadInputError("there is nobody to train on: no labels were given")
         return np.asarray(check_array(y.reshape(-1, 1), dtype=np.float64, input_name="y")).ravel()
 
     def _asked(

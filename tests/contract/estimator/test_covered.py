@@ -120,6 +120,12 @@ def test_an_epsilon_that_protects_nobody_is_said() -> None:
         SecVMClassifier(n_bins=7, **ASKED | {"epsilon": 8}).fit(folk, y)
 
 
+def test_repro_free_text_under_an_epsilon_taught_nothing_without_a_word() -> None:
+    reviews = {"review": [f"what a good film is number {i}" for i in range(40)]}
+    with pytest.warns(PrivacyWarning, match="column 'review' holds texts that hardly two people share"):
+        SecVMClassifier(n_bins=7, **ASKED).fit(reviews, ["n", "s"] * 20)
+
+
 def test_repro_what_people_sent_of_their_own_was_told_under_an_epsilon() -> None:
     folk, y = texts(40)
     told = []

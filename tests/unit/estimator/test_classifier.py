@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV
 
 from secvm.errors import BadInputError
-from secvm.estimator import SecVMClassifier
+from secvm.estimator import SecVMClassifier, SecVMRegressor
 from secvm.estimator.fitting import fit_rounds
 from secvm.estimator.settings import threads
 from secvm.estimator.training import OfflineTraining, Population
@@ -472,6 +472,14 @@ def test_labels_of_any_kind_come_back_as_they_were(names: Any) -> None:
     assert model.classes_.tolist() == sorted(np.array(names).tolist())
     assert model.score(X, named) == 1
     assert model.predict(X).dtype == model.classes_.dtype
+
+
+@pytest.mark.parametrize("X", [[], {"city": []}, np.zeros((0, 2))])
+def test_nobody_at_all_is_said(X: Any) -> None:
+    with pytest.raises(BadInputError, match="there is nobody to train on"):
+        SecVMClassifier().fit(X, [])
+    with pytest.raises(BadInputError, match="there is nobody to train on"):
+        SecVMRegressor().fit(X, [])
 
 
 def test_one_class_and_a_number_as_label_are_refused() -> None:

@@ -89,6 +89,17 @@ def test_text_of_several_words_is_split_where_hardly_anybody_shares_it() -> None
     assert words({"city": ["Rome", "Oslo", "Lima"]})[2] == {"city=Lima": 1}
 
 
+def test_repro_texts_that_nobody_shares_were_learnt_from_without_a_word() -> None:
+    people = {"account": [f"u{i}" for i in range(40)], "city": ["Rome", "Oslo"] * 20}
+    with pytest.warns(UserWarning, match="column 'account' holds texts that hardly two people share") as said:
+        SecVMClassifier(rounds=1).fit(people, ["n", "s"] * 20)
+    assert len(said) == 1
+    reviews = {"review": [f"what a good film is number {i}" for i in range(40)]}
+    assert list(FramePlan.learn(reviews).doubts()) == []
+    assert "'review'" in next(FramePlan.learn(reviews, public=True).doubts())
+    assert list(FramePlan.learn({"city": ["Rome", "Oslo", "Lima"]}).doubts()) == []
+
+
 def test_numbers_are_binned_by_edges_that_were_given_or_by_public_ones() -> None:
     ages = {"age": [0, 1, 17.9, 18, 65, -4, None]}
     given = [next(iter(person), "") for person in words(ages, edges={"age": [18, 65]})]
@@ -166,6 +177,8 @@ def test_people_of_the_test_cohort_change_nothing() -> None:
 
 WRONG: dict[str, tuple[Any, dict[str, Any], str]] = {
     "mixed": ({"x": ["a", 1]}, {}, "column 'x' mixes number and words"),
+    "lists and text": ({"x": [["a"], "b"]}, {}, "column 'x' mixes lists and words; give lists of words to everybody"),
+    "lists and dicts": ({"x": [["a"], {"b": 1}]}, {}, "column 'x' mixes dict and lists; give lists of words"),
     "another type": ({"x": [object()]}, {}, "column 'x' holds values of the type object; give text"),
     "complex": ({"x": np.array([1j])}, {}, "column 'x' holds values of the type complex"),
     "infinity": ({"x": [1.0, np.inf]}, {}, "column 'x' holds infinity"),

@@ -258,6 +258,9 @@ def test_repro_words_of_people_without_weight_were_in_the_vocabulary() -> None:
 
 WRONG: dict[str, tuple[Any, str]] = {
     "documents as text": (["tea rain", "sun"], "a person is a list of words or a dict of counts, not one text"),
+    "a column of texts": (pd.Series(["tea rain", "sun"]), r"not one text; give \[text.split\(\) for text in texts\]"),
+    "an array of texts": (np.array(["tea rain", "sun"]), "or a data frame with texts as a column"),
+    "one text": ("tea rain", "not one text"),
     "a number among lists": ([["tea"], 3], "every person must be a list of words or a dict of counts"),
     "a number among words": ([["tea"], ["sea", 3]], "a list of words must hold text only"),
     "real counts": ([{"tea": 1.5}], "a dict of counts must map text to integers"),

@@ -24,8 +24,9 @@ from secvm.learning.aggregate.descent import RULES, DescentRule, Pegasos, Swift,
 from secvm.learning.arithmetic import exact
 from secvm.learning.declared import MAX_BINS, shown
 from secvm.learning.individual.binning import Binning, HashBinning
-from secvm.learning.losses import LOSSES, Loss
+from secvm.learning.losses import LOSSES, EpsilonInsensitive, Loss
 from secvm.learning.package import MAX_ROUNDS
+from secvm.people.person import label_number
 from secvm.people.reader import read_vocabulary
 
 ThreadsOption = Annotated[int, typer.Option(help="The result does not depend on it.", metavar="N", min=1)]
@@ -150,6 +151,18 @@ class RuleOptions:
                 raise BadInputError(foreign(name, kind, called=option))
             given_settings[name] = read
         return kind.read(given_settings, numbers=self.regression)
+
+
+def check_classes(labels: Sequence[str], private: object) -> None:
+    """Refuse numbers where classes are told apart, before each of them becomes a class."""
+    numbers = [label_number(label) for label in labels]
+    if any(number is not None and not number.is_integer() for number in numbers):
+        raise BadInputError(
+            "a label is a number that is not whole, and this loss tells classes apart",
+            next_step=f"To predict numbers: --loss {EpsilonInsensitive.name}."
+            if private is None
+            else "To predict numbers under an ε: SecVMRegressor, from Python.",
+        )
 
 
 def usual(constant: str) -> str:

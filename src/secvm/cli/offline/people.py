@@ -15,7 +15,7 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from secvm.cli.output import progress
+from secvm.cli.output import note, progress
 from secvm.errors import BadInputError
 from secvm.estimator.model import ModelFile
 from secvm.estimator.offline_run import train_bins_only
@@ -120,6 +120,8 @@ def _columns_to_train(path: Path, wanted: Wanted, *, label: str | None, values: 
         binner.binning_ = binning
     plan = binner.frame_
     assert plan is not None
+    for doubt in plan.doubts():
+        note(f"secvm: {doubt}")
     folk = _people(table, binner)
     if hashed:
         folk = replace(folk, n_features=len(plan.features(table.frame).words))

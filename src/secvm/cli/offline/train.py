@@ -192,6 +192,7 @@ def train(
             relative_epsilon=loss_parameter is None,
         )
     else:
+        options.check_classes([folk.label_names[code] for code in set(folk.label_codes[in_train].tolist())], private)
         work = run_of_classes(
             folk,
             in_train,

@@ -118,7 +118,10 @@ def _objects(name: str, values: list[Any]) -> Values:
     kinds = {_kind_of(v) for v in values} - {""}
     if len(kinds) > 1:
         mixed = " and ".join(sorted(kinds))
-        raise BadInputError(f"column '{name}' mixes {mixed}; make it one of them, for example with astype(str)")
+        # As text, a list of words would be one word.
+        plain = kinds <= {"words", "number", "flag", "date"}
+        way_out = "make it one of them, for example with astype(str)" if plain else "give lists of words to everybody"
+        raise BadInputError(f"column '{name}' mixes {mixed}; {way_out}")
     kind = kinds.pop() if kinds else "words"
     if kind == "number":
         return _numbers(name, np.array([np.nan if is_missing(v) else float(v) for v in values], dtype=np.float64))

@@ -22,8 +22,8 @@ free text.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
 from typing import Any, Self
@@ -45,6 +45,8 @@ from secvm.learning.individual.binning import VocabularyBinning
 BINS_A_COLUMN, LEAST_BINS, MOST_BINS = 256, 1024, 4096
 #: Free text has more words than this in a value, on average.
 _WORDS_IN_A_NAME = 3
+#: Of fewer people nothing is said about what they share.
+_FEW = 20
 _WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 #: Of what kinds of values the kinds of columns are made.
 _MADE_OF = {
@@ -112,6 +114,8 @@ class FramePlan:
     """What is made of all columns."""
 
     columns: tuple[Column, ...]
+    #: Columns whose texts are words that hardly anybody shares, as it was seen while learning; no file has it.
+    unshared: tuple[str, ...] = field(default=(), compare=False)
 
     @classmethod
     def learn(
@@ -127,12 +131,21 @@ class FramePlan:
         counted = np.ones(people) if weight is None else weight
         inner = inner_knots(float(counted.sum()), len(numbers))
         learnt = _public if public else partial(_learnt, weight=counted, inner=inner)
-        return cls(
-            tuple(
-                Column(name, "bins", given[name]) if name in given else learnt(name, values)
-                for name, values in found.items()
-            )
+        columns = tuple(
+            Column(name, "bins", given[name]) if name in given else learnt(name, values)
+            for name, values in found.items()
         )
+        used = np.flatnonzero(counted > 0)
+        words = [column.name for column in columns if column.kind == "words"]
+        return cls(columns, tuple(name for name in words if _is_unshared([found[name].data[k] for k in used.tolist()])))
+
+    def doubts(self) -> Iterator[str]:
+        """What somebody should know of these columns who trains on them."""
+        for name in self.unshared:
+            yield (
+                f"column '{name}' holds texts that hardly two people share: each is a word of its own, and tells "
+                "nothing of others. Leave the column out, or give each person's words as a list (in files: JSON lines)."
+            )
 
     @property
     def names(self) -> list[str]:
@@ -321,6 +334,12 @@ def _as_learnt(column: Column, values: Values) -> Any:
     raise BadInputError(
         f"column '{column.name}' held {_NOUN[wanted]} when the model was fitted, and {_NOUN[values.kind]} now"
     )
+
+
+def _is_unshared(texts: Sequence[Any]) -> bool:
+    """Whether most values are there once only, as those of names and of accounts are."""
+    there = [text for text in texts if text]
+    return len(there) >= _FEW and 2 * len(set(there)) > len(there)
 
 
 def _is_free_text(texts: Sequence[Any]) -> bool:
