@@ -59,8 +59,8 @@ def simulate(
     """
     asked = Asked.of(experiment, people, vocabulary=vocabulary, seed=seed)
     document, early = asked.document(Pace(relays=RELAY_STEPS) if asked.covered else Pace())
-    if rounds is not None and rounds < 1:
-        raise BadInputError("rounds must be at least 1, or left out for all")
+    if rounds is not None and (type(rounds) is not int or rounds < 1):
+        raise BadInputError("rounds must be at least 1, a whole number, or left out for all")
     model, binning = document.experiment, binning_of(document, asked.vocabulary)
     dice_seed, count = asked.seed.encode(), len(asked.people)
     result = Result(

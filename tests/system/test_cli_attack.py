@@ -27,7 +27,9 @@ def test_the_list_names_every_attack_by_its_number(secvm: Program) -> None:
     listed = secvm.json("attack list")["attacks"]
     assert [one["name"].split()[0] for one in listed] == [f"A{a.number}" for a in registry.attacks().values()]
     assert secvm("attack list") == 0
-    assert len(secvm.out.splitlines()) == len(listed)
+    # Its metric and, below, its defence.
+    assert len(secvm.out.splitlines()) == 2 * len(listed)
+    assert all(one["defence"] in secvm.out for one in listed)
 
 
 def test_a_run_gives_both_sides_with_intervals(secvm: Program) -> None:
@@ -41,6 +43,7 @@ def test_a_run_gives_both_sides_with_intervals(secvm: Program) -> None:
     assert secvm("attack run timing-clusters --trials 3 --seed 5") == 0
     assert "Goal: at most 0.01 with the defence: met" in secvm.out
     assert f"{told['undefended']:.3f}" in secvm.out
+    assert "Small run: 3 trials show that it works, " in secvm.out
 
 
 def test_what_the_accountant_allows_stands_beside_what_was_measured() -> None:

@@ -72,6 +72,22 @@ def test_bad_words_are_one_sentence(asked: str, word: str, secvm: Program) -> No
     assert word in secvm.refused("simulate", SMALL, asked)
 
 
+def test_repro_recalls_of_a_model_that_never_learnt_were_told(secvm: Program) -> None:
+    assert secvm("simulate --people 10 --days 1 --bins 20 --words 5") == 0
+    assert "the model has learnt nothing: in no round did enough people train" in secvm.out
+    assert "recall" not in secvm.out
+
+
+def test_repro_a_weight_that_nobody_gave_was_taken_silently(tmp_path: Path, secvm: Program) -> None:
+    lines = [f'{{"label": "{"a" if i % 3 else "b"}", "features": ["w{i % 9}"]}}' for i in range(60)]
+    (tmp_path / "p.jsonl").write_text("\n".join(lines))
+    asked = ("simulate --people 20 --bins 20 --days 1 --rounds 2 --data", tmp_path / "p.jsonl")
+    assert secvm(*asked) == 0
+    assert "weighs 4 times as much" in secvm.err
+    assert secvm(*asked, "--class-weight 1") == 0
+    assert "times as much" not in secvm.err
+
+
 def test_a_file_that_will_not_do_is_one_sentence(tmp_path: Path, secvm: Program) -> None:
     path = tmp_path / "people.jsonl"
     path.write_text("".join(json.dumps({"label": "abc"[i % 3], "features": ["w"]}) + "\n" for i in range(30)))

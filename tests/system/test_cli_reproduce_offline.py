@@ -126,6 +126,7 @@ def test_splits_are_written_once_and_then_read(tmp_path: Path, offline: Program)
         ("--bins many", "--bins takes whole numbers above zero, not 'many'"),
         ("--data NOBODY", "No such file or directory"),
         ("--engine dask", "dask together with --scheduler"),
+        ("--figure 9z", "'--figure': '9z' is not one of"),
         ("--lambda big", "--lambda must be a number"),
         ("--bins ,", "--bins names no number"),
         # Bins, hashes and λ were looked at after folder and splits had been written; a large seed at the very end.

@@ -49,7 +49,7 @@ def list_attacks(*, output_format: FormatOption = Format.TXT) -> None:
         for attack in every
     ]
     width = max((len(attack.slug) for attack in every), default=0)
-    lines = [f"{f'A{a.number}':4} {a.slug:{width}}  {a.metric}" for a in every]
+    lines = [line for a in every for line in (f"{f'A{a.number}':4} {a.slug:{width}}  {a.metric}", f"     {a.defence}")]
     emit({"attacks": rows}, output_format, text="\n".join(lines))
 
 
@@ -139,6 +139,8 @@ def as_text(row: Row) -> str:
             )
     if attack.goal is not None:
         lines += ["", f"Goal: {row.wanted}: {'met' if row.met else 'MISSED'}"]
+    if row.undefended.trials < attack.trials:
+        lines.append(f"Small run: {row.undefended.trials} trials show that it works, {attack.trials} can judge it.")
     return "\n".join(lines)
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from secvm_lab.online.scenario import Outcome
 
 #: Where nothing is said: the paper's.
-_LAMBDA = "0.1"
+_LAMBDA, _WEIGHT = "0.1", "4"
 #: Clipping where no number is given, in standard deviations of chance. 5 over the number of rounds, which is good for
 #: tens of rounds, leaves nothing of most bins where rounds are hundreds (docs/results/online.md).
 _CLIP = Fraction(1)
@@ -68,7 +68,7 @@ def simulate(
     averaging: Annotated[
         int | None, typer.Option(help="Weight vectors averaged (pegasos); default 2.", show_default=False)
     ] = None,
-    class_weight: Annotated[str, typer.Option(help="Weight of the minority; the majority's is 1.")] = "4",
+    class_weight: Annotated[str, typer.Option(help="Weight of the minority; the majority's is 1.")] = _WEIGHT,
     thinning: Annotated[str, typer.Option(help="RHO (swift), q=Q (pegasos), none, or auto.")] = "auto",
     budget: Annotated[
         int | None, typer.Option(help="B: packages of a device in a round.", min=2, show_default=False)
@@ -165,6 +165,11 @@ def simulate(
         attack=None if attack is None else Attack(attack, **_given(share=attackers)),
         rounds=rounds,
     )
+    if data is not None and class_weight == _WEIGHT:
+        note(
+            f"the label that fewer people have weighs {_WEIGHT} times as much, as in the paper; "
+            "--class-weight 1 takes that off"
+        )
     outcome = play(scenario, TimeLeft(note).watch)
     seconds = time.monotonic() - begun
     tell_and_write(
@@ -229,24 +234,34 @@ def _clip(robust: str | None) -> Any:
     return Robust(clip=_CLIP if robust == "auto" else options.number(robust, "--robust"))
 
 
-def _lines(outcome: Outcome, told: dict[str, Any]) -> list[str]:
+def _recalls(outcome: Outcome, told: dict[str, Any]) -> list[str]:
+    """What became of each label, by day, by night and in the end."""
     from secvm_lab.online.scenario import by_night
 
-    run, labels = outcome.run, outcome.plan.labels
-    lines = [
-        f"{outcome.plan.people:,} people at any time, {run.devices:,} devices in all, {len(run.lines)} rounds",
-        f"a round: {told['participants_per_round']:,.0f} devices of {told['packages_per_participant']:.1f} packages",
-        run.learning,
-        f"{'':10}  " + "  ".join(f"recall {label:>10}  precision" for label in labels),
-    ]
+    labels = outcome.plan.labels
+    lines = [f"{'':10}  " + "  ".join(f"recall {label:>10}  precision" for label in labels)]
     for when in ("day", "night"):
         means = told["means"][when]
         if means is not None:
             cells = [f"{_number(means['recall'][x]):>17}  {_number(means['precision'][x]):>9}" for x in labels]
             lines.append(f"{when:10}  " + "  ".join(cells))
     cells = [f"{_number(told['final']['recall'][x]):>17}  {_number(told['final']['precision'][x]):>9}" for x in labels]
-    lines.append(f"{'last model':10}  " + "  ".join(cells))
-    lines += [f"{name}: {value}" for name, value in by_night(outcome.run)]
+    return [*lines, f"{'last model':10}  " + "  ".join(cells), *(f"{n}: {v}" for n, v in by_night(outcome.run))]
+
+
+def _lines(outcome: Outcome, told: dict[str, Any]) -> list[str]:
+    run = outcome.run
+    lines = [
+        f"{outcome.plan.people:,} people at any time, {run.devices:,} devices in all, {len(run.lines)} rounds",
+        f"a round: {told['participants_per_round']:,.0f} devices of {told['packages_per_participant']:.1f} packages",
+        run.learning,
+    ]
+    if told["abandoned"] == len(run.lines):
+        lines.append(
+            "the model has learnt nothing: in no round did enough people train; more --people, or a lower --floor"
+        )
+    else:
+        lines += _recalls(outcome, told)
     if "privacy" in told:
         privacy = told["privacy"]
         lines.append(
@@ -261,7 +276,7 @@ def _lines(outcome: Outcome, told: dict[str, Any]) -> list[str]:
         lines.append(
             f"cost: recall lost {lost}; {told['cost']['packages_per_participant_more']:.1f} more packages of a device"
         )
-    if told["abandoned"]:
+    if 0 < told["abandoned"] < len(run.lines):
         lines.append(f"{told['abandoned']} rounds were abandoned: too few people trained")
     if "report" in told:
         lines.append(f"report: {told['report']}")

@@ -154,7 +154,7 @@ def _complain(sentence: str, next_step: str | None = None) -> None:
 
 def _as_sentence(error: Any) -> tuple[str, str | None]:
     """Turn typer's complaint about usage into a sentence and the place where help is."""
-    sentence = " ".join(error.format_message().split())
+    sentence = " ".join(error.format_message().split()).replace("Value error, ", "")
     of_value = _OF_VALUE.fullmatch(sentence)
     if of_value is not None:
         # Bounds and kinds of options come in the words of the library that checks them.

@@ -144,6 +144,8 @@ class Asked:
 def _specification(given: Experiment) -> Mapping[str, Any]:
     if isinstance(given, Mapping):
         return given
+    if not isinstance(given, str | PathLike):
+        raise BadInputError("the experiment is a specification: the path of a TOML or JSON file, or a dict of its keys")
     path = Path(given)
     if path.suffix != ".json":
         return read_toml(path)
@@ -161,6 +163,8 @@ def _specification(given: Experiment) -> Mapping[str, Any]:
 def _people(given: People) -> tuple[Person, ...]:
     if isinstance(given, str | PathLike):
         return tuple(iter_people(given))
+    if isinstance(given, Mapping) or not hasattr(given, "__iter__"):
+        raise BadInputError("the people are a file of people, or a pair of words and label for each of them")
     everybody = tuple(_person(person, number) for number, person in enumerate(given, start=1))
     if not everybody:
         raise BadInputError("there are no people")

@@ -39,6 +39,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from secvm.errors import BadInputError
+from secvm.files import or_bad_input
 from secvm.protocol.documents.experiment import read_published
 from secvm.relay.setting_up import RELAY_PATH
 from secvm.runtime.clock import ClockSteering
@@ -168,11 +169,10 @@ class Federation(FederationAnswers):
             folder = self._leftover.name
         # A settings file's paths are relative to it.
         folder = Path(folder).absolute()
-        if self._asked is not None:
+        with or_bad_input(f"cannot keep a federation in {folder}"):
             folder.mkdir(parents=True, exist_ok=True)
-            hosts = self._asked.carried(folder)
-        # A settings file's paths are relative to it.
-        folder = folder.absolute()
+            if self._asked is not None:
+                hosts = self._asked.carried(folder)
         #: Rounds that ``run`` has played.
         self._played = 0
         self.folder, self.seed, self.covered = folder, str(seed), covered

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -84,19 +84,19 @@ def _estimate(share: Mapping[str, Any]) -> Estimate:
     return Estimate(share["value"], share["low"], share["high"])
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Result:
     """Rounds, model, packages and privacy of an experiment that has ended, or of its first rounds."""
 
     #: The experiment as devices see it, with the budget and the cover that were planned for it.
-    document: ExperimentDocument = field(repr=False)
+    document: ExperimentDocument
     rounds: tuple[Round, ...]
     #: Devices that took part.
     devices: int
     #: By which people are predicted after the last of these rounds.
-    weights: Weights = field(repr=False)
+    weights: Weights
     #: How words become bins, as everybody knows.
-    binning: Binning = field(repr=False)
+    binning: Binning
     #: What its operator should know, such as a model that swings.
     notes: tuple[str, ...] = ()
 
@@ -174,6 +174,10 @@ class Result:
             "privacy": self.privacy,
             "notes": list(self.notes),
         }
+
+    def __repr__(self) -> str:
+        accuracy = "" if self.accuracy is None else f", accuracy {self.accuracy}"
+        return f"<Result: {len(self.rounds)} of {self.document.rounds} rounds, {self.devices:,} devices{accuracy}>"
 
     def __str__(self) -> str:
         labels, privacy = self.document.experiment.labels, self.privacy

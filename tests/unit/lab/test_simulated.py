@@ -35,6 +35,7 @@ def test_result_has_rounds_model_packages_and_privacy(tmp_path: Path) -> None:
     assert json.loads(json.dumps(result.to_dict()))["rounds"] == result.rows()
     assert "6 of 6 rounds" in str(result)
     assert "rain" not in repr(result)
+    assert repr(result).startswith("<Result: 6 of 6 rounds, 60 devices, accuracy ")
 
 
 def test_same_seed_same_bytes_and_another_seed_another_model() -> None:
@@ -46,6 +47,23 @@ def test_first_rounds_alone_are_those_of_the_whole() -> None:
     assert simulate(PLAIN, PEOPLE, rounds=2).rows() == simulate(PLAIN, PEOPLE).rows()[:2]
     with pytest.raises(BadInputError, match="rounds must be at least 1"):
         simulate(PLAIN, PEOPLE, rounds=0)
+
+
+@pytest.mark.parametrize(
+    ("experiment", "people", "rounds", "sentence"),
+    [
+        (None, PEOPLE, None, "the experiment is a specification"),
+        (3, PEOPLE, None, "the experiment is a specification"),
+        (PLAIN, None, None, "the people are a file of people"),
+        (PLAIN, {"words": []}, None, "the people are a file of people"),
+        (PLAIN, PEOPLE, "all", "rounds must be at least 1, a whole number"),
+    ],
+)
+def test_repro_what_is_no_experiment_or_nobody_was_a_traceback(
+    experiment: Any, people: Any, rounds: Any, sentence: str
+) -> None:
+    with pytest.raises(BadInputError, match=sentence):
+        simulate(experiment, people, rounds=rounds)
 
 
 def test_guarantee_is_planned_and_said() -> None:

@@ -78,6 +78,9 @@ def test_what_does_not_fit_is_one_sentence_without_what_people_have(changes: Any
 def test_federation_refuses_before_anything_is_started(tmp_path: Path) -> None:
     with pytest.raises(BadInputError, match="needs an experiment and its people"):
         Federation(experiment=EXPERIMENT)
+    (tmp_path / "file").touch()
+    with pytest.raises(BadInputError, match=r"cannot keep a federation in .*/file/folder: Not a directory"):
+        Federation(tmp_path / "file" / "folder", experiment=EXPERIMENT, people=PEOPLE)
     refused = Federation(tmp_path, experiment={**EXPERIMENT, "rounds": 0}, people=PEOPLE)
     with pytest.raises(BadInputError, match="rounds of the experiment must be an integer from 1"), refused:
         pass
