@@ -153,8 +153,9 @@ def parse_settings(text: str | bytes, kind: type[T], where: str) -> T:
         first, *others = error.errors(include_url=False, include_input=False)
         if first["type"] == "json_invalid":
             raise BadInputError(f"{where}: this is not JSON") from None
-        # Keys that are missing or unknown are told together: often one is the other, misspelt.
-        faults = [first, *(fault for fault in others if fault["type"] in _ABOUT_KEYS)][:_MOST_TOLD]
+        # Keys that are missing or unknown are told together: often one is the other, misspelt. Unknown ones are fewer.
+        faults = [first, *(fault for fault in others if fault["type"] in _ABOUT_KEYS)]
+        faults = sorted(faults, key=lambda fault: fault["type"] != "extra_forbidden")[:_MOST_TOLD]
         raise BadInputError(f"{where}: {'; '.join(map(_about, faults))}") from None
 
 

@@ -14,6 +14,10 @@ ESTIMATORS: dict[str, BaseEstimator] = {
     "classifier, one-vs-one": SecVMClassifier(multiclass="ovo", rounds=100),
     "classifier, 64 bins": SecVMClassifier(n_bins=64, rounds=100),
     "classifier, logistic": SecVMClassifier(loss="logistic", random_state=0, rounds=40),
+    # Few bins and rounds, so that each of the many plans is made quickly.
+    "classifier, private": SecVMClassifier(
+        epsilon=7.5, delta=1e-3, n_bins=16, features_per_person=4, rounds=2, random_state=0
+    ),
     "regressor, pinball": SecVMRegressor(loss="pinball", rounds=200),
     "binner, unhashed": FeatureBinner(n_bins=None),
     "binner, presence": FeatureBinner(values="presence"),

@@ -203,7 +203,7 @@ def test_key_and_url_are_looked_at_before_anything_is_planned(
     ("text", "said"),
     [
         ("title = 1\n= 2\n", "question.toml cannot be read as TOML (at line 2, column 1)"),
-        ('foo = 1\ntitle = "a"\n', "labels is missing; floor is missing; features is missing; binning is missing; "),
+        ('foo = 1\ntitle = "a"\n', "foo is not a setting; labels is missing; floor is missing; features is missing; "),
     ],
 )
 def test_a_file_that_is_no_specification_says_where_and_what(
@@ -219,7 +219,7 @@ def test_unknown_keys_are_told_with_those_that_are_missing(tmp_path: Path, secvm
     wrong = {name: value for name, value in content().items() if name != "floor"} | {"flor": 10}
     path.write_text(json.dumps(wrong))
     said = secvm.refused("experiment new --plan-only", path)
-    assert said == "secvm: the specification: floor is missing; flor is not a setting\n"
+    assert said == "secvm: the specification: flor is not a setting; floor is missing\n"
 
 
 def test_a_title_that_would_read_backwards_is_refused(tmp_path: Path, secvm: Program) -> None:

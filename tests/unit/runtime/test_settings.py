@@ -9,7 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from secvm.errors import BadInputError
-from secvm.runtime.settings import Listen, Settings, StorePart, read_settings, read_toml, settings_text, usual_port
+from secvm.runtime.settings import (
+    Listen,
+    Settings,
+    StorePart,
+    parse_settings,
+    read_settings,
+    read_toml,
+    settings_text,
+    usual_port,
+)
 
 
 class Inner(Settings):
@@ -84,6 +93,18 @@ def test_what_is_wrong_is_named_by_its_key(tmp_path: Path, text: str | bytes, se
     message = refusal(tmp_path / "s.toml", text)
     assert sentence in message
     assert "secret" not in message
+
+
+def test_repro_an_unknown_key_went_untold_where_many_were_missing() -> None:
+    class Many(Settings):
+        a: int
+        b: int
+        c: int
+        d: int
+        e: int
+
+    with pytest.raises(BadInputError, match="the file: f is not a setting; a is missing; b is missing"):
+        parse_settings('{"f": 1}', Many, "the file")
 
 
 def test_settings_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
