@@ -44,8 +44,8 @@ from secvm.protocol.trust.relayed_chain import RelayedChain, RelayedServed
 from secvm.relay.admission import Identity
 from secvm.relay.entry.intake import Intake, IntakeLimits, read_submission
 from secvm.runtime.lanes import build_lanes, find_lanes
+from secvm_lab.rigs.histories.relayed_history import RelayedHistory
 from secvm_lab.rigs.histories.relayed_rounds import RelayedRound, relayed_document, relayed_experiment
-from tests.rigs.relayed_history import RelayedHistory
 
 _BINS, _PEOPLE, _FEATURES = 10_000, 100_000, 100
 _DATE = "Thu, 01 Jan 2026 00:00:00 GMT"

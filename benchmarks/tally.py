@@ -50,9 +50,9 @@ from secvm.protocol.documents.blobs import encode_tally, read_tally_bytes
 from secvm.protocol.plain.sealed_requests import SEALED_ANSWER_BYTES, fetch_answer
 from secvm.protocol.relays.news import make_news
 from secvm.protocol.relays.submission import RECOUNTED_ONE_IN
+from secvm_lab.rigs.histories.relayed_history import RelayedHistory
 from secvm_lab.rigs.histories.relayed_rounds import relayed_document
 from secvm_lab.rigs.histories.witnessed_log import known_log_terms
-from tests.rigs.relayed_history import RelayedHistory
 
 #: What a device fetched for a round in version 1 at 10,000 bins: docs/results/capacity.md before tallies were coded.
 V1_BYTES = 172_128

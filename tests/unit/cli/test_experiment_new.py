@@ -19,8 +19,8 @@ from secvm.protocol.documents.experiment import ExperimentDocument, Relay
 from secvm.protocol.relays.statements import RelayedTerms
 from secvm.testing.clock import ManualClock
 from secvm.testing.transport import MemoryTransport
+from secvm_lab.rigs.histories.relayed_history import terms_of_relays
 from tests.program import Program
-from tests.rigs.relayed_history import terms_of_relays
 from tests.serving import Server, serving
 from tests.unit.cli.test_remote import key_file
 from tests.unit.coordinator.test_operator_routes import Office, told

@@ -14,9 +14,9 @@ from secvm.protocol.log.entries import experiment_entry
 from secvm.protocol.relays.news import News, news_path
 from secvm.runtime.http.messages import Heads
 from secvm.runtime.http.server import HttpRequest, HttpResponse
+from secvm_lab.rigs.histories.relayed_history import RelayedHistory
 from secvm_lab.rigs.histories.relayed_rounds import relayed_document
 from secvm_lab.rigs.histories.witnessed_log import known_log_terms
-from tests.rigs.relayed_history import RelayedHistory
 from tests.unit.coordinator.rounds import add, experiment, files
 
 D = "ab" * 32

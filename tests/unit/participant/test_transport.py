@@ -25,8 +25,8 @@ from secvm.participant.sending.transport import (
 from secvm.protocol.documents.experiment import Relay
 from secvm.protocol.plain.sealed_requests import FetchRequest, fetch_answer, read_request
 from secvm.runtime.http.client import HttpClient
+from secvm_lab.rigs.histories.relayed_history import terms_of_relays
 from secvm_lab.rigs.histories.relayed_rounds import ENTRY, STRANGER, relayed_document
-from tests.rigs.relayed_history import terms_of_relays
 from tests.there import there
 from tests.unit.participant.world import real_document
 from tests.unit.protocol.helpers import RELAY, document

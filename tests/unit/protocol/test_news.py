@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from secvm.errors import MalformedMessageError
 from secvm.protocol.log.entries import ending_entry, experiment_entry
 from secvm.protocol.relays.news import News, make_news, news_path, read_news_path
+from secvm_lab.rigs.histories.relayed_history import RelayedHistory
 from secvm_lab.rigs.histories.relayed_rounds import relayed_document
 from secvm_lab.rigs.histories.witnessed_log import known_log_terms
-from tests.rigs.relayed_history import RelayedHistory
 
 OTHER = "d" * 64
 part = st.binary(max_size=40)

@@ -12,9 +12,9 @@ from secvm.participant.storage.state import DeviceState
 from secvm.participant.trust.trust_policy import TrustedRelay, TrustPolicy
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.relays.manifest import RelayedManifest
+from secvm_lab.rigs.histories.relayed_history import RelayedHistory, terms_of_relays
 from secvm_lab.rigs.histories.relayed_rounds import relayed_document
 from secvm_lab.rigs.histories.sealed_round import SealedRound
-from tests.rigs.relayed_history import RelayedHistory, terms_of_relays
 from tests.unit.participant.world import World
 
 

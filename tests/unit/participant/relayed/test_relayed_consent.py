@@ -25,8 +25,8 @@ from secvm.privacy.accounting.guarantee import delta_at
 from secvm.privacy.planning.relay_plan import plan_relays, question_for
 from secvm.privacy.target import PrivacyTarget
 from secvm.protocol.documents.experiment import ExperimentDocument
+from secvm_lab.rigs.histories.relayed_history import terms_of_relays
 from secvm_lab.rigs.histories.relayed_rounds import relayed_document, relayed_experiment
-from tests.rigs.relayed_history import terms_of_relays
 from tests.there import there
 from tests.unit.participant.relayed.relayed_world import RelayedWorld, trusting
 from tests.unit.participant.world import ANYTHING

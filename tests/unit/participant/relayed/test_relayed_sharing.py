@@ -22,9 +22,9 @@ from secvm.protocol.relays.statements import RelayedTerms
 from secvm.protocol.trust import relayed_chain as chain_module
 from secvm.protocol.trust.relayed_chain import RelayedChain, RelayedServed
 from secvm.protocol.trust.trusted_log import Checking
+from secvm_lab.rigs.histories.relayed_history import RelayedHistory, terms_of_relays
 from secvm_lab.rigs.histories.relayed_rounds import relayed_document
 from secvm_lab.rigs.histories.witnessed_log import known_log_terms
-from tests.rigs.relayed_history import RelayedHistory, terms_of_relays
 from tests.there import there
 from tests.unit.participant.relayed.relayed_world import RelayedWorld, trusting
 

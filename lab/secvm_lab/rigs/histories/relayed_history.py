@@ -7,6 +7,7 @@ what the caller says. Everything that is signed is signed by keys that everybody
 from __future__ import annotations
 
 import random
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -41,12 +42,12 @@ class RelayedHistory(KnownHistory):
         """The newest round."""
         return self.rounds[-1]
 
-    def announce(self) -> RelayedManifest:
-        """The next round."""
+    def announce(self, *, lead_ms: int = LEAD_MS, **lies: Callable[[Any], Any]) -> RelayedManifest:
+        """The next round. ``lies``: what a liar makes of it, as a ``SealedRound`` is told."""
         before = self.rounds[-1] if self.rounds else None
         # Time for devices to hear of it.
-        opens_at = None if before is None else before.manifest.instants.open_by + LEAD_MS
-        self.rounds.append(SealedRound(**self.following(before), bodies=(), opens_at=opens_at))
+        opens_at = None if before is None else before.manifest.instants.open_by + lead_ms
+        self.rounds.append(SealedRound(**self.following(before), bodies=(), opens_at=opens_at, lies=lies))
         self.show_manifest(self.running.manifest)
         return self.running.manifest
 
@@ -54,7 +55,7 @@ class RelayedHistory(KnownHistory):
         """The entry relay's answer to a request for a token."""
         if label != self.running.label:
             return SendReply()
-        return SendReply(issue(self.token_key, request, random.Random(0).randbytes))
+        return SendReply(issue(self.token_key, request, random.Random(0).randbytes))  # noqa: S311  (of a token key that everybody knows)
 
     @property
     def token_key(self) -> TokenKey:
@@ -76,14 +77,15 @@ class RelayedHistory(KnownHistory):
         net: Tally | None = None,
         publish_shards: bool = True,
         false_tallies: tuple[bytes, ...] | None = None,
+        crowd: Sequence[bytes] = (),
         **left_out: frozenset[bytes],
     ) -> SealedRound:
         """The round that runs is over; ``unopened``: a reveal is missing. ``false_tallies``: signed for its shards.
 
-        ``left_out``: what a relay leaves out, as a ``SealedRound`` is told.
+        ``crowd``: requests of other people. ``left_out``: what a relay leaves out, as a ``SealedRound`` is told.
         """
-        bodies, tally = tuple(self.requests.values()), net or aggregate.empty_tally(self.document.experiment)
-        lies: dict[str, Any] = {}
+        bodies, tally = (*self.requests.values(), *crowd), net or aggregate.empty_tally(self.document.experiment)
+        lies: dict[str, Any] = dict(self.running.lies)
         if false_tallies is not None:
             lies["sub_tallies"] = lambda _true: list(false_tallies)
         if unopened:
