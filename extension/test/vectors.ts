@@ -1,15 +1,23 @@
 /** The test vectors, from `vectors/v2`. */
 
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
+import { appendFileSync, readFileSync } from "node:fs";
 
 import * as errors from "../src/errors.ts";
 
 /* Vectors are checked by what is compared, not by types. */
 export type Vector = any;
 
+/** A file to which is added what is read of them: file and list. Of tests that pass, everything that is read is right. */
+const NOTES = process.env["VECTORS_READ"];
+
 export function vectors(name: string): Vector {
-  return JSON.parse(readFileSync(new URL(`../../vectors/v2/${name}.json`, import.meta.url), "utf8"));
+  const file = JSON.parse(readFileSync(new URL(`../../vectors/v2/${name}.json`, import.meta.url), "utf8"));
+  if (NOTES === undefined) return file;
+  const note = (part: string | symbol): void => appendFileSync(NOTES, `${name} ${String(part)}\n`);
+  return new Proxy(file, {
+    get: (target, part) => (note(part), target[part]),
+  });
 }
 
 type FaultClass = abstract new (...details: any[]) => Error;
