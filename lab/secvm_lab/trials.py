@@ -6,7 +6,8 @@ up to the end of the window, and of which no capsule may leave. All is seeded: a
 be had again.
 
 Lies about a count (``COUNT_LIES``) are told of a round with two relays: an auditor counts everything again, a device
-the shard that it is led to. Their honest runs have losses and kills.
+the shard that it is led to. Their honest runs have losses and kills. All other lies that a device in an experiment with
+two relays can hear (``HEARD_LIES``) are told to a whole one, of Python or of the browser: no request may leave it.
 
 An honest run has rounds that are met and abandoned, keys that change, devices that come late and stay away: whoever
 refuses in it refuses in vain. In half of the runs the coordinator computes with ``second_rule``, which knows nothing of
@@ -40,8 +41,10 @@ from secvm.protocol.trust.trusted_rounds import Checked, Trusted, TrustedRounds
 from secvm_lab.rigs.histories.audited_history import draw_history
 from secvm_lab.rigs.histories.public_history import PublicHistory, lines_from, served_from
 from secvm_lab.rigs.lies import second_rule
-from secvm_lab.rigs.lies.about_shards import COUNT_LIES, SIGNED, CountLie, seen_by_device
+from secvm_lab.rigs.lies.about_shards import COUNT_LIES, SIGNED, CountLie
 from secvm_lab.rigs.lies.catalogue import LIES, Lie
+from secvm_lab.rigs.lies.heard.catalogue import HEARD_LIES, HeardLie, hear, hear_the_truth
+from secvm_lab.rigs.lies.heard.listeners import Devices, PythonDevices
 from secvm_lab.rigs.lies.liar import Scene, Told
 from secvm_lab.rigs.lies.listening_device import lied_to
 
@@ -112,8 +115,8 @@ def _look(history: PublicHistory, kept: Trusted | None) -> Trusted:
     return device.trusted
 
 
-#: The names under which honest runs are counted: of one relay, and of two.
-HONEST, HONEST_COUNT = "honest", "honest-count"
+#: The names under which honest runs are counted: of one relay; of two, for an auditor and for a device.
+HONEST, HONEST_COUNT, HONEST_HEARD = "honest", "honest-count", "heard-honest"
 #: How a lie fails that nobody had to see: what it changes is not used.
 NO_EFFECT = "nothing of it is used"
 #: What a device does that has noticed nothing.
@@ -154,18 +157,26 @@ class Count:
 
 
 def run(
-    names: Iterable[str], *, trials: int, seed: str, advance: Callable[[int], None] | None = None
+    names: Iterable[str],
+    *,
+    trials: int,
+    seed: str,
+    devices: Devices | None = None,
+    advance: Callable[[int], None] | None = None,
 ) -> dict[str, Count]:
-    """So many trials of each of these; ``advance`` is called with each number of trials done."""
-    return {name: _count(name, trials, seed, advance) for name in names}
+    """So many trials of each of these; ``advance`` is called with each number of trials done.
+
+    ``devices``: to whom all but lies about experiments with one relay are told; Python's if nothing is said.
+    """
+    return {name: _count(name, trials, seed, devices or PythonDevices(), advance) for name in names}
 
 
-def _count(name: str, trials: int, seed: str, advance: Callable[[int], None] | None) -> Count:
+def _count(name: str, trials: int, seed: str, devices: Devices, advance: Callable[[int], None] | None) -> Count:
     count, (expected, trial) = Count(name), TRIALS[name]
     for number in range(trials):
         with tempfile.TemporaryDirectory(prefix="secvm-trial-") as folder:
             # Whoever knows the seed shall have the same trial.
-            outcome = trial(random.Random(f"{seed} {name} {number}"), Path(folder))  # noqa: S311
+            outcome = trial(random.Random(f"{seed} {name} {number}"), Path(folder), devices)  # noqa: S311
         count.trials += 1
         count.caught += outcome.caught_by is not None
         count.by[outcome.caught_by or "not caught"] += 1
@@ -179,7 +190,7 @@ def _count(name: str, trials: int, seed: str, advance: Callable[[int], None] | N
     return count
 
 
-def try_count_lie(lie: CountLie, dice: random.Random, _folder: Path) -> Outcome:
+def try_count_lie(lie: CountLie, dice: random.Random, _folder: Path, devices: Devices) -> Outcome:
     """One lie about a count, once: an auditor finds it and proves what was signed; a device sees what it can."""
     scene = lie.told(dice)
     report = audit_files(GivenFiles(scene.files), now=scene.now)
@@ -189,7 +200,7 @@ def try_count_lie(lie: CountLie, dice: random.Random, _folder: Path) -> Outcome:
         # What convicts must convince others too: raises, and the trial with it, if it does not.
         examine_relayed(data)
     right = bool(found & lie.found) and found <= lie.follows and proved == found & SIGNED
-    device = seen_by_device(scene)
+    device = devices.recount(scene)
     caught = ", ".join(sorted(name.lower() for name in found)) or None
     audit = FOUND if right else MISSED if report.ok else FALSE_ALARM
     if device != lie.device:
@@ -197,7 +208,7 @@ def try_count_lie(lie: CountLie, dice: random.Random, _folder: Path) -> Outcome:
     return Outcome(caught, lie.sentence, device=device, audit=audit)
 
 
-def try_honest_count(dice: random.Random, _folder: Path) -> Outcome:
+def try_honest_count(dice: random.Random, _folder: Path, _devices: Devices) -> Outcome:
     """Honest rounds of two relays with losses and kills, sealed to the last capsule: nothing is found."""
     made = draw_history(dice, rounds=2, sealed=True)
     report = audit_files(GivenFiles(made.files), now=made.now, doors=made.door_at, capsules=made.shows_capsules)
@@ -207,7 +218,7 @@ def try_honest_count(dice: random.Random, _folder: Path) -> Outcome:
     return Outcome("false alarm", HONEST_COUNT, audit=FALSE_ALARM)
 
 
-def try_honesty(dice: random.Random, folder: Path) -> Outcome:
+def try_honesty(dice: random.Random, folder: Path, _devices: Devices) -> Outcome:
     """An honest history, and devices that come and go: none of them may refuse, and one sends all that it has."""
     try:
         honest_run(dice)
@@ -223,7 +234,7 @@ def try_honesty(dice: random.Random, folder: Path) -> Outcome:
     return Outcome(lived.caught_by or "silence", HONEST, device=lived.caught_by or "silence")
 
 
-def try_lie(lie: Lie, dice: random.Random, folder: Path) -> Outcome:
+def try_lie(lie: Lie, dice: random.Random, folder: Path, _devices: Devices) -> Outcome:
     """One lie, once: judged by the pure part of a device, and lived through by a whole one. Both must catch it.
 
     An auditor looks at what outsiders see, and must find what can be seen there, and nothing where that is honest.
@@ -237,6 +248,21 @@ def try_lie(lie: Lie, dice: random.Random, folder: Path) -> Outcome:
     if lie.detected and not unharmed:
         return Outcome(None, told.variant, device=f"{device}, {lived.sent} sent", audit=audit)
     return Outcome(seen.caught_by, told.variant, device=device, audit=audit)
+
+
+def try_heard(lie: HeardLie, dice: random.Random, folder: Path, devices: Devices) -> Outcome:
+    """One lie in an experiment with two relays, once, lived through by a whole device."""
+    heard = hear(lie, dice, devices, folder)
+    if heard.sent:
+        return Outcome(None, heard.variant, device=f"{heard.noticed or SENDS}, {heard.sent} sent")
+    return Outcome(heard.noticed, heard.variant, device=heard.noticed or "silence")
+
+
+def try_heard_honesty(dice: random.Random, folder: Path, devices: Devices) -> Outcome:
+    """An honest history with two relays: a device sends one request in every round that it hears of."""
+    heard = hear_the_truth(dice, devices, folder)
+    refused = heard.noticed or ("silence" if heard.missed else None)
+    return Outcome(refused, HONEST_HEARD, device=refused or SENDS)
 
 
 def audited(lie: Lie, told: Told) -> str:
@@ -306,11 +332,20 @@ def _is_honest(checked: Checked | None, told: Told) -> bool:
     return same and digest_of(checked.trusted.state) == told.honest.state
 
 
-Trial = Callable[[random.Random, Path], Outcome]
+Trial = Callable[[random.Random, Path, Devices], Outcome]
+_OF_BOTH: dict[str, tuple[bool, Trial]] = {
+    **{name: (True, partial(try_count_lie, lie)) for name, lie in COUNT_LIES.items()},
+    **{name: (True, partial(try_heard, lie)) for name, lie in HEARD_LIES.items()},
+    HONEST_HEARD: (False, try_heard_honesty),
+}
 #: All of them by name: whether it should be caught, and how it is tried.
 TRIALS: dict[str, tuple[bool, Trial]] = {
     **{name: (lie.detected, partial(try_lie, lie)) for name, lie in LIES.items()},
-    **{name: (True, partial(try_count_lie, lie)) for name, lie in COUNT_LIES.items()},
     HONEST: (False, try_honesty),
     HONEST_COUNT: (False, try_honest_count),
+    **_OF_BOTH,
 }
+#: What the browser's device can hear: it takes no part in experiments with one relay, and is no auditor.
+OF_BROWSERS = tuple(_OF_BOTH)
+#: Honest runs, in which nobody may refuse.
+HONESTY = (HONEST, HONEST_COUNT, HONEST_HEARD)

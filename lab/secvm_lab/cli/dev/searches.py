@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import enum
 import random
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -23,11 +25,19 @@ if TYPE_CHECKING:
     from secvm_lab.soak import Sample
 
 
+class Whose(enum.Enum):
+    """Whose device."""
+
+    PYTHON = "python"
+    BROWSER = "browser"
+
+
 def trials(
     *,
     count: Annotated[int, typer.Option("--trials", help="So many of each lie, and of honest runs.", min=1)] = 1000,
     seed: Annotated[str, typer.Option("--seed", help="The same seed, the same trials.")] = "0",
     lie: Annotated[list[str] | None, typer.Option("--lie", help="Only this lie; may be given again.")] = None,
+    device: Annotated[Whose, typer.Option("--device", help="Whose device hears them.")] = Whose.PYTHON,
     output_format: FormatOption = Format.TXT,
 ) -> None:
     """Tell devices every known lie, and count who notices.
@@ -36,25 +46,31 @@ def trials(
     somebody who has followed. Honest runs have absences, late joiners, abandoned rounds, changing keys, and in half of
     them a second implementation of the rules. Ends with 1 if a lie is believed that should be caught, or an honest run
     refused. With one relay a forged tally within the budget is expected not to be detected. Lies about a count with two
-    relays are told to an auditor, who counts again, and to a device that looks at one shard. Examples:
+    relays are told to an auditor, who counts again, and to a device that looks at one shard. The browser's device hears
+    lies in experiments with two relays alone: it takes part in no others. Examples:
 
     \b
         ./secvm dev trials --trials 50 --format json
         ./secvm dev trials --lie sign-swapped --lie honest-count
+        ./secvm dev trials --device browser --trials 100
     """
-    from secvm_lab.trials import HONEST, HONEST_COUNT, TRIALS, run
+    from secvm_lab.rigs.lies.heard.listeners import BrowserDevices, PythonDevices
+    from secvm_lab.trials import HONESTY, OF_BROWSERS, TRIALS, run
 
-    unknown = sorted(set(lie or ()) - set(TRIALS))
+    there = OF_BROWSERS if device is Whose.BROWSER else tuple(TRIALS)
+    unknown = sorted(set(lie or ()) - set(there))
     if unknown:
-        raise BadInputError(f"there is no lie '{unknown[0]}'", next_step=f"Known: {', '.join(TRIALS)}.")
-    chosen = [name for name in TRIALS if not lie or name in lie]
-    with progress("trials", count * len(chosen)) as advance:
-        counts = run(chosen, trials=count, seed=seed, advance=advance)
+        raise BadInputError(f"there is no lie '{unknown[0]}'", next_step=f"Known: {', '.join(there)}.")
+    chosen = [name for name in there if not lie or name in lie]
+    devices = BrowserDevices() if device is Whose.BROWSER else PythonDevices()
+    with closing(devices), progress("trials", count * len(chosen)) as advance:
+        counts = run(chosen, trials=count, seed=seed, devices=devices, advance=advance)
     right = not any(found.deviating for found in counts.values())
-    honest = {name: counts[name] for name in (HONEST, HONEST_COUNT) if name in counts}
+    honest = {name: counts[name] for name in HONESTY if name in counts}
     result = {
         "trials": count,
         "seed": seed,
+        "device": device.value,
         "as_expected": right,
         "lies": {
             found.name: {

@@ -11,7 +11,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from secvm.crypto.notes import NoteSignature, cosign_note
 from secvm.learning.aggregate.descent import State
@@ -20,9 +20,11 @@ from secvm.learning.weights import Weights
 from secvm.protocol.canonical import digest_of
 from secvm.protocol.documents.manifest import LastRound, RoundManifest
 from secvm.protocol.log.checkpoints import SignedCheckpoint
+from secvm.protocol.log.policy import LogTerms
 from secvm.protocol.trust.trusted_rounds import Trusted, TrustedRounds
 from secvm_lab.rigs.histories.public_history import PublicHistory
-from secvm_lab.rigs.histories.random_experiments import HonestWitness, draw_key
+from secvm_lab.rigs.histories.random_experiments import HonestWitness, Parties, draw_key
+from secvm_lab.rigs.histories.witnessed_log import WitnessedLog
 
 Step = Callable[[State, Tally], State]
 Shown = Callable[[State], tuple[Weights, Weights]]
@@ -69,12 +71,27 @@ class Liar(PublicHistory):
 # ── cosignatures that a liar can have ────────────────────────────────────────────────────────────────────────────────
 
 
+class Logging(Protocol):
+    """A history with a log and witnesses, of which a liar has the keys."""
+
+    @property
+    def dice(self) -> random.Random: ...
+    @property
+    def parties(self) -> Parties: ...
+    @property
+    def terms(self) -> LogTerms: ...
+    @property
+    def log(self) -> WitnessedLog: ...
+    @property
+    def now(self) -> int: ...
+
+
 def lines_of(signed: SignedCheckpoint, witnesses: list[HonestWitness], *, time_s: int) -> list[NoteSignature]:
     """Lines of these witnesses, whatever they have seen."""
     return [signed.checkpoint.cosign(one.key, name=one.name, time_s=time_s) for one in witnesses]
 
 
-def one_too_few(history: PublicHistory, signed: SignedCheckpoint) -> SignedCheckpoint:
+def one_too_few(history: Logging, signed: SignedCheckpoint) -> SignedCheckpoint:
     """A checkpoint with the lines of all but one of a quorum, and something in the place of the last."""
     dice, time_s = history.dice, history.now // 1000
     witnesses = dice.sample(history.parties.witnesses, history.terms.quorum - 1)
@@ -84,13 +101,13 @@ def one_too_few(history: PublicHistory, signed: SignedCheckpoint) -> SignedCheck
     return signed.cosigned(*lines)
 
 
-def no_padding(history: PublicHistory, signed: SignedCheckpoint, had: list[HonestWitness]) -> list[NoteSignature]:
+def no_padding(history: Logging, signed: SignedCheckpoint, had: list[HonestWitness]) -> list[NoteSignature]:
     """Nothing: the liar hopes that nobody counts."""
     del history, signed, had
     return []
 
 
-def unknown_witness(history: PublicHistory, signed: SignedCheckpoint, had: list[HonestWitness]) -> list[NoteSignature]:
+def unknown_witness(history: Logging, signed: SignedCheckpoint, had: list[HonestWitness]) -> list[NoteSignature]:
     """Witnesses of its own, under new names or under one that the experiment knows."""
     dice = history.dice
     missing = [one.name for one in history.parties.witnesses if one not in had]
@@ -99,9 +116,7 @@ def unknown_witness(history: PublicHistory, signed: SignedCheckpoint, had: list[
     return [cosign_note(signed.note.text, name=name, key=draw_key(dice), time_s=time_s) for name in names]
 
 
-def pretended_witness(
-    history: PublicHistory, signed: SignedCheckpoint, had: list[HonestWitness]
-) -> list[NoteSignature]:
+def pretended_witness(history: Logging, signed: SignedCheckpoint, had: list[HonestWitness]) -> list[NoteSignature]:
     """A line with name and key id of a witness that did not sign, over a signature of the liar's own."""
     missing = [one for one in history.parties.witnesses if one not in had]
     pretended = history.dice.choice(missing)
@@ -110,9 +125,7 @@ def pretended_witness(
     return [NoteSignature(line.name, pretended.public.note_key.key_id, line.data)]
 
 
-def one_witness_twice(
-    history: PublicHistory, signed: SignedCheckpoint, had: list[HonestWitness]
-) -> list[NoteSignature]:
+def one_witness_twice(history: Logging, signed: SignedCheckpoint, had: list[HonestWitness]) -> list[NoteSignature]:
     """More lines of a witness that is already there: at another time, or under another's name, or under a new one."""
     dice, text = history.dice, signed.note.text
     if not had:
@@ -126,7 +139,7 @@ def one_witness_twice(
     return lines
 
 
-def log_as_witness(history: PublicHistory, signed: SignedCheckpoint, had: list[HonestWitness]) -> list[NoteSignature]:
+def log_as_witness(history: Logging, signed: SignedCheckpoint, had: list[HonestWitness]) -> list[NoteSignature]:
     """The log, or the coordinator, cosigns as if it were a witness."""
     missing = [one.name for one in history.parties.witnesses if one not in had]
     key = history.dice.choice([history.parties.log, history.parties.coordinator])
@@ -134,9 +147,7 @@ def log_as_witness(history: PublicHistory, signed: SignedCheckpoint, had: list[H
     return [cosign_note(signed.note.text, name=history.dice.choice(missing), key=key, time_s=time_s)]
 
 
-def line_of_another_tree(
-    history: PublicHistory, signed: SignedCheckpoint, had: list[HonestWitness]
-) -> list[NoteSignature]:
+def line_of_another_tree(history: Logging, signed: SignedCheckpoint, had: list[HonestWitness]) -> list[NoteSignature]:
     """A genuine line of a witness, from under another checkpoint."""
     del signed
     missing = [one for one in history.parties.witnesses if one not in had]
