@@ -426,6 +426,9 @@ def bad_experiment_documents() -> JSON:
         "two entry relays": told_otherwise(data, relays=[entry, {**mix, "role": "entry"}]),
         "one key for both relays": told_otherwise(data, relays=[entry, {**mix, "key": entry["key"]}]),
         "a relay without https": told_otherwise(data, relays=[entry, {**mix, "url": "http://mix.example/"}]),
+        "an onion service in another's name": told_otherwise(
+            data, relays=[entry, {**mix, "url": f"http://{'a' * 56}.onion.example/"}]
+        ),
         "a relay with a mode": told_otherwise(data, relays=[entry, {**mix, "mode": "round"}]),
         "an operator without a name": told_otherwise(data, relays=[entry, {**mix, "operator": ""}]),
         "no time for the batch": inside("windows", batch_s=0),

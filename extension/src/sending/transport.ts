@@ -120,6 +120,8 @@ export class RelayTransport {
         "the relays in the settings must begin with https, for this experiment is not marked as a test",
       );
     }
+    const onion = document.relays.map(hostOf).find((host) => host.endsWith(".onion"));
+    if (onion !== undefined) throw new LocalProtocolError(`the relay ${onion} is reached over Tor alone`);
   }
 
   /** Ask the entry relay for a round's token, as the client that this device is to it. */

@@ -280,6 +280,9 @@ test("people's relays begin with https", () => {
   const none = { name: "LocalProtocolError", message: "this experiment has no relay to send packages to" };
   assert.throws(() => open.check(new ExperimentDocument({ ...fields, relays: [] })), none);
   assert.throws(() => way({ relays: [] }), LocalProtocolError);
+  const onion = { ...real.mixRelay, url: `http://${"a".repeat(56)}.onion/relay` };
+  const overTor = new ExperimentDocument({ ...fields, test: false, relays: [real.entryRelay, onion] });
+  assert.throws(() => way({ relays: ["https://relay.example"] }).check(overTor), /a\.onion is reached over Tor alone/);
   const clear = ["http://here", "http://127.example", "http://[::1", "ftp://here", ""];
   const closed = ["https://here", "http://127.0.0.2:1", "http://[::1]:1", "http://localhost"];
   for (const url of [...clear, ...closed]) assert.equal(goesInClear(url), clear.includes(url), url);

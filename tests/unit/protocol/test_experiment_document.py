@@ -201,6 +201,19 @@ def test_only_test_experiments_allow_seeded_dice_plain_http_and_no_relay() -> No
         _ = document(relays=(relay,)).data
 
 
+@pytest.mark.parametrize("host", ["a" * 56, f"relay.{'b7' * 28}"])
+def test_an_onion_service_needs_no_https(host: str) -> None:
+    relay = Relay(url=f"http://{host}.onion/relay", key=RELAY.public)
+    assert ExperimentDocument.from_bytes(document(relays=(relay,)).data).relays == (relay,)
+
+
+@pytest.mark.parametrize("host", ["a" * 55, "a" * 57, f"{'a' * 55}1", f"{'A' * 56}"])
+def test_what_only_looks_like_an_onion_service_needs_https(host: str) -> None:
+    for url in (f"http://{host}.onion/", f"http://{'a' * 56}.onion.example/", f"http://x@{'a' * 56}.onion/"):
+        with pytest.raises(LocalProtocolError, match="must begin with https"):
+            _ = document(relays=(Relay(url=url, key=RELAY.public),)).data
+
+
 def test_published_experiment_is_read_by_its_digest_and_signature() -> None:
     of = document(coordinator_keys=(COORDINATOR.public, SECOND.public), threshold=2)
     data = publish(of, keys=(COORDINATOR, SECOND))

@@ -8,6 +8,9 @@ import type { Experiment } from "../../learning/experiment.ts";
 import type { Stated } from "./experimentParts.ts";
 import { ROLES } from "./terms.ts";
 
+/** What is said to these is sealed on the way, to an onion service by Tor. */
+const SEALED_WAY = /^(https:.*|http:\/\/([a-z0-9-]+\.)*[a-z2-7]{56}\.onion(:[0-9]{1,5})?(\/.*)?)$/;
+
 /** Of the keys, the relays and the log. */
 export function checkParties(stated: Stated, isRelayed: boolean): void {
   const { relays, test, threshold, log } = stated;
@@ -29,8 +32,8 @@ export function checkParties(stated: Stated, isRelayed: boolean): void {
     "windows tell the times of two relays where there is their cover, and only there",
   );
   refuseIf(
-    !test && !relays.every(({ url }) => url.startsWith("https:")),
-    "a relay's url must begin with https, unless the experiment is marked as a test",
+    !test && !relays.every(({ url }) => SEALED_WAY.test(url)),
+    "a relay's url must begin with https, or be that of an onion service, unless the experiment is marked as a test",
   );
   if (log === null) return;
   // The log's key and the witnesses' sign nothing else, and a witness is none of the parties that it watches.

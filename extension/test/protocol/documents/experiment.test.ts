@@ -46,6 +46,16 @@ test("the bad documents of the vectors are refused", async () => {
   await refused([...plain.cases, ...vectors("askers").bad], ({ text }) => read(text), MalformedMessageError);
 });
 
+test("an onion service needs no https", () => {
+  const relays = JSON.parse(FIRST.text).relays;
+  const withUrl = (url: string) => ExperimentDocument.fromBytes(changed({ relays: [relays[0], { ...relays[1], url }] }));
+  const host = `relay.${"b7".repeat(28)}.onion`;
+  assert.equal(withUrl(`http://${host}/relay`).mixRelay.url, `http://${host}/relay`);
+  for (const other of [`${host}.example`, "a".repeat(55) + ".onion", "a".repeat(55) + "1.onion", `x@${host}`]) {
+    assert.throws(() => withUrl(`http://${other}/`), /must begin with https/);
+  }
+});
+
 test("an envelope is taken by the digest that was agreed to, and with its keys' signatures", async () => {
   const envelope = unhex(FIRST.envelope);
   assert.equal((await readPublished(envelope)).digest, FIRST.digest);

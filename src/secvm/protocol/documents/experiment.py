@@ -69,6 +69,8 @@ MAX_WINDOW_S = 7 * 86_400
 MAX_DAYS = 36_500
 MAX_KEYS = 8
 _URL = r"https?://[!-~]{1,500}"
+#: What is said to these is sealed on the way, to an onion service by Tor.
+_SEALED_WAY = re.compile(r"https:.*|http://([a-z0-9-]+\.)*[a-z2-7]{56}\.onion(:[0-9]{1,5})?(/.*)?")
 _ZONE = r"[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+){0,2}"
 _NAME = r"[a-z0-9][a-z0-9.-]*"
 T = TypeVar("T")
@@ -428,8 +430,11 @@ def _check_parties(document: ExperimentDocument, *, relayed: bool) -> None:
         raise MalformedMessageError("the experiment has fields that it should not have: tokens")
     if (document.windows.relays is None) == relayed:
         raise MalformedMessageError("windows tell the times of two relays where there is their cover, and only there")
-    if not document.test and not all(relay.url.startswith("https:") for relay in relays):
-        raise MalformedMessageError("a relay's url must begin with https, unless the experiment is marked as a test")
+    if not document.test and not all(_SEALED_WAY.fullmatch(relay.url) for relay in relays):
+        raise MalformedMessageError(
+            "a relay's url must begin with https, or be that of an onion service, unless the experiment is marked as a"
+            " test"
+        )
     if document.log is not None:
         # The log's key and the witnesses' sign nothing else, and a witness is none of the parties that it watches.
         others = {*keys, *(relay.key for relay in relays)}
