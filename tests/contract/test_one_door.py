@@ -12,6 +12,8 @@ import pytest
 
 SOURCE = Path(__file__).parents[2] / "src"
 CLIENT, DOOR = "secvm.runtime.http.client", "secvm.participant.sending.transport"
+#: Connects to Tor's proxy of this machine, for the client.
+TOR = "secvm.runtime.http.tor"
 #: A person starts these: the device itself, and its commands.
 STARTS = ("participant", "cli/participant")
 #: All that a device takes from elsewhere and that reaches nobody by itself; whatever is not here is taken for a means.
@@ -99,11 +101,15 @@ def test_one_module_of_a_device_opens_connections_and_one_uses_it() -> None:
     loaded = device_modules()
     assert len(loaded) > 100
     means = {module for module, tree in loaded.items() if opens_connections(tree)}
-    assert means == {CLIENT, *LISTENERS, *OTHERS}
+    assert means == {CLIENT, TOR, *LISTENERS, *OTHERS}
     # Also by way of the door, which has the client's names among its own.
     taken = {name.removeprefix(CLIENT) for name in imports_of(loaded[DOOR]) if name.startswith(CLIENT)}
     client = {place + name for name in taken for place in (CLIENT, DOOR)} - {DOOR}
     assert {module for module, tree in loaded.items() if client & set(imports_of(tree))} == {DOOR}
+    # Of Tor's others know where its proxy is, and nothing that connects to it.
+    known = {f"{TOR}.{name}" for name in ("DEFAULT_PROXY", "TorProxy")} | {TOR}
+    tors = {module: {name for name in imports_of(tree) if name.startswith(TOR)} for module, tree in loaded.items()}
+    assert {module for module, names in tors.items() if names - known} == {CLIENT, DOOR}
 
 
 @pytest.mark.parametrize(

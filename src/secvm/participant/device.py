@@ -122,6 +122,11 @@ class Device:
         )
         self._look()
 
+    @property
+    def shut(self) -> str | None:
+        """Why nothing leaves this machine, in one sentence; None: it does."""
+        return self._around.transport.shut
+
     # ── what the host asks ───────────────────────────────────────────────────────────────────────────────────────────
 
     @property

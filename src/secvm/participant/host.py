@@ -53,7 +53,7 @@ class Host:
         self._poked = asyncio.Event()
         self._fault: BaseException | None = None
         self._stopping = False
-        self._unanswered = False
+        self._unanswered = self._shut = False
 
     async def run(self, stop: asyncio.Event) -> None:
         """Carry the devices until ``stop`` is set. A fault of ours in any of them ends the whole, loudly."""
@@ -180,6 +180,7 @@ class Host:
             device.look()
             self._schedule(index)
         self._tell_of_manifests()
+        self._tell_of_tor()
 
     def _tell_of_manifests(self) -> None:
         """Once when none can be had, once when that is over: nobody would see otherwise that a relay is away."""
@@ -190,6 +191,14 @@ class Host:
             self._unanswered = not self._unanswered
             if self._log is not None:
                 self._log.tell("no-manifest" if self._unanswered else "manifest-again", failed=failed)
+
+    def _tell_of_tor(self) -> None:
+        """Once when it is away, once when it is there again."""
+        shut = any(device.shut is not None for device in self._devices)
+        if shut != self._shut:
+            self._shut = shut
+            if self._log is not None:
+                self._log.tell("no-tor" if shut else "tor-again")
 
     async def _drain(self) -> None:
         self._backlog.clear()

@@ -8,6 +8,7 @@ that the page can show it without asking anybody.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 from secvm.errors import BadInputError, RemoteProtocolError
 from secvm.files import or_bad_input, write_atomically
@@ -30,6 +31,8 @@ async def fetch_experiment(digest: str, transport: Transport) -> tuple[Experimen
     """The experiment of this digest, and the envelope it was served in. Raises ``BadInputError``."""
     fetched = await transport.fetch(f"/v1/experiment/{digest}")
     if fetched is None:
+        if transport.shut is not None:
+            raise BadInputError(f"the experiment cannot be fetched: {transport.shut}")
         refusal = transport.refused_with
         if refusal in (401, 403):
             raise BadInputError(
@@ -74,7 +77,12 @@ def invitations(folder: Path) -> dict[str, bytes]:
 
 
 def write_settings(
-    folder: Path, invite: Invite, document: ExperimentDocument, *, credential_file: Path | None = None
+    folder: Path,
+    invite: Invite,
+    document: ExperimentDocument,
+    *,
+    credential_file: Path | None = None,
+    via: Literal["tor"] | None = None,
 ) -> Path:
     """The settings of a device for the experiment of an invite; they must not be there yet. Returns their file."""
     file = folder / SETTINGS_FILE
@@ -82,10 +90,11 @@ def write_settings(
     if document.experiment.cover is None:
         # Without cover a package takes any of the experiment's relays, and so may a fetch.
         urls += [relay.url for relay in document.relays if relay.url != invite.relay_url]
-    credential = {} if credential_file is None else {"credential_file": credential_file.absolute()}
+    further: dict[str, Path | str] = {} if credential_file is None else {"credential_file": credential_file.absolute()}
+    further |= {} if via is None else {"via": via}
     tables: Tables = {
         "device": {"folder": folder.absolute()},
-        "relay": {"urls": urls, **credential},
+        "relay": {"urls": urls, **further},
         **({"testing": {}} if document.test else {}),
         "trust.relays": [
             {"operator": relay.operator, "url": relay.url, "key": relay.key.data.hex()}

@@ -92,6 +92,7 @@ def make_transport(settings: ParticipantSettings, passphrase: Passphrase | None 
         settings.relay.urls if settings.relay else (),
         os.urandom,
         credential=_credential(settings, passphrase),
+        tor=settings.relay.tor() if settings.relay else None,
         unsafe_direct_url=settings.coordinator.unsafe_direct_url if settings.coordinator else None,
     )
 
@@ -187,8 +188,9 @@ async def open_devices(
         assert person.label is not None  # the reader has asked for it
         folder = settings.device.folder / f"{number:06d}"
         own = transport
-        if isinstance(transport, RelayTransport) and (credential is not None or testing.credentials):
-            own = transport.for_client(f"{credential or 'test-person'}-{number}")
+        if isinstance(transport, RelayTransport):
+            told = credential is not None or testing.credentials
+            own = transport.for_client(f"{credential or 'test-person'}-{number}" if told else None)
         device = open_device(
             settings, own, clock, folder=folder, number=number, shelf=shelf, checks=checks, sealer=sealer
         )

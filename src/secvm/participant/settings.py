@@ -21,6 +21,8 @@ from secvm.participant.trust.trust_policy import MOST_UNSEEN, REFETCHES, Trusted
 from secvm.privacy.statements.operators import ONE_RELAY
 from secvm.protocol.documents.recomputation import Caps
 from secvm.protocol.log.policy import MOST_POLICY_BYTES, LogPolicy, read_policy
+from secvm.runtime.http.messages import is_onion
+from secvm.runtime.http.tor import DEFAULT_PROXY, TorProxy
 from secvm.runtime.settings import Settings
 
 #: The name of the settings in a device's folder.
@@ -44,6 +46,29 @@ class RelaySettings(Settings):
     #: A file with the credential that the relay knows this device by, where it wants one. It is sent to the origins of
     #: ``urls`` and to no others. Test person n has that text, a hyphen and n.
     credential_file: Path | None = None
+    #: "tor": everything goes over Tor, and nothing where Tor is away.
+    via: Literal["tor"] | None = None
+    #: The SOCKS port of Tor on this machine.
+    tor_proxy: str = DEFAULT_PROXY
+
+    def tor(self) -> TorProxy | None:
+        """The proxy that everything goes through; None: none."""
+        return None if self.via is None else TorProxy.from_text(self.tor_proxy)
+
+    @field_validator("tor_proxy")
+    @classmethod
+    def _is_proxy(cls, text: str) -> str:
+        try:
+            TorProxy.from_text(text)
+        except ValueError:
+            raise ValueError("must be an address of this machine and a port, such as 127.0.0.1:9050") from None
+        return text
+
+    @model_validator(mode="after")
+    def _onions_need_tor(self) -> Self:
+        if self.via is None and any(is_onion(url) for url in self.urls):
+            raise ValueError('has an onion address, which Tor alone reaches: set via = "tor"')
+        return self
 
     @field_validator("urls")
     @classmethod

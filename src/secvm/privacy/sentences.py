@@ -293,6 +293,7 @@ ENGLISH = {
     "found.no-list": "What came back is no list of experiments: {why}.",
     "found.nobody": "Nobody answers: the relay is away, or no coordinator is behind it.",
     "found.uncounted": ("You were invited to an experiment whose risk your device cannot calculate. It is not shown."),
+    "found.no-tor": "Tor is away on this machine, and your device goes no other way.",
     "found.none": "No experiment of this name could be fetched.",
     "found.wrong": "An experiment was served that is not what its name says. It is not shown.",
     "found.endless": "An experiment was found whose risk your device cannot calculate. It is not shown.",

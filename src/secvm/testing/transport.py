@@ -79,6 +79,7 @@ class MemoryTransport:
     def __init__(self, now: Callable[[], int], script: Iterable[Fate] = ()) -> None:
         self.now = now
         self.refused_with: int | None = None
+        self.shut: str | None = None
         self.script = iter(script)
         #: Public files by path.
         self.files: dict[str, bytes] = {}
@@ -106,7 +107,7 @@ class MemoryTransport:
     def check(self, document: ExperimentDocument) -> None:
         """Good enough for everything: nothing leaves the process."""
 
-    async def send(self, capsule: bytes, relay: Relay | None) -> SendReply:
+    async def send(self, capsule: bytes, relay: Relay | None, *, label: bytes = b"") -> SendReply:  # noqa: ARG002
         fate = next(self.script, Fate.ARRIVES)
         self.seen.append(SentCapsule(capsule, relay, self.now(), fate))
         if fate is Fate.HANGS:

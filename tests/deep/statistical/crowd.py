@@ -164,10 +164,10 @@ class Net(MemoryTransport):
         self.files = {f"/v1/blob/{digest}": blob for digest, blob in of.blobs.items()}
         self._latest = f"/v1/experiment/{of.of.digest}/manifest/latest"
 
-    async def send(self, capsule: bytes, relay: Relay | None) -> SendReply:
+    async def send(self, capsule: bytes, relay: Relay | None, *, label: bytes = b"") -> SendReply:
         if self.trouble and self._rng.random() < self.trouble:
             self.script = iter([(Fate.LOST, Fate.ANSWER_LOST, Fate.BUSY)[int(self._rng.integers(3))]])
-        return await super().send(capsule, relay)
+        return await super().send(capsule, relay, label=label)
 
     async def fetch(self, path: str, *, most: int = 2**30, gateway_keys: bytes | None = None) -> Fetched | None:
         latest = self._of.latest(self.now())

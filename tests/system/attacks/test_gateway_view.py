@@ -83,7 +83,7 @@ async def clients(url: str) -> AsyncIterator[list[RelayTransport]]:
             connector = aiohttp.TCPConnector(local_addr=(f"127.0.0.{client + 2}", 0))
             session = aiohttp.ClientSession(headers=headers, connector=connector, cookie_jar=aiohttp.CookieJar())
             way = await stack.enter_async_context(HttpClient())
-            way._session = session
+            way._sessions[False] = session
             # Fetches take connections of their own, and tell the relay no more than a credential.
             made.append(RelayTransport(way, [url], dice(2, client), credential=f"credential of {client}"))
         yield made

@@ -82,9 +82,13 @@ class SimulatedTransport(RelayTransport):
         else:
             self._direct.check(document)
 
-    async def send(self, capsule: bytes, relay: Relay | None) -> SendReply:
+    async def send(self, capsule: bytes, relay: Relay | None, *, label: bytes = b"") -> SendReply:
         self._owner.on_send(self._owner, capsule)
-        return await (self._direct.send(capsule, None) if relay is None else super().send(capsule, relay))
+        return await (
+            self._direct.send(capsule, None, label=label)
+            if relay is None
+            else super().send(capsule, relay, label=label)
+        )
 
     async def fetch(
         self,

@@ -6,7 +6,7 @@ import asyncio
 import sys
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -43,6 +43,9 @@ def init(
     credential_file: Annotated[
         Path | None, typer.Option("--credential-file", help="Your credential, where the relay wants one.")
     ] = None,
+    tor: Annotated[
+        bool, typer.Option("--tor", help="Go over the Tor of this machine, now and always. Onion services need it.")
+    ] = False,
     output_format: FormatOption = Format.TXT,
 ) -> None:
     """Make a device for yourself, from an invite.
@@ -58,6 +61,7 @@ def init(
     from secvm.participant.person.disclosure import chosen_relays, who_asks
     from secvm.participant.settings import DeviceSettings, ParticipantSettings, RelaySettings
     from secvm.protocol.invite import Invite
+    from secvm.runtime.http.messages import is_onion
 
     settings, place = device_of(None, folder)
     where = "" if folder is None else f" --folder {folder}"
@@ -72,9 +76,10 @@ def init(
             f"the device in {place} has settings already, and they do not name the relay of this invite",
             next_step="Make another device for it, with --folder FOLDER.",
         )
+    via: Literal["tor"] | None = "tor" if tor or is_onion(read.relay_url) else None
     reached = settings or ParticipantSettings(
         device=DeviceSettings(folder=place),
-        relay=RelaySettings(urls=(read.relay_url,), credential_file=credential_file),
+        relay=RelaySettings(urls=(read.relay_url,), credential_file=credential_file, via=via),
     )
 
     async def fetch() -> tuple[ExperimentDocument, bytes]:
@@ -88,7 +93,7 @@ def init(
 
     document, envelope = asyncio.run(fetch())
     if settings is None:
-        write_settings(place, read, document, credential_file=credential_file)
+        write_settings(place, read, document, credential_file=credential_file, via=via)
     keep_invitation(place, read.digest, envelope)
     lines = [document.title, *who_asks(document), document.question, "", chosen_relays(document), ""]
     if document.test:

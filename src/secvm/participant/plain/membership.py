@@ -212,7 +212,8 @@ class PlainMembership(Membership[events.SendPackage]):
         if not self._may_send(due, now()):
             return
         self._around.traffic.add(len(due.capsule) + OVERHEAD_BYTES, now())
-        reply = await self._around.transport.send(due.capsule, relay_for(due.capsule, self.document.relays))
+        document, label = self.document, f"{self.document.digest}/{self.round_number}".encode()
+        reply = await self._around.transport.send(due.capsule, relay_for(due.capsule, document.relays), label=label)
         if reply.content is not None:
             self.tell(events.SendSucceeded(due.package_id), now())
         else:

@@ -14,7 +14,8 @@ method            goes to                                 carries
 ================= ======================================= =====================================================
 
 Beside these bodies a relay of the settings is told the device's credential, where it has one. Before a connection the
-operating system looks up the relay's name: whoever answers that learns to which relay the device goes, and when.
+operating system looks up the relay's name: whoever answers that learns to which relay the device goes, and when. Over
+Tor nothing is looked up here.
 What is sealed is decided in ``plain.membership`` and ``relayed.membership``, before it comes here; nothing here knows
 what is inside.
 
@@ -30,6 +31,9 @@ who asks, the gateway what is asked for. Rules of the way:
     others: by their shape a relay cannot answer the rest and drop just these.
  5. The gateway's key is asked for before every fetch, over the same connection, and not kept for the next one. While a
     round of the log is believed, fetches are sealed to the key that the log names, and never to another instead.
+ 6. Over Tor every fetch and every request has a circuit of its own, so that neither a relay nor anybody at an exit can
+    tell by their way that two come from one device. Packages of a plain round share a few circuits, which no other
+    round takes. Where Tor is away, nothing leaves: there is no other way then.
 
 ``send`` and ``fetch`` never raise because of what the network or a server does.
 """
@@ -58,6 +62,8 @@ from secvm.protocol.relays.statements import ENVELOPE_BYTES, RelayedTerms
 from secvm.protocol.relays.submission import MAX_RECEIPT_BYTES
 from secvm.protocol.relays.submission import MEDIA_TYPE as SUBMISSION
 from secvm.runtime.http.client import HttpAnswer, HttpClient, goes_in_clear
+from secvm.runtime.http.messages import is_onion
+from secvm.runtime.http.tor import ANSWER_S, ISOLATION_BYTES, Circuit, NoTorError, TorProxy
 
 SEALED_REQUEST = "message/ohttp-req"
 SEALED_RESPONSE = "message/ohttp-res"
@@ -80,6 +86,8 @@ _CONNECTIONS = 64
 _LATER = (408, 425, 429)
 _SEALED_HEADERS = {"Content-Type": SEALED_REQUEST}
 _CREDENTIAL = "Secvm-Credential"
+#: Over Tor, so many circuits for the packages of one round: one for each would be a load on Tor's relays.
+_CIRCUITS_OF_A_ROUND = 3
 #: A request line, a few headers and the frames around them; what a transport counts on top of what it was given.
 OVERHEAD_BYTES = 400
 
@@ -119,13 +127,15 @@ class Transport(Protocol):
 
     #: The status with which a relay refused the last fetch, where one did: 401 without the credential that it wants.
     refused_with: int | None
+    #: Why nothing leaves this machine, in one sentence: there is no Tor; None: it does.
+    shut: str | None
 
     def check(self, document: ExperimentDocument) -> None:
         """Raise ``LocalProtocolError`` where this way is not good enough for the experiment."""
         ...
 
-    async def send(self, capsule: bytes, relay: Relay | None) -> SendReply:
-        """Send one capsule."""
+    async def send(self, capsule: bytes, relay: Relay | None, *, label: bytes = b"") -> SendReply:
+        """Send one capsule of the round of this ``label``."""
         ...
 
     async def fetch(
@@ -170,10 +180,24 @@ class _HttpTransport:
     def __init__(self, client: HttpClient) -> None:
         self._client = client
         self.refused_with: int | None = None
+        self.shut: str | None = None
 
     def _own_connection(self) -> AbstractAsyncContextManager[HttpClient]:
         """A client for one request to a relay of an experiment."""
         return nullcontext(self._client)
+
+    def _connection_for(self, capsule: bytes, label: bytes) -> AbstractAsyncContextManager[HttpClient]:  # noqa: ARG002
+        """A client for one package of a round."""
+        return nullcontext(self._client)
+
+    async def _ask(self, client: HttpClient, url: str, **asked: Any) -> HttpAnswer:
+        """Ask, and note whether anything leaves this machine."""
+        self.shut = None
+        try:
+            return await client.ask(url, **asked)
+        except NoTorError as fault:
+            self.shut = str(fault)
+            raise
 
     def _credential_for(self, url: str) -> dict[str, str]:  # noqa: ARG002  (whom to tell is for those who have one)
         """The header field with the credential, where the server at this URL is told it."""
@@ -215,16 +239,17 @@ class _HttpTransport:
         method = "POST" if "body" in asked else "GET"
         try:
             async with self._own_connection() as client:
-                return await client.ask(f"{relay.url.rstrip('/')}/{path}", most=most, method=method, **asked)
+                return await self._ask(client, f"{relay.url.rstrip('/')}/{path}", most=most, method=method, **asked)
         except UnreachableError:
             return None
 
-    async def _post_capsule(self, url: str, capsule: bytes) -> SendReply:
+    async def _post_capsule(self, url: str, capsule: bytes, label: bytes) -> SendReply:
         headers = _SEALED_HEADERS | self._credential_for(url)
         most = _MOST_ACKNOWLEDGEMENT_BYTES
         try:
             # A good answer is not looked into: what would open it is not kept.
-            answer = await self._client.ask(url, most=most, method="POST", headers=headers, body=capsule)
+            async with self._connection_for(capsule, label) as client:
+                answer = await self._ask(client, url, most=most, method="POST", headers=headers, body=capsule)
         except UnreachableError:
             return SendReply()
         taken = answer.status == 202 or (answer.status == 200 and answer.media_type == SEALED_RESPONSE)
@@ -245,6 +270,7 @@ class RelayTransport(_HttpTransport):
         random_bytes: RandomBytes,
         *,
         credential: str | None = None,
+        tor: TorProxy | None = None,
     ) -> None:
         if not relays:
             raise LocalProtocolError("fetches need at least one relay")
@@ -254,6 +280,8 @@ class RelayTransport(_HttpTransport):
         super().__init__(client)
         self._relays = [url.rstrip("/") for url in relays]
         self._random_bytes = random_bytes
+        self._tor = tor
+        self._secret = random_bytes(ISOLATION_BYTES)
         #: Which relay the last fetch took.
         self._took = 0
         #: Devices of one process share this.
@@ -263,21 +291,25 @@ class RelayTransport(_HttpTransport):
         if not document.relays:
             raise LocalProtocolError("this experiment has no relay to send packages to")
         # The gateway's key for fetches comes from there: whoever may change it on the way reads what is asked for. A
-        # relay on this machine is a Tor client or another tunnel.
-        if not document.test and any(goes_in_clear(url) for url in self._relays):
+        # relay on this machine is a tunnel.
+        if not document.test and any(goes_in_clear(url) and not is_onion(url) for url in self._relays):
             raise LocalProtocolError(
                 "the relays in the settings must begin with https, for this experiment is not marked as a test"
             )
+        onion = next((relay.host for relay in document.relays if is_onion(relay.url)), None)
+        if onion is not None and self._tor is None:
+            raise LocalProtocolError(f'the relay {onion} is reached over Tor alone: set via = "tor" under [relay]')
 
-    async def send(self, capsule: bytes, relay: Relay | None) -> SendReply:
+    async def send(self, capsule: bytes, relay: Relay | None, *, label: bytes = b"") -> SendReply:
         if relay is None:
             raise LocalProtocolError("a package needs a relay")
-        return await self._post_capsule(relay.url, capsule)
+        return await self._post_capsule(relay.url, capsule, label)
 
-    def for_client(self, credential: str) -> RelayTransport:
-        """The same connections and keys, for another client of the relay."""
+    def for_client(self, credential: str | None) -> RelayTransport:
+        """The same way for another device of this process, with a credential of its own, or with none."""
         other = copy.copy(self)
         other._credential = credential  # noqa: SLF001  (its own kind)
+        other._secret = self._random_bytes(ISOLATION_BYTES)  # noqa: SLF001  (likewise)
         return other
 
     def _credential_for(self, url: str) -> dict[str, str]:
@@ -293,12 +325,24 @@ class RelayTransport(_HttpTransport):
     ) -> Fetched | None:
         self._took = self._next_relay()
         relay = self._relays[self._took]
-        async with self._fetching, HttpClient(connections=1) as client:
+        async with self._fetching, self._own_connection() as client:
             return await self._fetch(client, relay, path, most, gateway_keys)
 
     def _own_connection(self) -> AbstractAsyncContextManager[HttpClient]:
         # As for every fetch: none of them tells another by its connection.
-        return HttpClient(connections=1)
+        return self._alone(self._random_bytes(ISOLATION_BYTES))
+
+    def _connection_for(self, capsule: bytes, label: bytes) -> AbstractAsyncContextManager[HttpClient]:
+        if self._tor is None:
+            return nullcontext(self._client)
+        which = hashlib.sha256(capsule).digest()[0] % _CIRCUITS_OF_A_ROUND
+        name = hashlib.sha256(b"%d:" % which + self._secret + label).digest()
+        return self._alone(name[:ISOLATION_BYTES])
+
+    def _alone(self, isolation: bytes) -> HttpClient:
+        if self._tor is None:
+            return HttpClient(connections=1)
+        return HttpClient(connections=1, answer_s=ANSWER_S, circuit=Circuit(self._tor, isolation))
 
     def _next_relay(self) -> int:
         """Thrown among those that the fetch before did not take."""
@@ -311,7 +355,7 @@ class RelayTransport(_HttpTransport):
         try:
             # Asked for every time: a key that is kept is a name by which the gateway would know this device again. Also
             # where the log names another key: a relay sees the same requests for every fetch.
-            served = await client.ask(relay + "/keys", most=_MOST_KEY_BYTES)
+            served = await self._ask(client, relay + "/keys", most=_MOST_KEY_BYTES)
             if served.status != 200 or not 0 < len(served.content) <= _MOST_KEY_BYTES:
                 return None
             configurations = decode_key_configurations(served.content if gateway_keys is None else gateway_keys)
@@ -320,8 +364,8 @@ class RelayTransport(_HttpTransport):
             sealed = seal_request(configurations[0], fetch_request(path), self._random_bytes)
             headers = _SEALED_HEADERS | self._credential_for(relay)
             longest = most + _AROUND_A_FILE_BYTES
-            response = await client.ask(
-                relay + "/fetch", most=longest, method="POST", headers=headers, body=sealed.capsule
+            response = await self._ask(
+                client, relay + "/fetch", most=longest, method="POST", headers=headers, body=sealed.capsule
             )
             self.refused_with = response.status if response.status >= 400 else None
             if response.status != 200 or response.media_type != SEALED_RESPONSE or len(response.content) > longest:
@@ -344,8 +388,14 @@ class UnsafeDirectTransport(_HttpTransport):
         if not document.test:
             raise LocalProtocolError("sending without a relay is for experiments that are marked as a test")
 
-    async def send(self, capsule: bytes, relay: Relay | None) -> SendReply:  # noqa: ARG002  (there is none on this way)
-        return await self._post_capsule(self._base + "/v1/capsule", capsule)
+    async def send(
+        self,
+        capsule: bytes,
+        relay: Relay | None,  # noqa: ARG002  (there is none on this way)
+        *,
+        label: bytes = b"",
+    ) -> SendReply:
+        return await self._post_capsule(self._base + "/v1/capsule", capsule, label)
 
     async def fetch(
         self,
@@ -355,7 +405,7 @@ class UnsafeDirectTransport(_HttpTransport):
         gateway_keys: bytes | None = None,  # noqa: ARG002  (nothing is sealed on this way)
     ) -> Fetched | None:
         try:
-            answer = await self._client.ask(self._base + path, most=most)
+            answer = await self._ask(self._client, self._base + path, most=most)
         except UnreachableError:
             return None
         taken = answer.status == 200 and len(answer.content) <= most
@@ -363,13 +413,20 @@ class UnsafeDirectTransport(_HttpTransport):
 
 
 def open_transport(
-    relays: Sequence[str], random_bytes: RandomBytes, *, credential: str | None, unsafe_direct_url: str | None = None
+    relays: Sequence[str],
+    random_bytes: RandomBytes,
+    *,
+    credential: str | None,
+    tor: TorProxy | None = None,
+    unsafe_direct_url: str | None = None,
 ) -> RelayTransport | UnsafeDirectTransport:
-    """The way out of one process: through these relays, or straight to a coordinator where that URL is given."""
+    """The way out of one process: through these relays, over Tor where its proxy is given, or straight to a coordinator
+    where that URL is given.
+    """
     client = HttpClient(connections=_CONNECTIONS)
     if unsafe_direct_url is not None:
         return UnsafeDirectTransport(client, unsafe_direct_url)
-    return RelayTransport(client, relays, random_bytes, credential=credential)
+    return RelayTransport(client, relays, random_bytes, credential=credential, tor=tor)
 
 
 def _reply(answer: HttpAnswer, *, taken: bool, most: int, later: Container[int]) -> SendReply:

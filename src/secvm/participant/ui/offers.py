@@ -86,7 +86,7 @@ class Offers:
             except RemoteProtocolError as fault:
                 self.problem = say("found.no-list", why=str(fault))
             if data is None:
-                self.problem = say("found.nobody")
+                self.problem = say("found.nobody" if way.transport.shut is None else "found.no-tor")
         for name in wanted[:MOST_OFFERS]:
             data = await fetch(f"/v1/experiment/{name}")
             try:

@@ -5,7 +5,8 @@
 3. No more is read than the caller allows.
 4. A request carries what HTTP cannot do without and the caller's fields: no cookies, no user agent, no languages.
 5. No proxy of the environment is used, except by ``ask_blocking``, for a person who sits at a terminal: there it is for
-   the world outside, and this machine is asked directly.
+   the world outside, and this machine is asked directly. Where a circuit of Tor is given, everything takes it. Onion
+   addresses always go to Tor (``tor.usual_circuit``), whoever asks.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from typing import Required, Self, TypedDict, Unpack
 import aiohttp
 
 from secvm.errors import BadInputError, UnreachableError
-from secvm.runtime.http.messages import is_loopback
+from secvm.runtime.http.messages import is_loopback, is_onion
+from secvm.runtime.http.tor import Circuit, TorConnector, usual_circuit
 
 #: aiohttp would add these; versions and preferences of ours are nobody's business.
 _UNSAID = ("Accept", "Accept-Encoding", "User-Agent")
@@ -53,10 +55,21 @@ class HttpAnswer:
 class HttpClient:
     """Asks servers over connections that are kept for the next question, until it is closed."""
 
-    def __init__(self, *, answer_s: float = 30.0, connections: int = 100, environment_proxy: bool = False) -> None:
-        """``answer_s``: for one answer, all of it. ``connections``: as many at once; further questions wait."""
+    def __init__(
+        self,
+        *,
+        answer_s: float = 30.0,
+        connections: int = 100,
+        environment_proxy: bool = False,
+        circuit: Circuit | None = None,
+    ) -> None:
+        """``answer_s``: for one answer, all of it. ``connections``: as many at once; further questions wait.
+        ``circuit``: of Tor.
+        """
         self._answer_s, self._connections, self._environment_proxy = answer_s, connections, environment_proxy
-        self._session: aiohttp.ClientSession | None = None
+        self._circuit = circuit
+        #: For onion addresses, and for all others.
+        self._sessions: dict[bool, aiohttp.ClientSession] = {}
 
     async def __aenter__(self) -> Self:
         return self
@@ -68,9 +81,9 @@ class HttpClient:
 
     async def close(self) -> None:
         """Let go of all connections."""
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
+        for session in self._sessions.values():
+            await session.close()
+        self._sessions.clear()
 
     async def ask(
         self,
@@ -91,10 +104,12 @@ class HttpClient:
             words.
         """
         answer_s = self._answer_s if answer_s is None else answer_s
-        if self._session is None:
-            self._session = self._open()
+        onion = is_onion(url)
+        session = self._sessions.get(onion)
+        if session is None:
+            session = self._sessions[onion] = self._open(usual_circuit() if onion else None)
         try:
-            async with self._session.request(
+            async with session.request(
                 method,
                 url,
                 data=body,
@@ -113,9 +128,15 @@ class HttpClient:
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise UnreachableError(_reason(error)) from None
 
-    def _open(self) -> aiohttp.ClientSession:
+    def _open(self, usual: Circuit | None) -> aiohttp.ClientSession:
+        circuit, most = self._circuit or usual, self._connections
+        connector = (
+            aiohttp.TCPConnector(limit=most, keepalive_timeout=_KEPT_ALIVE_S)
+            if circuit is None
+            else TorConnector(circuit, limit=most, keepalive_timeout=_KEPT_ALIVE_S)
+        )
         return aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=self._connections, keepalive_timeout=_KEPT_ALIVE_S),
+            connector=connector,
             cookie_jar=aiohttp.DummyCookieJar(),
             skip_auto_headers=_UNSAID,
             auto_decompress=False,

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from email.utils import formatdate
 from http import HTTPStatus
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
+from urllib.parse import urlsplit
 
 from secvm.errors import LocalProtocolError
 from secvm.runtime.clock import Clock
@@ -32,6 +33,14 @@ def is_loopback(host: str) -> bool:
     """Whether the host of a URL is this machine, by its address or as ``localhost``; 127.example is somebody else."""
     try:
         return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def is_onion(url: str) -> bool:
+    """Whether this is the address of an onion service: Tor alone reaches it, and encrypts to the key in the address."""
+    try:
+        return (urlsplit(url).hostname or "").endswith(".onion")
     except ValueError:
         return False
 
