@@ -108,6 +108,7 @@ def play(
     hosts: int = 1,
     made: Callable[..., Federation] = Federation,
     look: Callable[[Any, list[Published]], int] = lambda _federation, _found: 0,
+    rate: float = PACE.rate,
     **options: Any,
 ) -> tuple[list[Published], Experiment]:
     """All rounds, after which an auditor finds nothing and every device has found all its canaries.
@@ -124,7 +125,8 @@ def play(
         HostOf(people, low, high - low, None if case.vocabulary is None else words) for low, high in pairwise(cuts)
     ]
     found = []
-    with made(folder, hosts=carried, seed=case.seed, pace=PACE, witnesses=1, covered=True, **options) as federation:
+    pace = replace(PACE, rate=rate)
+    with made(folder, hosts=carried, seed=case.seed, pace=pace, witnesses=1, covered=True, **options) as federation:
         federation.start_servers()
         federation.begin(case.specification())
         assert federation.document is not None

@@ -134,21 +134,25 @@ class Network:
         assert name in self._machines
         return _NAMESPACES / self._namespace(name)
 
+    def cable(self, name: str) -> str:
+        """The device in the hub at which a machine's cable ends."""
+        return self._cable(self._machines[name])
+
     def cut(self, name: str) -> None:
         """Nothing goes through any more; connections do not notice at once."""
-        self._ip("-n", self._hub, "link", "set", self._cable(self._machines[name]), "down")
+        self._ip("-n", self._hub, "link", "set", self.cable(name), "down")
 
     def slow(self, name: str) -> None:
         """What goes through takes its time, in both directions."""
         if self.slowed_by is None:
             raise NetworkUnavailableError("this kernel slows no cable: neither netem nor tbf")
-        cable = self._cable(self._machines[name])
+        cable = self.cable(name)
         for space, device in ((self._hub, cable), (self._namespace(name), "cable")):
             self._run("tc", "-n", space, "qdisc", "replace", "dev", device, "root", *_SLOW[self.slowed_by])
 
     def heal(self, name: str) -> None:
         """As if nothing had been."""
-        cable = self._cable(self._machines[name])
+        cable = self.cable(name)
         self._ip("-n", self._hub, "link", "set", cable, "up")
         for space, device in ((self._hub, cable), (self._namespace(name), "cable")):
             # There is nothing to be deleted where nothing was slowed.

@@ -21,7 +21,7 @@ Faults are arguments, of this class or of a round:
 - ``doors`` puts something of the caller's before parties, such as a proxy that delays, loses or changes messages, or a
   balancer before several nodes of a coordinator;
 - ``disks`` lets the state of a server lie on a small or failing disk; ``addresses`` and ``wrappers`` put processes on
-  machines of their own; ``relay_tables`` changes the relays' settings;
+  machines of their own; ``relay_tables`` and ``host_tables`` change the settings of relays and hosts;
 - ``play_round(between=…)`` calls somebody between the steps of a round, and ``clock.meanwhile`` is called again and
   again while something is waited for: the places to ``kill``, ``restart`` or pause processes (``children``);
 - ``round_parts`` gives the parts of a round one by one.
@@ -117,6 +117,7 @@ class Federation(FederationAnswers):
         disks: Mapping[str, Path] | None = None,
         wrappers: Mapping[str, Sequence[str]] | None = None,
         relay_tables: Mapping[str, Mapping[str, Any]] | None = None,
+        host_tables: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> None:
         """Choose the ports and the settings; nothing runs yet.
 
@@ -153,8 +154,8 @@ class Federation(FederationAnswers):
         addresses, disks, wrappers
             By name of a process: where it listens in place of 127.0.0.1, the folder that its state lies in, and the
             command that it is run by, such as ``nsenter``.
-        relay_tables
-            What all relays have in their settings besides, by table.
+        relay_tables, host_tables
+            What all relays and all hosts have in their settings besides, by table.
         """
         self._dashboard, self._audit_every_s = dashboard, audit_every_s
         self._asked: Asked | None = None
@@ -182,7 +183,7 @@ class Federation(FederationAnswers):
         if covered and self.pace.relays is None:
             self.pace = replace(self.pace, relays=RELAY_STEPS)
         self.database_url, self.consent = database, consent
-        self.disks, self.relay_tables = disks or {}, relay_tables or {}
+        self.disks, self.relay_tables, self.host_tables = disks or {}, relay_tables or {}, host_tables or {}
         self._addresses, self._wrappers = addresses or {}, wrappers or {}
         self.admin_key = os.urandom(32).hex()
         self.document = None

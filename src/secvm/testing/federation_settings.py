@@ -140,6 +140,7 @@ class FederationSettings:
     disks: Mapping[str, Path]
     #: What all relays have in their settings besides, by table.
     relay_tables: Mapping[str, Mapping[str, Any]]
+    host_tables: Mapping[str, Mapping[str, Any]]
     #: What the operator types to change something.
     admin_key: str
     door_before: Mapping[str, PartyDoor]
@@ -304,7 +305,7 @@ class FederationSettings:
                 "unsafe_beacons": True,
             },
         }
-        self._write(name, merged(tables, more))
+        self._write(name, merged(merged(tables, more), self.host_tables))
 
     def _write(self, name: str, tables: Tables) -> None:
         (self.folder / f"{name}.toml").write_text(settings_text(tables), encoding="utf-8")
