@@ -55,6 +55,7 @@ COMMANDS: dict[str, Command] = {
         "Watch a coordinator in a browser; change it with the admin key.",
     ),
     "audit": Command("secvm.cli.audit:app", "Replay a coordinator's experiments, or examine evidence."),
+    "doctor": Command("secvm.cli.doctor:doctor", "Look whether Tor works here, and keeps circuits apart."),
     "privacy": Command("secvm.cli.privacy:app", "Compute privacy bounds and leakage estimates."),
 }
 
