@@ -2,7 +2,8 @@
 
 Files are shuffled, and each file begins at a drawn place and goes round: so each case is among the first now and then,
 and over many seeds everything is run. What a file sets up once still serves its neighbours. A case that says how long
-it takes (``@pytest.mark.takes(minutes=5)``) is left out when less time is left.
+it takes (``@pytest.mark.takes(minutes=5)``) is left out when less time is left; one that belongs to every slice
+(``@pytest.mark.in_every_slice``) comes first.
 """
 
 import random
@@ -27,6 +28,7 @@ class Slice:
         files = [list(cases) for _, cases in groupby(items, key=lambda item: item.path)]
         dice.shuffle(files)
         items[:] = [case for cases in files for case in _turned(cases, dice.randrange(len(cases)))]
+        items.sort(key=lambda item: item.get_closest_marker("in_every_slice") is None)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:

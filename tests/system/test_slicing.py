@@ -33,15 +33,24 @@ def test_case(number, shared):
 def test_long():
     pass
 """
+ALWAYS = """
+import pytest
+
+
+@pytest.mark.in_every_slice
+def test_always():
+    pass
+"""
 
 
 def play(folder: Path, *, minutes: float, seed: str, workers: int = 0) -> tuple[list[str], str]:
     """Run the tiny tests; the cases in their order, and the line about the slice."""
     folder.mkdir(exist_ok=True)
-    (folder / "pytest.ini").write_text("[pytest]\nmarkers =\n    takes: how long\n", encoding="utf-8")
+    markers = "    takes: how long\n    in_every_slice: comes first\n"
+    (folder / "pytest.ini").write_text(f"[pytest]\nmarkers =\n{markers}", encoding="utf-8")
     (folder / "conftest.py").write_text(SLICED.format(minutes=minutes, seed=seed), encoding="utf-8")
     for name in "abcd":
-        (folder / f"test_{name}.py").write_text(CASES, encoding="utf-8")
+        (folder / f"test_{name}.py").write_text(CASES + (ALWAYS if name == "b" else ""), encoding="utf-8")
     # Other plugins take longer to import than all of this to run.
     plugins = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_PLUGINS": "xdist.plugin", "PYTEST_ADDOPTS": ""}
     command = ("-m", "pytest", "-v", "-p", "no:cacheprovider", "-n", workers)
@@ -54,21 +63,22 @@ def play(folder: Path, *, minutes: float, seed: str, workers: int = 0) -> tuple[
 
 def test_a_slice_with_time_enough_runs_every_case_once_in_an_order_drawn_by_its_seed(tmp_path: Path) -> None:
     one, line = play(tmp_path, minutes=60, seed="one")
-    assert len(set(one)) == len(one) == 24
-    assert line.endswith("24 cases were begun, 0 left for other seeds")
+    assert len(set(one)) == len(one) == 25
+    assert line.endswith("25 cases were begun, 0 left for other seeds")
     assert play(tmp_path, minutes=60, seed="one")[0] == one
+    assert one[0] == "test_b.py::test_always"
     assert play(tmp_path, minutes=60, seed="other")[0] != one
 
 
 def test_a_case_longer_than_the_time_left_is_left_out_and_its_neighbours_are_run(tmp_path: Path) -> None:
     cases, line = play(tmp_path, minutes=8, seed="one")
-    assert len(cases) == 20
+    assert len(cases) == 21
     assert not any("test_long" in case for case in cases)
-    assert line.endswith("20 cases were begun, 4 left for other seeds")
+    assert line.endswith("21 cases were begun, 4 left for other seeds")
 
 
 @pytest.mark.parametrize("workers", [0, 2])
 def test_nothing_is_begun_when_the_time_is_up(tmp_path: Path, workers: int) -> None:
     cases, line = play(tmp_path, minutes=1e-9, seed="one", workers=workers)
     assert cases == []
-    assert line.endswith("0 cases were begun, 24 left for other seeds")
+    assert line.endswith("0 cases were begun, 25 left for other seeds")

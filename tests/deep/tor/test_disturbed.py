@@ -41,6 +41,7 @@ def all_relays(tor_network: TorNetwork) -> Iterator[None]:
     tor_network.revive()
 
 
+@pytest.mark.takes(minutes=3)
 @pytest.mark.parametrize("kill", [kill_client, kill_first_relay, kill_exit])
 def test_what_dies_of_tor_in_mid_round_costs_nobody_a_package(
     kill: Callable[[TorNetwork, TorClient], None], tor_network: TorNetwork, tor: TorClient, tmp_path: Path

@@ -37,6 +37,7 @@ def asked(client: TorClient, *words: str) -> list[str]:
     return ["doctor", *words, "--tor-proxy", str(client.proxy), "--folder", "nowhere"]
 
 
+@pytest.mark.in_every_slice
 def test_two_requests_take_two_circuits(relay: str, tor: TorClient, capfd: pytest.CaptureFixture[str]) -> None:
     control = ["--control-port", str(tor.control.port), "--cookie", str(tor.control.cookie)]
     assert run([*asked(tor, relay), *control, "--format", "json"]) == 0

@@ -6,6 +6,8 @@ import random
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 from secvm_lab.rigs.tor_network import TorClient
 from tests.seeds import seed_for
 from tests.system.covered_federation import ROUNDS, SWIFT, a_case, check, play
@@ -13,6 +15,7 @@ from tests.system.covered_federation import ROUNDS, SWIFT, a_case, check, play
 PEOPLE = 8
 
 
+@pytest.mark.takes(minutes=2)
 def test_devices_over_tor_are_counted_once_on_circuits_of_their_own(tor: TorClient, tmp_path: Path) -> None:
     dice = random.Random(seed_for("devices over tor"))
     further = {**SWIFT, "privacy": {"epsilon": 1, "delta": "1/1000", "parts": 4}}

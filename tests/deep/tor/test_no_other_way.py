@@ -93,6 +93,7 @@ class Apart(Federation):
         super().start_host(name)
 
 
+@pytest.mark.takes(minutes=2)
 @pytest.mark.parametrize("over_tor", [True, False])
 def test_only_tor_hears_from_a_device_over_tor(over_tor: bool, tmp_path: Path, pytestconfig: pytest.Config) -> None:
     case = a_case(random.Random(seed_for("no other way")), ("a", "b"), people=PEOPLE)

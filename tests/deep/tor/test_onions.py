@@ -15,6 +15,7 @@ from tests.system.covered_federation import SWIFT, a_case, check, play
 PEOPLE = 6
 
 
+@pytest.mark.takes(minutes=3)
 def test_everybody_is_reached_over_an_onion_service(
     tor: TorClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
