@@ -37,7 +37,7 @@ const ROUNDING = 1e-9;
 const TOTAL_DELTA = 1e-5;
 const KEPT_STATEMENTS = 64;
 
-/** How much a device may tell in its life, in all experiments together: the sum of ε, each that of another label, and of δ. */
+/** How much a device may tell in its life, in all experiments: the sum of ε, each that of another label, and of δ. */
 export interface Budget {
   readonly epsilon: number;
   readonly delta: number;

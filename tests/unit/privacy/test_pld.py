@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from secvm.errors import BadInputError
 from secvm.privacy.accounting.cover_loss import cell_losses, log_masses, log_tail, smallest_cap, spread_of_loss
 from secvm.privacy.accounting.pld import Looks, PrivacyLoss, discretise, smallest_epsilon
 
@@ -139,3 +140,13 @@ def test_repro_tail_of_a_huge_shape_is_no_rounding(shape: float, above: int) -> 
     found = log_tail(shape, (500 / shape) / (1 + 500 / shape), above)
     # One term times a geometric series is more than the tail: by a third near the mean.
     assert truth - 1e-6 <= found <= truth + 0.5 + 2 * above**2 / shape
+
+
+def test_repro_noise_that_is_as_good_as_none_is_no_guarantee_and_no_index_error() -> None:
+    (some, _), (_, none) = losses_of(99, 3, 1.0), losses_of(99, 1e-30, 1.0)
+    assert Looks([(some, 3), (none, 2)]).deltas([0.5, 4.0]) == [1, 1]
+
+
+def test_repro_noise_that_hides_some_counts_alone_is_refused_before_it_fills_the_memory() -> None:
+    with pytest.raises(BadInputError, match="hides some counts"):
+        cell_losses(99.0, 1e-9, 1.0, 1e-9)

@@ -6,6 +6,8 @@
  * a circular transform of tilted laws, with what falls off added.
  */
 
+import { BadInputError } from "../../errors.ts";
+import { keepPatience } from "./patience.ts";
 import { dot, exp, expm1, hartley, log, log1p, sumOnce, total } from "./reals.ts";
 
 /** The search for ε goes up by this factor. */
@@ -21,6 +23,8 @@ const NEGLIGIBLE = 1e-6;
 /** A window holds so many standard deviations of the tilted sum on either side. */
 const DEVIATIONS = 10;
 const MAX_WINDOW = 1 << 24;
+/** Losses from near nothing to far more would ask for more places than this. */
+const MOST_PLACES = 1 << 22;
 /** Exponents are cut here, where a double still holds e^x. */
 const MOST_EXPONENT = 700;
 
@@ -59,6 +63,9 @@ export function discretise(
   const places = losses.map((loss) => Math.floor(loss / step));
   let [first, last] = [Infinity, -Infinity];
   for (const place of places) [first, last] = [Math.min(first, place), Math.max(last, place)];
+  if (!(last - first <= MOST_PLACES)) {
+    throw new BadInputError("this noise hides some counts and not others: its guarantee cannot be calculated");
+  }
   const [lower, upper] = [new Float64Array(last - first + 2), new Float64Array(last - first + 2)];
   const whole = expm1(-step);
   for (let i = 0; i < places.length; i++) {
@@ -72,6 +79,7 @@ export function discretise(
   // Long tails of nearly nothing cost time: the upper one becomes infinite, the lower one moves up to its end.
   const low = placesBefore(grid);
   const high = grid.length - placesBefore(grid.slice().reverse());
+  if (low >= high) return new PrivacyLoss({ step, first, mass: grid.slice(0, 0), infinite: 1 });
   const kept = grid.slice(low, high);
   kept[0]! += total(grid.subarray(0, low));
   return new PrivacyLoss({ step, first: first + low, mass: kept, infinite: infinite + total(grid.subarray(high)) });
@@ -100,6 +108,7 @@ export class Looks {
 
   /** Upper bounds on δ at several ε, from one transform: sharp at the smallest. */
   deltas(epsilons: readonly number[]): number[] {
+    if (this.#parts.some(([{ infinite }]) => infinite >= 1)) return epsilons.map(() => 1);
     const most = this.#sum((loss) => loss.losses.at(-1)!);
     const asked = epsilons.filter((epsilon) => epsilon < most);
     const finite = new Map(asked.length ? this.#finite(asked).map((delta, i) => [asked[i]!, delta]) : []);
@@ -112,6 +121,7 @@ export class Looks {
   }
 
   #finite(epsilons: readonly number[]): number[] {
+    keepPatience();
     const smallest = Math.min(...epsilons);
     const tilt = this.#tilt(smallest);
     // Chernoff's bound on the whole answer: where it is nothing beside the rest, it is the answer.
@@ -211,6 +221,8 @@ function convolved(laws: readonly (readonly [law: Float64Array, n: number])[]): 
       imaginary[k] = (back - there[k]!) / 2;
     }
     const power = powerOf([real, imaginary], n);
+    // A large circle takes a second each.
+    keepPatience();
     product = product === null ? power : times(product, power);
   }
   const [real, imaginary] = product!;

@@ -31,6 +31,7 @@ from functools import cached_property
 
 import numpy as np
 
+from secvm.errors import BadInputError
 from secvm.privacy.accounting.reals import Floats, dot, exp, expm1, hartley, log, log1p, total
 
 #: The search for ε goes up by this factor.
@@ -46,6 +47,8 @@ _NEGLIGIBLE = 1e-6
 #: A window holds so many standard deviations of the tilted sum on either side.
 _DEVIATIONS = 10
 _MAX_WINDOW = 1 << 24
+#: Losses from near nothing to far more would ask for more places than this.
+_MOST_PLACES = 1 << 22
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,8 @@ def discretise(losses: Floats, mass: Floats, *, infinite: float, step: float) ->
     beyond = losses - places * step
     upper = mass * expm1(-beyond) / expm1(-step)
     first = int(places.min())
+    if int(places.max()) - first > _MOST_PLACES:
+        raise BadInputError("this noise hides some counts and not others: its guarantee cannot be calculated")
     index = (places - first).astype(np.int64)
     length = int(index.max()) + 2
     # Rounding may leave an atom a hair outside its two points: no negative mass.
@@ -85,6 +90,8 @@ def discretise(losses: Floats, mass: Floats, *, infinite: float, step: float) ->
     # Long tails of nearly nothing cost time: the upper one becomes infinite, the lower one moves up to its end.
     low = int(np.searchsorted(np.cumsum(grid), _NEARLY_NOTHING))
     high = length - int(np.searchsorted(np.cumsum(grid[::-1]), _NEARLY_NOTHING))
+    if low >= high:
+        return PrivacyLoss(step=step, first=first, mass=grid[:0], infinite=1.0)
     kept = grid[low:high].copy()
     kept[0] += total(grid[:low])
     return PrivacyLoss(step=step, first=first + low, mass=kept, infinite=infinite + total(grid[high:]))
@@ -102,6 +109,8 @@ class Looks:
 
     def deltas(self, epsilons: Sequence[float]) -> list[float]:
         """The same at several ε, from one transform: sharp at the smallest, and a millionth of its δ off at others."""
+        if any(loss.infinite >= 1 for loss, _ in self.parts):
+            return [1.0 for _ in epsilons]
         most = math.fsum(n * float(loss.losses[-1]) for loss, n in self.parts)
         asked = [epsilon for epsilon in epsilons if epsilon < most]
         finite = dict(zip(asked, self._finite(asked), strict=True)) if asked else {}
