@@ -9,6 +9,7 @@ import pytest
 
 from secvm.cli.participant.joining import agrees
 from secvm.crypto.signing import sign
+from secvm.participant.person import pinning
 from secvm.participant.person.disclosure import in_short, what_leaves
 from secvm.participant.storage.state import DeviceState, Status
 from secvm.participant.storage.vault import Vault
@@ -68,6 +69,17 @@ def test_join_pause_resume_forget(world: World, typed: Program) -> None:
     for words in (f"join {digest} --yes", f"resume {digest}"):
         assert typed(words) == 2
         assert SECRET not in typed.said
+
+
+def test_a_prediction_is_a_label_and_the_round_of_its_model(
+    world: World, typed: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    digest, found = world.of.digest, pinning.Prediction(label="owl", margin=304.642, rounds=5)
+    assert typed(f"join {digest} --yes") == 0
+    monkeypatch.setattr(pinning, "predict_for", lambda *_args, **_more: found)
+    assert typed(f"predict {digest}") == 0
+    assert typed.out == "owl, by the model after round 5\n"
+    assert typed.json(f"predict {digest}") == {"label": "owl", "margin": 304.642, "round": 5}
 
 
 def test_every_decision_can_be_had_as_json_and_once_joined_the_first_digits_name_it(

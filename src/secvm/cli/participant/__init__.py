@@ -115,7 +115,9 @@ def predict(
         experiment = known_digest(state, experiment)
         with open_vault(state.folder, passphrase_of(passphrase_file, passphrase_fd)) as own_vault:
             predicted = predict_for(experiment, state, own_vault, source=source, vocabulary=words)
-    emit({"label": predicted.label, "margin": predicted.margin, "round": predicted.rounds}, output_format)
+    result = {"label": predicted.label, "margin": predicted.margin, "round": predicted.rounds}
+    # A margin says nothing to whoever does not know the rule.
+    emit(result, output_format, text=f"{predicted.label}, by the model after round {predicted.rounds}")
 
 
 @app.command()
