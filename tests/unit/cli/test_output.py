@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import typer
 
-from secvm.cli.output import Format, emit, note, progress
+from secvm.cli.output import Format, emit, note, progress, table
 from secvm.errors import BadInputError
 from secvm.files import write_atomically
 from secvm_lab.cli.time_left import as_typed
@@ -145,3 +145,8 @@ def test_a_command_is_told_as_it_was_typed_lists_and_all(capsys: pytest.CaptureF
 
     app(["--bins", "none", "--bins", "1 000", "--no-choose", "--folder", "there"], standalone_mode=False)
     assert capsys.readouterr().out.endswith(" --bins none --bins '1 000' --no-choose\n")
+
+
+def test_repro_numbers_stood_beside_their_headings_where_labels_are_short() -> None:
+    rows = [("label", "recall"), ("f", "0.5687"), ("a long one", "-")]
+    assert list(table(rows)) == ["label       recall", "f           0.5687", "a long one       -"]

@@ -2,6 +2,8 @@
 
 import math
 import os
+import re
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -511,6 +513,28 @@ def test_parameters_that_cannot_be_are_refused(parameters: dict[str, Any], sente
     X, y = texts()
     with pytest.raises(ValueError, match=sentence):
         SecVMClassifier(**parameters).fit(X, y)
+
+
+# -- help ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [SecVMClassifier, SecVMRegressor])
+def test_help_has_every_parameter_with_its_default_and_every_attribute(kind: type[SecVMClassifier]) -> None:
+    parameters, attributes = (kind.__doc__ or "").split("Attributes\n    ----------")
+    for name, parameter in signature(kind.__init__).parameters.items():
+        assert name == "self" or re.search(rf"\b{name}\b", parameters), name
+        if isinstance(parameter.default, str):
+            assert f'"{parameter.default}"' in parameters
+    X, y = texts()
+    model = kind(rounds=1).fit(X, y)
+    fitted = {name for name in dir(model) if name.endswith("_") and not name.startswith("_")} - {"lambda_"}
+    assert [name for name in sorted(fitted) if name not in attributes] == []
+
+
+def test_an_editor_is_told_the_words_that_a_parameter_may_be() -> None:
+    parameters = signature(SecVMClassifier.__init__).parameters
+    for name, word in {"descent": "swift", "values": "presence", "stop": "plateau", "multiclass": "ovo"}.items():
+        assert re.search(rf"Literal\[[^]]*['\"]{word}['\"]", str(parameters[name].annotation)), name
 
 
 # -- among scikit-learn's tools --------------------------------------------------------------------------------------

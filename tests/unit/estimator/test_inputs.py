@@ -285,6 +285,17 @@ def test_wrong_input_is_refused_with_a_sentence(wrong: str) -> None:
         FeatureBinner(n_bins=None).fit_transform(X)
 
 
+def test_repro_a_gap_in_an_array_was_told_of_another_class() -> None:
+    with pytest.raises(ValueError, match="SecVMClassifier does not accept missing values"):
+        SecVMClassifier().fit([[np.nan], [1.0]], ["n", "s"])
+
+
+def test_repro_an_array_of_dates_was_answered_in_numpys_words() -> None:
+    days = np.array([["2024-03-05"], ["2024-03-06"]], dtype="datetime64[D]")
+    with pytest.raises(BadInputError, match="give dates as a column of a data frame"):
+        SecVMClassifier().fit(days, ["n", "s"])
+
+
 def test_words_where_columns_were_learned_are_refused_and_the_other_way_round() -> None:
     with pytest.raises(BadInputError, match="fitted on columns"):
         FeatureBinner().fit(ARRAY).transform(TOKENS)
