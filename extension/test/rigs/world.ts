@@ -5,6 +5,8 @@ import { deflateSync } from "node:zlib";
 import { IDBFactory } from "fake-indexeddb";
 
 import { concat, hex, littleEndian, type Bytes } from "../../src/bytes.ts";
+import { roundConsent } from "../../src/consent/ledger.ts";
+import { Consent } from "../../src/consent/policies.ts";
 import { ParticipantDevice } from "../../src/device/device.ts";
 import { safeDice, systemWords } from "../../src/device/dice.ts";
 import { knownMeans, emptyTally } from "../../src/learning/aggregate/index.ts";
@@ -136,7 +138,7 @@ export class World {
     const around = new Surroundings({
       ...{ state, transport: this.#transport(burn), shelf: new ModelShelf(tables), traffic: new Traffic(state) },
       policy: new TrustPolicy({ relays: () => relays, ...this.policy }),
-      consent: { agree: () => undefined, enter: (of, round) => state.writing(() => state.ledger.putRound(of.digest, round)) },
+      consent: roundConsent(state, Consent.unsafeAcceptAnything()),
       ...{ words: systemWords(randomBytes), randomBytes },
     });
     const clock = { now: () => this.now, callAt: () => () => undefined };

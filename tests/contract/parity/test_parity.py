@@ -66,7 +66,7 @@ def test_sentences_are_said_alike(channel: Channel) -> None:
     channel.compare("sentences", SENTENCES, draw_sentences, answer_sentences)
 
 
-@pytest.mark.takes(minutes=15)
+@pytest.mark.takes(minutes=25)
 def test_what_is_told_agreed_to_and_counted_is_the_same(channel: Channel) -> None:
     answers = channel.compare("consent", CONSENTS, draw_consent, answer_consent)
     told = [each for answer in answers for each in answer["told"]]
