@@ -599,6 +599,14 @@ def test_repro_every_price_became_a_class(secvm: Program, tmp_path: Path) -> Non
     assert secvm.json("train", tmp_path / "p.csv", "--label price --loss epsilon-insensitive --rounds 5")["rounds"] == 5
 
 
+def test_many_whole_numbers_as_labels_are_said_to_be_classes(secvm: Program, tmp_path: Path) -> None:
+    people = "".join(f"{'Rome' if i % 4 else 'Oslo'},{i % 30}\n" for i in range(60))
+    (tmp_path / "p.csv").write_text("city,age\n" + people)
+    secvm.json("train", tmp_path / "p.csv", "--label age --rounds 2", quiet=False)
+    assert "the labels are 30 different numbers, each a class of its own" in secvm.err
+    assert "--loss epsilon-insensitive" in secvm.err
+
+
 def test_a_column_of_names_is_said_to_tell_nothing(secvm: Program, tmp_path: Path) -> None:
     people = "".join(f"u{i},{i % 5},{'yes' if i % 5 > 2 else 'no'}\n" for i in range(80))
     (tmp_path / "p.csv").write_text("account,visits,buys\n" + people)

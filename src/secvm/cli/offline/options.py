@@ -17,6 +17,7 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
+from secvm.cli.output import note
 from secvm.errors import BadInputError
 from secvm.estimator.question import SWIFT_ROUNDS
 from secvm.files import try_beside
@@ -30,6 +31,8 @@ from secvm.people.person import label_number
 from secvm.people.reader import read_vocabulary
 
 ThreadsOption = Annotated[int, typer.Option(help="The result does not depend on it.", metavar="N", min=1)]
+#: More whole numbers than this as labels are hardly names of classes.
+_MANY_CLASSES = 20
 #: int64 and float64 vectors that a run holds per model and bin at its peak: state, tally, direction, weights.
 _VECTORS = 12
 
@@ -154,15 +157,19 @@ class RuleOptions:
 
 
 def check_classes(labels: Sequence[str], private: object) -> None:
-    """Refuse numbers where classes are told apart, before each of them becomes a class."""
+    """Refuse numbers where classes are told apart, before each of them becomes a class; say so where they are whole."""
     numbers = [label_number(label) for label in labels]
+    way_out = (
+        f"To predict numbers: --loss {EpsilonInsensitive.name}."
+        if private is None
+        else "To predict numbers under an ε: SecVMRegressor, from Python."
+    )
     if any(number is not None and not number.is_integer() for number in numbers):
         raise BadInputError(
-            "a label is a number that is not whole, and this loss tells classes apart",
-            next_step=f"To predict numbers: --loss {EpsilonInsensitive.name}."
-            if private is None
-            else "To predict numbers under an ε: SecVMRegressor, from Python.",
+            "a label is a number that is not whole, and this loss tells classes apart", next_step=way_out
         )
+    if len(labels) > _MANY_CLASSES and None not in numbers:
+        note(f"secvm: the labels are {len(labels)} different numbers, each a class of its own. {way_out}")
 
 
 def usual(constant: str) -> str:
