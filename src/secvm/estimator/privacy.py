@@ -38,7 +38,7 @@ _PEOPLE_AT_ONCE = 1024
 _plan_once = lru_cache(maxsize=64)(plan_relays)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class PrivacyPlan:
     """What an (ε, δ) costs, known before anybody is asked."""
 
@@ -70,6 +70,9 @@ class PrivacyPlan:
         """ε at the same δ against any other thing that somebody might have sent, another label among it."""
         delta = float(self.plan.question.target.delta)
         return self.plan.mechanism.epsilon(delta=delta, adjacency=Adjacency.LABEL_FLIP)
+
+    def __repr__(self) -> str:
+        return f"<PrivacyPlan: {self.plan.question.target}, rounds: {self.settings.rounds}>"
 
     def __str__(self) -> str:
         return self.in_words()

@@ -140,6 +140,7 @@ def test_a_plan_is_there_after_a_fit_with_epsilon_alone() -> None:
     folk, y = texts(20)
     model = SecVMClassifier(n_bins=7, **ASKED).fit(folk, y)
     assert str(model.privacy_).count("\n") == 4
+    assert repr(model.privacy_) == "<PrivacyPlan: ε = 7.5, δ = 0.01, rounds: 2>"
     model.set_params(epsilon=None).fit(folk, y)
     assert not hasattr(model, "privacy_")
     with pytest.raises(AttributeError, match="without it there is no formal guarantee"):
