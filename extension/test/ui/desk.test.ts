@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
 import { after, test, type TestContext } from "node:test";
 
+import { Consent } from "../../src/consent/policies.ts";
 import { BadInputError } from "../../src/errors.ts";
+import { IDBObjectStore } from "fake-indexeddb";
 import type { ExperimentDocument } from "../../src/protocol/documents/experiment.ts";
 import type { Bytes } from "../../src/bytes.ts";
 import { asked, LABELS, NOW, Person, PLAIN, type Page } from "./person.ts";
@@ -163,4 +165,54 @@ test("before there is a model or evidence, a sentence says so; nonsense is refus
     ["exclude", { feature: "\ud800" }], ["constructor", {}], ["nothing", {}],
   ];
   for (const [action, said] of wrong) await assert.rejects(person.act(action, said), BadInputError, action);
+});
+
+/** As a planner made it for some ten people. */
+const PLANNED = {
+  privacy: {
+    ...{ kind: "relays", epsilon: "2", delta: "1/1000000", packages: 9171, parts: 9 },
+    participation: { odds: "577/32", shape: "15" },
+    test: { odds: "513/128", shape: "15" },
+    train: { odds: "257/64", shape: "15" },
+  },
+  rounds: 2,
+};
+
+test("what is riskier than the device likes is joined by whoever accepts it, for this experiment alone", async (t) => {
+  const planned = asked(PLANNED);
+  const [{ digest: of }] = planned;
+  const person = await started(t, planned);
+  person.consent = new Consent({ mostEpsilon: 0.5 });
+  await (await person.wake()).invite(planned[0]);
+  await person.act("import", { digest: of, profile: "history" });
+  const { refusal, next_step, accept } = offerOf(await person.page(), of);
+  assert.deepEqual([refusal.key, next_step, accept.auc], ["refused.epsilon", null, null]);
+  assert.ok(0.5 < accept.epsilon && accept.epsilon < 3, accept.epsilon);
+  const join = (accepted: object | null) => person.act("join", { digest: of, answer: LABELS[0], accept: accepted });
+  await assert.rejects(join(null), { name: "ConsentRefusedError" });
+  await assert.rejects(join({ auc: null, epsilon: 0.6 }), { name: "ConsentRefusedError" });
+  assert.deepEqual(person.vault.answered(), []);
+  await join(accept);
+  assert.deepEqual(person.state.ledger.accepted(of), accept);
+});
+
+test("a full storage refuses a yes in one sentence, and what was there before holds", async (t) => {
+  const person = await started(t);
+  await person.invite(DOCUMENT);
+  await person.act("import", { digest, profile: "history" });
+  const aborted = new Set<IDBTransaction>();
+  const put = t.mock.method(IDBObjectStore.prototype, "put", function (this: IDBObjectStore) {
+    if (aborted.has(this.transaction)) return;
+    aborted.add(this.transaction);
+    this.transaction.abort();
+    Object.defineProperty(this.transaction, "error", { value: new DOMException("full", "QuotaExceededError") });
+  });
+  const full = { name: "StoreError", message: "The browser's storage is full, so nothing was sent." };
+  await assert.rejects(person.act("join", { digest, answer: LABELS[0], accept: null }), full);
+  await assert.rejects(person.page(), full);
+  put.mock.restore();
+  await person.wake();
+  const page = await person.page();
+  assert.deepEqual([page.experiments, page.vault.labels, offerOf(page).features_here], [[], 0, 2]);
+  await person.act("join", { digest, answer: LABELS[0], accept: null });
 });
