@@ -6,7 +6,7 @@
  */
 
 import type { Consent, Statement } from "../consent/policies.ts";
-import { BadInputError, ConsentRefusedError, SecVMError } from "../errors.ts";
+import { BadInputError, SecVMError } from "../errors.ts";
 import * as decisions from "../person/decisions.ts";
 import type { Way } from "../person/decisions.ts";
 import { figures, inShort, whatLeaves } from "../person/disclosure.ts";
@@ -248,7 +248,11 @@ export class Desk {
 
   /** Show again what is kept: the experiments that the person was invited to, and those that were found. Nobody is asked. */
   #takeUpKept(): Promise<void> {
-    return (this.#taken ??= this.#takeUpOnce());
+    this.#taken ??= this.#takeUpOnce().catch((fault: unknown) => {
+      this.#taken = null;
+      throw fault;
+    });
+    return this.#taken;
   }
 
   async #takeUpOnce(): Promise<void> {
@@ -276,7 +280,7 @@ export class Desk {
       };
     } catch (fault) {
       // Numbers out of any range, or more than there is patience for.
-      if (fault instanceof ConsentRefusedError || !(fault instanceof SecVMError || fault instanceof RangeError)) throw fault;
+      if (!(fault instanceof SecVMError || fault instanceof RangeError)) throw fault;
       throw new UnreckonedError("what it would mean to take part cannot be calculated");
     }
   }
