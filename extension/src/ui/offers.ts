@@ -151,6 +151,7 @@ export function readList(data: Bytes): string[] {
   let digests: unknown[];
   try {
     const listed: { digest: unknown; standing: unknown }[] = JSON.parse(textOf(data)).experiments;
+    if (!listed.every((one) => Object.hasOwn(one, "standing"))) throw new RangeError("one has no standing");
     digests = listed.filter(({ standing }) => OPEN.includes(standing as string)).map(({ digest }) => digest);
   } catch {
     throw new RemoteProtocolError("it cannot be read");
