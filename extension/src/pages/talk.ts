@@ -45,10 +45,17 @@ export async function getState(): Promise<State> {
 /** Let the device do something. */
 export async function act(action: string, said: { readonly [name: string]: unknown }): Promise<Response> {
   const wanted = needed(action, said);
-  if (wanted !== null && !(await chrome.permissions.request(wanted))) {
-    throw new Refusal(t("permission.refused"), null, 403);
-  }
+  if (wanted !== null && !(await granted(wanted))) throw new Refusal(t("permission.refused"), null, 403);
   return answered({ action, said });
+}
+
+/** Asks the browser; it refuses at once what the extension may never have: relays without https. */
+async function granted(wanted: chrome.permissions.Permissions): Promise<boolean> {
+  try {
+    return await chrome.permissions.request(wanted);
+  } catch {
+    throw new Refusal(t("permission.impossible"), null, 403);
+  }
 }
 
 /** What an action needs of the browser; null: nothing. */

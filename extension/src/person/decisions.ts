@@ -10,7 +10,8 @@ import type { Consent } from "../consent/policies.ts";
 import type { DiceFor } from "../device/dice.ts";
 import { BadInputError, LocalProtocolError } from "../errors.ts";
 import { say } from "../privacy/sentences.ts";
-import { readPublished, type ExperimentDocument } from "../protocol/documents/experiment.ts";
+import { hostOf, readPublished, type ExperimentDocument } from "../protocol/documents/experiment.ts";
+import { goesInClear, staysHere } from "../runtime/http/client.ts";
 import { NOTHING, type Accepted } from "../storage/books.ts";
 import type { DeviceState } from "../storage/state.ts";
 import type { Vault } from "../storage/vault.ts";
@@ -64,14 +65,20 @@ export function checkExperiment(document: ExperimentDocument, way: Way): void {
   checkKind(document);
   way.transport.check(document);
   if (way.onlyTests && !document.test) throw new LocalProtocolError(say("refused.only-tests"));
-  if (document.test && !way.onlyTests) throw new BadInputError(say("refused.test"));
+  const isOurs = way.onlyTests && document.relays.every(({ url }) => staysHere(url));
+  if (document.test && !isOurs) throw new BadInputError(say("refused.test"));
   way.policy.check(document);
 }
 
-/** Throws a `BadInputError` for what no browser takes part in: plain experiments, and those that want a list of words. */
+/**
+ * Throws a `BadInputError` for what no browser takes part in: plain experiments, those that want a list of words, and
+ * those whose relays it cannot reach, such as onion services.
+ */
 function checkKind(document: ExperimentDocument): void {
   if (document.experiment.cover === null) throw new BadInputError(say("refused.plain"));
   if (document.binning.kind === "vocabulary") throw new BadInputError(say("refused.words"));
+  const far = document.relays.find(({ url }) => goesInClear(url));
+  if (far !== undefined) throw new BadInputError(say("refused.unreachable", { host: hostOf(far) }));
 }
 
 /** Send and fetch nothing more, until resumed. */

@@ -6,6 +6,7 @@ export const HERE: { readonly [key: string]: string } = {
     "it sends packages one by one and has no formal guarantee, and this extension takes part only in experiments" +
     " that have one",
   "refused.words": "it counts the words of a list, which this extension does not have",
+  "refused.unreachable": "its relay {host} has no https address, and a browser reaches no other",
   "refused.source": "it looks at '{source}', which a browser does not have",
   "refused.test": "it is marked as a test, and tests are not for people's own data",
   "refused.only-tests": "this extension was set up for tests, and this experiment is none",

@@ -20,6 +20,9 @@ async function started(_: TestContext, ...experiments: readonly (readonly [Exper
   return person;
 }
 
+const ONION = JSON.parse(new TextDecoder().decode(DOCUMENT.data)).relays.map((relay: object & { role: string }) => {
+  return { ...relay, url: `http://${relay.role === "entry" ? "a" : "b"}${"c".repeat(54)}d.onion/r` };
+});
 const offerOf = (page: Page, of = digest): Page => page.offers.list.find((one: Page) => one.digest === of);
 const experimentOf = (page: Page, of = digest): Page => page.experiments.find((one: Page) => one.digest === of);
 
@@ -87,6 +90,7 @@ test("plain experiments, tests and what a browser does not have are shown and re
     [asked({ features: { source: "words", description: "Words.", presence: true } }), "refused.source"],
     [asked({ binning: words }), "refused.words"],
     [asked({ test: true }), "refused.test"],
+    [asked({ relays: ONION }), "refused.unreachable"],
   ];
   for (const [other, key] of refused) {
     const person = await started(t, ASKED, other);
