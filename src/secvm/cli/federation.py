@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import signal
 import socket
@@ -156,15 +157,19 @@ def people(
 ) -> None:
     """Let made-up people join an experiment and take part, until Ctrl-C.
 
-    They have the consent of any device whose person has changed nothing. The experiment must be marked as a test.
+    They have the consent of any device whose person has changed nothing, and answer with the experiment's own labels.
+    The experiment must be marked as a test.
     Example:
 
     \b
         ./secvm federation people trial 3fa9…
     """
+    from secvm.federation.example import made_up_people
     from secvm.federation.folders import DEVICE_FILE, PEOPLE
+    from secvm.files import write_atomically
     from secvm.participant.main import make_clock, serve
     from secvm.participant.settings import ParticipantSettings
+    from secvm.people.source import iter_people
     from secvm.runtime.logs import Log
     from secvm.runtime.service import run_service
     from secvm.runtime.settings import read_settings
@@ -172,20 +177,38 @@ def people(
     settings = read_settings(folder / PEOPLE / DEVICE_FILE, ParticipantSettings)
     if settings.testing is None or settings.testing.people is None:
         raise BadInputError(f"the devices of {folder / PEOPLE} are not those of made-up people")
-    join = (*settings.testing.join, _whole_digest(folder, experiment))
-    joining = settings.model_copy(update={"testing": settings.testing.model_copy(update={"join": join})})
+    digest, labels = _asked(folder, experiment)
+    update: dict[str, object] = {"join": (*settings.testing.join, digest)}
+    if len(labels) > 1 and not {person.label for person in iter_people(settings.testing.people)} <= set(labels):
+        update["people"] = file = settings.testing.people.with_name(f"{digest[:12]}.jsonl")
+        # Once: people who come again later are the same.
+        if not file.exists():
+            lines = made_up_people(settings.testing.first + settings.testing.count, os.urandom, labels)
+            write_atomically(file, lines.encode())
+            note(f"{settings.testing.people} has other labels, so people who answer {' or '.join(labels)} are in {file}.")
+    joining = settings.model_copy(update={"testing": settings.testing.model_copy(update=update)})
     note(f"{settings.testing.count} people who do not exist are joining. Ctrl-C ends their devices; later they go on.")
     run_service(lambda stop: serve(joining, stop), log=Log(sys.stderr, make_clock(joining), party="participant"))
 
 
-def _whole_digest(folder: Path, experiment: str) -> str:
-    """The digest that begins so; one that is whole is waited for, and so the coordinator is not asked for it."""
+def _asked(folder: Path, experiment: str) -> tuple[str, list[str]]:
+    """Digest and labels of the experiment whose digest begins so; a whole one is waited for until witnesses have
+    seen it.
+    """
     from secvm.cli.experiment.remote import Remote
 
-    if re.fullmatch("[0-9a-f]{64}", experiment):
-        return experiment
     ports = [port for party, _, port in _servers(folder).values() if party == "coordinator"]
-    return Remote(f"http://127.0.0.1:{ports[0]}").find(experiment)
+    remote = Remote(f"http://127.0.0.1:{ports[0]}")
+    digest = experiment if re.fullmatch("[0-9a-f]{64}", experiment) else remote.find(experiment)
+    deadline = time.monotonic() + _START_PATIENCE_S
+    while not remote.is_cosigned(digest):
+        if time.monotonic() > deadline:
+            raise BadInputError(
+                f"the coordinator shows no experiment {digest[:12]}…",
+                next_step=f"See which there are: ./secvm experiment list --coordinator http://127.0.0.1:{ports[0]}",
+            )
+        time.sleep(_EVERY_S)
+    return digest, list(remote.experiment(digest).experiment.labels)
 
 
 def _servers(folder: Path) -> dict[str, tuple[str, Path, int]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from secvm.crypto.sealing.kem import RandomBytes
 from secvm.runtime.settings import settings_text
@@ -14,7 +14,7 @@ _HEAD = """\
 
 title = "Where are you from?"
 question = "Do you live in the north or in the south?"
-labels = ["north", "south"]
+labels = {labels}
 operator = "Operator of the coordinator"   # who asks, how to reach them, and what for: shown first, and signed
 contact = "operator@federation.example"
 purpose = "To try out how a federation learns."
@@ -32,10 +32,13 @@ per_participant = {features}             # at most so many of a person, drawn on
 bins = {bins}                       # fewer need fewer people, more tell words apart
 
 """
-_WORDS = {
-    "north": ["rain", "coat", "tea", "fog", "wool", "boots", "soup", "train"],
-    "south": ["sun", "sea", "sand", "olive", "fan", "terrace", "siesta", "melon"],
-}
+#: What the example experiment asks for.
+LABELS = ("north", "south")
+#: Words of those who give the first answer, and the second; further answers have words with numbers.
+_WORDS = (
+    ("rain", "coat", "tea", "fog", "wool", "boots", "soup", "train"),
+    ("sun", "sea", "sand", "olive", "fan", "terrace", "siesta", "melon"),
+)
 #: Words of one person, and how many of 256 are of their own side.
 _OF_ONE, _OWN = 4, 192
 
@@ -49,17 +52,19 @@ def experiment_text(
 ) -> str:
     """The specification, with the relays as they stand in experiments; small and marked as a test for ``trying``."""
     sizes = {"rounds": 3, "features": 4, "bins": 16} if trying else {"rounds": 20, "features": 100, "bins": 500}
-    head = _HEAD.format(people=people, floor=max(2, people // 20), test=str(trying).lower(), **sizes)
+    head = _HEAD.format(people=people, floor=max(2, people // 20), test=str(trying).lower(), labels=json.dumps(LABELS), **sizes)
     return head + settings_text({"windows": windows, "relays": list(relays)})
 
 
-def made_up_people(count: int, dice: RandomBytes) -> str:
-    """A file of people, one JSON object on each line."""
+def made_up_people(count: int, dice: RandomBytes, labels: Sequence[str] = LABELS) -> str:
+    """A file of people who answer with these labels, two or more; one JSON object on each line."""
+    words = [_WORDS[at] if at < len(_WORDS) else tuple(f"word-{at}-{n}" for n in range(8)) for at in range(len(labels))]
     lines = []
     for _ in range(count):
-        first, *thrown = dice(1 + 2 * _OF_ONE)
-        label, other = ("north", "south") if first % 2 else ("south", "north")
-        sides = [label if byte < _OWN else other for byte in thrown[:_OF_ONE]]
-        words = [_WORDS[side][byte % len(_WORDS[side])] for side, byte in zip(sides, thrown[_OF_ONE:], strict=True)]
-        lines.append(json.dumps({"label": label, "features": words}) + "\n")
+        first, step, *thrown = dice(2 + 2 * _OF_ONE)
+        own = first % len(labels)
+        other = (own + 1 + step % (len(labels) - 1)) % len(labels)
+        sides = [words[own if byte < _OWN else other] for byte in thrown[:_OF_ONE]]
+        features = [side[byte % len(side)] for side, byte in zip(sides, thrown[_OF_ONE:], strict=True)]
+        lines.append(json.dumps({"label": labels[own], "features": features}) + "\n")
     return "".join(lines)

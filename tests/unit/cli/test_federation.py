@@ -6,6 +6,8 @@ import json
 import os
 import re
 import socket
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -16,11 +18,12 @@ from secvm.coordinator.experiments.specification import Specification
 from secvm.coordinator.main import log_key
 from secvm.coordinator.settings import CoordinatorProgramSettings
 from secvm.crypto.signing import SigningKey
+from secvm.federation.example import made_up_people
 from secvm.federation.folders import Sites, Timing, write_folders
 from secvm.participant import main as participant
 from secvm.participant.settings import ParticipantSettings
 from secvm.people.source import iter_people
-from secvm.protocol.documents.experiment import ExperimentDocument
+from secvm.protocol.documents.experiment import ExperimentDocument, publish
 from secvm.relay.batches.experiments import OwnRelay, check_document
 from secvm.relay.role import own_terms
 from secvm.relay.settings import RelayServiceSettings
@@ -29,7 +32,8 @@ from secvm.runtime.settings import read_settings
 from secvm.witness.settings import WitnessSettings
 from tests.program import Program
 from tests.rigs.federation_ports import move_to_free_ports
-from tests.serving import serving
+from tests.serving import Server, serving
+from tests.unit.protocol.helpers import COORDINATOR, EXPERIMENT, document
 
 HOSTS = "--coordinator c.example --entry e.example --mix m.example --witness w1.example --witness w2.example"
 
@@ -155,29 +159,71 @@ def test_a_folder_that_has_a_federation_is_left_as_it_is(tmp_path: Path, secvm: 
     assert "there is no federation" in secvm.refused("federation", "run", tmp_path)
 
 
-def test_people_join_the_experiment_whose_digest_begins_so(
-    tmp_path: Path, secvm: Program, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder, joined = tmp_path / "made", list[str]()
-    write_folders(folder, Sites.on_this_machine(1), Timing.trying(40), people=2)
+#: Digests that people were to join, and their file.
+Carried = tuple[tuple[str, ...], Path | None]
+Hosted = tuple[Path, Server, list[Carried]]
+
+
+@pytest.fixture
+def hosted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hosted]:
+    """A federation whose coordinator is the server; and what devices were to be run with."""
+    folder, carried = tmp_path / "made", list[Carried]()
+    write_folders(folder, Sites.on_this_machine(1), Timing.trying(40), people=9)
     move_to_free_ports(folder)
 
     async def serve(settings: ParticipantSettings, _stop: asyncio.Event) -> None:
         assert settings.testing is not None
-        joined.extend(settings.testing.join)
+        carried.append((settings.testing.join, settings.testing.people))
 
     monkeypatch.setattr(participant, "serve", serve)
-    digests = ["3fa9" + "0" * 60, "3fb0" + "0" * 60]
-    listed = {"experiments": [{"digest": digest, "title": "t", "standing": "running"} for digest in digests]}
     with serving() as server:
-        server.serve({"/v1/experiments": json.dumps(listed).encode()})
         settings = folder / "coordinator/coordinator.toml"
         settings.write_text(re.sub(r"(?m)^port = \d+", f"port = {urlsplit(server.url).port}", settings.read_text()))
-        assert secvm("federation people", folder, "3fa9") == 0, secvm.err
-        assert "more than one experiment" in secvm.refused("federation people", folder, "3f")
-        assert "no experiment of this coordinator" in secvm.refused("federation people", folder, "a0")
-        asked = len(server.asked)
-        # A whole one is waited for by the devices themselves, as its witnesses may not have seen it yet.
-        assert secvm("federation people", folder, "5" * 64) == 0
-        assert len(server.asked) == asked
-    assert joined == [digests[0], "5" * 64]
+        yield folder, server, carried
+
+
+def asks(server: Server, *experiments: ExperimentDocument) -> list[str]:
+    """Let the coordinator show these, and tell their digests."""
+    listed = [{"digest": one.digest, "title": one.title, "standing": "running"} for one in experiments]
+    shown = {f"/v1/experiment/{one.digest}": publish(one, keys=(COORDINATOR,)) for one in experiments}
+    server.serve({"/v1/experiments": json.dumps({"experiments": listed}).encode(), **shown})
+    return [one.digest for one in experiments]
+
+
+def of_labels(*labels: str) -> ExperimentDocument:
+    return document(experiment=replace(EXPERIMENT, labels=labels), title=f"{labels[0]}?")
+
+
+def test_people_join_the_experiment_whose_digest_begins_so(hosted: Hosted, secvm: Program) -> None:
+    folder, server, carried = hosted
+    own, _ = asks(server, of_labels("north", "south"), of_labels("tea", "coffee"))
+    for name in (own[:6], own):
+        assert secvm("federation people", folder, name) == 0, secvm.err
+    assert "no experiment of this coordinator" in secvm.refused("federation people", folder, "zz")
+    assert carried == 2 * [((own,), folder / "people/people.jsonl")]
+
+
+def test_repro_people_answer_with_the_labels_that_the_operator_has_chosen(hosted: Hosted, secvm: Program) -> None:
+    folder, server, carried = hosted
+    labels = ("tea", "coffee", "mate")
+    (digest,) = asks(server, of_labels(*labels))
+    assert secvm("federation people", folder, digest[:8]) == 0, secvm.err
+    ((_, file),) = carried
+    assert file is not None
+    assert str(file) in secvm.err
+    people = list(iter_people(file))
+    assert len(people) == 9
+    assert {person.label for person in people} <= set(labels)
+    before = file.read_bytes()
+    assert secvm("federation people", folder, digest[:8]) == 0, secvm.err
+    assert (carried[1][1], file.read_bytes()) == (file, before), "those who come again are the same"
+
+
+def test_made_up_people_have_words_of_their_own_side() -> None:
+    people = [json.loads(line) for line in made_up_people(300, os.urandom, ("tea", "coffee", "mate")).splitlines()]
+    assert {person["label"] for person in people} == {"tea", "coffee", "mate"}
+    words = {label: set[str]() for label in ("tea", "coffee", "mate")}
+    for person in people:
+        words[person["label"]].update(person["features"])
+        assert len(person["features"]) == 4
+    assert all(len(told) == 24 for told in words.values()), "everybody may have a word of another side"
