@@ -185,7 +185,9 @@ def people(
         if not file.exists():
             lines = made_up_people(settings.testing.first + settings.testing.count, os.urandom, labels)
             write_atomically(file, lines.encode())
-            note(f"{settings.testing.people} has other labels, so people who answer {' or '.join(labels)} are in {file}.")
+            note(
+                f"{settings.testing.people} has other labels, so people who answer {' or '.join(labels)} are in {file}."
+            )
     joining = settings.model_copy(update={"testing": settings.testing.model_copy(update=update)})
     note(f"{settings.testing.count} people who do not exist are joining. Ctrl-C ends their devices; later they go on.")
     run_service(lambda stop: serve(joining, stop), log=Log(sys.stderr, make_clock(joining), party="participant"))

@@ -85,6 +85,15 @@ class ShareInterval:
 
 
 @pydantic.dataclasses.dataclass(config=_STRICTLY, slots=True, frozen=True)
+class CountInterval:
+    """A number of people with its interval: one number where there is no cover."""
+
+    value: Count
+    low: Count
+    high: Count
+
+
+@pydantic.dataclasses.dataclass(config=_STRICTLY, slots=True, frozen=True)
 class PublicRound:
     """One round, as far as it is public."""
 
@@ -96,6 +105,8 @@ class PublicRound:
     #: Counts as published, per label, and the people among them; none before the round's end is told.
     participants: dict[Label, Count] | None = None
     people: dict[Label, Whole] | None = None
+    #: Of all labels together; an older coordinator does not say.
+    trained: CountInterval | None = None
     accuracy: ShareInterval | None = None
     recall: dict[Label, ShareInterval] | None = None
     precision: dict[Label, ShareInterval] | None = None

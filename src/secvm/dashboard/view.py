@@ -18,7 +18,14 @@ from typing import Any
 import orjson
 
 from secvm.crypto.sealing.layers import OUTER_BYTES
-from secvm.dashboard.public_status import LIVE, ExperimentListing, ExperimentStatus, PublicRound, ShareInterval
+from secvm.dashboard.public_status import (
+    LIVE,
+    CountInterval,
+    ExperimentListing,
+    ExperimentStatus,
+    PublicRound,
+    ShareInterval,
+)
 from secvm.errors import BadInputError
 from secvm.privacy.accounting.guarantee import finite
 from secvm.privacy.statements import relayed_text
@@ -226,6 +233,7 @@ def _last(rounds: Sequence[PublicRound]) -> dict[str, Any] | None:
         "closes_at": round_.closes_at,
         "participants": round_.participants,
         "people": round_.people,
+        "trained": None if round_.trained is None else {end: getattr(round_.trained, end) for end in _ENDS},
         "accuracy": None if round_.accuracy is None else round_.accuracy.value,
         "accuracy_low": None if round_.accuracy is None else round_.accuracy.low,
         "accuracy_high": None if round_.accuracy is None else round_.accuracy.high,
@@ -253,6 +261,7 @@ def columns(status: ExperimentStatus, numbers: Sequence[int]) -> dict[str, Any]:
             for name in ("participants", "people")
             for by_round in [[getattr(round_, name) for round_ in rounds]]
         },
+        "trained": _ends([round_.trained for round_ in rounds]),
         "accuracy": _ends([round_.accuracy for round_ in rounds]),
         **{
             name: {
@@ -267,7 +276,7 @@ def columns(status: ExperimentStatus, numbers: Sequence[int]) -> dict[str, Any]:
     }
 
 
-def _ends(shares: Sequence[ShareInterval | None]) -> dict[str, list[float | None]]:
+def _ends(shares: Sequence[ShareInterval | CountInterval | None]) -> dict[str, list[float | None]]:
     return {end: [None if share is None else getattr(share, end) for share in shares] for end in _ENDS}
 
 

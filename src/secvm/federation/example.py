@@ -52,7 +52,9 @@ def experiment_text(
 ) -> str:
     """The specification, with the relays as they stand in experiments; small and marked as a test for ``trying``."""
     sizes = {"rounds": 3, "features": 4, "bins": 16} if trying else {"rounds": 20, "features": 100, "bins": 500}
-    head = _HEAD.format(people=people, floor=max(2, people // 20), test=str(trying).lower(), labels=json.dumps(LABELS), **sizes)
+    head = _HEAD.format(
+        people=people, floor=max(2, people // 20), test=str(trying).lower(), labels=json.dumps(LABELS), **sizes
+    )
     return head + settings_text({"windows": windows, "relays": list(relays)})
 
 

@@ -144,6 +144,11 @@ class RelayCover:
         return RELAYS * self.train.variance
 
     @property
+    def participation_variance(self) -> float:
+        """The variance that cover gives to each participation cell of a net tally."""
+        return float(RELAYS * self.participation.variance)
+
+    @property
     def test_variance(self) -> float:
         """The variance that cover gives to each test cell of a net tally: part of every interval."""
         return 0.0 if self.test is None else float(RELAYS * self.test.variance)

@@ -45,7 +45,7 @@ class RoundEnd(enum.Enum):
     """
 
     COUNTED = "counted"
-    NOTHING_CAME = "nothing came: no relay handed anything on"
+    NOTHING_CAME = "no relay handed anything on"
     RESTARTED = "the coordinator was started again while it ran, and not everything came in time"
     TOO_FEW_TRAINED = "fewer trained than the floor"
     TOO_FEW_SENT = "fewer devices sent than the floor"

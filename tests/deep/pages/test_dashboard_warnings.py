@@ -119,9 +119,9 @@ def test_rounds_abandoned_in_a_row_are_a_standstill(window: Window, told: Told) 
     told.now(lose)
     window.page.goto(told.page)
     settle(window)
-    until_said(window, "bad", "stands still: the last 4\u00a0rounds brought no new model \\(nothing came: no relay")
+    until_said(window, "bad", "stands still: the last 4\u00a0rounds brought no new model \\(no relay")
     said = window.page.locator("[data-fact=abandoned]").inner_text()
-    assert "77: fewer trained than the floor; 78, 79: nothing came" in said
+    assert "77: fewer trained than the floor; 78, 79: no relay handed anything on" in said
     table = window.page.locator("[data-fact=rounds]")
     assert table.get_attribute("data-value").startswith(f"open,{','.join(reversed(ENDS))},counted")  # type: ignore[union-attr]
     row = table.locator(f"[data-round='{ROUNDS}']")

@@ -274,33 +274,44 @@ def test_watching_tells_each_round_once_when_it_has_ended_and_ends_with_the_expe
     statuses = iter(STATUSES)
     watched = ended_rounds(lambda: next(statuses), lambda: pauses.append(None))
     assert [round_line(one) for one in watched] == [
-        "round   1  published    1,234 people  accuracy 0.842 (0.830-0.853)",
-        "round   2  abandoned   too few trained",
-        "round   3  opened       1,234 people  accuracy 0.842 (0.830-0.853)",
+        "round   1  published  1,234 trained  accuracy 0.842 (0.830-0.853)",
+        "round   2  abandoned   too-few-trained: fewer trained than the floor",
+        "round   3  opened     1,234 trained  accuracy 0.842 (0.830-0.853)",
     ]
     assert len(pauses) == 2
 
 
 def test_repro_a_round_that_was_opened_without_people_is_not_the_first_of_a_model() -> None:
-    nobody = {"people": {"a": 0, "b": 0}, "accuracy": {"value": 1.0, "low": 0.0, "high": 1.0}, "end": "too-few-trained"}
+    nobody = {
+        "people": {"a": 0, "b": 0},
+        "trained": {"value": 87, "low": 0, "high": 301},
+        "accuracy": {"value": 1.0, "low": 0.0, "high": 1.0},
+        "end": "too-few-sent",
+        "clients": 0,
+    }
     rounds = [
-        round_(1, "opened", **nobody, stepped=False, reasons=["below-floor"]),
+        round_(1, "opened", **nobody, stepped=False, reasons=["too-few-sent"]),
         round_(2, "opened", **COUNTED, stepped=True, reasons=[]),
     ]
     watched = list(ended_rounds(lambda: {"standing": "running", "rounds": rounds}, lambda: None, 1))
     assert watched == rounds
-    assert round_line(watched[0]) == "round   1  opened           0 people  not tested  below floor"
+    # Nobody sent anything: a number of people alone, which is noise, would read as fraud.
+    assert round_line(watched[0]) == (
+        "round   1  opened     about 87 (0-301) trained  not tested"
+        "  too-few-sent: fewer devices sent than the floor (0 did)"
+    )
 
 
 def test_each_round_that_was_not_counted_says_why() -> None:
     status = {"title": "t", "experiment": "3f", "privacy": {"kind": "plain", "note": "n"}, "floor": 20, "notes": []}
-    ends: list[dict[str, Any]] = [{"end": "nothing-came"}, {"end": "too-few-trained"}, {}]
+    silent = {"end": "relay-silent", "reasons": ["missing-batch"]}
+    ends: list[dict[str, Any]] = [silent, {"end": "too-few-trained"}, {}]
     rounds = [round_(number, "abandoned", opens_at=0, **end) for number, end in enumerate(ends, 1)]
     rounds.append(round_(4, "opened", opens_at=0, **COUNTED, reasons=["a count is too large"]))
     rounds.append(round_(5, "closing", opens_at=0))
     assert status_lines({**status, "standing": "running", "rounds": rounds})[-4:] == [
-        "round 1 is abandoned: nothing came",
-        "round 2 is abandoned: too few trained",
+        "round 1 is abandoned: relay-silent: a relay did not hand over everything in time (missing-batch)",
+        "round 2 is abandoned: too-few-trained: fewer trained than the floor",
         "round 4 was opened, and no step was taken: a count is too large",
         "abandoned: fewer than 20 trained, so nothing is told of them",
     ]

@@ -12,12 +12,25 @@ import pytest
 from secvm.coordinator import main
 from secvm.coordinator.alarms import PATIENCE_MS, QUORUM, RELAY, Alarms
 from secvm.coordinator.relayed.relay_statements import RelayClient
+from secvm.coordinator.relayed.relayed_history import (
+    ENTRY_PART,
+    MISSING_BATCH,
+    MIX_PART,
+    ONE_PART,
+    OTHER_BATCH,
+    RESTARTED,
+    STAYED,
+    TOO_LATE,
+    fault_names,
+    missing_names,
+)
 from secvm.coordinator.settings import CoordinatorProgramSettings
 from secvm.coordinator.store.sqlite import SQLiteStore
 from secvm.coordinator.webhook import WAITING, Webhook, WebhookPart
 from secvm.crypto.signing import SigningKey
 from secvm.errors import BadInputError, UnreachableError
 from secvm.protocol.documents.experiment import Relay
+from secvm.protocol.documents.faults import Missing, OpeningFault
 from secvm.protocol.round_state import RoundEnd
 from secvm.runtime.disk.secret_files import make_secret
 from secvm.runtime.http.client import HttpAnswer, ask_once
@@ -186,7 +199,7 @@ def test_an_event_is_posted_and_tried_again_a_few_times(answers: tuple[int, ...]
         "event": "round-abandoned",
         "coordinator": "secvm.example",
         "at": 1234,
-        "text": "Round 8 of experiment abababababab brought no new model: nothing came: no relay handed anything on.",
+        "text": "Round 8 of experiment abababababab brought no new model: no relay handed anything on.",
         "experiment": "ab" * 32,
         "round": 8,
         "reason": "nothing-came",
@@ -318,3 +331,22 @@ async def test_a_whole_coordinator_posts_what_its_operator_should_hear(
 
 def says(status: int) -> Callable[[bytes], tuple[int, bytes]]:
     return lambda _body: (status, b"")
+
+
+def test_every_reason_that_is_told_of_a_round_stands_in_the_documents() -> None:
+    page = (Path(__file__).parents[3] / "docs/how-to/run-for-real.md").read_text(encoding="utf-8")
+    _, table = page.split("### Why a round brought no new model\n")
+    for end in RoundEnd:
+        assert (f"\n| `{end.word}` |" in table) == (end is not RoundEnd.COUNTED), end
+    exactly = {
+        MISSING_BATCH,
+        OTHER_BATCH,
+        ENTRY_PART,
+        MIX_PART,
+        ONE_PART,
+        *missing_names(Missing),
+        *fault_names(OpeningFault),
+    }
+    assert [reason for reason in sorted(exactly) if f"`{reason}`" not in table] == []
+    # What is told when a round was opened and not stepped, or not at all, is the end's own word.
+    assert {*STAYED.values(), TOO_LATE, RESTARTED} <= {end.word for end in RoundEnd}

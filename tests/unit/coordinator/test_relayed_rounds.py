@@ -180,11 +180,11 @@ def repro_noise_that_left_nobody_ended_the_coordinator(patch: pytest.MonkeyPatch
 @pytest.mark.parametrize(
     ("clients", "spoil", "reason", "end"),
     [
-        (2, lambda _patch: None, "below-floor", "too-few-sent"),
-        (5, unexplained, "count-beyond-cover", "beyond-cover"),
-        (5, repro_noise_that_left_nobody_ended_the_coordinator, "nobody-left-without-cover", "nobody-left"),
+        (2, lambda _patch: None, "too-few-sent", "too-few-sent"),
+        (5, unexplained, "beyond-cover", "beyond-cover"),
+        (5, repro_noise_that_left_nobody_ended_the_coordinator, "nobody-left", "nobody-left"),
     ],
-    ids=["below-floor", "unexplained", "test_repro_noise_that_left_nobody_ended_the_coordinator"],
+    ids=["too-few-sent", "unexplained", "test_repro_noise_that_left_nobody_ended_the_coordinator"],
 )
 def test_what_cannot_be_stepped_is_opened_all_the_same(
     store: CoordinatorStore, monkeypatch: pytest.MonkeyPatch, clients: int, spoil: Any, reason: str, end: str
@@ -207,7 +207,7 @@ def test_a_step_out_of_range_ends_its_experiment(store: CoordinatorStore, monkey
     asyncio.run(federation.go())
     end = federation.relays.document.read(RelayedEnding, federation.public("ending"))
     assert (end.round_number, end.why, end.state) == (1, "stopped", manifest(federation, 1).state)
-    assert "why-not-stepped step-out-of-range" in federation.told
+    assert "why-not-stepped out-of-range" in federation.told
 
 
 # ── what a round waits for ───────────────────────────────────────────────────────────────────────────────────────────

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from secvm.learning.aggregate.scoring import Z95, Share, score_cells
+from secvm.learning.aggregate.scoring import Z95, Share, Trained, score_cells
 
 
 @pytest.mark.parametrize(
@@ -59,3 +59,15 @@ def test_score_of_an_empty_matrix_has_no_values() -> None:
     s = score_cells(np.zeros((2, 2), dtype=np.int64))
     assert s.accuracy == Share(0, 0)
     assert math.isnan(s.recall[0].value)
+
+
+def test_how_many_trained_is_a_count_without_cover_and_an_estimate_with_it() -> None:
+    assert Trained.of(np.array([3, 4])) == Trained(7, 7, 7)
+    # Two cells, each with the variance 100: z · √200.
+    assert Trained.of(np.array([500, 300]), variance=100.0) == Trained(800, 772, 828)
+
+
+def test_repro_nobody_is_within_the_interval_where_noise_alone_was_counted() -> None:
+    told = Trained.of(np.array([-40, 127]), variance=12_000.0)
+    assert (told.value, told.low) == (87, 0)
+    assert told.high == 87 + round(Z95 * math.sqrt(24_000))

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
+from secvm.protocol.round_state import RoundEnd
+
 #: Of a status: rounds that have ended, and those of them whose packages were counted.
 _COUNTED = frozenset({"published", "opened"})
 _ENDED = _COUNTED | {"abandoned", "unopened"}
@@ -37,10 +39,8 @@ def round_line(round_: dict[str, Any]) -> str:
     """One round that has ended."""
     line = f"round {round_['number']:>3}  {round_['state']:10}"
     if "people" in round_:
-        people = sum(round_["people"].values())
-        # Where nobody took part, tests are noise alone.
-        share = _share(round_.get("accuracy")) if people else ""
-        line += f"{people:>8,} people  {f'accuracy {share}' if share else 'not tested'}"
+        share = _share(round_.get("accuracy")) if sum(round_["people"].values()) else ""
+        line += f" {_trained(round_)} trained  {f'accuracy {share}' if share else 'not tested'}"
     return f"{line}  {why_ended(round_)}".rstrip()
 
 
@@ -72,21 +72,28 @@ class LostParties:
 
 
 def why_ended(round_: dict[str, Any]) -> str:
-    """Why a round was not counted, or not stepped, as far as the status says."""
-    reasons: list[str] = round_.get("reasons") or []
-    end = str(round_.get("end", "")) if round_["state"] in _ENDED else ""
-    # Each is a name of a few words.
-    return (", ".join(reasons) or ("" if end == "counted" else end)).replace("-", " ")
+    """Why a round was not counted, or not stepped, as far as the status says: the word that the documents explain
+    (docs/how-to/run-for-real.md), what it means, and what exactly was missing or false.
+    """
+    word = str(round_.get("end", "")) if round_["state"] in _ENDED else ""
+    more = [str(reason) for reason in round_.get("reasons") or [] if reason != word]
+    if word == RoundEnd.TOO_FEW_SENT.word and "clients" in round_:
+        more.append(f"{round_['clients']:,} did")
+    if word == RoundEnd.COUNTED.word:
+        word = ""
+    known = [end.value for end in RoundEnd if end.word == word]
+    said, exactly = f"{word}: {known[0]}" if known else word, ", ".join(more)
+    return f"{said} ({exactly})" if said and exactly else said or exactly
 
 
 def status_lines(status: dict[str, Any]) -> list[str]:
     """An experiment and all its rounds, with the newest test results by label."""
     lines = [f"{status['title']}", f"{status['experiment']}  {status['standing']}", _privacy(status["privacy"]), ""]
-    lines.append(f"{'round':>5}  {'state':10}{'opens at (UTC)':18}{'people':>8}  accuracy")
+    lines.append(f"{'round':>5}  {'state':10}{'opens at (UTC)':18}{'trained':22}accuracy")
     for round_ in status["rounds"]:
         opens = datetime.fromtimestamp(round_["opens_at"] / 1000, UTC).strftime("%Y-%m-%d %H:%M")
-        people = sum(round_["people"].values()) if "people" in round_ else ""
-        line = f"{round_['number']:>5}  {round_['state']:10}{opens:18}{people:>8}  {_share(round_.get('accuracy'))}"
+        trained = _trained(round_) if "people" in round_ else ""
+        line = f"{round_['number']:>5}  {round_['state']:10}{opens:18}{trained:22}{_share(round_.get('accuracy'))}"
         lines.append(line.rstrip())
     lines += _reasons(status["rounds"], status["floor"])
     tested = [round_ for round_ in status["rounds"] if "recall" in round_]
@@ -127,6 +134,17 @@ def _leakage(leakage: dict[str, Any] | None) -> list[str]:
     so_far = f"{leakage['rounds_told']} round{'s' * (leakage['rounds_told'] != 1)}"
     sentence = f"leakage: whoever knows a person's features tells the label with AUC {leakage['auc']:.3f} by {so_far}"
     return ["", f"{sentence} (planned for all: {leakage['planned_auc']:.3f})"]
+
+
+def _trained(round_: dict[str, Any]) -> str:
+    """How many trained: a count, or with cover about how many, and the 95 % interval of its noise."""
+    told = round_.get("trained")
+    if told is None:
+        # An older coordinator says nothing else.
+        return f"{sum(round_['people'].values()):,}"
+    if told["low"] == told["high"]:
+        return f"{told['value']:,}"
+    return f"about {told['value']:,} ({told['low']:,}-{told['high']:,})"
 
 
 def _share(share: dict[str, Any] | None, *, interval: bool = True) -> str:

@@ -18,7 +18,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -198,6 +198,8 @@ def scores(experiment: Experiment, tally: Tally) -> dict[str, Any]:
     content: dict[str, Any] = {
         "participants": dict(zip(labels, tally.participants.tolist(), strict=True)),
         "people": dict(zip(labels, people.tolist(), strict=True)),
+        # Of all labels together: with cover the noise of "people" is larger than a small round.
+        "trained": asdict(aggregate.trained(experiment, tally)),
     }
     if experiment.loss.regression:
         return content

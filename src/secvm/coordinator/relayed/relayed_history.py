@@ -34,22 +34,15 @@ _MAX_REASONS = 32
 MISSING_BATCH, OTHER_BATCH = "missing-batch", "batch-not-as-announced"
 ENTRY_PART, MIX_PART = "entry-part-not-in-batch", "mix-part-not-in-batch"
 ONE_PART = "both-parts-are-one"
-TOO_LATE = "not-counted-in-time"
-RESTARTED = "coordinator-started-again"
-#: Opened, and not stepped.
+#: Opened, and not stepped. Where one word says all, it is that of the end.
 STAYED = {
-    Stayed.FLOOR: "below-floor",
-    Stayed.UNEXPLAINED: "count-beyond-cover",
-    Stayed.NOBODY: "nobody-left-without-cover",
-    Stayed.RANGE: "step-out-of-range",
+    Stayed.FLOOR: RoundEnd.TOO_FEW_SENT.word,
+    Stayed.UNEXPLAINED: RoundEnd.BEYOND_COVER.word,
+    Stayed.NOBODY: RoundEnd.NOBODY_LEFT.word,
+    Stayed.RANGE: RoundEnd.OUT_OF_RANGE.word,
 }
-_ENDS = {
-    STAYED[Stayed.FLOOR]: RoundEnd.TOO_FEW_SENT,
-    STAYED[Stayed.UNEXPLAINED]: RoundEnd.BEYOND_COVER,
-    STAYED[Stayed.NOBODY]: RoundEnd.NOBODY_LEFT,
-    STAYED[Stayed.RANGE]: RoundEnd.OUT_OF_RANGE,
-    TOO_LATE: RoundEnd.NOT_IN_TIME,
-}
+TOO_LATE, RESTARTED = RoundEnd.NOT_IN_TIME.word, RoundEnd.RESTARTED.word
+_ENDS = {reason: RoundEnd.of(reason) for reason in (*STAYED.values(), TOO_LATE)}
 #: Together: the mixing relay has not said a word.
 _NOTHING = {MISSING_BATCH, "missing-mix-count"}
 

@@ -5,12 +5,12 @@ import { Charts } from "./charts.js";
 import { el, fact, reveal, section, show, swap, write } from "./parts.js";
 import { FIGURES } from "./figures.js";
 import { operatePart } from "./operate.js";
-import { stand, together } from "./overview.js";
+import { stand, trainedIn } from "./overview.js";
 import { privacyPart } from "./privacy.js";
 import { runningPart } from "./running.js";
 import { roundsPart } from "./rounds.js";
 import { ended, endedWords, isLate, warnings } from "./watch.js";
-import { STANDINGS, count, many, percent } from "./words.js";
+import { STANDINGS, count, estimate, percent } from "./words.js";
 
 /** When to ask again for what is still being computed. */
 const LATER_MS = 8000;
@@ -161,7 +161,7 @@ export function open(main, page) {
     const now = { standing: summary.standing, last: summary.last?.number ?? null };
     if (before && before.standing !== now.standing) page.announce(`The experiment is ${now.standing}.`);
     else if (before && before.last !== now.last && summary.last) {
-      const trained = many(together(summary.last.people ?? summary.last.participants), "participant");
+      const trained = `${estimate(trainedIn(summary.last))} trained`;
       const right = summary.last.accuracy === null ? "" : `, accuracy ${percent(summary.last.accuracy)}`;
       page.announce(`Round ${count(now.last)} is counted: ${trained}${right}.`);
     }

@@ -3,7 +3,7 @@
 import { el, fact, reveal, show, swap, write } from "./parts.js";
 import { sparkline } from "./spark.js";
 import { warnings } from "./watch.js";
-import { STANDINGS, auc, clock, count, epsilon, interval, many, percent, shortened } from "./words.js";
+import { STANDINGS, auc, clock, count, epsilon, estimate, interval, many, percent, shortened } from "./words.js";
 
 /** So many of the last rounds are in the small curve; so many experiments have one. */
 const STRETCH = 60;
@@ -132,8 +132,8 @@ function row(one) {
     const number = now.running?.number ?? now.rounds_told ?? 0;
     show(round, count(number), number);
     show(planned, count(now.rounds_planned), now.rounds_planned);
-    const trained = together(last?.people ?? last?.participants);
-    show(people, count(trained), trained);
+    const trained = trainedIn(last);
+    show(people, estimate(trained), trained.value);
     show(floor, count(now.floor), now.floor);
     if (!enough.contains(floor)) enough.append("floor ", floor);
     const right = { value: last?.accuracy ?? null, low: last?.accuracy_low ?? null, high: last?.accuracy_high ?? null };
@@ -154,6 +154,11 @@ function leakWords(now, formal) {
   if (formal) return now.epsilon_planned === null ? "guaranteed" : `of ${epsilon(now.epsilon_planned)} planned`;
   if (now.auc === null && !now.auc_planned) return "no number";
   return now.auc_planned === null || now.auc_planned === undefined ? "AUC" : `AUC, planned ${auc(now.auc_planned)}`;
+}
+
+/** How many trained in the last round, with its interval; an older coordinator tells none. */
+export function trainedIn(last) {
+  return last?.trained ?? { value: together(last?.people ?? last?.participants), low: null, high: null };
 }
 
 /** All labels together; null where nothing is told. */

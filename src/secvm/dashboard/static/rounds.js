@@ -3,7 +3,7 @@
 import { together } from "./overview.js";
 import { el, section, swap, table } from "./parts.js";
 import { because } from "./watch.js";
-import { STATES, clock, count, interval, percent, zone } from "./words.js";
+import { STATES, clock, count, estimate, interval, percent, zone } from "./words.js";
 
 const NEWEST = 12;
 
@@ -37,7 +37,7 @@ function rows({ columns }, places, now) {
       count(number[i]),
       clock(opened[i], now),
       how(state[i], columns.end?.[i] ?? null),
-      counted ? count(together(trained)) : "",
+      counted ? estimate({ value: columns.trained?.value?.[i] ?? together(trained), ...bounds(columns.trained, i) }) : "",
       right,
     ];
   });
@@ -45,6 +45,10 @@ function rows({ columns }, places, now) {
   const kinds = ["", "", "reason", "number", "number"];
   const attributes = (at) => ({ "data-round": number[places[at]], "data-end": columns.end?.[places[at]] ?? "" });
   return table("The newest rounds", heads, cells, { kinds, attributes });
+}
+
+function bounds(told, i) {
+  return { low: told?.low?.[i] ?? null, high: told?.high?.[i] ?? null };
 }
 
 /** A round that is over by its reason, one that runs by its state. */

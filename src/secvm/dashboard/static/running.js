@@ -1,8 +1,8 @@
 // The round that runs, and the last one that was counted: time left, enough people or not, how well it did.
 
 import { el, fact, reveal, section, show, tile, write } from "./parts.js";
-import { together } from "./overview.js";
-import { STATES, clock, count, duration, interval, percent, rate } from "./words.js";
+import { trainedIn } from "./overview.js";
+import { STATES, clock, count, duration, estimate, interval, percent, rate } from "./words.js";
 
 export function runningPart() {
   const round = fact("round");
@@ -55,11 +55,11 @@ export function runningPart() {
     const train = typeof running?.devices === "number" ? running.devices * (detail.train_share ?? 1) : null;
     write(devicesWhat, sending(running, summary, train));
     sofar.update(train, summary.floor);
-    const trained = together(last?.people ?? last?.participants);
-    show(people, count(trained), trained);
+    const trained = trainedIn(last);
+    show(people, estimate(trained), trained.value);
     show(floor, count(summary.floor), summary.floor);
     write(enough.firstChild, last ? `round ${count(last.number)};` : "no round is counted yet;");
-    level.update(trained, summary.floor);
+    level.update(trained.value, summary.floor);
     const pace = store.now.server?.packages_per_s ?? null;
     show(speed, rate(pace), pace);
     write(speedWhat, "at the coordinator, in all experiments");

@@ -14,6 +14,13 @@ export function many(value, one, more = `${one}s`) {
   return `${count(value)}${NBSP}${value === 1 ? one : more}`;
 }
 
+/** How many there were: "about 87 (0 to 300)" where noise hides the number, and a count where there is none. */
+export function estimate(given) {
+  const { value, low, high } = given;
+  if (!known(value) || !known(low) || !known(high) || low === high) return count(value);
+  return `about ${count(value)} (${count(low)} to ${count(high)})`;
+}
+
 /** A rate: two digits are all that a second of counting supports. */
 export function rate(value) {
   if (!known(value)) return "–";

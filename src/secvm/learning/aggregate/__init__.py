@@ -21,7 +21,7 @@ from fractions import Fraction
 from secvm.learning.aggregate.descent.rule import DescentRule, State
 from secvm.learning.aggregate.direction import check_participants, direction_of, side_weights
 from secvm.learning.aggregate.robust import clipped, remembered_at_start, trimmed
-from secvm.learning.aggregate.scoring import Score, score_cells
+from secvm.learning.aggregate.scoring import Score, Trained, score_cells
 from secvm.learning.aggregate.tally import Tally, explains, means, uncovered
 from secvm.learning.experiment import Experiment
 from secvm.learning.weights import Weights
@@ -35,6 +35,7 @@ __all__ = [
     "score",
     "start",
     "step",
+    "trained",
     "training_weights",
     "uncovered",
 ]
@@ -97,6 +98,14 @@ def score(experiment: Experiment, tally: Tally) -> Score:
     """What a round's test cells say; cover is taken off, and is part of the intervals."""
     variance = 0.0 if experiment.cover is None else experiment.cover.test_variance
     return score_cells(uncovered(experiment.cover, tally).cells, variance=variance)
+
+
+def trained(experiment: Experiment, tally: Tally) -> Trained:
+    """How many trained in a round; cover is taken off, and is the interval."""
+    if experiment.cover is None:
+        return Trained.of(tally.participants)
+    net = tally.participants - means(experiment.cover, tally).participants
+    return Trained.of(net, variance=experiment.cover.participation_variance)
 
 
 def empty_tally(experiment: Experiment) -> Tally:

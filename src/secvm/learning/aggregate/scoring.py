@@ -47,6 +47,22 @@ class Share:
 
 
 @dataclass(frozen=True, slots=True)
+class Trained:
+    """How many trained, all labels together, and the 95 % interval of it: without cover it is a count."""
+
+    value: int
+    low: int
+    high: int
+
+    @classmethod
+    def of(cls, net: NDArray[np.int64], *, variance: float = 0.0) -> Trained:
+        """Of counts by label without the mean of cover, which may be negative; ``variance`` is that of each."""
+        value = int(net.sum())
+        half = round(Z95 * math.sqrt(variance * len(net)))
+        return cls(max(0, value), max(0, value - half), max(0, value + half))
+
+
+@dataclass(frozen=True, slots=True)
 class Score:
     """What a confusion matrix (true label x predicted label) says."""
 
