@@ -161,7 +161,7 @@ function means({ status }: ExperimentRecord, ended: boolean, trust: TrustReport)
   if (trust.convicted) return say("means.convicted");
   if (ended) return say("means.over");
   if (status === "paused") return say("means.paused");
-  return say(trust.distrust === null ? "means.runs" : "means.distrust");
+  return trust.distrust === null ? say("means.runs") : say("means.distrust", { why: trust.distrust });
 }
 
 /** What an experiment is, and who is behind it: from its signed document alone. */

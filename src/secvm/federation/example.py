@@ -28,8 +28,14 @@ source = "words"                # what the device looks at
 description = "Words that you use."
 per_participant = {features}             # at most so many of a person, drawn once
 
-[binning]
+{privacy}[binning]
 bins = {bins}                       # fewer need fewer people, more tell words apart
+
+"""
+_PRIVACY = """\
+[privacy]
+epsilon = 4                     # the most that a device with default consent agrees to; with 500 people on a laptop,
+                                # more privacy leaves less to see (docs/how-to/run-an-experiment.md)
 
 """
 #: What the example experiment asks for.
@@ -39,8 +45,8 @@ _WORDS = (
     ("rain", "coat", "tea", "fog", "wool", "boots", "soup", "train"),
     ("sun", "sea", "sand", "olive", "fan", "terrace", "siesta", "melon"),
 )
-#: Words of one person, and how many of 256 are of their own side.
-_OF_ONE, _OWN = 4, 192
+#: Words of one person, and how many of 256 are of their own side: few rounds and few people must show something.
+_OF_ONE, _OWN = 4, 224
 
 
 def experiment_text(
@@ -51,9 +57,15 @@ def experiment_text(
     relays: Iterable[Mapping[str, str]],
 ) -> str:
     """The specification, with the relays as they stand in experiments; small and marked as a test for ``trying``."""
-    sizes = {"rounds": 3, "features": 4, "bins": 16} if trying else {"rounds": 20, "features": 100, "bins": 500}
+    sizes = {"rounds": 5, "features": 4, "bins": 16} if trying else {"rounds": 20, "features": 100, "bins": 500}
+    privacy = _PRIVACY if trying else ""
     head = _HEAD.format(
-        people=people, floor=max(2, people // 20), test=str(trying).lower(), labels=json.dumps(LABELS), **sizes
+        people=people,
+        floor=max(2, people // 20),
+        test=str(trying).lower(),
+        labels=json.dumps(LABELS),
+        privacy=privacy,
+        **sizes,
     )
     return head + settings_text({"windows": windows, "relays": list(relays)})
 

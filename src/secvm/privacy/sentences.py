@@ -344,7 +344,7 @@ ENGLISH = {
     "means.over": "This experiment is over. Nothing more is fetched or sent.",
     "means.paused": "Paused: nothing is fetched or sent until you go on.",
     "means.distrust": (
-        "Your device takes no part for now, because of something it has seen. You decide whether it goes on."
+        "Your device takes no part for now, because of what it has seen: {why}. You decide whether it goes on."
     ),
     "means.stopped": "You take part, but your device does not run now: nothing is fetched or sent.",
     "means.runs": "You take part.",

@@ -11,6 +11,7 @@ import pytest
 import secvm.cli.experiment as command
 from secvm.cli.experiment import preview
 from secvm.cli.experiment.preview import look_ahead, why_refused
+from secvm.cli.experiment.remote import AwayError, Remote
 from secvm.cli.experiment.rounds import ended_rounds, round_line, status_lines
 from secvm.errors import ConsentRefusedError, UnreachableError
 from secvm.participant.consent.policies import Consent
@@ -86,10 +87,9 @@ def test_a_device_that_refuses_says_how_to_take_part_anyway() -> None:
 def test_what_can_be_learnt_is_told_as_the_operators_page_tells_it() -> None:
     seen = look_ahead(content(**JOINED))
     accuracy = seen.content()["accuracy"]
-    shares = [f"{100 * accuracy[name]:.0f} %" for name in ("expected", "central")]
     (line,) = [line for line in seen.lines if line.startswith("accuracy")]
-    assert line.startswith(f"accuracy    {shares[0]} instead of {shares[1]} with all data in one place. ")
-    # Beyond the edge of the table it says so.
+    # Too small for the table: half of all answers would be no forecast.
+    assert line.startswith("accuracy    No forecast: nothing was measured for ")
     assert all(edge in line for edge in accuracy["beyond"])
     assert "fewer than 300 people who train" in line
     assert seen.lines.index(line) < seen.lines.index("")
@@ -353,14 +353,44 @@ def test_watching_names_who_is_lost_and_where_to_look_and_who_is_back(
     server.answer = answer
     assert secvm("experiment watch 3f --coordinator", server.url) == 0
     assert secvm.out == ""
-    silent = "the relay mix.example does not answer, and no round ends without it"
+    silent = "the relay mix.example does not answer at https://mix.example/r, and no round ends without it"
+    step = "its log says why it ended, and 'secvm relay serve' starts it again"
     waiting = "the log waits for a quorum, and these witnesses have not cosigned: w1.example, w2.example"
     assert secvm.err.splitlines() == [
-        f"lost since 05:00 UTC: {silent}. Look at https://mix.example/r",
+        f"lost since 05:00 UTC: {silent}. Ask its operator whether it runs: on its machine, {step}",
         f"lost since 05:00 UTC: {waiting}. Look at each of them, and at {server.url}/health",
         "the relay mix.example: not lost any more",
         "the witnesses w1.example, w2.example: not lost any more",
+        "The experiment is stopped. No round was counted, so there is no model.",
     ]
+
+
+def test_repro_watching_outlives_a_coordinator_that_is_away_and_says_how_to_take_the_model(
+    monkeypatch: pytest.MonkeyPatch, secvm: Program
+) -> None:
+    monkeypatch.setattr(command, "_LOOK_AGAIN_MS", 0)
+    away = AwayError("cannot reach the coordinator at http://c.example: Connection refused")
+    finished = {"standing": "finished", "rounds": STATUSES[1]["rounds"][:1]}
+    told_, digest = iter([STATUSES[0], away, away, finished]), "3f" * 32
+
+    def status(_remote: Remote, _digest: str) -> dict[str, Any]:
+        answer = next(told_)
+        if isinstance(answer, AwayError):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(Remote, "find", lambda *_: digest)
+    monkeypatch.setattr(Remote, "health", lambda _: {})
+    monkeypatch.setattr(Remote, "status", status)
+    assert secvm("experiment watch 3f --coordinator http://127.0.0.1:1") == 0
+    assert len(secvm.out.splitlines()) == 1
+    said = secvm.err.splitlines()
+    assert said[:2] == [
+        f"{away}. It is asked again until it answers; Ctrl-C ends this.",
+        "The coordinator answers again.",
+    ]
+    assert said[2].startswith("The experiment is finished. Take its model home: ")
+    assert f"experiment export {digest[:12]} --coordinator http://127.0.0.1:1 --out model.secvm" in said[2]
 
 
 # ── the draft ────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -21,6 +21,7 @@ from secvm.crypto.signing import SigningKey
 from secvm.federation.example import made_up_people
 from secvm.federation.folders import Sites, Timing, write_folders
 from secvm.participant import main as participant
+from secvm.participant.consent.policies import Consent
 from secvm.participant.settings import ParticipantSettings
 from secvm.people.source import iter_people
 from secvm.protocol.documents.experiment import ExperimentDocument, publish
@@ -96,6 +97,11 @@ def test_the_parties_of_one_machine_match_and_may_be_carried_away(tmp_path: Path
     assert people.testing.people is not None
     assert len(list(iter_people(people.testing.people))) == people.testing.count == 20
     assert not people.agreed().unsafe
+    trial = read_settings(tmp_path / "carried/experiment.toml", Specification)
+    # Hundreds of devices need a minute to join: without it the first round goes by without them.
+    assert trial.windows.first_opening_s == 90
+    assert trial.privacy is not None
+    assert trial.privacy.epsilon == Consent().most_epsilon, "devices that agree to the usual join"
     # Where 500 devices wait for the disk, the first round goes by without them.
     assert people.testing.unsafe_unsynced
     ports = sorted(

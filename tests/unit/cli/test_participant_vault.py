@@ -6,6 +6,8 @@ from typer.testing import CliRunner
 
 from secvm.cli.participant import app
 from secvm.errors import BadInputError
+from secvm.participant.invitation import keep_invitation, make_folder
+from secvm.participant.sources.registry import how_to_import
 from secvm.participant.storage.vault import Vault
 from tests.there import there
 
@@ -71,12 +73,14 @@ def test_label_is_asked_for_without_being_shown(folder: Path) -> None:
     ("arguments", "sentence"),
     [
         (["import"], "name a source to read from"),
-        (["import", "netscape"], "there is no source 'netscape'"),
+        (["import", "netscape"], "there is no source 'netscape' to read from"),
         (["import", "csv", "x", "--days", "3"], "this source has no option 'days'"),
         (["import", "csv", "x", "--option", "split"], "--option takes NAME=VALUE, each name once"),
         (["import", "history", "x", "--days", "3", "--option", "days=4"], "--option takes NAME=VALUE, each name once"),
         (["import", "history", "x", "--exclude", "two words"], "what is excluded is one word, or the name of one host"),
         (["label", "sex", "--forget", "--answer", "x"], "--answer and --forget exclude each other"),
+        (["label", "3515", "--answer", "coffee"], "this device knows no experiment that begins with 3515"),
+        (["import", "words", "x.csv"], "there is no source 'words' to read from"),
     ],
 )
 def test_bad_usage_is_one_sentence(arguments: list[str], sentence: str, folder: Path) -> None:
@@ -95,3 +99,26 @@ def test_what_a_source_gave_is_forgotten_after_a_yes(folder: Path, tmp_path: Pat
         run("forget", "3fa9", "--source", "csv", "--folder", folder)
     assert run("forget", "--source", "csv", "--yes", "--folder", folder) == "Forgotten: all that 'csv' gave.\n"
     assert json.loads(run("show-vault", "--folder", folder, "--format", "json"))["features"] == {}
+
+
+def test_repro_a_label_given_before_joining_is_kept_for_the_experiment_whose_digest_begins_so(folder: Path) -> None:
+    digests = ["3515" + "0" * 60, "3516" + "0" * 60]
+    make_folder(folder)
+    for digest in digests:
+        keep_invitation(folder, digest, b"an envelope")
+    assert run("label", "3515", "--answer", "coffee", "--folder", folder) == "Your label is kept on this device.\n"
+    with Vault(folder) as vault:
+        assert there(vault.label(digests[0])).value == "coffee"
+        assert vault.answered() == [digests[0]]
+    with pytest.raises(BadInputError, match="more than one experiment"):
+        run("label", "351", "--answer", "tea", "--folder", folder)
+
+
+def test_what_an_experiment_wants_and_no_source_gives_is_imported_by_a_file_under_its_name(folder: Path) -> None:
+    with pytest.raises(BadInputError) as refused:
+        run("import", "words", "mine.csv", "--folder", folder)
+    assert refused.value.next_step == (
+        "What you have in a file of your own is kept under that name with: secvm participant import csv FILE --as words"
+    )
+    assert how_to_import("history-titles") == "secvm participant import history-titles"
+    assert how_to_import("people") == "secvm participant import people FILE"

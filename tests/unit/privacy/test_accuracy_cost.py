@@ -60,13 +60,22 @@ def test_what_lies_beyond_the_table_is_said() -> None:
     assert "measured" not in expected().sentence
     beyond = ("more than 30,000 people who train", "more than 10,000 bins", "fewer than 3 rounds", "more noise")
     assert expected(people=10**6, bins=10**6, rounds=1, noise=3.0).beyond == beyond
-    assert expected(bins=16, noise=3.0).sentence.endswith(
-        " Nothing was measured for fewer than 100 bins and more noise: computed at the edge of what was, so it may be"
-        " better or worse."
+    assert expected(noise=3.0).sentence.endswith(
+        " Nothing was measured for more noise: computed at the edge of what was, so it may be better or worse."
     )
     assert expected(people=10**6).accuracy == expected(people=10**7).accuracy
     # Who has more words than the people of the table is taken for one of them.
     assert expected(features=None) == expected(features=10**6)
+
+
+def test_repro_few_words_in_few_bins_have_no_forecast_instead_of_a_coin_toss() -> None:
+    # The table's people have thousands of words: in 16 bins those are a coin toss, and a few words are not.
+    for found in (expected(bins=16), expected(features=4)):
+        assert not found.is_forecast
+        assert found.sentence.startswith("No forecast: nothing was measured for fewer than ")
+        assert found.content()["forecast"] is False
+    assert expected().is_forecast
+    assert expected(people=1, rounds=1).is_forecast
 
 
 def test_the_table_says_how_it_was_made_and_is_small() -> None:

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,8 +15,8 @@ import typer
 from secvm.cli.commands import group
 from secvm.cli.coordinator_options import AdminKeyOption, AnyAdminKey, AnyCoordinator, CoordinatorOption
 from secvm.cli.experiment.invite import invite
-from secvm.cli.experiment.rounds import LostParties, ended_rounds, round_line, status_lines
-from secvm.cli.output import Format, FormatOption, emit, note, say
+from secvm.cli.experiment.rounds import OVER, LostParties, ended_rounds, ending_line, round_line, status_lines
+from secvm.cli.output import Format, FormatOption, emit, note, program, say
 from secvm.errors import BadInputError, SecVMError
 from secvm.files import or_bad_input
 from secvm.runtime.clock import SteadyClock
@@ -145,8 +145,10 @@ def show(
     digest = remote.find(experiment)
     status = remote.status(digest)
     with _looked_into():
-        text = "\n".join([*who_asks(remote.experiment(digest)), *status_lines(status)])
-    emit(status, output_format, text=text)
+        health = remote.health()
+        lost = LostParties().news(health, coordinator.rstrip("/"))
+        text = "\n".join([*who_asks(remote.experiment(digest)), *status_lines(status), *[""] * bool(lost), *lost])
+    emit({**status, "lost": health.get("lost") or []}, output_format, text=text)
 
 
 @app.command()
@@ -172,22 +174,52 @@ def watch(
         raise BadInputError(f"--rounds is {rounds}: watch for one round at least, or leave it out")
     remote, clock = _remote(coordinator), SteadyClock()
     digest = remote.find(experiment)
-    watched, lost = list[dict[str, Any]](), LostParties()
+    watched, lost, status = list[dict[str, Any]](), LostParties(), dict[str, Any]()
+
+    def wait() -> None:
+        asyncio.run(clock.sleep_until(clock.now() + _LOOK_AGAIN_MS))
 
     def pause() -> None:
-        for sentence in lost.news(remote.health(), coordinator.rstrip("/")):
+        for sentence in lost.news(_patiently(remote.health, wait), coordinator.rstrip("/")):
             note(sentence)
-        asyncio.run(clock.sleep_until(clock.now() + _LOOK_AGAIN_MS))
+        wait()
+
+    def look() -> dict[str, Any]:
+        nonlocal status
+        status = _patiently(lambda: remote.status(digest), wait)
+        return status
 
     try:
         with _looked_into():
-            for round_ in ended_rounds(lambda: remote.status(digest), pause, rounds):
+            for round_ in ended_rounds(look, pause, rounds):
                 watched.append(round_)
                 if output_format is Format.TXT:
                     say(round_line(round_) + "\n")
+            if status["standing"] in OVER:
+                export = f"{program()} experiment export {digest[:12]} --coordinator {coordinator} --out model.secvm"
+                note(ending_line(status, export))
     finally:
         if output_format is Format.JSON:
             emit({"experiment": digest, "rounds": watched}, output_format)
+
+
+def _patiently(ask: Callable[[], dict[str, Any]], wait: Callable[[], None]) -> dict[str, Any]:
+    """An answer of the coordinator, also where it is away for a while: it is restarted, or the network is."""
+    from secvm.cli.experiment.remote import AwayError
+
+    told = False
+    while True:
+        try:
+            answer = ask()
+        except AwayError as fault:
+            if not told:
+                note(f"{fault}. It is asked again until it answers; Ctrl-C ends this.")
+            told = True
+            wait()
+            continue
+        if told:
+            note("The coordinator answers again.")
+        return answer
 
 
 #: Between two looks at the status.

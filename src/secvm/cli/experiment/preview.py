@@ -103,7 +103,7 @@ def look_ahead(content: dict[str, Any], ask_draft: AskDraft | None = None) -> Pr
         plan, sentences = made.content(relayed), words(relayed)
         lines = plan_lines(plan)
     if cost is not None:
-        lines.append(f"accuracy    {cost.sentence} {CAVEAT}")
+        lines.append(f"accuracy    {cost.sentence}{f' {CAVEAT}' if cost.is_forecast else ''}")
     # What the coordinator remarks of a plan stands in it already.
     remarks = [remark for remark in remarks if not any(remark in line for line in lines)]
     lines += ["", "devices will say:", *(f"  {sentence}" for sentence in sentences), *remarks]

@@ -26,6 +26,10 @@ _OPERATOR = "/admin/experiments"
 _LISTED = ("digest", "standing", "title")
 
 
+class AwayError(BadInputError):
+    """Nobody answers at the coordinator's URL. That may be over in a moment."""
+
+
 @dataclass(frozen=True, slots=True)
 class TrustedModel:
     """A model that follows from all that is public of its experiment, with what it belongs to."""
@@ -180,7 +184,7 @@ class Remote:
                 self._url + path, answer_s=_PATIENCE_S, most=most, method=method, headers=headers, body=body
             )
         except UnreachableError as fault:
-            raise BadInputError(f"cannot reach the coordinator at {self._url}: {fault}") from None
+            raise AwayError(f"cannot reach the coordinator at {self._url}: {fault}") from None
         if answer.status == 404 and missing:
             return None
         if 300 <= answer.status < 400:

@@ -11,7 +11,7 @@ from secvm.protocol.round_state import RoundEnd
 #: Of a status: rounds that have ended, and those of them whose packages were counted.
 _COUNTED = frozenset({"published", "opened"})
 _ENDED = _COUNTED | {"abandoned", "unopened"}
-_OVER = frozenset({"finished", "stopped"})
+OVER = frozenset({"finished", "stopped"})
 
 
 def ended_rounds(
@@ -25,12 +25,11 @@ def ended_rounds(
         status = ask()
         rounds = status["rounds"]
         for round_ in [ended for ended in rounds if ended["state"] in _ENDED][shown:]:
-            # One that was opened with too few who trained brought no new model.
-            shown, counted = shown + 1, counted + (round_["state"] in _COUNTED and round_.get("stepped", True))
+            shown, counted = shown + 1, counted + _brought_model(round_)
             yield round_
             if counted == most_counted:
                 return
-        if status["standing"] in _OVER and shown == len(rounds):
+        if status["standing"] in OVER and shown == len(rounds):
             return
         pause()
 
@@ -42,6 +41,18 @@ def round_line(round_: dict[str, Any]) -> str:
         share = _share(round_.get("accuracy")) if sum(round_["people"].values()) else ""
         line += f" {_trained(round_)} trained  {f'accuracy {share}' if share else 'not tested'}"
     return f"{line}  {why_ended(round_)}".rstrip()
+
+
+def ending_line(status: dict[str, Any], export: str) -> str:
+    """What is said when an experiment is over; ``export``: the command that takes its model home."""
+    if not any(_brought_model(round_) for round_ in status["rounds"]):
+        return f"The experiment is {status['standing']}. No round was counted, so there is no model."
+    return f"The experiment is {status['standing']}. Take its model home: {export}"
+
+
+def _brought_model(round_: dict[str, Any]) -> bool:
+    # One that was opened with too few who trained brought no new model.
+    return round_["state"] in _COUNTED and bool(round_.get("stepped", True))
 
 
 class LostParties:
@@ -63,8 +74,9 @@ class LostParties:
                 )
             else:
                 lost[f"the relay {names}"] = (
-                    f"lost since {since}: the relay {names} does not answer, and no round ends without it."
-                    f" Look at {one.get('url', names)}"
+                    f"lost since {since}: the relay {names} does not answer at {one.get('url', 'its URL')}, and no"
+                    " round ends without it. Ask its operator whether it runs: on its machine, its log says why it"
+                    " ended, and 'secvm relay serve' starts it again"
                 )
         before, self._told = self._told, lost
         news = [sentence for who, sentence in lost.items() if who not in before]

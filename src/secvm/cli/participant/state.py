@@ -85,7 +85,10 @@ def digest_among(digests: Iterable[str], name: str) -> str:
         raise BadInputError(
             "this device knows more than one experiment that begins so"
             if found
-            else "this device does not know that experiment"
+            else f"this device knows no experiment that begins with {name}",
+            next_step="An experiment that you were not invited to is named by its whole digest."
+            if not found and len(name) < 64
+            else None,
         )
     return found[0]
 

@@ -6,6 +6,8 @@ None of them shows a label, and features only where they are asked for: a termin
 from __future__ import annotations
 
 import os
+import re
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -13,7 +15,7 @@ from typing import Annotated
 import typer
 
 from secvm.cli.output import Format, FormatOption, asked_secretly, emit
-from secvm.cli.participant.state import ConfigOption, FolderOption, device_of
+from secvm.cli.participant.state import ConfigOption, FolderOption, device_of, digest_among, open_state
 from secvm.cli.parties import (
     NewPassphraseFd,
     NewPassphraseFile,
@@ -24,10 +26,12 @@ from secvm.cli.parties import (
     passphrase_of,
 )
 from secvm.errors import BadInputError
+from secvm.participant.invitation import invitations
 from secvm.participant.sources.pages import as_excluded
 from secvm.participant.sources.port import Options
 from secvm.participant.sources.registry import find_source, import_from, list_sources
 from secvm.participant.storage.device_lock import open_lock
+from secvm.participant.storage.state import FILE as STATE_FILE
 from secvm.participant.storage.vault import Reading, Vault
 from secvm.runtime.clock import SystemClock
 from secvm.runtime.disk.secret_files import Passphrase
@@ -120,15 +124,28 @@ def label(
     """
     if forget and answer is not None:
         raise BadInputError("--answer and --forget exclude each other")
+    place = device_of(config, folder)[1]
+    if re.fullmatch("[0-9a-f]{1,63}", question):
+        # Kept under a digest that is cut short nothing would ever find it.
+        question = digest_among(_known(place), question)
     if not forget and answer is None:
         answer = asked_secretly("Your label", otherwise="Give your label with --answer.")
-    with open_vault(device_of(config, folder)[1], passphrase_of(passphrase_file, passphrase_fd)) as vault:
+    with open_vault(place, passphrase_of(passphrase_file, passphrase_fd)) as vault:
         if answer is None:
             vault.forget_label(question)
         else:
             vault.set_label(question, answer)
     text = "Your label is forgotten." if forget else "Your label is kept on this device."
     emit({"question": question, "kept": not forget}, output_format, text=text)
+
+
+def _known(place: Path) -> set[str]:
+    """Digests of experiments that the person was invited to, or that the device has met."""
+    known = set(invitations(place))
+    if (place / STATE_FILE).exists():
+        with closing(open_state(place)) as state:
+            known |= {record.digest for record in state.records()}
+    return known
 
 
 def show_vault(

@@ -266,12 +266,14 @@ def make_document(
         raise BadExperimentError(f"an experiment over devices has at most {MOST_LABELS} labels")
     if spec.windows.first_opening is not None and spec.windows.first_opening > now + _FARTHEST_MS:
         raise BadExperimentError("windows.first_opening is more than a year ahead; it is in milliseconds since 1970")
+    if spec.windows.first_opening is not None and spec.windows.first_opening_s is not None:
+        raise BadExperimentError("windows.first_opening and windows.first_opening_s say the same: give one of them")
     if plan is None:
         plan = private_plan(spec)
     windows = Windows(
         length_s=spec.windows.length_s,
         grace_s=spec.windows.grace_s,
-        first_opening=now if spec.windows.first_opening is None else spec.windows.first_opening,
+        first_opening=spec.windows.first_opening or now + 1000 * (spec.windows.first_opening_s or 0),
         hours=spec.windows.hours,
         time_zone=spec.windows.time_zone,
         relays=None if plan is None else relay_times(plan),

@@ -78,6 +78,8 @@ class WindowsPart(Settings):
     time_zone: str = "UTC"
     #: An instant in milliseconds; at once, without.
     first_opening: int | None = None
+    #: Or: so many seconds after the experiment is made. Who is to join needs time for it.
+    first_opening_s: Annotated[int, pydantic.Field(ge=0, le=30 * 86_400)] | None = None
     #: With a guarantee: seconds for the entry relay, the mixing relay, the reveals and the opening; planned, without.
     batch_s: Step | None = None
     mix_s: Step | None = None

@@ -176,6 +176,11 @@ function cover(plan, place) {
 }
 
 function accuracy(told, points, caveat) {
+  if (told?.forecast === false) {
+    show(points.value, "–", null);
+    write(points.remark, `No forecast: nothing was measured for ${told.beyond.join(" and ")}. The first rounds will tell.`);
+    return;
+  }
   const known = typeof told?.points === "number";
   show(points.value, known ? `about ${Math.max(0, told.points).toFixed(0)} points` : "–", told?.points ?? null);
   if (!known) {

@@ -36,6 +36,7 @@ from secvm.learning.individual.update import fixed_target, score, squared_norm
 from secvm.learning.weights import Weights
 from secvm.participant.sending.transport import Transport
 from secvm.participant.sources.agreement import check_agreed
+from secvm.participant.sources.registry import how_to_import
 from secvm.participant.storage.state import DeviceState
 from secvm.participant.storage.vault import Vault
 from secvm.participant.trust.model_files import ModelShelf
@@ -68,7 +69,7 @@ def pin_person(
     features = vault.features(name).value
     if not features:
         raise BadInputError(
-            f"the vault has no features of the source '{name}'", next_step="See: secvm participant import --help"
+            f"the vault has no features of the source '{name}'", next_step=f"Bring them in: {how_to_import(name)}"
         )
     check_agreed(document.features, features, vault.readings().get(name), source=name)
     answer = vault.label(document.digest)

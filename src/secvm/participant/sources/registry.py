@@ -45,12 +45,24 @@ def find_source(name: str) -> Source:
             return source
     entries = metadata.entry_points(group=GROUP, name=name)
     if not entries:
-        raise BadInputError(f"there is no source '{name[:64]}'", next_step="See: secvm participant import --list")
+        raise BadInputError(
+            f"there is no source '{name[:64]}' to read from; secvm participant import --list shows which there are",
+            next_step=f"What you have in a file of your own is kept under that name with: {how_to_import(name[:64])}",
+        )
     return _guarded(
         lambda: _made(entries[name].load()),
         f"the plug-in of the source '{name}' cannot be loaded",
         next_step=f"Import it by itself to see why: python -c 'import {entries[name].module}'",
     )
+
+
+def how_to_import(wanted: str) -> str:
+    """The command that brings in what an experiment wants: by its source, or from a file that is kept as it."""
+    if wanted in HISTORIES or wanted in {entry.name for entry in metadata.entry_points(group=GROUP)}:
+        return f"secvm participant import {wanted}"
+    if any(wanted == source.name for source in _BUILT_IN):
+        return f"secvm participant import {wanted} FILE"
+    return f"secvm participant import csv FILE --as {wanted}"
 
 
 def _made(loaded: object) -> Source:

@@ -19,6 +19,7 @@ from secvm.participant.person.decisions import Way, check_data, check_way
 from secvm.participant.person.disclosure import chosen_relays
 from secvm.participant.sending.transport import OVERHEAD_BYTES
 from secvm.participant.sources.browsers import HISTORIES
+from secvm.participant.sources.registry import how_to_import
 from secvm.participant.storage.books import NOTHING, Accepted
 from secvm.participant.storage.state import DeviceState, Status
 from secvm.participant.ui.view import VaultLook, about, contents
@@ -206,6 +207,7 @@ def offer_view(
         "invited": invited,
         # A number of features of this source, and whether there is an answer: not which.
         "features_here": vault.sources.get(document.features.source, 0),
+        "import_with": how_to_import(document.features.source),
         "profiles": list(vault.profiles) if document.features.source in HISTORIES else [],
         "answered": document.digest in answered,
         "refusal": None if judgement.refusal is None else contents([judgement.refusal])[0],

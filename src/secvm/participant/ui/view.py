@@ -219,5 +219,5 @@ def _means(status: Status, *, ended: bool, runs: bool, trust: dict[str, Any]) ->
     if status is Status.PAUSED:
         return say("means.paused")
     if trust["distrust"] is not None:
-        return say("means.distrust")
+        return say("means.distrust", why=trust["distrust"])
     return say("means.runs" if runs else "means.stopped")

@@ -63,8 +63,17 @@ class ExpectedCost:
         return 100 * (self.central - self.accuracy)
 
     @property
+    def is_forecast(self) -> bool:
+        """Whether the table says anything of this: at its lower edge it has many words in few bins, which is as bad as
+        guessing, and says nothing of few words in few bins.
+        """
+        return not any(what.startswith("fewer") and what.endswith(("bins", "features")) for what in self.beyond)
+
+    @property
     def sentence(self) -> str:
         """For a terminal."""
+        if not self.is_forecast:
+            return f"No forecast: nothing was measured for {' and '.join(self.beyond)}. The first rounds will tell."
         told = f"{100 * self.accuracy:.0f} % instead of {100 * self.central:.0f} % with all data in one place."
         if not self.beyond:
             return told
@@ -80,6 +89,7 @@ class ExpectedCost:
             "by_hashing": 100 * self.by_hashing,
             "by_noise": 100 * self.by_noise,
             "beyond": list(self.beyond),
+            "forecast": self.is_forecast,
             "why": None,
         }
 

@@ -16,7 +16,9 @@ export function offersPart(state, done) {
     return [el("p", { class: "panel" }, t("offers.unknown-relay")), ...invite];
   }
   const list = offers.list.map((/** @type {any} */ one) => offerPanel(one, done));
-  return [asking(offers, state, done), ...invite, ...list];
+  // What somebody was invited to is why they are here; looking for others comes after it.
+  const first = offers.list.filter((/** @type {any} */ one) => one.invited).length;
+  return [...list.slice(0, first), asking(offers, state, done), ...invite, ...list.slice(first)];
 }
 
 /** @param {any} offers @param {any} state @param {Done} done */
@@ -27,13 +29,13 @@ function asking(offers, state, done) {
     await done(t("done.asked"));
   });
   const told = offers.asked_at === null
-    ? t("offers.never")
+    ? t(offers.list.length ? "offers.never-others" : "offers.never")
     : offers.problem !== null ? said(offers.problem) : t(offers.list.length ? "offers.asked" : "offers.none",
       { when: moment(offers.asked_at, state.now) });
   return el("div", { class: "panel" },
     el("p", { id: "asked" }, told),
     el("div", { class: "ask" },
-      button("find", t("offers.ask"), () => find({}), "primary"),
+      button("find", t("offers.ask"), () => find({}), offers.list.length ? "" : "primary"),
       el("div", { class: "field" }, el("label", { for: "digest" }, t("offers.name")), name),
       button("find-one", t("offers.find"),
         () => find({ digest: /** @type {HTMLInputElement} */ (name).value.trim() }))));
@@ -70,6 +72,7 @@ function offerPanel(one, done) {
   return el("article", { class: "panel experiment", "data-offer": one.digest, "aria-labelledby": `offer-${key}` },
     el("header", {}, el("h3", { id: `offer-${key}` }, one.title),
       one.invited ? el("span", { class: "badge" }, t("offers.invited")) : null,
+      one.test ? el("span", { class: "badge fair" }, t("offers.test")) : null,
       el("span", { class: `badge ${kind}` }, t(`offer.${name}`))),
     el("p", { class: "asks" }, one.asks.map(said).join(" ")),
     el("p", { class: "question" }, one.question),
@@ -129,7 +132,7 @@ function statement(one, done) {
     missing ? el("div", { class: "notice fair" },
       el("p", {}, t(one.further ? "offer.further" : "offer.missing", { source: one.source })),
       el("div", { class: "actions" }, one.profiles.map(bringIn)),
-      el("p", { class: "small-print" }, t("offer.import"))) : null,
+      el("p", { class: "small-print" }, t("offer.import", { command: one.import_with ?? "" }))) : null,
     possible ? answer : null,
     possible && accept !== null ? el("label", { class: "choice" }, accept,
       el("span", {}, t("offer.accept", { risk: said(one.short[0]) }))) : null,
