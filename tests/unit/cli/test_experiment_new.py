@@ -371,7 +371,8 @@ def test_repro_watching_outlives_a_coordinator_that_is_away_and_says_how_to_take
     monkeypatch.setattr(command, "_LOOK_AGAIN_MS", 0)
     away = AwayError("cannot reach the coordinator at http://c.example: Connection refused")
     finished = {"standing": "finished", "rounds": STATUSES[1]["rounds"][:1]}
-    told_, digest = iter([STATUSES[0], away, away, finished]), "3f" * 32
+    answers: list[dict[str, Any] | AwayError] = [STATUSES[0], away, away, finished]
+    told_, digest = iter(answers), "3f" * 32
 
     def status(_remote: Remote, _digest: str) -> dict[str, Any]:
         answer = next(told_)

@@ -102,16 +102,16 @@ def test_what_a_source_gave_is_forgotten_after_a_yes(folder: Path, tmp_path: Pat
 
 
 def test_repro_a_label_given_before_joining_is_kept_for_the_experiment_whose_digest_begins_so(folder: Path) -> None:
-    digests = ["3515" + "0" * 60, "3516" + "0" * 60]
+    digests = ["35150" + "0" * 59, "35151" + "0" * 59]
     make_folder(folder)
     for digest in digests:
         keep_invitation(folder, digest, b"an envelope")
-    assert run("label", "3515", "--answer", "coffee", "--folder", folder) == "Your label is kept on this device.\n"
+    assert run("label", "35150", "--answer", "coffee", "--folder", folder) == "Your label is kept on this device.\n"
     with Vault(folder) as vault:
         assert there(vault.label(digests[0])).value == "coffee"
         assert vault.answered() == [digests[0]]
     with pytest.raises(BadInputError, match="more than one experiment"):
-        run("label", "351", "--answer", "tea", "--folder", folder)
+        run("label", "3515", "--answer", "tea", "--folder", folder)
 
 
 def test_what_an_experiment_wants_and_no_source_gives_is_imported_by_a_file_under_its_name(folder: Path) -> None:

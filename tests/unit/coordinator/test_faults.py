@@ -129,6 +129,7 @@ def test_repro_an_epoch_is_scrubbed_while_the_event_loop_goes_on(
         (("labels", [f"label {number}" for number in range(800)]), "at most 350 labels"),
         # In microseconds.
         (("windows.first_opening", START * 1000), "first_opening is more than a year ahead"),
+        (("windows", {"length_s": 60, "grace_s": 5, "first_opening": START, "first_opening_s": 9}), "give one of them"),
     ],
 )
 def test_repro_what_would_end_the_driver_later_is_refused_at_once(change: tuple[str, object], sentence: str) -> None:

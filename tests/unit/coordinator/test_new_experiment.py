@@ -94,6 +94,7 @@ def test_the_smallest_specification_gets_the_defaults() -> None:
     assert (document.train_share, document.rounds) == (Fraction(7, 10), 30)
     assert document.relays == (Relay("https://relay.example/", RELAY.public),)
     assert document.windows.first_opening == START
+    assert asked(("windows.first_opening_s", 90))[0].windows.first_opening == START + 90_000
     assert own == OwnSettings()
 
 
