@@ -156,10 +156,18 @@ class Firefox(ExtendedBrowser):
             self.bidi.ask("session.subscribe", events=["log.entryAdded"])
             (chrome,) = self.bidi.ask("browsingContext.getTree", **{"moz:scope": "chrome"})["contexts"][:1]
             self._chrome = chrome["context"]
+            self._check_looked_into()
             patiently(self.background_runs, "the background to run")
         except BaseException:
             self._end()
             raise
+
+    def _check_looked_into(self) -> None:
+        if self.within("typeof WebExtensionPolicy") == "undefined":
+            raise BadInputError(
+                f"Firefox {self.version} lets nobody look into it by WebDriver BiDi, and the extension is tried so",
+                next_step="As root: apt-get update && apt-get install firefox-esr",
+            )
 
     def _lay_out(self) -> None:
         extensions = self.profile / "extensions"
