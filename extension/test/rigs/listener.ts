@@ -21,6 +21,7 @@ import { MANIFEST } from "../../src/protocol/relays/manifest.ts";
 import { isOpened, OPENING } from "../../src/protocol/relays/opening.ts";
 import { readShardTally, Recount } from "../../src/protocol/relays/recount.ts";
 import { readRun } from "../../src/protocol/relays/shardRuns.ts";
+import { SECRETS_BYTES, sealSubmission } from "../../src/protocol/relays/submission.ts";
 import { RELAY_TERMS } from "../../src/protocol/relays/statements.ts";
 import { UNANSWERED } from "../../src/sending/reply.ts";
 import { MOST_DOCUMENT_BYTES } from "../../src/sending/transport.ts";
@@ -159,6 +160,25 @@ async function recounted({ shard, ...told }: Told): Promise<string> {
   return "nothing";
 }
 
+/** CPU milliseconds of so many requests of nulls, packages and both seals, one after the other. */
+async function seal({ document: data, manifest: announced, turns }: Told): Promise<number[]> {
+  const [document, manifest] = [ExperimentDocument.fromBytes(unbase64(data)), MANIFEST.fromBytes(unbase64(announced))];
+  const [random, spent] = [unsafeSeeded("seals"), [] as number[]];
+  for (let turn = 0; turn < turns; turn++) {
+    const packages = Array.from({ length: document.budget }, () => ({ kind: "null" }) as const);
+    const begun = cpuMs();
+    const ephemerals = random(SECRETS_BYTES * document.budget);
+    await sealSubmission(document, manifest, packages, { order: [...packages.keys()], ephemerals, token: new Uint8Array() });
+    spent.push(cpuMs() - begun);
+  }
+  return spent;
+}
+
+function cpuMs(): number {
+  const { user, system } = process.cpuUsage();
+  return (user + system) / 1000;
+}
+
 let listener: Listener | null = null;
 
 async function obey({ do: command, ...told }: Told): Promise<unknown> {
@@ -176,6 +196,10 @@ async function obey({ do: command, ...told }: Told): Promise<unknown> {
       return {};
     case "told":
       return listener!.told();
+    case "seal":
+      return seal(told);
+    case "spent":
+      return cpuMs();
     default:
       return recounted(told);
   }
