@@ -25,7 +25,7 @@ import { BinnedVector } from "../learning/individual/binning.ts";
 import { contribute, type Individual } from "../learning/individual/contribution.ts";
 import type { Dice } from "../learning/individual/dice.ts";
 import type { Package } from "../learning/package.ts";
-import type { ExperimentDocument, Relay } from "../protocol/documents/experiment.ts";
+import { hostOf, type ExperimentDocument, type Relay } from "../protocol/documents/experiment.ts";
 import type { Model } from "../protocol/documents/recomputation.ts";
 import { labelOfRound, windowOf, type RelayedManifest } from "../protocol/relays/manifest.ts";
 import { NEVER, type SendRequest } from "../protocol/relays/sessionEvents.ts";
@@ -33,13 +33,14 @@ import type { RelayTerms } from "../protocol/relays/statements.ts";
 import { drawOrder, sealSubmission, SECRETS_BYTES } from "../protocol/relays/submission.ts";
 import { below } from "../protocol/schedule.ts";
 import { bytesOfARound } from "../sending/sealing.ts";
-import { OVERHEAD_BYTES } from "../sending/transport.ts";
+import { NotNowError, OVERHEAD_BYTES } from "../sending/transport.ts";
 import type { ExperimentRecord, Status } from "../storage/kept.ts";
 import { FreshLooks } from "../trust/freshLooks.ts";
 import type { Now, Surroundings } from "../trust/surroundings.ts";
 import { Canaries } from "./canaries.ts";
 import { RelayedDistrust } from "./distrust.ts";
 import { agree, bind, RoundToken } from "./preparation.ts";
+import { Refusals } from "./refusals.ts";
 import { RelayedRounds } from "./rounds.ts";
 import { Turns } from "./turns.ts";
 
@@ -53,6 +54,7 @@ export class RelayedMembership extends Turns {
   readonly #rounds: RelayedRounds;
   readonly #distrust: RelayedDistrust;
   readonly #polling: Polling;
+  readonly #refusals: Refusals;
   readonly #token: RoundToken;
   readonly #canaries: Canaries;
   #pollAt = NEVER;
@@ -78,7 +80,8 @@ export class RelayedMembership extends Turns {
     this.#polling = new Polling(document.windows, this.around.words);
     const { log } = rounds;
     this.looking = log === null ? null : new FreshLooks(this.around, document.digest, log.trusted);
-    this.#token = new RoundToken(this.around, document);
+    this.#refusals = new Refusals(this.around, document.digest);
+    this.#token = new RoundToken(this.around, document, this.#refusals);
     this.#canaries = new Canaries(this.around, document, record.envelope);
   }
 
@@ -226,7 +229,9 @@ export class RelayedMembership extends Turns {
     if (why !== null) throw new ConsentRefusedError(why);
     if (token === null) {
       // Asked again, with the same bytes, until the window closes.
-      this.#prepareAt = this.#token.again(manifest, now());
+      const again = this.#token.again(manifest, now());
+      if (again === null) throw new ConsentRefusedError(silence(document.entryRelay));
+      this.#prepareAt = again;
       return false;
     }
     await bind(around.state, document, manifest);
@@ -248,10 +253,23 @@ export class RelayedMembership extends Turns {
 
   async #askTerms(relay: Relay, manifest: RelayedManifest): Promise<RelayTerms | null> {
     const name = `${relay.url} ${hex(labelOfRound(manifest))}`;
-    const known = this.#terms.get(name) ?? (await this.around.transport.relayedTerms(relay));
+    const known = this.#terms.get(name) ?? (await this.#fetchTerms(relay, manifest));
     for (const other of this.#terms.keys()) if (!other.endsWith(hex(labelOfRound(manifest)))) this.#terms.delete(other);
     if (known !== null) this.#terms.set(name, known);
     return known;
+  }
+
+  async #fetchTerms(relay: Relay, manifest: RelayedManifest): Promise<RelayTerms | null> {
+    if (this.#refusals.isSilent(relay, manifest)) throw new ConsentRefusedError(silence(relay));
+    try {
+      const terms = await this.around.transport.relayedTerms(relay);
+      await this.#refusals.heard(relay, manifest, true);
+      return terms;
+    } catch (fault) {
+      if (fault instanceof UnreachableError) await this.#refusals.heard(relay, manifest, fault instanceof NotNowError);
+      if (this.#refusals.isSilent(relay, manifest)) throw new ConsentRefusedError(silence(relay));
+      throw fault;
+    }
   }
 
   /** Why a round whose window opens then is not for this device, in one sentence; null: it is. */
@@ -278,7 +296,9 @@ export class RelayedMembership extends Turns {
    */
   async #prepareLater(manifest: RelayedManifest, why: string, now: number): Promise<void> {
     if (!this.#isWanted(manifest)) return;
-    const at = now + below(spreadMs(this.document.windows), this.around.words);
+    const { entryRelay, mixRelay, windows } = this.document;
+    const isRefused = [entryRelay, mixRelay].some((relay) => this.#refusals.isRefused(relay, manifest));
+    const at = now + (isRefused ? this.#refusals.wait(manifest, now) : below(spreadMs(windows), this.around.words));
     if (at < manifest.instants.closesAt) this.#prepareAt = at;
     else await this.tell({ kind: "declined", why }, now);
   }
@@ -293,11 +313,22 @@ export class RelayedMembership extends Turns {
       await this.tell({ kind: "notTaken", retryAfterMs: 0, final: false }, now());
       return;
     }
-    around.traffic.add(body.length + OVERHEAD_BYTES, now());
     const { entryRelay, tokens: anonymous } = this.document;
-    const { content, retryAfterMs, final } = await around.transport.submit(body, label, entryRelay, { anonymous });
-    if (content === null) await this.tell({ kind: "notTaken", retryAfterMs, final }, now());
+    if (this.#refusals.isSilent(entryRelay, manifest)) return this.#giveUp(now());
+    around.traffic.add(body.length + OVERHEAD_BYTES, now());
+    const reply = await around.transport.submit(body, label, entryRelay, { anonymous });
+    const { content, answered, retryAfterMs, final } = reply;
+    await this.#refusals.heard(entryRelay, manifest, answered);
+    if (this.#refusals.isSilent(entryRelay, manifest)) await this.#giveUp(now());
+    else if (!answered) await this.tell({ kind: "notTaken", retryAfterMs: this.#refusals.wait(manifest, now()), final }, now());
+    else if (content === null) await this.tell({ kind: "notTaken", retryAfterMs, final }, now());
     else await this.tell({ kind: "taken", receipt: content }, now());
+  }
+
+  /** Nobody answers: nothing more of the round leaves. */
+  async #giveUp(now: number): Promise<void> {
+    this.note({ reason: "DECLINED", sentence: silence(this.document.entryRelay) });
+    await this.tell({ kind: "notTaken", retryAfterMs: 0, final: true }, now);
   }
 
   // ── asking ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -408,4 +439,8 @@ export class RelayedMembership extends Turns {
     }
     if (isFirst) await this.tell({ kind: "stopped", sentence }, now);
   }
+}
+
+function silence(relay: Relay): string {
+  return `the ${relay.role} relay ${hostOf(relay)} has not answered three times, so it is left alone until the next round`;
 }

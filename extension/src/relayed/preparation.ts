@@ -26,6 +26,7 @@ import { below } from "../protocol/schedule.ts";
 import { OVERHEAD_BYTES } from "../sending/transport.ts";
 import type { DeviceState } from "../storage/state.ts";
 import type { Now, Surroundings } from "../trust/surroundings.ts";
+import type { Refusals } from "./refusals.ts";
 
 const MILLION = 1_000_000n;
 
@@ -33,12 +34,14 @@ const MILLION = 1_000_000n;
 export class RoundToken {
   readonly #around: Surroundings;
   readonly #document: ExperimentDocument;
+  readonly #refusals: Refusals;
   /** The round that was asked for last, and how often in vain. */
   #tries = { round: 0, count: 0 };
 
-  constructor(around: Surroundings, document: ExperimentDocument) {
+  constructor(around: Surroundings, document: ExperimentDocument, refusals: Refusals) {
     this.#around = around;
     this.#document = document;
+    this.#refusals = refusals;
   }
 
   /** When to ask first: at a random moment of the first half of what is left before the window opens. */
@@ -47,8 +50,11 @@ export class RoundToken {
     return now + below(Math.max(1, Math.floor((instants.opensAt - now) / 2)), this.#around.words);
   }
 
-  /** When to ask again, after nobody answered: a random time that doubles with each attempt. */
-  again({ roundNumber: round }: RelayedManifest, now: number): number {
+  /** When to ask again, after it was put off: a random time that doubles with each attempt; null: not in this round. */
+  again(manifest: RelayedManifest, now: number): number | null {
+    const [{ roundNumber: round }, { entryRelay: relay }] = [manifest, this.#document];
+    if (this.#refusals.isSilent(relay, manifest)) return null;
+    if (this.#refusals.isRefused(relay, manifest)) return now + 1 + this.#refusals.wait(manifest, now);
     this.#tries = { round, count: 1 + (this.#tries.round === round ? this.#tries.count : 0) };
     const patience = Math.min(LONGEST_BACKOFF_MS, FIRST_BACKOFF_MS * 2 ** Math.min(this.#tries.count - 1, 20));
     return now + 1 + below(patience, this.#around.words);
@@ -66,6 +72,7 @@ export class RoundToken {
     const batch = new TokenBatch(await this.#seed(manifest.roundNumber), 1);
     const [request, relay] = [batch.request(key), this.#document.entryRelay];
     const reply = await transport.askToken(request, labelOfRound(manifest), relay);
+    await this.#refusals.heard(relay, manifest, reply.answered);
     traffic.add(request.length + (reply.content?.length ?? 0) + OVERHEAD_BYTES, now());
     if (reply.content !== null) return batch.tokens(reply.content, key)[0]!;
     if (!reply.final) return null;

@@ -29,6 +29,7 @@ export const KEYS = {
   canary: ["experiment", "round"],
   unopened: ["experiment", "round"],
   token_seed: ["experiment"],
+  refusal: ["experiment", "relay"],
   settings: ["name"],
   relay: ["url"],
   invited: ["digest"],

@@ -8,6 +8,7 @@
  * - `canary`: of each round with a receipt, until the canary was seen or is known to be missing.
  * - `unopened`: rounds that had a receipt and no complete opening.
  * - `token_seed`: from which a round's anonymous token follows, until its packages are sealed.
+ * - `refusal`: in which round, and how often in a row, a relay did not answer.
  *
  * Documents are bytes here: whoever takes them out reads them, and says where they are not whole.
  */
@@ -159,7 +160,7 @@ export class RelayedBook extends Book {
 
   /** Drop all that is about this device's part; labels and what is bound stay. */
   forget(experiment: string): void {
-    this.drop(experiment, "relayed_trust", "request", "canary", "unopened", "token_seed");
+    this.drop(experiment, "relayed_trust", "request", "canary", "unopened", "token_seed", "refusal");
   }
 
   // ── tokens ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -178,6 +179,19 @@ export class RelayedBook extends Book {
   /** The token is sealed in the round's request. */
   dropTokenSeed(experiment: string): void {
     this.drop(experiment, "token_seed");
+  }
+
+  // ── relays that do not answer ──────────────────────────────────────────────────────────────────────────────────────
+
+  /** So often in a row this relay did not answer in this round. */
+  refusals(experiment: string, relay: string, round: number): number {
+    const row = this.row<{ round: number; count: number }>("refusal", experiment, relay);
+    return row?.round === round ? row.count : 0;
+  }
+
+  /** Count them, in place of another round's. */
+  putRefusals(experiment: string, relay: string, round: number, count: number): void {
+    if (this.takesPart(experiment)) this.put("refusal", { experiment, relay, round, count });
   }
 
   #changeCanary(experiment: string, round: number, changed: Row): void {

@@ -87,6 +87,8 @@ export class World {
   readonly fetched: string[] = [];
   /** What the entry relay does with a request in place of taking it. */
   entry: ((label: Uint8Array, body: Bytes) => SendReply) | null = null;
+  /** What a relay does that is asked for its terms, in place of showing them. */
+  terms: (() => RelayTerms | null) | null = null;
   /** What is served at a path in place of what there is; undefined: that. */
   lie: (path: string) => Bytes | null | undefined = () => undefined;
   policy: Partial<TrustPolicy> = {};
@@ -161,7 +163,7 @@ export class World {
       fetch: (path) => through(() => this.#fetch(path)),
       submit: (body, label) => through(() => this.#submit(body, label)),
       askToken: () => through(() => UNANSWERED),
-      relayedTerms: (relay) => through(() => termsOf(relay)),
+      relayedTerms: (relay) => through(() => (this.terms === null ? termsOf(relay) : this.terms())),
     };
   }
 

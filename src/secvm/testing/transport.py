@@ -32,6 +32,8 @@ class Fate(enum.Enum):
     REFUSED = "refused"
     #: Nothing ever comes back.
     HANGS = "hangs"
+    #: Nobody is there to take it.
+    UNREACHABLE = "unreachable"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,7 @@ def _reply(fate: Fate, content: bytes | None) -> SendReply:
         Fate.ARRIVES: SendReply(content),
         Fate.BUSY: SendReply(retry_after_ms=2000),
         Fate.REFUSED: SendReply(final=True),
+        Fate.UNREACHABLE: SendReply(answered=False),
     }
     return said.get(fate, SendReply())
 

@@ -308,7 +308,7 @@ async def test_a_token_is_asked_for_in_clear_and_the_answer_is_taken_or_not(dire
         relay.answers = list(answers)
         assert [await transport.ask_token(b"request", bytes(32), way) for _ in answers] == list(answers.values())
         nowhere = Relay(url="http://127.0.0.1:1/r", key=RELAY.public)
-        assert await transport.ask_token(b"request", bytes(32), nowhere) == SendReply()
+        assert await transport.ask_token(b"request", bytes(32), nowhere) == SendReply(answered=False)
 
     assert {(method, path, body) for method, path, _, body in relay.requests} == {
         ("POST", f"/r/tokens/{bytes(32).hex()}", b"request")

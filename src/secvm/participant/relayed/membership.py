@@ -29,19 +29,21 @@ from secvm.learning.individual.dice import Dice
 from secvm.participant.membership import Membership, RoundCounts, RoundNews, spread_ms
 from secvm.participant.relayed.canaries import Canaries, CanaryLoss
 from secvm.participant.relayed.preparation import RoundToken, agree, bind
+from secvm.participant.relayed.refusals import Refusals
 from secvm.participant.relayed.rounds import RelayedRounds
-from secvm.participant.sending.transport import OVERHEAD_BYTES
+from secvm.participant.sending.transport import OVERHEAD_BYTES, NotNowError
 from secvm.participant.storage.books import MISSING
 from secvm.participant.storage.state import ExperimentRecord, RoundHistory
 from secvm.participant.trust.evidence import convicts
 from secvm.participant.trust.fresh_looks import FreshLooks
 from secvm.participant.trust.surroundings import Now, Surroundings
 from secvm.participant.turns import Distrust
-from secvm.protocol.documents.experiment import ExperimentDocument
+from secvm.protocol.documents.experiment import ExperimentDocument, Relay
 from secvm.protocol.plain.session_events import Abstain, Declined, Reason, Restarted, Tick
 from secvm.protocol.plain.session_memory import NEVER, Phase
 from secvm.protocol.relays import session as turn
 from secvm.protocol.relays.manifest import RelayedManifest
+from secvm.protocol.relays.statements import RelayedTerms
 from secvm.protocol.relays.submission import SECRETS_BYTES, draw_order, seal_submission
 from secvm.protocol.schedule import below
 from secvm.protocol.trust.relayed_chain import Ended
@@ -132,7 +134,8 @@ class RelayedMembership(Membership[turn.SendRequest]):
         super().__init__(around, record, document, dice, distrust, now=now)
         if rounds.log is not None:
             self._looking = FreshLooks(around, document.digest, rounds.log.trusted)
-        self._token = RoundToken(around, document)
+        self._refusals = Refusals(around)
+        self._token = RoundToken(around, document, self._refusals)
         self._canaries = Canaries(around, document, record.envelope)
         #: Askings that were answered.
         self._answered = 0
@@ -204,7 +207,8 @@ class RelayedMembership(Membership[turn.SendRequest]):
         # Where each package goes, the canary too, before anything of the person is looked at.
         order = draw_order(document.budget, around.words)
         try:
-            await agree(around, document, manifest, self._untimely(manifest.instants.opens_at, now()))
+            untimely = self._untimely(manifest.instants.opens_at, now())
+            await agree(around, document, untimely, lambda relay: self._terms_of(relay, manifest))
             token = await self._token.ask(manifest, now)
             model = self._rounds.model()
             why = self._too_large(model.training, model.evaluation)
@@ -214,7 +218,10 @@ class RelayedMembership(Membership[turn.SendRequest]):
                 raise ConsentRefusedError(why)
             if token is None:
                 # Asked again, with the same bytes, until the window closes.
-                self._prepare_at = self._token.again(manifest, now())
+                again = self._token.again(manifest, now())
+                if again is None:
+                    raise ConsentRefusedError(_silence(document.entry_relay))
+                self._prepare_at = again
                 return False
             bind(around.state, document, manifest)
             packages = self._contribute(model.training, model.evaluation)
@@ -240,11 +247,32 @@ class RelayedMembership(Membership[turn.SendRequest]):
         """
         if not self._wanted(manifest):
             return
-        at = now + below(spread_ms(self.document.windows), self._around.words)
+        document, refusals = self.document, self._refusals
+        refused = any(refusals.is_refused(relay, manifest) for relay in (document.entry_relay, document.mix_relay))
+        soon = refusals.wait(manifest, now) if refused else below(spread_ms(document.windows), self._around.words)
+        at = now + soon
         if at < manifest.instants.closes_at:
             self._prepare_at = at
         else:
             self.tell(Declined(why), now)
+
+    async def _terms_of(self, relay: Relay, manifest: RelayedManifest) -> RelayedTerms | None:
+        checks = self._around.checks
+        return await checks.relay_terms(relay, manifest.label, lambda one: self._ask_terms(one, manifest))
+
+    async def _ask_terms(self, relay: Relay, manifest: RelayedManifest) -> RelayedTerms | None:
+        refusals = self._refusals
+        if refusals.is_silent(relay, manifest):
+            raise ConsentRefusedError(_silence(relay))
+        try:
+            terms = await self._around.transport.relayed_terms(relay)
+        except UnreachableError as fault:
+            refusals.heard(relay, manifest, answered=isinstance(fault, NotNowError))
+            if refusals.is_silent(relay, manifest):
+                raise ConsentRefusedError(_silence(relay)) from None
+            raise
+        refusals.heard(relay, manifest, answered=True)
+        return terms
 
     # ── sending ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -258,14 +286,26 @@ class RelayedMembership(Membership[turn.SendRequest]):
         if self.session.paused or now() >= manifest.instants.accept_until:
             tell(turn.NotTaken(), now())
             return
+        relay, refusals = self.document.entry_relay, self._refusals
+        if refusals.is_silent(relay, manifest):
+            self._give_up(now())
+            return
         self._around.traffic.add(len(due.body) + OVERHEAD_BYTES, now())
-        reply = await self._around.transport.submit(
-            due.body, due.label, self.document.entry_relay, anonymous=self.document.tokens
-        )
-        if reply.content is None:
+        reply = await self._around.transport.submit(due.body, due.label, relay, anonymous=self.document.tokens)
+        refusals.heard(relay, manifest, answered=reply.answered)
+        if refusals.is_silent(relay, manifest):
+            self._give_up(now())
+        elif not reply.answered:
+            tell(turn.NotTaken(refusals.wait(manifest, now())), now())
+        elif reply.content is None:
             tell(turn.NotTaken(reply.retry_after_ms, reply.final), now())
         else:
             tell(turn.Taken(reply.content), now())
+
+    def _give_up(self, now: int) -> None:
+        """Nobody answers: nothing more of the round leaves."""
+        self.note(Abstain(Reason.DECLINED, _silence(self.document.entry_relay)))
+        self.tell(turn.NotTaken(final=True), now)
 
     # ── asking ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -346,3 +386,7 @@ class RelayedMembership(Membership[turn.SendRequest]):
             self._distrust.convict(self.round_number, sentence, evidence)
         if first:
             self.tell(turn.Stopped(sentence), now)
+
+
+def _silence(relay: Relay) -> str:
+    return f"the {relay.role} relay {relay.host} has not answered three times, so it is left alone until the next round"

@@ -21,6 +21,7 @@ from collections.abc import Awaitable, Callable
 from secvm.crypto.tokens import SEED_BYTES, TokenBatch
 from secvm.errors import ConsentRefusedError, RemoteProtocolError
 from secvm.participant.consent.ledger import entries, spend
+from secvm.participant.relayed.refusals import Refusals
 from secvm.participant.sending.transport import OVERHEAD_BYTES
 from secvm.participant.storage.state import DeviceState
 from secvm.participant.trust.surroundings import Now, Surroundings
@@ -40,8 +41,8 @@ AskTerms = Callable[[Relay], Awaitable[RelayedTerms | None]]
 class RoundToken:
     """The tokens of one experiment on one device, a round at a time."""
 
-    def __init__(self, around: Surroundings, document: ExperimentDocument) -> None:
-        self._around, self._document = around, document
+    def __init__(self, around: Surroundings, document: ExperimentDocument, refusals: Refusals) -> None:
+        self._around, self._document, self._refusals = around, document, refusals
         #: The round that was asked for last, and how often in vain.
         self._tries = (0, 0)
 
@@ -54,8 +55,15 @@ class RoundToken:
             return now
         return now + below(max(1, (manifest.instants.opens_at - now) // 2), self._around.words)
 
-    def again(self, manifest: RelayedManifest, now: int) -> int:
-        """When to ask again, after nobody answered: a random time that doubles with each attempt."""
+    def again(self, manifest: RelayedManifest, now: int) -> int | None:
+        """When to ask again, after it was put off: a random time that doubles with each attempt; None: not in this
+        round.
+        """
+        relay, refusals = self._document.entry_relay, self._refusals
+        if refusals.is_silent(relay, manifest):
+            return None
+        if refusals.is_refused(relay, manifest):
+            return now + 1 + refusals.wait(manifest, now)
         number, tries = self._tries
         self._tries = (manifest.round_number, 1 + (tries if number == manifest.round_number else 0))
         patience = min(LONGEST_BACKOFF_MS, FIRST_BACKOFF_MS << min(self._tries[1] - 1, 20))
@@ -77,6 +85,7 @@ class RoundToken:
         request = await asyncio.to_thread(batch.request, public)
         relay = self._document.entry_relay
         reply = await self._around.transport.ask_token(request, manifest.label, relay)
+        self._refusals.heard(relay, manifest, answered=reply.answered)
         self._around.traffic.add(len(request) + len(reply.content or b"") + OVERHEAD_BYTES, now())
         if reply.content is None:
             if reply.final:
@@ -95,9 +104,7 @@ class RoundToken:
         return seed
 
 
-async def agree(
-    around: Surroundings, document: ExperimentDocument, manifest: RelayedManifest, untimely: str | None
-) -> None:
+async def agree(around: Surroundings, document: ExperimentDocument, untimely: str | None, ask_terms: AskTerms) -> None:
     """Return if this device may take part in the round, as far as can be said before it is entered in the ledger:
     what both relays have signed, and its person's limits. Nothing of the person is looked at. ``untimely``: why not, by
     the round's time.
@@ -116,9 +123,7 @@ async def agree(
         why = "the experiment has no log, so nobody can tell whether everybody is told the same"
     why = why or untimely
     if why is None:
-        why = await terms_against(
-            document, lambda relay: around.checks.relay_terms(relay, manifest.label, around.transport)
-        )
+        why = await terms_against(document, ask_terms)
     if why is not None:
         raise ConsentRefusedError(why)
     if consent.unsafe:

@@ -102,6 +102,8 @@ class SendReply:
     retry_after_ms: int = 0
     #: Sending it again will not help.
     final: bool = False
+    #: Whether anybody answered, whatever it was; asked of relays of two alone.
+    answered: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +122,10 @@ class Fetched:
         """
         server = self.server_time
         return self if server is None else replace(self, ahead=server - min(max(server, sent), received))
+
+
+class NotNowError(UnreachableError):
+    """A relay answers that it cannot just now."""
 
 
 class Transport(Protocol):
@@ -208,7 +214,7 @@ class _HttpTransport:
         headers, most = {**self._credential_for(relay.url), "Content-Type": TOKEN_REQUEST}, len(request) + 2**8
         answer = await self._ask_alone(relay, f"tokens/{label.hex()}", most=most, headers=headers, body=request)
         if answer is None:
-            return SendReply()
+            return SendReply(answered=False)
         taken = answer.status == 200 and answer.media_type == TOKEN_ANSWER
         # 429: as many as one client is given.
         return _reply(answer, taken=taken, most=most, later=(408, 421, 425))
@@ -218,15 +224,14 @@ class _HttpTransport:
         most = MAX_RECEIPT_BYTES
         answer = await self._ask_alone(relay, f"submit/{label.hex()}", most=most, headers=headers, body=body)
         if answer is None:
-            return SendReply()
+            return SendReply(answered=False)
         return _reply(answer, taken=answer.status == 200, most=most, later=(421, *_LATER))
 
     async def relayed_terms(self, relay: Relay) -> RelayedTerms | None:
         answer = await self._ask_alone(relay, "terms", most=_MOST_TERMS_BYTES)
         if answer is None or answer.status >= 500:
-            raise UnreachableError(
-                f"the {relay.role} relay {relay.host} does not answer when it is asked for its terms"
-            )
+            why = f"the {relay.role} relay {relay.host} does not answer when it is asked for its terms"
+            raise UnreachableError(why) if answer is None else NotNowError(why)
         if answer.status != 200 or len(answer.content) > _MOST_TERMS_BYTES:
             return None
         try:

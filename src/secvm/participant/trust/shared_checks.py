@@ -18,7 +18,7 @@ import asyncio
 import contextlib
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from secvm.errors import MalformedMessageError
@@ -94,13 +94,15 @@ class SharedChecks(Checking):
         if what is not None:
             self._remembered[kind].get(name, lambda: what)
 
-    async def relay_terms(self, relay: Relay, label: bytes, transport: Transport) -> RelayedTerms | None:
+    async def relay_terms(
+        self, relay: Relay, label: bytes, ask: Callable[[Relay], Awaitable[RelayedTerms | None]]
+    ) -> RelayedTerms | None:
         """What a relay has signed that it takes on, asked once for a round of this label.
 
         Raises ``UnreachableError`` where it does not answer.
         """
         name = (relay.url, relay.key.data, label)
-        terms: RelayedTerms | None = self.known("terms", name) or await transport.relayed_terms(relay)
+        terms: RelayedTerms | None = self.known("terms", name) or await ask(relay)
         self.keep("terms", name, terms)
         return terms
 

@@ -165,7 +165,7 @@ def test_terms_are_asked_for_once_a_round_and_only_signed_ones_are_kept() -> Non
     transport: Any = SimpleNamespace(relayed_terms=relayed_terms)
 
     def ask(of: Relay, label: bytes) -> RelayedTerms | None:
-        return asyncio.run(shared.relay_terms(of, label, transport))
+        return asyncio.run(shared.relay_terms(of, label, transport.relayed_terms))
 
     assert ask(relay, b"1") is None
     assert [ask(relay, b"1") for _ in range(3)] == [signed] * 3
