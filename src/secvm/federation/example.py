@@ -34,8 +34,8 @@ bins = {bins}                       # fewer need fewer people, more tell words a
 """
 _PRIVACY = """\
 [privacy]
-epsilon = 4                     # the most that a device with default consent agrees to; with 500 people on a laptop,
-                                # more privacy leaves less to see (docs/how-to/run-an-experiment.md)
+epsilon = 3                     # over all rounds; a device with default consent agrees to 4 for all experiments, and
+                                # with few people more privacy leaves less to see
 
 """
 #: What the example experiment asks for.

@@ -151,8 +151,8 @@ class Experiment:
             )
         if not self.loss.regression and len(self.labels) < 2:
             raise BadExperimentError(
-                f"labels has {len(self.labels)} of them, and a classifier tells two apart at least; where the label is"
-                " a number, take a loss for numbers"
+                f"labels has {len(self.labels)} of them, and a classifier tells two apart at least; where the answer is"
+                " a number, set loss to one for numbers (docs/learning.md lists them)"
             )
         if len(set(self.labels)) != len(self.labels):
             raise BadExperimentError("a label has the same name as another")

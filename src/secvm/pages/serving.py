@@ -12,6 +12,7 @@ import functools
 import gzip
 import http
 import logging
+import os
 import socket
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -71,7 +72,10 @@ def listen_on(host: str, port: int, *, complaint: str) -> socket.socket:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0][0]
         return socket.create_server((host, port), family=family, backlog=200)
     except OSError as error:
-        raise BadInputError(f"{complaint}: {error.strerror or 'no such address'}") from None
+        why = "no such address" if error.strerror is None else os.strerror(error.errno or 0)
+        raise BadInputError(
+            f"{complaint}: {why}", next_step="Another port can be named with --listen, such as --listen 127.0.0.1:0."
+        ) from None
 
 
 async def serve(

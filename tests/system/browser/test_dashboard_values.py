@@ -38,11 +38,11 @@ def shown_of(summary: dict[str, Any]) -> dict[str, Any]:
         "standing": summary["standing"],
         "round": running["number"] if running else summary["rounds_told"],
         "rounds_planned": summary["rounds_planned"],
-        "participants": sum(last["people"].values()),
+        "participants": last["trained"]["value"],
         "floor": summary["floor"],
         "accuracy": last["accuracy"],
         "auc": summary["auc"],
-        "epsilon": summary["epsilon"],
+        "epsilon": summary["epsilon"] if summary["epsilon"] is not None else summary["epsilon_planned"],
     }
 
 

@@ -45,6 +45,7 @@ from secvm.privacy.planning.planner import cost_of_plan, expected_cost
 from secvm.privacy.planning.private_plan import PrivatePlan, plan_lines
 from secvm.privacy.statements.plain import PrivacyStatement
 from secvm.privacy.statements.plain import words as plain_words
+from secvm.privacy.statements.relayed import RelayedStatement
 from secvm.privacy.statements.relayed_text import words
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.protocol.log.policy import LogTerms, Witness
@@ -100,13 +101,22 @@ def look_ahead(content: dict[str, Any], ask_draft: AskDraft | None = None) -> Pr
         statement, sentences = plain, plain_words(plain)
     else:
         statement = relayed = made.statement(operators_of(spec), floor=spec.floor, bytes_per_package=OUTER_BYTES)
-        plan, sentences = made.content(relayed), words(relayed)
+        plan = made.content(relayed)
+        # By the code of devices, which know the document alone: their numbers are those of its floor.
+        told = Consent().statement(document)
+        assert isinstance(told, RelayedStatement), "it has cover"
+        sentences = words(told)
         lines = plan_lines(plan)
     if cost is not None:
         lines.append(f"accuracy    {cost.sentence}{f' {CAVEAT}' if cost.is_forecast else ''}")
     # What the coordinator remarks of a plan stands in it already.
     remarks = [remark for remark in remarks if not any(remark in line for line in lines)]
-    lines += ["", "devices will say:", *(f"  {sentence}" for sentence in sentences), *remarks]
+    lines += [
+        "",
+        "devices will say (for the fewest people from whom a step is taken):",
+        *(f"  {sentence}" for sentence in sentences),
+        *remarks,
+    ]
     lines += ["", f"devices: {_verdict(document, refusals)}"]
     return Preview(document, statement.risk, plan, cost, tuple(refusals), tuple(lines))
 

@@ -242,6 +242,12 @@ def _read_key(path: Path) -> str:
     from secvm.cli.parties import passphrase_of
     from secvm.runtime.disk.secret_files import read_secret
 
+    if not path.exists():
+        raise BadInputError(
+            f"there is no file {path} with the admin key",
+            next_step="'federation init' writes it as admin.key, and 'coordinator init' shows it once: put it into a"
+            " file with mode 0600.",
+        )
     key = read_secret(path, passphrase=passphrase_of(None, None)).strip()
     # What cannot stand in a header would read as a coordinator that does not answer.
     if not re.fullmatch(rb"[!-~]+", key):

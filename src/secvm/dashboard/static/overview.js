@@ -139,11 +139,13 @@ function row(one) {
     const right = { value: last?.accuracy ?? null, low: last?.accuracy_low ?? null, high: last?.accuracy_high ?? null };
     show(accuracy, percent(right), right.value);
     write(band, interval(right));
-    const formal = now.formal_guarantee === true && now.epsilon !== null;
+    // Of tallies under two relays' cover there is no number but the ε of all rounds.
+    const promised = now.epsilon ?? now.epsilon_planned ?? null;
+    const formal = now.formal_guarantee === true && promised !== null;
     leak.hidden = formal;
     guaranteed.hidden = !formal;
     show(leak, auc(now.auc), now.auc);
-    show(guaranteed, `ε\u00a0${epsilon(now.epsilon)}`, now.epsilon);
+    show(guaranteed, `ε\u00a0${epsilon(promised)}`, promised);
     write(leakRemark, leakWords(now, formal));
   }
 
@@ -151,6 +153,7 @@ function row(one) {
 }
 
 function leakWords(now, formal) {
+  if (formal && now.epsilon === null) return "guaranteed, over all rounds";
   if (formal) return now.epsilon_planned === null ? "guaranteed" : `of ${epsilon(now.epsilon_planned)} planned`;
   if (now.auc === null && !now.auc_planned) return "no number";
   return now.auc_planned === null || now.auc_planned === undefined ? "AUC" : `AUC, planned ${auc(now.auc_planned)}`;

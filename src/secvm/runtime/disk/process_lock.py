@@ -32,7 +32,10 @@ def only_one(path: Path, party: str) -> Iterator[None]:
             if take(file):
                 break
             if not tries_left:
-                raise BadInputError(f"{path.parent}: another process runs this {party} already")
+                raise BadInputError(
+                    f"{path.parent}: another process runs this {party} already",
+                    next_step="End that one first, with Ctrl-C where it was started, or name another folder.",
+                )
             time.sleep(_EVERY_S)
         yield
     finally:
