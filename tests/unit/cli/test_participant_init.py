@@ -87,6 +87,23 @@ def test_invite_comes_in_a_file_too_and_a_test_makes_a_device_for_tests(
     assert read_settings(tmp_path / "other/participant.toml", ParticipantSettings).only_tests
 
 
+def test_init_brings_in_a_file_of_ones_own_or_says_how(
+    world: World, typed: Program, device: Path, tmp_path: Path
+) -> None:
+    words = tmp_path / "words.csv"
+    words.write_text("kettle\nrain\n")
+    line = Invite.of(ASKED).to_text()
+    missing = tmp_path / "nowhere.csv"
+    assert "nowhere.csv" in typed.refused(f"init {line} --from", missing)
+    assert not device.exists()
+    assert typed(f"init {line}") == 0
+    assert "\nsecvm participant import csv FILE --as words\n" in typed.out
+    assert typed(f"init {line} --from", words) == 0
+    assert f"2 features of {words} are in the vault as “words”." in typed.out
+    with Vault(device) as vault:
+        assert set(vault.features("words").value) == {"kettle", "rain"}
+
+
 def test_second_invite_keeps_the_settings_and_one_over_other_relays_is_refused(
     world: World, typed: Program, device: Path
 ) -> None:

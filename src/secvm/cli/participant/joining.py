@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -18,10 +19,16 @@ from secvm.cli.participant.state import (
     digest_among,
     settings_of,
 )
+from secvm.cli.participant.vault import open_vault
 from secvm.cli.parties import PassphraseFd, PassphraseFile, passphrase_of
 from secvm.errors import BadInputError
 from secvm.learning.individual.binning import VocabularyBinning
+from secvm.participant.sources.browsers import HISTORIES
+from secvm.participant.sources.port import Options
+from secvm.participant.sources.registry import find_source, how_to_import
+from secvm.participant.storage.vault import Reading
 from secvm.protocol.documents.experiment import ExperimentDocument
+from secvm.runtime.clock import SystemClock
 
 if TYPE_CHECKING:
     from secvm.participant.storage.vault import Vault
@@ -46,6 +53,9 @@ def init(
     tor: Annotated[
         bool, typer.Option("--tor", help="Go over the Tor of this machine, now and always. Onion services need it.")
     ] = False,
+    own_file: Annotated[
+        Path | None, typer.Option("--from", help="A CSV file of your own, kept as what the experiment looks at.")
+    ] = None,
     output_format: FormatOption = Format.TXT,
 ) -> None:
     """Make a device for yourself, from an invite.
@@ -92,14 +102,40 @@ def init(
             await transport.close()
 
     document, envelope = asyncio.run(fetch())
+    # Before anything is written: a file that cannot be read leaves no half of a device.
+    brought = None if own_file is None else _read_own(own_file, document)
     if settings is None:
         write_settings(place, read, document, credential_file=credential_file, via=via)
     keep_invitation(place, read.digest, envelope)
+    source = document.features.source
+    if brought is not None:
+        with open_vault(place, passphrase_of(None, None)) as vault:
+            features, reading = brought
+            vault.put(source, {word: n for word, n in features.items() if word not in vault.excluded()}, reading)
     lines = [document.title, *who_asks(document), document.question, "", chosen_relays(document), ""]
     if document.test:
         lines += ["It is marked as a test: this device is for made-up data, and joins nothing else.", ""]
+    if brought is not None:
+        lines += [f"{len(brought[0])} features of {own_file} are in the vault as “{source}”.", ""]
+    elif settings is None:
+        lines += [f"It looks at “{source}”, of which your device has nothing yet. Bring it in with:"]
+        lines += [f"{how_to_import(source)}{where}", ""]
     lines.append(f"Nothing is joined, and nothing was sent. Next: {program()} participant ui --open{where}")
     emit({"experiment": read.digest, "folder": str(place)}, output_format, text="\n".join(lines))
+
+
+def _read_own(path: Path, document: ExperimentDocument) -> tuple[Mapping[str, int], Reading]:
+    """What a table of the person's own gives, and how it was read."""
+    if document.features.source in HISTORIES:
+        raise BadInputError(
+            f"the experiment looks at “{document.features.source}”, which is read from your browser and from no file",
+            next_step=f"Leave out --from, and then: {how_to_import(document.features.source)}",
+        )
+    now, table = SystemClock().now(), find_source("csv")
+    features = table.read(Options(home=Path.home(), now=now, path=path))
+    if not features:
+        raise BadInputError(f"{path} holds no words")
+    return features, Reading(table.name, now, None)
 
 
 def _invite_line(given: str) -> str:
