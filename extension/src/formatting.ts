@@ -56,6 +56,11 @@ function withPoint(digits: string, at: number): string {
   const decimals = digits.slice(at).replace(/0+$/, "");
   return decimals ? `${digits.slice(0, at)}.${decimals}` : digits.slice(0, at);
 }
+/** What was said as the rest of a sentence, as one of its own. */
+export function asSentence(said: string): string {
+  return said.charAt(0).toUpperCase() + said.slice(1) + (/[.!?]$/.test(said) ? "" : ".");
+}
+
 // ── case ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 /** Unicode's full case folding, letter by letter: `Straße` becomes `strasse`. */

@@ -2,6 +2,7 @@
 
 import { base64, type Bytes } from "../bytes.ts";
 import { SecVMError, StoreError } from "../errors.ts";
+import { asSentence } from "../formatting.ts";
 
 /** What a page says. */
 export interface Asked {
@@ -34,7 +35,7 @@ export async function answerTo(asked: unknown, open: () => Promise<Asking>): Pro
     return "file" in done ? { file: base64(done.file) } : done;
   } catch (fault) {
     if (!(fault instanceof SecVMError)) return refusal(500, "That did not work.");
-    return refusal(fault instanceof StoreError ? 503 : 409, sentence(fault.message), fault.nextStep);
+    return refusal(fault instanceof StoreError ? 503 : 409, asSentence(fault.message), fault.nextStep);
   }
 }
 
@@ -45,8 +46,4 @@ function refusal(status: number, detail: string, next: string | null = null): An
 function isAsked(asked: unknown): asked is Asked {
   if (typeof asked !== "object" || asked === null || !("action" in asked) || !("said" in asked)) return false;
   return typeof asked.action === "string" && typeof asked.said === "object" && asked.said !== null;
-}
-
-function sentence(said: string): string {
-  return said.charAt(0).toUpperCase() + said.slice(1) + (/[.!?]$/.test(said) ? "" : ".");
 }

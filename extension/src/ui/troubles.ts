@@ -1,6 +1,7 @@
 /** What is wrong just now, in one sentence for the page: nothing was sent, and nothing is lost. */
 
 import { SecVMError } from "../errors.ts";
+import { asSentence } from "../formatting.ts";
 import { contents, say, type SentenceContent } from "../privacy/sentences.ts";
 
 /** Once is nothing: relays are started anew. */
@@ -20,7 +21,7 @@ export function troubleOf({ unanswered, abstentions, newest }: Happened): Senten
   const last = abstentions.findLast(({ round, reason }) => round === newest && reason !== "PAUSED" && reason !== "LATE");
   if (last === undefined) return null;
   // The page says reasons in its reader's language.
-  return { key: `why.${last.reason}`, values: { sentence: last.sentence }, text: last.sentence };
+  return { key: `why.${last.reason}`, values: { sentence: last.sentence }, text: asSentence(last.sentence) };
 }
 
 /** Of the whole device, from what its work ended with. */

@@ -58,6 +58,7 @@ test("of a round in which the device takes no part, its reason is told while no 
   const key = (newest: number, unanswered = 0) => troubleOf({ abstentions, unanswered, newest })?.key ?? null;
   assert.deepEqual([key(1), key(2), key(3)], ["why.DECLINED", "why.CLOCK", null]);
   assert.deepEqual([key(2, 2), key(2, 3)], ["why.CLOCK", "trouble.unanswered"]);
+  assert.equal(troubleOf({ abstentions, unanswered: 0, newest: 1 })?.text, "A budget is spent.");
   const late = { round: 3, reason: "LATE", sentence: "the next round will do" };
   assert.equal(troubleOf({ abstentions: [late], unanswered: 0, newest: 3 }), null);
 });
