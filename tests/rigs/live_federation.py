@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import re
 import subprocess
 import sys
 import tomllib
@@ -43,8 +44,13 @@ class LiveFederation:
         write_folders(self.folder, Sites.on_this_machine(1), Timing.trying(period_s), people=people)
         self.url = move_to_free_ports(self.folder)
         asked = self.folder / EXPERIMENT_FILE
-        text = asked.read_text(encoding="utf-8")
-        asked.write_text(text.replace('"words" ', f'"{source}" ').replace("rounds = 3", f"rounds = {rounds}"))
+        text, replaced = re.subn(
+            r'(?m)^(rounds|source) = (\d+|"words")',
+            lambda found: f"{found[1]} = {rounds if found[1] == 'rounds' else json.dumps(source)}",
+            asked.read_text(encoding="utf-8"),
+        )
+        assert replaced == 2
+        asked.write_text(text, encoding="utf-8")
         self._children: list[subprocess.Popen[str]] = []
 
     def __enter__(self) -> Self:
