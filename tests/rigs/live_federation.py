@@ -26,7 +26,9 @@ from secvm.federation.folders import ADMIN_KEY_FILE, DEVICE_FILE, EXPERIMENT_FIL
 from secvm.protocol.documents.experiment import ExperimentDocument, read_published
 from secvm.protocol.relays.opening import Opening
 from secvm.runtime.clock import SystemClock
-from secvm.testing.processes import dying_with_parent
+from secvm.runtime.http.tor import TorProxy
+from secvm.runtime.settings import merged, settings_text
+from secvm.testing.processes import dying_with_parent, free_port
 from tests.rigs.federation_ports import move_to_free_ports
 
 _SECVM = (sys.executable, "-P", "-m", "secvm.cli.main")
@@ -52,10 +54,12 @@ class LiveFederation:
         assert replaced == 2
         asked.write_text(text, encoding="utf-8")
         self._children: list[subprocess.Popen[str]] = []
+        #: Where devices show their counts that ``federation people`` does not carry.
+        self._statuses: list[str] = []
 
     def __enter__(self) -> Self:
         try:
-            self._start("run", self.folder, until="All parties run")
+            self._start("federation", "run", self.folder, until="All parties run")
             given: list[str | Path] = ["--coordinator", self.url]
             new: list[str | Path] = [
                 "new",
@@ -77,14 +81,31 @@ class LiveFederation:
             child.terminate()
             child.wait(60)
 
-    def let_people_join(self) -> None:
-        """Start the devices of the made-up people."""
-        self._start("people", self.folder, self.document.digest, until="people who do not exist")
+    def let_people_join(self, *, over_tor: TorProxy | None = None) -> None:
+        """Start the devices of the made-up people; ``over_tor``: the latter half of them go over it."""
+        if over_tor is not None:
+            self._send_half(over_tor)
+        self._start("federation", "people", self.folder, self.document.digest, until="people who do not exist")
+
+    def _send_half(self, proxy: TorProxy) -> None:
+        place = self.folder / PEOPLE / DEVICE_FILE
+        tables = tomllib.loads(place.read_text(encoding="utf-8"))
+        # As settings are written: a list of tables has its whole name.
+        tables["trust.relays"] = tables["trust"].pop("relays")
+        testing, status = tables["testing"], f"127.0.0.1:{free_port()}"
+        half = testing["count"] // 2
+        way = {"relay": {"via": "tor", "tor_proxy": str(proxy)}, "status": {"listen": status}}
+        own = {"first": half, "count": testing["count"] - half, "join": [self.document.digest]}
+        other = place.with_name("over-tor.toml")
+        other.write_text(settings_text(merged(tables, {**way, "testing": own})), encoding="utf-8")
+        place.write_text(settings_text(merged(tables, {"testing": {"count": half}})), encoding="utf-8")
+        self._statuses.append(status)
+        self._start("participant", "run", "--config", other, until='"started"')
 
     def _start(self, *arguments: str | Path, until: str) -> None:
-        command = dying_with_parent([*_SECVM, "federation", *map(str, arguments)])
+        command = dying_with_parent([*_SECVM, *map(str, arguments)])
         # Whatever is said later nobody reads, and a full pipe would stop who says it.
-        log = self.folder.parent / f"{arguments[0]}.log"
+        log = self.folder.parent / f"{arguments[0]}-{arguments[1]}.log"
         with log.open("w", encoding="utf-8") as written:
             child = subprocess.Popen(command, stderr=written, stdout=written, text=True)
         self._children.append(child)
@@ -102,11 +123,18 @@ class LiveFederation:
         """A public file of the coordinator."""
         return _got(f"{self.url}/v1/{path}")
 
-    def status(self) -> Any:
-        """Counts of the made-up people's devices."""
+    def ended(self) -> int:
+        """On how many devices of the made-up people the experiment is over."""
+        return sum(one["ended"] for one in self._counts())
+
+    def acknowledged(self, number: int) -> int:
+        """How many of their packages have arrived in a round."""
+        return sum(one["rounds"].get(str(number), {}).get("acknowledged", 0) for one in self._counts())
+
+    def _counts(self) -> list[Any]:
         text = (self.folder / PEOPLE / DEVICE_FILE).read_text(encoding="utf-8")
-        listens = tomllib.loads(text)["status"]["listen"]
-        return json.loads(_got(f"http://{listens}/status") or b"{}")[self.document.digest]
+        places = [tomllib.loads(text)["status"]["listen"], *self._statuses]
+        return [json.loads(_got(f"http://{place}/status") or b"{}")[self.document.digest] for place in places]
 
     def opening(self, number: int) -> Opening | None:
         """How a round ended; None: it has not."""

@@ -1,4 +1,5 @@
-"""Devices of Python, Chromium and Firefox take part in one experiment with a guarantee, in real time.
+"""Devices of Python, some of them over Tor, Chromium and Firefox take part in one experiment with a guarantee, in real
+time.
 
 The extension is the built one, unchanged by a byte; its person clicks what a person clicks, and has really visited the
 pages whose titles are looked at. Each browser's background is killed and each browser restarted between rounds.
@@ -18,6 +19,7 @@ import pytest
 from secvm.protocol.relays.opening import clients_of
 from secvm_lab.extension import Package
 from secvm_lab.rigs.extended import BROWSERS, ExtendedBrowser, Tab, extended
+from secvm_lab.rigs.tor_network import TorClient
 from tests.rigs.live_federation import LiveFederation
 from tests.serving import HTML, serving
 from tests.system.verifying import verify
@@ -112,7 +114,7 @@ class Person:
 
 @pytest.mark.takes(minutes=15)
 def test_devices_of_python_chromium_and_firefox_are_counted_once_in_one_experiment(
-    packages: dict[str, Package], tmp_path: Path
+    packages: dict[str, Package], tor: TorClient, tmp_path: Path
 ) -> None:
     pages = {f"/{number}": f"<!doctype html><title>{title}</title>".encode() for number, title in enumerate(TITLES)}
     with (
@@ -122,7 +124,7 @@ def test_devices_of_python_chromium_and_firefox_are_counted_once_in_one_experime
         extended(BROWSERS[1], packages[BROWSERS[1]], tmp_path / "second", granted=True) as second,
     ):
         digest, budget = federation.document.digest, federation.document.budget
-        federation.let_people_join()
+        federation.let_people_join(over_tor=tor.proxy)
         people = [Person(browser, digest) for browser in (first, second)]
         for person, label in zip(people, federation.document.experiment.labels, strict=True):
             for path in pages:
@@ -140,14 +142,11 @@ def test_devices_of_python_chromium_and_firefox_are_counted_once_in_one_experime
                 elif count == 2:
                     person.restart()
         until(lambda: all(person.experiment()["ended"] for person in people), "the ending")
-        until(lambda: federation.status()["ended"] == PYTHON, "the ending on Python's devices")
-        told = federation.status()["rounds"]
+        until(lambda: federation.ended() == PYTHON, "the ending on Python's devices")
         for number in range(1, ROUNDS + 1):
             opening = federation.opening(number)
             assert opening is not None
-            arrived = told.get(str(number), {}).get("acknowledged", 0) + sum(
-                one.rounds().get(number, 0) for one in people
-            )
+            arrived = federation.acknowledged(number) + sum(one.rounds().get(number, 0) for one in people)
             # Each request once: those of everybody who was told that theirs had arrived.
             assert clients_of(opening) * budget == arrived, number
         assert federation.faults() == []
