@@ -84,11 +84,10 @@ def provide(
     run = run or _run_quietly
     if absent and os.geteuid() == 0 and which("apt-get"):
         note(f"secvm test: installing {', '.join(absent)} with apt-get (only this once)")
-        failed = [name for name in absent if not run([*_APT, "install", "-y", "--no-install-recommends", name])]
-        # Its lists of packages may be old, or not there at all.
-        if failed and run([*_APT, "update"]):
-            for name in failed:
-                run([*_APT, "install", "-y", "--no-install-recommends", name])
+        # Its lists of packages may be old, with browsers of last summer, or not there at all.
+        run([*_APT, "update"])
+        for name in absent:
+            run([*_APT, "install", "-y", "--no-install-recommends", name])
         absent = missing(packages, which)
     if absent:
         note(f"secvm test: missing from this system: {', '.join(absent)}; as root: apt-get install {' '.join(absent)}")
