@@ -154,13 +154,24 @@ class Firefox(ExtendedBrowser):
             patiently(lambda: told.exists() and told.read_bytes().endswith(b"}"), "Firefox to listen")
             self.bidi = BiDi(json.loads(told.read_bytes())["ws_port"])
             self.bidi.ask("session.subscribe", events=["log.entryAdded"])
-            (chrome,) = self.bidi.ask("browsingContext.getTree", **{"moz:scope": "chrome"})["contexts"][:1]
-            self._chrome = chrome["context"]
-            self._check_looked_into()
-            patiently(self.background_runs, "the background to run")
+            try:
+                patiently(self._has_started, "the background to run")
+            except TimeoutError:
+                self._check_looked_into()
+                raise
         except BaseException:
             self._end()
             raise
+
+    def _has_started(self) -> bool:
+        # It listens before it has a window, and its window is an empty page before it is the browser's.
+        contexts = self.bidi.ask("browsingContext.getTree", **{"moz:scope": "chrome"})["contexts"]
+        if not contexts:
+            return False
+        self._chrome = contexts[0]["context"]
+        with suppress(BiDiError):
+            return self.background_runs()
+        return False
 
     def _check_looked_into(self) -> None:
         if self.within("typeof WebExtensionPolicy") == "undefined":
