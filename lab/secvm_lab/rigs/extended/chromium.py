@@ -143,9 +143,11 @@ class Chromium(ExtendedBrowser):
         return bool(self._background())
 
     def kill_background(self) -> None:
-        for target in self._background():
+        killed = set(self._background())
+        for target in killed:
             self._devtools.send("Target.closeTarget", {"targetId": target})
-        patiently(lambda: not self.background_runs(), "the background to end")
+        # A page that asks it something may have woken another one by now.
+        patiently(lambda: not killed.intersection(self._background()), "the background to end")
 
     def private_windows_have_it(self) -> bool:
         from playwright.sync_api import Error  # noqa: PLC0415  (for developers, and slow)
