@@ -13,11 +13,11 @@ from pydantic import ValidationError
 from secvm.errors import BadInputError, LocalProtocolError, UnreachableError
 from secvm.participant.invitation import fetch_experiment
 from secvm.participant.sending import transport as module
-from secvm.participant.sending.transport import RelayTransport
+from secvm.participant.sending.transport import NotNowError, RelayTransport
 from secvm.participant.settings import RelaySettings
 from secvm.protocol.documents.experiment import Relay
-from secvm.runtime.http.client import HttpAnswer, HttpClient
-from secvm.runtime.http.tor import Circuit, NoTorError, TorProxy
+from secvm.runtime.http.client import HttpAnswer, HttpClient, SlowAnswerError
+from secvm.runtime.http.tor import Circuit, NoCircuitError, NoTorError, TorProxy
 from tests.unit.protocol.helpers import RELAY, document
 
 PROXY = TorProxy("127.0.0.1", 9050)
@@ -113,6 +113,20 @@ async def test_where_tor_is_away_nothing_goes_another_way_and_the_sentence_says_
     clients.fault = UnreachableError("no exit of Tor reached it")
     await transport.fetch("/v1/experiments")
     assert transport.shut is None
+
+
+async def test_a_relay_is_blamed_for_what_it_refuses_and_not_for_circuits_that_fail(clients: Clients) -> None:
+    transport, direct = over_tor(), RelayTransport(HttpClient(connections=1), [WAY.url], os.urandom)
+    circuit = (NoTorError("away"), NoCircuitError("Tor could not build a circuit"), SlowAnswerError("slow"))
+    for fault in (*circuit, UnreachableError("it refuses connections through Tor")):
+        clients.fault = fault
+        for device in (transport, direct):
+            answered = device is transport and fault in circuit
+            assert (await device.submit(b"body", b"label", WAY)).answered == answered
+            assert (await device.ask_token(b"element", b"label", WAY)).answered == answered
+            with pytest.raises(NotNowError if answered else UnreachableError) as raised:
+                await device.relayed_terms(WAY)
+            assert isinstance(raised.value, NotNowError) == answered
 
 
 def test_an_onion_service_is_joined_over_tor_alone() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from secvm.errors import BadInputError, UnreachableError
 from secvm.runtime.http.client import HttpClient
-from secvm.runtime.http.tor import Circuit, NoTorError, TorProxy, greet, usual_circuit
+from secvm.runtime.http.tor import Circuit, NoCircuitError, NoTorError, TorProxy, greet, usual_circuit
 
 ISOLATION = bytes(range(16))
 ANSWER = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
@@ -126,6 +126,7 @@ async def test_what_tor_says_about_a_server_is_no_fault_of_tor(code: int, why: s
         with pytest.raises(UnreachableError, match=why) as fault:
             await ask(proxy)
     assert not isinstance(fault.value, NoTorError)
+    assert isinstance(fault.value, NoCircuitError) == (code != 5)
 
 
 async def test_where_there_is_no_tor_it_says_where_it_looked() -> None:

@@ -61,9 +61,9 @@ from secvm.protocol.plain.sealed_requests import FETCH_ANSWER_STEP, fetch_reques
 from secvm.protocol.relays.statements import ENVELOPE_BYTES, RelayedTerms
 from secvm.protocol.relays.submission import MAX_RECEIPT_BYTES
 from secvm.protocol.relays.submission import MEDIA_TYPE as SUBMISSION
-from secvm.runtime.http.client import HttpAnswer, HttpClient, goes_in_clear
+from secvm.runtime.http.client import HttpAnswer, HttpClient, SlowAnswerError, goes_in_clear
 from secvm.runtime.http.messages import is_onion
-from secvm.runtime.http.tor import ANSWER_S, ISOLATION_BYTES, Circuit, NoTorError, TorProxy
+from secvm.runtime.http.tor import ANSWER_S, ISOLATION_BYTES, Circuit, NoCircuitError, NoTorError, TorProxy
 
 SEALED_REQUEST = "message/ohttp-req"
 SEALED_RESPONSE = "message/ohttp-res"
@@ -213,8 +213,8 @@ class _HttpTransport:
         # An element for the one that was sent, and a proof in place of the key: a little more.
         headers, most = {**self._credential_for(relay.url), "Content-Type": TOKEN_REQUEST}, len(request) + 2**8
         answer = await self._ask_alone(relay, f"tokens/{label.hex()}", most=most, headers=headers, body=request)
-        if answer is None:
-            return SendReply(answered=False)
+        if isinstance(answer, UnreachableError):
+            return SendReply(answered=not self._blames(answer))
         taken = answer.status == 200 and answer.media_type == TOKEN_ANSWER
         # 429: as many as one client is given.
         return _reply(answer, taken=taken, most=most, later=(408, 421, 425))
@@ -223,15 +223,16 @@ class _HttpTransport:
         headers = {**({} if anonymous else self._credential_for(relay.url)), "Content-Type": SUBMISSION}
         most = MAX_RECEIPT_BYTES
         answer = await self._ask_alone(relay, f"submit/{label.hex()}", most=most, headers=headers, body=body)
-        if answer is None:
-            return SendReply(answered=False)
+        if isinstance(answer, UnreachableError):
+            return SendReply(answered=not self._blames(answer))
         return _reply(answer, taken=answer.status == 200, most=most, later=(421, *_LATER))
 
     async def relayed_terms(self, relay: Relay) -> RelayedTerms | None:
         answer = await self._ask_alone(relay, "terms", most=_MOST_TERMS_BYTES)
-        if answer is None or answer.status >= 500:
+        if isinstance(answer, UnreachableError) or answer.status >= 500:
             why = f"the {relay.role} relay {relay.host} does not answer when it is asked for its terms"
-            raise UnreachableError(why) if answer is None else NotNowError(why)
+            silent = isinstance(answer, UnreachableError) and self._blames(answer)
+            raise UnreachableError(why) if silent else NotNowError(why)
         if answer.status != 200 or len(answer.content) > _MOST_TERMS_BYTES:
             return None
         try:
@@ -239,14 +240,18 @@ class _HttpTransport:
         except RemoteProtocolError:
             return None
 
-    async def _ask_alone(self, relay: Relay, path: str, *, most: int, **asked: Any) -> HttpAnswer | None:
-        """One request to a relay of an experiment, a POST where it has a ``body``; None where nobody answers."""
+    def _blames(self, fault: UnreachableError) -> bool:  # noqa: ARG002  (there is only the relay to blame)
+        """Whether it was the relay who did not answer."""
+        return True
+
+    async def _ask_alone(self, relay: Relay, path: str, *, most: int, **asked: Any) -> HttpAnswer | UnreachableError:
+        """What comes of one request to a relay of an experiment, a POST where it has a ``body``."""
         method = "POST" if "body" in asked else "GET"
         try:
             async with self._own_connection() as client:
                 return await self._ask(client, f"{relay.url.rstrip('/')}/{path}", most=most, method=method, **asked)
-        except UnreachableError:
-            return None
+        except UnreachableError as fault:
+            return fault
 
     async def _post_capsule(self, url: str, capsule: bytes, label: bytes) -> SendReply:
         headers = _SEALED_HEADERS | self._credential_for(url)
@@ -343,6 +348,10 @@ class RelayTransport(_HttpTransport):
         which = hashlib.sha256(capsule).digest()[0] % _CIRCUITS_OF_A_ROUND
         name = hashlib.sha256(b"%d:" % which + self._secret + label).digest()
         return self._alone(name[:ISOLATION_BYTES])
+
+    def _blames(self, fault: UnreachableError) -> bool:
+        # A circuit that fails or is slow is another one the next time.
+        return self._tor is None or not isinstance(fault, NoCircuitError | SlowAnswerError)
 
     def _alone(self, isolation: bytes) -> HttpClient:
         if self._tor is None:

@@ -37,19 +37,23 @@ _VERSION, _PASSWORD_VERSION, _BY_PASSWORD, _CONNECT = 5, 1, 2, 1
 #: Kinds of addresses; a name has its length in front.
 _IPV4, _NAME, _IPV6 = 1, 3, 4
 _ADDRESS_BYTES = {_IPV4: 4, _IPV6: 16}
+_REFUSED = 5
 _WHY = {
     1: "Tor could not build a circuit",
     2: "Tor may not connect there",
     3: "Tor reached no network",
     4: "no exit of Tor reached it",
-    5: "it refuses connections through Tor",
     6: "the circuit of Tor was too slow",
 }
 #: Of an onion service, where Tor says it (proposal 304).
 _WHY_ONION = "Tor reached no such onion service"
 
 
-class NoTorError(UnreachableError):
+class NoCircuitError(UnreachableError):
+    """Tor has not reached the server, which says nothing about the server."""
+
+
+class NoTorError(NoCircuitError):
     """There is no Tor at the proxy's address, or one that does not keep circuits apart."""
 
 
@@ -88,7 +92,7 @@ class Circuit:
         Raises
         ------
         UnreachableError
-            Tor has no connection to it; ``NoTorError``: there is no Tor to ask.
+            The server refuses; ``NoCircuitError``: Tor has not reached it; ``NoTorError``: there is no Tor to ask.
         """
         raw = _socket_for(self.proxy)
         try:
@@ -106,8 +110,10 @@ class Circuit:
             raise NoTorError(f"the proxy at {self.proxy} does not keep circuits apart: it refuses a password")
         await _say(raw, bytes([_VERSION, _CONNECT, 0]) + _destination(host) + struct.pack(">H", port))
         _, code, _, kind = await _hear(raw, 4)
+        if code == _REFUSED:
+            raise UnreachableError("it refuses connections through Tor")
         if code:
-            raise UnreachableError(_WHY_ONION if 0xF0 <= code <= 0xF7 else _WHY.get(code, "Tor refused"))
+            raise NoCircuitError(_WHY_ONION if 0xF0 <= code <= 0xF7 else _WHY.get(code, "Tor refused"))
         await _hear(raw, (_ADDRESS_BYTES[kind] if kind in _ADDRESS_BYTES else (await _hear(raw, 1))[0]) + 2)
 
 
