@@ -79,5 +79,4 @@ EXEMPT: dict[str, str] = {
     "participant.sending.transport:open_transport": "makes a transport of settings",
     "participant.sources.port:Source.read": "a port",
     "protocol.documents.experiment:Windows.open_at_hour": "a question about the clock",
-    "runtime.http.tor:TorProxy.from_text": "an address and a port, of which ipaddress reads the one and int the other",
 }
