@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 
 from secvm.errors import BadPeopleFileError
-from secvm.people.person import number_text
+from secvm.people.person import label_number, number_text
 from secvm.people.source import OpenFile, decoded, no_people, open_people, suffix_of
 
 #: Cells that say that there is nothing.
@@ -144,9 +144,11 @@ def _some_of(names: Collection[str]) -> str:
 
 def _labels(cells: Collection[str]) -> list[str | None]:
     """Labels as text; of numbers as in other files of people, so that ``1.0`` and ``1`` are one."""
-    there = [cell for cell in cells if cell not in NOTHING]
-    numbers = all(map(_NUMBER.fullmatch, there))
-    return [None if cell in NOTHING else number_text(float(cell)) if numbers else cell for cell in cells]
+    texts = {cell: cell for cell in cells if cell not in NOTHING}
+    numbers = {cell: number for cell in texts if (number := label_number(cell)) is not None}
+    # One that is too large for a number makes texts of all.
+    texts |= {cell: number_text(number) for cell, number in numbers.items() if len(numbers) == len(texts)}
+    return [texts.get(cell) for cell in cells]
 
 
 def _column(cells: Collection[str], *, as_text: bool) -> Any:

@@ -116,3 +116,9 @@ def test_repro_bytes_that_are_only_called_gzip_are_told_so(tmp_path: Path) -> No
     ):
         with pytest.raises(BadPeopleFileError, match=r"is called \.gz, and is no gzip file$"):
             read(write(tmp_path, bytes(range(128, 256)), name))
+
+
+def test_repro_a_label_too_large_for_a_number_is_a_text(tmp_path: Path) -> None:
+    path = tmp_path / "people.csv"
+    path.write_text("label,a\n1e999,2\n1.0,3\n,4\n")
+    assert read_columns(path, label="label", labels_required=False).labels == ["1e999", "1.0", None]
