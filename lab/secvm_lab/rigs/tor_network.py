@@ -17,6 +17,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -187,7 +188,8 @@ class TorNetwork:
     def _authority(self, number: int) -> _Authority:
         name = f"authority{number}"
         kept, place = self._keys / name, self.folder / name
-        if not (kept / "done").exists():
+        if not kept.exists():
+            self._keys.mkdir(mode=0o700, parents=True, exist_ok=True)
             _make_keys(kept)
         place.mkdir(mode=0o700)
         shutil.copytree(kept, place / "keys")
@@ -214,16 +216,18 @@ _CERTIFICATE = "authority_certificate"
 
 
 def _make_keys(place: Path) -> None:
-    """Keys of an authority, for a year; a folder that somebody left half made is made anew."""
-    shutil.rmtree(place, ignore_errors=True)
-    place.mkdir(mode=0o700, parents=True)
+    """Keys of an authority, for a year. Other processes may make them at the same time: the first counts."""
+    made = Path(tempfile.mkdtemp(prefix="making-", dir=place.parent))
     files = {"-i": "authority_identity_key", "-s": "authority_signing_key", "-c": _CERTIFICATE}
     _run(
         *("tor-gencert", "--create-identity-key", "-m", "12", "-a", "127.0.0.1:1", "--passphrase-fd", "0"),
-        *(word for option, file in files.items() for word in (option, str(place / file))),
+        *(word for option, file in files.items() for word in (option, str(made / file))),
         said="made for a test\n",
     )
-    (place / "done").touch()
+    try:
+        made.rename(place)
+    except OSError:
+        shutil.rmtree(made)
 
 
 def _run(*command: str, said: str = "") -> str:

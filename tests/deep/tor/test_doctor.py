@@ -57,7 +57,8 @@ def test_a_tor_that_keeps_nothing_apart_is_found_out(
 ) -> None:
     client = tor_network.client("careless", isolated=False)
     control = ["--control-port", str(client.control.port), "--cookie", str(client.control.cookie)]
-    assert run([*asked(client, relay), *control]) == 2
+    # It may take another circuit by chance, where one has failed meanwhile, and mostly does not.
+    assert any(run([*asked(client, relay), *control]) == 2 for _ in range(5))
     assert "Tor put both connections on circuit" in capfd.readouterr().err
 
 
