@@ -1,7 +1,8 @@
 """Host: one event loop that carries one device, or hundreds of them for a test.
 
 A heap holds when each device wants to be woken; whatever happens to a device puts it in anew, and entries that are out
-of date are passed over. What need not be on the disk at once is written for all devices every ``FLUSH_MS``.
+of date are passed over. What need not be on the disk at once is written for all devices every ``FLUSH_MS``, and when
+nothing is under way any more: whoever looks at the device from another process then sees what came of it.
 
 When it is to stop: nothing new is begun, what is under way gets a few seconds, everything is written and synced. What
 was not answered by then is sent again after the next start: the same bytes, which count once.
@@ -144,6 +145,8 @@ class Host:
             self._begin(*self._backlog.popleft())
         try:
             self._attend(index)
+            if not self._running:
+                self._flush()
         except BaseException as fault:  # noqa: BLE001  (a callback cannot raise; ``run`` does it)
             self._fault = self._fault or fault
             self._poked.set()

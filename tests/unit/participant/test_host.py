@@ -3,6 +3,7 @@
 import asyncio
 import io
 import json
+import sqlite3
 from collections import Counter
 from pathlib import Path
 
@@ -91,6 +92,26 @@ def test_repro_what_is_due_at_a_restart_leaves_without_waiting_for_another_wakin
     asyncio.run(hosted(world, again, until=manifest.closes_at - 1))
     assert world.clock.now() == manifest.closes_at - 1
     assert len(world.net.arrived) == 2 * BUDGET
+
+
+async def test_repro_what_came_of_a_window_is_on_the_disk_although_the_clock_stands_still(world: World) -> None:
+    """A person's page, which reads the disk, showed packages as waiting until the clock reached the next flush."""
+    host = Host(devices(world, 1), clock=world.clock)
+    manifest = world.publish(1)
+    stop = asyncio.Event()
+    running = asyncio.create_task(host.run(stop))
+    world.net.script = iter([Fate.LOST] * 1000)
+    await move(world, until=manifest.closes_at - 2)
+    world.net.script = iter(())
+    await move(world, until=manifest.closes_at - 1)
+    for _ in range(20):
+        await asyncio.sleep(0)
+    with sqlite3.connect(f"file:{world.folder / '0' / 'state.sqlite'}?mode=ro", uri=True) as disk:
+        assert disk.execute("SELECT COUNT(*) FROM capsule").fetchone() == (0,)
+    disk.close()
+    assert len(world.net.arrived) == BUDGET
+    stop.set()
+    await running
 
 
 async def test_log_says_once_that_no_manifest_can_be_had(world: World) -> None:
