@@ -37,7 +37,7 @@ class TwoCycle:
     spells: list[tuple[int, int]] = field(default_factory=list)
     _round: int = 0
     _numbers: list[int] = field(default_factory=list)
-    _everybody: tuple[NDArray[np.float64], NDArray[np.float64], float] | None = None
+    _everybody: tuple[list[int], list[int], int] | None = None
     _last: list[int] = field(default_factory=list)
     _run: list[int] = field(default_factory=list)
 
@@ -45,19 +45,18 @@ class TwoCycle:
         """Take note of one round. Abandoned rounds have no tally and are not watched, but their numbers are spent."""
         self._round = self._round + 1 if round_number is None else round_number
         # Counts from which the mean of cover was taken off may be negative.
-        plus, minus = (np.maximum(side[:, -1], 0).astype(float) for side in (tally.plus, tally.minus))
-        with np.errstate(invalid="ignore", divide="ignore"):
-            balance = np.where(plus + minus > 0, (plus - minus) / (plus + minus), 0.0)
+        plus, minus = ([max(count, 0) for count in side[:, -1].tolist()] for side in (tally.plus, tally.minus))
+        people = int(tally.participants.sum())
         if self._everybody is None:
-            self._everybody = (plus, minus, float(tally.participants.sum()))
+            self._everybody = (plus, minus, people)
+            self._last, self._run = [0] * len(plus), [0] * len(plus)
         all_plus, all_minus, all_people = self._everybody
-        grown = float(tally.participants.sum()) / all_people if all_people else 1.0
-        crowd = np.where(balance > 0, plus >= CROWD * grown * all_plus, minus >= CROWD * grown * all_minus)
-        swings = (np.abs(balance) >= SWING) & crowd
-        side = [int(np.sign(b)) if swinging else 0 for b, swinging in zip(balance, swings, strict=True)]
-        if not self._last:
-            self._last, self._run = [0] * len(side), [0] * len(side)
-        for model, now in enumerate(side):
+        # Plain numbers: there are a few models, and sweeps watch hundreds of them.
+        grown = people / all_people if all_people else 1.0
+        for model, (up, down) in enumerate(zip(plus, minus, strict=True)):
+            balance = (up - down) / (up + down) if up + down else 0.0
+            of_first = up >= CROWD * grown * all_plus[model] if up > down else down >= CROWD * grown * all_minus[model]
+            now = (1 if up > down else -1) if abs(balance) >= SWING and of_first else 0
             if now and now == -self._last[model]:
                 self._run[model] += 1
             else:
