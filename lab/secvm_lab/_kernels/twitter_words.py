@@ -1,7 +1,6 @@
-"""The words of people at Twitter's shape: how dice become words, each word of a person once. See ``paper.twitter.law``.
+"""The words of people at Twitter's shape: how dice become words, each word of a person once.
 
-How many bits of the dice each draw uses stands beside the kernel that is compiled with these numbers: the folder of its
-machine code is named by the files of this one.
+See ``paper.twitter.law``.
 """
 
 from __future__ import annotations
@@ -11,18 +10,15 @@ import numpy as np
 
 from secvm.learning._kernels.compiling import compiled
 from secvm.learning._kernels.siphash import siphash24_word
-
-#: A word's die: which cell of the law, where in it, and the coin between the two words of a pair.
-CELL_BITS, PLACE_BITS, COIN_BITS = 12, 31, 21
-#: Bits after the point of a cell's edge.
-POINT_BITS = 10
-#: A lean, and a length, is one of 2^12, all equally likely.
-QUANTILE_BITS = 12
-#: A strength of 1, in bits.
-STRENGTH_BITS = 16
-#: Dice are counted in 64 bits, the person in the upper ones: so many throws a person has.
-THROW_BITS = 24
-
+from secvm_lab._kernels.twitter_numbers import (
+    CELL_BITS,
+    COIN_BITS,
+    PLACE_BITS,
+    POINT_BITS,
+    QUANTILE_BITS,
+    STRENGTH_BITS,
+    THROW_BITS,
+)
 
 #: Dice thrown at once; few enough for the first cache.
 _CHUNK = 256

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from secvm_lab._kernels.twitter_words import POINT_BITS, count_people
+from secvm_lab._kernels.twitter_numbers import POINT_BITS
+from secvm_lab._kernels.twitter_words import count_people
 from secvm_lab.paper.twitter.people import CHUNK, TwitterPeople
 
 #: Words whose counts are looked at together.

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from secvm.errors import BadInputError
-from secvm_lab._kernels.twitter_words import CELL_BITS, COIN_BITS, PLACE_BITS, POINT_BITS, QUANTILE_BITS
+from secvm_lab._kernels.twitter_numbers import CELL_BITS, COIN_BITS, PLACE_BITS, POINT_BITS, QUANTILE_BITS
 
 #: A cell reaches this much further than it begins, at most: a constant density would else not be the law's.
 _THICKEST = 1.25

@@ -21,22 +21,24 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from secvm.errors import BadInputError
-from secvm.learning._kernels.hashing import bin_rows
-from secvm.learning._kernels.layout import PEOPLE, PreparedRows, count_bins, order_bins
 from secvm.learning._kernels.vectorised import siphash24_words
 from secvm.learning.individual.binning import HashBinning
 from secvm.learning.rows import BinnedRows
-from secvm_lab._kernels.hash_numbers import hash_numbers
-from secvm_lab._kernels.layout_stream import LayoutBuilder
-from secvm_lab._kernels.twitter_words import QUANTILE_BITS, STRENGTH_BITS, THROW_BITS, draw_words
+from secvm_lab._kernels.twitter_numbers import QUANTILE_BITS, STRENGTH_BITS, THROW_BITS
 from secvm_lab.paper.twitter import law as twitter_law
 
+# numba comes in where words are drawn on this machine's processors: a GPU draws its own.
+if TYPE_CHECKING:
+    from secvm.learning._kernels.layout import PreparedRows
+
+#: People in a block of the layout (``_kernels.layout.PEOPLE``, which needs numba; tested).
+PEOPLE = 1024
 #: BLAKE2b personalisation of the dice.
 _DICE_TAG = b"secvm-lab-people"
 #: People at a time: 4,096 of 1,826 words are 120 MB of words and bins, and for a moment twice that for sums.
@@ -62,6 +64,20 @@ class BinnedPeople:
 
     def __repr__(self) -> str:
         return f"BinnedPeople(<{len(self.labels)} people>, n_bins={self.prepared.n_bins})"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Facts:
+    """What people's own dice decide of them, before their words. It does not print itself."""
+
+    #: int64, where each person's words begin.
+    indptr: NDArray[np.int64]
+    #: int8, the side whose leans a person follows, and int64, in what share of its words.
+    sides: NDArray[np.int8]
+    strengths: NDArray[np.int64]
+    labels: NDArray[np.int8]
+    #: Of the dice for words, and for leans.
+    keys: tuple[NDArray[np.uint64], NDArray[np.uint64]]
 
 
 @dataclass(frozen=True)
@@ -120,28 +136,35 @@ class TwitterPeople:
         """
         if size < 1 or seed < 0:
             raise BadInputError("a chunk has at least one person, and a seed is not negative")
-        digest = hashlib.blake2b(seed.to_bytes(32, "little"), digest_size=48, person=_DICE_TAG).digest()
-        person_key, word_key, lean_key = np.frombuffer(digest, "<u8").astype(np.uint64).reshape(3, 2)
         leans = twitter_law.leans(self.signal)
         longest = int(self.lengths.max())
         for first in range(start, self.n_people, size):
-            people = np.arange(first, min(first + size, self.n_people), dtype=np.uint64)
-            dice = siphash24_words(np.broadcast_to(person_key, (len(people), 2)), people)
-            indptr = np.zeros(len(people) + 1, np.int64)
-            np.cumsum(self.lengths[dice >> np.uint64(64 - QUANTILE_BITS)], out=indptr[1:])
-            sides = ((dice >> np.uint64(_SIDE_BIT)) & np.uint64(1)).astype(np.int8)
-            above = ((dice >> np.uint64(_STRENGTH_BIT)) & np.uint64(_STRENGTHS - 1)).astype(np.float64) + 0.5
-            shares = self.weakest + (1 - self.weakest) * above / _STRENGTHS
-            strengths = np.rint(shares * 2**STRENGTH_BITS).astype(np.int64)
-            noise = dice & np.uint64(2**_NOISE_BITS - 1)
-            labels = sides ^ (noise < np.uint64(round(self.label_noise * 2**_NOISE_BITS))).astype(np.int8)
-            words = np.empty(int(indptr[-1]), np.int32)
-            tables = (self.edges, leans, word_key, lean_key, first, sides, strengths, indptr)
-            self._draw(tables, len(people), longest, words, threads)
-            yield first, indptr, words, labels
+            some = self.facts(seed, first, min(first + size, self.n_people))
+            words = np.empty(int(some.indptr[-1]), np.int32)
+            tables = (self.edges, leans, *some.keys, first, some.sides, some.strengths, some.indptr)
+            self._draw(tables, len(some.labels), longest, words, threads)
+            yield first, some.indptr, words, some.labels
+
+    def facts(self, seed: int, first: int, last: int) -> Facts:
+        """What some people's own dice decide of them."""
+        digest = hashlib.blake2b(seed.to_bytes(32, "little"), digest_size=48, person=_DICE_TAG).digest()
+        person_key, word_key, lean_key = np.frombuffer(digest, "<u8").astype(np.uint64).reshape(3, 2)
+        people = np.arange(first, last, dtype=np.uint64)
+        dice = siphash24_words(np.broadcast_to(person_key, (len(people), 2)), people)
+        indptr = np.zeros(len(people) + 1, np.int64)
+        np.cumsum(self.lengths[dice >> np.uint64(64 - QUANTILE_BITS)], out=indptr[1:])
+        sides = ((dice >> np.uint64(_SIDE_BIT)) & np.uint64(1)).astype(np.int8)
+        above = ((dice >> np.uint64(_STRENGTH_BIT)) & np.uint64(_STRENGTHS - 1)).astype(np.float64) + 0.5
+        shares = self.weakest + (1 - self.weakest) * above / _STRENGTHS
+        strengths = np.rint(shares * 2**STRENGTH_BITS).astype(np.int64)
+        noise = dice & np.uint64(2**_NOISE_BITS - 1)
+        labels = sides ^ (noise < np.uint64(round(self.label_noise * 2**_NOISE_BITS))).astype(np.int8)
+        return Facts(indptr, sides, strengths, labels, (word_key, lean_key))
 
     @staticmethod
     def _draw(tables: tuple[Any, ...], n: int, longest: int, words: NDArray[np.int32], threads: int) -> None:
+        from secvm_lab._kernels.twitter_words import draw_words  # noqa: PLC0415
+
         # Half full at most: a set that is fuller is searched for long.
         table_bits = (2 * longest).bit_length()
         pieces = max(1, min(threads, n))
@@ -159,6 +182,9 @@ class TwitterPeople:
         self, seed: int, binning: HashBinning, size: int = CHUNK, *, threads: int = 1
     ) -> Iterator[tuple[BinnedRows, NDArray[np.int8]]]:
         """People as rows of bins with their labels, ``size`` at a time."""
+        from secvm.learning._kernels.hashing import bin_rows  # noqa: PLC0415
+        from secvm_lab._kernels.hash_numbers import hash_numbers  # noqa: PLC0415
+
         for _, indptr, words, labels in self.chunks(seed, size, threads=threads):
             bins = hash_numbers(words, binning.keys, binning.n_bins, threads=threads)
             yield bin_rows(indptr, bins, None, binning.n_bins), labels
@@ -180,6 +206,9 @@ class TwitterPeople:
 
         The order of the bins is that of the first 16,384 people, who are made twice for it.
         """
+        from secvm.learning._kernels.layout import count_bins, order_bins  # noqa: PLC0415
+        from secvm_lab._kernels.layout_stream import LayoutBuilder  # noqa: PLC0415
+
         if size % PEOPLE:
             raise BadInputError(f"the layout takes chunks of whole blocks of {PEOPLE} people")
         sample = self.with_people(min(self.n_people, _SAMPLE))
