@@ -19,7 +19,8 @@ from secvm_lab.engine.lane import LANES
 if TYPE_CHECKING:
     from secvm_lab.engine.collapsed import CollapsedRows, collapse
     from secvm_lab.engine.engine import Engine, EngineReport
-    from secvm_lab.engine.sweeping import Swept, sweep
+    from secvm_lab.engine.sweeping import sweep
+    from secvm_lab.engine.swept import Swept
 
 __all__ = ["LANES", "CollapsedRows", "Engine", "EngineReport", "Swept", "collapse", "sweep"]
 
@@ -34,9 +35,13 @@ def __getattr__(name: str) -> Any:
         from secvm_lab.engine import collapsed
 
         return getattr(collapsed, name)
-    if name in ("Swept", "sweep"):
+    if name == "Swept":
+        from secvm_lab.engine import swept
+
+        return swept.Swept
+    if name == "sweep":
         from secvm_lab.engine import sweeping
 
-        return getattr(sweeping, name)
+        return sweeping.sweep
     msg = f"module {__name__!r} has no attribute {name!r}"
     raise AttributeError(msg)

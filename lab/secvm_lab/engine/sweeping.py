@@ -8,13 +8,12 @@ has fewer lanes where bins are many.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from secvm.errors import BadInputError
 from secvm.learning._kernels.layout import PreparedRows
 from secvm.learning.aggregate.descent import Pegasos, State
 from secvm.learning.experiment import Experiment
@@ -22,38 +21,10 @@ from secvm.learning.rows import BinnedRows
 from secvm_lab.engine.collapsed import CollapsedRows
 from secvm_lab.engine.engine import WIDTHS, Engine, lane_bytes, lay_out
 from secvm_lab.engine.people import LaidOutPeople
+from secvm_lab.engine.swept import Progress, Swept, rounds_to_evaluate
 
 #: What the lanes of a group may take together, people's own share left out.
 _MEMORY = 5 * 2**30
-
-#: After a round: models done before this group, models of the group, rounds done.
-Progress = Callable[[int, int, int], None]
-
-
-@dataclass(frozen=True, eq=False)
-class Swept:
-    """What became of one model."""
-
-    #: Its place among the models given.
-    model: int
-    #: Without vectors where states were not asked for.
-    state: State
-    #: int64, rounds x true label x predicted label, of its test people; after the evaluated rounds.
-    cells: NDArray[np.int64]
-    #: The rounds, counted from 1, after which ``cells`` were taken.
-    evaluated: tuple[int, ...]
-    #: All spells (first round, last round) of a two-cycle.
-    two_cycle_spells: tuple[tuple[int, int], ...]
-    #: Passes over everybody that its group took to score, for all models together.
-    score_passes: float = field(repr=False)
-    #: Rounds for which it needed no lane of its own, because another model went the same way.
-    shared_rounds: int = 0
-
-    @property
-    def accuracy(self) -> NDArray[np.float64]:
-        """Share of test people who are right, after each evaluated round."""
-        right = np.trace(self.cells, axis1=1, axis2=2)
-        return np.asarray(right / np.maximum(1, self.cells.sum(axis=(1, 2))))
 
 
 def sweep(
@@ -81,14 +52,7 @@ def sweep(
         share: let models share a lane while they agree; results are the same.
         states: whether to give states; None: unless own words are collapsed, for then a state is mostly made of them.
     """
-    if rounds < 1:
-        raise BadInputError("a sweep needs at least one round")
-    for name, table in (("train", train), ("test", test)):
-        if table is not None and table.shape != (len(labels), len(experiments)):
-            raise BadInputError(f"{name} must say of each person and each model whether the person {name}s it")
-    wanted = tuple(range(1, rounds + 1)) if evaluate is None else tuple(sorted(set(evaluate)))
-    if wanted and not (wanted[0] >= 1 and wanted[-1] <= rounds):
-        raise BadInputError("a round to evaluate lies outside the sweep")
+    wanted = rounds_to_evaluate(rounds, evaluate, {"train": train, "test": test}, (len(labels), len(experiments)))
     if states is None:
         states = not isinstance(people, CollapsedRows)
     crowd = lay_out(people, labels, threads)
