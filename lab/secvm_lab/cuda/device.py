@@ -1,0 +1,127 @@
+"""Gpu: the GPU of this machine, with the kernels of ``kernels.cu``.
+
+CuPy holds the memory and compiles the file; the file itself knows nothing of CuPy. Whatever is missing is said in one
+sentence, and nothing is ever done elsewhere instead.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from secvm.errors import BadInputError, NotInstalledError
+
+SOURCE = Path(__file__).with_name("kernels.cu")
+#: The first GPUs whose warps compare words in one instruction.
+_OLDEST = (7, 0)
+#: Below this shared memory of a block its columns would be too few to be worth it.
+_LEAST_SHARED = 64 * 2**10
+#: Kept free in a block's shared memory for what a kernel has beside weights.
+_BESIDE = 1024
+_ELSEWHERE = 'Leave --device away (device="cpu"): the results are the same bytes.'
+
+
+class Device(Protocol):
+    """Where kernels run."""
+
+    #: As a person calls it.
+    name: str
+    #: numpy, or what does the same there.
+    xp: Any
+    #: Columns whose weights fit shared memory.
+    columns: int
+
+    def launch(self, kernel: str, grid: Any, threads: int, *arguments: Any, shared: int = 0) -> None:
+        """Run one kernel of the file over a grid of blocks."""
+        ...
+
+    def to_host(self, array: Any) -> Any:
+        """As an array of numpy."""
+        ...
+
+    def free(self) -> int:
+        """Bytes that can be had."""
+        ...
+
+    def room(self, n_bytes: int) -> None:
+        """Return if so many bytes can be had; raise ``BadInputError`` if not."""
+        ...
+
+
+class Gpu:
+    """One GPU."""
+
+    def __init__(self) -> None:
+        """The first one that CUDA shows.
+
+        Raises
+        ------
+        BadInputError
+            There is none, or it, or its driver, is too old.
+        """
+        try:
+            import cupy  # noqa: PLC0415  (late: only who has a GPU has it)
+        except ImportError:
+            raise NotInstalledError("training on a GPU", "cupy", "cuda", distribution="./lab") from None
+        runtime = cupy.cuda.runtime
+        try:
+            found = runtime.getDeviceCount()
+            driver, needed = runtime.driverGetVersion(), runtime.runtimeGetVersion()
+        except runtime.CUDARuntimeError as fault:
+            raise BadInputError(f"CUDA finds no GPU: {fault}", next_step=_ELSEWHERE) from None
+        if not found:
+            raise BadInputError("CUDA finds no GPU on this machine", next_step=_ELSEWHERE)
+        if driver // 1000 < needed // 1000:
+            told = f"the GPU's driver knows CUDA {driver // 1000}, and CuPy needs {needed // 1000}"
+            raise BadInputError(told, next_step=f"Update the driver, or install cupy-cuda{driver // 1000}x.")
+        properties = runtime.getDeviceProperties(0)
+        self.name = properties["name"].decode()
+        capability = properties["major"], properties["minor"]
+        if capability < _OLDEST:
+            told = f"the GPU {self.name} has compute capability {capability[0]}.{capability[1]}, and 7.0 is needed"
+            raise BadInputError(told, next_step=_ELSEWHERE)
+        shared = int(properties["sharedMemPerBlockOptin"])
+        if shared < _LEAST_SHARED:
+            raise BadInputError(f"the GPU {self.name} has only {shared} bytes of shared memory for a block")
+        self.xp = cupy
+        self.columns = (shared - _BESIDE) // 4
+        self.processors = int(properties["multiProcessorCount"])
+        self._kernels: dict[str, Any] = {}
+
+    def __repr__(self) -> str:
+        return f"Gpu({self.name!r})"
+
+    @cached_property
+    def _module(self) -> Any:
+        return self.xp.RawModule(code=SOURCE.read_text(encoding="utf-8"), options=("-std=c++17",))
+
+    def launch(self, kernel: str, grid: Any, threads: int, *arguments: Any, shared: int = 0) -> None:
+        """Run one kernel; integers go as 64 bits, None as no address."""
+        if kernel not in self._kernels:
+            self._kernels[kernel] = self._module.get_function(kernel)
+        function = self._kernels[kernel]
+        function.max_dynamic_shared_size_bytes = max(shared, function.max_dynamic_shared_size_bytes)
+        grid = grid if isinstance(grid, tuple) else (grid,)
+        if min(grid) > 0:
+            function(grid, (threads,), tuple(_given(value) for value in arguments), shared_mem=shared)
+
+    def to_host(self, array: Any) -> Any:
+        return self.xp.asnumpy(array)
+
+    def free(self) -> int:
+        return int(self.xp.cuda.runtime.memGetInfo()[0]) + int(self.xp.get_default_memory_pool().free_bytes())
+
+    def room(self, n_bytes: int) -> None:
+        free = self.free()
+        if n_bytes > free:
+            told = f"this needs {n_bytes / 2**30:.1f} GiB of the GPU's memory, and {free / 2**30:.1f} GiB are free"
+            raise BadInputError(told, next_step="Take fewer people, bins or models at once.")
+
+
+def _given(value: Any) -> Any:
+    if value is None:
+        return np.uint64(0)
+    return np.uint64(value % 2**64) if isinstance(value, int) else value
