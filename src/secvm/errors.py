@@ -71,10 +71,10 @@ class BadExperimentError(BadInputError):
 class NotInstalledError(BadInputError, ImportError):
     """A package that an extra of this distribution brings is not installed."""
 
-    def __init__(self, what: str, package: str, extra: str) -> None:
+    def __init__(self, what: str, package: str, extra: str, *, distribution: str = ".") -> None:
         super().__init__(
             f"{what} needs the package {package}, which is not installed",
-            next_step=f"In a clone of the repository: pip install '.[{extra}]'",
+            next_step=f"In a clone of the repository: pip install '{distribution}[{extra}]'",
         )
 
 

@@ -14,7 +14,7 @@ import typer
 
 from secvm.cli.offline import options
 from secvm.cli.output import Format, FormatOption, emit, note, progress
-from secvm.errors import BadInputError
+from secvm.errors import BadInputError, NotInstalledError
 from secvm_lab.cli.time_left import as_typed, used
 
 if TYPE_CHECKING:
@@ -43,6 +43,13 @@ class Figure(StrEnum):
     RULES = "rules"
     BASELINES = "baselines"
     ALL = "all"
+
+
+class Device(StrEnum):
+    """Where models are trained."""
+
+    CPU = "cpu"
+    CUDA = "cuda"
 
 
 def offline(
@@ -91,6 +98,9 @@ def offline(
     threads: Annotated[int, typer.Option(help="Threads; the result does not depend on it.", min=1)] = 2,
     engine: Annotated[str, typer.Option(help="local, or dask: on many machines.")] = "local",
     scheduler: Annotated[str | None, typer.Option(help="Address of dask's scheduler.")] = None,
+    device: Annotated[
+        Device, typer.Option(help="Where models are trained; the result does not depend on it.")
+    ] = Device.CPU,
     seed: Annotated[int, typer.Option(help="Seed of people, splits, hash and dice.", min=0, max=MAX_SEED)] = 1,
     output_format: FormatOption = Format.TXT,
 ) -> None:
@@ -103,7 +113,7 @@ def offline(
 
     \b
         ./secvm reproduce offline
-        ./secvm reproduce offline --people 350000 --bins 95880 --format json
+        ./secvm reproduce offline --people 350000 --bins 95880 --device cuda --format json
         ./secvm reproduce offline --data people.jsonl.gz --split-file splits.json --figure 1b --bins none,1000
     """
     started = time.monotonic()
@@ -111,6 +121,8 @@ def offline(
         raise BadInputError("--data and --people exclude each other")
     if (engine == "dask") != (scheduler is not None) or engine not in ("local", "dask"):
         raise BadInputError("--engine is local, or dask together with --scheduler ADDRESS")
+    if device is Device.CUDA and scheduler is not None:
+        raise BadInputError("--device cuda is of this machine; leave --engine and --scheduler away")
     asked_bins = tuple(None if word == "none" else _whole(word, "--bins") for word in _words(bins, "--bins"))
     asked_hashes = tuple(_whole(word, "--hashes") for word in _words(hashes, "--hashes"))
     options.number(lambda_, "--lambda")
@@ -143,7 +155,7 @@ def offline(
     check_folder(place)
     with contextlib.ExitStack() as stack:
         # Nothing is written before everything that was asked for is known to make sense.
-        sweeper = _sweeper(scheduler, stack)
+        sweeper = _sweeper(scheduler, device, stack)
         stored = Stored(place, note)
         if split_file is not None and not split_file.exists():
             drawn.write(split_file)
@@ -209,15 +221,18 @@ def _splits(n_people: int, asked: int | None, path: Path | None, seed: int) -> S
     return found.first(asked or len(found.tests))
 
 
-def _sweeper(scheduler: str | None, stack: contextlib.ExitStack) -> Sweeper:
+def _sweeper(scheduler: str | None, device: Device, stack: contextlib.ExitStack) -> Sweeper:
+    if device is Device.CUDA:
+        from secvm_lab.cuda.device import Gpu
+        from secvm_lab.paper.offline.training import DeviceSweeper
+
+        return DeviceSweeper(Gpu())
     if scheduler is None:
         from secvm_lab.paper.offline.training import LocalSweeper
 
         return LocalSweeper()
     if importlib.util.find_spec("distributed") is None:
-        raise BadInputError(
-            "--engine dask needs the extra dask", next_step="In a clone of the repository: pip install './lab[dask]'"
-        )
+        raise NotInstalledError("--engine dask", "distributed", "dask", distribution="./lab")
     from secvm_lab.cluster.sweep import ClusterSweep
     from secvm_lab.paper.offline.training import ClusterSweeper
 

@@ -27,7 +27,7 @@ from secvm.estimator.model import ModelFile
 from secvm.estimator.privacy import CONTRIBUTION, PrivacyPlan, PrivacyWarning, doubts, planned, warn_of
 from secvm.estimator.question import SWIFT_ROUNDS, ask, check_signs
 from secvm.estimator.settings import NamesOf, interval, rule_settings, threads
-from secvm.estimator.training import OfflineTraining, Population, TrainingRound
+from secvm.estimator.training import Population, TrainingRound
 from secvm.estimator.who_counts import attendance_table, cohort_mask, multiplicities
 from secvm.files import write_atomically
 from secvm.learning import aggregate
@@ -65,6 +65,7 @@ class SecVMBase(BaseEstimator):
         "dice_seed": [bytes, None],
         "random_state": ["random_state"],
         "n_jobs": [Integral, None],
+        "device": [StrOptions({"cpu", "cuda"})],
         "verbose": ["verbose"],
     }
 
@@ -92,6 +93,7 @@ class SecVMBase(BaseEstimator):
     dice_seed: bytes | None = None
     random_state: Any = None
     n_jobs: int | None = None
+    device: Literal["cpu", "cuda"] = "cpu"
     verbose: int = 0
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, cohorts: Any = None, attendance: Any = None) -> Self:
@@ -317,7 +319,13 @@ class SecVMBase(BaseEstimator):
         table = attendance_table(attendance, len(people))
         count = threads(self.n_jobs)
         training = training_for(
-            experiment, people, rounds=self._rounds, attendance=table, seed=self.seed_, threads=count
+            experiment,
+            people,
+            rounds=self._rounds,
+            attendance=table,
+            seed=self.seed_,
+            threads=count,
+            device=self.device,
         )
         held_out = None
         if train is not None and not train.all():
@@ -391,7 +399,8 @@ class SecVMBase(BaseEstimator):
     def _one_more_round(self, people: Population) -> Self:
         """The round of ``partial_fit``."""
         check_signs(self.experiment_, people.rows)
-        training = OfflineTraining(self.experiment_, seed=self.seed_, threads=threads(self.n_jobs))
+        count = threads(self.n_jobs)
+        training = training_for(self.experiment_, people, rounds=1, seed=self.seed_, threads=count, device=self.device)
         training.state, training.round_number = self.state_, self.n_iter_
         training.advance(people)
         self._take(self.experiment_, training.state)

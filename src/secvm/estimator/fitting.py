@@ -12,12 +12,12 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from importlib import metadata
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from secvm.errors import BadInputError
+from secvm.errors import BadInputError, NotInstalledError
 from secvm.estimator.question import right_within
 from secvm.estimator.training import Attendance, OfflineTraining, Population, TrainingRound
 from secvm.learning import aggregate
@@ -29,7 +29,7 @@ from secvm.learning.rows import BinnedRows
 from secvm.learning.weights import Weights
 
 Floats = NDArray[np.float64]
-#: The group of the engine's entry points: ``one`` for a training, ``many`` for a sweep.
+#: The group of the engine's entry points: ``one`` for a training, ``many`` for a sweep, ``cuda`` for one on a GPU.
 GROUP = "secvm.trainings"
 #: Entries times rounds from which on the engine is taken: a few seconds of the plain kernels.
 ENOUGH = 2 * 10**9
@@ -208,8 +208,15 @@ def training_for(
     attendance: Attendance | None = None,
     seed: bytes = b"",
     threads: int = 1,
+    device: Literal["cpu", "cuda"] = "cpu",
 ) -> OfflineTraining:
-    """The quickest training that does what is asked; all give the same states."""
+    """The quickest training of a device that does what is asked; all give the same states."""
+    if device == "cuda":
+        on_gpu = _engine("cuda")
+        if on_gpu is None:
+            raise NotInstalledError('device="cuda"', "secvm-lab", "cuda", distribution="./lab")
+        trained: OfflineTraining = on_gpu(experiment, seed=seed, threads=threads)
+        return trained
     plain = (
         people.multiplicity is None
         and attendance is None

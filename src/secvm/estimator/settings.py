@@ -55,6 +55,8 @@ PARAMETERS_DOC = """
         others see.
     n_jobs : int or None, default=None
         Threads; -1 is one for each processor. The result does not depend on it.
+    device : {"cpu", "cuda"}, default="cpu"
+        Where the rounds are computed; the result does not depend on it. A GPU needs the laboratory's extra ``cuda``.
     verbose : int, default=0
         A line about each round where it is not 0.
 """

@@ -14,16 +14,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from secvm.errors import BadInputError
 from secvm.learning._kernels.layout import PreparedRows
 from secvm.learning.experiment import Experiment
+from secvm.learning.individual.binning import HashBinning
+from secvm_lab.cuda.sweeping import sweep_on
 from secvm_lab.engine import Swept, sweep
 from secvm_lab.engine.collapsed import CollapsedRows
 from secvm_lab.paper.offline.crowd import Crowd, MadeUpCrowd, Recipe
 from secvm_lab.paper.offline.models import Model, Stored, Trained, as_json, from_json, key_of
 from secvm_lab.paper.offline.splits import Splits
+from secvm_lab.paper.twitter.on_device import DeviceWords
 
 if TYPE_CHECKING:
+    from secvm.learning.rows import BinnedRows
     from secvm_lab.cluster.sweep import ClusterSweep
+    from secvm_lab.cuda.device import Device
+    from secvm_lab.cuda.people import DevicePeople
 
 #: Model-rounds done.
 Advance = Callable[[int], None]
@@ -57,6 +64,41 @@ class LocalSweeper:
             self._last = None  # before the next: two crowds at once are one too many
             self._last = recipe, recipe.prepared(threads=threads)
         return self._last[1]
+
+
+class DeviceSweeper:
+    """On the GPU of this machine. It keeps the words of the last made-up crowd there, and hashes them anew."""
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+        self._drawn: tuple[MadeUpCrowd, DeviceWords] | None = None
+
+    def __call__(
+        self,
+        recipe: Recipe,
+        labels: NDArray[np.int64],
+        experiments: Sequence[Experiment],
+        *,
+        threads: int,
+        **settings: Any,
+    ) -> Iterator[Swept]:
+        return sweep_on(self._device, self._people(recipe, threads), labels, experiments, states=False, **settings)
+
+    def _people(self, recipe: Recipe, threads: int) -> DevicePeople | BinnedRows:
+        """Of the people who take part."""
+        crowd = recipe.crowd
+        if isinstance(crowd, MadeUpCrowd) and recipe.bins is not None and recipe.taken is None:
+            if self._drawn is None or self._drawn[0] != crowd:
+                self._drawn = None  # before the next: two crowds at once are one too many
+                self._drawn = crowd, DeviceWords(self._device, crowd.people, crowd.seed)
+            return self._drawn[1].binned(HashBinning(recipe.bins, recipe.salt, recipe.hashes))
+        if isinstance(crowd, MadeUpCrowd):
+            raise BadInputError(
+                "made-up people have a word for each of 2^29 bins unhashed, which no GPU holds",
+                next_step="Name numbers of bins with --bins, or leave --device away.",
+            )
+        rows = crowd.rows(recipe.bins, recipe.hashes, recipe.salt, threads=threads)
+        return rows if recipe.taken is None else rows.take(np.flatnonzero(recipe.take))
 
 
 class ClusterSweeper(LocalSweeper):
