@@ -19,6 +19,7 @@ from secvm_lab.cli.time_left import as_typed, used
 
 if TYPE_CHECKING:
     from secvm_lab.paper.offline.crowd import Crowd
+    from secvm_lab.paper.offline.settings import Settings
     from secvm_lab.paper.offline.splits import Splits
     from secvm_lab.paper.offline.training import Sweeper
 
@@ -155,7 +156,7 @@ def offline(
     check_folder(place)
     with contextlib.ExitStack() as stack:
         # Nothing is written before everything that was asked for is known to make sense.
-        sweeper = _sweeper(scheduler, device, stack)
+        sweeper = _sweeper(scheduler, device, settings, stack)
         stored = Stored(place, note)
         if split_file is not None and not split_file.exists():
             drawn.write(split_file)
@@ -221,12 +222,12 @@ def _splits(n_people: int, asked: int | None, path: Path | None, seed: int) -> S
     return found.first(asked or len(found.tests))
 
 
-def _sweeper(scheduler: str | None, device: Device, stack: contextlib.ExitStack) -> Sweeper:
+def _sweeper(scheduler: str | None, device: Device, settings: Settings, stack: contextlib.ExitStack) -> Sweeper:
     if device is Device.CUDA:
         from secvm_lab.cuda.device import Gpu
         from secvm_lab.paper.offline.training import DeviceSweeper
 
-        return DeviceSweeper(Gpu())
+        return DeviceSweeper(Gpu(), settings)
     if scheduler is None:
         from secvm_lab.paper.offline.training import LocalSweeper
 

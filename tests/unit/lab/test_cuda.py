@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,6 +15,8 @@ from secvm.estimator import SecVMClassifier
 from secvm_lab.cuda.device import Gpu
 from secvm_lab.engine import sweep
 from secvm_lab.paper.offline.crowd import FileCrowd, MadeUpCrowd, Recipe
+from secvm_lab.paper.offline.settings import Settings
+from secvm_lab.paper.offline.splits import Splits
 from secvm_lab.paper.offline.training import DeviceSweeper
 from secvm_lab.paper.twitter.people import PEOPLE, TwitterPeople
 from tests.contract.estimator.test_engine import ask
@@ -118,6 +121,10 @@ def test_offline_evaluation_on_a_device_trains_the_same_people(tmp_path: Any) ->
         assert all(np.array_equal(a.cells, b.cells) for a, b in zip(ours, theirs, strict=True))
     with pytest.raises(BadInputError, match="no GPU holds"):
         list(sweeper(Recipe(made_up, None, 1, b""), made_up.labels(), [], threads=1, rounds=1))
+    settings = Settings(made_up, Splits.draw(60, 2, 1), ("1b",))
+    with pytest.raises(BadInputError, match="no GPU holds"):
+        DeviceSweeper(EmulatedDevice(), settings)
+    DeviceSweeper(EmulatedDevice(), replace(settings, asked_bins=(30,)))
 
 
 def test_block_of_people_is_the_layouts() -> None:

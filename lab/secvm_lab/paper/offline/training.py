@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from secvm_lab.cluster.sweep import ClusterSweep
     from secvm_lab.cuda.device import Device
     from secvm_lab.cuda.people import DevicePeople
+    from secvm_lab.paper.offline.settings import Settings
 
 #: Model-rounds done.
 Advance = Callable[[int], None]
@@ -66,10 +67,20 @@ class LocalSweeper:
         return self._last[1]
 
 
+#: Why unhashed people who are made up are refused, and what to do.
+UNHASHED = "unhashed, made-up people have a bin for each of 2^29 words, which no GPU holds"
+BY_BINS = "Name numbers of bins with --bins, or leave --device away."
+
+
 class DeviceSweeper:
     """On the GPU of this machine. It keeps the words of the last made-up crowd there, and hashes them anew."""
 
-    def __init__(self, device: Device) -> None:
+    def __init__(self, device: Device, settings: Settings | None = None) -> None:
+        """Raise ``BadInputError`` where a GPU cannot hold what these settings ask for."""
+        if settings is not None and isinstance(settings.crowd, MadeUpCrowd):
+            unhashed = (None in settings.bins and "1b" in settings.figures) or None in settings.asked_bins
+            if unhashed or "1a" in settings.figures:
+                raise BadInputError(UNHASHED, next_step=BY_BINS)
         self._device = device
         self._drawn: tuple[MadeUpCrowd, DeviceWords] | None = None
 
@@ -93,10 +104,7 @@ class DeviceSweeper:
                 self._drawn = crowd, DeviceWords(self._device, crowd.people, crowd.seed)
             return self._drawn[1].binned(HashBinning(recipe.bins, recipe.salt, recipe.hashes))
         if isinstance(crowd, MadeUpCrowd):
-            raise BadInputError(
-                "made-up people have a word for each of 2^29 bins unhashed, which no GPU holds",
-                next_step="Name numbers of bins with --bins, or leave --device away.",
-            )
+            raise BadInputError(UNHASHED, next_step=BY_BINS)
         rows = crowd.rows(recipe.bins, recipe.hashes, recipe.salt, threads=threads)
         return rows if recipe.taken is None else rows.take(np.flatnonzero(recipe.take))
 
