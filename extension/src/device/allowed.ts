@@ -24,7 +24,7 @@ export function whileAllowed({ agree, enter }: RoundConsent, allows: Allows): Ro
   };
 }
 
-/** Also what is sealed already waits until it is allowed again, as if nobody answered. */
+/** Without the permission it is as if nobody answered; a sealed request is given up after three attempts. */
 export class AllowedTransport extends RelayTransport {
   readonly #allows: Allows;
 
