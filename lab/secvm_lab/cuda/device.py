@@ -90,6 +90,8 @@ class Gpu:
         self.columns = (shared - _BESIDE) // 4
         self.processors = int(properties["multiProcessorCount"])
         self._kernels: dict[str, Any] = {}
+        self._pool = cupy.get_default_memory_pool()
+        cupy.cuda.set_allocator(self._allocate)
 
     def __repr__(self) -> str:
         return f"Gpu({self.name!r})"
@@ -111,14 +113,23 @@ class Gpu:
     def to_host(self, array: Any) -> Any:
         return self.xp.asnumpy(array)
 
+    def _allocate(self, n_bytes: int) -> Any:
+        """Memory of CuPy's pool; that there is too little is told as anything else."""
+        try:
+            return self._pool.malloc(n_bytes)
+        except self.xp.cuda.memory.OutOfMemoryError:
+            raise self._too_little(n_bytes) from None
+
     def free(self) -> int:
-        return int(self.xp.cuda.runtime.memGetInfo()[0]) + int(self.xp.get_default_memory_pool().free_bytes())
+        return int(self.xp.cuda.runtime.memGetInfo()[0]) + int(self._pool.free_bytes())
 
     def room(self, n_bytes: int) -> None:
-        free = self.free()
-        if n_bytes > free:
-            told = f"this needs {n_bytes / 2**30:.1f} GiB of the GPU's memory, and {free / 2**30:.1f} GiB are free"
-            raise BadInputError(told, next_step="Take fewer people, bins or models at once.")
+        if n_bytes > self.free():
+            raise self._too_little(n_bytes)
+
+    def _too_little(self, n_bytes: int) -> BadInputError:
+        told = f"this needs {n_bytes / 2**30:.1f} GiB of the GPU's memory, and {self.free() / 2**30:.1f} GiB are free"
+        return BadInputError(told, next_step="Take fewer people, bins or models at once.")
 
 
 def _given(value: Any) -> Any:

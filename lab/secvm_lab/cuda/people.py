@@ -23,6 +23,8 @@ CLASSES, _SMALLEST_CLASS = 8, 16
 PASS_THREADS, THREADS = 1024, 256
 #: Pieces of work in which a pass is handed out: some for each processor, none so small that loading weights would show.
 _PIECES, _LEAST_PIECE, _MOST_PIECE = 1024, 256, 8192
+#: Counters of a warp while people are laid out fit shared memory.
+_MOST_BLOCKS = 1024
 #: With more blocks of columns than these, scores read weights where they lie.
 _MANY_BLOCKS = 8
 #: Far more than a norm loses as a float32.
@@ -43,6 +45,9 @@ class DevicePeople:
         self.device, self.n_bins = device, n_bins
         self.n_people = len(indptr) - 1
         self.n_blocks = -(-n_bins // device.columns)
+        if self.n_blocks > _MOST_BLOCKS:
+            told = f"{n_bins} bins are beyond this GPU, which takes up to {_MOST_BLOCKS * device.columns}"
+            raise BadInputError(told, next_step='Take device="cpu".')
         self.width = -(-n_bins // self.n_blocks)
         self._shared = 4 * (self.width + 1)
         self._direct = int(self.n_blocks > _MANY_BLOCKS)

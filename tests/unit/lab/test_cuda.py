@@ -13,6 +13,7 @@ import pytest
 from secvm.errors import BadInputError, NotInstalledError
 from secvm.estimator import SecVMClassifier
 from secvm_lab.cuda.device import Gpu
+from secvm_lab.cuda.people import DevicePeople
 from secvm_lab.engine import sweep
 from secvm_lab.paper.offline.crowd import FileCrowd, MadeUpCrowd, Recipe
 from secvm_lab.paper.offline.settings import Settings
@@ -21,6 +22,7 @@ from secvm_lab.paper.offline.training import DeviceSweeper
 from secvm_lab.paper.twitter.people import PEOPLE, TwitterPeople
 from tests.contract.estimator.test_engine import ask
 from tests.rigs.cuda_emulation import EmulatedDevice
+from tests.unit.learning.helpers import rows_of
 
 
 class CUDARuntimeError(RuntimeError):
@@ -39,8 +41,14 @@ def cupy(**told: Any) -> SimpleNamespace:
         getDeviceProperties=lambda _: properties,
         memGetInfo=lambda: (2**30, 2**31),
     )
-    pool = SimpleNamespace(free_bytes=lambda: 0)
-    return SimpleNamespace(cuda=SimpleNamespace(runtime=runtime), get_default_memory_pool=lambda: pool)
+    pool = SimpleNamespace(free_bytes=lambda: 0, malloc=full)
+    memory = SimpleNamespace(OutOfMemoryError=MemoryError)
+    cuda = SimpleNamespace(runtime=runtime, memory=memory, set_allocator=told.get("set_allocator", lambda _: None))
+    return SimpleNamespace(cuda=cuda, get_default_memory_pool=lambda: pool)
+
+
+def full(_n_bytes: int) -> None:
+    raise MemoryError
 
 
 def broken() -> int:
@@ -67,8 +75,11 @@ def test_gpu_that_cannot_be_used_is_refused_in_one_sentence(
 
 
 def test_too_little_memory_is_said_before_it_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "cupy", cupy())
+    allocators: list[Any] = []
+    monkeypatch.setitem(sys.modules, "cupy", cupy(set_allocator=allocators.append))
     gpu = Gpu()
+    with pytest.raises(BadInputError, match=r"needs 0\.5 GiB of the GPU's memory, and 1\.0 GiB are free"):
+        allocators[0](2**29)
     gpu.room(2**30)
     with pytest.raises(BadInputError, match=r"needs 1\.5 GiB of the GPU's memory, and 1\.0 GiB are free"):
         gpu.room(3 * 2**29)
@@ -125,6 +136,12 @@ def test_offline_evaluation_on_a_device_trains_the_same_people(tmp_path: Any) ->
     with pytest.raises(BadInputError, match="no GPU holds"):
         DeviceSweeper(EmulatedDevice(), settings)
     DeviceSweeper(EmulatedDevice(), replace(settings, asked_bins=(30,)))
+
+
+def test_more_bins_than_a_gpu_takes_are_refused() -> None:
+    rows = rows_of([[0], [8000]], 9000)
+    with pytest.raises(BadInputError, match="9000 bins are beyond this GPU, which takes up to 7168"):
+        DevicePeople.of_rows(EmulatedDevice(columns=7), rows)
 
 
 def test_block_of_people_is_the_layouts() -> None:
