@@ -1,7 +1,8 @@
 """The paper's sweep on a GPU: the CPU's bytes first, then how long it takes, beside what others would use there.
 
-**Same bytes.** ``small``: 20,000 made-up people; states of Pegasos on two splits, of swift and of thinned swift, and
-the rows themselves, against digests that ``--digests`` computed on a CPU (``benchmarks/results/gpu-digests.json``).
+**Same bytes.** ``random``: small populations of odd shapes under four rules, against this machine's processor.
+``small``: 20,000 made-up people; states of Pegasos on two splits, of swift and of thinned swift, and the rows
+themselves, against digests that ``--digests`` computed on a CPU (``benchmarks/results/gpu-digests.json``).
 ``identical_to_cpu_on_two_splits``: of everybody, the confusion after each of 100 rounds.
 
 **Times.** People are drawn on the device. A *model-iteration* is one round of one model with the test people's
@@ -74,6 +75,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--splits", type=int, default=141)
     parser.add_argument("--rounds", type=int, default=100)
     parser.add_argument("--bins", type=int, nargs="*", default=[*FIVE, FINEST])
+    parser.add_argument("--random", type=int, default=100, help="random populations that are compared first")
     parser.add_argument("--small-only", action="store_true", help="the same bytes on 20,000 people, and no more")
     parser.add_argument("--pass-only", action="store_true", help="one pass over everybody, for the profiler")
     parser.add_argument("--no-peers", action="store_true", help="nothing but ours")
@@ -92,6 +94,8 @@ def run(arguments: argparse.Namespace) -> dict[str, object]:
     digests = json.loads(DIGESTS.read_text()) if DIGESTS.exists() else {"small": {}, "full": {}}
     found: dict[str, object] = {"device": gpu.name, "copy_tb_s": round(_copies(gpu.xp) / 1e12, 2)}
     _tell("gpu", found)
+    found["random"] = _random(gpu, arguments.random)
+    _tell("random", found["random"])
     found["small"] = _small(gpu, digests["small"])
     _tell("small", found["small"])
     if arguments.small_only:
@@ -169,9 +173,16 @@ def _rows_digest(rows: BinnedRows) -> str:
     return _digest(rows.indptr.tobytes(), rows.bins.tobytes(), rows.values.tobytes())
 
 
-def _trained(training: OfflineTraining, rows: BinnedRows, labels: NDArray[np.int64], train: NDArray[np.bool_]) -> str:
+def _trained(
+    training: OfflineTraining,
+    rows: BinnedRows,
+    labels: NDArray[np.int64],
+    train: NDArray[np.bool_],
+    *,
+    rounds: int = SMALL_ROUNDS,
+) -> str:
     people = Population(rows=rows, labels=labels, train=train)
-    for _ in range(SMALL_ROUNDS):
+    for _ in range(rounds):
         training.advance(people)
     return _digest(training.state.to_bytes())
 
@@ -200,6 +211,40 @@ def _small(gpu: Any, wanted: dict[str, str]) -> dict[str, object]:
     _tell("found", found)
     same = {name: found[name] == wanted.get(name) for name in found}
     return {"identical": all(same.values()), **same, "seconds": seconds}
+
+
+def _random(gpu: Any, cases: int) -> dict[str, int]:
+    """Small populations of odd shapes under four rules, against ``OfflineTraining`` on this machine's processor."""
+    from secvm_lab.cuda.engine import CudaEngine
+    from secvm_lab.cuda.people import DevicePeople
+    from secvm_lab.cuda.training import CudaTraining
+
+    dice, different, compared = np.random.default_rng(SEED), 0, 0
+    for _ in range(cases):
+        n, n_bins = int(dice.integers(2, 300)), int(dice.choice([1, 2, 7, 33, 500, 5_000, 60_000, 130_000, 700_000]))
+        most = min(n_bins, int(dice.choice([3, 40, 600])))
+        drawn = [np.unique(dice.integers(0, n_bins, int(k))) for k in dice.integers(0, most + 1, n)]
+        bins = np.concatenate(drawn).astype(np.int32)
+        values = dice.choice([1, 2, 255] if dice.random() < 0.5 else [1], len(bins)).astype(np.int32)
+        rows = BinnedRows(np.cumsum([0, *map(len, drawn)]).astype(np.int64), bins, values, n_bins)
+        labels, train = dice.integers(0, 2, n), dice.random(n) < 0.8
+        train[0] = True
+        swift, thinned = (replace(experiment, n_bins=n_bins) for experiment in _others().values())
+        pegasos = _pegasos(n_bins)
+        asked = [pegasos, swift, thinned, replace(pegasos, thinning=Thinning(q=Fraction(1, 3)))]
+        for experiment in asked[: 4 if n_bins < 10_000 else 1]:
+            given = rows, labels, train
+            reference = _trained(OfflineTraining(experiment, seed=b"dice"), *given, rounds=5)
+            found = [_trained(CudaTraining(experiment, seed=b"dice", device=gpu), *given, rounds=5)]
+            if experiment is pegasos:
+                engine = CudaEngine(DevicePeople.of_rows(gpu, rows), labels, [pegasos], train=train[:, None])
+                for _ in range(5):
+                    engine.advance()
+                    engine.cells()
+                found.append(_digest(engine.state(0).to_bytes()))
+            compared += len(found)
+            different += sum(one != reference for one in found)
+    return {"compared": compared, "different": different}
 
 
 # -- times -----------------------------------------------------------------------------------------------------------
