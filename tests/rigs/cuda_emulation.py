@@ -292,7 +292,7 @@ def guess(
     bound = np.sqrt(squares.reshape(n_models, 8)) @ norms.reshape(8, n_people).astype(np.float64) * (1 + 2.0**-24)
     bound += limit[:, 1:2] + units * limit[:, 2:3]
     apart = (1 if signs is None else signs) * middle - limit[:, :1]
-    meant = roles.reshape(n_models, n_people) == role
+    meant = (roles.reshape(n_models, n_people) & role) != 0
     below.reshape(n_models, n_people)[:] = meant & (apart < 0)
     for model, doubtful in enumerate(meant & (np.abs(apart) <= bound)):
         chosen = np.flatnonzero(doubtful)
@@ -318,7 +318,7 @@ def settle(
         people = np.arange(n_people) if length < 0 else lists[begin : begin + length]
         people_at = np.arange(len(people))
         found = scores[out_at[model] + people_at] * (1 if signs is None else signs[people].astype(np.int64))
-        meant = roles[begin + people] == role
+        meant = (roles[begin + people] & role) != 0
         below[begin + people[meant]] = found[meant] < lowers[model]
 
 
@@ -348,7 +348,7 @@ def changes(
 
 @_kernel
 def confusion(negative: Any, roles: Any, role: int, labels: Any, n_people: int, cells: Any) -> None:
-    meant = roles.reshape(-1, n_people) == role
+    meant = (roles.reshape(-1, n_people) & role) != 0
     cell = 2 * labels + (1 - negative.reshape(-1, n_people))
     cells[:] = np.stack([(meant & (cell == k)).sum(axis=1) for k in range(4)], axis=1).ravel()
 

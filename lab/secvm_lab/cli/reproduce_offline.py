@@ -100,7 +100,8 @@ def offline(
     engine: Annotated[str, typer.Option(help="local, or dask: on many machines.")] = "local",
     scheduler: Annotated[str | None, typer.Option(help="Address of dask's scheduler.")] = None,
     device: Annotated[
-        Device, typer.Option(help="Where models are trained; the result does not depend on it.")
+        Device,
+        typer.Option(help="Where Pegasos is trained; rules and baselines stay on the CPU. The result is the same."),
     ] = Device.CPU,
     seed: Annotated[int, typer.Option(help="Seed of people, splits, hash and dice.", min=0, max=MAX_SEED)] = 1,
     output_format: FormatOption = Format.TXT,

@@ -6,7 +6,6 @@ sentence, and nothing is ever done elsewhere instead.
 
 from __future__ import annotations
 
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -15,8 +14,8 @@ import numpy as np
 from secvm.errors import BadInputError, NotInstalledError
 
 SOURCE = Path(__file__).with_name("kernels.cu")
-#: The first GPUs whose warps compare words in one instruction.
-_OLDEST = (7, 0)
+#: From this CUDA on kernels are no longer compiled for Volta (7.0), whose warps are the first to compare words at once.
+_WITHOUT_VOLTA = 13
 #: Below this shared memory of a block its columns would be too few to be worth it.
 _LEAST_SHARED = 64 * 2**10
 #: Kept free in a block's shared memory for what a kernel has beside weights.
@@ -55,33 +54,35 @@ class Gpu:
     """One GPU."""
 
     def __init__(self) -> None:
-        """The first one that CUDA shows.
+        """The current one of CUDA. CuPy's allocator tells from now on in our words that there is too little memory.
 
         Raises
         ------
         BadInputError
-            There is none, or it, or its driver, is too old.
+            There is none, it or its driver is too old, or its compiler is missing.
         """
         try:
             import cupy  # noqa: PLC0415  (late: only who has a GPU has it)
         except ImportError:
             raise NotInstalledError("training on a GPU", "cupy", "cuda", distribution="./lab") from None
         runtime = cupy.cuda.runtime
+        driver, needed = runtime.driverGetVersion() // 1000, runtime.runtimeGetVersion() // 1000
+        if 0 < driver < needed:
+            told = f"the GPU's driver knows CUDA {driver}, and CuPy needs {needed}"
+            raise BadInputError(told, next_step=f"Update the driver, or install cupy-cuda{driver}x.")
         try:
             found = runtime.getDeviceCount()
-            driver, needed = runtime.driverGetVersion(), runtime.runtimeGetVersion()
         except runtime.CUDARuntimeError as fault:
             raise BadInputError(f"CUDA finds no GPU: {fault}", next_step=_ELSEWHERE) from None
         if not found:
             raise BadInputError("CUDA finds no GPU on this machine", next_step=_ELSEWHERE)
-        if driver // 1000 < needed // 1000:
-            told = f"the GPU's driver knows CUDA {driver // 1000}, and CuPy needs {needed // 1000}"
-            raise BadInputError(told, next_step=f"Update the driver, or install cupy-cuda{driver // 1000}x.")
-        properties = runtime.getDeviceProperties(0)
+        properties = runtime.getDeviceProperties(runtime.getDevice())
         self.name = properties["name"].decode()
         capability = properties["major"], properties["minor"]
-        if capability < _OLDEST:
-            told = f"the GPU {self.name} has compute capability {capability[0]}.{capability[1]}, and 7.0 is needed"
+        oldest = (7, 5) if needed >= _WITHOUT_VOLTA else (7, 0)
+        if capability < oldest:
+            named, least = (".".join(map(str, version)) for version in (capability, oldest))
+            told = f"the GPU {self.name} has compute capability {named}, and {least} is needed"
             raise BadInputError(told, next_step=_ELSEWHERE)
         shared = int(properties["sharedMemPerBlockOptin"])
         if shared < _LEAST_SHARED:
@@ -90,15 +91,24 @@ class Gpu:
         self.columns = (shared - _BESIDE) // 4
         self.processors = int(properties["multiProcessorCount"])
         self._kernels: dict[str, Any] = {}
-        self._pool = cupy.get_default_memory_pool()
-        cupy.cuda.set_allocator(self._allocate)
+        self._module = self._compiled()
+        self._take_memory = cupy.cuda.get_allocator()
+        # A second one takes the first one's.
+        if not isinstance(getattr(self._take_memory, "__self__", None), Gpu):
+            cupy.cuda.set_allocator(self._allocate)
 
     def __repr__(self) -> str:
         return f"Gpu({self.name!r})"
 
-    @cached_property
-    def _module(self) -> Any:
-        return self.xp.RawModule(code=SOURCE.read_text(encoding="utf-8"), options=("-std=c++17",))
+    def _compiled(self) -> Any:
+        module = self.xp.RawModule(code=SOURCE.read_text(encoding="utf-8"), options=("-std=c++17",))
+        try:
+            module.compile()
+        except (RuntimeError, self.xp.cuda.compiler.CompileException) as fault:
+            first = (str(fault).splitlines() or [type(fault).__name__])[0]
+            told = f"CuPy cannot compile for this GPU: {first}"
+            raise BadInputError(told, next_step="pip install 'cupy-cuda13x[ctk]', which brings the compiler.") from None
+        return module
 
     def launch(self, kernel: str, grid: Any, threads: int, *arguments: Any, shared: int = 0) -> None:
         """Run one kernel; integers go as 64 bits, None as no address."""
@@ -114,14 +124,14 @@ class Gpu:
         return self.xp.asnumpy(array)
 
     def _allocate(self, n_bytes: int) -> Any:
-        """Memory of CuPy's pool; that there is too little is told as anything else."""
+        """Memory of CuPy; that there is too little is told as anything else."""
         try:
-            return self._pool.malloc(n_bytes)
+            return self._take_memory(n_bytes)
         except self.xp.cuda.memory.OutOfMemoryError:
             raise self._too_little(n_bytes) from None
 
     def free(self) -> int:
-        return int(self.xp.cuda.runtime.memGetInfo()[0]) + int(self._pool.free_bytes())
+        return int(self.xp.cuda.runtime.memGetInfo()[0]) + int(self.xp.get_default_memory_pool().free_bytes())
 
     def room(self, n_bytes: int) -> None:
         if n_bytes > self.free():

@@ -31,6 +31,8 @@ from secvm_lab.engine.lane import lanes_of
 
 #: A direction's denominator stays below this: its quotients then have 32 more bits in an int64.
 _MAX_DENOMINATOR = 2**30
+#: Rows of blocks that a launch can have.
+MOST_MODELS = 2**16 - 1
 
 
 class CudaEngine:
@@ -52,14 +54,19 @@ class CudaEngine:
         n, n_models = people.n_people, len(experiments)
         train = np.ones((n, n_models), np.bool_) if train is None else train
         test = ~train if test is None else test
-        if not len(labels) == len(train) == len(test) == n:
-            raise BadInputError("there must be a label for each person, and who trains and who tests")
+        if len(labels) != n or not train.shape == test.shape == (n, n_models):
+            raise BadInputError("train and test must say of each person and each model whether the person does")
+        if n and not (labels.min() >= 0 and labels.max() <= 1):
+            raise BadInputError("the engine trains two labels")
+        if n_models > MOST_MODELS:
+            raise BadInputError(f"a GPU takes up to {MOST_MODELS} models at a time")
         if any(e.n_bins != people.n_bins for e in experiments):
             raise BadInputError("the people were binned for another number of bins")
         participants = np.array([[(column & (labels == c)).sum() for c in (0, 1)] for column in train.T], np.int64)
         self.lanes = lanes_of(experiments, participants, most_in_bin=int(people.frequencies.max()))
         if any(not lane.quick or lane.scale.denominator >= _MAX_DENOMINATOR for lane in self.lanes):
-            raise BadInputError("class weights with so many digits are beyond a GPU", next_step='Take device="cpu".')
+            told = "class weights with so many digits, or a bin with so many units, are beyond a GPU"
+            raise BadInputError(told, next_step='Take device="cpu".')
         if len({lane.rule.averaging for lane in self.lanes}) > 1:
             raise BadInputError("models that go together on a GPU average the same number of weight vectors")
         device, lines = people.device, people.n_bins + 1
@@ -69,7 +76,7 @@ class CudaEngine:
         self._people, self._device, self._n_models = people, device, n_models
         self._labels = xp.asarray(labels.astype(np.uint8))
         self._signs = xp.asarray(np.where(labels == 1, 1, -1).astype(np.int8))
-        self._roles = xp.asarray(np.where(train, TRAINS, np.where(test, TESTS, 0)).astype(np.uint8).T.copy())
+        self._roles = xp.asarray((TRAINS * train + TESTS * test).astype(np.uint8).T.copy())
         self._scores = LazyScores(people, n_models, self._roles, self._signs)
         self.step = 0
         self.two_cycles = [TwoCycle() for _ in experiments]
@@ -104,7 +111,7 @@ class CudaEngine:
     def advance(self) -> None:
         """One round of every model."""
         if self.step == 0:
-            self._below[...] = self._roles == TRAINS
+            self._below[...] = self._roles & TRAINS
         else:
             bits = self._mantissas(self._sums[0], self._largest[0])
             self._scores.judge(self._weights, self._lowers(bits), self._below)

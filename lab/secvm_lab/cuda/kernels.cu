@@ -1,5 +1,6 @@
 // The kernels of training on a GPU. Integers decide everything: whatever the order of additions, the bytes are the CPU's.
-// `emulation.py` says in numpy what each of them does; tests hold that to the reference, and `bench gpu` these to both.
+// `tests/rigs/cuda_emulation.py` says in numpy what each of them does, and is held to the reference; `bench gpu` holds
+// these to a CPU's bytes.
 //
 // People lie in blocks of columns, narrow enough for a block's weights, or its counts, to fit shared memory. A person's
 // entries of a block are a segment: local column numbers as 16 bits, a value of 3 said three times, filled up to whole
@@ -371,7 +372,7 @@ __global__ void remainders(const int* target, const int* references, i64 n_model
     }
 }
 
-// Verdicts of the people of one role from the scores under references; who is in doubt goes on the model's list.
+// Verdicts of the people who have one role (a bit) from the scores under references; who is in doubt goes on the model's list.
 // `limits`: per model the threshold, what floats lose of a score, and of each unit.
 __global__ void guess(const i64* known, i64 n_models, i64 n_people, const double* coefficients, const float* norms,
                       const double* squares, const double* limits, const int* units, const signed char* signs,
@@ -381,7 +382,7 @@ __global__ void guess(const i64* known, i64 n_models, i64 n_people, const double
     bool open = false;
     if (i < n_people) {
         bool verdict = false;
-        if (roles[at] == role) {
+        if (roles[at] & role) {
             const double* c = coefficients + 4 * blockIdx.y;
             double score = 0, bound = 0;
             for (int k = 0; k < 4; k++) score += c[k] * (double)known[k * n_models * n_people + at];
@@ -411,7 +412,7 @@ __global__ void settle(const i64* scores, const i64* out_at, i64 n_people, const
     if (place >= (length < 0 ? n_people : length)) return;
     i64 person = length < 0 ? place : lists[blockIdx.y * n_people + place];
     i64 at = blockIdx.y * n_people + person, score = scores[out_at[blockIdx.y] + place];
-    if (roles[at] == role) below[at] = (signs && signs[person] < 0 ? -score : score) < lowers[blockIdx.y];
+    if (roles[at] & role) below[at] = (signs && signs[person] < 0 ? -score : score) < lowers[blockIdx.y];
 }
 
 // ── verdicts ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -455,7 +456,7 @@ __global__ void confusion(const u8* negative, const u8* roles, i64 role, const u
     for (i64 i = blockIdx.x * (i64)blockDim.x + threadIdx.x; i < n_people; i += gridDim.x * (i64)blockDim.x) {
         i64 at = blockIdx.y * n_people + i;
         int cell = 2 * labels[i] + !negative[at];
-        for (int k = 0; k < 4; k++) sums[k] += roles[at] == role && cell == k;
+        for (int k = 0; k < 4; k++) sums[k] += (roles[at] & role) && cell == k;
     }
     for (int k = 0; k < 4; k++) {
         for (int far = 16; far; far /= 2) sums[k] += __shfl_xor_sync(~0u, sums[k], far);

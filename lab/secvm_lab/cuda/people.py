@@ -17,6 +17,8 @@ Integers = NDArray[np.int64]
 MOST_VALUE = 255
 #: A person's squared norm fits 32 bits.
 MOST_UNITS = 2**16 - 1
+#: CuPy adds up no longer arrays.
+_MOST_ENTRIES = 2**32 - 1
 #: Classes of bins by frequency, the smallest of so many bins.
 CLASSES, _SMALLEST_CLASS = 8, 16
 #: Threads of a block in a pass, and in everything else.
@@ -51,7 +53,11 @@ class DevicePeople:
         self.width = -(-n_bins // self.n_blocks)
         self._shared = 4 * (self.width + 1)
         self._direct = int(self.n_blocks > _MANY_BLOCKS)
+        if int(indptr[-1]) > _MOST_ENTRIES:
+            raise BadInputError(f"{int(indptr[-1])} entries are beyond a GPU, which takes up to {_MOST_ENTRIES}")
         n_units = int(indptr[-1]) if values is None else int(values.sum(dtype=np.int64))
+        #: Whether no bin can have more units than an int32 holds, all people together.
+        self.counts_fit = n_units + self.n_people < 2**31
         n_segments = self.n_blocks * self.n_people
         # Half a group of each segment is filled up.
         device.room(2 * n_units + 8 * n_segments + 24 * n_segments)
@@ -71,16 +77,17 @@ class DevicePeople:
             "fill_groups", grid, THREADS, *rows, n_bins, self.width, self.n_blocks, self.starts, self.locals,
             shared=4 * warps * self.n_blocks,
         )  # fmt: skip
-        #: int32, units of each person, the bias included.
         if values is None:
-            self.units = (indptr[1:] - indptr[:-1] + 1).astype(np.int32)
+            units = indptr[1:] - indptr[:-1] + 1
         else:
             ends = xp.zeros(len(values) + 1, np.int64)
             xp.cumsum(values, out=ends[1:], dtype=np.int64)
-            self.units = (ends[indptr[1:]] - ends[indptr[:-1]] + 1).astype(np.int32)
-        if self.n_people and int(self.units.max()) > MOST_UNITS:
-            told = f"a person has {int(self.units.max())} units, and a GPU takes up to {MOST_UNITS} of one"
+            units = ends[indptr[1:]] - ends[indptr[:-1]] + 1
+        if self.n_people and int(units.max()) > MOST_UNITS:
+            told = f"a person has {int(units.max())} units, and a GPU takes up to {MOST_UNITS} of one"
             raise BadInputError(told, next_step='Take device="cpu".')
+        #: int32, of each person, the bias included.
+        self.units = units.astype(np.int32)
         mean = int(self.starts[-1]) / max(1, n_segments)
         #: Threads that share a person: none would have nothing to do.
         self.team = next((team for team in (32, 16, 8, 4) if mean >= 0.6 * team), 2)
@@ -122,6 +129,11 @@ class DevicePeople:
     def frequencies(self) -> NDArray[np.int64]:
         """Units of all people together in each bin, and people."""
         xp = self.device.xp
+        if not self.counts_fit:
+            sides = xp.zeros((2, self.n_bins + 1), np.uint64)
+            self.count_amounts(xp.ones(self.n_people, np.int64), *sides)
+            whole: NDArray[np.int64] = self.device.to_host(sides[0]).astype(np.int64)
+            return whole
         counts = xp.zeros(self.n_bins + 1, np.int32)
         lists = 2 * xp.arange(self.n_people, dtype=np.int32)
         self.count(xp.asarray(jobs_for(*np.array([[0], [self.n_people], [0]]))), lists, counts)

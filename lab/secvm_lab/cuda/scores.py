@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from secvm_lab.cuda.people import CLASSES, THREADS, DevicePeople, blocks_for, jobs_for
 
-#: Roles of a person in a model.
-NONE, TRAINS, TESTS = 0, 1, 2
+#: Roles of a person in a model, as bits: somebody may have both, or none.
+TRAINS, TESTS = 1, 2
 #: References of each model; the kernels are written for this many.
 _KEPT = 4
 #: Every so many-th bin takes part in finding coefficients.

@@ -15,7 +15,7 @@ from secvm.learning.aggregate.descent import Pegasos, State
 from secvm.learning.experiment import Experiment
 from secvm.learning.rows import BinnedRows
 from secvm_lab.cuda.device import Device
-from secvm_lab.cuda.engine import CudaEngine
+from secvm_lab.cuda.engine import MOST_MODELS, CudaEngine
 from secvm_lab.cuda.people import DevicePeople
 from secvm_lab.engine.swept import Progress, Swept, rounds_to_evaluate
 
@@ -80,4 +80,4 @@ def _group(people: DevicePeople, experiments: Sequence[Experiment], left: Sequen
     assert isinstance(first, Pegasos)
     alike = [model for model, rule in zip(left, rules, strict=True) if getattr(rule, "averaging", 0) == first.averaging]
     each = CudaEngine.bytes_for(people.n_people, people.n_bins, first.averaging)
-    return alike[: max(1, int(_SHARE * people.device.free()) // each)]
+    return alike[: min(MOST_MODELS, max(1, int(_SHARE * people.device.free()) // each))]

@@ -57,7 +57,7 @@ class CudaKernels(Kernels):
         threads: int = 1,  # noqa: ARG002
     ) -> Tally:
         xp, shape = self._device.xp, (coefficients.shape[1], people.n_bins + 1)
-        if coefficients.size and (coefficients.min() < -1 or coefficients.max() > 1):
+        if coefficients.size and not (people.counts_fit and coefficients.min() >= -1 and coefficients.max() <= 1):
             sides = [xp.zeros(shape, np.uint64) for _ in range(2)]
             for model, column in enumerate(coefficients.T):
                 amounts = xp.asarray(np.ascontiguousarray(column, np.int64))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -118,6 +119,49 @@ def test_any_rule_has_the_bytes_of_offline_training(rule: str) -> None:
     for _ in range(8):
         assert plain.advance(people) == ours.advance(people)
         assert plain.state.to_bytes() == ours.state.to_bytes()
+
+
+def test_repro_somebody_may_train_and_be_tested() -> None:
+    """Who trained was left out of the tests although the sweep of processors counted them."""
+    rows, labels = some_people(5, n=120, words=15, bins=60)
+    dice = np.random.default_rng(6)
+    train, test = dice.random((120, 2)) < 0.8, dice.random((120, 2)) < 0.5
+    both: dict[str, Any] = {"train": train, "test": test, "rounds": 5}
+    wanted = list(sweep(rows, labels, [ask(rows)] * 2, **both))
+    found = list(sweep_on(EmulatedDevice(), rows, labels, [ask(rows)] * 2, **both))
+    assert all(np.array_equal(a.cells, b.cells) for a, b in zip(found, wanted, strict=True))
+
+
+@pytest.mark.parametrize("kind", ["labels", "train", "test", "people"])
+def test_what_does_not_fit_together_is_refused(kind: str) -> None:
+    rows, labels = some_people(5, n=30, words=5, bins=9)
+    people = DevicePeople.of_rows(EmulatedDevice(), rows)
+    given: dict[str, Any] = {"labels": labels, "train": np.ones((30, 2), np.bool_), "test": np.ones((30, 2), np.bool_)}
+    if kind == "labels":
+        given["labels"] = 2 * labels - 1
+    elif kind == "people":
+        given["labels"] = labels[:-1]
+    else:
+        given[kind] = given[kind][:, :1]
+    with pytest.raises(BadInputError):
+        CudaEngine(people, given["labels"], [ask(rows)] * 2, train=given["train"], test=given["test"])
+
+
+def test_repro_counts_beyond_an_int32_are_counted_in_64_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fullest bin was looked for in counts that wrap, so nobody refused it."""
+    rows, labels = some_people(5, n=30, words=5, bins=9)
+    people = DevicePeople.of_rows(EmulatedDevice(), rows)
+    whole = people.frequencies
+    del people.__dict__["frequencies"]
+    people.counts_fit = False
+    assert np.array_equal(people.frequencies, whole)
+    signs = np.where(labels == 1, 1, -1)[:, None]
+    wanted = reference.tally(rows, signs)
+    for mine, theirs in zip(CudaKernels(EmulatedDevice()).tally(people, signs), wanted, strict=True):
+        assert np.array_equal(mine, theirs)
+    monkeypatch.setitem(people.__dict__, "frequencies", np.full(10, 2**31))
+    with pytest.raises(BadInputError, match="more units than an engine can count"):
+        CudaEngine(people, labels, [ask(rows)])
 
 
 def test_value_that_is_no_count_is_refused_in_one_sentence() -> None:

@@ -36,15 +36,35 @@ def cupy(**told: Any) -> SimpleNamespace:
     runtime = SimpleNamespace(
         CUDARuntimeError=CUDARuntimeError,
         getDeviceCount=told.get("getDeviceCount", lambda: 1),
+        getDevice=lambda: 0,
         driverGetVersion=lambda: told.get("driver", 13_000),
         runtimeGetVersion=lambda: 13_000,
         getDeviceProperties=lambda _: properties,
         memGetInfo=lambda: (2**30, 2**31),
     )
-    pool = SimpleNamespace(free_bytes=lambda: 0, malloc=full)
+    pool = SimpleNamespace(free_bytes=lambda: 0)
     memory = SimpleNamespace(OutOfMemoryError=MemoryError)
-    cuda = SimpleNamespace(runtime=runtime, memory=memory, set_allocator=told.get("set_allocator", lambda _: None))
-    return SimpleNamespace(cuda=cuda, get_default_memory_pool=lambda: pool)
+    cuda = SimpleNamespace(
+        runtime=runtime,
+        memory=memory,
+        compiler=SimpleNamespace(CompileException=CompileException),
+        get_allocator=lambda: full,
+        set_allocator=told.get("set_allocator", lambda _: None),
+    )
+    module = SimpleNamespace(compile=told.get("compile", lambda: None))
+    return SimpleNamespace(cuda=cuda, get_default_memory_pool=lambda: pool, RawModule=lambda **_: module)
+
+
+class CompileException(Exception):  # noqa: N818  (CuPy's name)
+    """What CuPy raises where NVRTC refuses."""
+
+
+def refuses() -> None:
+    raise CompileException("nvrtc: error: invalid value for --gpu-architecture\nmore lines")
+
+
+def lacks() -> None:
+    raise RuntimeError("CuPy failed to load libnvrtc.so.13")
 
 
 def full(_n_bytes: int) -> None:
@@ -61,7 +81,10 @@ def broken() -> int:
         ({"getDeviceCount": broken}, "CUDA finds no GPU: no CUDA-capable device is detected"),
         ({"getDeviceCount": lambda: 0}, "CUDA finds no GPU on this machine"),
         ({"driver": 12_080}, "the GPU's driver knows CUDA 12, and CuPy needs 13"),
-        ({"major": 6, "minor": 1}, "compute capability 6.1, and 7.0 is needed"),
+        ({"driver": 12_080, "getDeviceCount": broken}, "the GPU's driver knows CUDA 12, and CuPy needs 13"),
+        ({"major": 7, "minor": 0}, "compute capability 7.0, and 7.5 is needed"),
+        ({"compile": refuses}, "CuPy cannot compile for this GPU: nvrtc: error: invalid value for --gpu-architecture$"),
+        ({"compile": lacks}, "CuPy cannot compile for this GPU: CuPy failed to load libnvrtc.so.13"),
         ({"sharedMemPerBlockOptin": 49_152}, "only 49152 bytes of shared memory"),
     ],
 )
