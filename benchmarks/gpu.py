@@ -49,7 +49,7 @@ from secvm_lab.paper.offline.splits import Splits
 from secvm_lab.paper.twitter.people import TwitterPeople
 
 if TYPE_CHECKING:
-    from secvm_lab.cuda.people import DevicePeople
+    from secvm_lab.engine.cuda.people import DevicePeople
     from secvm_lab.paper.twitter.on_device import DeviceWords
 
 DIGESTS = Path(__file__).parent / "results" / "gpu-digests.json"
@@ -88,7 +88,7 @@ def run(arguments: argparse.Namespace) -> dict[str, object]:
     """Compare, measure."""
     if arguments.digests:
         return _write_digests(arguments)
-    from secvm_lab.cuda.device import Gpu
+    from secvm_lab.engine.cuda.device import Gpu
 
     gpu = Gpu()
     if arguments.pass_only:
@@ -190,9 +190,9 @@ def _trained(
 
 
 def _small(gpu: Any, wanted: dict[str, str]) -> dict[str, object]:
-    from secvm_lab.cuda.engine import CudaEngine
-    from secvm_lab.cuda.people import DevicePeople
-    from secvm_lab.cuda.training import CudaTraining
+    from secvm_lab.engine.cuda.engine import CudaEngine
+    from secvm_lab.engine.cuda.people import DevicePeople
+    from secvm_lab.engine.cuda.training import CudaTraining
     from secvm_lab.paper.twitter.on_device import DeviceWords
 
     words = DeviceWords(gpu, TwitterPeople(n_people=SMALL), SEED)
@@ -217,9 +217,9 @@ def _small(gpu: Any, wanted: dict[str, str]) -> dict[str, object]:
 
 def _random(gpu: Any, cases: int) -> dict[str, int]:
     """Small populations of odd shapes under four rules, against ``OfflineTraining`` on this machine's processor."""
-    from secvm_lab.cuda.engine import CudaEngine
-    from secvm_lab.cuda.people import DevicePeople
-    from secvm_lab.cuda.training import CudaTraining
+    from secvm_lab.engine.cuda.engine import CudaEngine
+    from secvm_lab.engine.cuda.people import DevicePeople
+    from secvm_lab.engine.cuda.training import CudaTraining
 
     dice, different, compared = np.random.default_rng(SEED), 0, 0
     for _ in range(cases):
@@ -333,8 +333,8 @@ def _measured(
     gpu: Any, words: DeviceWords, people: DevicePeople, labels: NDArray[np.int64], train: NDArray[np.bool_],
     arguments: argparse.Namespace, seconds: dict[str, float],
 ) -> dict[str, Any]:  # fmt: skip
-    from secvm_lab.cuda.engine import CudaEngine
-    from secvm_lab.cuda.sweeping import sweep_on
+    from secvm_lab.engine.cuda.engine import CudaEngine
+    from secvm_lab.engine.cuda.sweeping import sweep_on
 
     experiment = _pegasos(people.n_bins)
     engine = CudaEngine(people, labels, [experiment], train=train[:, :1])
@@ -375,7 +375,7 @@ def _measured(
 
 
 def _score_everybody(gpu: Any, people: DevicePeople) -> None:
-    from secvm_lab.cuda.people import jobs_for
+    from secvm_lab.engine.cuda.people import jobs_for
 
     weights = gpu.xp.ones(people.n_bins + 1, np.int32)
     out = gpu.xp.empty(people.n_people, np.int64)

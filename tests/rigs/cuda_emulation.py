@@ -1,4 +1,4 @@
-"""The kernels of ``secvm_lab/cuda/kernels.cu`` in numpy: the same arguments, the same integers, one function for each.
+"""The kernels of ``engine/cuda/kernels.cu`` in numpy: the same arguments, the same integers, one function for each.
 
 ``EmulatedDevice`` stands where a GPU would: with it tests hold all but the file itself to the reference, on machines
 that have none. The file is held to the CPU's bytes by ``./secvm bench gpu``.

@@ -225,7 +225,7 @@ def _splits(n_people: int, asked: int | None, path: Path | None, seed: int) -> S
 
 def _sweeper(scheduler: str | None, device: Device, settings: Settings, stack: contextlib.ExitStack) -> Sweeper:
     if device is Device.CUDA:
-        from secvm_lab.cuda.device import Gpu
+        from secvm_lab.engine.cuda.device import Gpu
         from secvm_lab.paper.offline.training import DeviceSweeper
 
         return DeviceSweeper(Gpu(), settings)

@@ -10,15 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from secvm.errors import BadInputError
 from secvm.learning._kernels.layout import PreparedRows
 from secvm.learning.aggregate.descent import Pegasos, State
 from secvm.learning.experiment import Experiment
 from secvm.learning.rows import BinnedRows
 from secvm_lab.engine.collapsed import CollapsedRows
+from secvm_lab.engine.cuda.device import Gpu
+from secvm_lab.engine.cuda.sweeping import sweep_on
 from secvm_lab.engine.engine import WIDTHS, Engine, lane_bytes, lay_out
 from secvm_lab.engine.people import LaidOutPeople
 from secvm_lab.engine.swept import Progress, Swept, rounds_to_evaluate
@@ -40,6 +44,7 @@ def sweep(
     progress: Progress | None = None,
     share: bool = True,
     states: bool | None = None,
+    device: Literal["cpu", "cuda"] = "cpu",
 ) -> Iterator[Swept]:
     """Train all models for ``rounds`` rounds.
 
@@ -51,7 +56,14 @@ def sweep(
         evaluate: rounds after which test people are predicted; None: all.
         share: let models share a lane while they agree; results are the same.
         states: whether to give states; None: unless own words are collapsed, for then a state is mostly made of them.
+        device: where; the results are the same. A GPU takes binned rows, and shares no lanes.
     """
+    if device == "cuda":
+        if not isinstance(people, BinnedRows):
+            raise BadInputError("a GPU takes binned rows, and lays them out in its own way")
+        asked: dict[str, Any] = {"train": train, "test": test, "evaluate": evaluate, "progress": progress}
+        yield from sweep_on(Gpu(), people, labels, experiments, rounds=rounds, states=states is not False, **asked)
+        return
     wanted = rounds_to_evaluate(rounds, evaluate, {"train": train, "test": test}, (len(labels), len(experiments)))
     if states is None:
         states = not isinstance(people, CollapsedRows)

@@ -14,16 +14,17 @@ from hypothesis import strategies as st
 from secvm.errors import BadInputError
 from secvm.estimator.training import OfflineTraining, Population
 from secvm.learning._kernels import reference
+from secvm.learning._kernels.layout import prepare
 from secvm.learning.aggregate.descent import Swift
 from secvm.learning.experiment import Experiment
 from secvm.learning.individual.binning import HashBinning
 from secvm.learning.losses import Loss
 from secvm.learning.thinning import Thinning
-from secvm_lab.cuda.engine import CudaEngine
-from secvm_lab.cuda.people import DevicePeople
-from secvm_lab.cuda.sweeping import sweep_on
-from secvm_lab.cuda.training import CudaKernels, CudaTraining
 from secvm_lab.engine import sweep
+from secvm_lab.engine.cuda.engine import CudaEngine
+from secvm_lab.engine.cuda.people import DevicePeople
+from secvm_lab.engine.cuda.sweeping import sweep_on
+from secvm_lab.engine.cuda.training import CudaKernels, CudaTraining
 from secvm_lab.paper.twitter.on_device import DeviceWords
 from secvm_lab.paper.twitter.people import TwitterPeople
 from tests.contract.estimator.test_engine import alone, ask, some_people
@@ -99,6 +100,19 @@ def test_sweep_gives_what_the_sweep_of_processors_gives_however_many_models_go_t
         assert [one.state.to_bytes() for one in found] == [one.state.to_bytes() for one in wanted]
         assert all(np.array_equal(a.cells, b.cells) for a, b in zip(found, wanted, strict=True))
         assert [one.two_cycle_spells for one in found] == [one.two_cycle_spells for one in wanted]
+
+
+def test_sweep_is_asked_for_a_gpu_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("secvm_lab.engine.sweeping.Gpu", EmulatedDevice)
+    rows, labels = some_people(5, n=60, words=15, bins=60)
+    train = np.random.default_rng(6).random((60, 2)) < 0.8
+    given: dict[str, Any] = {"train": train, "rounds": 4, "evaluate": [4]}
+    wanted = list(sweep(rows, labels, [ask(rows)] * 2, **given))
+    found = list(sweep(rows, labels, [ask(rows)] * 2, **given, device="cuda"))
+    assert [one.state.to_bytes() for one in found] == [one.state.to_bytes() for one in wanted]
+    assert all(np.array_equal(a.cells, b.cells) for a, b in zip(found, wanted, strict=True))
+    with pytest.raises(BadInputError, match="a GPU takes binned rows"):
+        list(sweep(prepare(rows), labels, [ask(rows)] * 2, **given, device="cuda"))
 
 
 @pytest.mark.parametrize("rule", ["swift", "thinned swift", "pegasos", "thinned pegasos", "three labels"])

@@ -12,9 +12,9 @@ import pytest
 
 from secvm.errors import BadInputError, NotInstalledError
 from secvm.estimator import SecVMClassifier
-from secvm_lab.cuda.device import Gpu
-from secvm_lab.cuda.people import DevicePeople
 from secvm_lab.engine import sweep
+from secvm_lab.engine.cuda.device import Gpu
+from secvm_lab.engine.cuda.people import DevicePeople
 from secvm_lab.paper.offline.crowd import FileCrowd, MadeUpCrowd, Recipe
 from secvm_lab.paper.offline.settings import Settings
 from secvm_lab.paper.offline.splits import Splits
@@ -123,7 +123,7 @@ def test_without_the_laboratory_it_is_named(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_classifier_on_a_device_is_the_same_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("secvm_lab.cuda.training.Gpu", EmulatedDevice)
+    monkeypatch.setattr("secvm_lab.engine.cuda.training.Gpu", EmulatedDevice)
     people, labels = [["a", "b"], ["b", "c", "d"], ["a"], ["d"]] * 20, [0, 1, 0, 1] * 20
     models = [
         SecVMClassifier(device=device, n_bins=16, rounds=6, random_state=1).fit(people, labels)

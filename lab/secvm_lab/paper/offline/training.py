@@ -18,9 +18,9 @@ from secvm.errors import BadInputError
 from secvm.learning._kernels.layout import PreparedRows
 from secvm.learning.experiment import Experiment
 from secvm.learning.individual.binning import HashBinning
-from secvm_lab.cuda.sweeping import sweep_on
 from secvm_lab.engine import Swept, sweep
 from secvm_lab.engine.collapsed import CollapsedRows
+from secvm_lab.engine.cuda.sweeping import sweep_on
 from secvm_lab.paper.offline.crowd import Crowd, MadeUpCrowd, Recipe
 from secvm_lab.paper.offline.models import Model, Stored, Trained, as_json, from_json, key_of
 from secvm_lab.paper.offline.splits import Splits
@@ -29,8 +29,8 @@ from secvm_lab.paper.twitter.on_device import DeviceWords
 if TYPE_CHECKING:
     from secvm.learning.rows import BinnedRows
     from secvm_lab.cluster.sweep import ClusterSweep
-    from secvm_lab.cuda.device import Device
-    from secvm_lab.cuda.people import DevicePeople
+    from secvm_lab.engine.cuda.device import Device
+    from secvm_lab.engine.cuda.people import DevicePeople
     from secvm_lab.paper.offline.settings import Settings
 
 #: Model-rounds done.

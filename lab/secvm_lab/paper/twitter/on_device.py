@@ -14,8 +14,8 @@ from secvm.learning._kernels.hashing_plain import bin_rows
 from secvm.learning.individual.binning import HashBinning
 from secvm.learning.rows import BinnedRows
 from secvm_lab._kernels.twitter_numbers import THROW_BITS
-from secvm_lab.cuda.device import Device
-from secvm_lab.cuda.people import THREADS, DevicePeople
+from secvm_lab.engine.cuda.device import Device
+from secvm_lab.engine.cuda.people import THREADS, DevicePeople
 from secvm_lab.paper.twitter import law
 from secvm_lab.paper.twitter.people import TwitterPeople
 

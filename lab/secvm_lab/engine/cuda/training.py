@@ -15,8 +15,8 @@ from secvm.learning._kernels.dispatch import Kernels, kernels
 from secvm.learning._kernels.reference import Tally, Thinned, dice_counter
 from secvm.learning.experiment import Experiment
 from secvm.learning.rows import BinnedRows
-from secvm_lab.cuda.device import Device, Gpu
-from secvm_lab.cuda.people import THREADS, DevicePeople, jobs_for
+from secvm_lab.engine.cuda.device import Device, Gpu
+from secvm_lab.engine.cuda.people import THREADS, DevicePeople, jobs_for
 
 
 class CudaKernels(Kernels):
@@ -37,7 +37,7 @@ class CudaKernels(Kernels):
         people: DevicePeople,
         mantissas: NDArray[np.int32],
         *,
-        threads: int = 1,  # noqa: ARG002
+        threads: int = 1,
     ) -> NDArray[np.int64]:
         xp, n, n_models = self._device.xp, people.n_people, len(mantissas)
         out = xp.empty(n_models * n, np.int64)
@@ -54,7 +54,7 @@ class CudaKernels(Kernels):
         people: DevicePeople,
         coefficients: NDArray[np.integer[Any]],
         *,
-        threads: int = 1,  # noqa: ARG002
+        threads: int = 1,
     ) -> Tally:
         xp, shape = self._device.xp, (coefficients.shape[1], people.n_bins + 1)
         if coefficients.size and not (people.counts_fit and coefficients.min() >= -1 and coefficients.max() <= 1):
@@ -81,7 +81,7 @@ class CudaKernels(Kernels):
         keep53: NDArray[np.int64],
         round_number: int,
         *,
-        threads: int = 1,  # noqa: ARG002
+        threads: int = 1,
     ) -> Thinned:
         xp, n, shape = self._device.xp, len(rows), (signs.shape[1], rows.n_bins + 1)
         plus, minus = (xp.zeros(shape, np.uint64) for _ in range(2))

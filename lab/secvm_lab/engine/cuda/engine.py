@@ -25,8 +25,8 @@ from secvm.learning.aggregate.descent.pegasos import AVERAGE_BITS
 from secvm.learning.aggregate.tally import Tally
 from secvm.learning.arithmetic import FIXED_BITS, MAX_MANTISSA, MAX_STATE, power_of_two, shift_right_half_even
 from secvm.learning.experiment import Experiment
-from secvm_lab.cuda.people import THREADS, DevicePeople, blocks_for, jobs_for
-from secvm_lab.cuda.scores import TESTS, TRAINS, LazyScores
+from secvm_lab.engine.cuda.people import THREADS, DevicePeople, blocks_for, jobs_for
+from secvm_lab.engine.cuda.scores import TESTS, TRAINS, LazyScores
 from secvm_lab.engine.lane import lanes_of
 
 #: A direction's denominator stays below this: its quotients then have 32 more bits in an int64.

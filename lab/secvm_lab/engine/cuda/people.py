@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from secvm.errors import BadInputError
 from secvm.learning.rows import BinnedRows
-from secvm_lab.cuda.device import Device
+from secvm_lab.engine.cuda.device import Device
 
 Integers = NDArray[np.int64]
 #: A value is its column said so often; larger ones are no counts of a person's features.

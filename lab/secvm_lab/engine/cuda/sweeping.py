@@ -14,9 +14,9 @@ from secvm.errors import BadInputError
 from secvm.learning.aggregate.descent import Pegasos, State
 from secvm.learning.experiment import Experiment
 from secvm.learning.rows import BinnedRows
-from secvm_lab.cuda.device import Device
-from secvm_lab.cuda.engine import MOST_MODELS, CudaEngine
-from secvm_lab.cuda.people import DevicePeople
+from secvm_lab.engine.cuda.device import Device
+from secvm_lab.engine.cuda.engine import MOST_MODELS, CudaEngine
+from secvm_lab.engine.cuda.people import DevicePeople
 from secvm_lab.engine.swept import Progress, Swept, rounds_to_evaluate
 
 #: The share of the free memory that models of one pass take: the rest is for what a round makes.

@@ -62,7 +62,7 @@ class Gpu:
             There is none, it or its driver is too old, or its compiler is missing.
         """
         try:
-            import cupy  # noqa: PLC0415  (late: only who has a GPU has it)
+            import cupy
         except ImportError:
             raise NotInstalledError("training on a GPU", "cupy", "cuda", distribution="./lab") from None
         runtime = cupy.cuda.runtime

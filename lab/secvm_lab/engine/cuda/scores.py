@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from secvm_lab.cuda.people import CLASSES, THREADS, DevicePeople, blocks_for, jobs_for
+from secvm_lab.engine.cuda.people import CLASSES, THREADS, DevicePeople, blocks_for, jobs_for
 
 #: Roles of a person in a model, as bits: somebody may have both, or none.
 TRAINS, TESTS = 1, 2
