@@ -15,7 +15,8 @@ from secvm.estimator import FeatureBinner, SecVMClassifier, SecVMRegressor
 ARRAY_API = {"check_array_api_input"}
 
 #: A person of weight 2 is not the same person twice where people are thinned: two people throw two sets of dice. With
-#: thinning="auto" weighted people are not thinned at all, so the two sides of the comparison are two experiments.
+#: thinning="auto" weighted people are not thinned at all, so the two sides of the comparison are two experiments. Nor
+#: where losses toss coins: two people toss two.
 TWICE_IS_NOT_WEIGHT_TWO = {
     "check_sample_weight_equivalence_on_dense_data",
     "check_sample_weight_equivalence_on_sparse_data",
@@ -38,7 +39,11 @@ NOT_UNDER_AN_EPSILON = TWICE_IS_NOT_WEIGHT_TWO | {
     "check_sample_weights_shape",
 }
 #: Checks that are not asked, by the end of an estimator's name.
-NOT_ASKED = {", thinned": TWICE_IS_NOT_WEIGHT_TWO, ", private": NOT_UNDER_AN_EPSILON}
+NOT_ASKED = {
+    ", thinned": TWICE_IS_NOT_WEIGHT_TWO,
+    ", logistic": TWICE_IS_NOT_WEIGHT_TWO,
+    ", private": NOT_UNDER_AN_EPSILON,
+}
 
 ESTIMATORS: dict[str, BaseEstimator] = {
     "classifier as it comes": SecVMClassifier(),
