@@ -62,28 +62,28 @@ def doctor(
     watching = None if control is None else control.watch()
     names = [os.urandom(ISOLATION_BYTES) for _ in range(2)]
     took = [asyncio.run(_ask(url, Circuit(proxy, name))) for name in names]
-    found = [] if watching is None else _circuits(watching, names)
-    if len(set(found)) < len(found):
+    circuits = [] if watching is None else _circuits(watching, names)
+    if len(set(circuits)) < len(circuits):
         raise BadInputError(
-            f"Tor put both connections on circuit {found[0]}: it does not keep them apart",
+            f"Tor put both connections on circuit {circuits[0]}: it does not keep them apart",
             next_step="Its SOCKS port needs IsolateSOCKSAuth, which is the default.",
         )
     paths = {} if control is None else control.paths()
-    went = [" → ".join(paths.get(number, ("gone since",))) for number in found]
+    went = [" → ".join(paths.get(number, ("gone since",))) for number in circuits]
     rows = [
         ("proxy", f"{proxy} takes passwords, so Tor can keep circuits apart"),
         ("relay", f"{url} answered over Tor after {took[0]:.1f} s and {took[1]:.1f} s"),
-        *(("circuit", f"{number}: {path}") for number, path in zip(found, went, strict=True)),
+        *(("circuit", f"{number}: {path}") for number, path in zip(circuits, went, strict=True)),
     ]
     if control is None:
         rows.append(("circuits", "not looked at: --control-port tells which were taken"))
-    told = {
+    content = {
         "proxy": str(proxy),
         "relay": url,
         "seconds": [round(seconds, 3) for seconds in took],
-        "circuits": [{"number": number, "path": path} for number, path in zip(found, went, strict=True)],
+        "circuits": [{"number": number, "path": path} for number, path in zip(circuits, went, strict=True)],
     }
-    emit(told, output_format, text="\n".join(table(rows)))
+    emit(content, output_format, text="\n".join(table(rows)))
 
 
 async def _ask(url: str, circuit: Circuit) -> float:

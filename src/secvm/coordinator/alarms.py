@@ -28,7 +28,7 @@ _LOOK_MS = 5000
 QUORUM, RELAY = "quorum", "relay"
 
 #: What is watched, a kind and a name → the parties that are missing; nobody where all is well.
-Found = Mapping[tuple[str, str], Sequence[str]]
+Missing = Mapping[tuple[str, str], Sequence[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Alarm:
 class Alarms:
     """Of one coordinator, or of one node's term as the driver.
 
-    ``began_at``: when this process took over, None where others were there before. ``found`` looks; ``relays``: those
+    ``began_at``: when this process took over, None where others were there before. ``missing`` looks; ``relays``: those
     that can be lost, a name → its URL. ``steady``: a clock that nobody sets.
     """
 
@@ -56,7 +56,7 @@ class Alarms:
     webhook: Webhook | None = None
     began_at: int | None = None
     relays: Mapping[str, str] = field(default_factory=dict)
-    found: Callable[[], Found] = dict
+    missing: Callable[[], Missing] = dict
 
     def __post_init__(self) -> None:
         reasons = {"reason": tuple(end.word for end in RoundEnd)}
@@ -111,21 +111,21 @@ class Alarms:
 
     def look(self) -> None:
         """Raise what has lasted, and end what is over."""
-        found, steady, now = self.found(), self.steady.now(), self.clock.now()
+        missing, steady, now = self.missing(), self.steady.now(), self.clock.now()
         raised = {}
-        for key, parties in found.items():
+        for key, parties in missing.items():
             if not parties:
                 continue
             begun, since = self._since.setdefault(key, (steady, now))
             if steady - begun >= PATIENCE_MS:
                 raised[key] = Alarm(key[0], tuple(parties), since)
-        self._since = {key: begun for key, begun in self._since.items() if found.get(key)}
+        self._since = {key: begun for key, begun in self._since.items() if missing.get(key)}
         before, self._raised = self._raised, raised
         for key in raised.keys() - before.keys():
             self._tell(key, "lost", raised[key].parties)
         for key in before.keys() - raised.keys():
             self._set(key, 0)
-            if key in found:
+            if key in missing:
                 self._tell(key, "regained", before[key].parties)
 
     def _tell(self, key: tuple[str, str], how: str, parties: Sequence[str]) -> None:

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from secvm.coordinator.alarms import QUORUM, RELAY, Alarms, Found
+from secvm.coordinator.alarms import QUORUM, RELAY, Alarms, Missing
 from secvm.coordinator.clock_check import clock_check
 from secvm.coordinator.driver import Count, Driver, Ingesting
 from secvm.coordinator.frontend import Frontend, ProcessParts
@@ -120,7 +120,7 @@ class Drivers:
             # Beside other nodes a start is no absence: others have taken packages meanwhile.
             began_at=parts.clock.now() if parts.settings.node is None else None,
             relays={name: url for url, name in self._names.items()},
-            found=self._found,
+            missing=self._missing,
         )
         self._driver = Driver(
             store=store,
@@ -183,15 +183,15 @@ class Drivers:
         log: dict[str, object] = {} if self._keeping is None else {"log": self._keeping.logbook.health()}
         return log | self._alarms.health() | ({} if self._check is None else self._check.health())
 
-    def _found(self) -> Found:
+    def _missing(self) -> Missing:
         """Who is missing now, for the alarms."""
         answers = {name: self._relays.answers(url) for url, name in self._names.items()}
-        found: dict[tuple[str, str], tuple[str, ...]]
-        found = {(RELAY, name): () if well else (name,) for name, well in answers.items() if well is not None}
+        missing: dict[tuple[str, str], tuple[str, ...]]
+        missing = {(RELAY, name): () if well else (name,) for name, well in answers.items() if well is not None}
         if self._keeping is not None:
             logbook = self._keeping.logbook
-            found[(QUORUM, "")] = tuple(logbook.silent()) if logbook.waiting() else ()
-        return found
+            missing[(QUORUM, "")] = tuple(logbook.silent()) if logbook.waiting() else ()
+        return missing
 
     def prepare(self) -> None:
         """Tell what runs and show what is public; nothing changes."""

@@ -104,9 +104,9 @@ class Webhook:
 
     def tell(self, event: str, *, at: int, text: str, **fields: str | int | Sequence[str]) -> None:
         """Have an event posted; where too many wait it is dropped."""
-        told = {"event": event, "coordinator": self._coordinator, "at": at, "text": text, **fields}
+        body = {"event": event, "coordinator": self._coordinator, "at": at, "text": text, **fields}
         try:
-            self._waiting.put_nowait(told)
+            self._waiting.put_nowait(body)
         except asyncio.QueueFull:
             self._posts.add(outcome="dropped")
 

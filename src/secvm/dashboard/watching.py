@@ -313,7 +313,7 @@ class Watcher:
             "node": None if health is None or health.node is None else health.node.model_dump(),
             "logs": None if health is None or health.log is None else health.log.model_dump(),
             "log": None if self._whole is None else self._whole.content(),
-            "lost": [] if health is None else [one.model_dump() for one in health.lost],
+            "lost": [] if health is None else [alarm.model_dump() for alarm in health.lost],
             "witnesses": witnesses(seen, own=self._whole, silent=silent, now=self._clock.now()),
             "audit": self._audited,
         }

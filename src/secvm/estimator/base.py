@@ -365,10 +365,10 @@ class SecVMBase(BaseEstimator):
             entry["held_out"] = held_out[0] / max(1, held_out[1])
         self.history_.append(entry)
         if self.verbose:
-            told = f", right about {entry['held_out']:.3f} of those held out" if held_out is not None else ""
+            right = f", right about {entry['held_out']:.3f} of those held out" if held_out is not None else ""
             people = "" if self.epsilon is not None else f" by {sent:.3f} of the people"
             sent_in_all = f"{entry['packages']:.1f} packages a person{people}"
-            sys.stdout.write(f"round {report.number} of {self._rounds}: {sent_in_all}{told}\n")
+            sys.stdout.write(f"round {report.number} of {self._rounds}: {sent_in_all}{right}\n")
 
     def _train_mask(self, X: Any, cohorts: Any) -> NDArray[np.bool_] | None:
         """True for the train cohort: as given, or drawn when a plateau needs people held out."""

@@ -217,14 +217,14 @@ class FeatureBinner(TransformerMixin, BaseEstimator):
         starts = np.concatenate([[0], np.cumsum([len(person) for person in people])]).astype(np.int64)
         return self._finish(starts, self._bins_of(names), values)
 
-    def _rows_of_features(self, found: Features, first: int, *, whole: bool) -> BinnedRows:
+    def _rows_of_features(self, features: Features, first: int, *, whole: bool) -> BinnedRows:
         most = None if whole else self.features_per_person
         starts, ids, values = (
-            part.astype(np.int64) for part in (found.counts.indptr, found.counts.indices, found.counts.data)
+            part.astype(np.int64) for part in (features.counts.indptr, features.counts.indices, features.counts.data)
         )
         if most is not None and (np.diff(starts) > most).any():
-            return self._rows_of_text(found.by_person(), first, whole=False)
-        return self._finish(starts, self._bins_of(found.words)[ids], values)
+            return self._rows_of_text(features.by_person(), first, whole=False)
+        return self._finish(starts, self._bins_of(features.words)[ids], values)
 
     def _bins_of(self, words: list[str]) -> NDArray[np.int32]:
         """Bins of each word, words x hashes; -1 where a vocabulary does not have it."""

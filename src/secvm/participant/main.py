@@ -189,8 +189,8 @@ async def open_devices(
         folder = settings.device.folder / f"{number:06d}"
         own = transport
         if isinstance(transport, RelayTransport):
-            told = credential is not None or testing.credentials
-            own = transport.for_client(f"{credential or 'test-person'}-{number}" if told else None)
+            named = credential is not None or testing.credentials
+            own = transport.for_client(f"{credential or 'test-person'}-{number}" if named else None)
         device = open_device(
             settings, own, clock, folder=folder, number=number, shelf=shelf, checks=checks, sealer=sealer
         )

@@ -63,7 +63,7 @@ class Scene(Alarms):
             clock=self.at,
             steady=self.at,
             relays={"relay.example": "https://relay.example/r"},
-            found=lambda: self.parties,
+            missing=lambda: self.parties,
             webhook=Hook(self.told),
         )
 

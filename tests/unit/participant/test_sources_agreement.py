@@ -4,14 +4,14 @@ import pytest
 
 from secvm.errors import BadInputError
 from secvm.participant.sources.agreement import check_agreed
-from secvm.participant.storage.vault import Reading
+from secvm.participant.storage.vault import Provenance
 from secvm.protocol.documents.experiment import FeaturesWanted
 
 WORDS, HOSTS = {"quokka": 1, "numbat": 2}, {"host:example.org": 1}
 
 
 def check(source: str, features: dict[str, int], *, wanted: int | None = None, read: int | None = 30) -> None:
-    reading = Reading("history-titles", 0, read)
+    reading = Provenance("history-titles", 0, read)
     check_agreed(FeaturesWanted(source, "Words.", days=wanted), features, reading, source="mine")
 
 

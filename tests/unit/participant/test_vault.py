@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from secvm.errors import BadInputError
 from secvm.learning.rows import MAX_UNITS
 from secvm.participant.storage.state import DeviceState
-from secvm.participant.storage.vault import Reading, Vault
+from secvm.participant.storage.vault import Provenance, Vault
 from secvm.people.person import MAX_VALUE
 
 FEATURES = st.dictionaries(st.text(), st.integers(-1000, 1000), max_size=20)
@@ -93,8 +93,8 @@ def test_what_is_excluded_goes_with_all_hosts_below_and_nothing_else(folder: Pat
 
 def test_how_a_source_was_read_goes_with_it(folder: Path) -> None:
     with Vault(folder) as vault:
-        vault.put("history", {"a": 1}, Reading("history-titles", 5, 30))
-        assert vault.readings() == {"history": Reading("history-titles", 5, 30)}
+        vault.put("history", {"a": 1}, Provenance("history-titles", 5, 30))
+        assert vault.readings() == {"history": Provenance("history-titles", 5, 30)}
         vault.put("history", {"a": 1})
         assert vault.readings() == {}
 

@@ -24,7 +24,7 @@ from secvm.participant.person.pinning import pin_person
 from secvm.participant.sending.transport import Fetched, RelayTransport, SendReply, UnsafeDirectTransport
 from secvm.participant.storage.books import NOTHING
 from secvm.participant.storage.state import DeviceState, Status
-from secvm.participant.storage.vault import Reading, Vault
+from secvm.participant.storage.vault import Provenance, Vault
 from secvm.participant.trust.model_files import ModelShelf
 from secvm.participant.trust.shared_checks import SharedChecks
 from secvm.participant.trust.trust_policy import TrustPolicy
@@ -52,7 +52,7 @@ class _Vault:
     def features(self, _source: str) -> KeptOnDevice[Mapping[str, int]]:
         return KeptOnDevice({f"w{self._number}": 1, "all": 1})
 
-    def readings(self) -> dict[str, Reading]:
+    def readings(self) -> dict[str, Provenance]:
         return {}
 
     def label(self, _name: str) -> KeptOnDevice[str]:

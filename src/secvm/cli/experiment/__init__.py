@@ -207,17 +207,17 @@ def _patiently(ask: Callable[[], dict[str, Any]], wait: Callable[[], None]) -> d
     """An answer of the coordinator, also where it is away for a while: it is restarted, or the network is."""
     from secvm.cli.experiment.remote import AwayError
 
-    told = False
+    noted = False
     while True:
         try:
             answer = ask()
         except AwayError as fault:
-            if not told:
+            if not noted:
                 note(f"{fault}. It is asked again until it answers; Ctrl-C ends this.")
-            told = True
+            noted = True
             wait()
             continue
-        if told:
+        if noted:
             note("The coordinator answers again.")
         return answer
 

@@ -103,9 +103,9 @@ def look_ahead(content: dict[str, Any], ask_draft: AskDraft | None = None) -> Pr
         statement = relayed = made.statement(operators_of(spec), floor=spec.floor, bytes_per_package=OUTER_BYTES)
         plan = made.content(relayed)
         # By the code of devices, which know the document alone: their numbers are those of its floor.
-        told = Consent().statement(document)
-        assert isinstance(told, RelayedStatement), "it has cover"
-        sentences = words(told)
+        shown = Consent().statement(document)
+        assert isinstance(shown, RelayedStatement), "it has cover"
+        sentences = words(shown)
         lines = plan_lines(plan)
     if cost is not None:
         lines.append(f"accuracy    {cost.sentence}{f' {CAVEAT}' if cost.is_forecast else ''}")

@@ -137,8 +137,8 @@ class Remote:
 
     def health(self) -> dict[str, Any]:
         """What it says of itself; nothing where a proxy keeps that to itself."""
-        told = self.fetch("/health")
-        return {} if told is None else _json(told)
+        health = self.fetch("/health")
+        return {} if health is None else _json(health)
 
     # ── the operator's ───────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -64,17 +64,17 @@ class LostParties:
     def news(self, health: dict[str, Any], coordinator: str) -> list[str]:
         """A sentence for each that is lost or back since the last look; ``coordinator``: the URL that was asked."""
         lost: dict[str, str] = {}
-        for one in health.get("lost") or []:
-            since = datetime.fromtimestamp(one["since"] / 1000, UTC).strftime("%H:%M UTC")
-            names = ", ".join(one["parties"])
-            if one["what"] == "quorum":
+        for alarm in health.get("lost") or []:
+            since = datetime.fromtimestamp(alarm["since"] / 1000, UTC).strftime("%H:%M UTC")
+            names = ", ".join(alarm["parties"])
+            if alarm["what"] == "quorum":
                 lost[f"the witnesses {names}"] = (
                     f"lost since {since}: the log waits for a quorum, and these witnesses have not cosigned: {names}."
                     f" Look at each of them, and at {coordinator}/health"
                 )
             else:
                 lost[f"the relay {names}"] = (
-                    f"lost since {since}: the relay {names} does not answer at {one.get('url', 'its URL')}, and no"
+                    f"lost since {since}: the relay {names} does not answer at {alarm.get('url', 'its URL')}, and no"
                     " round ends without it. Ask its operator whether it runs: on its machine, its log says why it"
                     " ended, and 'secvm relay serve' starts it again"
                 )
@@ -150,13 +150,13 @@ def _leakage(leakage: dict[str, Any] | None) -> list[str]:
 
 def _trained(round_: dict[str, Any]) -> str:
     """How many trained: a count, or with cover about how many, and the 95 % interval of its noise."""
-    told = round_.get("trained")
-    if told is None:
+    trained = round_.get("trained")
+    if trained is None:
         # An older coordinator says nothing else.
         return f"{sum(round_['people'].values()):,}"
-    if told["low"] == told["high"]:
-        return f"{told['value']:,}"
-    return f"about {told['value']:,} ({told['low']:,}-{told['high']:,})"
+    if trained["low"] == trained["high"]:
+        return f"{trained['value']:,}"
+    return f"about {trained['value']:,} ({trained['low']:,}-{trained['high']:,})"
 
 
 def _share(share: dict[str, Any] | None, *, interval: bool = True) -> str:

@@ -26,7 +26,7 @@ from secvm.learning.individual.binning import VocabularyBinning
 from secvm.participant.sources.browsers import HISTORIES
 from secvm.participant.sources.port import Options
 from secvm.participant.sources.registry import find_source, how_to_import
-from secvm.participant.storage.vault import Reading
+from secvm.participant.storage.vault import Provenance
 from secvm.protocol.documents.experiment import ExperimentDocument
 from secvm.runtime.clock import SystemClock
 
@@ -124,7 +124,7 @@ def init(
     emit({"experiment": read.digest, "folder": str(place)}, output_format, text="\n".join(lines))
 
 
-def _read_own(path: Path, document: ExperimentDocument) -> tuple[Mapping[str, int], Reading]:
+def _read_own(path: Path, document: ExperimentDocument) -> tuple[Mapping[str, int], Provenance]:
     """What a table of the person's own gives, and how it was read."""
     if document.features.source in HISTORIES:
         raise BadInputError(
@@ -135,7 +135,7 @@ def _read_own(path: Path, document: ExperimentDocument) -> tuple[Mapping[str, in
     features = table.read(Options(home=Path.home(), now=now, path=path))
     if not features:
         raise BadInputError(f"{path} holds no words")
-    return features, Reading(table.name, now, None)
+    return features, Provenance(table.name, now, None)
 
 
 def _invite_line(given: str) -> str:

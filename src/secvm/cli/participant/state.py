@@ -80,17 +80,17 @@ def digest_among(digests: Iterable[str], name: str) -> str:
     """The one that begins so, of the experiments that a device knows."""
     if not re.fullmatch(r"[0-9a-f]{4,64}", name):
         raise BadInputError("an experiment is named by its digest, hexadecimal digits, or by its first few of them")
-    found = [digest for digest in digests if digest.startswith(name)]
-    if len(found) != 1:
+    matching = [digest for digest in digests if digest.startswith(name)]
+    if len(matching) != 1:
         raise BadInputError(
             "this device knows more than one experiment that begins so"
-            if found
+            if matching
             else f"this device knows no experiment that begins with {name}",
             next_step="An experiment that you were not invited to is named by its whole digest."
-            if not found and len(name) < 64
+            if not matching and len(name) < 64
             else None,
         )
-    return found[0]
+    return matching[0]
 
 
 def known_digest(state: DeviceState, name: str) -> str:

@@ -32,7 +32,7 @@ from secvm.participant.sources.port import Options
 from secvm.participant.sources.registry import find_source, import_from, list_sources
 from secvm.participant.storage.device_lock import open_lock
 from secvm.participant.storage.state import FILE as STATE_FILE
-from secvm.participant.storage.vault import Reading, Vault
+from secvm.participant.storage.vault import Provenance, Vault
 from secvm.runtime.clock import SystemClock
 from secvm.runtime.disk.secret_files import Passphrase
 
@@ -178,7 +178,7 @@ def show_vault(
     emit(result, output_format)
 
 
-def _when(reading: Reading) -> str:
+def _when(reading: Provenance) -> str:
     day = datetime.fromtimestamp(reading.read_at / 1000, UTC).date()
     return f"{day}, {'all of it' if reading.days is None else f'{reading.days} days'}, by {reading.reader}"
 

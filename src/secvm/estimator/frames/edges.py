@@ -25,11 +25,11 @@ GRID: tuple[float, ...] = (*(-edge for edge in reversed(_ABOVE)), *_ABOVE)
 
 def read_edges(edges: Mapping[Any, Any] | None, names: list[str]) -> dict[str, tuple[float, ...]]:
     """The edges that are given, by the names of their columns."""
-    found = {str(name): _edges_of(str(name), given) for name, given in (edges or {}).items()}
-    for name in found:
+    by_column = {str(name): _edges_of(str(name), given) for name, given in (edges or {}).items()}
+    for name in by_column:
         if name not in names:
             raise BadInputError(f"edges are given for '{name}', and there is no such column")
-    return found
+    return by_column
 
 
 def _edges_of(name: str, given: Any) -> tuple[float, ...]:

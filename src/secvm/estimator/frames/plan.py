@@ -122,22 +122,24 @@ class FramePlan:
         cls, X: Any, weight: NDArray[np.float64] | None = None, *, edges: Any = None, public: bool = False
     ) -> Self:
         """Look at the columns of those who count; with ``public`` only at their kinds."""
-        found = columns_of(X)
-        given = read_edges(edges, list(found))
-        numbers = [name for name, values in found.items() if values.kind == "number"]
+        by_name = columns_of(X)
+        given = read_edges(edges, list(by_name))
+        numbers = [name for name, values in by_name.items() if values.kind == "number"]
         for name in set(given) - set(numbers):
-            raise BadInputError(f"edges are given for '{name}', which holds {_NOUN[found[name].kind]}, not numbers")
-        people = len(next(iter(found.values())))
+            raise BadInputError(f"edges are given for '{name}', which holds {_NOUN[by_name[name].kind]}, not numbers")
+        people = len(next(iter(by_name.values())))
         counted = np.ones(people) if weight is None else weight
         inner = inner_knots(float(counted.sum()), len(numbers))
         learnt = _public if public else partial(_learnt, weight=counted, inner=inner)
         columns = tuple(
             Column(name, "bins", given[name]) if name in given else learnt(name, values)
-            for name, values in found.items()
+            for name, values in by_name.items()
         )
         used = np.flatnonzero(counted > 0)
         words = [column.name for column in columns if column.kind == "words"]
-        return cls(columns, tuple(name for name in words if _is_unshared([found[name].data[k] for k in used.tolist()])))
+        return cls(
+            columns, tuple(name for name in words if _is_unshared([by_name[name].data[k] for k in used.tolist()]))
+        )
 
     def doubts(self) -> Iterator[str]:
         """What somebody should know of these columns who trains on them."""
@@ -168,13 +170,13 @@ class FramePlan:
 
     def features(self, X: Any) -> Features:
         """Everybody's features; columns that the plan does not know are left out."""
-        found = columns_of(X)
-        lacking = [name for name in self.names if name not in found]
+        columns = columns_of(X)
+        lacking = [name for name in self.names if name not in columns]
         if lacking:
             raise BadInputError(f"the model was fitted on columns that are not there: {', '.join(lacking)}")
-        written = _Written(len(next(iter(found.values()))))
+        written = _Written(len(next(iter(columns.values()))))
         for column in self.columns:
-            _write(written, column, _as_learnt(column, found[column.name]))
+            _write(written, column, _as_learnt(column, columns[column.name]))
         return written.features()
 
     def content(self) -> list[dict[str, Any]]:
@@ -285,13 +287,13 @@ def _write_words(written: _Written, name: str, data: Iterable[Any], split: Calla
     """A value is split once, however many people have it."""
     index: dict[str, int] = {}
     places: dict[Any, list[int]] = {None: [index.setdefault("", 0)]}
-    found = []
+    rows = []
     for value in data:
         if value not in places:
             places[value] = [index.setdefault(word_of(word), len(index)) for word in split(value)]
-        found.append(places[value])
-    ids = np.array([k for person in found for k in person], dtype=np.int64)
-    owners = np.repeat(np.arange(len(found)), [len(person) for person in found])
+        rows.append(places[value])
+    ids = np.array([k for person in rows for k in person], dtype=np.int64)
+    owners = np.repeat(np.arange(len(rows)), [len(person) for person in rows])
     written.add(owners, [f"{name}={word}" for word in index], ids, None)
 
 

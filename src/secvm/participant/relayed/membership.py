@@ -258,7 +258,7 @@ class RelayedMembership(Membership[turn.SendRequest]):
 
     async def _terms_of(self, relay: Relay, manifest: RelayedManifest) -> RelayedTerms | None:
         checks = self._around.checks
-        return await checks.relay_terms(relay, manifest.label, lambda one: self._ask_terms(one, manifest))
+        return await checks.relay_terms(relay, manifest.label, lambda asked: self._ask_terms(asked, manifest))
 
     async def _ask_terms(self, relay: Relay, manifest: RelayedManifest) -> RelayedTerms | None:
         refusals = self._refusals

@@ -345,8 +345,8 @@ class RelayTransport(_HttpTransport):
     def _connection_for(self, capsule: bytes, label: bytes) -> AbstractAsyncContextManager[HttpClient]:
         if self._tor is None:
             return nullcontext(self._client)
-        which = hashlib.sha256(capsule).digest()[0] % _CIRCUITS_OF_A_ROUND
-        name = hashlib.sha256(b"%d:" % which + self._secret + label).digest()
+        circuit = hashlib.sha256(capsule).digest()[0] % _CIRCUITS_OF_A_ROUND
+        name = hashlib.sha256(b"%d:" % circuit + self._secret + label).digest()
         return self._alone(name[:ISOLATION_BYTES])
 
     def _blames(self, fault: UnreachableError) -> bool:

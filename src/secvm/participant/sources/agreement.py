@@ -6,11 +6,13 @@ from collections.abc import Mapping
 
 from secvm.errors import BadInputError
 from secvm.participant.sources import browsers
-from secvm.participant.storage.vault import Reading
+from secvm.participant.storage.vault import Provenance
 from secvm.protocol.documents.experiment import FeaturesWanted
 
 
-def check_agreed(wanted: FeaturesWanted, features: Mapping[str, int], reading: Reading | None, *, source: str) -> None:
+def check_agreed(
+    wanted: FeaturesWanted, features: Mapping[str, int], reading: Provenance | None, *, source: str
+) -> None:
     """Return if these features of the vault's ``source`` are of the kind and the time that was agreed to.
 
     Raises ``BadInputError`` in a sentence that names no feature. ``reading``: None for made-up people.

@@ -51,7 +51,7 @@ class Schema:
     epoch_us: int
 
 
-class History:
+class HistorySource:
     """What one of the sources reads of a history."""
 
     def __init__(self, name: str, about: str, *, titles: bool = False, hosts: bool = False) -> None:
@@ -74,9 +74,13 @@ class History:
 
 
 #: An experiment names one of these as its source.
-TITLES = History("history-titles", "Words of the titles of pages in a browser's history, and no hosts.", titles=True)
-HOSTS = History("history-hosts", "Hosts of the pages in a browser's history, and no titles.", hosts=True)
-BOTH = History("history", "Words of titles, and hosts, of the pages in a browser's history.", titles=True, hosts=True)
+TITLES = HistorySource(
+    "history-titles", "Words of the titles of pages in a browser's history, and no hosts.", titles=True
+)
+HOSTS = HistorySource("history-hosts", "Hosts of the pages in a browser's history, and no titles.", hosts=True)
+BOTH = HistorySource(
+    "history", "Words of titles, and hosts, of the pages in a browser's history.", titles=True, hosts=True
+)
 
 HISTORIES = {source.name: source for source in (TITLES, HOSTS, BOTH)}
 

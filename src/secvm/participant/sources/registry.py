@@ -16,7 +16,7 @@ from secvm.errors import BadInputError, SecVMError
 from secvm.participant.sources.browsers import HISTORIES
 from secvm.participant.sources.own_files import Lines, PeopleFile, Table
 from secvm.participant.sources.port import Options, Source
-from secvm.participant.storage.vault import Reading, Vault
+from secvm.participant.storage.vault import Provenance, Vault
 
 T = TypeVar("T")
 
@@ -85,7 +85,7 @@ def import_from(source: Source, options: Options, vault: Vault, *, keep_as: str 
     features = {name: value for name, value in read.items() if value and name not in excluded}
     if not features:
         raise BadInputError("the source gave no features; the vault is as it was")
-    vault.put(keep_as or source.name, features, Reading(source.name, options.now, options.whole("days")))
+    vault.put(keep_as or source.name, features, Provenance(source.name, options.now, options.whole("days")))
     return len(features)
 
 

@@ -152,7 +152,7 @@ _FORMAT = sqlite_file.SqliteFormat(
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class Provenance:
     """How the features of a source came into the vault."""
 
     #: What read them.
@@ -214,7 +214,7 @@ class Vault:
 
     # ── features ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def put(self, source: str, features: Mapping[str, int], reading: Reading | None = None) -> None:
+    def put(self, source: str, features: Mapping[str, int], reading: Provenance | None = None) -> None:
         """Replace all that this source gave before; features of value 0 are absent.
 
         ``reading`` says how they were read; None for made-up people.
@@ -252,11 +252,11 @@ class Vault:
             query = "SELECT source, count(*) FROM features GROUP BY source ORDER BY source"
             return dict(self._db.execute(query).fetchall())
 
-    def readings(self) -> dict[str, Reading]:
+    def readings(self) -> dict[str, Provenance]:
         """How each source was read."""
         with _told(self._path):
             rows = self._db.execute("SELECT source, reader, read_at, days FROM readings ORDER BY source").fetchall()
-        return {source: Reading(reader, read_at, days) for source, reader, read_at, days in rows}
+        return {source: Provenance(reader, read_at, days) for source, reader, read_at, days in rows}
 
     # ── what shall never be in it ────────────────────────────────────────────────────────────────────────────────────
 

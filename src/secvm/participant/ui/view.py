@@ -21,7 +21,7 @@ from secvm.participant.person.disclosure import who_asks
 from secvm.participant.person.inspection import inspect
 from secvm.participant.sending.sealing import bytes_of_a_round
 from secvm.participant.storage.state import DeviceState, ExperimentRecord, Status
-from secvm.participant.storage.vault import Reading
+from secvm.participant.storage.vault import Provenance
 from secvm.participant.trust.evidence import Held, in_a_list
 from secvm.participant.trust.trust_policy import TrustPolicy
 from secvm.privacy.leakage import auc_of
@@ -51,7 +51,7 @@ class VaultLook:
     #: Histories of browsers on this machine, by the names of their profiles.
     profiles: tuple[str, ...] = ()
     #: How each source was read, where that is known.
-    readings: Mapping[str, Reading] = field(default_factory=dict)
+    readings: Mapping[str, Provenance] = field(default_factory=dict)
 
 
 def view(
@@ -98,7 +98,7 @@ def view(
     }
 
 
-def _read(reading: Reading | None) -> dict[str, int | None] | None:
+def _read(reading: Provenance | None) -> dict[str, int | None] | None:
     return None if reading is None else {"at": reading.read_at, "days": reading.days}
 
 

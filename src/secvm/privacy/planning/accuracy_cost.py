@@ -74,11 +74,11 @@ class ExpectedCost:
         """For a terminal."""
         if not self.is_forecast:
             return f"No forecast: nothing was measured for {' and '.join(self.beyond)}. The first rounds will tell."
-        told = f"{100 * self.accuracy:.0f} % instead of {100 * self.central:.0f} % with all data in one place."
+        forecast = f"{100 * self.accuracy:.0f} % instead of {100 * self.central:.0f} % with all data in one place."
         if not self.beyond:
-            return told
+            return forecast
         edge = "computed at the edge of what was, so it may be better or worse"
-        return f"{told} Nothing was measured for {' and '.join(self.beyond)}: {edge}."
+        return f"{forecast} Nothing was measured for {' and '.join(self.beyond)}: {edge}."
 
     def content(self) -> dict[str, Any]:
         """As JSON: stable keys."""

@@ -131,7 +131,9 @@ class HttpServer:
 
     def closes_after(self, path: str) -> bool:
         """Whether the connection ends with the answer to a request for this path."""
-        return any(path == one or (one.endswith("/") and path.startswith(one)) for one in self._closed_after)
+        return any(
+            path == closed or (closed.endswith("/") and path.startswith(closed)) for closed in self._closed_after
+        )
 
     # ── what its connections ask of it ───────────────────────────────────────────────────────────────────────────────
 

@@ -37,12 +37,12 @@ class TorControl:
 
     def paths(self) -> dict[int, tuple[str, ...]]:
         """Names of the relays of each circuit that is built, in order."""
-        found = {}
+        circuits = {}
         for line in self.ask("GETINFO circuit-status"):
             number, status, path, *_ = [*line.split(" "), "", ""]
             if status == "BUILT":
-                found[int(number)] = tuple(hop.partition("~")[2] or hop for hop in path.split(","))
-        return found
+                circuits[int(number)] = tuple(hop.partition("~")[2] or hop for hop in path.split(","))
+        return circuits
 
     def add_onion(self, port: int, *, at: int) -> tuple[str, Conversation]:
         """An onion service at this virtual port, for a server on loopback: its address, and the conversation that keeps
@@ -108,8 +108,8 @@ class Conversation:
     def streams(self) -> list[Stream]:
         """Every stream that reached its server since ``watch``, in order."""
         self.ask("GETINFO version")
-        found = [_REACHED.match(event) for event in self._events]
-        return [Stream(each[3], int(each[1]), each[2]) for each in found if each is not None]
+        matches = [_REACHED.match(event) for event in self._events]
+        return [Stream(each[3], int(each[1]), each[2]) for each in matches if each is not None]
 
     def _line(self) -> str:
         line = self._file.readline()

@@ -12,7 +12,7 @@ from secvm.cli.main import run
 from secvm.participant.consent.policies import Consent
 from secvm.participant.invitation import keep_invitation
 from secvm.participant.storage.state import DeviceState, Status
-from secvm.participant.storage.vault import Reading, Vault
+from secvm.participant.storage.vault import Provenance, Vault
 from tests.there import there
 from tests.unit.participant.ui.asking import Page, desk_of, served
 from tests.unit.participant.world import FEATURES, RELAY_URLS, SECRET, World, real_document
@@ -201,7 +201,7 @@ def test_document_that_is_not_what_its_name_says_is_not_shown(world: World, page
 
 def test_what_was_read_can_be_seen_excluded_and_forgotten(world: World, page: Page) -> None:
     with Vault(world.folder) as vault:
-        vault.put("history", {"quokka": 2, "host:a.bank.example:8443": 1}, Reading("history", 5, 30))
+        vault.put("history", {"quokka": 2, "host:a.bank.example:8443": 1}, Provenance("history", 5, 30))
     (source,) = (one for one in page.state()["vault"]["sources"] if one["name"] == "history")
     assert source == {"name": "history", "features": 2, "read": {"at": 5, "days": 30}}
     for feature in ("host:a.bank.example:8443", "quokka"):
