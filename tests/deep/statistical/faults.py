@@ -180,8 +180,8 @@ def silence(patch: pytest.MonkeyPatch) -> None:
     """Nulls are not sent: who has nothing to say is silent, and that says it."""
     send = Net.send
 
-    async def speaking(self: Net, capsule: bytes, relay: Relay | None) -> SendReply:
-        return SendReply(b"") if capsule[0] == 0 else await send(self, capsule, relay)
+    async def speaking(self: Net, capsule: bytes, relay: Relay | None, *, label: bytes = b"") -> SendReply:
+        return SendReply(b"") if capsule[0] == 0 else await send(self, capsule, relay, label=label)
 
     def telling(random_bytes: RandomBytes) -> Seal:
         return _seal(random_bytes, lambda kind, capsule: bytes([kind != "null"]) + capsule[1:])
