@@ -106,6 +106,8 @@ class FirefoxTab(Tab):
         self._bidi.ask(
             "browsingContext.setViewport", context=self._context, viewport={"width": size[0], "height": size[1]}
         )
+        # A page hears of a setting of Firefox a moment later.
+        self.wait_for(f"matchMedia('(prefers-color-scheme: dark)').matches === {json.dumps(dark)}")
 
     def picture(self, file: Path) -> None:
         told = self._bidi.ask("browsingContext.captureScreenshot", context=self._context, origin="document")
