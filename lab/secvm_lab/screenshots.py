@@ -19,6 +19,8 @@ WAYS = tuple(product(("light", "dark"), ("desktop", "phone")))
 SCHEMES = {"light": False, "dark": True}
 READY = "main[data-view]:not([aria-busy=true])"
 #: The planner has its exact answer. Until then others may have to wait, and be told so.
+#: A plan takes most of a minute of a processor, and more where others want it too.
+_PLANNED_MS = 240_000
 PLANNED = "[data-fact=plan_state][data-value=exact]"
 #: Curves, meters and fonts are at rest after so long.
 _REST_MS = 350
@@ -59,7 +61,7 @@ def _question(window: Window) -> None:
 
 def _nonsense(window: Window) -> None:
     """One bin for everything: the planner says why not."""
-    window.page.wait_for_selector(PLANNED, timeout=90_000)
+    window.page.wait_for_selector(PLANNED, timeout=_PLANNED_MS)
     field = window.page.locator("[data-field='binning.bins']")
     field.fill("1")
     field.press("Tab")
@@ -136,7 +138,7 @@ def take(
     for shot, (scheme, size) in product(shots, ways):
         with browser.window(dark=SCHEMES[scheme], size=SIZES[size]) as window:
             window.page.goto(base + shot.path.format(digest=digest))
-            window.page.wait_for_selector(shot.ready, timeout=90_000)
+            window.page.wait_for_selector(shot.ready, timeout=_PLANNED_MS)
             if shot.act is not None:
                 shot.act(window)
             window.page.wait_for_timeout(_REST_MS)
