@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 
 #: Nothing new for so long, in seconds of the machine, and every request has left or will not.
 _SENT_QUIET_S = 3.0
+#: While devices join: nothing new for so long, in seconds of the federation, and half of the time left goes by.
+_JOINING_QUIET_OF_CLOCK_S = 10.0
 #: Told of a step that is over, while time stands still: "joined", "sent"; of two relays also "closed", "batched" and
 #: "mixed"; in the end "over".
 Between = Callable[[str], None]
@@ -111,7 +113,8 @@ class PlainPlay:
             what="devices to join",
             progress=lambda: self._counts,
             run_until=asked + 500,
-            quiet_s=JOINING_QUIET_S,
+            # A slow clock is for slow answers, over Tor: who asks in vain must still have a time to ask again.
+            quiet_s=max(JOINING_QUIET_S, _JOINING_QUIET_OF_CLOCK_S / self._clock.rate),
         )
 
     def send(self, look: Look | None = None) -> float:
