@@ -423,9 +423,13 @@ def test_killed_after_every_named_step_the_round_comes_out_the_same(
             made.start(role, halt_after=chosen[0])
             await made.announce()
             played = asyncio.ensure_future(rest_of_the_round(made))
+            before = ""
             for step, following in zip(chosen, (*chosen[1:], None), strict=True):
-                await made.hear(role, "step", stage=step)
+                # Not every step halts: the life before, killed a moment late, may have taken this one too.
+                if f'"stage":"{step}"' not in before:
+                    await made.hear(role, "step", stage=step)
                 made.lives[role].kill()
+                before = made.lives[role].said
                 made.start(role, **({} if following is None else {"halt_after": following}))
             check_outcome(made, await played)
 
